@@ -1,0 +1,81 @@
+# Two commands from a bare Debian 12: `make report` and `make test`. Everything else is for those who work on assay.
+# Only the report and help go to stdout, so `make report > report.txt` holds the report and nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# Where NVIDIA's packages put nvcc; where there is none, nothing is built with it.
+export PATH := $(PATH):/usr/local/cuda/bin
+
+JOBS ?= $(shell nproc)
+# More options for CMake, as in: make test CMAKE_ARGS=-DASSAY_CUDA=OFF
+CMAKE_ARGS ?=
+# More options for ctest, as in: make test CTEST_ARGS='-L parallax'
+CTEST_ARGS ?=
+
+build-preset = { cmake --preset $(1) $(CMAKE_ARGS) && cmake --build --preset $(1) --parallel $(JOBS) $(2); } >&2
+test-preset = ctest --preset $(1) --parallel $(JOBS) $(CTEST_ARGS)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
+
+.PHONY: report
+report: build ## install what is missing, build, print the error report
+	@build/assay report
+
+.PHONY: build
+build: setup ## install what is missing, build the CLI as build/assay
+	@$(call build-preset,host,--target assay)
+
+.PHONY: test
+test: setup-test ## install what is missing, build everything, run all tests
+	@$(call build-preset,host)
+	@$(call test-preset,host)
+
+.PHONY: asan
+asan: setup ## build with AddressSanitizer and UndefinedBehaviorSanitizer in build-asan, run all tests
+	@$(call build-preset,asan)
+	@$(call test-preset,asan)
+
+.PHONY: clang
+clang: setup-test ## build with clang++ in build-clang, run all tests
+	@$(call build-preset,clang)
+	@$(call test-preset,clang)
+
+.PHONY: cuda
+cuda: setup ## build with nvcc in build-cuda, run all tests
+	@$(call build-preset,cuda)
+	@$(call test-preset,cuda)
+
+.PHONY: lint
+lint: setup-test ## check the format and run clang-tidy over the tree
+	@cmake --preset clang $(CMAKE_ARGS) >&2
+	@tools/dev/lint --build build-clang --jobs $(JOBS)
+
+.PHONY: format
+format: setup-test ## format every C++ file in place
+	@tools/dev/lint --fix-format
+
+.PHONY: docs
+docs: build ## write the generated pages again
+	@build/assay docs
+
+.PHONY: fixtures
+fixtures: build ## write the golden files again
+	@build/assay fixtures generate
+
+.PHONY: clean
+clean: ## remove every build folder
+	@rm -rf build build-*
+
+.PHONY: setup
+setup: ## install what building needs
+	@tools/setup
+
+.PHONY: setup-test
+setup-test: ## install what the tests and lint need
+	@tools/setup --test
+
+.PHONY: python
+python: ## install what the Python tests need, in build/python
+	@tools/setup --python

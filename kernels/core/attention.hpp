@@ -1,0 +1,129 @@
+#pragma once
+// What the launch code of the softmax rooms shares, on the host: how a problem's heads lie in memory, scalars that
+// round at a gate site, grids, and the choice of a compiled shape. No formula of any room is here.
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/host_launch.hpp"
+#include "kernels/core/tile.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+
+inline constexpr int max_head_dim = 128;
+
+/// Heads and lengths of a problem that has passed its room's door: q [T queries][K], k [T][K], v [T][V], each with or
+/// without a head axis. Query head a reads key/value head a / group. An array without elements may lack its last axes.
+struct AttentionShape {
+  bool head_axis;
+  int heads = 1, kv_heads = 1, group = 1, queries = 0, keys = 0, key_dim = 0, value_dim = 0;
+  double bandwidth = 0;
+  Visibility sees;
+
+  explicit AttentionShape(const Problem& problem) {
+    const Array &q = problem.inputs.at("q"), &k = problem.inputs.at("k"), &v = problem.inputs.at("v");
+    const bool any_heads = q.shape.size() == 3 || k.shape.size() == 3 || v.shape.size() == 3;
+    const std::size_t lead = any_heads ? 1 : 0;
+    const auto extent = [lead](const Array& a, std::size_t axis) {
+      return lead + axis < a.shape.size() ? a.shape[lead + axis] : 0;
+    };
+    head_axis = any_heads;
+    if (any_heads) heads = q.shape[0], kv_heads = k.shape[0];
+    group = heads / kv_heads;
+    queries = extent(q, 0), keys = std::max(extent(k, 0), extent(v, 0));
+    key_dim = std::max(extent(q, 1), extent(k, 1)), value_dim = extent(v, 1);
+    if (const auto o = problem.cotangents.find("o"); o != problem.cotangents.end())
+      value_dim = std::max(value_dim, extent(o->second, 1));
+    const std::string& h = std::get<std::string>(problem.params.at("bandwidth"));
+    const std::size_t sign = h.starts_with('+') ? 1 : 0;
+    std::from_chars(h.data() + sign, h.data() + h.size(), bandwidth);
+    bool causal = true;
+    int window = 0;
+    OptionReader read(problem.params);
+    read("causal", causal), read("window", window);
+    sees = {queries, keys, window, causal};
+  }
+
+  HostShape host() const { return {head_axis, heads, kv_heads}; }
+  std::vector<int> shape(int h, int rows, int cols) const { return host().shape(h, {rows, cols}); }
+
+  /// A query-side or key-side array of the problem; zeros if it is missing, as a cotangent may be.
+  template <class T>
+  HostArray<T> input(const Arrays& arrays, std::string_view name, int h, int rows, int cols) const {
+    HostArray<T> x(h, rows, cols, shape(h, rows, cols));
+    const auto it = arrays.find(name);
+    if (it == arrays.end())
+      std::fill(x.data.begin(), x.data.end(), T(0));
+    else
+      x.data.assign(it->second.data.begin(), it->second.data.end());
+    return x;
+  }
+  template <class T>
+  HostArray<T> output(int h, int rows, int cols) const {
+    return {h, rows, cols, shape(h, rows, cols)};
+  }
+  /// One number for each query.
+  template <class T>
+  HostArray<T> rows() const {
+    return output<T>(heads, queries, 1);
+  }
+};
+
+/// Why the compiled head dimensions cannot hold this problem, or "".
+inline std::string head_dim_obstacle(const Problem& problem) {
+  const AttentionShape shape(problem);
+  const int d = std::max(shape.key_dim, shape.value_dim);
+  return d <= max_head_dim ? "" : text("K and V are compiled in up to ", max_head_dim, ", got ", d);
+}
+
+/// The policy of one launch of several: its own random bits.
+inline Policy launch_policy(const Policy& policy, std::uint64_t launch) {
+  Policy p = policy;
+  p.seed = RandomBits{policy.seed}.at(~launch);
+  return p;
+}
+
+/// A host-side scalar that enters the kernel at a gate site: computed in T and rounded there. It stays above zero, or
+/// the product with a masked score of -inf would be NaN where a bandwidth is beyond the format's range.
+template <class T>
+T gate_scalar(const Policy& policy, std::string_view site, T x) {
+  HostBlock<T>(policy, ~0ULL).round(site, &x, 1);
+  return std::max(x, static_cast<T>(info(policy.sites.at(site)).min_positive));
+}
+
+/// One block for each head and each tile of `rows`: coordinates (head, first row).
+template <class Kernel, class T>
+void launch_tiles(const Policy& policy, const typename Kernel::Args& args, int heads, int rows, int tile_rows) {
+  const int tiles = ceil_div(rows, tile_rows);
+  host_launch<Kernel, T>(policy, args, heads * tiles,
+                         [=](int i) { return std::pair(i / tiles, i % tiles * tile_rows); });
+}
+
+/// Whether the emulated accumulators are as wide as a double, so that blocks must hold more than that.
+inline bool wants_long_double(const Policy& policy) {
+  for (int i = 0; i < policy.sites.size; ++i) {
+    const SiteTable::Entry& site = policy.sites.entries[i];
+    if (site.role == Role::accumulator && site.format != Format::exact && site.format != Format::fp64) return false;
+  }
+  return true;
+}
+
+/// Calls f.template operator()<T, D>() with the scalar that the policy needs and the smallest compiled head dimension
+/// that holds K and V.
+template <class F>
+Answer with_scalar_and_head_dim(const Policy& policy, const AttentionShape& shape, F f) {
+  const auto with_scalar = [&]<int D>() {
+    return wants_long_double(policy) ? f.template operator()<long double, D>() : f.template operator()<double, D>();
+  };
+  const int d = std::max(shape.key_dim, shape.value_dim);
+  if (d <= 16) return with_scalar.template operator()<16>();
+  if (d <= 64) return with_scalar.template operator()<64>();
+  return with_scalar.template operator()<max_head_dim>();
+}
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile

@@ -1,0 +1,596 @@
+#pragma once
+// HostBlock runs a tile program on the CPU: every value is held in T (double, or long double where fp64 itself is
+// emulated) and rounded, at each named site, as the policy says. It also checks the program's synchronisation: shared
+// tiles remember who touched them since the last barrier, asynchronous loads are poisoned until the pipeline hands them
+// over, asynchronous products until they are awaited.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/core/faults.hpp"
+#include "kernels/core/host_math.hpp"
+#include "kernels/core/policy.hpp"
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// A race, an early read or a missing barrier in a tile program.
+struct HazardError : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+inline void round_values(double* p, std::size_t n, Format f, Rounding mode, RandomBits& random) {
+  if (mode == Rounding::nearest_even)
+    round_span(p, n, f);
+  else
+    round_span(p, n, f, mode, random);
+}
+void round_values(long double* p, std::size_t n, Format f, Rounding mode, RandomBits& random);
+
+inline namespace ASSAY_EXECUTORS {
+
+template <class T>
+class HostBlock {
+ public:
+  using Real = T;
+  struct In {
+    const T* p;
+    int rows, cols;
+  };
+  struct RowIn {
+    const T* p;
+    int rows;
+  };
+  struct RowOut {
+    T* p;
+    int rows;
+  };
+  struct Out {
+    T* p;
+    int rows, cols;
+  };
+  static constexpr T poison = std::numeric_limits<T>::quiet_NaN();
+  static constexpr int lanes = 4;  // threads that share a row of an accumulator on the device
+
+  /// `item` numbers the block within its launch: the random rounding modes depend on it, not on the thread.
+  HostBlock(const Policy& policy, std::uint64_t item)
+      : policy_(policy), random_{RandomBits{policy.seed}.at(item), 0} {}
+
+  /// The healthy value, unless this is a test build and that fault is planted.
+  template <class St, class A>
+  A planted(St site, A healthy, std::type_identity_t<A> broken) const {
+    return Faults::choose(policy_, site, healthy, broken);
+  }
+
+  // ---- shared tiles ------------------------------------------------------------
+  template <FixedString S, int R, int C>
+  struct Tile {
+    static constexpr int rows = R, cols = C;
+    static constexpr std::string_view site = S.view();
+    std::vector<T> v = std::vector<T>(static_cast<std::size_t>(R) * C, poison);
+    long wrote = -1, read = -1;  // barrier epochs
+    bool pending = false, ever = false;
+    void check(bool bad, const char* what) const {
+      if (bad) throw HazardError(std::string(what) + " on tile '" + std::string(site) + "'");
+    }
+    void on_read(long epoch) {
+      check(pending, "read of a load still in flight");
+      check(!ever, "read before any write");
+      check(wrote == epoch, "read after write without a barrier");
+      read = epoch;
+    }
+    void on_write(long epoch) {
+      check(pending, "write over a load still in flight");
+      check(read == epoch, "write after read without a barrier");
+      check(wrote == epoch, "second write without a barrier");
+      wrote = epoch;
+      ever = true;
+    }
+  };
+
+  // ---- register tiles ----------------------------------------------------------
+  template <int R>
+  struct Row {
+    std::array<T, R> v;
+    T at(int r, int) const { return v[idx(r)]; }
+  };
+  template <int C>
+  struct Col {
+    std::array<T, C> v;
+    T at(int, int c) const { return v[idx(c)]; }
+  };
+
+  template <int R, int C>
+  struct Acc {
+    static constexpr int rows = R, cols = C;
+    HostBlock* b;
+    std::string_view site;
+    Format format;
+    std::vector<T> v;
+    std::vector<T> landing;  // the value, while an asynchronous product hides it
+    T at(int r, int c) const { return v[idx(r * C + c)]; }
+
+    template <class St, class F, class... Rw>
+    void map(St, F f, const Rw&... rw) {
+      for (int r = 0; r < R; ++r)
+        for (int c = 0; c < C; ++c) v[idx(r * C + c)] = f(v[idx(r * C + c)], rw.at(r, c)...);
+      b->round(St::name(), v.data(), v.size());
+    }
+    template <class P>
+    void mask(P keep, T fill) {
+      for (int r = 0; r < R; ++r)
+        for (int c = 0; c < C; ++c)
+          if (!keep(r, c)) v[idx(r * C + c)] = fill;
+    }
+    template <class St, class F, class X, class... Rw>
+    void zip(St, F f, X& x, const Rw&... rw) {  // x: an accumulator or a shared tile of the same shape
+      static_assert(X::rows == R && X::cols == C);
+      b->touch(x);
+      for (int r = 0; r < R; ++r)
+        for (int c = 0; c < C; ++c) v[idx(r * C + c)] = f(v[idx(r * C + c)], x.v[idx(r * C + c)], rw.at(r, c)...);
+      b->round(St::name(), v.data(), v.size());
+    }
+    Row<R> row_max() const {
+      Row<R> m;
+      for (int r = 0; r < R; ++r) {
+        m.v[idx(r)] = v[idx(r * C)];
+        for (int c = 1; c < C; ++c) m.v[idx(r)] = maxi(m.v[idx(r)], v[idx(r * C + c)]);
+      }
+      return m;
+    }
+    void scale(const Row<R>& s) {
+      for (int r = 0; r < R; ++r)
+        for (int c = 0; c < C; ++c) v[idx(r * C + c)] *= s.v[idx(r)];
+      b->round_as(site, format, v.data(), v.size());
+    }
+  };
+
+  // A row sum kept as `lanes` partial sums, as the device keeps it.
+  template <int R>
+  struct Partial {
+    HostBlock* b;
+    std::string_view site;
+    Format format;
+    std::array<T, static_cast<std::size_t>(R) * lanes> v{};
+    template <int C>
+    void fold(const Row<R>& alpha, const Acc<R, C>& x) {
+      for (int r = 0; r < R; ++r)
+        for (int i = 0; i < lanes; ++i) v[idx(r * lanes + i)] *= alpha.v[idx(r)];
+      b->round_as(site, format, v.data(), v.size());
+      for (int c = 0; c < C; ++c) {
+        for (int r = 0; r < R; ++r) v[idx(r * lanes + c / 2 % lanes)] += x.v[idx(r * C + c)];
+        if (c % (2 * lanes) == 2 * lanes - 2 || c % (2 * lanes) == 2 * lanes - 1)
+          b->round_as(site, format, v.data(), v.size());
+      }
+    }
+    Row<R> total() const {
+      Row<R> t;
+      for (int r = 0; r < R; ++r) {
+        T pair[2] = {v[idx(r * lanes)] + v[idx(r * lanes + 1)], v[idx(r * lanes + 2)] + v[idx(r * lanes + 3)]};
+        b->round_as(site, format, pair, 2);
+        t.v[idx(r)] = pair[0] + pair[1];
+      }
+      b->round_as(site, format, t.v.data(), R);
+      return t;
+    }
+  };
+
+  /// An accumulator converted for use as the left factor.
+  template <int R, int C>
+  struct Operand {
+    static constexpr int rows = R, cols = C;
+    std::vector<T> v;
+  };
+
+  // ---- making registers ----------------------------------------------------------
+  template <class St, int R, int C>
+  Acc<R, C> acc(St, Shape<R, C>) {
+    return {this, St::name(), format_of(St::name()), std::vector<T>(static_cast<std::size_t>(R) * C, T(0)), {}};
+  }
+  template <class St, int R>
+  Row<R> row(St, Shape<R>, T init) {
+    Row<R> r;
+    r.v.fill(init);
+    round(St::name(), r.v.data(), R);
+    return r;
+  }
+  template <class St, int R>
+  Partial<R> partial(St, Shape<R>) {
+    return {this, St::name(), format_of(St::name())};
+  }
+  template <class St, class F, int R, class... Rw>
+  Row<R> rows(St, F f, const Row<R>& x, const Rw&... y) {
+    Row<R> o;
+    for (int r = 0; r < R; ++r) o.v[idx(r)] = f(x.v[idx(r)], y.v[idx(r)]...);
+    round(St::name(), o.v.data(), R);
+    return o;
+  }
+  /// Rows beyond the end read as zero.
+  template <class St, int R>
+  Row<R> load_row(St, Shape<R>, const RowIn& g, int head, int row0) {
+    Row<R> o;
+    for (int r = 0; r < R; ++r) o.v[idx(r)] = gate(g, head, row0 + r);
+    round(St::name(), o.v.data(), R);
+    return o;
+  }
+  template <class St, int C>
+  Col<C> load_col(St, Shape<1, C>, const RowIn& g, int head, int col0) {
+    Col<C> o;
+    for (int c = 0; c < C; ++c) o.v[idx(c)] = gate(g, head, col0 + c);
+    round(St::name(), o.v.data(), C);
+    return o;
+  }
+  template <class St, int R>
+  void store_row(St, const RowOut& g, int head, int row0, Row<R> x) {
+    round(St::name(), x.v.data(), R);
+    for (int r = 0; g.p != nullptr && r < R && row0 + r < g.rows; ++r) g.p[at(head, g.rows, row0 + r)] = x.v[idx(r)];
+  }
+  template <class St, int R, int C>
+  Row<R> dot(St st, const Acc<R, C>& x, const Acc<R, C>& y) {  // per row
+    auto p = partial(st, Shape<R>{});
+    Acc<R, C> xy = x;
+    for (int i = 0; i < R * C; ++i) xy.v[idx(i)] *= y.v[idx(i)];
+    Row<R> one;
+    one.v.fill(1);
+    p.fold(one, xy);
+    return p.total();
+  }
+  template <class F, int R>
+  bool any(F f, const Row<R>& x) {
+    return std::any_of(x.v.begin(), x.v.end(), f);
+  }
+  template <class St, int R, int C>
+  Operand<R, C> cast(St, const Acc<R, C>& a) {
+    Operand<R, C> o{a.v};
+    round(St::name(), o.v.data(), o.v.size());
+    return o;
+  }
+
+  // ---- products ------------------------------------------------------------------
+  template <class St, class A, class Bt>
+  auto abt(St st, A& a, Bt& bt) {
+    auto c = acc(st, Shape<A::rows, Bt::rows>{});
+    mma_abt(c, a, bt);
+    return c;
+  }
+  template <class S1, class S2, class A1, class A2, class Bt>
+  auto abt(S1 s1, S2 s2, A1& a1, A2& a2, Bt& bt) {
+    using R = Acc<A1::rows, Bt::rows>;
+    return Two<R, R>{abt(s1, a1, bt), abt(s2, a2, bt)};
+  }
+  template <class St, class A, class Bt>
+  auto ab(St st, A& a, Bt& bt) {
+    auto c = acc(st, Shape<A::rows, Bt::cols>{});
+    mma(c, a, bt);
+    return c;
+  }
+  template <class St, class A, class Bt>
+  auto atb(St st, A& a, Bt& bt) {
+    auto c = acc(st, Shape<A::cols, Bt::cols>{});
+    mma_atb(c, a, bt);
+    return c;
+  }
+  template <class Cc, class A, class Bt>
+  void mma_abt(Cc& c, A& a, Bt& b) {  // C += A B^T
+    static_assert(A::cols == Bt::cols && Cc::cols == Bt::rows);
+    touch(a), touch(b);
+    product<A::cols>(c, a.v.data(), transpose<Bt::rows, Bt::cols>(b.v).data());
+  }
+  template <class Cc, class A, class Bt>
+  void mma(Cc& c, A&& a, Bt& b) {  // C += A B
+    static_assert(std::remove_reference_t<A>::cols == Bt::rows && Cc::cols == Bt::cols);
+    touch(a), touch(b);
+    product<Bt::rows>(c, a.v.data(), b.v.data());
+  }
+  template <class C1, class A1, class C2, class A2, class Bt>
+  void mma(C1& c1, A1&& a1, C2& c2, A2&& a2, Bt& b) {
+    mma(c1, a1, b);
+    mma(c2, a2, b);
+  }
+  template <class Cc, class A, class Bt>
+  void mma_atb(Cc& c, A& a, Bt& b) {  // C += A^T B
+    static_assert(A::rows == Bt::rows && Cc::rows == A::cols && Cc::cols == Bt::cols);
+    touch(a), touch(b);
+    product<A::rows>(c, transpose<A::rows, A::cols>(a.v).data(), b.v.data());
+  }
+
+  // Asynchronous products: the accumulator is poisoned until awaited.
+  template <class St, class A, class Bt>
+  auto abt_async(St st, A& a, Bt& bt) {
+    auto c = abt(st, a, bt);
+    hide(c);
+    return c;
+  }
+  template <class Cc, class A, class Bt>
+  void mma_async(Cc& c, A& a, Bt& b) {
+    mma(c, a, b);
+    hide(c);
+  }
+  template <class Cc>
+  void await(Cc& c) {
+    if (c.landing.empty()) throw HazardError("await of a product that is not in flight");
+    c.v.swap(c.landing), c.landing.clear();
+  }
+  template <class F>
+  auto exclusive(F f) {
+    return f();
+  }
+
+  // ---- shared memory -------------------------------------------------------------
+  template <class Tl, int R, int C>
+  void put(Tl& t, const Acc<R, C>& a) {
+    static_assert(Tl::rows == R && Tl::cols == C);
+    t.on_write(epoch_);
+    t.v = a.v;
+    round(Tl::site, t.v.data(), t.v.size());
+  }
+  void sync() { ++epoch_; }
+
+  /// d = (I + a)^{-1} for a strictly lower, by forward substitution.
+  template <class St, class Dst, class Src>
+  void unit_lower_inverse(St, Dst& d, Src& a) {
+    constexpr int N = Src::rows;
+    a.on_read(epoch_);
+    d.on_write(epoch_);
+    std::vector<T> x(static_cast<std::size_t>(N) * N, T(0));
+    const Format f = format_of(St::name());
+    for (int i = 0; i < N; ++i) {
+      T* xi = &x[idx(i * N)];
+      for (int k = 0; k < i; ++k) {
+        for (int j = 0; j <= k; ++j) xi[j] -= a.v[idx(i * N + k)] * x[idx(k * N + j)];
+        round_as(St::name(), f, xi, idx(k + 1));
+      }
+      xi[i] = 1;
+    }
+    d.v = std::move(x);
+    round(Dst::site, d.v.data(), d.v.size());
+  }
+
+  // ---- decays: running products of exp(g), never quotients or differences of prefix sums, so that exp(-inf) = 0 is an
+  // ordinary gate. Rows beyond the end act as g = 0.
+
+  /// d(i, j) = prod_{j < l <= i - lag} exp(g_l) for j <= i (1 where no gate is left), 0 above the diagonal.
+  template <class St, class Dst>
+  void decay_ratios(St, Dst& d, const RowIn& g, int head, int row0, int lag = 0) {
+    constexpr int N = Dst::rows;
+    d.on_write(epoch_);
+    d.v.assign(d.v.size(), T(0));
+    for (int i = 0; i < N; ++i) {
+      const T alpha = i > lag ? decay(g, head, row0 + i - lag) : T(1);
+      for (int j = 0; j <= i; ++j) d.v[idx(i * N + j)] = j < i - lag ? d.v[idx((i - 1) * N + j)] * alpha : T(1);
+      round(St::name(), &d.v[idx(i * N)], N);
+    }
+    round(Dst::site, d.v.data(), d.v.size());
+  }
+  /// Row i holds prod_{l <= i - lag} exp(g_l).
+  template <class St, int R>
+  Row<R> decay_prefix(St, Shape<R>, const RowIn& g, int head, int row0, int lag = 0) {
+    Row<R> o;
+    T a = 1;
+    for (int r = 0; r < R; ++r) {
+      if (r >= lag) a *= decay(g, head, row0 + r - lag);
+      round(St::name(), &a, 1);
+      o.v[idx(r)] = a;
+    }
+    return o;
+  }
+  /// Row i holds prod_{l > i} exp(g_l) up to the end of the R rows.
+  template <class St, int R>
+  Row<R> decay_suffix(St, Shape<R>, const RowIn& g, int head, int row0) {
+    Row<R> o;
+    T a = 1;
+    for (int r = R - 1; r >= 0; --r) {
+      o.v[idx(r)] = a;
+      a *= decay(g, head, row0 + r);
+      round(St::name(), &a, 1);
+    }
+    return o;
+  }
+  /// Every one of R rows holds prod_{l < count} exp(g_l).
+  template <class St, int R>
+  Row<R> decay_total(St, Shape<R>, const RowIn& g, int head, int row0, int count) {
+    T a = 1;
+    for (int l = 0; l < count; ++l) {
+      a *= decay(g, head, row0 + l);
+      round(St::name(), &a, 1);
+    }
+    Row<R> o;
+    o.v.fill(a);
+    return o;
+  }
+
+  // ---- and their adjoints. A product of gates, times its cotangent, is a term of the gradient of the log of every gate
+  // it contains: it goes to exactly those, so nothing cancels and no gate is divided by.
+
+  /// Row r sums z(i, j) over j < r <= i - lag, the ratios of decay_ratios that contain gate r.
+  template <class St, class Src>
+  Row<Src::rows> gates_of_ratios(St, Src& z, int lag = 0) {
+    constexpr int N = Src::rows;
+    z.on_read(epoch_);
+    const Format f = format_of(St::name());
+    std::vector<T> below(N, T(0));  // by column, the rows at or below r + lag
+    Row<N> o;
+    for (int r = N - 1; r >= 0; --r) {
+      o.v[idx(r)] = T(0);
+      for (int j = 0; j < r; ++j) {
+        if (r + lag < N) below[idx(j)] += z.v[idx((r + lag) * N + j)];
+        round_as(St::name(), f, &below[idx(j)], 1);
+        o.v[idx(r)] += below[idx(j)];
+        round_as(St::name(), f, &o.v[idx(r)], 1);
+      }
+    }
+    return o;
+  }
+  /// Row r sums z(i) over r <= i - lag, the rows of decay_prefix that contain gate r.
+  template <class St, int R>
+  Row<R> gates_of_prefix(St, const Row<R>& z, int lag = 0) {
+    Row<R> o;
+    T sum = 0;
+    for (int r = R - 1; r >= 0; --r) {
+      if (r + lag < R) sum += z.v[idx(r + lag)];
+      round(St::name(), &sum, 1);
+      o.v[idx(r)] = sum;
+    }
+    return o;
+  }
+  /// Row r sums z(i) over i < r, the rows of decay_suffix that contain gate r.
+  template <class St, int R>
+  Row<R> gates_of_suffix(St, const Row<R>& z) {
+    Row<R> o;
+    T sum = 0;
+    for (int r = 0; r < R; ++r) {
+      o.v[idx(r)] = sum;
+      sum += z.v[idx(r)];
+      round(St::name(), &sum, 1);
+    }
+    return o;
+  }
+  /// Every row sums all of z: the rows of decay_total contain every gate.
+  template <class St, int R, int N>
+  Row<R> gates_of_total(St, Shape<R>, const Row<N>& z) {
+    T sum = 0;
+    for (int i = 0; i < N; ++i) {
+      sum += z.v[idx(i)];
+      round(St::name(), &sum, 1);
+    }
+    Row<R> o;
+    o.v.fill(sum);
+    return o;
+  }
+
+  template <class Tl>
+  void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
+    t.on_write(epoch_);
+    t.pending = true;
+    t.v.assign(t.v.size(), poison);
+    pending_.push_back([this, &t, g, head, row0, col0] {
+      for (int r = 0; r < Tl::rows; ++r)
+        for (int c = 0; c < Tl::cols; ++c)
+          t.v[idx(r * Tl::cols + c)] = row0 + r < g.rows && col0 + c < g.cols
+                                           ? g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)]
+                                           : T(0);
+      round(Tl::site, t.v.data(), t.v.size());
+      t.pending = false;
+      t.wrote = epoch_;
+    });
+  }
+
+  // produce(j, stage) issues the loads of step j; consume(j, stage) uses them.
+  // Loads issued before the pipeline are complete when its first step runs.
+  template <int ST, class P, class F, class M, class L>
+  void pipeline(Shape<ST> st, int n, P&& produce, F&& first, M&& middle, L&& last) {
+    pipeline(st, n, produce, [&](int j, int s) {
+      if (j == 0)
+        first(j, s, First{});
+      else if (j < n - 1)
+        middle(j, s, Middle{});
+      else
+        last(j, s, Last{});
+    });
+  }
+  template <int ST, class P, class C>
+  void pipeline(Shape<ST>, int n, P&& produce, C&& consume) {
+    std::deque<std::vector<std::function<void()>>> groups;
+    auto commit = [&] { groups.push_back(std::move(pending_)), pending_.clear(); };
+    for (int s = 0; s < ST - 1; ++s) {
+      if (s < n) produce(s, s);
+      commit();
+    }
+    if (ST == 1) commit();
+    for (int j = 0; j < n; ++j) {
+      for (auto& land : groups.front()) land();
+      groups.pop_front();
+      sync();
+      if (j + ST - 1 < n) produce(j + ST - 1, (j + ST - 1) % ST);
+      commit();
+      consume(j, j % ST);
+    }
+    for (auto& group : groups)  // loads that no step waited for (n = 0)
+      for (auto& land : group) land();
+    sync();
+  }
+
+  template <class St, int R, int C>
+  void store(St, const Out& g, int head, int row0, const Acc<R, C>& a, int col0 = 0) {
+    std::vector<T> v = a.v;
+    round(St::name(), v.data(), v.size());
+    for (int r = 0; r < R && row0 + r < g.rows; ++r)
+      for (int c = 0; c < C && col0 + c < g.cols; ++c)
+        g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)] = v[idx(r * C + c)];
+  }
+
+  void round(std::string_view site, T* p, std::size_t n) { round_as(site, format_of(site), p, n); }
+
+ private:
+  static constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+  static std::size_t at(int head, int rows, int row) { return idx(head) * idx(rows) + idx(row); }
+  static T gate(const RowIn& g, int head, int row) { return row < g.rows ? g.p[at(head, g.rows, row)] : T(0); }
+  static T decay(const RowIn& g, int head, int row) {
+    return ex2(gate(g, head, row) * T(1.442695040888963407359924681001892137L));
+  }
+
+  Format format_of(std::string_view site) const { return policy_.sites.at(site); }
+
+  void round_as(std::string_view site, Format f, T* p, std::size_t n) {
+    if (policy_.stats != nullptr) return round_counted((*policy_.stats)[std::string(site)], f, p, n);
+    if (f != Format::exact) round_values(p, n, f, policy_.rounding, random_);
+  }
+  void round_counted(SiteStats& s, Format f, T* p, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const double x = static_cast<double>(p[i]);
+      if (f != Format::exact) round_values(p + i, 1, f, policy_.rounding, random_);
+      const double y = static_cast<double>(p[i]);
+      if (!std::isfinite(x)) continue;
+      ++s.roundings;
+      s.max_abs = std::max(s.max_abs, std::fabs(x));
+      if (!std::isfinite(y)) {
+        ++s.overflows;
+        continue;
+      }
+      s.error_squared += (x - y) * (x - y);
+      s.value_squared += x * x;
+    }
+  }
+
+  template <class Cc>
+  void hide(Cc& c) {
+    if (!c.landing.empty()) throw HazardError("product issued on an accumulator in flight");
+    c.landing.assign(c.v.size(), poison), c.landing.swap(c.v);
+  }
+  template <class X>
+  void touch(X& x) {
+    if constexpr (requires { x.on_read(0L); }) x.on_read(epoch_);
+  }
+  template <int R, int C>
+  static std::vector<T> transpose(const std::vector<T>& a) {
+    std::vector<T> t(a.size());
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) t[idx(c * R + r)] = a[idx(r * C + c)];
+    return t;
+  }
+  template <int K, int R, int C>
+  void product(Acc<R, C>& c, const T* a, const T* b) {
+    const int step = c.format != Format::exact ? policy_.products : K;
+    for (int r = 0; r < R; ++r) {
+      T* o = &c.v[idx(r * C)];
+      for (int k = 0; k < K; k += step) {
+        multiply_add(o, a + r * K + k, b + k * C, imin(step, K - k), C);
+        if (c.format != Format::exact) round_as(c.site, c.format, o, C);
+      }
+    }
+  }
+
+  Policy policy_;
+  RandomBits random_;
+  long epoch_ = 0;
+  std::vector<std::function<void()>> pending_;
+};
+
+}  // namespace ASSAY_EXECUTORS
+
+}  // namespace assay::tile

@@ -1,0 +1,28 @@
+#include "kernels/core/kernel_room.hpp"
+
+#include <algorithm>
+
+namespace assay {
+namespace tile::ASSAY_KERNEL_ROOMS {
+#define MECHANISM(name) extern const KernelRoom name;
+#include "mechanisms.def"
+#undef MECHANISM
+}  // namespace tile::ASSAY_KERNEL_ROOMS
+
+std::span<const KernelRoom* const> ASSAY_KERNEL_ROOMS() {
+#define MECHANISM(name) &tile::ASSAY_KERNEL_ROOMS::name,
+  static constexpr const KernelRoom* all[] = {
+#include "mechanisms.def"
+  };
+#undef MECHANISM
+  return all;
+}
+
+#ifndef ASSAY_PLANT_FAULTS
+const KernelRoom* find_kernels(std::span<const KernelRoom* const> rooms, std::string_view name) {
+  const auto it = std::find_if(rooms.begin(), rooms.end(), [&](const KernelRoom* room) { return room->name == name; });
+  return it == rooms.end() ? nullptr : *it;
+}
+#endif
+
+}  // namespace assay

@@ -1,0 +1,39 @@
+#pragma once
+// The registry of kernels: every room's forms, each a tile program (or several) behind one function.
+#include <span>
+#include <string_view>
+
+#include "kernels/core/faults.hpp"
+#include "kernels/core/policy.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// One way to compute a mechanism: tiled, chunkwise, split decode.
+struct KernelForm {
+  std::string_view name, summary;
+  const tile::SiteTable& sites;
+  std::span<const std::string_view> tiles;  ///< tile shapes compiled in; the first is the default
+  std::span<const Mutant> mutants;
+  bool has_gradients;
+  /// One sentence why this form cannot run that problem, or "" if it can (shape limits, decode takes one query row ...).
+  std::string (*obstacle)(const Problem& problem);
+  /// Outputs, and gradients if the problem has cotangents, all heads. `tile` indexes `tiles`. The problem has passed the
+  /// door of its room (shapes, finiteness, domain).
+  Answer (*run)(const Problem& problem, const Policy& policy, int tile);
+};
+
+struct KernelRoom {
+  std::string_view name;
+  std::span<const KernelForm> forms;
+};
+
+/// All rooms' kernels, in the order of mechanisms.def.
+std::span<const KernelRoom* const> kernel_rooms();
+/// The same sources with faults to plant: defined in the library of mutants only.
+std::span<const KernelRoom* const> mutant_rooms();
+
+/// The kernels of that room, or null.
+const KernelRoom* find_kernels(std::span<const KernelRoom* const> rooms, std::string_view name);
+
+}  // namespace assay

@@ -1,0 +1,54 @@
+#pragma once
+// How the CPU executor rounds: a format for every site, one rounding mode, how many products an accumulator sums before
+// it rounds, and (in test builds only) which fault is planted.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/tile.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+
+/// What passed through one rounding site.
+struct SiteStats {
+  std::size_t roundings = 0, overflows = 0;
+  double max_abs = 0, error_squared = 0, value_squared = 0;
+};
+
+struct Policy {
+  tile::SiteTable sites;
+  Rounding rounding = Rounding::nearest_even;
+  std::uint64_t seed = 0;  ///< of the random rounding modes
+  int products = 16;       ///< products an accumulator sums exactly before it rounds
+  int threads = 0;         ///< 0: all cores; the bits do not depend on it
+  std::string fault;       ///< planted in executors that can (test builds); ignored by healthy ones
+  std::map<std::string, SiteStats, std::less<>>* stats = nullptr;  ///< filled by a one-thread run if not null
+  std::set<std::string, std::less<>>* asked = nullptr;  ///< faults the program asked for: as `fault`, and one thread
+
+  /// The policy of a precision's contract. Tensor cores sum blocks before they round; fp32 and fp64 units round always.
+  static Policy of(const tile::SiteTable& sites, Format precision) {
+    return {sites.contract(precision), Rounding::nearest_even, 0, products_per_rounding(precision), 0, {}, nullptr, nullptr};
+  }
+  /// No site rounds.
+  static Policy exact(const tile::SiteTable& sites) { return of(sites, Format::exact); }
+
+  static constexpr int products_per_rounding(Format precision) {
+    switch (precision) {
+      case Format::bf16:
+      case Format::fp16:
+        return 16;
+      case Format::tf32:
+        return 8;
+      case Format::e4m3:
+      case Format::e5m2:
+        return 32;
+      default:
+        return 1;
+    }
+  }
+};
+
+}  // namespace assay

@@ -1,0 +1,138 @@
+#pragma once
+// What the launch code of the delta-rule rooms shares, on the host: how a problem's heads lie in memory, its scale, and
+// gradients summed over the blocks and heads that share an input. No formula of any room is here.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/core/attention.hpp"
+#include "kernels/core/host_launch.hpp"
+#include "kernels/core/tile.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+
+/// Heads and lengths of a problem that has passed its room's door: q, k [T][K], v [T][V], beta [T], state [K][V], each
+/// with or without a head axis. Value head h reads the query and key head h / group. Arrays without elements may lack
+/// their last axes.
+struct RecurrenceShape {
+  bool head_axis;
+  int heads = 1, shared_heads = 1, group = 1, len = 0, key_dim = 0, value_dim = 0;
+
+  explicit RecurrenceShape(const Problem& problem) {
+    const Array& beta = problem.inputs.at("beta");
+    head_axis = beta.shape.size() == 2;
+    len = beta.shape.back();
+    if (head_axis) heads = beta.shape[0], shared_heads = problem.inputs.at("q").shape[0], group = heads / shared_heads;
+    const auto widen = [&](int& dim, const Arrays& arrays, std::string_view name, std::size_t axis) {
+      const auto it = arrays.find(name);
+      if (it == arrays.end()) return;
+      axis += head_axis ? 1 : 0;
+      if (axis < it->second.shape.size()) dim = std::max(dim, it->second.shape[axis]);
+    };
+    widen(key_dim, problem.inputs, "q", 1), widen(key_dim, problem.inputs, "k", 1);
+    widen(key_dim, problem.inputs, "initial_state", 0), widen(key_dim, problem.cotangents, "final_state", 0);
+    widen(value_dim, problem.inputs, "v", 1), widen(value_dim, problem.inputs, "initial_state", 1);
+    widen(value_dim, problem.cotangents, "o", 1), widen(value_dim, problem.cotangents, "final_state", 1);
+  }
+
+  /// An array of `h` heads as [h][rows][cols]; zeros if it is missing.
+  template <class T>
+  HostArray<T> input(const Arrays& arrays, std::string_view name, int h, int rows, int cols) const {
+    HostArray<T> x = output<T>(h, rows, cols);
+    const auto it = arrays.find(name);
+    if (it == arrays.end())
+      std::fill(x.data.begin(), x.data.end(), T{0});
+    else
+      x.data.assign(it->second.data.begin(), it->second.data.end());
+    return x;
+  }
+  template <class T>
+  HostArray<T> output(int h, int rows, int cols) const {
+    return {h, rows, cols, HostShape{head_axis, heads, shared_heads}.shape(h, {rows, cols})};
+  }
+  template <class T>
+  HostArray<T> vector_input(const Arrays& arrays, std::string_view name, int h, int n) const {
+    HostArray<T> x = input<T>(arrays, name, h, n, 1);
+    x.shape.pop_back();
+    return x;
+  }
+
+  /// params.scale, or K^{-1/2}, computed in T and rounded at the gate site "scale".
+  template <class T>
+  T scale(const Problem& problem, const Policy& policy) const {
+    T x = 1 / std::sqrt(static_cast<T>(key_dim));
+    if (const auto it = problem.params.find("scale"); it != problem.params.end()) {
+      const std::string& digits = std::get<std::string>(it->second);
+      std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), x);
+    }
+    HostBlock<T>(policy, ~0ULL).round("scale", &x, 1);
+    return x;
+  }
+};
+
+/// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending,
+/// each sum rounded at `part`, the total at `out`.
+template <class T>
+HostArray<T> sum_parts(const Policy& policy, std::string_view part, std::string_view out, const HostArray<T>& parts,
+                       int blocks, HostArray<T> total) {
+  const std::size_t n = total.data.size() / static_cast<std::size_t>(total.heads);
+  const int of_head = parts.heads / total.heads;
+  const int counted = Faults::choose(policy, "one_head_of_group"_s, of_head, std::min(blocks, of_head));
+  for (int h = 0; h < total.heads; ++h) {
+    HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
+    T* sum = total.data.data() + static_cast<std::size_t>(h) * n;
+    std::fill(sum, sum + n, T{0});
+    for (int p = 0; p < counted; ++p) {
+      const T* x = parts.data.data() + static_cast<std::size_t>(h * of_head + p) * n;
+      for (std::size_t i = 0; i < n; ++i) sum[i] += x[i];
+      block.round(part, sum, n);
+    }
+    block.round(out, sum, n);
+  }
+  return total;
+}
+
+/// The faults of a delta rule that are a format: the state or the triangular inverse kept in bf16.
+inline Policy with_narrow_sites(Policy policy) {
+  const SiteTable& healthy = policy.sites;
+  policy.sites = Faults::choose(policy, "state_in_bf16"_s, healthy, healthy.with("S", Format::bf16));
+  policy.sites = Faults::choose(policy, "inverse_in_bf16"_s, healthy, healthy.with("T", Format::bf16));
+  return policy;
+}
+
+/// Why the compiled key dimensions cannot hold this problem, or "". Any value dimension is cut into blocks.
+inline std::string key_dim_obstacle(const Problem& problem) {
+  const int d = RecurrenceShape(problem).key_dim;
+  return d <= max_head_dim ? "" : text("K is compiled in up to ", max_head_dim, ", got ", d);
+}
+
+/// Calls f.template operator()<T, C, D>() with the scalar that the policy needs, the chunk of tile shape `tile` (64, 32
+/// or 16) and the smallest compiled dimension that holds K and, up to the largest, V.
+template <class F>
+Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int tile, F f) {
+  const auto with_dim = [&]<class T, int C>() {
+    const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
+    if (d <= 16) return f.template operator()<T, C, 16>();
+    if (d <= 64) return f.template operator()<T, C, 64>();
+    return f.template operator()<T, C, max_head_dim>();
+  };
+  const auto with_scalar = [&]<int C>() {
+    return wants_long_double(policy) ? with_dim.template operator()<long double, C>()
+                                     : with_dim.template operator()<double, C>();
+  };
+  if (tile == 1) return with_scalar.template operator()<32>();
+  if (tile == 2) return with_scalar.template operator()<16>();
+  return with_scalar.template operator()<64>();
+}
+
+inline constexpr std::string_view chunk_tiles[] = {"64", "32", "16"};
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile

@@ -1,0 +1,211 @@
+#pragma once
+// The vocabulary of tile programs: named rounding sites, shapes, elementwise functions. Under nvcc the same text is
+// device code; nothing here needs a CUDA header.
+//
+// A kernel is a struct template over a Types class with `Args`, `Smem` and
+//   template <class X> static void run(X& b, Smem& s, const Args& a, int head, int x)
+// that reads like the algorithm: no thread index, no layout, no #ifdef. What an executor X offers:
+//
+//   registers   acc(site, Shape<R,C>)  row(site, Shape<R>, x)  partial(site, Shape<R>)
+//               rows(site, f, rows...)  load_row / load_col / store_row
+//               acc.map(site, f, rows, cols or accs...)  acc.zip(site, f, acc or tile, rows, cols or accs...)
+//               acc.mask(pred(r, c), fill)  acc.scale(row)  acc.row_max()
+//               partial.fold(alpha, acc)  partial.total()  dot(site, acc, acc)  any(f, row)
+//   products    ab / abt / atb(site, A, B) -> acc    mma / mma_abt / mma_atb(acc, A, B)
+//               A: a shared tile or cast(site, acc); pairs that share B in one call
+//               abt_async, mma_async, await(acc), exclusive(f)
+//   memory      load(tile, in, head, row[, col])  store(site, out, head, row, acc[, col])
+//               put(tile, acc)  sync()  pipeline(Shape<stages>, n, produce, consume)
+//               unit_lower_inverse(site, tile, tile)
+//   decays      decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
+//               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates
+//   faults      planted("name"_s, healthy, broken): `healthy`, except where that mutant is planted
+// Reductions (row_max, total, dot, any), decays and products are collective.
+#include <cmath>
+#include <cstddef>
+#include <stdexcept>
+#include <string_view>
+
+#include "reference/core/format.hpp"
+
+#if defined(__CUDACC__)
+#define TILE_FN __device__ __forceinline__
+#define TILE_HD __host__ __device__
+#else
+#define TILE_FN inline
+#define TILE_HD
+#endif
+
+namespace assay::tile {
+
+/// A rounding site is a type named by a string: "P"_s. Bodies name sites; a contract says which format each has.
+template <std::size_t N>
+struct FixedString {
+  char s[N]{};
+  constexpr FixedString(const char (&t)[N]) {  // NOLINT(google-explicit-constructor): literals are meant to convert
+    for (std::size_t i = 0; i < N; ++i) s[i] = t[i];
+  }
+  constexpr std::string_view view() const { return {s, N - 1}; }
+};
+
+template <FixedString S>
+struct Site {
+  static constexpr std::string_view name() { return S.view(); }
+};
+template <FixedString S>
+TILE_HD constexpr Site<S> operator""_s() {
+  return {};
+}
+
+template <int R, int C = 1>
+struct Shape {};
+
+/// Steps of a software-pipelined loop.
+struct First {};
+struct Middle {};
+struct Last {};
+
+/// Two results of one collective operation.
+template <class A, class B>
+struct Two {
+  A a;
+  B b;
+};
+
+/// What a site holds; a contract gives each role a format.
+enum class Role : unsigned char { operand, gate, accumulator, output };
+
+/// The sites of a kernel form and the format of each: a constexpr policy on the device, the start of a run-time one here.
+struct SiteTable {
+  struct Entry {
+    char name[16]{};
+    Role role{};
+    Format format{};
+    constexpr std::string_view view() const { return name; }
+  };
+  struct Init {
+    const char* name;
+    Role role;
+  };
+  static constexpr int capacity = 64;
+  Entry entries[capacity]{};
+  int size = 0;
+
+  template <std::size_t N>
+  constexpr explicit SiteTable(const Init (&sites)[N]) {
+    static_assert(N <= capacity);
+    for (const Init& x : sites) {
+      for (int i = 0; x.name[i] != 0; ++i) entries[size].name[i] = x.name[i];
+      entries[size++].role = x.role;
+    }
+  }
+  constexpr int find(std::string_view site) const {
+    for (int i = 0; i < size; ++i)
+      if (entries[i].view() == site) return i;
+    return -1;
+  }
+  constexpr Format at(std::string_view site) const { return entries[require(site)].format; }
+  constexpr SiteTable with(std::string_view site, Format f) const {
+    SiteTable t = *this;
+    t.entries[require(site)].format = f;
+    return t;
+  }
+  constexpr SiteTable with(Role role, Format f) const {
+    SiteTable t = *this;
+    for (int i = 0; i < size; ++i)
+      if (entries[i].role == role) t.entries[i].format = f;
+    return t;
+  }
+  constexpr SiteTable all(Format f) const {
+    SiteTable t = *this;
+    for (int i = 0; i < size; ++i) t.entries[i].format = f;
+    return t;
+  }
+  /// The contract of a precision: operands and outputs stored in it, gates and accumulators in fp32 (fp64 for fp64).
+  /// tf32 leaves memory as fp32 and fp8 leaves as bf16, as kernels do.
+  constexpr SiteTable contract(Format precision) const {
+    const bool wide = precision == Format::fp64 || precision == Format::exact;
+    const bool narrow = precision == Format::e4m3 || precision == Format::e5m2;
+    const Format inner = wide ? precision : Format::fp32;
+    return with(Role::operand, precision)
+        .with(Role::gate, inner)
+        .with(Role::accumulator, inner)
+        .with(Role::output, precision == Format::tf32 ? Format::fp32 : narrow ? Format::bf16 : precision);
+  }
+
+ private:
+  constexpr int require(std::string_view site) const {
+    const int i = find(site);
+    if (i < 0) throw std::out_of_range("site not in the contract's table");
+    return i;
+  }
+};
+
+// Elementwise functions. The host ones are our own: libm differs between machines, and emulations must not.
+#if defined(__CUDACC__)
+TILE_FN float ex2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+TILE_FN double ex2(double x) { return ::exp2(x); }
+TILE_FN float lg2(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+TILE_FN double lg2(double x) { return ::log2(x); }
+TILE_FN float maxi(float a, float b) { return fmaxf(a, b); }
+TILE_FN double maxi(double a, double b) { return fmax(a, b); }
+#else
+double ex2(double x);
+long double ex2(long double x);
+double lg2(double x);
+long double lg2(long double x);
+template <class T>
+T maxi(T a, T b) {
+  return a < b ? b : a;
+}
+#endif
+TILE_HD constexpr int imin(int a, int b) { return a < b ? a : b; }
+TILE_HD constexpr int imax(int a, int b) { return a < b ? b : a; }
+TILE_HD constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/// Which keys each query sees: causal masks are end-aligned, a window keeps the newest keys (0: no window).
+struct Visibility {
+  int queries, keys, window;
+  bool causal;
+  int ahead = 0;  ///< keys beyond its own position that a causal query sees: 0, except in a fault
+  TILE_HD constexpr int end(int row) const {
+    return causal ? imax(0, imin(row + keys - queries + 1 + ahead, keys)) : keys;
+  }
+  TILE_HD constexpr int begin(int row) const { return window > 0 ? imax(0, row + keys - queries + 1 - window) : 0; }
+  TILE_HD constexpr bool operator()(int row, int key) const {
+    return row < queries && key >= begin(row) && key < end(row);
+  }
+  /// Whether each of rows [r0, r1) sees all keys [k0, k1): such a tile needs no mask.
+  TILE_HD constexpr bool all(int r0, int r1, int k0, int k1) const {
+    return r1 <= queries && begin(r1 - 1) <= k0 && k1 <= end(r0);
+  }
+  /// Keys seen by any of rows [r0, r1).
+  TILE_HD constexpr int first_key(int r0) const { return imin(begin(r0), keys); }
+  TILE_HD constexpr int last_key(int r1) const { return end(imin(r1, queries) - 1); }
+  /// Rows that see any of keys [k0, k1).
+  TILE_HD constexpr int first_row(int k0) const { return causal ? imax(0, k0 - keys + queries - ahead) : 0; }
+  TILE_HD constexpr int last_row(int k1) const {
+    return window > 0 ? imin(queries, imax(0, k1 - 1 + window - keys + queries)) : queries;
+  }
+};
+
+/// What every executor's Types class provides.
+template <class B>
+concept ExecutorTypes = requires {
+  typename B::Real;
+  typename B::In;
+  typename B::Out;
+  typename B::RowIn;
+  typename B::RowOut;
+  typename B::template Tile<"S", 64, 64>;
+};
+
+}  // namespace assay::tile

@@ -1,0 +1,98 @@
+#include "kernels/cuda/device_array.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "reference/core/error.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+template <class E>
+E element_of(double x, Format format) {
+  if constexpr (sizeof(E) == 2)
+    return encode(x, format);
+  else
+    return static_cast<E>(round_to(x, format));
+}
+
+template <class E>
+double value_of(E e, Format format) {
+  if constexpr (sizeof(E) == 2)
+    return decode(e, format);
+  else
+    return static_cast<double>(e);
+}
+
+/// f(E{}) with the type that holds one element: the code of a 16-bit format, a float, a double.
+template <class F>
+auto with_element(Format format, F f) {
+  switch (info(format).bits) {
+    case 16:
+      return f(std::uint16_t{});
+    case 32:
+      return f(float{});
+    case 64:
+      return f(double{});
+    default:
+      throw InputError(text("device array: no memory format for ", name_of(format)));
+  }
+}
+
+}  // namespace
+
+void cuda_check(cudaError_t status, const char* file, int line) {
+  if (status != cudaSuccess) throw DeviceError(text("CUDA: ", cudaGetErrorString(status), " (", file, ":", line, ")"));
+}
+
+DeviceBuffer::DeviceBuffer(std::size_t bytes) : bytes_(bytes) {
+  cuda_check(cudaMalloc(&data_, std::max<std::size_t>(bytes, 16)));  // kernels take the address of empty arrays too
+}
+DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+DeviceArray::DeviceArray(Format format, int heads, int rows, int cols)
+    : format_(format),
+      heads_(heads),
+      rows_(rows),
+      cols_(cols),
+      buffer_(with_element(format, [&](auto e) { return count() * sizeof(e); })) {
+  if (buffer_.size() > 0) cuda_check(cudaMemset(buffer_.data(), 0xff, buffer_.size()));
+}
+
+DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values)
+    : DeviceArray(format, heads, rows, cols) {
+  require(values.size() == count(), "device array: expected ", count(), " values, got ", values.size());
+  if (values.empty()) return;
+  with_element(format, [&](auto e) {
+    std::vector<decltype(e)> host(values.size());
+    for (std::size_t i = 0; i < host.size(); ++i) host[i] = element_of<decltype(e)>(values[i], format);
+    cuda_check(cudaMemcpy(buffer_.data(), host.data(), buffer_.size(), cudaMemcpyHostToDevice));
+  });
+}
+
+std::size_t DeviceArray::count() const {
+  return static_cast<std::size_t>(heads_) * static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
+}
+
+std::vector<double> DeviceArray::values() const {
+  std::vector<double> values(count());
+  if (values.empty()) return values;
+  with_element(format_, [&](auto e) {
+    std::vector<decltype(e)> host(values.size());
+    cuda_check(cudaMemcpy(host.data(), buffer_.data(), buffer_.size(), cudaMemcpyDeviceToHost));
+    for (std::size_t i = 0; i < host.size(); ++i) values[i] = value_of(host[i], format_);
+  });
+  return values;
+}
+
+}  // namespace assay

@@ -1,0 +1,67 @@
+#pragma once
+// Memory on the device, owned, and arrays in it.
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "reference/core/format.hpp"
+
+namespace assay {
+
+/// The CUDA runtime refused something; the message says what and where.
+class DeviceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws DeviceError unless `status` is success. (std::source_location is unknown to clang 14.)
+void cuda_check(cudaError_t status, const char* file = __builtin_FILE(), int line = __builtin_LINE());
+
+/// Bytes on the device. Movable, not copyable.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  explicit DeviceBuffer(std::size_t bytes);
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// [heads][rows][cols] on the device, each element in the memory format of `format`: tf32 lies in memory as fp32.
+class DeviceArray {
+ public:
+  /// All bits set, which is NaN in every format: what a kernel forgets to write cannot pass for a number.
+  DeviceArray(Format format, int heads, int rows, int cols);
+  /// `values` rounded to nearest. Throws InputError unless there are heads * rows * cols of them.
+  DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values);
+
+  void* data() const { return buffer_.data(); }
+  int heads() const { return heads_; }
+  int rows() const { return rows_; }
+  int cols() const { return cols_; }
+  std::size_t count() const;
+  std::size_t bytes() const { return buffer_.size(); }
+
+  /// Back on the host, exactly. Waits for the kernels before it.
+  std::vector<double> values() const;
+
+ private:
+  Format format_;
+  int heads_, rows_, cols_;
+  DeviceBuffer buffer_;
+};
+
+}  // namespace assay

@@ -1,0 +1,419 @@
+#pragma once
+// Pieces shared by the device executors: element types, register tiles in the m16n8 accumulator layout, the swizzled
+// shared tile, and everything an executor does in registers.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+template <Format F>
+struct ElementOf {};
+template <>
+struct ElementOf<Format::bf16> {
+  using type = __nv_bfloat16;
+};
+template <>
+struct ElementOf<Format::fp16> {
+  using type = __half;
+};
+template <>
+struct ElementOf<Format::tf32> {
+  using type = float;
+};
+template <>
+struct ElementOf<Format::fp32> {
+  using type = float;
+};
+template <>
+struct ElementOf<Format::fp64> {
+  using type = double;
+};
+template <Format F>
+using Element = typename ElementOf<F>::type;
+
+/// The format that policy P gives a site: an unknown site does not compile.
+template <class P, FixedString S>
+inline constexpr Format format_of = P::table.at(S.view());
+template <class P, class St>
+inline constexpr Format format_at = P::table.at(St::name());
+
+TILE_FN std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
+
+/// Two values in a 16-bit format, the first in the low half.
+template <Format F>
+TILE_FN std::uint32_t pack2(float low, float high) {
+  std::uint32_t r;
+  if constexpr (F == Format::bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+TILE_FN std::uint32_t to_tf32(float x) {
+  std::uint32_t r;
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+  return r;
+}
+/// x on the grid of format F, still as a T.
+template <Format F, class T>
+TILE_FN T round_as(T x) {
+  if constexpr (F == Format::bf16)
+    return T(__bfloat162float(__float2bfloat16_rn(float(x))));
+  else if constexpr (F == Format::fp16)
+    return T(__half2float(__float2half_rn(float(x))));
+  else if constexpr (F == Format::tf32)
+    return T(__uint_as_float(to_tf32(float(x))));
+  else if constexpr (F == Format::fp32)
+    return T(float(x));
+  else
+    return x;
+}
+
+/// A product that is rounded before it is added to anything, as the emulation rounds it.
+TILE_FN float times(float a, float b) { return __fmul_rn(a, b); }
+TILE_FN double times(double a, double b) { return __dmul_rn(a, b); }
+
+/// Shared tile: panels of 128-byte lines, 16-byte chunks XORed with the line's index, free of bank conflicts for
+/// ldmatrix. A line holds one row of a panel (the same bytes as the 128-byte swizzle of TMA and wgmma) or, where the
+/// tile is narrower than a panel, several rows.
+template <class P, FixedString S, int R, int C>
+struct alignas(1024) SharedTile {
+  static constexpr Format format = format_of<P, S>;
+  using E = Element<format>;
+  static constexpr int rows = R, cols = C, element_bytes = sizeof(E), row_bytes = C * element_bytes;
+  static constexpr int chunks = row_bytes / 16;  // 16-byte chunks in a row
+  static constexpr int chunk_elements = 16 / element_bytes;
+  static constexpr int rows_of_line = row_bytes < 128 ? 128 / row_bytes : 1;
+  static constexpr int panel_bytes = R / rows_of_line * 128;
+  static_assert((row_bytes % 128 == 0 || 128 % row_bytes == 0) && row_bytes >= 16 && R % (8 * rows_of_line) == 0);
+  unsigned char raw[R * row_bytes];
+
+  static TILE_FN int chunk_offset(int r, int chunk) {
+    if constexpr (rows_of_line == 1) {
+      return (chunk >> 3) * panel_bytes + r * 128 + (((chunk & 7) ^ (r & 7)) << 4);
+    } else {
+      const int line = r / rows_of_line;
+      return line * 128 + (((r % rows_of_line * chunks + chunk) ^ (line & 7)) << 4);
+    }
+  }
+  static TILE_FN int offset(int r, int c) { return chunk_offset(r, c * element_bytes >> 4) + (c * element_bytes & 15); }
+  TILE_FN const E& at(int r, int c) const { return *reinterpret_cast<const E*>(raw + offset(r, c)); }
+  TILE_FN E& at(int r, int c) { return *reinterpret_cast<E*>(raw + offset(r, c)); }
+};
+
+/// Rows of an accumulator are dealt to warps in blocks of MT * 16; inside, the m16n8 layout: element i of (mt, nt) is
+/// row group + 8 * (i / 2), column 2 * slot + i % 2. wgmma's m64nN accumulator is the same layout with MT = 1, four
+/// warps.
+struct Lane {
+  int warp, lane;
+  TILE_FN int group() const { return lane >> 2; }
+  TILE_FN int slot() const { return lane & 3; }
+};
+
+template <class T, int MT>
+struct RowRegisters {
+  T v[MT][2];
+  TILE_FN T at(int mt, int, int i) const { return v[mt][i >> 1]; }
+};
+template <class T, int NT>
+struct ColRegisters {
+  T v[NT][2];
+  TILE_FN T at(int, int nt, int i) const { return v[nt][i & 1]; }
+};
+
+template <class P, int Warps, class T, int R, int C>
+struct Accumulator {
+  static constexpr int rows = R, cols = C, MT = R / (16 * Warps), NT = C / 8;
+  static_assert(R % (16 * Warps) == 0 && C % 8 == 0);
+  using Row = RowRegisters<T, MT>;
+  T x[MT][NT][4];
+  Lane w;
+  int ticket;  // of the asynchronous product that last wrote this accumulator
+
+  TILE_FN T at(int mt, int nt, int i) const { return x[mt][nt][i]; }
+  TILE_FN int row_of(int mt, int i) const { return w.warp * (MT * 16) + mt * 16 + w.group() + 8 * (i >> 1); }
+  TILE_FN int col_of(int nt, int i) const { return nt * 8 + 2 * w.slot() + (i & 1); }
+
+  template <class F>
+  TILE_FN void each(F f) {
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+      for (int nt = 0; nt < NT; ++nt)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) f(x[mt][nt][i], mt, nt, i);
+  }
+  template <class St, class F, class... Rw>
+  TILE_FN void map(St, F f, const Rw&... rw) {
+    each([&](T& y, int mt, int nt, int i) { y = round_as<format_at<P, St>>(T(f(y, rw.at(mt, nt, i)...))); });
+  }
+  template <class Pr>
+  TILE_FN void mask(Pr keep, T fill) {
+    each([&](T& y, int mt, int nt, int i) { y = keep(row_of(mt, i), col_of(nt, i)) ? y : fill; });
+  }
+  /// o: an accumulator or a shared tile of the same shape.
+  template <class St, class F, class X, class... Rw>
+  TILE_FN void zip(St, F f, const X& o, const Rw&... rw) {
+    static_assert(X::rows == R && X::cols == C);
+    each([&](T& y, int mt, int nt, int i) {
+      T other;
+      if constexpr (requires { o.raw; })
+        other = T(o.at(row_of(mt, i), col_of(nt, i)));
+      else
+        other = o.at(mt, nt, i);
+      y = round_as<format_at<P, St>>(T(f(y, other, rw.at(mt, nt, i)...)));
+    });
+  }
+  TILE_FN void scale(const Row& s) {
+    each([&](T& y, int mt, int, int i) { y = times(y, s.v[mt][i >> 1]); });
+  }
+  TILE_FN Row row_max() const {
+    Row m;
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        T a = maxi(x[mt][0][2 * h], x[mt][0][2 * h + 1]);
+#pragma unroll
+        for (int nt = 1; nt < NT; ++nt) a = maxi(a, maxi(x[mt][nt][2 * h], x[mt][nt][2 * h + 1]));
+        a = maxi(a, __shfl_xor_sync(~0u, a, 1));
+        m.v[mt][h] = maxi(a, __shfl_xor_sync(~0u, a, 2));
+      }
+    return m;
+  }
+};
+
+/// This thread's share of each row sum.
+template <class T, int MT>
+struct PartialRegisters {
+  T v[MT][2];
+  template <class A>
+  TILE_FN void fold(const RowRegisters<T, MT>& alpha, const A& a) {
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        T s = times(v[mt][h], alpha.v[mt][h]);
+#pragma unroll
+        for (int nt = 0; nt < A::NT; ++nt) {
+          s += a.x[mt][nt][2 * h];
+          s += a.x[mt][nt][2 * h + 1];
+        }
+        v[mt][h] = s;
+      }
+  }
+  TILE_FN RowRegisters<T, MT> total() const {
+    RowRegisters<T, MT> r;
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        T s = v[mt][h];
+        s += __shfl_xor_sync(~0u, s, 1);
+        r.v[mt][h] = s + __shfl_xor_sync(~0u, s, 2);
+      }
+    return r;
+  }
+};
+
+/// Register-only collectives, common to the executors that compute.
+template <class P, int Warps>
+struct RegisterOps {
+  using Real = typename P::Real;
+  Lane w;
+
+  struct RowIn {
+    const void* p;
+    int rows;
+  };
+  struct RowOut {
+    void* p;
+    int rows;
+  };
+  struct Out {
+    void* p;
+    int rows, cols;
+  };
+
+  /// The healthy value: faults exist in test builds of the CPU executor only.
+  template <class St, class A>
+  TILE_FN static constexpr A planted(St, A healthy, std::type_identity_t<A>) {
+    return healthy;
+  }
+
+  template <class St>
+  using Sum = std::conditional_t<format_at<P, St> == Format::fp64, double, float>;
+
+  template <class St, int R, int C>
+  TILE_FN auto fresh(St, Shape<R, C>) {
+    static_assert(format_at<P, St> == Format::fp32 || format_at<P, St> == Format::fp64,
+                  "accumulators are fp32 or fp64 on the device");
+    Accumulator<P, Warps, Sum<St>, R, C> a;
+    a.w = w;
+    a.ticket = 0;
+    return a;
+  }
+  template <class St, int R, int C>
+  TILE_FN auto acc(St st, Shape<R, C> shape) {
+    auto a = fresh(st, shape);
+    a.each([](auto& y, int, int, int) { y = 0; });
+    return a;
+  }
+  template <class St, int R>
+  TILE_FN auto row(St, Shape<R>, Real x) {
+    RowRegisters<Real, R / (16 * Warps)> r;
+    each_row(r, [&](Real& y, int) { y = round_as<format_at<P, St>>(x); });
+    return r;
+  }
+  template <class St, int R>
+  TILE_FN auto partial(St, Shape<R>) {
+    PartialRegisters<Real, R / (16 * Warps)> r;
+    each_row(r, [](Real& y, int) { y = 0; });
+    return r;
+  }
+  template <class St, class F, class T, int MT, class... Rw>
+  TILE_FN RowRegisters<T, MT> rows(St, F f, const RowRegisters<T, MT>& x, const Rw&... y) {
+    RowRegisters<T, MT> o;
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) o.v[mt][h] = round_as<format_at<P, St>>(T(f(x.v[mt][h], y.v[mt][h]...)));
+    return o;
+  }
+
+  template <class St, int R>
+  TILE_FN auto load_row(St, Shape<R>, const RowIn& g, int head, int row0) {
+    RowRegisters<Real, R / (16 * Warps)> o;
+    each_row(o, [&](Real& y, int r) { y = round_as<format_at<P, St>>(element(g, head, row0 + r)); });
+    return o;
+  }
+  template <class St, int C>
+  TILE_FN auto load_col(St, Shape<1, C>, const RowIn& g, int head, int col0) {
+    ColRegisters<Real, C / 8> o;
+#pragma unroll
+    for (int nt = 0; nt < C / 8; ++nt)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        o.v[nt][i] = round_as<format_at<P, St>>(element(g, head, col0 + nt * 8 + 2 * w.slot() + i));
+    return o;
+  }
+  template <class St, class T, int MT>
+  TILE_FN void store_row(St, const RowOut& g, int head, int row0, const RowRegisters<T, MT>& x) {
+    if (g.p == nullptr || w.slot() != 0) return;
+    each_row(x, [&](const T& y, int r) {
+      if (row0 + r < g.rows)
+        static_cast<Real*>(g.p)[std::size_t(head) * g.rows + row0 + r] = round_as<format_at<P, St>>(y);
+    });
+  }
+  template <class St, class A>
+  TILE_FN auto dot(St st, const A& x, const A& y) {
+    auto p = partial(st, Shape<A::rows>{});
+#pragma unroll
+    for (int mt = 0; mt < A::MT; ++mt)
+#pragma unroll
+      for (int nt = 0; nt < A::NT; ++nt)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) p.v[mt][i >> 1] += x.x[mt][nt][i] * y.x[mt][nt][i];
+    return p.total();
+  }
+
+  // ---- decays: running products of exp(g) in the order of the rows, so that exp(-inf) = 0 is an ordinary gate. A warp
+  // loads 32 gates at a time, one per lane, and hands them round.
+
+  /// Row i holds prod_{l <= i - lag} exp(g_l).
+  template <class St, int R>
+  TILE_FN auto decay_prefix(St st, Shape<R> shape, const RowIn& g, int head, int row0, int lag = 0) {
+    auto o = row(st, shape, 1);
+    Real product = 1;
+    each_decay<R, false>(g, head, row0, R, [&](Real alpha, int l) {
+      product = round_as<format_at<P, St>>(times(product, alpha));
+      each_row(o, [&](Real& y, int r) { y = r == l + lag ? product : y; });
+    });
+    return o;
+  }
+  /// Row i holds prod_{l > i} exp(g_l) up to the end of the R rows.
+  template <class St, int R>
+  TILE_FN auto decay_suffix(St st, Shape<R> shape, const RowIn& g, int head, int row0) {
+    auto o = row(st, shape, 1);
+    Real product = 1;
+    each_decay<R, true>(g, head, row0, R, [&](Real alpha, int l) {
+      each_row(o, [&](Real& y, int r) { y = r == l ? product : y; });
+      product = round_as<format_at<P, St>>(times(product, alpha));
+    });
+    return o;
+  }
+  /// Every one of R rows holds prod_{l < count} exp(g_l).
+  template <class St, int R>
+  TILE_FN auto decay_total(St st, Shape<R> shape, const RowIn& g, int head, int row0, int count) {
+    Real product = 1;
+    for (int l0 = 0; l0 < count; l0 += 32)
+      each_decay<32, false>(g, head, row0 + l0, count - l0,
+                            [&](Real alpha, int) { product = round_as<format_at<P, St>>(times(product, alpha)); });
+    return row(st, shape, product);
+  }
+
+  template <class St, class A>
+  TILE_FN void store(St, const Out& g, int head, int row0, const A& a, int col0 = 0) {
+    constexpr Format F = format_at<P, St>;
+    using E = Element<F>;
+#pragma unroll
+    for (int mt = 0; mt < A::MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int r = row0 + a.row_of(mt, 2 * h);
+        if (r >= g.rows) continue;
+        E* p = static_cast<E*>(g.p) + (std::size_t(head) * g.rows + r) * g.cols + col0 + 2 * w.slot();
+#pragma unroll
+        for (int nt = 0; nt < A::NT; ++nt) {
+          if (col0 + nt * 8 >= g.cols) continue;  // the launch admits multiples of 8 only
+          const auto x = round_as<F>(a.x[mt][nt][2 * h]), y = round_as<F>(a.x[mt][nt][2 * h + 1]);
+          if constexpr (sizeof(E) == 2)
+            *reinterpret_cast<std::uint32_t*>(p + nt * 8) = pack2<F>(x, y);
+          else if constexpr (sizeof(E) == 4)
+            *reinterpret_cast<float2*>(p + nt * 8) = make_float2(x, y);
+          else
+            *reinterpret_cast<double2*>(p + nt * 8) = make_double2(x, y);
+        }
+      }
+  }
+
+ protected:
+  /// f(value, row) for the rows this thread holds.
+  template <class Row, class F>
+  TILE_FN void each_row(Row& r, F f) const {
+    constexpr int MT = sizeof(r.v) / sizeof(r.v[0]);
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) f(r.v[mt][h], w.warp * (MT * 16) + mt * 16 + w.group() + 8 * h);
+  }
+  TILE_FN static Real element(const RowIn& g, int head, int row) {
+    return row < g.rows ? static_cast<const Real*>(g.p)[std::size_t(head) * g.rows + row] : Real(0);
+  }
+  TILE_FN static float exponential(float x) { return ::expf(x); }
+  TILE_FN static double exponential(double x) { return ::exp(x); }
+
+  /// f(exp(g_l), l) for l in [0, N), backwards if asked; rows from `count` on act as g = 0.
+  template <int N, bool Backwards, class F>
+  TILE_FN void each_decay(const RowIn& g, int head, int row0, int count, F f) const {
+    constexpr int groups = (N + 31) / 32;
+    Real alpha[groups];
+#pragma unroll
+    for (int i = 0; i < groups; ++i) {
+      const int l = i * 32 + w.lane;
+      alpha[i] = l < count ? exponential(element(g, head, row0 + l)) : Real(1);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const int l = Backwards ? N - 1 - i : i;
+      f(__shfl_sync(~0u, alpha[l / 32], l % 32), l);
+    }
+  }
+};
+
+}  // namespace assay::tile

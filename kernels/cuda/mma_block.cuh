@@ -1,0 +1,509 @@
+#pragma once
+// MmaBlock: one thread block, mma.sync tensor cores, cp.async loads.
+#include "kernels/cuda/device_common.cuh"
+
+namespace assay::tile {
+
+/// The tensor core instruction of a format: C[16][8] += A[16][depth] B[depth][8].
+template <Format F>
+struct Atom;
+
+template <Format F>
+requires(F == Format::bf16 || F == Format::fp16) struct Atom<F> {
+  using Register = std::uint32_t;
+  static constexpr int depth = 16;
+  static TILE_FN void mma(float (&c)[4], const Register (&a)[4], Register b0, Register b1) {
+    if constexpr (F == Format::bf16)
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+};
+// k is dealt to threads in adjacent pairs (slots t and t + 4 hold k = 2t and 2t + 1) in both factors, so that an
+// accumulator is a left operand as it stands.
+template <>
+struct Atom<Format::tf32> {
+  using Register = std::uint32_t;
+  static constexpr int depth = 8;
+  static TILE_FN Register convert(float x) { return to_tf32(x); }
+  static TILE_FN void mma(float (&c)[4], const Register (&a)[4], Register b0, Register b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+};
+template <>
+struct Atom<Format::fp64> {
+  using Register = double;
+  static constexpr int depth = 8;
+  static TILE_FN Register convert(double x) { return x; }
+  static TILE_FN void mma(double (&c)[4], const Register (&a)[4], Register b0, Register b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1));
+  }
+};
+
+template <bool Transpose>
+TILE_FN void load_matrices(std::uint32_t (&r)[4], std::uint32_t address) {
+  if constexpr (Transpose)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address));
+}
+
+template <class P_, int Warps_>
+struct MmaBlock : RegisterOps<P_, Warps_> {
+  using P = P_;
+  using Ops = RegisterOps<P, Warps_>;
+  using Ops::w;
+  using typename Ops::Real;
+  using typename Ops::RowIn;
+  static constexpr int Warps = Warps_, threads = 32 * Warps;
+
+  template <FixedString S, int R, int C>
+  using Tile = SharedTile<P, S, R, C>;
+  struct In {
+    const void* p;
+    int rows, cols;
+  };
+
+  static constexpr int scratch_elements = 128;
+  static constexpr int scratch_bytes = scratch_elements * sizeof(Real);
+  /// `scratch`: scratch_bytes of shared memory.
+  TILE_FN explicit MmaBlock(void* scratch) : scratch_(static_cast<Real*>(scratch)) {
+    w = {int(threadIdx.x) >> 5, int(threadIdx.x) & 31};
+  }
+
+  template <class F, class T, int MT>
+  TILE_FN bool any(F f, const RowRegisters<T, MT>& x) {
+    bool a = false;
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt) a |= f(x.v[mt][0]) || f(x.v[mt][1]);
+    return __syncthreads_or(a);
+  }
+
+  // ---- loads -----------------------------------------------------------------------
+
+  /// What lies beyond the array's rows and columns reads as zero. Columns are a multiple of 16 bytes: the launch
+  /// checks.
+  template <class Tl>
+  TILE_FN void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
+    using E = typename Tl::E;
+    constexpr int chunks = Tl::chunks;
+    static_assert(Tl::rows * chunks % threads == 0 && (threads % chunks == 0 || chunks % threads == 0));
+    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.rows * g.cols;
+    const std::uint32_t destination = shared_address(t.raw);
+    const int thread = threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < Tl::rows * chunks / threads; ++i) {
+      int r, chunk;
+      if constexpr (threads % chunks == 0)
+        r = thread / chunks + i * (threads / chunks), chunk = thread % chunks;
+      else
+        r = i / (chunks / threads), chunk = thread + i % (chunks / threads) * threads;
+      const int col = col0 + chunk * Tl::chunk_elements;
+      const bool inside = row0 + r < g.rows && col < g.cols;
+      const void* source = inside ? base + std::size_t(row0 + r) * g.cols + col : base;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination + Tl::chunk_offset(r, chunk)),
+                   "l"(source), "r"(inside ? 16 : 0)
+                   : "memory");
+    }
+  }
+  TILE_FN static void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int N>
+  TILE_FN static void wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+  }
+  TILE_FN void sync() { __syncthreads(); }
+
+  template <int ST, class Pr, class Co>
+  TILE_FN void pipeline(Shape<ST>, int n, Pr&& produce, Co&& consume) {
+    prologue<ST>(n, produce);
+    int stage = 0;
+#pragma unroll 1
+    for (int j = 0; j < n; ++j) {
+      begin<ST>(j, n, stage, produce);
+      consume(j, stage);
+      stage = stage + 1 == ST ? 0 : stage + 1;
+    }
+    wait<0>();
+    sync();
+  }
+  template <int ST, class Pr, class F, class M, class L>
+  TILE_FN void pipeline(Shape<ST>, int n, Pr&& produce, F&& first, M&& middle, L&& last) {
+    prologue<ST>(n, produce);
+    int stage = 0;
+    const auto next = [&] { stage = stage + 1 == ST ? 0 : stage + 1; };
+    if (n > 0) begin<ST>(0, n, stage, produce), first(0, stage, First{}), next();
+#pragma unroll 1
+    for (int j = 1; j < n - 1; ++j) begin<ST>(j, n, stage, produce), middle(j, stage, Middle{}), next();
+    if (n > 1) begin<ST>(n - 1, n, stage, produce), last(n - 1, stage, Last{});
+    wait<0>();
+    sync();
+  }
+
+  // mma.sync is synchronous: what other executors overlap happens at once.
+  template <class St, class A, class B>
+  TILE_FN auto abt_async(St st, const A& a, const B& b) {
+    return abt(st, a, b);
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma_async(C& c, const A& a, const B& b) {
+    mma(c, a, b);
+  }
+  template <class C>
+  TILE_FN void await(C&) {}
+  template <class F>
+  TILE_FN auto exclusive(F f) {
+    return f();
+  }
+
+  // ---- left operands ----------------------------------------------------------------
+  template <Format F, int R, int C>
+  struct Operand {
+    static constexpr Format format = F;
+    static constexpr int rows = R, cols = C, MT = R / (16 * Warps), KT = C / Atom<F>::depth;
+    typename Atom<F>::Register a[MT][KT][4];
+  };
+  template <class St, class A>
+  TILE_FN auto cast(St, const A& s) {
+    constexpr Format F = format_at<P, St>;
+    Operand<F, A::rows, A::cols> o;
+#pragma unroll
+    for (int mt = 0; mt < o.MT; ++mt)
+#pragma unroll
+      for (int k = 0; k < o.KT; ++k) {
+        auto& r = o.a[mt][k];
+        if constexpr (Atom<F>::depth == 16) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            r[i] = pack2<F>(s.x[mt][2 * k + i / 2][2 * (i % 2)], s.x[mt][2 * k + i / 2][2 * (i % 2) + 1]);
+        } else {
+          r[0] = Atom<F>::convert(s.x[mt][k][0]), r[1] = Atom<F>::convert(s.x[mt][k][2]);
+          r[2] = Atom<F>::convert(s.x[mt][k][1]), r[3] = Atom<F>::convert(s.x[mt][k][3]);
+        }
+      }
+    return o;
+  }
+
+  // ---- products ----------------------------------------------------------------------
+  template <class C, class A, class B>
+  TILE_FN void mma_abt(C& c, const A& a, const B& b) {
+    multiply<true>(b, c, a);
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma(C& c, const A& a, const B& b) {
+    multiply<false>(b, c, a);
+  }
+  template <class C1, class A1, class C2, class A2, class B>
+  TILE_FN void mma(C1& c1, const A1& a1, C2& c2, const A2& a2, const B& b) {
+    multiply<false>(b, c1, a1, c2, a2);
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma_atb(C& c, const A& a, const B& b) {
+    multiply<false>(b, c, Transposed<A>{a});
+  }
+  template <class St, class A, class B>
+  TILE_FN auto abt(St st, const A& a, const B& b) {
+    auto c = this->acc(st, Shape<A::rows, B::rows>{});
+    multiply<true>(b, c, a);
+    return c;
+  }
+  template <class S1, class S2, class A1, class A2, class B>
+  TILE_FN auto abt(S1 s1, S2 s2, const A1& a1, const A2& a2, const B& b) {
+    auto c1 = this->acc(s1, Shape<A1::rows, B::rows>{});
+    auto c2 = this->acc(s2, Shape<A2::rows, B::rows>{});
+    multiply<true>(b, c1, a1, c2, a2);
+    return Two<decltype(c1), decltype(c2)>{c1, c2};
+  }
+  template <class St, class A, class B>
+  TILE_FN auto ab(St st, const A& a, const B& b) {
+    auto c = this->acc(st, Shape<A::rows, B::cols>{});
+    multiply<false>(b, c, a);
+    return c;
+  }
+  template <class St, class A, class B>
+  TILE_FN auto atb(St st, const A& a, const B& b) {
+    auto c = this->acc(st, Shape<A::cols, B::cols>{});
+    mma_atb(c, a, b);
+    return c;
+  }
+
+  // ---- shared memory -----------------------------------------------------------------
+  template <class Tl, class A>
+  TILE_FN void put(Tl& t, const A& a) {
+    static_assert(Tl::rows == A::rows && Tl::cols == A::cols);
+#pragma unroll
+    for (int mt = 0; mt < A::MT; ++mt)
+#pragma unroll
+      for (int nt = 0; nt < A::NT; ++nt)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          void* p = &t.at(a.row_of(mt, 2 * h), a.col_of(nt, 0));
+          const auto x = a.x[mt][nt][2 * h], y = a.x[mt][nt][2 * h + 1];
+          if constexpr (Tl::element_bytes == 2)
+            *static_cast<std::uint32_t*>(p) = pack2<Tl::format>(x, y);
+          else if constexpr (Tl::element_bytes == 4)
+            *static_cast<float2*>(p) = make_float2(round_as<Tl::format>(x), round_as<Tl::format>(y));
+          else
+            *static_cast<double2*>(p) = make_double2(x, y);
+        }
+  }
+
+  /// d = (I + a)^{-1} for a strictly lower: forward substitution, one column of the inverse per thread, in steps of
+  /// four unknowns. The rows below a step are independent; every row subtracts its products in ascending order.
+  template <class St, class Dst, class Src>
+  TILE_FN void unit_lower_inverse(St, Dst& d, const Src& a) {
+    constexpr int N = Src::rows;
+    using T = typename Src::E;
+    static_assert(Src::cols == N && N <= threads && N % 4 == 0);
+    static_assert(Src::format == format_at<P, St> && (Src::format == Format::fp32 || Src::format == Format::fp64));
+    const int j = threadIdx.x;
+    if (j >= N) return;
+    T x[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = T(i == j);
+#pragma unroll
+    for (int k = 0; k < N; k += 4) {
+#pragma unroll
+      for (int i = k + 1; i < N; ++i) {
+        alignas(16) T c[4];
+#pragma unroll
+        for (int u = 0; u < 4; u += Src::chunk_elements)
+          reinterpret_cast<uint4&>(c[u]) = reinterpret_cast<const uint4&>(a.at(i, k + u));
+#pragma unroll
+        for (int u = 0; u < 4; ++u)
+          if (i > k + u) x[i] = fma(-c[u], x[k + u], x[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) d.at(i, j) = typename Dst::E(round_as<Dst::format>(x[i]));
+  }
+
+  /// d(i, j) = prod_{j < l <= i - lag} exp(g_l), 1 where no gate is left, 0 above the diagonal; one column per thread.
+  template <class St, class Dst>
+  TILE_FN void decay_ratios(St, Dst& d, const RowIn& g, int head, int row0, int lag = 0) {
+    constexpr int N = Dst::rows;
+    static_assert(Dst::cols == N && N <= threads);
+    using E = typename Dst::E;
+    const int j = threadIdx.x;
+    for (int i = 0; i < lag && j < N; ++i) d.at(i, j) = E(j <= i ? 1.f : 0.f);
+    Real product = 1;
+    this->template each_decay<N, false>(g, head, row0, N, [&](Real alpha, int l) {
+      product = l <= j ? Real(1) : round_as<format_at<P, St>>(times(product, alpha));
+      const int i = l + lag;
+      if (i < N && j < N) d.at(i, j) = E(round_as<Dst::format>(j <= i ? product : Real(0)));
+    });
+  }
+
+  // ---- adjoints of the decays: rows are spread over warps, so these meet in scratch memory.
+
+  /// Row r sums z(i, j) over j < r <= i - lag: a thread runs up its column, warps add up rows.
+  template <class St, class Src>
+  TILE_FN auto gates_of_ratios(St st, const Src& z, int lag = 0) {
+    constexpr int N = Src::rows, groups = (N + 31) / 32;
+    static_assert(Src::cols == N && N <= threads && groups * N <= scratch_elements);
+    const int j = threadIdx.x;
+    if (w.warp < groups) {
+      Real below = 0;
+#pragma unroll 8
+      for (int r = N - 1; r >= 0; --r) {
+        if (r + lag < N && j < N) below += Real(z.at(r + lag, j));
+        Real sum = j < r ? below : Real(0);
+#pragma unroll
+        for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+        if (w.lane == 0) scratch_[w.warp * N + r] = sum;
+      }
+    }
+    sync();
+    auto o = this->row(st, Shape<N>{}, 0);
+    this->each_row(o, [&](Real& y, int r) {
+#pragma unroll
+      for (int i = 0; i < groups; ++i) y += scratch_[i * N + r];
+    });
+    sync();
+    return o;
+  }
+  /// Row r sums z(i) over r <= i - lag.
+  template <class St, class T, int MT>
+  TILE_FN auto gates_of_prefix(St, const RowRegisters<T, MT>& z, int lag = 0) {
+    RowRegisters<T, MT> o;
+    T sum = 0;
+    each_gathered(z, [&](int i, int rows, const T* all) {
+      const int r = rows - 1 - i;
+      if (r + lag < rows) sum += all[r + lag];
+      this->each_row(o, [&](T& y, int mine) { y = mine == r ? sum : y; });
+    });
+    return o;
+  }
+  /// Row r sums z(i) over i < r.
+  template <class St, class T, int MT>
+  TILE_FN auto gates_of_suffix(St, const RowRegisters<T, MT>& z) {
+    RowRegisters<T, MT> o;
+    T sum = 0;
+    each_gathered(z, [&](int r, int, const T* all) {
+      this->each_row(o, [&](T& y, int mine) { y = mine == r ? sum : y; });
+      sum += all[r];
+    });
+    return o;
+  }
+  /// Every row sums all of z.
+  template <class St, int R, class T, int MT>
+  TILE_FN auto gates_of_total(St st, Shape<R> shape, const RowRegisters<T, MT>& z) {
+    T sum = 0;
+    each_gathered(z, [&](int r, int, const T* all) { sum += all[r]; });
+    return this->row(st, shape, sum);
+  }
+
+ private:
+  Real* scratch_;
+
+  /// f(i, rows, z of all rows) for i in [0, rows).
+  template <class T, int MT, class F>
+  TILE_FN void each_gathered(const RowRegisters<T, MT>& z, F f) {
+    constexpr int rows = MT * 16 * Warps;
+    static_assert(rows <= scratch_elements);
+    this->each_row(z, [&](const T& y, int r) {
+      if (w.slot() == 0) scratch_[r] = y;
+    });
+    sync();
+#pragma unroll
+    for (int i = 0; i < rows; ++i) f(i, rows, scratch_);
+    sync();
+  }
+
+  template <int ST, class Pr>
+  TILE_FN static void prologue(int n, Pr& produce) {
+    static_assert(ST >= 2, "a stage is filled while another is used");
+#pragma unroll
+    for (int s = 0; s < ST - 1; ++s) {
+      if (s < n) produce(s, s);
+      commit();
+    }
+  }
+  template <int ST, class Pr>
+  TILE_FN void begin(int j, int n, int stage, Pr& produce) {
+    wait<ST - 2>();
+    sync();
+    if (j + ST - 1 < n) produce(j + ST - 1, stage == 0 ? ST - 1 : stage - 1);
+    commit();
+  }
+
+  template <class X>
+  struct Transposed {
+    const X& t;
+    static constexpr Format format = X::format;
+    static constexpr int rows = X::cols, cols = X::rows;
+  };
+
+  // Address of the 16x16 block of 16-bit elements (row block rb, chunk pair cp) for a lane whose offset inside the
+  // block is `offset`: tile bases are 1024-byte aligned, so XOR stays inside a line, and 16 rows are whole groups of 8
+  // lines.
+  template <class Tl>
+  TILE_FN static std::uint32_t block_address(const Tl& t, int offset, int rb, int cp) {
+    static_assert(Tl::rows_of_line <= 2);
+    constexpr int pairs_of_line = 4 / Tl::rows_of_line;
+    return ((shared_address(t.raw) + offset) ^ ((cp % pairs_of_line) << 5)) + cp / pairs_of_line * Tl::panel_bytes +
+           rb * (2048 / Tl::rows_of_line);
+  }
+  template <class Tl>
+  TILE_FN int row_major(const Tl&) const {
+    return Tl::chunk_offset(w.lane & 15, w.lane >> 4);
+  }
+  template <class Tl>
+  TILE_FN int col_major(const Tl&) const {
+    return Tl::chunk_offset((w.lane & 7) + ((w.lane >> 4) << 3), (w.lane >> 3) & 1);
+  }
+
+  template <int MT, class A>
+  TILE_FN void left(typename Atom<A::format>::Register (&a)[4], const A& x, int mt, int kk) const {
+    constexpr Format F = A::format;
+    if constexpr (requires { x.a; }) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[i] = x.a[mt][kk][i];
+    } else if constexpr (Atom<F>::depth == 16) {
+      if constexpr (requires { x.t; })
+        load_matrices<true>(a, block_address(x.t, col_major(x.t), kk, w.warp * MT + mt));
+      else
+        load_matrices<false>(a, block_address(x, row_major(x), w.warp * MT + mt, kk));
+    } else {
+      const int r = w.warp * (MT * 16) + mt * 16 + w.group(), k = kk * 8 + 2 * w.slot();
+      if constexpr (requires { x.t; }) {
+        a[0] = Atom<F>::convert(x.t.at(k, r)), a[1] = Atom<F>::convert(x.t.at(k, r + 8));
+        a[2] = Atom<F>::convert(x.t.at(k + 1, r)), a[3] = Atom<F>::convert(x.t.at(k + 1, r + 8));
+      } else {
+        a[0] = Atom<F>::convert(x.at(r, k)), a[1] = Atom<F>::convert(x.at(r + 8, k));
+        a[2] = Atom<F>::convert(x.at(r, k + 1)), a[3] = Atom<F>::convert(x.at(r + 8, k + 1));
+      }
+    }
+  }
+  // The right operand for two n-tiles (16 columns of C): b[0..1], b[2..3].
+  template <bool BT, class Tl>
+  TILE_FN void right(typename Atom<Tl::format>::Register (&b)[4], const Tl& y, int np, int kk) const {
+    constexpr Format F = Tl::format;
+    if constexpr (Atom<F>::depth == 16) {
+      if constexpr (BT)
+        load_matrices<false>(b, block_address(y, col_major(y), np, kk));
+      else
+        load_matrices<true>(b, block_address(y, row_major(y), kk, np));
+    } else {
+      const int n = np * 16 + w.group(), k = kk * 8 + 2 * w.slot();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        b[i] = Atom<F>::convert(BT ? y.at(n + 8 * (i / 2), k + i % 2) : y.at(k + i % 2, n + 8 * (i / 2)));
+    }
+  }
+
+  // C_i += A_i B (or A_i B^T), the right operand's fragments loaded once for all pairs.
+  template <bool BT, class B, class C1, class A1, class... Rest>
+  TILE_FN void multiply(const B& y, C1& c1, const A1& a1, Rest&&... rest) {
+    constexpr Format F = B::format;
+    static_assert(A1::format == F, "both factors must be in the same format");
+    constexpr int depth = Atom<F>::depth, K = BT ? B::cols : B::rows, N = BT ? B::rows : B::cols;
+    static_assert(A1::cols == K && C1::cols == N && C1::rows == A1::rows);
+    constexpr int MT = C1::MT;
+#pragma unroll
+    for (int kk = 0; kk < K / depth; ++kk) {
+      typename Atom<F>::Register a[MT][4], a2[sizeof...(Rest) ? MT : 1][4], b[4];
+#pragma unroll
+      for (int mt = 0; mt < MT; ++mt) {
+        left<MT>(a[mt], a1, mt, kk);
+        if constexpr (sizeof...(Rest) == 2) second_left<MT>(a2[mt], mt, kk, rest...);
+      }
+#pragma unroll
+      for (int np = 0; np < N / 16; ++np) {
+        right<BT>(b, y, np, kk);
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt) {
+          Atom<F>::mma(c1.x[mt][2 * np], a[mt], b[0], b[1]);
+          Atom<F>::mma(c1.x[mt][2 * np + 1], a[mt], b[2], b[3]);
+          if constexpr (sizeof...(Rest) == 2) second_mma<F>(a2[mt], b, mt, np, rest...);
+        }
+      }
+    }
+  }
+  template <int MT, class R, class C2, class A2>
+  TILE_FN void second_left(R (&a)[4], int mt, int kk, C2&, const A2& x) const {
+    left<MT>(a, x, mt, kk);
+  }
+  template <Format F, class R, class C2, class A2>
+  TILE_FN static void second_mma(const R (&a)[4], const R (&b)[4], int mt, int np, C2& c, const A2&) {
+    Atom<F>::mma(c.x[mt][2 * np], a, b[0], b[1]);
+    Atom<F>::mma(c.x[mt][2 * np + 1], a, b[2], b[3]);
+  }
+};
+
+}  // namespace assay::tile

@@ -1,0 +1,135 @@
+// DeltaNet on the device: launches and instances.
+#include "kernels/cuda/recurrence.cuh"
+#include "kernels/deltanet.hpp"
+
+namespace assay::tile {
+namespace {
+
+constexpr int stages = 2;
+
+template <Format F>
+struct ChunkPolicy : StaticPolicy<deltanet_sites, F> {};
+
+/// A chunk and the value blocks of each pass that fit in shared memory; `tile` is the CPU's with the same chunk. Value
+/// columns do not touch each other in the outputs. In the gradients of what they share, each block rounds its own part,
+/// so bits agree with the CPU's only where one block holds all values.
+struct Chunk {
+  int tile, length, forward_values, backward_values;
+};
+template <Format F, int D>
+constexpr Chunk chunk_of() {
+  if (F == Format::fp64) return {1, 32, 16, 16};
+  if (F == Format::tf32) return {1, 32, 32, 64};
+  return {0, 64, 64, D == 64 ? 64 : 32};
+}
+
+/// The keys one row later, after the carried key, or after zeros at the start of a sequence: no write.
+std::vector<double> next_latent_features(const Problem& problem, std::size_t head_size, std::size_t row) {
+  const std::vector<double>& keys = problem.inputs.at("k").data;
+  const auto carry = problem.inputs.find("k_carry");
+  std::vector<double> x(keys.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t head = i / head_size, column = i % head_size;
+    x[i] = column >= row ? keys[i - row] : carry == problem.inputs.end() ? 0 : carry->second.data[head * row + column];
+  }
+  return x;
+}
+
+/// What the features' gradient is for the keys (`carry` false) or the carried key (true).
+std::vector<double> next_latent_gradient(const std::vector<double>& dx, std::size_t head_size, std::size_t row,
+                                         bool carry) {
+  std::vector<double> gradient(carry ? dx.size() / head_size * row : dx.size());
+  for (std::size_t i = 0; i < dx.size(); ++i) {
+    const std::size_t head = i / head_size, column = i % head_size;
+    if (column >= row && !carry) gradient[i - row] = dx[i];
+    if (column < row && carry) gradient[head * row + column] = dx[i];
+  }
+  return gradient;
+}
+
+template <Format F, int D>
+Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
+  using P = ChunkPolicy<F>;
+  constexpr Chunk shapes = chunk_of<F, D>();
+  constexpr int C = shapes.length;
+  using B = MmaBlock<P, C / 16>;
+  using Forward = DeltaNetForward<B, C, D, shapes.forward_values, stages>;
+  const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
+  const int chunks = imax(1, ceil_div(len, C));
+  const std::size_t row = K, head_size = row * len;
+  bool next_latent = false;
+  OptionReader read(problem.params);
+  read("alignment", next_latent, {{"same_step", false}, {"next_latent", true}});
+  const bool with_gradients = !problem.cotangents.empty();
+
+  const auto q = upload<P, "Q">(problem.inputs, "q", shared, len, K);
+  const auto x = next_latent
+                     ? DeviceArray(format_of<P, "X">, shared, len, K, next_latent_features(problem, head_size, row))
+                     : upload<P, "X">(problem.inputs, "k", shared, len, K);
+  const auto v = upload<P, "V">(problem.inputs, "v", heads, len, V);
+  const auto beta = upload<P, "beta">(problem.inputs, "beta", heads, len, 1);
+  const auto initial_state = upload<P, "S0">(problem.inputs, "initial_state", heads, K, V);
+  const auto scale = real<P>(shape.scale<double>(problem, Policy::of(deltanet_sites, F)));
+  auto o = result<P, "out">(heads, len, V), final_state = result<P, "final">(heads, K, V);
+  auto states = result<P, "H">(heads, with_gradients ? chunks * D : 0, V);
+  const double forward = run_timed(times, [&] {
+    launch<Forward, B, 1>({in<B>(q), in<B>(x), in<B>(v), row_in<B>(beta), in<B>(initial_state), out<B>(o),
+                           out<B>(final_state), out<B>(states), scale, len, shape.group, shared},
+                          BlockGrid{heads, ceil_div(V, shapes.forward_values)});
+  });
+  if (times != nullptr) times->forward = forward;
+  Answer answer{{{"o", download(o, array_shape(shape, heads, len, V))},
+                 {"final_state", download(final_state, array_shape(shape, heads, K, V))}},
+                {}};
+  if (!with_gradients) return answer;
+
+  using Backward = DeltaNetBackward<B, C, D, shapes.backward_values, stages>;
+  const int blocks = ceil_div(V, shapes.backward_values);
+  const auto o_cotangent = upload<P, "dO">(problem.cotangents, "o", heads, len, V);
+  const auto final_cotangent = upload<P, "dfinal">(problem.cotangents, "final_state", heads, K, V);
+  auto dq_parts = result<P, "part">(heads * blocks, len, K), dx_parts = result<P, "part">(heads * blocks, len, K);
+  auto dbeta_parts = result<P, "dbeta">(heads * blocks, len, 1), dbeta = result<P, "dbeta">(heads, len, 1);
+  auto dq = result<P, "out">(shared, len, K), dx = result<P, "out">(shared, len, K);
+  auto dv = result<P, "out">(heads, len, V), initial_gradient = result<P, "initial">(heads, K, V);
+  const double backward = run_timed(times, [&] {
+    launch<Backward, B, 1>({in<B>(q), in<B>(x), in<B>(v), row_in<B>(beta), in<B>(states), in<B>(o_cotangent),
+                            in<B>(final_cotangent), out<B>(dq_parts), out<B>(dx_parts), out<B>(dv),
+                            out<B>(initial_gradient), row_out<B>(dbeta_parts), scale, len, shape.group, blocks},
+                           BlockGrid{heads, blocks});
+    sum_parts<P, "part", "out">(dq_parts, dq);
+    sum_parts<P, "part", "out">(dx_parts, dx);
+    sum_parts<P, "dbeta", "dbeta">(dbeta_parts, dbeta);
+  });
+  if (times != nullptr) times->backward = backward;
+  const std::vector<double> feature_gradient = dx.values();
+  answer.gradients = {
+      {"q", download(dq, array_shape(shape, shared, len, K))},
+      {"k", Array(array_shape(shape, shared, len, K),
+                  next_latent ? next_latent_gradient(feature_gradient, head_size, row, false) : feature_gradient)},
+      {"v", download(dv, array_shape(shape, heads, len, V))},
+      {"beta", download(dbeta, token_shape(shape))},
+      {"initial_state", download(initial_gradient, array_shape(shape, heads, K, V))}};
+  if (const auto carry = problem.inputs.find("k_carry"); carry != problem.inputs.end())
+    answer.gradients.emplace("k_carry",
+                             Array(carry->second.shape, next_latent_gradient(feature_gradient, head_size, row, true)));
+  return answer;
+}
+
+Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
+  const RecurrenceShape shape(problem);
+  return with_instance(precision, shape.key_dim,
+                       [&]<Format F, int D>() { return chunkwise<F, D>(shape, problem, times); });
+}
+int chunkwise_tile(const Problem& problem, Format precision) {
+  return with_instance(precision, RecurrenceShape(problem).key_dim,
+                       [&]<Format F, int D>() { return chunk_of<F, D>().tile; });
+}
+
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, chunkwise_tile, run_chunkwise}};
+
+}  // namespace
+}  // namespace assay::tile
+
+namespace assay::gpu {
+extern const GpuRoom deltanet = {"deltanet", tile::forms};
+}

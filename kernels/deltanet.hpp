@@ -1,0 +1,251 @@
+#pragma once
+// DeltaNet, chunkwise (falcon-family.md 4.6 with gamma = 1: no square roots, any real beta). For a chunk of C tokens
+// with write features X and the state S before it:
+//   L = strict_lower(X X^T),  T = (I + diag(beta) L)^{-1} by forward substitution,  P = lower(Q X^T)
+//   U = T diag(beta) (V - X S),   O = scale (Q S + P U),   S <- S + X^T U
+// Backward, last chunk first, G the cotangent of the state after the chunk:
+//   dU = scale P^T dO + X G,   E = T^T dU,   R = V - X S - L U,   dV = diag(beta) E,   dbeta = rowsum(E o R)
+//   F = -dV is the cotangent of the read X S,   dP = scale lower(dO U^T),   dL = strict_lower(F U^T)
+//   dQ = scale dO S^T + dP X,   dX = U G^T + F S^T + dP^T Q + (dL + dL^T) X,   G <- G + scale Q^T dO + X^T F
+// The forward pass keeps the state before every chunk. Launch code makes X (the keys, or the keys one row later under
+// next-latent alignment) and sums the gradients of shared heads.
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// One block per head and per DV columns of the values; `block` counts the latter.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct DeltaNetForward {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, x, v;
+    typename B::RowIn beta;
+    typename B::In initial_state;
+    typename B::Out o, final_state;
+    typename B::Out states;  // before every chunk, DK rows each; no rows: not kept
+    Real scale;
+    int len, group, shared_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q[ST];
+    typename B::template Tile<"X", C, DK> X[ST];
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"S0", DK, DV> S0;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"A", C, C> A;
+    typename B::template Tile<"Tc", C, C> T;
+    typename B::template Tile<"Wc", C, DV> W;
+    typename B::template Tile<"Uc", C, DV> U;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads), v0 = block * DV;
+    const int chunks = b.planted("tail_dropped"_s, ceil_div(a.len, C), a.len / C);
+    const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
+    const auto times_beta = [&](auto x, auto row, auto column) {
+      return x * b.planted("beta_of_column"_s, row, column);
+    };
+    const auto minus_read = [](auto read, auto v) { return v - read; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto scaled = [&](auto x) { return x * b.planted("scale_forgotten"_s, a.scale, Real{1}); };
+    auto S = b.acc("S"_s, Shape<DK, DV>{});
+    b.load(s.S0, a.initial_state, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, imax(1, chunks),
+        [&](int j, int st) {
+          b.load(s.Q[st], a.q, shared, j * C);
+          b.load(s.X[st], a.x, shared, j * C);
+          b.load(s.V[st], a.v, head, j * C, v0);
+        },
+        [&](int j, int st) {
+          auto& Q = s.Q[st];
+          auto& X = s.X[st];
+          auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
+          auto beta_of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, j * C);
+          if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
+          b.store("H"_s, a.states, head, j * DK, S, v0);
+          b.put(s.S, S);
+
+          auto A = b.abt("XX"_s, X, X);
+          A.map("A"_s, times_beta, beta, beta_of_column);
+          A.mask([](int r, int c) { return r > c; }, 0);
+          b.put(s.A, A);
+          b.sync();
+          b.unit_lower_inverse("T"_s, s.T, s.A);
+          auto W = b.ab("W"_s, X, s.S);
+          W.zip("W"_s, minus_read, s.V[st]);
+          W.map("W"_s, times, beta);
+          b.put(s.W, W);
+          b.sync();
+          auto U = b.ab("U"_s, s.T, s.W);
+          b.put(s.U, U);
+          auto P = b.abt("QX"_s, Q, X);
+          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+          auto O = b.ab("O"_s, Q, s.S);
+          b.sync();
+          b.mma(O, b.cast("P"_s, P), s.U);
+          O.map("o"_s, scaled);
+          b.store("out"_s, a.o, head, j * C, O, v0);
+          b.mma_atb(S, X, s.U);
+        });
+    b.store("final"_s, a.final_state, head, 0, S, v0);
+  }
+};
+
+/// Cotangents in, gradients out; dq, dx and dbeta are this block's part, the value columns v0.. of its head.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct DeltaNetBackward {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, x, v;
+    typename B::RowIn beta;
+    typename B::In states, o_cotangent, final_cotangent;
+    typename B::Out dq, dx, dv, initial_gradient;
+    typename B::RowOut dbeta;
+    Real scale;
+    int len, group, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q[ST];
+    typename B::template Tile<"X", C, DK> X[ST];
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"dO", C, DV> dO[ST];
+    typename B::template Tile<"H", DK, DV> H[ST];
+    typename B::template Tile<"dfinal", DK, DV> dfinal;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"A", C, C> A;
+    typename B::template Tile<"Tc", C, C> T;
+    typename B::template Tile<"P", C, C> P;
+    typename B::template Tile<"Wc", C, DV> W;
+    typename B::template Tile<"Uc", C, DV> U;
+    typename B::template Tile<"dUc", C, DV> dU;
+    typename B::template Tile<"Fc", C, DV> F;
+    typename B::template Tile<"dPc", C, C> dP;
+    typename B::template Tile<"dLc", C, C> dL;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.group, part = head * a.blocks + block, v0 = block * DV;
+    const int chunks = imax(1, ceil_div(a.len, C));
+    const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
+    const auto copy = [](auto, auto x) { return x; };
+    const auto negative = [](auto x) { return -x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto minus_read = [](auto read, auto v) { return v - read; };
+    const auto scaled = [&](auto x) { return x * a.scale; };
+    const auto plus_scaled = [&](auto x, auto y) { return x + y * a.scale; };
+    const auto dq_scaled = [&](auto x) { return x * b.planted("dq_unscaled"_s, a.scale, Real{1}); };
+    const auto dl_signed = [&](auto x) { return b.planted("solve_gradient_sign"_s, x, -x); };
+    const auto lower = [](int r, int c) { return r >= c; };
+    const auto strictly_lower = [](int r, int c) { return r > c; };
+    auto G = b.acc("G"_s, Shape<DK, DV>{});
+    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, chunks,
+        [&](int i, int st) {
+          const int j = chunks - 1 - i;
+          b.load(s.Q[st], a.q, shared, j * C);
+          b.load(s.X[st], a.x, shared, j * C);
+          b.load(s.V[st], a.v, head, j * C, v0);
+          b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
+          b.load(s.H[st], a.states, head, j * DK, v0);
+        },
+        [&](int i, int st) {
+          const int j = chunks - 1 - i;
+          auto& Q = s.Q[st];
+          auto& X = s.X[st];
+          auto& dO = s.dO[st];
+          auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
+          if (i == 0 || b.planted("adjoint_not_carried"_s, false, true)) G.zip("G"_s, start, s.dfinal);
+          b.put(s.G, G);
+          auto S = b.acc("S"_s, Shape<DK, DV>{});
+          S.zip("S"_s, copy, s.H[st]);
+          b.put(s.S, S);
+
+          // The forward chunk again.
+          auto L = b.abt("XX"_s, X, X);
+          L.mask(strictly_lower, 0);
+          auto A = L;
+          A.map("A"_s, times, beta);
+          b.put(s.A, A);
+          auto P = b.abt("QX"_s, Q, X);
+          P.mask(lower, 0);
+          b.put(s.P, P);
+          b.sync();
+          b.unit_lower_inverse("T"_s, s.T, s.A);
+          auto R = b.ab("W"_s, X, s.S);
+          R.zip("W"_s, minus_read, s.V[st]);
+          auto W = R;
+          W.map("W"_s, times, beta);
+          b.put(s.W, W);
+          auto dU = b.atb("dU"_s, s.P, dO);
+          dU.map("dU"_s, scaled);
+          b.mma(dU, X, s.G);
+          b.put(s.dU, dU);
+          b.sync();
+          b.put(s.U, b.ab("U"_s, s.T, s.W));
+          auto E = b.atb("E"_s, s.T, s.dU);
+          b.sync();
+
+          auto LU = b.acc("LU"_s, Shape<C, DV>{});
+          b.mma(LU, b.cast("Lc"_s, L), s.U);
+          R.zip("R"_s, minus, LU);
+          if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V[st]);
+          b.store_row("dbeta"_s, a.dbeta, part, j * C, b.dot("dbeta"_s, E, R));
+          E.map("dV"_s, times, beta);
+          b.store("out"_s, a.dv, head, j * C, E, v0);
+          E.map("F"_s, negative);
+          b.put(s.F, E);
+          auto dP = b.abt("dP"_s, dO, s.U);
+          dP.map("dP"_s, scaled);
+          dP.mask(lower, 0);
+          b.put(s.dP, dP);
+          b.sync();
+          auto dL = b.abt("dL"_s, s.F, s.U);
+          dL.map("dL"_s, dl_signed);
+          dL.mask(strictly_lower, 0);
+          b.put(s.dL, dL);
+          auto dQ = b.abt("dQ"_s, dO, s.S);
+          dQ.map("dQ"_s, dq_scaled);
+          b.mma(dQ, s.dP, X);
+          b.store("part"_s, a.dq, part, j * C, dQ);
+          auto dX = b.abt("dX"_s, s.U, s.G);
+          if (b.planted("dk_without_read"_s, true, false)) b.mma_abt(dX, s.F, s.S);
+          b.mma_atb(dX, s.dP, Q);
+          b.sync();
+          b.mma(dX, s.dL, X);
+          b.mma_atb(dX, s.dL, X);
+          b.store("part"_s, a.dx, part, j * C, dX);
+
+          auto QdO = b.atb("QdO"_s, Q, dO);
+          G.zip("G"_s, plus_scaled, QdO);
+          b.mma_atb(G, X, s.F);
+        });
+    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+};
+
+inline constexpr SiteTable::Init deltanet_site_list[] = {
+    {"Q", Role::operand},        {"X", Role::operand},         {"V", Role::operand},
+    {"dO", Role::operand},       {"Sc", Role::operand},        {"Tc", Role::operand},
+    {"P", Role::operand},        {"Wc", Role::operand},        {"Uc", Role::operand},
+    {"Gc", Role::operand},       {"dUc", Role::operand},       {"Lc", Role::operand},
+    {"Fc", Role::operand},       {"dPc", Role::operand},       {"dLc", Role::operand},
+    {"beta", Role::gate},        {"dbeta", Role::gate},        {"scale", Role::gate},
+    {"S0", Role::accumulator},   {"H", Role::accumulator},     {"dfinal", Role::accumulator},
+    {"XX", Role::accumulator},   {"A", Role::accumulator},     {"T", Role::accumulator},
+    {"QX", Role::accumulator},   {"W", Role::accumulator},     {"U", Role::accumulator},
+    {"O", Role::accumulator},    {"o", Role::accumulator},     {"S", Role::accumulator},
+    {"G", Role::accumulator},    {"dU", Role::accumulator},    {"E", Role::accumulator},
+    {"LU", Role::accumulator},   {"R", Role::accumulator},     {"dV", Role::accumulator},
+    {"F", Role::accumulator},    {"dP", Role::accumulator},    {"dL", Role::accumulator},
+    {"dQ", Role::accumulator},   {"dX", Role::accumulator},    {"QdO", Role::accumulator},
+    {"part", Role::accumulator}, {"final", Role::accumulator}, {"initial", Role::accumulator},
+    {"out", Role::output}};
+inline constexpr SiteTable deltanet_sites{deltanet_site_list};
+
+}  // namespace assay::tile

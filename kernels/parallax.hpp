@@ -1,0 +1,449 @@
+#pragma once
+// Parallax as tile programs (lla-family.md section 2): softmax attention corrected along a probe rho_i. Query i sees
+// the keys j in J_i; h is the bandwidth. The origin of t is 0 in every pass: tbar cached by one is used with t of
+// another.
+//   weights    x_ij = (log2(e) / h) q_i.k_j,  p_ij = 2^(x_ij - lse_i),  t_ij = rho_i.k_j,  tbar_i = sum_j p_ij t_ij
+//   forward    o_i = sum_j p_ij (1 + tbar_i - t_ij) v_j,  vbar_i = sum_j p_ij v_j
+//   streaming  m' = max(m, max_tile x),  alpha = 2^(m - m'),  P1 = 2^(x - m'),  P2 = P1 t,
+//              d1' = alpha d1 + sum P1,  d2' = alpha d2 + sum P2,  O1' = alpha O1 + P1 V,  O2' = alpha O2 + P2 V;
+//              at the end tbar = d2 / d1,  o = O1 / d1 (1 + tbar) - O2 / d1,  vbar = O1 / d1,  lse = m + log2 d1
+//   merge      of partial results (m, d1, d2, O1, O2): m = max m_a,  F = sum 2^(m_a - m) F_a for every other field
+//   backward   a_ij = g_i.v_j,  tau_i = g_i.o_i,  beta_i = g_i.vbar_i,
+//              D_ij = p_ij (a_ij - tau_i + (tbar_i - t_ij)(a_ij - beta_i)),  E_ij = -p_ij (a_ij - beta_i),
+//              dq_i = 1/h sum_j D_ij k_j,  drho_i = sum_j E_ij k_j,  dk_j = sum_i 1/h D_ij q_i + E_ij rho_i,
+//              dv_j = sum_i p_ij (1 + tbar_i - t_ij) g_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
+// The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
+// Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
+// With rho = 0 every product and sum left is one of softmax attention's, in its order: the same bits.
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// The faults of this room's masks.
+template <class X>
+TILE_FN Visibility parallax_visibility(X& b, Visibility sees) {
+  sees.ahead = b.planted("mask_one_key_less"_s, 0, -1);
+  sees.window = b.planted("window_dropped"_s, sees.window, 0);
+  return sees;
+}
+
+/// One query tile over its key tiles: o, and the row caches lse, tbar, vbar if wanted.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct ParallaxForward {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, rho, k, v;
+    typename B::Out o, vbar;
+    typename B::RowOut lse, tbar;
+    Real scale;  // log2(e) / h
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"R", BM, D> R;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = parallax_visibility(b, a.sees);
+    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real(0.6931471805599453));
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN + b.planted("first_tile_skipped"_s, 0, head == 0 && q0 > 0);
+    auto O1 = b.acc("O1"_s, Shape<BM, D>{});
+    auto O2 = b.acc("O2"_s, Shape<BM, D>{});
+    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto d1 = b.partial("d1"_s, Shape<BM>{});
+    auto d2 = b.partial("d2"_s, Shape<BM>{});
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+    const auto one_more = [](auto mean, auto y) { return (1 + mean) * y; };
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.R, a.rho, head, q0);
+    b.pipeline(
+        Shape<ST>{}, imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0),
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN))
+            S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
+          const auto mx = b.rows("m"_s, top, m, S.row_max());
+          const auto shift = b.rows("m"_s, finite, mx);
+          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
+          S.map("p"_s, weight, shift);
+          T.zip("pt"_s, product, S);  // P2 = P1 t
+          d1.fold(alpha, S);
+          d2.fold(b.planted("d2_not_rescaled"_s, alpha, one), T);
+          O1.scale(alpha);
+          O2.scale(b.planted("o2_not_rescaled"_s, alpha, one));
+          b.mma(O1, b.cast("P1"_s, S), O2, b.cast("P2"_s, T), s.V[st]);
+          m = mx;
+        });
+    const auto z = d1.total();
+    const auto inv = b.rows("inv"_s, inverse, z);
+    const auto tbar = b.rows("tbar"_s, product, d2.total(), inv);
+    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, z, m));
+    b.store_row("tbar"_s, a.tbar, head, q0, tbar);
+    if (a.vbar.p != nullptr) {
+      auto vbar = O1;
+      vbar.scale(inv);
+      b.store("vbar"_s, a.vbar, head, q0, vbar);
+    }
+    const auto c1 = b.rows("c1"_s, one_more, tbar, inv);
+    O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
+    O2.scale(inv);
+    O1.zip("o"_s, difference, O2);
+    b.store("out"_s, a.o, head, q0, O1);
+  }
+};
+
+/// Backward, first pass: one query tile over its key tiles gives tau_i, beta_i, dq_i, drho_i and sum_j D_ij log2 p_ij.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct ParallaxBackwardQuery {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, rho, k, v, o, vbar, g;
+    typename B::RowIn lse, tbar;
+    typename B::RowOut tau, beta, dh;
+    typename B::Out dq, drho;
+    Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"R", BM, D> R;
+    typename B::template Tile<"dO", BM, D> G;
+    typename B::template Tile<"Oin", BM, D> O;
+    typename B::template Tile<"vbar", BM, D> U;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = parallax_visibility(b, a.sees);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN;
+    auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
+    auto dR = b.acc("dR"_s, Shape<BM, D>{});
+    auto dh = b.partial("dh"_s, Shape<BM>{});
+    auto tau = b.row("tau"_s, Shape<BM>{}, 0);
+    auto beta = b.row("beta"_s, Shape<BM>{}, 0);
+    const auto zero = beta;
+    auto tbar = b.load_row("tbar"_s, Shape<BM>{}, a.tbar, head, q0);
+    const auto one = b.row("dh"_s, Shape<BM>{}, 1);
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto lse = b.rows("lse"_s, finite, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
+    const auto copy = [](auto, auto y) { return y; };
+    const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+    const auto score_gradient = [](auto a_ij, auto p, auto t, auto tbar_i, auto tau_i, auto beta_i) {
+      return p * (a_ij - tau_i + (tbar_i - t) * (a_ij - beta_i));
+    };
+    const auto probe_gradient = [](auto a_ij, auto p, auto beta_i) { return -p * (a_ij - beta_i); };
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.R, a.rho, head, q0);
+    b.load(s.G, a.g, head, q0);
+    b.load(s.O, a.o, head, q0);
+    b.load(s.U, a.vbar, head, q0);
+    b.pipeline(
+        Shape<ST>{}, ceil_div(sees.last_key(q0 + BM), BN) - j0,
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          if (j == 0) {
+            const auto registers = [&](auto& tile) {
+              auto x = b.acc("og"_s, Shape<BM, D>{});
+              x.zip("og"_s, copy, tile);
+              return x;
+            };
+            const auto G = registers(s.G);
+            tau = b.dot("tau"_s, registers(s.O), G);
+            beta = b.dot("beta"_s, registers(s.U), G);
+            if (b.planted("tbar_other_origin"_s, false, true))  // about q_i, where t is about 0
+              tbar = b.rows("tbar"_s, difference, tbar, b.dot("tbar"_s, registers(s.R), registers(s.Q)));
+          }
+          auto [L, T] = b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
+          L.map("logp"_s, log_weight, lse);
+          auto P = L;
+          P.map("p"_s, [](auto x) { return ex2(x); });
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          auto A = b.abt("dP"_s, s.G, s.V[st]);
+          auto E = A;
+          E.zip("E"_s, probe_gradient, P, beta);
+          A.zip("D"_s, score_gradient, P, T, tbar, tau, b.planted("d_without_beta"_s, beta, zero));
+          L.zip("dh"_s, product, A);
+          dh.fold(one, L);
+          b.mma(dQ, b.cast("dS"_s, A), dR, b.cast("dT"_s, E), s.K[st]);
+        });
+    const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real(1));
+    const Real sign = b.planted("drho_sign"_s, Real(1), Real(-1));
+    dQ.map("dq"_s, [&](auto x) { return x * inv_h; });
+    dR.map("drho"_s, [&](auto x) { return x * sign; });
+    b.store_row("tau"_s, a.tau, head, q0, tau);
+    b.store_row("beta"_s, a.beta, head, q0, beta);
+    b.store_row("dh"_s, a.dh, head, q0, dh.total());
+    b.store("out"_s, a.dq, head, q0, dQ);
+    b.store("out"_s, a.drho, head, q0, dR);
+  }
+};
+
+/// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
+/// keys by queries, so that what multiplies g, q and rho is a left factor as it stands. Both terms of dk share an
+/// accumulator: h dk_j = sum_i D_ij q_i + (h E_ij) rho_i.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct ParallaxBackwardKey {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, rho, k, v, g;
+    typename B::RowIn lse, tbar, tau, beta;
+    typename B::Out dk, dv;
+    Real scale, bandwidth, inv_bandwidth;
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"K", BN, D> K;
+    typename B::template Tile<"V", BN, D> V;
+    typename B::template Tile<"Q", BM, D> Q[ST];
+    typename B::template Tile<"R", BM, D> R[ST];
+    typename B::template Tile<"dO", BM, D> G[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
+    const Visibility sees = parallax_visibility(b, a.sees);
+    const int i0 = sees.first_row(k0) / BM, tiles = ceil_div(sees.last_row(k0 + BN), BM) - i0;
+    const Real h = b.planted("dk_without_probe"_s, a.bandwidth, Real(0));
+    auto dK = b.acc("dK"_s, Shape<BN, D>{});
+    auto dV = b.acc("dV"_s, Shape<BN, D>{});
+    const auto weight = [&](auto y, auto z) { return ex2(y * a.scale - z); };
+    const auto score_gradient = [](auto a_ij, auto p, auto t, auto tbar_i, auto tau_i, auto beta_i) {
+      return p * (a_ij - tau_i + (tbar_i - t) * (a_ij - beta_i));
+    };
+    const auto probe_gradient = [&](auto a_ij, auto p, auto beta_i) { return -h * p * (a_ij - beta_i); };
+    const auto coefficient = [](auto p, auto t, auto tbar_i) { return p * (1 + tbar_i - t); };
+
+    b.load(s.K, a.k, kv, k0);
+    b.load(s.V, a.v, kv, k0);
+    b.pipeline(
+        Shape<ST>{}, b.planted("dk_one_head_of_group"_s, a.group, 1) * tiles,
+        [&](int j, int st) {
+          b.load(s.Q[st], a.q, kv * a.group + j / tiles, (i0 + j % tiles) * BM);
+          b.load(s.R[st], a.rho, kv * a.group + j / tiles, (i0 + j % tiles) * BM);
+          b.load(s.G[st], a.g, kv * a.group + j / tiles, (i0 + j % tiles) * BM);
+        },
+        [&](int j, int st) {
+          const int head = kv * a.group + j / tiles, q0 = (i0 + j % tiles) * BM;
+          const auto lse = b.load_col("lse"_s, Shape<1, BM>{}, a.lse, head, q0);
+          const auto tbar = b.load_col("tbar"_s, Shape<1, BM>{}, a.tbar, head, q0);
+          const auto tau = b.load_col("tau"_s, Shape<1, BM>{}, a.tau, head, q0);
+          const auto beta = b.load_col("beta"_s, Shape<1, BM>{}, a.beta, head, q0);
+          auto P = b.abt("S"_s, s.K, s.Q[st]);
+          P.map("p"_s, weight, lse);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
+          auto T = b.abt("T"_s, s.K, s.R[st]);
+          auto W = P;
+          W.zip("w"_s, coefficient, T, tbar);
+          b.mma(dV, b.cast("P1"_s, b.planted("dv_without_probe"_s, W, P)), s.G[st]);
+          auto A = b.abt("dP"_s, s.V, s.G[st]);
+          auto E = A;
+          E.zip("E"_s, probe_gradient, P, beta);
+          A.zip("D"_s, score_gradient, P, T, tbar, tau, beta);
+          b.mma(dK, b.cast("dS"_s, A), s.Q[st]);
+          b.mma(dK, b.cast("dT"_s, E), s.R[st]);
+        });
+    dK.map("dk"_s, [&](auto x) { return x * a.inv_bandwidth; });
+    b.store("out"_s, a.dk, kv, k0, dK);
+    b.store("out"_s, a.dv, kv, k0, dV);
+  }
+};
+
+inline constexpr SiteTable::Init parallax_tiled_roles[] = {
+    {"Q", Role::operand},      {"R", Role::operand},        {"K", Role::operand},
+    {"V", Role::operand},      {"scale", Role::gate},       {"S", Role::accumulator},
+    {"T", Role::accumulator},  {"m", Role::gate},           {"alpha", Role::gate},
+    {"p", Role::accumulator},  {"pt", Role::accumulator},   {"P1", Role::operand},
+    {"P2", Role::operand},     {"d1", Role::accumulator},   {"d2", Role::accumulator},
+    {"O1", Role::accumulator}, {"O2", Role::accumulator},   {"inv", Role::gate},
+    {"tbar", Role::gate},      {"lse", Role::gate},         {"vbar", Role::accumulator},
+    {"c1", Role::gate},        {"o", Role::accumulator},    {"out", Role::output},
+    {"dO", Role::operand},     {"Oin", Role::output},       {"og", Role::accumulator},
+    {"tau", Role::gate},       {"beta", Role::gate},        {"logp", Role::accumulator},
+    {"dP", Role::accumulator}, {"D", Role::accumulator},    {"E", Role::accumulator},
+    {"w", Role::accumulator},  {"dS", Role::operand},       {"dT", Role::operand},
+    {"dQ", Role::accumulator}, {"dR", Role::accumulator},   {"dK", Role::accumulator},
+    {"dV", Role::accumulator}, {"bandwidth", Role::gate},   {"inv_bandwidth", Role::gate},
+    {"dq", Role::accumulator}, {"drho", Role::accumulator}, {"dk", Role::accumulator},
+    {"dh", Role::accumulator}};
+/// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored; vbar stays
+/// as wide as the accumulators, or sum_j E_ij would not vanish.
+inline constexpr SiteTable parallax_tiled_sites(parallax_tiled_roles);
+
+/// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
+/// of the packed rows is query r % queries of its head. Gives the partial result (m, d1, d2, O1, O2).
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct ParallaxSplit {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, rho, k, v;  // q, rho: [kv heads][group * queries][K]
+    typename B::Out o1, o2;       // [kv heads * splits][group * queries][V]
+    typename B::RowOut m, d1, d2;
+    Real scale;
+    Visibility sees;
+    int splits, span;  // span: keys of one split, a multiple of BN
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"R", BM, D> R;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
+    Visibility sees = a.sees;
+    sees.ahead = b.planted("mask_one_key_more"_s, 0, 1);
+    sees.window += b.planted("window_one_wider"_s, 0, sees.window > 0);
+    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale);
+    const int r0 = x / a.splits * BM, split = x % a.splits;
+    const int first = imax(split * a.span, sees.first_key(0)), j0 = first / BN;
+    const int end = (split + 1) * a.span, last = imin(end, sees.last_key(sees.queries));
+    auto O1 = b.acc("O1"_s, Shape<BM, D>{});
+    auto O2 = b.acc("O2"_s, Shape<BM, D>{});
+    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto d1 = b.partial("d1"_s, Shape<BM>{});
+    auto d2 = b.partial("d2"_s, Shape<BM>{});
+    const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+
+    b.load(s.Q, a.q, kv, r0);
+    b.load(s.R, a.rho, kv, r0);
+    b.pipeline(
+        Shape<ST>{}, imax(0, b.planted("tail_tile_dropped"_s, ceil_div(last, BN), last / BN) - j0),
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
+          if (!sees.all(0, sees.queries, k0, k0 + BN))
+            S.mask([&](int r, int c) { return sees((r0 + r) % sees.queries, k0 + c); }, -INFINITY);
+          const auto mx = b.rows("m"_s, top, m, S.row_max());
+          const auto shift = b.rows("m"_s, finite, mx);
+          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
+          S.map("p"_s, weight, shift);
+          T.zip("pt"_s, product, S);  // P2 = P1 t
+          d1.fold(alpha, S);
+          d2.fold(alpha, T);
+          O1.scale(alpha);
+          O2.scale(alpha);
+          b.mma(O1, b.cast("P1"_s, S), O2, b.cast("P2"_s, T), s.V[st]);
+          m = mx;
+        });
+    const int part = kv * a.splits + split;
+    b.store("Opart"_s, a.o1, part, r0, O1);
+    b.store("Opart"_s, a.o2, part, r0, O2);
+    b.store_row("m"_s, a.m, part, r0, m);
+    b.store_row("d1"_s, a.d1, part, r0, d1.total());
+    b.store_row("d2"_s, a.d2, part, r0, d2.total());
+  }
+};
+
+/// Merges the partial results of BM packed rows over the splits, in their order.
+template <ExecutorTypes B, int BM, int D, int ST>
+struct ParallaxMerge {
+  struct Args {
+    typename B::In o1, o2;
+    typename B::RowIn m, d1, d2;
+    typename B::Out out;  // [kv heads][group * queries][V]
+    int splits;
+  };
+  struct Smem {
+    typename B::template Tile<"Opart", BM, D> O1[ST];
+    typename B::template Tile<"Opart", BM, D> O2[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int r0) {
+    auto O1 = b.acc("O1"_s, Shape<BM, D>{});
+    auto O2 = b.acc("O2"_s, Shape<BM, D>{});
+    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto d1 = b.row("d1"_s, Shape<BM>{}, 0);
+    auto d2 = b.row("d2"_s, Shape<BM>{}, 0);
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto larger = [](auto y0, auto y1) { return maxi(y0, y1); };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+    const auto one_more = [](auto mean, auto y) { return (1 + mean) * y; };
+    const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
+    const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
+    b.pipeline(
+        Shape<ST>{}, a.splits,
+        [&](int j, int st) {
+          b.load(s.O1[st], a.o1, kv * a.splits + j, r0);
+          b.load(s.O2[st], a.o2, kv * a.splits + j, r0);
+        },
+        [&](int j, int st) {
+          const int part = kv * a.splits + j;
+          const auto mj = b.load_row("m"_s, Shape<BM>{}, a.m, part, r0);
+          const auto mx = b.rows("m"_s, larger, m, mj);
+          const auto shift = b.rows("m"_s, finite, mx);
+          const auto old = b.rows("alpha"_s, rescaling, m, shift);
+          const auto now = b.planted("merge_without_rescale"_s, b.rows("alpha"_s, rescaling, mj, shift), one);
+          d1 = b.rows("d1"_s, sum, d1, old, b.load_row("d1"_s, Shape<BM>{}, a.d1, part, r0), now);
+          d2 = b.rows("d2"_s, sum, d2, b.planted("d2_not_rescaled"_s, old, one),
+                      b.load_row("d2"_s, Shape<BM>{}, a.d2, part, r0), now);
+          O1.scale(old);
+          O2.scale(b.planted("o2_not_rescaled"_s, old, one));
+          O1.zip("O1"_s, merged, s.O1[st], now);
+          O2.zip("O2"_s, merged, s.O2[st], now);
+          m = mx;
+        });
+    const auto inv = b.rows("inv"_s, inverse, d1);
+    const auto tbar = b.rows("tbar"_s, product, d2, inv);
+    const auto c1 = b.rows("c1"_s, one_more, tbar, inv);
+    O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
+    O2.scale(inv);
+    O1.zip("o"_s, difference, O2);
+    b.store("out"_s, a.out, kv, r0, O1);
+  }
+};
+
+inline constexpr SiteTable::Init parallax_decode_roles[] = {
+    {"Q", Role::operand},      {"R", Role::operand},         {"K", Role::operand},      {"V", Role::operand},
+    {"scale", Role::gate},     {"S", Role::accumulator},     {"T", Role::accumulator},  {"m", Role::gate},
+    {"alpha", Role::gate},     {"p", Role::accumulator},     {"pt", Role::accumulator}, {"P1", Role::operand},
+    {"P2", Role::operand},     {"d1", Role::accumulator},    {"d2", Role::accumulator}, {"O1", Role::accumulator},
+    {"O2", Role::accumulator}, {"Opart", Role::accumulator}, {"inv", Role::gate},       {"tbar", Role::gate},
+    {"c1", Role::gate},        {"o", Role::accumulator},     {"out", Role::output}};
+inline constexpr SiteTable parallax_decode_sites(parallax_decode_roles);
+
+}  // namespace assay::tile

@@ -1,0 +1,108 @@
+// Softmax attention on the device: launches and instances.
+#include "kernels/cuda/attention.cuh"
+#include "kernels/softmax_attention.hpp"
+
+namespace assay::tile {
+namespace {
+
+constexpr int stages = 2;
+
+template <Format F>
+struct TiledPolicy : StaticPolicy<softmax_tiled_sites, F> {};
+template <Format F>
+struct DecodePolicy : StaticPolicy<softmax_decode_sites, F> {};
+
+template <Format F, int D>
+Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* times) {
+  using P = TiledPolicy<F>;
+  using Shapes = AttentionTiles<F>;
+  using B = MmaBlock<P, Shapes::warps>;
+  constexpr int rows = Shapes::rows, keys = Shapes::keys;
+  using Forward = SoftmaxForward<B, Shapes::forward_rows, keys, D, stages>;
+  const int heads = shape.heads, kv_heads = shape.kv_heads, n = shape.queries, m = shape.keys;
+  const int K = shape.key_dim, V = shape.value_dim;
+  const Policy policy = Policy::of(softmax_tiled_sites, F);
+  const auto q = upload<P, "Q">(problem.inputs, "q", heads, n, K);
+  const auto k = upload<P, "K">(problem.inputs, "k", kv_heads, m, K);
+  const auto v = upload<P, "V">(problem.inputs, "v", kv_heads, m, V);
+  const auto scale = real<P>(gate_scalar(policy, "scale", log2e / shape.bandwidth));
+  auto o = result<P, "out">(heads, n, V), lse = result<P, "lse">(heads, n, 1);
+  const double kv_bytes = static_cast<double>(k.bytes() + v.bytes()) / kv_heads;
+  const double forward = run_timed(times, [&] {
+    launch<Forward, B, 2>(
+        {in<B>(q), in<B>(k), in<B>(v), out<B>(o), row_out<B>(lse), scale, shape.sees, shape.group, kv_heads},
+        row_grid(heads, n, Shapes::forward_rows, kv_bytes / shape.group));
+  });
+  if (times != nullptr) times->forward = forward;
+  Answer answer{{{"o", download(o, shape.shape(heads, n, V))}}, {}};
+  if (problem.cotangents.empty()) return answer;
+
+  using Query = SoftmaxBackwardQuery<B, rows, keys, D, stages>;
+  using Key = SoftmaxBackwardKey<B, rows, keys, D, stages>;
+  const auto g = upload<P, "dO">(problem.cotangents, "o", heads, n, V);
+  const auto inv_bandwidth = real<P>(gate_scalar(policy, "inv_bandwidth", 1 / shape.bandwidth));
+  auto dq = result<P, "out">(heads, n, K), dk = result<P, "out">(kv_heads, m, K), dv = result<P, "out">(kv_heads, m, V);
+  auto delta = result<P, "delta">(heads, n, 1), dh = result<P, "dh">(heads, n, 1);
+  const double backward = run_timed(times, [&] {
+    launch<Query, B, 2>({in<B>(q), in<B>(k), in<B>(v), in<B>(o), in<B>(g), row_in<B>(lse), row_out<B>(delta),
+                         row_out<B>(dh), out<B>(dq), scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
+                        row_grid(heads, n, rows, kv_bytes / shape.group));
+    launch<Key, B, 2>({in<B>(q), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(delta), out<B>(dk), out<B>(dv),
+                       scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
+                      row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
+  });
+  if (times != nullptr) times->backward = backward;
+  answer.gradients = {{"q", download(dq, shape.shape(heads, n, K))},
+                      {"k", download(dk, shape.shape(kv_heads, m, K))},
+                      {"v", download(dv, shape.shape(kv_heads, m, V))},
+                      {"bandwidth", bandwidth_gradient(dh, shape.bandwidth)}};
+  return answer;
+}
+
+template <Format F, int D>
+Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTimes* times) {
+  using P = DecodePolicy<F>;
+  using B = MmaBlock<P, 1>;
+  constexpr int BN = AttentionTiles<F>::decode_keys, span = AttentionTiles<F>::decode_span;
+  using Split = SoftmaxSplit<B, decode_rows, BN, D, stages>;
+  using Merge = SoftmaxMerge<B, decode_rows, D, stages>;
+  const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
+  const int tiles = ceil_div(rows, decode_rows), splits = std::max(1, ceil_div(keys, span));
+  const auto q = upload<P, "Q">(problem.inputs, "q", kv_heads, rows, shape.key_dim);
+  const auto k = upload<P, "K">(problem.inputs, "k", kv_heads, keys, shape.key_dim);
+  const auto v = upload<P, "V">(problem.inputs, "v", kv_heads, keys, shape.value_dim);
+  const auto scale = real<P>(gate_scalar(Policy::of(softmax_decode_sites, F), "scale", log2e / shape.bandwidth));
+  auto part = result<P, "Opart">(kv_heads * splits, rows, shape.value_dim);
+  auto m = result<P, "m">(kv_heads * splits, rows, 1), l = result<P, "l">(kv_heads * splits, rows, 1);
+  auto o = result<P, "out">(kv_heads, rows, shape.value_dim);
+  const double forward = run_timed(times, [&] {
+    launch<Split, B, 2>(
+        {in<B>(q), in<B>(k), in<B>(v), out<B>(part), row_out<B>(m), row_out<B>(l), scale, shape.sees, splits, span},
+        BlockGrid{kv_heads, tiles * splits});
+    launch<Merge, B, 2>({in<B>(part), row_in<B>(m), row_in<B>(l), out<B>(o), splits},
+                        row_grid(kv_heads, rows, decode_rows, 0));
+  });
+  if (times != nullptr) times->forward = forward;
+  return {{{"o", download(o, shape.shape(shape.heads, shape.queries, shape.value_dim))}}, {}};
+}
+
+Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
+  const AttentionShape shape(problem);
+  return with_instance(precision, std::max(shape.key_dim, shape.value_dim),
+                       [&]<Format F, int D>() { return tiled<F, D>(shape, problem, times); });
+}
+Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* times) {
+  const AttentionShape shape(problem);
+  return with_instance(precision, std::max(shape.key_dim, shape.value_dim),
+                       [&]<Format F, int D>() { return split_decode<F, D>(shape, problem, times); });
+}
+
+constexpr GpuForm forms[] = {{"tiled", attention_obstacle, tiled_tile, run_tiled},
+                             {"split_decode", attention_obstacle, decode_tile, run_split_decode}};
+
+}  // namespace
+}  // namespace assay::tile
+
+namespace assay::gpu {
+extern const GpuRoom softmax_attention = {"softmax_attention", tile::forms};
+}

@@ -1,0 +1,347 @@
+#pragma once
+// Softmax attention as tile programs (lla-family.md sections 0 to 2). Query i sees the keys j in J_i; h is the
+// bandwidth.
+//   scores     s_ij = q_i.k_j / h, kept in base 2: x_ij = (log2(e) / h) q_i.k_j
+//   forward    p_ij = 2^(x_ij - lse_i),  lse_i = log2 sum_j 2^x_ij,  o_i = sum_j p_ij v_j
+//   streaming  m' = max(m, max_tile x),  alpha = 2^(m - m'),  l' = alpha l + sum 2^(x - m'),
+//              O' = alpha O + sum 2^(x - m') v;   at the end o = O / l,  lse = m + log2 l
+//   merge      of partial results (m, l, O): m = max m_a,  l = sum 2^(m_a - m) l_a,  O = sum 2^(m_a - m) O_a
+//   backward   a_ij = g_i.v_j,  delta_i = g_i.o_i,  D_ij = p_ij (a_ij - delta_i),  dv_j = sum_i p_ij g_i,
+//              dq_i = 1/h sum_j D_ij k_j,  dk_j = 1/h sum_i D_ij q_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
+// The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
+// Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// The faults of this room's masks.
+template <class X>
+TILE_FN Visibility softmax_visibility(X& b, Visibility sees) {
+  sees.ahead = b.planted("mask_one_key_more"_s, 0, 1);
+  sees.window += b.planted("window_one_wider"_s, 0, sees.window > 0);
+  return sees;
+}
+
+/// One query tile over its key tiles: o, and lse if wanted.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct SoftmaxForward {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v;
+    typename B::Out o;
+    typename B::RowOut lse;
+    Real scale;  // log2(e) / h
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = softmax_visibility(b, a.sees);
+    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN, last = sees.last_key(q0 + BM);
+    auto O = b.acc("O"_s, Shape<BM, D>{});
+    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto l = b.partial("l"_s, Shape<BM>{});
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
+
+    b.load(s.Q, a.q, head, q0);
+    b.pipeline(
+        Shape<ST>{}, b.planted("tail_tile_dropped"_s, ceil_div(last, BN), last / BN) - j0,
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          auto S = b.abt("S"_s, s.Q, s.K[st]);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN))
+            S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
+          auto mx = b.rows("m"_s, top, m, S.row_max());
+          if (b.planted("stale_max"_s, false, j > 0)) mx = m;
+          const auto shift = b.rows("m"_s, finite, mx);
+          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
+          S.map("p"_s, weight, shift);
+          l.fold(b.planted("denominator_not_rescaled"_s, alpha, one), S);
+          O.scale(b.planted("accumulator_not_rescaled"_s, alpha, one));
+          b.mma(O, b.cast("P"_s, S), s.V[st]);
+          m = mx;
+        });
+    const auto z = l.total();
+    O.scale(b.rows("inv"_s, inverse, z));
+    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, z, m));
+    b.store("out"_s, a.o, head, q0, O);
+  }
+};
+
+/// Backward, first pass: one query tile over its key tiles gives delta_i, dq_i and sum_j D_ij log2 p_ij.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct SoftmaxBackwardQuery {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v, o, g;
+    typename B::RowIn lse;
+    typename B::RowOut delta, dh;
+    typename B::Out dq;
+    Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"dO", BM, D> G;
+    typename B::template Tile<"Oin", BM, D> O;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = softmax_visibility(b, a.sees);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN;
+    auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
+    auto dh = b.partial("dh"_s, Shape<BM>{});
+    auto delta = b.row("delta"_s, Shape<BM>{}, 0);
+    const auto one = b.row("dh"_s, Shape<BM>{}, 1);
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto lse = b.rows("lse"_s, finite, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
+    const auto copy = [](auto, auto y) { return y; };
+    const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto score_gradient = [](auto a_ij, auto p, auto delta_i) { return p * (a_ij - delta_i); };
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.G, a.g, head, q0);
+    b.load(s.O, a.o, head, q0);
+    b.pipeline(
+        Shape<ST>{}, ceil_div(sees.last_key(q0 + BM), BN) - j0,
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          if (j == 0) {
+            auto O = b.acc("og"_s, Shape<BM, D>{}), G = O;
+            O.zip("og"_s, copy, s.O);
+            G.zip("og"_s, copy, s.G);
+            delta = b.planted("delta_omitted"_s, b.dot("delta"_s, O, G), delta);
+          }
+          auto L = b.abt("S"_s, s.Q, s.K[st]);
+          L.map("logp"_s, log_weight, lse);
+          auto P = L;
+          P.map("p"_s, [](auto x) { return ex2(x); });
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          auto dS = b.abt("dP"_s, s.G, s.V[st]);
+          dS.zip("D"_s, score_gradient, P, delta);
+          L.zip("dh"_s, product, dS);
+          dh.fold(one, L);
+          b.mma(dQ, b.cast("dS"_s, dS), s.K[st]);
+        });
+    const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real(1));
+    dQ.map("dq"_s, [&](auto x) { return x * inv_h; });
+    b.store_row("delta"_s, a.delta, head, q0, delta);
+    b.store_row("dh"_s, a.dh, head, q0, dh.total());
+    b.store("out"_s, a.dq, head, q0, dQ);
+  }
+};
+
+/// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
+/// keys by queries, so that P^T and D^T are left factors as they stand.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct SoftmaxBackwardKey {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v, g;
+    typename B::RowIn lse, delta;
+    typename B::Out dk, dv;
+    Real scale, inv_bandwidth;
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"K", BN, D> K;
+    typename B::template Tile<"V", BN, D> V;
+    typename B::template Tile<"Q", BM, D> Q[ST];
+    typename B::template Tile<"dO", BM, D> G[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
+    const Visibility sees = softmax_visibility(b, a.sees);
+    const int i0 = sees.first_row(k0) / BM, tiles = ceil_div(sees.last_row(k0 + BN), BM) - i0;
+    auto dK = b.acc("dK"_s, Shape<BN, D>{});
+    auto dV = b.acc("dV"_s, Shape<BN, D>{});
+    const auto weight = [&](auto y, auto z) { return ex2(y * a.scale - z); };
+    const auto score_gradient = [](auto a_ij, auto p, auto delta_i) { return p * (a_ij - delta_i); };
+
+    b.load(s.K, a.k, kv, k0);
+    b.load(s.V, a.v, kv, k0);
+    b.pipeline(
+        Shape<ST>{}, b.planted("dk_one_head_of_group"_s, a.group, 1) * tiles,
+        [&](int j, int st) {
+          b.load(s.Q[st], a.q, kv * a.group + j / tiles, (i0 + j % tiles) * BM);
+          b.load(s.G[st], a.g, kv * a.group + j / tiles, (i0 + j % tiles) * BM);
+        },
+        [&](int j, int st) {
+          const int head = kv * a.group + j / tiles, q0 = (i0 + j % tiles) * BM;
+          const auto lse = b.load_col("lse"_s, Shape<1, BM>{}, a.lse, head, q0);
+          const auto delta = b.load_col("delta"_s, Shape<1, BM>{}, a.delta, head, q0);
+          auto P = b.abt("S"_s, s.K, s.Q[st]);
+          P.map("p"_s, weight, lse);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
+          b.mma(dV, b.cast("P"_s, P), s.G[st]);
+          auto dS = b.abt("dP"_s, s.V, s.G[st]);
+          dS.zip("D"_s, score_gradient, P, delta);
+          b.mma(dK, b.cast("dS"_s, dS), s.Q[st]);
+        });
+    dK.map("dk"_s, [&](auto x) { return x * a.inv_bandwidth; });
+    b.store("out"_s, a.dk, kv, k0, dK);
+    b.store("out"_s, a.dv, kv, k0, dV);
+  }
+};
+
+inline constexpr SiteTable::Init softmax_tiled_roles[] = {
+    {"Q", Role::operand},        {"K", Role::operand},          {"V", Role::operand},
+    {"scale", Role::gate},       {"S", Role::accumulator},      {"m", Role::gate},
+    {"alpha", Role::gate},       {"p", Role::accumulator},      {"P", Role::operand},
+    {"l", Role::accumulator},    {"O", Role::accumulator},      {"inv", Role::gate},
+    {"lse", Role::gate},         {"out", Role::output},         {"dO", Role::operand},
+    {"Oin", Role::output},       {"og", Role::accumulator},     {"delta", Role::gate},
+    {"logp", Role::accumulator}, {"dP", Role::accumulator},     {"D", Role::accumulator},
+    {"dS", Role::operand},       {"dQ", Role::accumulator},     {"dK", Role::accumulator},
+    {"dV", Role::accumulator},   {"inv_bandwidth", Role::gate}, {"dq", Role::accumulator},
+    {"dk", Role::accumulator},   {"dh", Role::accumulator}};
+/// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored.
+inline constexpr SiteTable softmax_tiled_sites(softmax_tiled_roles);
+
+/// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
+/// of the packed rows is query r % queries of its head. Gives the partial result (m, l, O).
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct SoftmaxSplit {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v;  // q: [kv heads][group * queries][K]
+    typename B::Out o;       // [kv heads * splits][group * queries][V]
+    typename B::RowOut m, l;
+    Real scale;
+    Visibility sees;
+    int splits, span;  // span: keys of one split, a multiple of BN
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
+    Visibility sees = a.sees;
+    sees.ahead = b.planted("mask_one_key_less"_s, 0, -1);
+    sees.window = b.planted("window_dropped"_s, sees.window, 0);
+    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real(0.6931471805599453));
+    const int r0 = x / a.splits * BM, split = x % a.splits;
+    const int first = imax(split * a.span, sees.first_key(0)), j0 = first / BN;
+    const int end = (split + 1) * a.span + b.planted("split_one_tile_longer"_s, 0, BN);
+    const int last = imin(end, sees.last_key(sees.queries));
+    auto O = b.acc("O"_s, Shape<BM, D>{});
+    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto l = b.partial("l"_s, Shape<BM>{});
+    const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
+
+    b.load(s.Q, a.q, kv, r0);
+    b.pipeline(
+        Shape<ST>{}, imax(0, ceil_div(last, BN) - j0),
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          auto S = b.abt("S"_s, s.Q, s.K[st]);
+          if (!sees.all(0, sees.queries, k0, k0 + BN))
+            S.mask([&](int r, int c) { return sees((r0 + r) % sees.queries, k0 + c); }, -INFINITY);
+          const auto mx = b.rows("m"_s, top, m, S.row_max());
+          const auto shift = b.rows("m"_s, finite, mx);
+          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
+          S.map("p"_s, weight, shift);
+          l.fold(alpha, S);
+          O.scale(alpha);
+          b.mma(O, b.cast("P"_s, S), s.V[st]);
+          m = mx;
+        });
+    b.store("Opart"_s, a.o, kv * a.splits + split, r0, O);
+    b.store_row("m"_s, a.m, kv * a.splits + split, r0, m);
+    b.store_row("l"_s, a.l, kv * a.splits + split, r0, l.total());
+  }
+};
+
+/// Merges the partial results of BM packed rows over the splits, in their order.
+template <ExecutorTypes B, int BM, int D, int ST>
+struct SoftmaxMerge {
+  struct Args {
+    typename B::In o;
+    typename B::RowIn m, l;
+    typename B::Out out;  // [kv heads][group * queries][V]
+    int splits;
+  };
+  struct Smem {
+    typename B::template Tile<"Opart", BM, D> O[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int r0) {
+    auto O = b.acc("O"_s, Shape<BM, D>{});
+    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto l = b.row("l"_s, Shape<BM>{}, 0);
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto larger = [](auto y0, auto y1) { return maxi(y0, y1); };
+    const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
+    const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
+    b.pipeline(
+        Shape<ST>{}, b.planted("last_split_dropped"_s, a.splits, imax(1, a.splits - 1)),
+        [&](int j, int st) { b.load(s.O[st], a.o, kv * a.splits + j, r0); },
+        [&](int j, int st) {
+          const auto mj = b.load_row("m"_s, Shape<BM>{}, a.m, kv * a.splits + j, r0);
+          const auto lj = b.load_row("l"_s, Shape<BM>{}, a.l, kv * a.splits + j, r0);
+          const auto mx = b.rows("m"_s, larger, m, mj);
+          const auto shift = b.rows("m"_s, finite, mx);
+          const auto old = b.rows("alpha"_s, rescaling, m, shift);
+          const auto now = b.rows("alpha"_s, rescaling, mj, shift);
+          O.scale(b.planted("merge_without_rescale"_s, old, one));
+          O.zip("O"_s, merged, s.O[st], now);
+          l = b.rows("l"_s, sum, l, b.planted("denominator_not_rescaled"_s, old, one), lj, now);
+          m = mx;
+        });
+    O.scale(b.rows("inv"_s, inverse, l));
+    b.store("out"_s, a.out, kv, r0, O);
+  }
+};
+
+inline constexpr SiteTable::Init softmax_decode_roles[] = {
+    {"Q", Role::operand},     {"K", Role::operand},     {"V", Role::operand},     {"scale", Role::gate},
+    {"S", Role::accumulator}, {"m", Role::gate},        {"alpha", Role::gate},    {"p", Role::accumulator},
+    {"P", Role::operand},     {"l", Role::accumulator}, {"O", Role::accumulator}, {"Opart", Role::accumulator},
+    {"inv", Role::gate},      {"out", Role::output}};
+inline constexpr SiteTable softmax_decode_sites(softmax_decode_roles);
+
+}  // namespace assay::tile

@@ -1,0 +1,348 @@
+#pragma once
+// From names and arrays to a room's typed tensors and back: one head at a time, for any room and scalar.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "oracles/scalars/scalar.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+
+/// How many heads a problem has. Output head h reads shared head h / (own / shared) (grouped heads).
+struct HeadCount {
+  bool axis = false;  ///< arrays have a leading head axis
+  int own = 1, shared = 1;
+
+  int shared_of(int head) const { return head / (own / shared); }
+  int of(Field::Heads side) const { return side == Field::Heads::own ? own : shared; }
+  int block(Field::Heads side, int head) const { return side == Field::Heads::own ? head : shared_of(head); }
+};
+
+namespace detail {
+
+/// A scalar in which the numbers of a problem lose nothing that a check could see.
+template <class X>
+using Exact = std::conditional_t<std::is_same_v<X, std::string>, Mp50, double>;
+
+template <class S, class X>
+S number(const X& x) {
+  if constexpr (std::is_same_v<X, std::string>)
+    return from_decimal<S>(x);
+  else
+    return S(x);
+}
+
+inline std::string shape_text(const std::vector<int>& shape) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+/// "k[2][1]" for element `flat` of an array.
+inline std::string element_text(std::string_view name, const std::vector<int>& shape, std::size_t flat) {
+  std::string out;
+  for (std::size_t r = shape.size(); r-- > 0;) {
+    const auto n = static_cast<std::size_t>(shape[r]);
+    out = "[" + std::to_string(flat % n) + "]" + out;
+    flat /= n;
+  }
+  return std::string(name) + out;
+}
+
+/// The token that element `flat` belongs to, or -1 if the tensor has no token axis.
+inline int row_of(const Field& field, const std::vector<int>& shape, std::size_t lead, std::size_t flat) {
+  if (shape.size() <= lead || (field.axes[0] != Axis::seq_len && field.axes[0] != Axis::query_len)) return -1;
+  std::size_t inner = 1;
+  for (std::size_t r = lead + 1; r < shape.size(); ++r) inner *= static_cast<std::size_t>(shape[r]);
+  return static_cast<int>(flat / inner % static_cast<std::size_t>(shape[lead]));
+}
+
+/// `text` as S; Refusal (DOMAIN) with the place in front if it is not a number.
+template <class S, class X, class Place>
+S number_at(const X& x, int row, Place&& place) {
+  try {
+    return number<S>(x);
+  } catch (const InputError& e) {
+    throw Refusal(Status::domain, row, place() + ": " + e.what());
+  }
+}
+
+}  // namespace detail
+
+/// A problem checked at the door of room M: names, shapes, heads and values. Binds heads to typed tensors.
+template <class M, class X>
+class Binding {
+ public:
+  using Options = typename M::Options;
+
+  /// Keeps a reference to `problem`. Throws Refusal (DOMAIN, NONFINITE) with one sentence.
+  explicit Binding(const BasicProblem<X>& problem) : problem_(problem), options_(M::Options::read(problem.params)) {
+    const typename M::template Inputs<double> inputs;
+    const typename M::template Outputs<double> outputs;
+    refuse_unknown(inputs, outputs);
+    for_each(inputs, [&](const Field& f, const auto&) { read_param(f); });
+    count_heads(inputs);
+    admit_all(inputs, outputs, [&](const auto&... what) { admit_shape(what...); });
+    for (const int own_or_shared : {heads_.own, heads_.shared})
+      require_domain(own_or_shared > 0, -1, "heads: expected at least one");
+    require_domain(heads_.own % heads_.shared == 0, -1, "heads: ", heads_.own, " is not a multiple of ", heads_.shared);
+    // Without tokens nothing may have said how long a key is; then there is nothing to compute either.
+    require_domain(extents_[Axis::key_dim] != 0, -1, "k: expected K >= 1, got 0");
+    for (int& n : extents_.length) n = std::max(n, 0);
+    admit_all(inputs, outputs, [&](const auto&... what) { admit_values(what...); });
+    for (int h = 0; h < heads_.own; ++h) M::check(options_, this->template inputs<detail::Exact<X>>(h));
+  }
+
+  const Options& options() const { return options_; }
+  const HeadCount& heads() const { return heads_; }
+  const Extents& extents() const { return extents_; }
+
+  template <class S>
+  typename M::template Inputs<S> inputs(int head) const {
+    typename M::template Inputs<S> in;
+    for_each(in, [&](const Field& f, auto& tensor) { fill(f, find(f), head, tensor); });
+    return in;
+  }
+
+  /// A missing cotangent is zero.
+  template <class S>
+  typename M::template Outputs<S> cotangent(int head) const {
+    typename M::template Outputs<S> c;
+    for_each(c, [&](const Field& f, auto& tensor) { fill(f.or_zero(), find(problem_.cotangents, f), head, tensor); });
+    return c;
+  }
+
+  /// Head `head` of `direction`, one array per input (or parameter) by name, shaped like it. What is missing is zero.
+  /// Throws InputError on unknown names and other shapes.
+  template <class S>
+  typename M::template Inputs<S> tangent(const BasicArrays<X>& direction, int head) const {
+    typename M::template Inputs<S> d;
+    std::size_t known = 0;
+    for_each(d, [&](const Field& f, auto& tensor) {
+      const BasicArray<X>* array = find(direction, f);
+      if (array != nullptr) {
+        const BasicArray<X>* input = find(f);
+        require(input != nullptr && input->shape == array->shape, "tangent.", f.name,
+                ": expected the shape of the input");
+        ++known;
+      }
+      fill(find(f) == nullptr ? f : f.or_zero(), array, head, tensor);
+    });
+    require(known == direction.size(), "tangent: names an input unknown to ", M::name);
+    return d;
+  }
+
+  template <class Fields, class F>
+  static void for_each(Fields& fields, F&& f) {
+    std::remove_const_t<Fields>::each(fields, f);
+  }
+
+ private:
+  static const BasicArray<X>* find(const BasicArrays<X>& arrays, const Field& f) {
+    const auto it = arrays.find(f.name);
+    return it == arrays.end() ? nullptr : &it->second;
+  }
+  /// The array of an input or parameter, or null. Parameters are arrays of no axes.
+  const BasicArray<X>* find(const Field& f) const {
+    return find(f.place == Field::Place::input ? problem_.inputs : numbers_, f);
+  }
+
+  void read_param(const Field& f) {
+    const auto param = problem_.params.find(f.name);
+    if (f.place != Field::Place::param || param == problem_.params.end()) return;
+    std::string digits;
+    if (const long* count = std::get_if<long>(&param->second)) digits = std::to_string(*count);
+    if (const auto* text = std::get_if<std::string>(&param->second)) digits = *text;
+    require_domain(!digits.empty(), -1, "params.", f.name, ": expected a decimal string");
+    if constexpr (std::is_same_v<X, std::string>)
+      numbers_[std::string(f.name)] = {{}, {digits}};
+    else
+      numbers_[std::string(f.name)] = {
+          {}, {detail::number_at<X>(digits, -1, [&] { return "params." + std::string(f.name); })}};
+  }
+
+  bool has_head_axis(const Field& f) const { return heads_.axis && f.place == Field::Place::input; }
+
+  template <class Fields>
+  void count_heads(Fields& fields) {
+    for (const Field::Heads side : {Field::Heads::own, Field::Heads::shared}) {
+      int& count = side == Field::Heads::own ? heads_.own : heads_.shared;
+      bool found = false;
+      for_each(fields, [&](const Field& f, const auto& tensor) {
+        const BasicArray<X>* a = find(f);
+        if (found || a == nullptr || f.place == Field::Place::param || f.heads != side) return;
+        if (a->shape.size() != static_cast<std::size_t>(tensor.rank) + 1) return;
+        count = a->shape[0];
+        found = heads_.axis = true;
+      });
+    }
+  }
+
+  template <class In, class Out, class F>
+  void admit_all(In& inputs, Out& outputs, F&& admit) {
+    for_each(inputs, [&](const Field& f, const auto& tensor) {
+      const BasicArray<X>* array = find(f);
+      if (array != nullptr) return admit(f.place == Field::Place::input ? "" : "params.", f, tensor.rank, *array);
+      require_domain(f.missing != Field::Missing::error, -1, f.place == Field::Place::input ? "" : "params.", f.name,
+                     ": missing");
+    });
+    for_each(outputs, [&](const Field& f, const auto& tensor) {
+      if (const BasicArray<X>* array = find(problem_.cotangents, f)) admit("cotangents.", f, tensor.rank, *array);
+    });
+  }
+
+  /// Fixes the extents of `f`'s axes, refusing a mismatch. An empty list may stand for any further axes.
+  void admit_shape(std::string_view where, const Field& f, int rank, const BasicArray<X>& a) {
+    const std::vector<int>& shape = a.shape;
+    require_domain(a.data.size() == a.count(), -1, where, f.name, ": ", a.data.size(), " numbers do not fill shape ",
+                   detail::shape_text(shape));
+    const std::size_t lead = has_head_axis(f) ? 1 : 0, want = static_cast<std::size_t>(rank) + lead;
+    const bool empty_list = !shape.empty() && shape.back() == 0 && shape.size() < want;
+    require_domain(shape.size() == want || empty_list, -1, where, f.name, ": expected ", want, " axes, got shape ",
+                   detail::shape_text(shape));
+    if (lead == 1)
+      require_domain(shape[0] == heads_.of(f.heads), -1, where, f.name, ": expected ", heads_.of(f.heads),
+                     " heads, got ", shape[0]);
+    for (std::size_t r = lead; r < shape.size(); ++r) {
+      const Axis axis = f.axes[r - lead];
+      if (extents_[axis] < 0) extents_[axis] = shape[r];
+      require_domain(extents_[axis] == shape[r], -1, where, f.name, ": expected ", name_of(axis), " = ", extents_[axis],
+                     ", got ", shape[r]);
+    }
+  }
+
+  /// NaN and infinities are refused, but for -inf in a log decay. A bandwidth's value is its room's affair.
+  void admit_values(std::string_view where, const Field& f, int, const BasicArray<X>& a) {
+    using std::isfinite, std::abs;
+    using E = detail::Exact<X>;
+    const std::size_t lead = has_head_axis(f) ? 1 : 0;
+    for (std::size_t i = 0; i < a.data.size(); ++i) {
+      const int row = detail::row_of(f, a.shape, lead, i);
+      const auto place = [&] { return detail::element_text(text(where, f.name), a.shape, i); };
+      const E x = detail::number_at<E>(a.data[i], row, place);
+      if (isfinite(x)) {
+        // Far beyond any format, and short of the exponents whose digits would take for ever to print.
+        if constexpr (std::is_same_v<X, std::string>) {
+          static const E huge = from_decimal<E>("1e1000"), tiny = from_decimal<E>("1e-1000");
+          require_domain(x == 0 || (abs(x) <= huge && abs(x) >= tiny), row, place(),
+                         ": expected a magnitude between 1e-1000 and 1e1000");
+        }
+        require_domain(f.domain != Domain::log_decay || x <= 0, row, place(), ": a log decay must be <= 0");
+      } else if (f.domain != Domain::bandwidth && !(f.domain == Domain::log_decay && x < 0)) {
+        throw Refusal(Status::nonfinite, row, place() + ": not a finite number");
+      }
+    }
+  }
+
+  template <class S, int Rank>
+  void fill(const Field& f, const BasicArray<X>* a, int head, Tensor<S, Rank>& tensor) const {
+    if (a == nullptr && f.missing == Field::Missing::absent) return;
+    std::array<int, Rank> extent{};
+    for (std::size_t r = 0; r < Rank; ++r) extent[r] = extents_[f.axes[r]];
+    tensor = Tensor<S, Rank>(extent);
+    if (a == nullptr) {
+      using std::sqrt;
+      const int K = std::max(extents_[Axis::key_dim], 1);
+      if (f.missing == Field::Missing::rsqrt_key_dim) tensor.data[0] = S(1) / sqrt(S(K));
+      return;
+    }
+    const auto block = static_cast<std::size_t>(has_head_axis(f) ? heads_.block(f.heads, head) : 0);
+    const std::size_t at = tensor.data.size() * block;
+    for (std::size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i] = detail::number<S>(a->data[at + i]);
+  }
+
+  template <class In, class Out>
+  void refuse_unknown(In& fields, Out& outputs) const {
+    std::set<std::string_view> inputs, params(std::begin(Options::names), std::end(Options::names)), cotangents;
+    for_each(fields,
+             [&](const Field& f, const auto&) { (f.place == Field::Place::input ? inputs : params).insert(f.name); });
+    for_each(outputs, [&](const Field& f, const auto&) { cotangents.insert(f.name); });
+    const auto refuse = [](std::string_view where, const auto& given, const auto& known) {
+      for (const auto& [name, value] : given)
+        require_domain(known.contains(name), -1, where, ".", name, ": unknown to ", M::name);
+    };
+    refuse("params", problem_.params, params);
+    refuse("inputs", problem_.inputs, inputs);
+    refuse("cotangents", problem_.cotangents, cotangents);
+  }
+
+  const BasicProblem<X>& problem_;
+  Options options_;
+  HeadCount heads_;
+  Extents extents_;
+  BasicArrays<X> numbers_;
+};
+
+/// What to compute beside the outputs.
+struct AnswerParts {
+  bool gradients = false;    ///< of sum <cotangent, output>
+  bool caches = false;       ///< the room's per-row caches, rows.*
+  bool diagnostics = false;  ///< the room's diagnostics.*; an undefined one is NaN
+};
+
+/// The parts asked for, of all heads, in scalar S; `binding` is a Binding<M, X>. Gradients of shared tensors are summed
+/// over the heads that read them. Throws Refusal (NONFINITE) if an output or gradient overflows.
+template <class M, class S, class B>
+BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
+  BasicAnswer<S> result;
+  const HeadCount& heads = binding.heads();
+  const auto add = [&](BasicArrays<S>& into, std::string_view name, const auto& tensor, Field::Heads side,
+                       bool head_axis, int head) {
+    const auto [entry, fresh] = into.try_emplace(std::string(name));
+    BasicArray<S>& array = entry->second;
+    const bool split = heads.axis && head_axis;
+    if (fresh) {
+      if (split) array.shape.push_back(heads.of(side));
+      array.shape.insert(array.shape.end(), tensor.extent.begin(), tensor.extent.end());
+      array.data.assign(array.count(), S(0));
+    }
+    const std::size_t at = tensor.data.size() * static_cast<std::size_t>(split ? heads.block(side, head) : 0);
+    for (std::size_t i = 0; i < tensor.data.size(); ++i) array.data[at + i] += tensor.data[i];
+  };
+  const auto refuse_overflow = [&](std::string_view where, const Field& f, const auto& tensor, int head) {
+    using std::isfinite;
+    const std::vector<int> shape(tensor.extent.begin(), tensor.extent.end());
+    for (std::size_t i = 0; i < tensor.data.size(); ++i)
+      if (!isfinite(tensor.data[i]))
+        throw Refusal(Status::nonfinite, detail::row_of(f, shape, 0, i),
+                      text(detail::element_text(text(where, f.name), shape, i),
+                           heads.axis ? text(" of head ", head) : "", ": overflows in ", scalar_name<S>()));
+  };
+  for (int head = 0; head < heads.own; ++head) {
+    const auto in = binding.template inputs<S>(head);
+    const auto out = M::forward(binding.options(), in);
+    binding.for_each(out, [&](const Field& f, const auto& tensor) {
+      refuse_overflow("", f, tensor, head);
+      add(result.outputs, f.name, tensor, Field::Heads::own, true, head);
+    });
+    const auto add_rows = [&](const auto& rows) {
+      std::remove_cvref_t<decltype(rows)>::each(rows, [&](std::string_view name, const auto& tensor) {
+        add(result.outputs, name, tensor, Field::Heads::own, true, head);
+      });
+    };
+    if constexpr (requires { M::caches(binding.options(), in); })
+      if (parts.caches) add_rows(M::caches(binding.options(), in));
+    if constexpr (requires { diagnostics(binding.options(), in); })
+      if (parts.diagnostics) add_rows(diagnostics(binding.options(), in));
+    if (!parts.gradients) continue;
+    const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));
+    binding.for_each(d, [&](const Field& f, const auto& tensor) {
+      const bool absent = f.missing == Field::Missing::absent && tensor.data.empty();
+      if (!f.differentiable || absent) return;
+      refuse_overflow("gradients.", f, tensor, head);
+      add(result.gradients, f.name, tensor, f.heads, f.place == Field::Place::input, head);
+    });
+  }
+  return result;
+}
+
+}  // namespace assay

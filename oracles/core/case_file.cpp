@@ -1,0 +1,268 @@
+#include "oracles/core/case_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <new>
+#include <set>
+#include <sstream>
+#include <utility>
+
+namespace assay {
+namespace {
+
+/// Deeper than any record needs, and shallow enough for the recursive parts of the JSON library.
+constexpr int max_depth = 16;
+
+constexpr std::string_view problem_keys[] = {"id", "mechanism", "params", "inputs", "cotangents"};
+constexpr std::string_view result_keys[] = {"expect", "status", "row", "message", "outputs", "gradients"};
+
+/// At most 200 bytes of what somebody else wrote, cut between characters.
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t most = 200;
+  if (text.size() <= most) return std::string(text);
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+/// "line 3, column 14" of byte `offset`.
+std::string position(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const auto start = before.rfind('\n');
+  return assay::text("line ", line, ", column ", before.size() - (start == std::string_view::npos ? 0 : start + 1));
+}
+
+/// Parses `text`, refusing what the library would let through: names that occur twice, and towers of brackets.
+Json parse_json(const std::string& text, std::string_view source) {
+  std::istringstream in(text);
+  const auto refuse = [&](const auto&... why) {
+    const auto offset = in.rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in);
+    throw InputError(assay::text(source, ": ", position(text, static_cast<std::size_t>(offset)), ": ", why...));
+  };
+  std::vector<std::set<std::string>> names;
+  const auto watch = [&](int depth, Json::parse_event_t event, const Json& value) {
+    using Event = Json::parse_event_t;
+    const bool opens = event == Event::object_start || event == Event::array_start;
+    if (opens && depth >= max_depth) refuse("more than ", max_depth, " brackets deep");
+    if (event == Event::object_start) {
+      names.resize(static_cast<std::size_t>(depth) + 1);
+      names.back().clear();
+    }
+    if (event == Event::key) {
+      const auto& name = value.get_ref<const std::string&>();
+      if (!names[static_cast<std::size_t>(depth) - 1].insert(name).second)
+        refuse("the name '", excerpt(name), "' occurs twice in one object");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(in, watch);
+  } catch (const Json::exception& e) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error ..." or
+    // "[json.exception.out_of_range.406] number overflow ...": the end is for people.
+    std::string_view what = e.what();
+    what.remove_prefix(what.find("] ") + 2);
+    if (what.starts_with("parse error at")) what.remove_prefix(what.find(": ") + 2);
+    refuse(excerpt(what));
+    throw;
+  }
+}
+
+/// "a list", "a number" for messages.
+std::string kind_of(const Json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  if (value.is_string()) return "the text '" + excerpt(value.get_ref<const std::string&>()) + "'";
+  return excerpt(value.dump());
+}
+
+/// A number that matters. JSON integers are exact and let pass; 0.1 without quotes is not what it looks like.
+std::string decimal_from(const Json& value, const std::string& name) {
+  // Beyond this many digits a number means what it means without them, and only costs time.
+  constexpr std::size_t max_length = 5000;
+  if (value.is_string()) {
+    const auto& digits = value.get_ref<const std::string&>();
+    require_domain(digits.size() <= max_length, -1, name, ": more than ", max_length, " characters");
+    return digits;
+  }
+  require_domain(value.is_number_integer(), -1, name, ": expected a decimal string, got ", kind_of(value));
+  return value.dump();
+}
+
+void fill(const Json& value, const std::string& name, std::size_t axis, BasicArray<std::string>& array) {
+  if (axis == array.shape.size()) {
+    array.data.push_back(decimal_from(value, name));
+    return;
+  }
+  require_domain(value.is_array(), -1, name, ": expected a list of ", array.shape[axis], ", got ", kind_of(value));
+  require_domain(value.size() == static_cast<std::size_t>(array.shape[axis]), -1, name, ": expected ",
+                 array.shape[axis], " entries as in its neighbours, got ", value.size());
+  for (std::size_t i = 0; i < value.size(); ++i) fill(value[i], text(name, "[", i, "]"), axis + 1, array);
+}
+
+/// Nested lists of numbers; a number alone is an array of no axes. The first entries say what the shape is.
+BasicArray<std::string> array_from(const Json& value, const std::string& name) {
+  BasicArray<std::string> array;
+  for (const Json* at = &value; at->is_array(); at = &at->front()) {
+    array.shape.push_back(static_cast<int>(at->size()));
+    if (at->empty()) break;
+  }
+  fill(value, name, 0, array);
+  return array;
+}
+
+BasicArrays<std::string> arrays_from(const Json& record, const char* key) {
+  BasicArrays<std::string> arrays;
+  const auto it = record.find(key);
+  if (it == record.end()) return arrays;
+  require_domain(it->is_object(), -1, key, ": expected an object of tensors, got ", kind_of(*it));
+  for (const auto& [name, value] : it->items()) arrays[name] = array_from(value, text(key, ".", excerpt(name)));
+  return arrays;
+}
+
+Params params_from(const Json& record) {
+  Params params;
+  const auto it = record.find("params");
+  if (it == record.end()) return params;
+  require_domain(it->is_object(), -1, "params: expected an object, got ", kind_of(*it));
+  for (const auto& [key, value] : it->items()) {
+    const std::string name = text("params.", excerpt(key));
+    if (value.is_boolean()) {
+      params[key] = value.get<bool>();
+    } else if (value.is_number_integer()) {
+      require_domain(!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::numeric_limits<long>::max(), -1,
+                     name, ": ", value.dump(), " is too large");
+      params[key] = value.get<long>();
+    } else {
+      require_domain(value.is_string(), -1, name, ": expected a decimal string, a name, an integer or a boolean, got ",
+                     kind_of(value));
+      params[key] = decimal_from(value, name);
+    }
+  }
+  return params;
+}
+
+std::string text_from(const Json& record, const char* key) {
+  const auto it = record.find(key);
+  require_domain(it != record.end(), -1, key, ": missing");
+  require_domain(it->is_string(), -1, key, ": expected text, got ", kind_of(*it));
+  return it->get<std::string>();
+}
+
+template <std::size_t N>
+bool among(const std::string_view (&keys)[N], std::string_view key) {
+  return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
+}
+
+Case case_from(Json record) {
+  Case c;
+  try {
+    require_domain(record.is_object(), -1, "expected an object, got ", kind_of(record));
+    for (const std::string_view key : result_keys) record.erase(std::string(key));
+    for (const auto& [key, value] : record.items())
+      if (!among(problem_keys, key)) c.ignored.push_back(excerpt(key));
+    c.problem.id = text_from(record, "id");
+    c.problem.mechanism = text_from(record, "mechanism");
+    c.problem.params = params_from(record);
+    c.problem.inputs = arrays_from(record, "inputs");
+    c.problem.cotangents = arrays_from(record, "cotangents");
+  } catch (const Refusal& refusal) {
+    c.refusal = {refusal.status(), refusal.row(), refusal.what(), {}};
+  }
+  c.record = record.is_object() ? std::move(record) : Json::object();
+  return c;
+}
+
+Json nested(const BasicArray<Cell>& array, std::size_t axis, std::size_t& at) {
+  if (axis == array.shape.size()) {
+    const Cell& cell = array.data[at++];
+    if (cell.kind == Cell::Kind::undefined) return nullptr;
+    if (cell.kind == Cell::Kind::count) return std::stol(cell.text);
+    return cell.text;
+  }
+  Json list = Json::array();
+  for (int i = 0; i < array.shape[axis]; ++i) {
+    const bool left_out = axis + 1 == array.shape.size() && array.data[at].kind == Cell::Kind::left_out;
+    if (left_out)
+      ++at;
+    else
+      list.push_back(nested(array, axis + 1, at));
+  }
+  return list;
+}
+
+Json to_json(const BasicArrays<Cell>& arrays) {
+  Json object = Json::object();
+  for (const auto& [name, array] : arrays) {
+    std::size_t at = 0;
+    object[name] = nested(array, 0, at);
+  }
+  return object;
+}
+
+}  // namespace
+
+std::vector<Case> read_cases(const std::string& text, std::string_view source) {
+  Json file = parse_json(text, source);
+  require(file.is_object(), source, ": expected an object with format, version and cases, got ", kind_of(file));
+  const auto format = file.find("format"), version = file.find("version"), cases = file.find("cases");
+  require(format != file.end() && *format == "assay-cases", source, R"(: expected "format": "assay-cases")");
+  require(version != file.end() && *version == 1, source, R"(: expected "version": 1)");
+  require(cases != file.end() && cases->is_array(), source, ": expected a list of cases");
+  std::vector<Case> all;
+  for (Json& record : *cases) all.push_back(case_from(std::move(record)));
+  return all;
+}
+
+std::vector<Case> load_cases(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file && !std::filesystem::is_directory(path), path, ": cannot be read");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  require(!file.bad(), path, ": cannot be read");
+  return read_cases(text, path);
+}
+
+CaseResult answer_case(const Case& c, const DecimalOptions& options) {
+  if (c.refusal) return *c.refusal;
+  CaseResult result;
+  try {
+    const Room* room = find_room(c.problem.mechanism);
+    if (room == nullptr)
+      throw Refusal(Status::unsupported, -1,
+                    text("mechanism '", excerpt(c.problem.mechanism), "' is not in this build"));
+    result.answer = room->decimals(c.problem, options);
+    for (const std::string& name : c.ignored) result.message += (result.message.empty() ? "ignored: " : ", ") + name;
+  } catch (const Refusal& refusal) {
+    result = {refusal.status(), refusal.row(), refusal.what(), {}};
+  } catch (const InputError& error) {
+    result = {Status::domain, -1, error.what(), {}};
+  } catch (const std::bad_alloc&) {
+    result = {Status::unsupported, -1, "the answer does not fit into memory", {}};
+  } catch (const std::length_error&) {
+    result = {Status::unsupported, -1, "the answer does not fit into memory", {}};
+  }
+  return result;
+}
+
+Json result_record(const Case& c, const CaseResult& result) {
+  Json record = c.record;
+  record["status"] = name_of(result.status);
+  if (result.row >= 0) record["row"] = result.row;
+  if (!result.message.empty()) record["message"] = result.message;
+  record["outputs"] = to_json(result.answer.outputs);
+  record["gradients"] = to_json(result.answer.gradients);
+  return record;
+}
+
+std::string case_file_text(const std::vector<Json>& records) {
+  std::string text = R"({"format": "assay-cases", "version": 1, "cases": [)";
+  for (std::size_t i = 0; i < records.size(); ++i)
+    text += (i > 0 ? ",\n" : "\n") + records[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text + "\n]}\n";
+}
+
+}  // namespace assay

@@ -1,0 +1,52 @@
+#pragma once
+// Case files (case-format.md, "JSON"): problems in, answers out, one record each.
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// JSON whose objects keep the order they were written in.
+using Json = nlohmann::ordered_json;
+
+/// What becomes of a case. Outputs only with Status::ok.
+struct CaseResult {
+  Status status = Status::ok;
+  int row = -1;         ///< first offending row, or -1
+  std::string message;  ///< one sentence, or "" if there is nothing to say
+  Decimals answer;
+};
+
+/// One record of a case file.
+// The JSON library's moves do not throw, but are hard to see through.
+// NOLINTNEXTLINE(bugprone-exception-escape)
+struct Case {
+  Json record;                        ///< as read, without expectation or earlier results
+  BasicProblem<std::string> problem;  ///< empty if the record poses none
+  std::optional<CaseResult> refusal;  ///< why it poses none
+  std::vector<std::string> ignored;   ///< names in the record that mean nothing here
+};
+
+/// The cases in `text`, in order. `source` names the file in messages. A record that poses no problem is a Case with a
+/// refusal; throws InputError, with the position, if the file itself is not a case file.
+std::vector<Case> read_cases(const std::string& text, std::string_view source);
+
+/// As above, of the file at `path`; throws InputError if it cannot be read.
+std::vector<Case> load_cases(const std::string& path);
+
+/// Answers one case. Never throws for anything in the case: an unknown mechanism is UNSUPPORTED.
+CaseResult answer_case(const Case& c, const DecimalOptions& options);
+
+/// The record of `c` with its result.
+Json result_record(const Case& c, const CaseResult& result);
+
+/// Records as a case file, one to a line.
+std::string case_file_text(const std::vector<Json>& records);
+
+}  // namespace assay

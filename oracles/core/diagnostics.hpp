@@ -1,0 +1,242 @@
+#pragma once
+// What the sources of Parallax look at beside the output (lla-family.md section 8), per row, in any scalar.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "oracles/scalars/scalar.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/parallax.hpp"
+
+namespace assay {
+
+/// Undefined values are NaN: a ratio whose denominator vanishes, an extremum over no keys, corr_norm without full rank.
+/// `score` holds s_ij, zero before the window and NaN after the last visible key.
+template <class S>
+struct ParallaxDiagnostics {
+  Tensor<S, 1> cor, corr_norm, cpa, probe_norm, score_min, score_max, sink_softmax, sink, entropy, density;
+  Tensor<S, 2> score;
+
+  template <class Self, class F>
+  static void each(Self& self, F&& f) {
+    f("diagnostics.cor", self.cor), f("diagnostics.corr_norm", self.corr_norm), f("diagnostics.cpa", self.cpa);
+    f("diagnostics.probe_norm", self.probe_norm);
+    f("diagnostics.score_min", self.score_min), f("diagnostics.score_max", self.score_max);
+    f("diagnostics.sink_softmax", self.sink_softmax), f("diagnostics.sink", self.sink);
+    f("diagnostics.entropy", self.entropy), f("diagnostics.density", self.density);
+    f("score", self.score);
+  }
+};
+
+namespace detail {
+
+/// Bounds the relative error of one operation: what decides whether a computed number is distinguishable from zero.
+template <class S>
+S operation_error() {
+  // The worst operation of W2 (its logarithm) is good to 40 * 2^-106; w2.hpp has the others.
+  if constexpr (std::is_same_v<S, W2>)
+    return S(0x1p-100);
+  else
+    return S(std::numeric_limits<S>::epsilon());
+}
+
+/// The largest eigenvalue of a symmetric positive semidefinite matrix, by cyclic Jacobi rotations: within about
+/// 4 n operation errors, relatively.
+template <class S>
+S largest_eigenvalue(Tensor<S, 2> a) {
+  using std::abs, std::sqrt;
+  const int n = a.size(0);
+  // Convergence is quadratic: about ten sweeps, whatever the precision. More would only stir rounding errors.
+  constexpr int max_sweeps = 50;
+  S largest = S(0);
+  bool rotated = true;
+  for (int sweep = 0; rotated && sweep < max_sweeps; ++sweep) {
+    rotated = false;
+    for (int i = 0; i < n; ++i) largest = std::max(largest, a(i, i));
+    const S negligible = S(4 * n) * operation_error<S>() * largest;
+    for (int p = 0; p < n; ++p)
+      for (int q = p + 1; q < n; ++q) {
+        if (!(abs(a(p, q)) > negligible)) continue;
+        rotated = true;
+        const S theta = (a(q, q) - a(p, p)) / (a(p, q) + a(p, q));
+        const S root = sqrt(theta * theta + S(1));
+        const S t = S(1) / (theta < S(0) ? theta - root : theta + root);
+        const S c = S(1) / sqrt(t * t + S(1)), s = t * c;
+        a(p, p) -= t * a(p, q);
+        a(q, q) += t * a(p, q);
+        a(p, q) = a(q, p) = S(0);
+        for (int i = 0; i < n; ++i) {
+          if (i == p || i == q) continue;
+          const S ip = a(i, p), iq = a(i, q);
+          a(i, p) = a(p, i) = c * ip - s * iq;
+          a(i, q) = a(q, i) = s * ip + c * iq;
+        }
+      }
+  }
+  return largest;
+}
+
+/// The Cholesky factor of a covariance in its lower triangle; false without full rank. `noise[i]` is what rounding
+/// alone may leave on the diagonal.
+template <class S>
+bool cholesky(Tensor<S, 2>& a, const std::vector<S>& noise) {
+  using std::sqrt;
+  for (int j = 0; j < a.size(0); ++j) {
+    for (int x = 0; x < j; ++x) a(j, j) -= a(j, x) * a(j, x);
+    if (!(a(j, j) > noise[static_cast<std::size_t>(j)])) return false;
+    a(j, j) = sqrt(a(j, j));
+    for (int i = j + 1; i < a.size(0); ++i) {
+      for (int x = 0; x < j; ++x) a(i, j) -= a(i, x) * a(j, x);
+      a(i, j) /= a(j, j);
+    }
+  }
+  return true;
+}
+
+/// Weighted second moments of one row's visible pairs, centred, and the sizes that their rounding errors are
+/// relative to: E |v_a|^2 and E |k_a|^2.
+template <class S>
+struct RowMoments {
+  Tensor<S, 2> cross, cov_k, cov_v;  // X [V, K], [K, K], [V, V]
+  std::vector<S> square_k, square_v;
+
+  RowMoments(const parallax::Row<S>& row, const parallax::Inputs<S>& in)
+      : cross(in.v.size(1), in.k.size(1)),
+        cov_k(in.k.size(1), in.k.size(1)),
+        cov_v(in.v.size(1), in.v.size(1)),
+        square_k(row.mean_k.size(), S(0)),
+        square_v(row.mean_v.size(), S(0)) {
+    const int K = in.k.size(1), V = in.v.size(1);
+    std::vector<S> k(row.mean_k.size()), v(row.mean_v.size());
+    for (int j = row.first; j < row.last; ++j) {
+      const S p = row.p(j);
+      const auto centre = [&](int n, const Tensor<S, 2>& from, const std::vector<S>& mean, std::vector<S>& to,
+                              std::vector<S>& square) {
+        for (int x = 0; x < n; ++x) {
+          const auto at = static_cast<std::size_t>(x);
+          to[at] = from(j, x) - mean[at];
+          square[at] += p * from(j, x) * from(j, x);
+        }
+      };
+      centre(K, in.k, row.mean_k, k, square_k);
+      centre(V, in.v, row.mean_v, v, square_v);
+      const auto add = [&p](Tensor<S, 2>& into, const std::vector<S>& a, const std::vector<S>& b) {
+        for (int x = 0; x < into.size(0); ++x)
+          for (int y = 0; y < into.size(1); ++y)
+            into(x, y) += p * a[static_cast<std::size_t>(x)] * b[static_cast<std::size_t>(y)];
+      };
+      add(cross, v, k), add(cov_k, k, k), add(cov_v, v, v);
+    }
+  }
+};
+
+template <class S>
+S sum_of(const std::vector<S>& terms) {
+  S sum = S(0);
+  for (const S& x : terms) sum += x;
+  return sum;
+}
+
+/// |X|_2.
+template <class S>
+S spectral_norm(const Tensor<S, 2>& X) {
+  using std::sqrt;
+  const bool wide = X.size(0) <= X.size(1);
+  const int n = wide ? X.size(0) : X.size(1), inner = wide ? X.size(1) : X.size(0);
+  Tensor<S, 2> gram(n, n);
+  for (int a = 0; a < n; ++a)
+    for (int b = 0; b < n; ++b)
+      for (int x = 0; x < inner; ++x) gram(a, b) += wide ? X(a, x) * X(b, x) : X(x, a) * X(x, b);
+  return sqrt(largest_eigenvalue(std::move(gram)));
+}
+
+/// |Cov_v^{-1/2} X Cov_k^{-1/2}|_F = |L_v^{-1} X L_k^{-T}|_F, or NaN without full rank. `terms` operations went into a
+/// moment.
+template <class S>
+S correlation_norm(RowMoments<S> m, int keys, const S& terms) {
+  using std::sqrt;
+  const int V = m.cross.size(0), K = m.cross.size(1);
+  const auto noise = [&](std::vector<S> square) {
+    for (S& x : square) x *= terms * operation_error<S>();
+    return square;
+  };
+  if (keys < std::max(K, V) + 1 || !cholesky(m.cov_k, noise(m.square_k)) || !cholesky(m.cov_v, noise(m.square_v)))
+    return S(std::numeric_limits<double>::quiet_NaN());
+  Tensor<S, 2>& Y = m.cross;
+  S sum = S(0);
+  for (int a = 0; a < V; ++a)
+    for (int b = 0; b < K; ++b) {
+      for (int x = 0; x < b; ++x) Y(a, b) -= Y(a, x) * m.cov_k(b, x);
+      Y(a, b) /= m.cov_k(b, b);
+    }
+  for (int b = 0; b < K; ++b)
+    for (int a = 0; a < V; ++a) {
+      for (int x = 0; x < a; ++x) Y(a, b) -= m.cov_v(a, x) * Y(x, b);
+      Y(a, b) /= m.cov_v(a, a);
+      sum += Y(a, b) * Y(a, b);
+    }
+  return sqrt(sum);
+}
+
+}  // namespace detail
+
+/// lla-family.md section 8, with p the softmax weights and score_ij = p_ij (1 + tbar_i - t_ij):
+///   cor = |X rho| / |vbar|,  cpa = |X rho| / (|rho| |X|_2),  corr_norm = |Cov_v^{-1/2} X Cov_k^{-1/2}|_F,
+///   sink_softmax = p_i1,  sink = score_i1^2 / sum_j score_ij^2,  entropy = -sum_j p_ij ln p_ij (0 without keys),
+///   density = #{j: |score_ij| > 1/10}.
+template <class S>
+ParallaxDiagnostics<S> diagnostics(const parallax::Options& options, const parallax::Inputs<S>& in) {
+  using std::abs, std::log, std::sqrt;
+  const int n = in.q.size(0), T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+  const S undefined(std::numeric_limits<double>::quiet_NaN());
+  const Tensor<S, 1> rows(n);
+  ParallaxDiagnostics<S> d{rows, rows, rows, rows, rows, rows, rows, rows, rows, rows, Tensor<S, 2>(n, T)};
+  for (int i = 0; i < n; ++i) {
+    const parallax::Row<S> row = parallax::row_of(options, in, i);
+    const detail::RowMoments<S> moments(row, in);
+    const int keys = row.last - row.first;
+    // Sums over the keys of products of a few rounded numbers, then over dimensions.
+    const S terms(8 * (keys + K + V));
+    const S size_k = detail::sum_of(moments.square_k), size_v = detail::sum_of(moments.square_v);
+    const auto vanishes = [&](const S& norm, const S& size) {
+      return !(norm > terms * detail::operation_error<S>() * size);
+    };
+
+    S shift = S(0), mean = S(0), rho = S(0);
+    for (int x = 0; x < V; ++x) {
+      S along = S(0);
+      for (int y = 0; y < K; ++y) along += moments.cross(x, y) * in.rho(i, y);
+      shift += along * along;
+      mean += row.mean_v[static_cast<std::size_t>(x)] * row.mean_v[static_cast<std::size_t>(x)];
+    }
+    for (int y = 0; y < K; ++y) rho += in.rho(i, y) * in.rho(i, y);
+    shift = sqrt(shift), mean = sqrt(mean), rho = sqrt(rho);
+    const S spectral = detail::spectral_norm(moments.cross);
+    d.probe_norm(i) = rho;
+    d.cor(i) = vanishes(mean, sqrt(size_v)) ? undefined : shift / mean;
+    d.cpa(i) = rho == S(0) || vanishes(spectral, sqrt(size_k * size_v)) ? undefined : shift / (rho * spectral);
+    d.corr_norm(i) = detail::correlation_norm(moments, keys, terms);
+
+    d.score_min(i) = d.score_max(i) = undefined;
+    for (int j = row.last; j < T; ++j) d.score(i, j) = undefined;
+    S squares = S(0);
+    for (int j = row.first; j < row.last; ++j) {
+      const S p = row.p(j), score = p * (S(1) + row.mean_t - row.t(j));
+      d.score(i, j) = score;
+      squares += score * score;
+      if (!(d.score_min(i) <= score)) d.score_min(i) = score;
+      if (!(d.score_max(i) >= score)) d.score_max(i) = score;
+      // -ln p without the cancellation in lse - s; a weight that underflows adds 0 ln 0 = 0.
+      if (p > S(0)) d.entropy(i) += p * (log(row.sum) + (row.max - row.s(j)));
+      if (abs(score) > S(1) / S(10)) d.density(i) += S(1);
+    }
+    if (row.first == 0 && keys > 0) {
+      d.sink_softmax(i) = row.p(0);
+      d.sink(i) = d.score(i, 0) * d.score(i, 0) / squares;
+    }
+  }
+  return d;
+}
+
+}  // namespace assay

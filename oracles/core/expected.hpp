@@ -1,0 +1,54 @@
+#pragma once
+// What is expected of a kernel under its contract: the oracle's values and bounds, and sigma from the kernel's own tile
+// program run with randomised rounding at exactly the contract's sites.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/judge.hpp"
+#include "oracles/core/room.hpp"
+
+namespace assay {
+
+/// Tensors in the order of a report: outputs under their names, then gradients as d_NAME, both alphabetical.
+template <class X>
+using Named = std::vector<std::pair<std::string, X>>;
+
+/// An oracle's answer: value and bound of every element.
+struct Oracle {
+  struct Tensor {
+    std::vector<int> shape;
+    std::vector<HiLo> value;
+    std::vector<double> bound;
+  };
+  Named<Tensor> tensors;
+  bool head_axis = false;
+};
+
+/// Values in w2, from 50 digits where the problem is small enough to take no time. The bound is what two tiers differ
+/// by: an estimate, not a proof (docs/judge.md). Throws what the room throws on bad input.
+Oracle oracle_of(const Room& room, const Problem& problem);
+
+/// A form of a kernel, the precision whose contract it keeps, and how it is run.
+struct KernelUnderTest {
+  const KernelForm* form = nullptr;
+  Format precision = Format::bf16;
+  int tile = 0;
+  int threads = 1;
+  Policy policy() const;
+};
+
+/// How often a kernel is run to learn sigma: 11 degrees of freedom per element, before neighbours are asked.
+inline constexpr int default_draws = 12;
+
+/// Expectations of every tensor that the kernel answers, and its answer under the contract's own rounding. A tensor of
+/// which the oracle knows nothing, or of another shape, throws InputError.
+struct Expectation {
+  Named<Expected> tensors;
+  Named<std::vector<double>> emulated;
+};
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem,
+                   int draws = default_draws);
+
+}  // namespace assay

@@ -1,0 +1,237 @@
+#include "oracles/core/judge.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+std::size_t at(const Layout& n, int head, int row, int col) {
+  return (static_cast<std::size_t>(head) * static_cast<std::size_t>(n.rows) + static_cast<std::size_t>(row)) *
+             static_cast<std::size_t>(n.cols) +
+         static_cast<std::size_t>(col);
+}
+
+/// tensor(head, row, col) becomes what it was at from(head, row, col), for all elements.
+template <class From>
+void rearrange(std::vector<double>& tensor, const Layout& n, From from) {
+  const std::vector<double> old = tensor;
+  for (int h = 0; h < n.heads; ++h)
+    for (int r = 0; r < n.rows; ++r)
+      for (int c = 0; c < n.cols; ++c) tensor[at(n, h, r, c)] = old[from(h, r, c)];
+}
+
+/// What keep(head, row, col) does not hold for becomes zero.
+template <class Keep>
+void blank(std::vector<double>& tensor, const Layout& n, Keep keep) {
+  for (int h = 0; h < n.heads; ++h)
+    for (int r = 0; r < n.rows; ++r)
+      for (int c = 0; c < n.cols; ++c)
+        if (!keep(h, r, c)) tensor[at(n, h, r, c)] = 0;
+}
+
+bool always(const Layout&) { return true; }
+bool has_rows(const Layout& n) { return n.rows > 1; }
+bool has_cols(const Layout& n) { return n.cols > 1; }
+bool has_heads(const Layout& n) { return n.heads > 1; }
+bool is_square(const Layout& n) { return n.rows > 1 && n.rows == n.cols; }
+
+using Tensor1 = std::vector<double>;
+
+constexpr Corruption all_corruptions[] = {
+    {"zeros", "nothing was computed", always, [](Tensor1& t, const Layout&) { std::fill(t.begin(), t.end(), 0.0); }},
+    {"sign_flip", "every element negated", always,
+     [](Tensor1& t, const Layout&) {
+       for (double& x : t) x = -x;
+     }},
+    {"one_nan", "the middle element is NaN", always, [](Tensor1& t, const Layout&) { t[t.size() / 2] = not_a_number; }},
+    {"rows_shifted", "every row holds the one before it", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, (r + n.rows - 1) % n.rows, c); });
+     }},
+    {"rows_reversed", "last row first", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, n.rows - 1 - r, c); });
+     }},
+    {"last_row_stale", "the last row repeats the one before it", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, std::min(r, n.rows - 2), c); });
+     },
+     true},
+    {"last_row_zero", "the last row was not written", has_rows,
+     [](Tensor1& t, const Layout& n) { blank(t, n, [&](int, int r, int) { return r < n.rows - 1; }); }, true},
+    {"previous_tile", "the last tile of (at most 64) rows repeats the one before it", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       const int tile = std::min(64, n.rows / 2), first = (n.rows - 1) / tile * tile;
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, r < first ? r : r - tile, c); });
+     }},
+    {"columns_rotated", "every column holds the one before it", has_cols,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, r, (c + n.cols - 1) % n.cols); });
+     }},
+    {"last_column_zero", "the last column was not written", has_cols,
+     [](Tensor1& t, const Layout& n) { blank(t, n, [&](int, int, int c) { return c < n.cols - 1; }); }},
+    {"transposed", "rows and columns of every head exchanged", is_square,
+     [](Tensor1& t, const Layout& n) { rearrange(t, n, [&](int h, int r, int c) { return at(n, h, c, r); }); }},
+    {"heads_swapped", "the first two heads exchanged", has_heads,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h < 2 ? 1 - h : h, r, c); });
+     }},
+    {"last_head_zero", "the last head was not written", has_heads,
+     [](Tensor1& t, const Layout& n) { blank(t, n, [&](int h, int, int) { return h < n.heads - 1; }); }},
+};
+
+double error_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  return (got[i] - e.value[i].hi) - e.value[i].lo;
+}
+
+/// |error| / sigma: 0 within the oracle's bound where sigma is 0, infinite beyond it, and where anything is NaN.
+double z_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  const double error = std::fabs(error_at(e, got, i));
+  const double z = e.sigma[i] > 0 ? error / e.sigma[i] : (error <= e.bound[i] ? 0 : infinite);
+  return std::isnan(z) ? infinite : z;
+}
+
+/// |error| in units of the element's limit: above 1 it is rejected; NaN counts as infinite.
+double excess_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  const double error = std::fabs(error_at(e, got, i)), limit = e.reach[i] * e.sigma[i] + e.bound[i];
+  const double excess = limit > 0 ? error / limit : (error == 0 ? 0 : infinite);
+  return std::isnan(excess) ? infinite : excess;
+}
+
+/// Root mean square of error / sigma over the elements that may spread at all.
+double rms_z(const Expected& e, const std::vector<double>& got) {
+  double squares = 0, count = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (e.sigma[i] == 0) continue;
+    const double z = z_at(e, got, i);
+    squares += z * z, ++count;
+  }
+  return count == 0 ? 0 : std::sqrt(squares / count);
+}
+
+/// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
+bool accepts(const Expected& e, const std::vector<double>& got) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!(excess_at(e, got, i) <= 1)) return false;
+  return rms_z(e, got) <= e.rms_limit + oracle_share;
+}
+
+/// The smallest g > 0 at which got (1 + g) leaves the limit of some element that may spread, or of the root mean
+/// square.
+double smallest_gain(const Expected& e, const std::vector<double>& got) {
+  double gain = infinite, a = 0, b = 0, c = 0, count = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = error_at(e, got, i), size = std::fabs(got[i]);
+    if (e.sigma[i] == 0) continue;  // any gain shows there, if it does not round away
+    const double room = e.reach[i] * e.sigma[i] + e.bound[i] - (got[i] > 0 ? error : -error);
+    if (size > 0) gain = std::min(gain, room / size);
+    const double x = got[i] / e.sigma[i], z = error / e.sigma[i];
+    a += x * x, b += x * z, c += z * z, ++count;
+  }
+  // sum (z + g x)^2 = a g^2 + 2 b g + c reaches count * limit^2.
+  const double limit = e.rms_limit + oracle_share;
+  const double rest = count * limit * limit - c;
+  if (a > 0 && rest >= 0) gain = std::min(gain, (std::sqrt(b * b + a * rest) - b) / a);
+  return std::max(0.0, gain);
+}
+
+struct Worst {
+  double value = -1;
+  std::size_t at = 0;
+  void see(double x, std::size_t i) {
+    if (x > value || (std::isnan(x) && !std::isnan(value))) value = x, at = i;
+  }
+};
+
+/// Sets the verdict and the reason from the measurements.
+void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
+  const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!std::isfinite(got[i]))
+      return set(Verdict::fail, text(place(e.shape, i), " is ", got[i], ", not a finite number"));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!std::isfinite(e.sigma[i]))
+      return set(Verdict::fail, text(place(e.shape, i), ": the contract's roundings overflow"));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i])))
+      return set(Verdict::undecided, text(place(e.shape, i), ": the oracle may be off by ", e.bound[i],
+                                          ", more than 1% of sigma = ", e.sigma[i]));
+  Worst excess;
+  for (std::size_t i = 0; i < got.size(); ++i) excess.see(excess_at(e, got, i), i);
+  if (!(excess.value <= 1))
+    return set(Verdict::fail,
+               text(place(e.shape, excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
+                    ": off by ", z_at(e, got, excess.at), " sigma, limit ", e.reach[excess.at]));
+  if (!(j.rms_z <= e.rms_limit + oracle_share))
+    return set(Verdict::fail, text("root mean square of error / sigma is ", j.rms_z, ", limit ", e.rms_limit));
+  if (!j.accepted_corruptions.empty()) {
+    std::string names;
+    for (const std::string_view name : j.accepted_corruptions) names += (names.empty() ? "" : ", ") + std::string(name);
+    return set(Verdict::vacuous, text("would also have passed with ", names));
+  }
+  set(Verdict::pass, "");
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  constexpr std::string_view names[] = {"PASS", "FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"};
+  return names[static_cast<int>(verdict)];
+}
+
+std::span<const Corruption> corruptions() { return all_corruptions; }
+
+std::string place(const std::vector<int>& shape, std::size_t flat) {
+  std::string out;
+  std::size_t inner = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+  for (const int n : shape) {
+    inner /= static_cast<std::size_t>(n);
+    out += text('[', flat / inner, ']');
+    flat %= inner;
+  }
+  return out;
+}
+
+Judgement judge(const Expected& e, const std::vector<double>& got) {
+  const std::size_t N = e.value.size();
+  require(got.size() == N, "expected ", N, " elements, got ", got.size());
+  require(N > 0, "a tensor without elements cannot be judged");
+  Judgement j;
+  Worst error, ulps, z;
+  double errors = 0, values = 0;
+  for (const HiLo& value : e.value) values += value.hi * value.hi;
+  const double typical = std::sqrt(values / static_cast<double>(N));
+  for (std::size_t i = 0; i < N; ++i) {
+    const double x = error_at(e, got, i);
+    errors += x * x;
+    error.see(std::fabs(x), i);
+    ulps.see(std::fabs(x) / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
+    z.see(z_at(e, got, i), i);
+    if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
+  }
+  j.relative_error = errors == 0 ? 0 : std::sqrt(errors / values);
+  j.max_error = error.value, j.max_error_at = error.at;
+  j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
+  j.worst_z = z.value, j.worst_z_at = z.at;
+  j.rms_z = rms_z(e, got), j.rms_limit = e.rms_limit;
+  j.smallest_gain = smallest_gain(e, got);
+  for (const Corruption& c : all_corruptions) {
+    if (!c.applies(e.layout)) continue;
+    std::vector<double> wrong = got;
+    c.apply(wrong, e.layout);
+    if (accepts(e, wrong)) (c.must_be_rejected(e.layout) ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
+  }
+  decide(e, got, j);
+  return j;
+}
+
+}  // namespace assay

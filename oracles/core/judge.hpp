@@ -1,0 +1,81 @@
+#pragma once
+// The judge: is a tensor what a correct kernel could have answered, and could this data have told us if it were not?
+// docs/judge.md says how every limit is derived; none is typed.
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracles/core/room.hpp"
+#include "oracles/core/spread.hpp"
+#include "reference/core/format.hpp"
+
+namespace assay {
+
+enum class Verdict {
+  pass,         ///< what a correct kernel could have answered; the only verdict that passes
+  fail,         ///< what no correct kernel answers
+  vacuous,      ///< within its limits, but so would a wrong tensor have been
+  undecided,    ///< the oracle is not sharp enough to say
+  unsupported,  ///< the kernel does not take this problem
+  error,        ///< the kernel or the oracle threw
+};
+/// "PASS", "FAIL", ...
+std::string_view name_of(Verdict verdict);
+
+/// An element further off than this many sigma fails: 2.6e-12 of a correct kernel's would be.
+inline constexpr double element_sigmas = 7;
+/// Probability that the root mean square rejects one tensor of a correct kernel.
+inline constexpr double false_alarm_rate = 1e-6;
+/// The oracle must be this much sharper than sigma, or the verdict is UNDECIDED.
+inline constexpr double oracle_share = 0.01;
+
+/// What is known of a tensor before the kernel under test has answered, element by element.
+struct Expected {
+  std::vector<int> shape;
+  Layout layout;
+  Format ulp_format = Format::fp64;  ///< the contract's output format: errors are also given in its units
+  std::vector<HiLo> value;           ///< the oracle's
+  std::vector<double> bound;         ///< how far the oracle may be off
+  std::vector<double> sigma;         ///< standard deviation of a correct kernel's error
+  std::vector<double> reach;         ///< multiple of sigma that no element of a correct kernel exceeds
+  double rms_limit = 0;              ///< nor the root mean square of error / sigma this
+};
+
+/// One way in which a tensor can be wrong; a test that it passes shows nothing.
+struct Corruption {
+  std::string_view name, what;
+  bool (*applies)(const Layout& layout);
+  void (*apply)(std::vector<double>& tensor, const Layout& layout);
+  bool one_row = false;  ///< changes one row: of a vector, a single element, which may well be within its sigma
+
+  /// Whether accepting it makes a verdict VACUOUS; otherwise it is only reported.
+  bool must_be_rejected(const Layout& layout) const { return !one_row || layout.cols > 1; }
+};
+std::span<const Corruption> corruptions();
+
+struct Judgement {
+  Verdict verdict = Verdict::error;
+  std::string reason;         ///< one sentence unless PASS
+  double relative_error = 0;  ///< Frobenius norms: error / value
+  double max_error = 0;       ///< largest |error|, at
+  std::size_t max_error_at = 0;
+  double worst_ulps = 0;  ///< largest |error| in ulps, at the value or the tensor's RMS if that is larger
+  std::size_t worst_ulps_at = 0;
+  double worst_z = 0;  ///< largest |error| / sigma, at
+  std::size_t worst_z_at = 0;
+  double rms_z = 0, rms_limit = 0;
+  double bound_over_sigma = 0;  ///< the oracle's worst, 0 where it is exact
+  double smallest_gain = 0;     ///< a tensor scaled by 1 + this, or by more, would have been rejected
+  std::vector<std::string_view> accepted_corruptions;  ///< that must be rejected
+  std::vector<std::string_view> blind_spots;           ///< accepted ones that need not be
+};
+
+/// Judges `got`; throws InputError if it has not as many elements as expected. NaN and infinity fail.
+Judgement judge(const Expected& expected, const std::vector<double>& got);
+
+/// "[1][96][12]" for element `flat` of a tensor of that shape.
+std::string place(const std::vector<int>& shape, std::size_t flat);
+
+}  // namespace assay

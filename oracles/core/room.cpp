@@ -1,0 +1,43 @@
+#include "oracles/core/room.hpp"
+
+#include <algorithm>
+
+namespace assay {
+namespace room_entries {
+#define MECHANISM(name) extern const Room name;
+#include "mechanisms.def"
+#undef MECHANISM
+}  // namespace room_entries
+
+std::span<const Room* const> rooms() {
+#define MECHANISM(name) &room_entries::name,
+  static constexpr const Room* all[] = {
+#include "mechanisms.def"
+  };
+#undef MECHANISM
+  return all;
+}
+
+const Room* find_room(std::string_view name) {
+  const auto all = rooms();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const Room* room) { return room->name == name; });
+  return it == all.end() ? nullptr : *it;
+}
+
+std::string_view name_of(Tier tier) {
+  constexpr std::string_view names[] = {"fp64", "w2", "mp50", "mp100", "mp200"};
+  return names[static_cast<int>(tier)];
+}
+
+std::string_view summary_of(Tier tier) {
+  constexpr std::string_view summaries[] = {"double precision", "sums of two doubles, 106 bits", "50 decimal digits",
+                                            "100 decimal digits", "200 decimal digits"};
+  return summaries[static_cast<int>(tier)];
+}
+
+std::optional<Tier> tier_from(std::string_view name) {
+  const auto* it = std::find_if(std::begin(all_tiers), std::end(all_tiers), [&](Tier t) { return name == name_of(t); });
+  return it == std::end(all_tiers) ? std::nullopt : std::optional(*it);
+}
+
+}  // namespace assay

@@ -1,0 +1,74 @@
+#pragma once
+// The registry: every room of mechanisms.def, type-erased on its reference side.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/inputs.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// The scalar a reference is evaluated in.
+enum class Tier { fp64, w2, mp50, mp100, mp200 };
+inline constexpr Tier all_tiers[] = {Tier::fp64, Tier::w2, Tier::mp50, Tier::mp100, Tier::mp200};
+
+/// "fp64", "w2", "mp50", ...
+std::string_view name_of(Tier tier);
+/// One line for listings.
+std::string_view summary_of(Tier tier);
+/// The tier called `name`, as name_of spells it; nothing for any other word.
+std::optional<Tier> tier_from(std::string_view name);
+
+/// A number as the case format prints it.
+struct Cell {
+  std::string text;  ///< decimal digits, or "" for `undefined` and `left_out`
+  enum class Kind {
+    decimal,
+    count,      ///< printed as an integer
+    undefined,  ///< printed as null
+    left_out,   ///< ends its row early: keys after the last visible one
+  } kind = Kind::decimal;
+
+  friend bool operator==(const Cell&, const Cell&) = default;
+};
+using Decimals = BasicAnswer<Cell>;
+
+struct DecimalOptions {
+  int digits = 40;           ///< significant digits, rounded to nearest
+  std::optional<Tier> tier;  ///< none: as high as the digits need, checked against the tier below
+  bool diagnostics = true;   ///< diagnostics.* and score, where the room has them
+};
+
+/// Values as unevaluated sums hi + lo, about 106 bits.
+struct HiLo {
+  double hi = 0, lo = 0;
+};
+
+/// A room as the tools see it. Every function throws Refusal or InputError on bad input, with one sentence.
+struct Room {
+  std::string_view name, summary;
+  std::span<const std::string_view> options;  ///< the params that are no numbers of the equations
+  std::vector<RoomFacts::Ranked> (*inputs)();
+  std::vector<RoomFacts::Ranked> (*outputs)();
+  /// The settings of `options` that tests, fixtures and pages walk through; the first is the default.
+  std::vector<Params> (*variants)();
+  /// Outputs, row caches, diagnostics and, if the problem has cotangents, gradients.
+  Decimals (*decimals)(const BasicProblem<std::string>& problem, const DecimalOptions& options);
+  /// Outputs and gradients for judging kernels, all heads; gradients only if the problem has cotangents.
+  BasicAnswer<HiLo> (*values)(const Problem& problem, Tier tier);
+  /// Derivative of every output along the direction `tangent` (inputs by name; missing means zero) by dual numbers, in
+  /// 50 digits.
+  BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);
+  /// Seeded inputs and cotangents (reference/core/inputs.hpp).
+  Problem (*make)(const CaseSpec& spec);
+};
+
+/// All rooms, in the order of mechanisms.def.
+std::span<const Room* const> rooms();
+/// The room of that name, or null.
+const Room* find_room(std::string_view name);
+
+}  // namespace assay

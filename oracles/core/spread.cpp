@@ -1,0 +1,225 @@
+#include "oracles/core/spread.hpp"
+
+#include <algorithm>
+#include <boost/math/distributions/fisher_f.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "kernels/core/tile.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Mean and sample variance of every element over the draws.
+struct Moments {
+  std::vector<double> mean, variance;
+};
+
+Moments moments_of(const std::vector<std::vector<double>>& draws) {
+  const std::size_t n = draws[0].size();
+  const auto count = static_cast<double>(draws.size());
+  Moments m{std::vector<double>(n), std::vector<double>(n)};
+  for (std::size_t i = 0; i < n; ++i) {
+    // Relative to the first draw: the spread is often many digits below the value.
+    double sum = 0, squares = 0;
+    for (const auto& draw : draws) sum += draw[i] - draws[0][i];
+    for (const auto& draw : draws) {
+      const double d = (draw[i] - draws[0][i]) - sum / count;
+      squares += d * d;
+    }
+    m.mean[i] = draws[0][i] + sum / count;
+    m.variance[i] = squares / (count - 1);
+  }
+  return m;
+}
+
+/// A guess at each element's variance from its neighbours', and how much the guess is worth.
+struct Prior {
+  std::vector<double> variance;
+  double freedom = 0;
+};
+
+enum class Pooling {
+  mean,       ///< of the head
+  separable,  ///< (row mean) * (column mean) / (mean); the mean for vectors, where a row mean is the element itself
+  nearby,     ///< mean of the four rows before and after, in the same column
+};
+
+constexpr int window = 4;
+
+/// The pooled mean of variance / unit, per head, times unit.
+Prior pool(const std::vector<double>& variance, const std::vector<double>& unit, const Layout& layout, Pooling pooling,
+           double nu) {
+  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
+  if (pooling == Pooling::separable && (R == 1 || C == 1)) pooling = Pooling::mean;
+  if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
+  Prior prior{std::vector<double>(variance.size()), 0};
+  for (std::size_t first = 0; first < variance.size(); first += R * C) {
+    const auto x = [&](std::size_t r, std::size_t c) { return variance[first + r * C + c] / unit[first + r * C + c]; };
+    std::vector<double> row(R), col(C);
+    double grand = 0;
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t c = 0; c < C; ++c) {
+        row[r] += x(r, c) / static_cast<double>(C), col[c] += x(r, c) / static_cast<double>(R);
+        grand += x(r, c) / static_cast<double>(R * C);
+      }
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t c = 0; c < C; ++c) {
+        double guess = grand;
+        if (pooling == Pooling::separable) guess = grand == 0 ? 0 : row[r] * col[c] / grand;
+        if (pooling == Pooling::nearby) {
+          const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
+          guess = 0;
+          for (std::size_t at = from; at < to; ++at)
+            if (at != r) guess += x(at, c) / static_cast<double>(to - from - 1);
+        }
+        prior.variance[first + r * C + c] = unit[first + r * C + c] * guess;
+      }
+  }
+  // If true variances vary around the guess like a scaled inverse chi-square with d degrees of freedom, variance /
+  // guess is F(nu, d), whose squared coefficient of variation is 2 (nu + d - 2) / (nu (d - 4)): solve for d.
+  double sum = 0, squares = 0, count = 0;
+  for (std::size_t i = 0; i < variance.size(); ++i) {
+    if (!(prior.variance[i] > 0)) continue;
+    const double ratio = variance[i] / prior.variance[i];
+    sum += ratio, squares += ratio * ratio, ++count;
+  }
+  const double excess = count > 0 ? nu * (squares * count / (sum * sum) - 1) : 0;
+  prior.freedom = excess > 2 ? (4 * excess + 2 * nu - 4) / (excess - 2) : infinite;
+  // Nor is it worth more than the draws that went into it, the element's own not counted.
+  const auto elements = static_cast<double>(R * C);
+  const double others = pooling == Pooling::nearby      ? std::min<double>(2 * window, static_cast<double>(R - 1))
+                        : pooling == Pooling::separable ? elements / static_cast<double>(R + C - 1) - 1
+                                                        : elements - 1;
+  prior.freedom = std::min(prior.freedom, nu * others);
+  return prior;
+}
+
+/// tr(Sigma^2) of the draws' covariance after dividing every element by `scale` (0 drops it): the unbiased estimator of
+/// Bai and Saranadasa (Statistica Sinica 6, 1996, eq. 3.3).
+double squared_correlations(const std::vector<std::vector<double>>& draws, const std::vector<double>& mean,
+                            const std::vector<double>& scale) {
+  const std::size_t K = draws.size();
+  std::vector<double> gram(K * K), z(K);
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    if (!(scale[i] > 0)) continue;
+    for (std::size_t k = 0; k < K; ++k) z[k] = (draws[k][i] - mean[i]) / scale[i];
+    for (std::size_t k = 0; k < K; ++k)
+      for (std::size_t l = 0; l <= k; ++l) gram[k * K + l] += z[k] * z[l];
+  }
+  const auto nu = static_cast<double>(K - 1);
+  double trace = 0, squares = 0;
+  for (std::size_t k = 0; k < K; ++k) {
+    trace += gram[k * K + k] / nu;
+    for (std::size_t l = 0; l <= k; ++l) squares += (l == k ? 1 : 2) * (gram[k * K + l] / nu) * (gram[k * K + l] / nu);
+  }
+  return std::max(0.0, nu * nu / ((nu + 2) * (nu - 1)) * (squares - trace * trace / nu));
+}
+
+bool all_on_grid(const std::vector<std::vector<double>>& draws, Format stored) {
+  return std::all_of(draws.begin(), draws.end(), [stored](const std::vector<double>& draw) {
+    return std::all_of(draw.begin(), draw.end(), [stored](double x) { return representable(stored, x); });
+  });
+}
+
+}  // namespace
+
+Layout layout_of(const std::vector<int>& shape, bool head_axis) {
+  Layout layout;
+  std::size_t at = 0;
+  if (head_axis && !shape.empty()) layout.heads = shape[at++];
+  require(shape.size() - at <= 2, "a tensor of ", shape.size(), " axes has no rows and columns");
+  if (at < shape.size()) layout.rows = shape[at++];
+  if (at < shape.size()) layout.cols = shape[at];
+  return layout;
+}
+
+double spacing(Format format, double x) {
+  const FormatInfo f = info(format);
+  const int exponent = x == 0 || !std::isfinite(x) ? f.min_exponent : std::max(std::ilogb(x), f.min_exponent);
+  return std::ldexp(1.0, exponent - f.mantissa_bits);
+}
+
+bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }
+
+Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact, const Layout& layout,
+                 Format stored) {
+  const std::size_t N = layout.size(), K = draws.size();
+  require(K >= 3, "sigma needs three draws or more, got ", K);
+  const auto nu = static_cast<double>(K - 1);
+  const Moments m = moments_of(draws);
+
+  // Spreads are smooth over the tensor, or follow each value's binade: whichever guess is worth most. The binade is
+  // that of a typical draw, by the neighbours' spread: by its own, an element would vouch for itself.
+  std::vector<double> flat(N, 1.0), binade(N);
+  Prior prior = pool(m.variance, flat, layout, Pooling::separable, nu);
+  for (std::size_t i = 0; i < N; ++i) {
+    const double s = spacing(stored, std::sqrt(exact[i] * exact[i] + prior.variance[i]));
+    binade[i] = std::max(s * s, std::numeric_limits<double>::min());
+  }
+  for (const auto* unit : {&flat, &binade})
+    for (const Pooling pooling : {Pooling::separable, Pooling::mean, Pooling::nearby}) {
+      Prior other = pool(m.variance, *unit, layout, pooling, nu);
+      if (other.freedom > prior.freedom) prior = std::move(other);
+    }
+  // Neighbours that always move together are one witness, not many.
+  std::vector<double> scale(N);
+  double varying = 0;
+  for (std::size_t i = 0; i < N; ++i) scale[i] = std::sqrt(m.variance[i]), varying += scale[i] > 0 ? 1 : 0;
+  const double together = squared_correlations(draws, m.mean, scale);
+  if (together > 0) prior.freedom = std::min(prior.freedom, nu * std::max(0.0, varying * varying / together - 1));
+
+  Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K)};
+  const bool rounds = !all_on_grid(draws, stored);
+  const double weight = std::max(0.0, prior.freedom - 2), freedom = prior.freedom + nu;
+  double diagonal = 0, counted = 0;
+  for (std::size_t i = 0; i < N; ++i) {
+    const double drawn = weight > 0 && !std::isinf(weight)
+                             ? (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu)
+                             : (weight > 0 ? prior.variance[i] : m.variance[i]);
+    // Jittered rounding has twice the variance of nearest_even. Arrays are doubles: `exact` has been rounded to one.
+    const double inner = drawn / 2, own = spacing(Format::fp64, exact[i]), off = m.mean[i] - exact[i];
+    const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - own * own / 12);
+    double last = 0;
+    if (rounds && (inner > 0 || bias > 0 || !representable(stored, exact[i]))) {
+      const double s = spacing(stored, std::sqrt(exact[i] * exact[i] + inner));
+      last = s * s / 12;
+    }
+    const double total = inner + bias + last;
+    spread.sigma[i] = std::sqrt(total);
+    // Satterthwaite: only the drawn part is uncertain.
+    spread.freedom[i] = inner > 0 ? freedom * (total / inner) * (total / inner) : infinite;
+    scale[i] = std::sqrt(2 * total);
+    if (!(total > 0)) continue;
+    const double a = inner / total, b = last / total;
+    diagonal += 2 * a * b + b * b, ++counted;
+  }
+  // Output roundings are independent. Two standard errors (2 / nu each) on the correlations that the draws only
+  // estimate.
+  const double correlations = squared_correlations(draws, m.mean, scale) * (1 + 4 / nu) + diagonal;
+  spread.independent = counted == 0 ? 0 : std::clamp(counted * counted / correlations, 1.0, counted);
+  return spread;
+}
+
+double equivalent_sigmas(double sigmas, double freedom) {
+  if (freedom > 1e9) return sigmas;
+  // Wallace's transformation (Biometrika 46, 1959): sqrt(d ln(1 + t^2 / d)) (8d + 1) / (8d + 3) is nearly normal.
+  const double w = sigmas * (8 * freedom + 3) / (8 * freedom + 1);
+  constexpr double log2_e = 1.4426950408889634;
+  return std::sqrt(freedom * (tile::ex2(w * w / freedom * log2_e) - 1));
+}
+
+double rms_limit(const Spread& spread, double false_alarm_rate) {
+  if (!(spread.independent > 0)) return infinite;
+  const double n = spread.independent, nu = spread.draws - 1;
+  const boost::math::fisher_f_distribution<double> ratio(n, n * nu);
+  // 2: of one rounding, nearest_even's squared error is at most the variance of jittered, twice what it is on average.
+  return std::sqrt(2 * quantile(complement(ratio, false_alarm_rate)));
+}
+
+}  // namespace assay

@@ -1,0 +1,50 @@
+#pragma once
+// How far a correct kernel spreads around its own exact run: sigma per element, from draws with randomised rounding.
+// docs/judge.md derives everything here.
+#include <cstddef>
+#include <vector>
+
+#include "reference/core/format.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+
+/// A tensor as the judge sees it: vectors are one column, a number is one element.
+struct Layout {
+  int heads = 1, rows = 1, cols = 1;
+  std::size_t size() const {
+    return static_cast<std::size_t>(heads) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
+  }
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+/// [H][T][d] and [H][T] with a head axis, [T][d], [T] and [] without.
+Layout layout_of(const std::vector<int>& shape, bool head_axis);
+
+/// What the draws say of one tensor.
+struct Spread {
+  std::vector<double> sigma;    ///< standard deviation of a correct kernel's error
+  std::vector<double> freedom;  ///< degrees of freedom with which the draws know sigma
+  double independent = 0;       ///< how many independent elements a mean square over the tensor is worth
+  int draws = 0;
+};
+
+/// Distance between neighbours of `format` at x; its smallest positive number at and near zero.
+double spacing(Format format, double x);
+
+/// Whether x is a number of `format`.
+bool representable(Format format, double x);
+
+/// `draws` are the outputs of one kernel under jittered rounding with different seeds, at least three; `exact` is the
+/// same kernel with no rounding. Elements are finally rounded to `stored`, unless the draws already lie on that grid.
+Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact, const Layout& layout,
+                 Format stored);
+
+/// The multiple of an estimated standard deviation that is exceeded as rarely as `sigmas` of a known one, which is
+/// estimated with `freedom` degrees of freedom: `sigmas` for many, more for few.
+double equivalent_sigmas(double sigmas, double freedom);
+
+/// The limit on the root mean square of error/sigma at that false-alarm rate.
+double rms_limit(const Spread& spread, double false_alarm_rate);
+
+}  // namespace assay

@@ -1,0 +1,51 @@
+#pragma once
+// How RapidCheck draws a case: lengths around the tile edges, heads grouped or not, every style, the room's own options.
+// What it prints on a failure is what the command line takes.
+#include <rapidcheck.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/inputs.hpp"
+
+namespace assay {
+
+/// What a law is asked about: a form of a room, at one of its tile shapes, on one case.
+struct LawCase {
+  CaseSpec spec;
+  int tile = 0;
+
+  friend std::ostream& operator<<(std::ostream& os, const LawCase& c) {
+    return os << c.spec.repro() << " (tile " << c.tile << ")";
+  }
+};
+
+/// Formats that kernels come in.
+inline constexpr Format kernel_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16,
+                                               Format::fp16, Format::e4m3, Format::e5m2};
+
+/// Cases for a form of a room, in one of the room's settings (window, alignment, error ...).
+inline rc::Gen<LawCase> law_cases(const Room& room, const KernelForm& form) {
+  return rc::gen::exec([&room, &form] {
+    LawCase c;
+    c.tile = *rc::gen::inRange(0, static_cast<int>(form.tiles.size()));
+    c.spec.mechanism = std::string(room.name);
+    // Tiles are 16, 32 and 64 long: 1, one less, equal, one more, and a few tiles with a remainder.
+    c.spec.shape.seq_len = *rc::gen::element(1, 2, 15, 16, 17, 31, 32, 33, 47, 49, 63, 64, 65, 70);
+    c.spec.shape.key_dim = *rc::gen::element(1, 2, 5, 8, 16);
+    c.spec.shape.value_dim = *rc::gen::element(1, 3, 8, 16);
+    c.spec.shape.shared_heads = *rc::gen::element(1, 2);
+    c.spec.shape.heads = c.spec.shape.shared_heads * *rc::gen::element(1, 2, 3);
+    c.spec.style = *rc::gen::elementOf(std::vector<Style>(std::begin(all_styles), std::end(all_styles)));
+    c.spec.precision = *rc::gen::elementOf(std::vector<Format>(std::begin(kernel_precisions), std::end(kernel_precisions)));
+    c.spec.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);
+    c.spec.params = *rc::gen::elementOf(room.variants());
+    if (form.name == "split_decode") c.spec.shape.query_len = std::min(*rc::gen::element(1, 2, 4), c.spec.shape.seq_len);
+    return c;
+  });
+}
+
+}  // namespace assay

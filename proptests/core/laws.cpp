@@ -1,0 +1,368 @@
+#include "proptests/core/laws.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reference/core/random.hpp"
+
+namespace assay::laws {
+namespace {
+
+bool is_by_token(const RoomFacts::Ranked& ranked) {
+  return ranked.rank > 0 && (ranked.field.axes[0] == Axis::seq_len || ranked.field.axes[0] == Axis::query_len);
+}
+
+/// Elements of one head and token in [H][T][...] arrays.
+std::size_t row_size(const Array& a) { return a.data.size() / static_cast<std::size_t>(a.shape[0] * a.shape[1]); }
+
+double dot(const Array& a, const Array& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.data.size(); ++i) sum += a.data[i] * b.data[i];
+  return sum;
+}
+
+/// The sum of |weight| * allowance: how far <weight, x> may be off when x is within its allowance.
+double weighed(const Array& weight, const Array& allowed) {
+  double sum = 0;
+  for (std::size_t i = 0; i < weight.data.size(); ++i) sum += std::fabs(weight.data[i]) * allowed.data[i];
+  return sum;
+}
+
+/// Rounding of a double-precision sum of n products: (n + 1) u times the sum of their absolute values.
+double rounding_of_dot(const Array& a, const Array& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.data.size(); ++i) sum += std::fabs(a.data[i] * b.data[i]);
+  return (static_cast<double>(a.data.size()) + 1) * unit_roundoff(Format::fp64) * sum;
+}
+
+}  // namespace
+
+Problem Subject::problem(const LawCase& c) const {
+  Problem p = room.make(c.spec);
+  RC_PRE(form.obstacle(p).empty());
+  return p;
+}
+
+Answer Subject::run(const Problem& p, Format precision, int tile) const {
+  return form.run(p, Policy::of(form.sites, precision), tile);
+}
+
+Subject subject(std::span<const KernelRoom* const> kernels, std::string_view room, std::string_view form) {
+  const Room* found = find_room(room);
+  const KernelRoom* kernel_room = find_kernels(kernels, room);
+  require(found != nullptr && kernel_room != nullptr, room, ": no such room");
+  const auto it = std::find_if(kernel_room->forms.begin(), kernel_room->forms.end(),
+                               [&](const KernelForm& f) { return f.name == form; });
+  require(it != kernel_room->forms.end(), room, ": no form ", form);
+  return {*found, *it};
+}
+
+Arrays flat(Answer answer) {
+  Arrays all = std::move(answer.outputs);
+  for (auto& [name, array] : answer.gradients) all["d_" + name] = std::move(array);
+  return all;
+}
+
+Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile) {
+  const Expectation e = expect(oracle_of(s.room, problem), {&s.form, precision, tile, 1}, problem);
+  Arrays allowed;
+  for (const auto& [name, x] : e.tensors) {
+    Array& a = allowed[name];
+    a.shape = x.shape;
+    for (std::size_t i = 0; i < x.sigma.size(); ++i) a.data.push_back(x.reach[i] * x.sigma[i] + x.bound[i]);
+  }
+  return allowed;
+}
+
+void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed, double times) {
+  for (const auto& [name, limits] : allowed) {
+    const Array &a = got.at(name), &b = want.at(name);
+    RC_ASSERT(a.shape == b.shape);
+    for (std::size_t i = 0; i < limits.data.size(); ++i) {
+      const bool within = std::fabs(a.data[i] - b.data[i]) <= times * limits.data[i];
+      if (!within)
+        RC_FAIL(text(name, place(a.shape, i), ": got ", a.data[i], ", want ", b.data[i], ", allowed ", times * limits.data[i]));
+    }
+  }
+}
+
+void stays_within_budget(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, c.spec.precision, c.tile, 1}, p);
+  for (std::size_t t = 0; t < e.tensors.size(); ++t) {
+    const Judgement j = judge(e.tensors[t].second, e.emulated[t].second);
+    RC_CLASSIFY(j.verdict == Verdict::vacuous, "vacuous");
+    RC_CLASSIFY(j.verdict == Verdict::undecided, "undecided");
+    if (j.verdict == Verdict::fail || j.verdict == Verdict::error) RC_FAIL(e.tensors[t].first + ": " + j.reason);
+  }
+}
+
+void exact_policy_is_the_oracle(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  Arrays want;
+  for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
+    Array& a = want[name];
+    a.shape = tensor.shape;
+    for (const HiLo& x : tensor.value) a.data.push_back(x.hi);
+  }
+  expect_within(flat(s.run(p, Format::exact, c.tile)), want, allowance(s, p, Format::fp64, c.tile), 1);
+}
+
+void tile_shape_changes_nothing(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  const Arrays allowed = allowance(s, p, Format::fp64, c.tile);
+  const Arrays first = flat(s.run(p, Format::exact, c.tile));
+  for (int tile = 0; tile < static_cast<int>(s.form.tiles.size()); ++tile)
+    expect_within(flat(s.run(p, Format::exact, tile)), first, allowed, 2);
+}
+
+void same_bits_twice(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  Policy policy = Policy::of(s.form.sites, c.spec.precision);
+  for (const Rounding rounding : {Rounding::nearest_even, Rounding::jittered}) {
+    policy.rounding = rounding;
+    policy.threads = 1;
+    const Arrays once = flat(s.form.run(p, policy, c.tile));
+    policy.threads = 2;
+    RC_ASSERT(flat(s.form.run(p, policy, c.tile)) == once);
+  }
+}
+
+void every_element_is_written(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  for (const auto& [name, array] : flat(s.run(p, Format::exact, c.tile)))
+    for (const double x : array.data) RC_ASSERT(!std::isnan(x));
+}
+
+void the_future_changes_no_bit(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  const auto causal = p.params.find("causal");
+  RC_PRE(causal == p.params.end() || std::get<bool>(causal->second));
+  const int T = c.spec.shape.seq_len, queries = c.spec.shape.queries();
+  // Query i sits at position i + T - queries; what lies behind `now` changes, what lies before may not notice.
+  const int now = *rc::gen::inRange(T - queries, T);
+  Problem other = p;
+  for (const RoomFacts::Ranked& ranked : s.room.inputs()) {
+    const auto it = other.inputs.find(ranked.field.name);
+    if (it == other.inputs.end() || !is_by_token(ranked)) continue;
+    Array& a = it->second;
+    const int rows = a.shape[1], offset = ranked.field.axes[0] == Axis::query_len ? T - queries : 0;
+    const std::size_t size = row_size(a);
+    for (int h = 0; h < a.shape[0]; ++h)
+      for (int t = std::max(0, now + 1 - offset); t < rows; ++t)
+        for (std::size_t x = 0; x < size; ++x) a.data[static_cast<std::size_t>(h * rows + t) * size + x] *= 0.5;
+  }
+  const Arrays before = flat(s.run(p, c.spec.precision, c.tile)), after = flat(s.run(other, c.spec.precision, c.tile));
+  for (const RoomFacts::Ranked& ranked : s.room.outputs()) {
+    if (!is_by_token(ranked)) continue;
+    const Array &a = before.at(std::string(ranked.field.name)), &b = after.at(std::string(ranked.field.name));
+    const int rows = a.shape[1], offset = T - rows;
+    const std::size_t size = row_size(a);
+    for (int h = 0; h < a.shape[0]; ++h)
+      for (int t = 0; t <= now - offset; ++t)
+        for (std::size_t x = 0; x < size; ++x) {
+          const std::size_t at = static_cast<std::size_t>(h * rows + t) * size + x;
+          RC_ASSERT(a.data[at] == b.data[at]);
+        }
+  }
+}
+
+void heads_are_independent(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  const Answer all = s.run(p, c.spec.precision, c.tile);
+  const int own = c.spec.shape.own(), group = own / c.spec.shape.shared();
+  const int head = *rc::gen::inRange(0, own);
+  const auto slice = [](const Array& a, int h) {
+    Array one(std::vector<int>(a.shape.begin() + 1, a.shape.end()));
+    const auto begin = a.data.begin() + static_cast<std::ptrdiff_t>(one.data.size()) * h;
+    std::copy(begin, begin + static_cast<std::ptrdiff_t>(one.data.size()), one.data.begin());
+    return one;
+  };
+  Problem alone = p;
+  for (const RoomFacts::Ranked& ranked : s.room.inputs())
+    if (const auto it = alone.inputs.find(ranked.field.name); it != alone.inputs.end())
+      it->second = slice(it->second, ranked.field.heads == Field::Heads::own ? head : head / group);
+  for (auto& [name, array] : alone.cotangents) array = slice(array, head);
+  const Answer one = s.run(alone, c.spec.precision, c.tile);
+  for (const auto& [name, array] : one.outputs) RC_ASSERT(slice(all.outputs.at(name), head).data == array.data);
+  for (const RoomFacts::Ranked& ranked : s.room.inputs()) {
+    const auto it = one.gradients.find(ranked.field.name);
+    // The gradient of a shared tensor is a sum over heads; alone it is that head's part.
+    if (it == one.gradients.end() || ranked.field.heads == Field::Heads::shared) continue;
+    RC_ASSERT(slice(all.gradients.at(it->first), head).data == it->second.data);
+  }
+}
+
+void backward_is_the_adjoint(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  RC_PRE(s.form.has_gradients);
+  // Any direction will do: it is drawn, not chosen.
+  Arrays direction;
+  for (const RoomFacts::Ranked& ranked : s.room.inputs()) {
+    const auto it = p.inputs.find(ranked.field.name);
+    if (it == p.inputs.end() || !ranked.field.differentiable) continue;
+    const Stream stream(c.spec.seed + 1, it->first);
+    Array& d = direction[it->first] = it->second;
+    for (std::size_t i = 0; i < d.data.size(); ++i) d.data[i] = stream.normal(i);
+  }
+  const BasicArrays<HiLo> slopes = s.room.slopes(p, direction);
+  double pushed = 0, pushed_rounding = 0;
+  for (const auto& [name, slope] : slopes) {
+    Array hi(slope.shape);
+    std::transform(slope.data.begin(), slope.data.end(), hi.data.begin(), [](const HiLo& x) { return x.hi; });
+    pushed += dot(hi, p.cotangents.at(name)), pushed_rounding += rounding_of_dot(hi, p.cotangents.at(name));
+  }
+  const auto compare = [&](const Arrays& gradients, const Arrays* allowed) {
+    double pulled = 0, limit = pushed_rounding;
+    for (const auto& [name, d] : direction) {
+      const Array& g = gradients.at("d_" + name);
+      pulled += dot(g, d), limit += rounding_of_dot(g, d);
+      if (allowed != nullptr) limit += weighed(d, allowed->at("d_" + name));
+    }
+    if (!(std::fabs(pulled - pushed) <= limit)) RC_FAIL(text("pulled ", pulled, ", pushed ", pushed, ", limit ", limit));
+  };
+  Arrays reference;
+  for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
+    Array& a = reference[name] = Array(tensor.shape);
+    std::transform(tensor.value.begin(), tensor.value.end(), a.data.begin(), [](const HiLo& x) { return x.hi; });
+  }
+  compare(reference, nullptr);
+  const Arrays allowed = allowance(s, p, Format::fp64, c.tile);
+  compare(flat(s.run(p, Format::exact, c.tile)), &allowed);
+}
+
+void linear_in_values(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  RC_PRE(s.form.has_gradients);
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays allowed = allowance(s, p, c.spec.precision, c.tile);
+  double in = 0, out = 0, limit = 0;
+  for (const RoomFacts::Ranked& ranked : s.room.inputs()) {
+    const auto it = p.inputs.find(ranked.field.name);
+    if (it == p.inputs.end() || (ranked.field.domain != Domain::value && ranked.field.domain != Domain::state)) continue;
+    in += dot(it->second, got.at("d_" + it->first));
+    limit += weighed(it->second, allowed.at("d_" + it->first)) + rounding_of_dot(it->second, got.at("d_" + it->first));
+  }
+  for (const auto& [name, cotangent] : p.cotangents) {
+    out += dot(cotangent, got.at(name));
+    limit += weighed(cotangent, allowed.at(name)) + rounding_of_dot(cotangent, got.at(name));
+  }
+  RC_PRE(std::isfinite(in) && std::isfinite(out));
+  if (!(std::fabs(in - out) <= limit)) RC_FAIL(text("<v, dv> = ", in, ", <o, do> = ", out, ", limit ", limit));
+}
+
+void reads_are_linear_in_the_query(const Subject& s, const LawCase& c) {
+  // The gradient of a shared query is a sum over the heads that read it.
+  RC_PRE(c.spec.shape.own() == c.spec.shape.shared());
+  const Problem p = s.problem(c);
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile)), allowed = allowance(s, p, c.spec.precision, c.tile);
+  const auto row = [](const Array& a, int at) {
+    const std::size_t size = row_size(a);
+    const auto begin = a.data.begin() + static_cast<std::ptrdiff_t>(size) * at;
+    return Array({static_cast<int>(size)}, {begin, begin + static_cast<std::ptrdiff_t>(size)});
+  };
+  for (int at = 0; at < c.spec.shape.own() * c.spec.shape.queries(); ++at)
+    expect_zero_sum(
+        {{1, product(row(p.inputs.at("q"), at), row(got.at("d_q"), at), row(allowed.at("d_q"), at))},
+         {-1, product(row(p.cotangents.at("o"), at), row(got.at("o"), at), row(allowed.at("o"), at))}});
+}
+
+namespace {
+
+/// Tokens [begin, end) of a [H][T][...] array.
+Array tokens(const Array& a, int begin, int end) {
+  Array part = a;
+  part.shape[1] = end - begin;
+  part.data.clear();
+  const std::size_t size = row_size(a);
+  for (int h = 0; h < a.shape[0]; ++h) {
+    const auto from = a.data.begin() + static_cast<std::ptrdiff_t>(size) * (h * a.shape[1] + begin);
+    part.data.insert(part.data.end(), from, from + static_cast<std::ptrdiff_t>(size) * (end - begin));
+  }
+  return part;
+}
+
+/// The last token of a [H][T][K] array as [H][K].
+Array last_token(const Array& a) {
+  Array last = tokens(a, a.shape[1] - 1, a.shape[1]);
+  last.shape.erase(last.shape.begin() + 1);
+  return last;
+}
+
+Problem segment(const Subject& s, const Problem& p, int begin, int end) {
+  Problem part = p;
+  for (const RoomFacts::Ranked& ranked : s.room.inputs())
+    if (const auto it = part.inputs.find(ranked.field.name); it != part.inputs.end() && is_by_token(ranked))
+      it->second = tokens(it->second, begin, end);
+  part.cotangents.at("o") = tokens(p.cotangents.at("o"), begin, end);
+  return part;
+}
+
+}  // namespace
+
+void segments_concatenate(const Subject& s, const LawCase& c) {
+  const Problem p = s.problem(c);
+  const int T = c.spec.shape.seq_len;
+  RC_PRE(T >= 2 && p.inputs.contains("initial_state"));
+  const int cut = *rc::gen::inRange(1, T);
+  const auto alignment = p.params.find("alignment");
+  const bool shifted = alignment != p.params.end() && std::get<std::string>(alignment->second) == "next_latent";
+
+  Problem first = segment(s, p, 0, cut), second = segment(s, p, cut, T);
+  Answer head = s.run(first, Format::exact, c.tile);
+  second.inputs["initial_state"] = head.outputs.at("final_state");
+  if (shifted) {
+    second.params["sequence_start"] = false;
+    second.inputs["k_carry"] = last_token(first.inputs.at("k"));
+  }
+  const Answer tail = s.run(second, Format::exact, c.tile);
+  first.cotangents["final_state"] = tail.gradients.at("initial_state");
+  head = s.run(first, Format::exact, c.tile);
+
+  // Put the two together and compare with one run.
+  Arrays joined;
+  for (const auto& [name, array] : flat(s.run(p, Format::exact, c.tile))) joined[name] = array;
+  const Arrays whole = joined, a = flat(head), b = flat(tail);
+  for (auto& [name, array] : joined) {
+    if (name == "final_state") {
+      array = b.at(name);
+    } else if (!b.contains(name) || a.at(name).shape.size() < 2 || a.at(name).shape[1] != cut || name == "d_initial_state") {
+      array = a.at(name);
+    } else {
+      const Array &x = a.at(name), &y = b.at(name);
+      const std::size_t size = row_size(x);
+      array.data.clear();
+      for (int h = 0; h < array.shape[0]; ++h) {
+        const auto from = [&](const Array& part) { return part.data.begin() + static_cast<std::ptrdiff_t>(size) * h * part.shape[1]; };
+        array.data.insert(array.data.end(), from(x), from(x) + static_cast<std::ptrdiff_t>(size) * cut);
+        array.data.insert(array.data.end(), from(y), from(y) + static_cast<std::ptrdiff_t>(size) * (T - cut));
+      }
+    }
+  }
+  if (shifted) {  // the key carried over was the first segment's last
+    const Array& carried = b.at("d_k_carry");
+    Array& dk = joined.at("d_k");
+    const std::size_t K = row_size(dk);
+    for (int h = 0; h < dk.shape[0]; ++h)
+      for (std::size_t x = 0; x < K; ++x)
+        dk.data[static_cast<std::size_t>(h * T + cut - 1) * K + x] += carried.data[static_cast<std::size_t>(h) * K + x];
+  }
+  // Either side has its own rounding, and the second starts from a state rounded to fp64: three times the allowance.
+  expect_within(joined, whole, allowance(s, p, Format::fp64, c.tile), 3);
+}
+
+Product product(const Array& known, const Array& judged, const Array& allowed) {
+  return {dot(known, judged), weighed(known, allowed) + rounding_of_dot(known, judged)};
+}
+
+void expect_zero_sum(const std::vector<std::pair<double, Product>>& terms) {
+  double sum = 0, limit = 0;
+  for (const auto& [factor, term] : terms) {
+    sum += factor * term.value;
+    limit += std::fabs(factor) * (term.limit + unit_roundoff(Format::fp64) * std::fabs(term.value) * static_cast<double>(terms.size()));
+  }
+  RC_PRE(std::isfinite(sum));
+  if (!(std::fabs(sum) <= limit)) RC_FAIL(text("the terms add up to ", sum, ", limit ", limit));
+}
+
+}  // namespace assay::laws

@@ -1,0 +1,60 @@
+#include "proptests/core/mutants.hpp"
+
+#include <map>
+
+namespace assay::laws {
+namespace {
+
+/// A case with what is expected of the healthy kernel on it.
+struct Trial {
+  CaseSpec spec;
+  int tile;
+  Problem problem;
+  Expectation expectation;
+};
+
+/// Long enough for several tiles and a ragged end, several groups of heads, each setting of the room; fp32 shows what is
+/// lost to a narrower format, bf16 what a user runs. Computed once for a form.
+const std::vector<Trial>& trials(const Subject& s) {
+  static std::map<const KernelForm*, std::vector<Trial>> all;
+  std::vector<Trial>& list = all[&s.form];
+  if (!list.empty()) return list;
+  const int smallest = static_cast<int>(s.form.tiles.size()) - 1;
+  for (const Params& params : s.room.variants())
+    for (const Style style : {Style::normal, Style::rising_scores, Style::long_memory})
+      for (const Format precision : {Format::fp32, Format::bf16}) {
+        CaseSpec spec{std::string(s.room.name), {1, 43, 4, 2, 16, 12, 0}, precision, style, 11, params};
+        if (s.form.name == "split_decode") spec.shape.query_len = 3;
+        Problem problem = s.room.make(spec);
+        if (!s.form.obstacle(problem).empty()) continue;
+        Expectation e = expect(oracle_of(s.room, problem), {&s.form, precision, smallest, 1}, problem);
+        list.push_back({spec, smallest, std::move(problem), std::move(e)});
+      }
+  return list;
+}
+
+}  // namespace
+
+std::vector<PlantedFault> planted_faults(std::string_view room) {
+  std::vector<PlantedFault> list;
+  for (const KernelForm& form : find_kernels(mutant_rooms(), room)->forms)
+    for (const Mutant& m : form.mutants) list.push_back({std::string(room), std::string(form.name), std::string(m.name)});
+  return list;
+}
+
+std::string conviction(const PlantedFault& fault) {
+  const Subject healthy = subject(kernel_rooms(), fault.room, fault.form);
+  const Subject planted = subject(mutant_rooms(), fault.room, fault.form);
+  for (const Trial& trial : trials(healthy)) {
+    Policy policy = Policy::of(planted.form.sites, trial.spec.precision);
+    policy.fault = fault.mutant;
+    const Arrays got = flat(planted.form.run(trial.problem, policy, trial.tile));
+    for (const auto& [name, expected] : trial.expectation.tensors) {
+      const Judgement j = judge(expected, got.at(name).data);
+      if (j.verdict == Verdict::fail) return trial.spec.repro() + ": " + name + ": " + j.reason;
+    }
+  }
+  return "";
+}
+
+}  // namespace assay::laws

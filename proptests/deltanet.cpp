@@ -1,0 +1,107 @@
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(deltanet, chunkwise, stays_within_budget)
+ASSAY_OBEYS(deltanet, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(deltanet, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(deltanet, chunkwise, same_bits_twice)
+ASSAY_OBEYS(deltanet, chunkwise, every_element_is_written)
+ASSAY_OBEYS(deltanet, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(deltanet, chunkwise, heads_are_independent)
+ASSAY_OBEYS(deltanet, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(deltanet, chunkwise, linear_in_values)
+ASSAY_OBEYS(deltanet, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(deltanet, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(deltanet)
+
+namespace assay {
+namespace {
+
+laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "deltanet", "chunkwise"); }
+
+/// Nothing written: the state stays what it was, to the bit, and every read is of the initial state.
+RC_GTEST_PROP(deltanet_chunkwise, zero_beta_leaves_the_state_alone, ()) {
+  const laws::Subject s = chunkwise();
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c);
+  for (double& x : p.inputs.at("beta").data) x = 0;
+  RC_ASSERT(s.run(p, Format::exact, c.tile).outputs.at("final_state") == p.inputs.at("initial_state"));
+}
+
+/// beta = 1 and a unit key: right after the write the state returns the value (falcon-family.md section 5).
+RC_GTEST_PROP(deltanet_chunkwise, the_last_write_is_recalled, ()) {
+  const laws::Subject s = chunkwise();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {};
+  Problem p = s.problem(c);
+  Array &k = p.inputs.at("k"), &beta = p.inputs.at("beta");
+  const int T = k.shape[1], K = k.shape[2];
+  for (int h = 0; h < k.shape[0]; ++h)  // a unit vector of a key's direction is not representable; a basis vector is
+    for (int x = 0; x < K; ++x) k.data[static_cast<std::size_t>((h * T + T - 1) * K + x)] = x == h % K ? 1 : 0;
+  for (int h = 0; h < beta.shape[0]; ++h) beta.data[static_cast<std::size_t>(h * T + T - 1)] = 1;
+  const Array state = s.run(p, Format::exact, c.tile).outputs.at("final_state");
+  const Array allowed = laws::allowance(s, p, Format::fp64, c.tile).at("final_state");
+  const Array& v = p.inputs.at("v");
+  const int V = v.shape[2], group = c.spec.shape.own() / c.spec.shape.shared();
+  for (int h = 0; h < v.shape[0]; ++h)
+    for (int x = 0; x < V; ++x) {
+      const auto at = static_cast<std::size_t>((h * K + h / group % K) * V + x);
+      RC_ASSERT(std::fabs(state.data[at] - v.data[static_cast<std::size_t>((h * T + T - 1) * V + x)]) <= allowed.data[at]);
+    }
+}
+
+/// From an empty state, next-latent alignment is the plain rule on keys 1..T-1 and values 2..T (falcon-family.md 1).
+RC_GTEST_PROP(deltanet_chunkwise, next_latent_is_the_plain_rule_shifted, ()) {
+  const laws::Subject s = chunkwise();
+  LawCase c = *law_cases(s.room, s.form);
+  RC_PRE(c.spec.shape.seq_len >= 2);
+  c.spec.params = {{"alignment", "next_latent"}};
+  Problem p = s.problem(c);
+  p.cotangents.clear();
+  for (double& x : p.inputs.at("initial_state").data) x = 0;
+  Problem plain = p;
+  plain.params.erase("alignment");
+  const auto drop = [](const Array& a, int from, int to) {
+    Array b({a.shape[0], to - from}, {});
+    if (a.shape.size() == 3) b.shape.push_back(a.shape[2]);
+    const std::size_t size = a.shape.size() == 3 ? static_cast<std::size_t>(a.shape[2]) : 1;
+    for (int h = 0; h < a.shape[0]; ++h) {
+      const auto begin = a.data.begin() + static_cast<std::ptrdiff_t>(size) * (h * a.shape[1] + from);
+      b.data.insert(b.data.end(), begin, begin + static_cast<std::ptrdiff_t>(size) * (to - from));
+    }
+    return b;
+  };
+  const int T = c.spec.shape.seq_len;
+  plain.inputs["k"] = drop(p.inputs.at("k"), 0, T - 1);
+  for (const char* name : {"q", "v", "beta"}) plain.inputs[name] = drop(p.inputs.at(name), 1, T);
+  const Array a = s.run(p, Format::exact, c.tile).outputs.at("final_state");
+  const Array b = s.run(plain, Format::exact, c.tile).outputs.at("final_state");
+  const Array allowed = laws::allowance(s, p, Format::fp64, c.tile).at("final_state");
+  for (std::size_t i = 0; i < a.data.size(); ++i) RC_ASSERT(std::fabs(a.data[i] - b.data[i]) <= 2 * allowed.data[i]);
+}
+
+/// One-hot keys, beta = 1, small integer values: every product and sum is exact, so every precision gives the same bits.
+RC_GTEST_PROP(deltanet_chunkwise, integers_are_exact_at_every_precision, ()) {
+  const laws::Subject s = chunkwise();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {};
+  Problem p = s.problem(c);
+  p.cotangents.clear();
+  p.params["scale"] = "1";
+  const auto fill = [&](const char* name, int values) {
+    Array& a = p.inputs.at(name);
+    for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = static_cast<double>(static_cast<int>(i * 7 % static_cast<std::size_t>(2 * values + 1)) - values);
+  };
+  fill("v", 3), fill("initial_state", 1);
+  for (const char* name : {"q", "k"}) {
+    Array& a = p.inputs.at(name);
+    const auto K = static_cast<std::size_t>(a.shape[2]);
+    for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = i % K == (i / K * 5 + 1) % K ? 1 : 0;
+  }
+  for (double& x : p.inputs.at("beta").data) x = 1;
+  const Arrays exact = laws::flat(s.run(p, Format::exact, c.tile));
+  for (const Format f : kernel_precisions) RC_ASSERT(laws::flat(s.run(p, f, c.tile)) == exact);
+}
+
+}  // namespace
+}  // namespace assay

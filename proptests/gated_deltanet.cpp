@@ -1,0 +1,111 @@
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(gated_deltanet, chunkwise, stays_within_budget)
+ASSAY_OBEYS(gated_deltanet, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(gated_deltanet, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(gated_deltanet, chunkwise, same_bits_twice)
+ASSAY_OBEYS(gated_deltanet, chunkwise, every_element_is_written)
+ASSAY_OBEYS(gated_deltanet, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(gated_deltanet, chunkwise, heads_are_independent)
+ASSAY_OBEYS(gated_deltanet, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(gated_deltanet, chunkwise, linear_in_values)
+ASSAY_OBEYS(gated_deltanet, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(gated_deltanet, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(gated_deltanet)
+
+namespace assay {
+namespace {
+
+laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "gated_deltanet", "chunkwise"); }
+
+/// Without decay it is DeltaNet, in either convention of the error.
+RC_GTEST_PROP(gated_deltanet_chunkwise, no_decay_is_deltanet, ()) {
+  const laws::Subject s = chunkwise(), plain = laws::subject(kernel_rooms(), "deltanet", "chunkwise");
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c);
+  for (double& x : p.inputs.at("log_decay").data) x = 0;
+  Problem same = p;
+  same.mechanism = "deltanet";
+  same.params.erase("error");
+  same.inputs.erase("log_decay");
+  Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
+  allowed.erase("d_log_decay");
+  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(plain.run(same, Format::exact, c.tile)), allowed, 2);
+}
+
+/// log decay -inf at the last token: the state holds that write alone, beta k v^T, whatever came before.
+RC_GTEST_PROP(gated_deltanet_chunkwise, a_closed_gate_forgets_everything, ()) {
+  const laws::Subject s = chunkwise();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {};
+  Problem p = s.problem(c);
+  const Array &k = p.inputs.at("k"), &v = p.inputs.at("v"), &beta = p.inputs.at("beta");
+  const int T = k.shape[1], K = k.shape[2], V = v.shape[2], group = c.spec.shape.own() / c.spec.shape.shared();
+  for (int h = 0; h < v.shape[0]; ++h)
+    p.inputs.at("log_decay").data[static_cast<std::size_t>(h * T + T - 1)] = -std::numeric_limits<double>::infinity();
+  const Array state = s.run(p, Format::exact, c.tile).outputs.at("final_state");
+  for (int h = 0; h < v.shape[0]; ++h)
+    for (int i = 0; i < K; ++i)
+      for (int j = 0; j < V; ++j) {
+        const double want = beta.data[static_cast<std::size_t>(h * T + T - 1)] * k.data[static_cast<std::size_t>((h / group * T + T - 1) * K + i)] *
+                            v.data[static_cast<std::size_t>((h * T + T - 1) * V + j)];
+        // Two products, in either order: each rounds once in fp64 here and in the kernel.
+        RC_ASSERT(std::fabs(state.data[static_cast<std::size_t>((h * K + i) * V + j)] - want) <=
+                  4 * unit_roundoff(Format::fp64) * std::fabs(want));
+      }
+}
+
+/// undecayed(g, beta, v) = decayed(g, beta / alpha, alpha v) (delta-family.md I16), for alpha a power of two.
+RC_GTEST_PROP(gated_deltanet_chunkwise, the_two_errors_are_one_rule, ()) {
+  const laws::Subject s = chunkwise();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {{"error", "undecayed"}};
+  Problem p = s.problem(c);
+  p.cotangents.clear();
+  for (double& x : p.inputs.at("log_decay").data) x = -0.6931471805599453;  // log 1/2, off by 2.4e-17
+  Problem other = p;
+  other.params["error"] = "decayed";
+  for (double& x : other.inputs.at("beta").data) x *= 2;
+  for (double& x : other.inputs.at("v").data) x /= 2;
+  Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
+  // alpha is 1/2 to one unit roundoff, which the fp64 contract's own gate site allows at every token.
+  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(s.run(other, Format::exact, c.tile)), allowed, 2);
+}
+
+/// The gate gradients telescope (delta-family.md section 4, error on the decayed state, p = k):
+///   dg_t + 2 beta_t dbeta_t - <k_t, dk_t> - <q_t, dq_t> = dg_{t+1},  and <dS_T, S_T> after the last token
+/// since <k, dk> holds the write part, beta dbeta, and the read part <p, dp>.
+RC_GTEST_PROP(gated_deltanet_chunkwise, gate_gradients_telescope, ()) {
+  const laws::Subject s = chunkwise();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {};
+  c.spec.shape.heads = c.spec.shape.shared_heads;  // a shared key's gradient is a sum over heads
+  const Problem p = s.problem(c);
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile)), allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  const Array one({1}, {1});
+  const int T = c.spec.shape.seq_len;
+  const auto part = [](const Array& a, int at, int count) {
+    const std::size_t size = a.data.size() / static_cast<std::size_t>(count);
+    const auto begin = a.data.begin() + static_cast<std::ptrdiff_t>(size) * at;
+    return Array({static_cast<int>(size)}, {begin, begin + static_cast<std::ptrdiff_t>(size)});
+  };
+  for (int h = 0; h < c.spec.shape.own(); ++h)
+    for (int t = 0; t < T; ++t) {
+      const int at = h * T + t, all = c.spec.shape.own() * T;
+      const auto term = [&](const char* name) {
+        return laws::product(part(p.inputs.at(name), at, all), part(got.at(std::string("d_") + name), at, all),
+                             part(allowed.at(std::string("d_") + name), at, all));
+      };
+      const auto gate = [&](int i) { return laws::product(one, part(got.at("d_log_decay"), i, all), part(allowed.at("d_log_decay"), i, all)); };
+      const laws::Product next =
+          t + 1 < T ? gate(at + 1)
+                    : laws::product(part(p.cotangents.at("final_state"), h, c.spec.shape.own()),
+                                    part(got.at("final_state"), h, c.spec.shape.own()),
+                                    part(allowed.at("final_state"), h, c.spec.shape.own()));
+      laws::expect_zero_sum({{1, gate(at)}, {2, term("beta")}, {-1, term("k")}, {-1, term("q")}, {-1, next}});
+    }
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,435 @@
+// Exact answers: against an independent implementation, against dual numbers, tier against tier, and where answers
+// degenerate.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "oracles/core/bind.hpp"
+#include "oracles/core/case_file.hpp"
+#include "oracles/core/diagnostics.hpp"
+#include "oracles/core/make_room.hpp"
+#include "reference/deltanet.hpp"
+#include "reference/gated_deltanet.hpp"
+#include "reference/parallax.hpp"
+#include "reference/softmax_attention.hpp"
+
+namespace assay {
+namespace {
+
+/// The numbers of nested lists, in order.
+void flatten(const Json& value, std::vector<Mp100>& into) {
+  if (value.is_array())
+    for (const Json& entry : value) flatten(entry, into);
+  else
+    into.push_back(from_decimal<Mp100>(value.get<std::string>()));
+}
+
+Json answered(const std::string& record, const DecimalOptions& options = {}) {
+  const Case c = read_cases(R"({"format": "assay-cases", "version": 1, "cases": [)" + record + "]}", "in.json").at(0);
+  return result_record(c, answer_case(c, options));
+}
+
+TEST(Answers, AgreeWithAnIndependentImplementation) {
+  const std::string path = ASSAY_SOURCE_DIR "/proptests/oracles/cases/small.json";
+  const std::vector<Case> cases = load_cases(path);
+  std::ifstream file(path);
+  const Json expectations = Json::parse(file)["cases"];
+  ASSERT_EQ(cases.size(), expectations.size());
+  int compared = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const CaseResult result = answer_case(cases[i], {});
+    ASSERT_EQ(result.status, Status::ok) << cases[i].problem.id << ": " << result.message;
+    const Json record = result_record(cases[i], result);
+    for (const char* part : {"outputs", "gradients"})
+      for (const auto& [name, tensor] : expectations[i]["expect"][part].items()) {
+        std::vector<Mp100> expected, got;
+        flatten(tensor, expected);
+        flatten(record[part][name], got);
+        ASSERT_EQ(got.size(), expected.size()) << cases[i].problem.id << ' ' << name;
+        // Both sides are rounded to 40 digits: each is within half a unit of the last one, 5e-40 of the number.
+        const Mp100 tolerance = from_decimal<Mp100>("1e-39");
+        for (std::size_t j = 0; j < got.size(); ++j, ++compared)
+          EXPECT_LE(abs(got[j] - expected[j]), tolerance * abs(expected[j]))
+              << cases[i].problem.id << ' ' << name << " number " << j;
+      }
+  }
+  EXPECT_GT(compared, 500);
+}
+
+/// Small cases of room M in several styles and shapes, grouped heads included.
+template <class M>
+std::vector<Problem> problems() {
+  std::vector<Params> variants = {{}};
+  if constexpr (std::is_same_v<M, deltanet>) {
+    variants.push_back({{"alignment", std::string("next_latent")}});
+    variants.push_back({{"alignment", std::string("next_latent")}, {"sequence_start", false}});
+  } else if constexpr (std::is_same_v<M, gated_deltanet>) {
+    variants.push_back({{"error", std::string("undecayed")}});
+  } else {
+    variants.push_back({{"window", 2L}});
+    variants.push_back({{"causal", false}});
+  }
+  std::vector<Problem> all;
+  for (const Params& params : variants)
+    for (const Style style : {Style::normal, Style::correlated_keys, Style::gate_ends, Style::rising_scores})
+      all.push_back(
+          make_problem<M>({.mechanism = std::string(M::name),
+                           .shape = {.seq_len = 5, .heads = 2, .shared_heads = 1, .key_dim = 3, .value_dim = 2},
+                           .style = style,
+                           .seed = 11,
+                           .params = params}));
+  return all;
+}
+
+template <class M>
+class Backward : public testing::Test {};
+using AllRooms = testing::Types<softmax_attention, parallax, deltanet, gated_deltanet>;
+TYPED_TEST_SUITE(Backward, AllRooms);
+
+/// Adds the derivative of sum <cotangent, output> along input number `at` of `in`, counting through all tensors.
+template <class M, class S>
+Dual<S> directional(const Binding<M, double>& binding, typename M::template Inputs<Dual<S>> in, std::size_t at,
+                    int head) {
+  std::size_t counted = 0;
+  binding.for_each(in, [&](const Field&, auto& tensor) {
+    for (auto& x : tensor.data)
+      if (counted++ == at) x.slope = S(1);
+  });
+  const auto out = M::forward(binding.options(), in);
+  const auto cotangent = binding.template cotangent<S>(head);
+  std::vector<S> weights;
+  binding.for_each(cotangent, [&](const Field&, const auto& tensor) {
+    weights.insert(weights.end(), tensor.data.begin(), tensor.data.end());
+  });
+  Dual<S> sum;
+  auto weight = weights.begin();
+  binding.for_each(out, [&](const Field&, const auto& tensor) {
+    for (const auto& x : tensor.data) sum += Dual<S>(*weight++) * x;
+  });
+  return sum;
+}
+
+/// Running counts its errors in units of 2^-53; `unit` is the largest relative error of one operation of another
+/// scalar. Second-order terms are below a millionth, so a factor of two is generous.
+Mp100 bound_for(double running_errors, const Mp100& unit) { return 2 * Mp100(running_errors) * unit; }
+
+TYPED_TEST(Backward, EqualsDualSlopesInFiftyDigits) {
+  using M = TypeParam;
+  // exp and log of Boost are good to a few units in the last place, arithmetic to half a unit.
+  const Mp100 unit = 4 * Mp100(std::numeric_limits<Mp50>::epsilon());
+  int compared = 0;
+  for (const Problem& problem : problems<M>()) {
+    const Binding<M, double> binding(problem);
+    for (int head = 0; head < binding.heads().own; ++head) {
+      const auto gradient =
+          M::backward(binding.options(), binding.template inputs<Mp50>(head), binding.template cotangent<Mp50>(head));
+      const auto running = M::backward(binding.options(), binding.template inputs<Running>(head),
+                                       binding.template cotangent<Running>(head));
+      std::vector<double> errors;
+      binding.for_each(running, [&](const Field&, const auto& tensor) {
+        for (const Running& x : tensor.data) errors.push_back(x.error);
+      });
+      std::size_t at = 0;
+      binding.for_each(gradient, [&](const Field& f, const auto& tensor) {
+        for (std::size_t i = 0; i < tensor.data.size(); ++i, ++at) {
+          if (!f.differentiable) continue;
+          const auto slope = directional<M, Mp50>(binding, binding.template inputs<Dual<Mp50>>(head), at, head).slope;
+          const auto spread =
+              directional<M, Running>(binding, binding.template inputs<Dual<Running>>(head), at, head).slope;
+          EXPECT_LE(abs(Mp100(tensor.data[i]) - Mp100(slope)), bound_for(errors[at] + spread.error, unit))
+              << f.name << " number " << i << ", head " << head << ", seed case " << problem.id;
+          ++compared;
+        }
+      });
+    }
+  }
+  EXPECT_GT(compared, 500);
+}
+
+TYPED_TEST(Backward, W2IsWithinItsBoundOfFiftyDigits) {
+  using M = TypeParam;
+  // w2.hpp: no operation is worse than 40 * 2^-106.
+  const Mp100 unit = ldexp(Mp100(1), -100);
+  int compared = 0;
+  for (const Problem& problem : problems<M>()) {
+    const Binding<M, double> binding(problem);
+    const AnswerParts parts{.gradients = true, .caches = true, .diagnostics = false};
+    const auto w2 = answer<M, W2>(binding, parts);
+    const auto mp50 = answer<M, Mp50>(binding, parts);
+    const auto running = answer<M, Running>(binding, parts);
+    const auto compare = [&](const auto& a, const auto& b, const auto& r) {
+      for (const auto& [name, array] : b)
+        for (std::size_t i = 0; i < array.data.size(); ++i, ++compared) {
+          const W2& x = a.at(name).data[i];
+          EXPECT_LE(abs(Mp100(x.hi) + Mp100(x.lo) - Mp100(array.data[i])), bound_for(r.at(name).data[i].error, unit))
+              << name << " number " << i << ", " << problem.id;
+        }
+    };
+    compare(w2.outputs, mp50.outputs, running.outputs);
+    compare(w2.gradients, mp50.gradients, running.gradients);
+  }
+  EXPECT_GT(compared, 500);
+}
+
+TYPED_TEST(Backward, SharedGradientsAreTheSumOverTheirHeads) {
+  using M = TypeParam;
+  const Problem grouped = problems<M>().front();
+  const BasicAnswer<Mp50> together = answer<M, Mp50>(Binding<M, double>(grouped), {.gradients = true});
+  BasicArrays<Mp50> sum;
+  for (int head = 0; head < 2; ++head) {
+    Problem one = grouped;
+    for (auto* arrays : {&one.inputs, &one.cotangents})
+      for (auto& [name, array] : *arrays) {
+        const auto size = static_cast<std::ptrdiff_t>(array.data.size()) / array.shape[0];
+        const int block = array.shape[0] == 2 ? head : 0;
+        array.data = {array.data.begin() + block * size, array.data.begin() + (block + 1) * size};
+        array.shape.erase(array.shape.begin());
+      }
+    const BasicAnswer<Mp50> alone = answer<M, Mp50>(Binding<M, double>(one), {.gradients = true});
+    for (const auto& [name, array] : alone.gradients) {
+      std::vector<Mp50>& into = sum[name].data;
+      const bool shared = into.size() == together.gradients.at(name).data.size();
+      if (!shared) into.insert(into.end(), array.data.begin(), array.data.end());
+      for (std::size_t i = 0; shared && i < into.size(); ++i) into[i] += array.data[i];
+    }
+    for (const auto& [name, array] : alone.outputs) {
+      const auto& both = together.outputs.at(name).data;
+      EXPECT_TRUE(std::equal(array.data.begin(), array.data.end(), both.begin() + head * std::ssize(array.data)))
+          << name;
+    }
+  }
+  EXPECT_EQ(sum.size(), together.gradients.size());
+  for (const auto& [name, array] : sum) EXPECT_EQ(array.data, together.gradients.at(name).data) << name;
+}
+
+TYPED_TEST(Backward, SlopesAreTheRegistrysAnswerToATangent) {
+  using M = TypeParam;
+  const Room& room = *find_room(M::name);
+  const Problem problem = room.make({.mechanism = std::string(M::name),
+                                     .shape = {.seq_len = 4, .heads = 1, .key_dim = 2, .value_dim = 2},
+                                     .params = {}});
+  // <cotangent, slope of the outputs along v> = <gradient of v, v>: the outputs are linear in v for a fixed state.
+  const Arrays tangent = {{"v", problem.inputs.at("v")}};
+  const BasicArrays<HiLo> slopes = room.slopes(problem, tangent);
+  const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp50);
+  Mp50 left(0), right(0), size(0);
+  for (const auto& [name, array] : problem.cotangents)
+    for (std::size_t i = 0; i < array.data.size(); ++i) {
+      const HiLo& s = slopes.at(name).data[i];
+      left += Mp50(array.data[i]) * (Mp50(s.hi) + Mp50(s.lo));
+      size += abs(Mp50(array.data[i]) * Mp50(s.hi));
+    }
+  const auto& gradient = answer.gradients.at("v");
+  for (std::size_t i = 0; i < gradient.data.size(); ++i) {
+    right += Mp50(tangent.at("v").data[i]) * (Mp50(gradient.data[i].hi) + Mp50(gradient.data[i].lo));
+    size += abs(Mp50(tangent.at("v").data[i]) * Mp50(gradient.data[i].hi));
+  }
+  // Each number was rounded to a pair of doubles: 2^-106 of itself.
+  EXPECT_LE(abs(left - right), size * ldexp(Mp50(1), -106));
+  EXPECT_GT(size, 0);
+  EXPECT_THROW(room.slopes(problem, {{"w", Array({1})}}), InputError);
+  EXPECT_THROW(room.slopes(problem, {{"v", Array({1})}}), InputError);
+}
+
+TEST(Digits, AreRoundedNotCut) {
+  const std::string record = R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": "1"},
+    "inputs": {"q": [["0"]], "k": [["0"], ["0"], ["0"]], "v": [["2"], ["0"], ["0"]]}})";
+  EXPECT_EQ(answered(record, {.digits = 1, .tier = {}})["outputs"]["o"][0][0], "7e-1");
+  EXPECT_EQ(answered(record)["outputs"]["o"][0][0], "6." + std::string(38, '6') + "7e-1");
+  EXPECT_EQ(answered(record, {.digits = 150, .tier = {}})["outputs"]["o"][0][0], "6." + std::string(148, '6') + "7e-1");
+  EXPECT_EQ(answered(record, {.digits = 17, .tier = Tier::fp64})["outputs"]["o"][0][0], "6.6666666666666663e-1");
+}
+
+/// One query that sees one key far ahead of the other, by a score of 160.
+const char* const one_hot =
+    R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": "1", "causal": false},
+    "inputs": {"q": [["1"]], "k": [["1"], ["-159"]], "v": [["1"], ["0"]]}, "cotangents": {"o": [["3"]]}})";
+
+TEST(Digits, SurviveCancellationBeyondFiftyDigits) {
+  // dq = 160 p (1 - p) g with p = exp(-160) / (1 + exp(-160)): 1e-67 where its terms are of size 1.
+  const Json exact = answered(one_hot)["gradients"]["q"][0][0];
+  const Mp200 e = exp(Mp200(-160)), p = e / (1 + e);
+  EXPECT_EQ(exact, to_decimal(Mp200(3 * 160 * p * (1 - p)), 40));
+  // Fifty digits alone see noise there, or nothing.
+  EXPECT_NE(answered(one_hot, {.digits = 40, .tier = Tier::mp50})["gradients"]["q"][0][0], exact);
+}
+
+TEST(Digits, WhatNoPrecisionCanSeeIsZero) {
+  const Json record = answered(R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1", "causal": false},
+    "inputs": {"q": [["0.1", "0.7"]], "k": [["0.3", "0.1"], ["0.3", "0.1"], ["0.3", "0.1"]], "rho": [["0.7", "3"]],
+    "v": [["0.1"], ["2"], ["0.7"]]}, "cotangents": {"o": [["0.1"]]}})");
+  EXPECT_EQ(record["gradients"]["q"], Json::parse(R"([["0.0", "0.0"]])"));
+  EXPECT_EQ(record["gradients"]["rho"], Json::parse(R"([["0.0", "0.0"]])"));
+  EXPECT_EQ(record["outputs"]["diagnostics.cor"], Json::parse(R"(["0.0"])"));
+  EXPECT_EQ(record["outputs"]["diagnostics.cpa"], Json::parse("[null]"));
+  EXPECT_EQ(record["outputs"]["diagnostics.corr_norm"], Json::parse("[null]"));
+}
+
+TEST(Degenerate, NoTokens) {
+  const char* attention = R"({"id": "a", "mechanism": "%", "params": {"bandwidth": "1"},
+    "inputs": {"q": [], "k": [], "v": [] RHO}, "cotangents": {"o": []}})";
+  for (const std::string mechanism : {"softmax_attention", "parallax"}) {
+    std::string text = attention;
+    text.replace(text.find('%'), 1, mechanism)
+        .replace(text.find("RHO"), 3, mechanism == "parallax" ? R"(, "rho": [])" : "");
+    const Json record = answered(text);
+    EXPECT_EQ(record["status"], "OK") << record["message"];
+    EXPECT_EQ(record["outputs"]["o"], Json::array());
+    EXPECT_EQ(record["gradients"]["k"], Json::array());
+    EXPECT_EQ(record["gradients"]["bandwidth"], "0.0");
+  }
+  const Json delta =
+      answered(R"({"id": "a", "mechanism": "gated_deltanet", "inputs": {"q": [], "k": [], "v": [], "beta": [],
+    "log_decay": [], "initial_state": [["3", "4"]]}, "cotangents": {"final_state": [["5", "6"]]}})",
+               {.digits = 1, .tier = {}});
+  EXPECT_EQ(delta["outputs"], Json::parse(R"({"final_state": [["3", "4"]], "o": []})"));
+  EXPECT_EQ(delta["gradients"]["initial_state"], Json::parse(R"([["5", "6"]])"));
+  EXPECT_EQ(delta["gradients"]["beta"], Json::array());
+  EXPECT_EQ(
+      answered(R"({"id": "a", "mechanism": "deltanet", "inputs": {"q": [], "k": [], "v": [], "beta": []}})")["status"],
+      "OK");
+}
+
+TEST(Degenerate, NoKeysOrNoValues) {
+  const Json no_keys = answered(R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1"},
+    "inputs": {"q": [["1"], ["2"]], "k": [], "v": [], "rho": [["1"], ["2"]]}})");
+  EXPECT_EQ(no_keys["status"], "OK") << no_keys["message"];
+  EXPECT_EQ(no_keys["outputs"]["empty_rows"], 2);
+  const Json no_values = answered(R"({"id": "a", "mechanism": "deltanet",
+    "inputs": {"q": [["1"]], "k": [["1"]], "v": [[]], "beta": ["1"]}, "cotangents": {"o": [[]]}})");
+  EXPECT_EQ(no_values["outputs"], Json::parse(R"({"final_state": [[]], "o": [[]]})"));
+  EXPECT_EQ(no_values["gradients"]["q"], Json::parse(R"([["0.0"]])"));
+}
+
+TEST(Degenerate, EmptyRowsAreZeroAndCounted) {
+  const Json record = answered(R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": "1"},
+    "inputs": {"q": [["1"], ["2"], ["3"]], "k": [["1"]], "v": [["5"]]}, "cotangents": {"o": [["1"], ["1"], ["1"]]}})",
+                               {.digits = 1, .tier = {}});
+  EXPECT_EQ(record["outputs"]["o"], Json::parse(R"([["0.0"], ["0.0"], ["5"]])"));
+  EXPECT_EQ(record["outputs"]["rows.lse"], Json::parse(R"(["-inf", "-inf", "3"])"));
+  EXPECT_EQ(record["outputs"]["rows.row_max"], Json::parse(R"(["-inf", "-inf", "3"])"));
+  EXPECT_EQ(record["outputs"]["rows.row_sum"], Json::parse(R"(["0.0", "0.0", "1"])"));
+  EXPECT_EQ(record["outputs"]["empty_rows"], 2);
+  EXPECT_EQ(record["gradients"]["v"], Json::parse(R"([["1"]])"));
+}
+
+TEST(Degenerate, AClosedGateForgetsExactly) {
+  // log_decay = -inf at the second token: nothing before it matters, and its log gradient is zero.
+  const Json record = answered(R"({"id": "a", "mechanism": "gated_deltanet", "params": {"scale": "1"}, "inputs":
+    {"q": [["1"], ["1"]], "k": [["1"], ["1"]], "v": [["7"], ["2"]], "beta": ["1", "0.5"], "log_decay": ["-1", "-inf"],
+    "initial_state": [["3"]]}, "cotangents": {"final_state": [["1"]]}})",
+                               {.digits = 1, .tier = {}});
+  EXPECT_EQ(record["outputs"]["final_state"], Json::parse(R"([["1"]])"));
+  EXPECT_EQ(record["gradients"]["log_decay"], Json::parse(R"(["0.0", "0.0"])"));
+  EXPECT_EQ(record["gradients"]["initial_state"], Json::parse(R"([["0.0"]])"));
+  EXPECT_EQ(record["gradients"]["v"], Json::parse(R"([["0.0"], ["5e-1"]])"));
+}
+
+TEST(Degenerate, TheCarriedKeyIsTheFirstWriteFeature) {
+  const std::string rest = R"("inputs": {"q": [["1"], ["1"]], "v": [["2"], ["4"]], "beta": ["1", "0.5"], )";
+  const Json shifted = answered(R"({"id": "a", "mechanism": "deltanet", "params": {"alignment": "next_latent",
+    "sequence_start": false}, )" +
+                                rest + R"("k_carry": ["2"], "k": [["3"], ["9"]]}})");
+  const Json plain = answered(R"({"id": "a", "mechanism": "deltanet", )" + rest + R"("k": [["2"], ["3"]]}})");
+  EXPECT_EQ(shifted["outputs"], plain["outputs"]);
+  const Json start = answered(R"({"id": "a", "mechanism": "deltanet", "params": {"alignment": "next_latent"}, )" +
+                                  rest + R"("k": [["3"], ["9"]], "initial_state": [["6"]]}})",
+                              {.digits = 1, .tier = {}});
+  EXPECT_EQ(start["outputs"]["o"][0][0], "6");
+}
+
+TEST(Diagnostics, LargestEigenvalueOfTheSecondDifference) {
+  for (const int n : {1, 2, 3, 5, 8}) {
+    Tensor<Mp50, 2> a(n, n);
+    for (int i = 0; i < n; ++i) {
+      a(i, i) = 2;
+      if (i > 0) a(i, i - 1) = a(i - 1, i) = -1;
+    }
+    const Mp50 pi = acos(Mp50(-1)), exact = 2 + 2 * cos(pi / (n + 1));
+    // Off-diagonal entries of up to 4 n units are left out, and every rotation rounds: at most n (n - 1) / 2 per sweep,
+    // a dozen sweeps, a few units each.
+    const int operations = 4 * n + 12 * 4 * n * n;
+    EXPECT_LE(abs(detail::largest_eigenvalue(a) - exact), operations * std::numeric_limits<Mp50>::epsilon() * exact);
+  }
+}
+
+TEST(Diagnostics, IdentitiesOfSectionEight) {
+  const std::string record = R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1.5"}, "inputs": {
+    "q": [["1","0.5"],["-1","2"],["0.25","1"],["3","1"],["-0.5","0.75"]],
+    "k": [["0.5","1"],["2","-1"],["-1","0.25"],["1","1.5"],["0.75","-2"]],
+    "rho": [["1","2"],["0","0"],["2","-1"],["0.5","3"],["-1","1"]],
+    "v": [["1"],["-2"],["0.5"],["4"],["3"]]}})";
+  const Json outputs = answered(record)["outputs"];
+  const auto cell = [&](const char* name, int i) { return outputs[name][static_cast<std::size_t>(i)]; };
+  for (int i = 0; i < 5; ++i) {
+    const auto row = static_cast<std::size_t>(i);
+    // Weights sum to one, whatever the probe; forty digits are kept of each.
+    Mp50 sum(0), largest(0);
+    for (const Json& s : outputs["score"][row]) {
+      const auto x = from_decimal<Mp50>(s.get<std::string>());
+      sum += x;
+      largest = std::max(largest, Mp50(abs(x)));
+    }
+    EXPECT_EQ(outputs["score"][row].size(), row + 1);
+    EXPECT_LE(abs(sum - 1), (i + 1) * largest * from_decimal<Mp50>("5e-40"));
+    // The entropy is lse - sum p s; with one value dimension X is a row, and the probe's share of it is a cosine.
+    if (i == 1) {
+      EXPECT_TRUE(cell("diagnostics.cpa", i).is_null());
+      EXPECT_EQ(cell("diagnostics.cor", i), "0.0");
+    } else if (i > 0) {
+      const auto cpa = from_decimal<Mp50>(cell("diagnostics.cpa", i).get<std::string>());
+      EXPECT_GT(cpa, 0);
+      EXPECT_LE(cpa, 1);
+    }
+  }
+  // |J| = max(d, dv) + 1 = 3: every canonical correlation is one. Fewer keys have no covariance of full rank.
+  EXPECT_TRUE(cell("diagnostics.corr_norm", 1).is_null());
+  EXPECT_EQ(cell("diagnostics.corr_norm", 2), "1." + std::string(39, '0'));
+  EXPECT_LT(from_decimal<Mp50>(cell("diagnostics.corr_norm", 4).get<std::string>()), 1);
+  EXPECT_EQ(cell("diagnostics.sink", 0), "1." + std::string(39, '0'));
+  EXPECT_EQ(cell("diagnostics.entropy", 0), "0.0");
+
+  // Without a probe the scores are the weights, and the sink is p_1^2 / sum p^2.
+  Json plain = Json::parse(record);
+  for (Json& row : plain["inputs"]["rho"]) row = Json::parse(R"(["0", "0"])");
+  const Json softmax = answered(plain.dump())["outputs"];
+  for (std::size_t i = 0; i < 5; ++i) {
+    Mp50 squares(0), entropy(0);
+    for (const Json& s : softmax["score"][i]) {
+      const auto p = from_decimal<Mp50>(s.get<std::string>());
+      squares += p * p;
+      entropy -= p * log(p);
+    }
+    const auto first = from_decimal<Mp50>(softmax["score"][i][0].get<std::string>());
+    EXPECT_EQ(softmax["diagnostics.sink_softmax"][i], softmax["score"][i][0]);
+    // Weights of 40 digits: 1e-39 for the ratio of squares, and as much per term of the entropy with |ln p| < 10.
+    const auto unit = from_decimal<Mp50>("1e-39");
+    EXPECT_LE(abs(first * first / squares - from_decimal<Mp50>(softmax["diagnostics.sink"][i].get<std::string>())),
+              4 * unit);
+    EXPECT_LE(abs(entropy - from_decimal<Mp50>(softmax["diagnostics.entropy"][i].get<std::string>())), 10 * 5 * unit);
+  }
+}
+
+TEST(Diagnostics, AWindowHidesTheFirstKey) {
+  const Json outputs = answered(R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1", "window": 1},
+    "inputs": {"q": [["1"], ["2"]], "k": [["1"], ["2"]], "v": [["1"], ["2"]], "rho": [["1"], ["1"]]}})",
+                                {.digits = 1, .tier = {}})["outputs"];
+  EXPECT_EQ(outputs["score"], Json::parse(R"([["1"], ["0.0", "1"]])"));
+  EXPECT_EQ(outputs["diagnostics.sink"], Json::parse(R"(["1", "0.0"])"));
+  EXPECT_EQ(outputs["diagnostics.sink_softmax"], Json::parse(R"(["1", "0.0"])"));
+}
+
+TEST(Diagnostics, CanBeLeftOut) {
+  const std::string record = R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1"},
+    "inputs": {"q": [["1"]], "k": [["1"]], "v": [["1"]], "rho": [["1"]]}})";
+  EXPECT_TRUE(answered(record)["outputs"].contains("score"));
+  const Json outputs = answered(record, {.digits = 2, .tier = {}, .diagnostics = false})["outputs"];
+  for (const auto& [name, value] : outputs.items()) EXPECT_FALSE(name == "score" || name.starts_with("diagnostics."));
+  EXPECT_TRUE(outputs.contains("rows.mean_t"));
+}
+
+}  // namespace
+}  // namespace assay

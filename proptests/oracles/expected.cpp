@@ -1,0 +1,81 @@
+// Expectations of the real kernels: healthy ones are near sigma, and the oracle's bound holds against 50 digits.
+#include "oracles/core/expected.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "oracles/core/judge.hpp"
+
+namespace assay {
+namespace {
+
+Problem small_problem(const Room& room, const KernelForm& form, Format precision, Style style) {
+  CaseSpec spec{.mechanism = std::string(room.name),
+                .shape = {.seq_len = 80, .heads = 2, .shared_heads = 1, .key_dim = 16, .value_dim = 16},
+                .precision = precision,
+                .style = style,
+                .seed = 11,
+                .params = {}};
+  Problem problem = room.make(spec);
+  if (!form.obstacle(problem).empty()) {
+    spec.shape.query_len = 3;
+    problem = room.make(spec);
+  }
+  if (!form.has_gradients) problem.cotangents.clear();
+  return problem;
+}
+
+TEST(Expected, healthy_kernels_are_near_sigma) {
+  for (const Room* room : rooms())
+    for (const KernelForm& form : find_kernels(kernel_rooms(), room->name)->forms)
+      for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
+        const Problem problem = small_problem(*room, form, precision, Style::normal);
+        const Expectation expectation = expect(oracle_of(*room, problem), {&form, precision, 0, 1}, problem);
+        EXPECT_FALSE(expectation.tensors.empty());
+        for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+          const auto& [name, expected] = expectation.tensors[t];
+          const Judgement j = judge(expected, expectation.emulated[t].second);
+          EXPECT_EQ(j.verdict, Verdict::pass)
+              << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name << ' ' << j.reason;
+          if (expected.value.size() < 100) continue;  // few elements are near sigma only on average
+          EXPECT_GT(j.rms_z, 0.7) << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
+          EXPECT_LT(j.rms_z, 1.3) << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
+        }
+      }
+}
+
+/// 80 tokens are judged by the estimate of the bound; 50 digits say how far w2 really is.
+TEST(Expected, bound_of_w2_holds_against_fifty_digits) {
+  for (const Room* room : rooms())
+    for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::long_memory}) {
+      const KernelForm& form = find_kernels(kernel_rooms(), room->name)->forms.front();
+      const Problem problem = small_problem(*room, form, Format::bf16, style);
+      const BasicAnswer<HiLo> exact = room->values(problem, Tier::mp50);
+      double tightest = 0;
+      for (const auto& [name, tensor] : oracle_of(*room, problem).tensors) {
+        const BasicArray<HiLo>& truth =
+            name.starts_with("d_") ? exact.gradients.at(name.substr(2)) : exact.outputs.at(name);
+        for (std::size_t i = 0; i < truth.data.size(); ++i) {
+          const double off = (tensor.value[i].hi - truth.data[i].hi) + (tensor.value[i].lo - truth.data[i].lo);
+          EXPECT_LE(std::fabs(off), tensor.bound[i]) << room->name << ' ' << name << place(tensor.shape, i);
+          tightest = std::max(tightest, std::fabs(off) / tensor.bound[i]);
+        }
+      }
+      EXPECT_GT(tightest, 0) << room->name;  // w2 differs somewhere, or this compares a thing with itself
+    }
+}
+
+TEST(Expected, refuses_a_kernel_of_another_shape) {
+  const Room& room = *rooms()[0];
+  const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
+  const Problem problem = small_problem(room, form, Format::bf16, Style::normal);
+  Oracle oracle = oracle_of(room, problem);
+  oracle.tensors[0].second.shape.back() += 1;
+  EXPECT_THROW(expect(oracle, {&form, Format::bf16, 0, 1}, problem), InputError);
+  oracle.tensors.clear();
+  EXPECT_THROW(expect(oracle, {&form, Format::bf16, 0, 1}, problem), InputError);
+}
+
+}  // namespace
+}  // namespace assay

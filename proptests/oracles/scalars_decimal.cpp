@@ -1,0 +1,268 @@
+// Decimal text both ways: correctly rounded, by exact rational arithmetic and by known values.
+#include <gtest/gtest.h>
+
+#include <boost/multiprecision/cpp_int.hpp>
+#include <charconv>
+#include <limits>
+#include <string>
+
+#include "proptests/oracles/scalars_inputs.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay::scalars {
+namespace {
+
+using boost::multiprecision::cpp_int, boost::multiprecision::cpp_rational;
+
+cpp_rational power(int base, int exponent) {
+  const cpp_rational size = pow(cpp_int(base), static_cast<unsigned>(std::abs(exponent)));
+  return exponent < 0 ? 1 / size : size;
+}
+
+/// The number that scientific text stands for, exactly.
+cpp_rational exact_value(const std::string& text) {
+  const std::size_t e = text.find('e');
+  std::string digits = text.substr(0, e);
+  const bool negative = digits[0] == '-';
+  int exponent = e == std::string::npos ? 0 : std::stoi(text.substr(e + 1));
+  if (const std::size_t point = digits.find('.'); point != std::string::npos) {
+    exponent -= static_cast<int>(digits.size() - point - 1);
+    digits.erase(point, 1);
+  }
+  digits.erase(0, digits.find_first_not_of("-0"));
+  const cpp_rational size = cpp_int(digits) * power(10, exponent);
+  return negative ? -size : size;
+}
+template <class S>
+cpp_rational exact_value(const S& x) {
+  return cpp_rational(x);
+}
+cpp_rational exact_value(const W2& x) { return cpp_rational(x.hi) + cpp_rational(x.lo); }
+
+std::string random_text(Draw& draw) {
+  std::string text = draw.integer(0, 1) ? "-" : "";
+  text += static_cast<char>('1' + draw.integer(0, 8));
+  text += '.';
+  for (int n = draw.integer(1, 60); n > 0; --n) text += static_cast<char>('0' + draw.integer(0, 9));
+  return text + "e" + std::to_string(draw.integer(-40, 40));
+}
+
+template <class S>
+S neighbour(const S& x, const S& towards) {
+  if constexpr (std::is_same_v<S, double>) {
+    return std::nextafter(x, towards);
+  } else {
+    return boost::multiprecision::nextafter(x, towards);
+  }
+}
+
+/// No other number of the type is nearer, and a tie goes to even: the odd neighbour is not the answer.
+template <class S>
+void expect_nearest(const std::string& text) {
+  const S got = from_decimal<S>(text);
+  const cpp_rational truth = exact_value(text), error = abs(exact_value(got) - truth);
+  for (const double side : {-1.0, 1.0}) {
+    const S other = neighbour(got, S(side * std::numeric_limits<double>::infinity()));
+    ASSERT_LE(error, cpp_rational(abs(exact_value(other) - truth))) << text;
+  }
+}
+
+TEST(Decimal, ParsesToTheNearestNumber) {
+  Draw draw(11);
+  for (int i = 0; i < 400; ++i) {
+    const std::string text = random_text(draw);
+    expect_nearest<double>(text);
+    expect_nearest<Mp50>(text);
+    expect_nearest<Mp100>(text);
+    // hi nearest, lo nearest to the rest: together within u^2, up to the 335 bits they are taken from.
+    const W2 pair = from_decimal<W2>(text);
+    const cpp_rational truth = exact_value(text);
+    ASSERT_EQ(pair.hi, from_decimal<double>(text));
+    ASSERT_LE(cpp_rational(abs(exact_value(pair) - truth)), cpp_rational(u * u) * abs(truth));
+  }
+}
+
+TEST(Decimal, ParsesDoublesLikeTheStandardLibrary) {
+  Draw draw(12);
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = random_text(draw);
+    text = text.substr(0, text.find('e') + 1) + std::to_string(draw.integer(-330, 308));
+    double expected = 0;
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), expected);
+    if (result.ec != std::errc()) continue;
+    ASSERT_EQ(from_decimal<double>(text), expected) << text;
+  }
+}
+
+// The mantissa was computed with mpmath.
+TEST(Decimal, ParsesExponentsOfManyMillions) {
+  const cpp_int mantissa("218459449501093287742842451309695322466835308020929");
+  EXPECT_EQ(from_decimal<Mp50>("1.2345e-43000000"), ldexp(Mp50(mantissa), -142843075));
+}
+
+TEST(Decimal, RoundsTiesToEven) {
+  EXPECT_EQ(from_decimal<double>("9007199254740993"), 9007199254740992.0);
+  EXPECT_EQ(from_decimal<double>("9007199254740995"), 9007199254740996.0);
+  EXPECT_EQ(from_decimal<double>("9007199254740993.00000000000000000000000000000000001"), 9007199254740994.0);
+  EXPECT_EQ(from_decimal<double>("18014398509481990e-1"), 1801439850948199.0);
+  const Mp50 tie = ldexp(Mp50(1), 168);
+  EXPECT_EQ(from_decimal<Mp50>(Mp100(Mp100(tie) + 1).str(0, std::ios_base::fixed)), tie);
+  EXPECT_EQ(from_decimal<Mp50>(Mp100(Mp100(tie) + 3).str(0, std::ios_base::fixed)), tie + 4);
+  EXPECT_EQ(to_decimal(0.5, 1), "5e-1");
+  EXPECT_EQ(to_decimal(2.5, 1), "2");
+  EXPECT_EQ(to_decimal(3.5, 1), "4");
+  EXPECT_EQ(to_decimal(0.125, 2), "1.2e-1");
+  EXPECT_EQ(to_decimal(0.375, 2), "3.8e-1");
+  EXPECT_EQ(to_decimal(W2(2.5, 0x1p-1000), 1), "3");
+  EXPECT_EQ(to_decimal(W2(2.5, -0x1p-1000), 1), "2");
+  EXPECT_EQ(to_decimal(W2(3.5, -0x1p-1000), 1), "3");
+}
+
+// Here 5^n does not fit the first, 256-bit enclosure, and its neighbours round differently.
+TEST(Decimal, DecidesWhatIsNextToATie) {
+  EXPECT_EQ(from_decimal<double>("9007199254740992." + std::string(250, '9')), 9007199254740992.0);
+  EXPECT_EQ(from_decimal<double>("9007199254740993." + std::string(250, '0')), 9007199254740992.0);
+  EXPECT_EQ(from_decimal<double>("9007199254740993." + std::string(250, '0') + "1"), 9007199254740994.0);
+  const std::string below = "3.76158192263132002549995691911118616901972978167068006882800546009093523025512695312e-37";
+  const std::string above = "3.76158192263132002549995691911118616901972978167068006882800546009093523025512695313e-37";
+  EXPECT_EQ(to_decimal(W2(0x1p-121, -0x1p-1000), 84), below);
+  EXPECT_EQ(to_decimal(W2(0x1p-121), 84), below);
+  EXPECT_EQ(to_decimal(W2(0x1p-121, 0x1p-1000), 84), above);
+}
+
+TEST(Decimal, RoundsDoublesAtTheEdgesOfTheirRange) {
+  constexpr double smallest = std::numeric_limits<double>::denorm_min();
+  // On either side of half the smallest number.
+  EXPECT_EQ(from_decimal<double>("2.4703282292062327e-324"), 0);
+  EXPECT_EQ(from_decimal<double>("2.4703282292062328e-324"), smallest);
+  EXPECT_EQ(from_decimal<double>("2.2250738585072011e-308"), 0x0.fffffffffffffp-1022);
+  EXPECT_EQ(from_decimal<double>("2.2250738585072012e-308"), 0x1p-1022);
+  EXPECT_EQ(from_decimal<double>("1.7976931348623157e308"), std::numeric_limits<double>::max());
+  EXPECT_EQ(from_decimal<double>("1.7976931348623159e308"), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(from_decimal<double>("-1e400"), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(from_decimal<double>("-1e-400"), 0);
+  EXPECT_EQ(to_decimal(smallest, 6), "4.94066e-324");
+  EXPECT_EQ(to_decimal(std::numeric_limits<double>::max(), 20), "1.7976931348623157081e+308");
+  // The way from many bits to a double rounds once, below the normal range too.
+  for (const char* text : {"2.2250738585072011e-308", "1.5e-323", "7.4109846876186981626e-324", "-3.3e-310"}) {
+    EXPECT_EQ(to_double(from_decimal<Mp50>(text)), from_decimal<double>(text)) << text;
+    EXPECT_EQ(to_double(from_decimal<Mp100>(text)), from_decimal<double>(text)) << text;
+    EXPECT_EQ(from_decimal<W2>(text).hi, from_decimal<double>(text)) << text;
+  }
+}
+
+int exponent_of(const std::string& text) {
+  const std::size_t e = text.find('e');
+  return e == std::string::npos ? 0 : std::stoi(text.substr(e + 1));
+}
+
+template <class S>
+void expect_nearest_decimal(const S& x, int digits) {
+  const std::string text = to_decimal(x, digits);
+  const cpp_rational last_digit = power(10, exponent_of(text) - digits + 1);
+  ASSERT_LE(cpp_rational(2 * abs(exact_value(text) - exact_value(x))), last_digit) << text;
+}
+
+template <class S>
+void expect_round_trip(const S& x, int digits) {
+  const std::string text = to_decimal(x, digits);
+  ASSERT_EQ(from_decimal<S>(text), x) << text;
+}
+
+TEST(Decimal, FormatsToTheNearestDecimalAndBack) {
+  Draw draw(13);
+  for (int i = 0; i < 300; ++i) {
+    const W2 x = draw.word_pair(-30, 30);
+    const Mp50 y = Mp50(x.hi) + Mp50(x.lo);
+    expect_nearest_decimal(x, 40);
+    expect_nearest_decimal(y, 40);
+    expect_nearest_decimal(x.hi, 7);
+    // max_digits10 digits tell all numbers of a type apart.
+    expect_round_trip(x.hi, 17);
+    expect_round_trip(draw.real(-1074, 1023), 17);
+    expect_round_trip(y / 3, std::numeric_limits<Mp50>::max_digits10);
+    expect_round_trip(Mp100(y) / 3, std::numeric_limits<Mp100>::max_digits10);
+  }
+}
+
+TEST(Decimal, FormatsDoublesLikeTheStandardLibrary) {
+  Draw draw(14);
+  for (int i = 0; i < 2000; ++i) {
+    const double x = draw.real(-1074, 1023);
+    const int digits = draw.integer(2, 45);
+    char buffer[80];
+    char* const end = std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific, digits - 1).ptr;
+    const std::string expected(buffer, end), got = to_decimal(x, digits);
+    ASSERT_EQ(got.substr(0, got.find('e')), expected.substr(0, expected.find('e')));
+    ASSERT_EQ(exponent_of(got), exponent_of(expected));
+  }
+}
+
+// The expected texts were computed with mpmath.
+TEST(Decimal, FormatsKnownValues) {
+  EXPECT_EQ(to_decimal(-0.94921875, 40), "-9.492187500000000000000000000000000000000e-1");
+  EXPECT_EQ(to_decimal(Mp50(1.5), 40), "1.500000000000000000000000000000000000000");
+  EXPECT_EQ(to_decimal(W2(86.9760284423828125), 40), "8.697602844238281250000000000000000000000e+1");
+  EXPECT_EQ(to_decimal(Mp50(Mp50(1) / 3), 50), "3.3333333333333333333333333333333333333333333333333e-1");
+  EXPECT_EQ(to_decimal(Mp50(Mp50(-2) / 7000), 40), "-2.857142857142857142857142857142857142857e-4");
+  EXPECT_EQ(to_decimal(Mp50(ldexp(Mp50(3), 4000)), 40), "3.954612280292829300311669382709774089552e+1204");
+  EXPECT_EQ(to_decimal(Mp50(ldexp(Mp50(-5), -100000000)), 40), "-1.356975119458846337235460337958108281336e-30102999");
+  EXPECT_EQ(to_decimal(Mp100(sqrt(Mp100(2))), 90),
+            "1.41421356237309504880168872420969807856967187537694807317667973799073247846210703885038753");
+  EXPECT_EQ(to_decimal(Mp100(exp(Mp100(-1))), 40), "3.678794411714423215955237701614608674458e-1");
+  EXPECT_EQ(to_decimal(0.1, 40), "1.000000000000000055511151231257827021182e-1");
+  EXPECT_EQ(to_decimal(W2(0.1, 0x1p-60), 40), "1.000000000000000064184768611141862493241e-1");
+  EXPECT_EQ(to_decimal(0.0, 40), "0.0");
+  EXPECT_EQ(to_decimal(-0.0, 40), "0.0");
+  EXPECT_EQ(to_decimal(Mp50(0), 40), "0.0");
+  EXPECT_EQ(to_decimal(W2(), 1), "0.0");
+  EXPECT_EQ(to_decimal(9.96, 2), "1.0e+1");
+  EXPECT_EQ(to_decimal(0.0996, 2), "1.0e-1");
+}
+
+TEST(Decimal, CarriesInfinitiesAndNan) {
+  const auto check = [](auto zero) {
+    using S = decltype(zero);
+    EXPECT_EQ(to_decimal(from_decimal<S>("-inf"), 9), "-inf");
+    EXPECT_EQ(to_decimal(from_decimal<S>("inf"), 9), "inf");
+    EXPECT_EQ(to_decimal(from_decimal<S>("nan"), 9), "nan");
+    EXPECT_EQ(to_double(from_decimal<S>("-inf")), -std::numeric_limits<double>::infinity());
+    EXPECT_TRUE(std::isnan(to_double(from_decimal<S>("nan"))));
+    using std::exp;
+    EXPECT_EQ(exp(from_decimal<S>("-inf")), zero);
+  };
+  check(0.0);
+  check(W2());
+  check(Mp50());
+  check(Mp100());
+  check(Dual<Mp50>());
+}
+
+TEST(Decimal, RefusesWhatIsNotANumber) {
+  for (const char* text : {"", "-", ".", "e5", "1e", "1e+", "1e+-5", "1.2.3", "0x10", "1,5", " 1", "1 ", "+-1",
+                           "infinity", "-nan", "NaN", "1e100000001", "1e99999999999999999999"})
+    EXPECT_THROW(from_decimal<Mp50>(text), InputError) << text;
+  EXPECT_EQ(from_decimal<double>("+1.50E+1"), 15);
+  EXPECT_EQ(from_decimal<double>(".5"), 0.5);
+  EXPECT_EQ(from_decimal<double>("007."), 7);
+  EXPECT_EQ(from_decimal<double>("0e99"), 0);
+  EXPECT_THROW(to_decimal(1.0, 0), InputError);
+}
+
+TEST(Decimal, SplitsIntoTwoDoubles) {
+  const W2 third = to_w2(Mp100(1) / 3);
+  EXPECT_EQ(third, W2(0x1.5555555555555p-2, 0x1.5555555555555p-56));
+  EXPECT_EQ(to_w2(Mp50(-std::numeric_limits<double>::infinity())), W2(-std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(to_w2(third), third);
+}
+
+TEST(Scalar, HasNames) {
+  EXPECT_EQ(scalar_name<double>(), "double");
+  EXPECT_EQ(scalar_name<W2>(), "w2");
+  EXPECT_EQ(scalar_name<Mp50>(), "mp50");
+  EXPECT_EQ(scalar_name<Mp100>(), "mp100");
+  EXPECT_EQ(scalar_name<Dual<Mp50>>(), "dual<mp50>");
+}
+
+}  // namespace
+}  // namespace assay::scalars

@@ -1,0 +1,230 @@
+// W2 against 335 bits, within the bounds that its header states.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+
+#include "proptests/oracles/scalars_inputs.hpp"
+
+namespace assay::scalars {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double smallest = std::numeric_limits<double>::denorm_min();
+
+/// Largest error seen, as a multiple of what was allowed.
+class Worst {
+ public:
+  void see(const W2& got, const Mp100& truth, const Mp100& allowed) {
+    ASSERT_EQ(got.hi, got.hi + got.lo) << "words overlap";
+    const Mp100 error = abs(exact(got) - truth);
+    if (error == 0) return;
+    const double ratio = to_double(Mp100(error / allowed));
+    ASSERT_LE(ratio, 1) << "got " << got.hi << " + " << got.lo;
+    ratio_ = std::max(ratio_, ratio);
+  }
+  /// A run that never saw a rounding error tested nothing.
+  void expect_seen(const char* where) const {
+    EXPECT_GT(ratio_, 0);
+    testing::Test::RecordProperty(where, std::to_string(ratio_));
+  }
+
+ private:
+  double ratio_ = 0;
+};
+
+struct Exponents {
+  const char* where;
+  int lowest, highest;
+};
+struct Operands {
+  W2 a, b;
+};
+
+template <class Check>
+void for_operands(const Exponents& range, bool cancelling, Check check) {
+  Draw draw(20240611);
+  for (int i = 0; i < 10000 && !testing::Test::HasFatalFailure(); ++i) {
+    const W2 a = draw.word_pair(range.lowest, range.highest);
+    check(Operands{a, cancelling && i % 2 ? draw.opposite(a) : draw.word_pair(range.lowest, range.highest)});
+  }
+}
+
+constexpr double add_bound = 3 * u * u + 13 * u * u * u, multiply_bound = 5 * u * u,
+                 divide_bound = 15 * u * u + 56 * u * u * u, sqrt_bound = 25.0 / 8 * u * u, exp_bound = 5 * u * u,
+                 log_bound = 35 * u * u;
+const W2 step{0x1.62e42fefa39efp-7, 0x1.abc9e3b39803fp-62};  // ln 2 / 64
+
+TEST(W2, AddsWithinItsBoundUnderCancellation) {
+  for (const Exponents& range :
+       {Exponents{"middle", -20, 20}, {"close", -1, 1}, {"tiny", -1022, -940}, {"huge", 990, 1021}}) {
+    Worst worst;
+    for_operands(range, true, [&](const Operands& x) {
+      const Mp100 a = exact(x.a), b = exact(x.b);
+      worst.see(x.a + x.b, a + b, add_bound * abs(a + b));
+      worst.see(x.a - x.b, a - b, add_bound * abs(a - b));
+    });
+    worst.expect_seen(range.where);
+  }
+}
+
+TEST(W2, MultipliesWithinItsBound) {
+  // 2^-968 = 2^-1074 2^106: from there up all low words are exact.
+  for (const Exponents& range : {Exponents{"middle", -20, 20}, {"tiny", -484, -400}, {"huge", 400, 510}}) {
+    Worst worst;
+    for_operands(range, false, [&](const Operands& x) {
+      const Mp100 product = exact(x.a) * exact(x.b);
+      worst.see(x.a * x.b, product, multiply_bound * abs(product) + (range.lowest < -20 ? w2_underflow : 0));
+    });
+    worst.expect_seen(range.where);
+  }
+}
+
+TEST(W2, DividesWithinItsBound) {
+  for (const Exponents& range : {Exponents{"middle", -20, 20}, {"tiny", -460, -400}, {"huge", 400, 510}}) {
+    Worst worst;
+    for_operands(range, false, [&](const Operands& x) {
+      const Mp100 quotient = exact(x.a) / exact(x.b);
+      worst.see(x.a / x.b, quotient, divide_bound * abs(quotient) + w2_underflow);
+    });
+    worst.expect_seen(range.where);
+  }
+}
+
+TEST(W2, TakesSquareRootsWithinItsBound) {
+  for (const Exponents& range : {Exponents{"middle", -20, 20}, {"tiny", -968, -900}, {"huge", 900, 1023}}) {
+    Worst worst;
+    for_operands(range, false, [&](const Operands& x) {
+      const Mp100 root = sqrt(abs(exact(x.a)));
+      worst.see(sqrt(abs(x.a)), root, sqrt_bound * root);
+    });
+    worst.expect_seen(range.where);
+  }
+}
+
+TEST(W2, LosesNoMoreThanStatedNearUnderflow) {
+  Worst sum, product, quotient, root;
+  for_operands({"", -560, -440}, false, [&](const Operands& x) {
+    const Mp100 truth = exact(x.a) * exact(x.b);
+    product.see(x.a * x.b, truth, multiply_bound * abs(truth) + w2_underflow);
+  });
+  for_operands({"", -1074, -940}, true, [&](const Operands& x) {
+    const Mp100 a = exact(x.a), b = exact(x.b);
+    sum.see(x.a + x.b, a + b, add_bound * abs(a + b));
+    if (std::isfinite(x.a.hi / x.b.hi))
+      quotient.see(x.a / x.b, a / b, divide_bound * abs(a / b) + w2_underflow * (1 + 1 / abs(b)));
+    const Mp100 truth = sqrt(abs(a));
+    root.see(sqrt(abs(x.a)), truth, sqrt_bound * truth + w2_underflow / truth);
+  });
+  product.expect_seen("product");
+  quotient.expect_seen("quotient");
+  root.expect_seen("root");
+}
+
+TEST(W2, ExponentiatesWithinItsBound) {
+  Draw draw(7);
+  const auto check = [](Worst& worst, const W2& x) {
+    const Mp100 truth = exp(exact(x));
+    worst.see(exp(x), truth, exp_bound * truth + (x.hi < -600 ? w2_underflow : 0));
+  };
+  Worst everywhere, at_seams, near_zero;
+  for (int i = 0; i < 3000 && !HasFatalFailure(); ++i) {
+    const W2 x = draw.word_pair(-12, 9);
+    if (std::abs(x.hi) <= 700) check(everywhere, x);
+    // Where the nearest table entry changes.
+    const W2 half_way = W2(draw.integer(-64600, 64600) + 0.5) * step;
+    check(at_seams, half_way + W2(draw.real(-60, -20)));
+    check(near_zero, draw.word_pair(-900, -40));
+    check(near_zero, W2(draw.real(-3, 0)) - W2(745));
+  }
+  everywhere.expect_seen("everywhere");
+  at_seams.expect_seen("at_seams");
+}
+
+TEST(W2, TakesLogarithmsWithinItsBound) {
+  Draw draw(8);
+  const auto check = [](Worst& worst, const W2& x) {
+    const Mp100 truth = log(exact(x));
+    worst.see(log(x), truth, log_bound * abs(truth));
+  };
+  Worst everywhere, near_one, near_nodes;
+  for (int i = 0; i < 1500 && !HasFatalFailure(); ++i) {
+    check(everywhere, abs(draw.word_pair(-1074, 1023)));
+    check(near_one, W2(1) + draw.word_pair(-200, -1) * W2(0.5));
+    // 2^(j/128): even j are table entries, odd ones seams between them.
+    const W2 edge = exp(W2(draw.integer(-130, 130)) * (step * W2(0.5)));
+    check(near_nodes, edge * (W2(1) + draw.word_pair(-110, -7) * W2(0.5)));
+  }
+  everywhere.expect_seen("everywhere");
+  near_one.expect_seen("near_one");
+  near_nodes.expect_seen("near_nodes");
+}
+
+TEST(W2, KeepsBothWordsOfWideSums) {
+  const W2 wide = W2(1) + W2(0x1p-1000);
+  EXPECT_EQ(wide, W2(1, 0x1p-1000));
+  EXPECT_EQ(wide - W2(1), W2(0x1p-1000));
+  EXPECT_EQ(wide * W2(0x1p-40), W2(0x1p-40, 0x1p-1040));
+  EXPECT_LT(W2(1), wide);
+  EXPECT_GT(W2(1), W2(1, -0x1p-1000));
+}
+
+TEST(W2, TreatsInfinitiesZerosAndNanAsDoubleDoes) {
+  const std::array<double, 7> values{0, 1, -2.5, infinity, -infinity, nan, 0x1.fp1023};
+  const auto same = [](double expected, const W2& got) {
+    if (std::isnan(expected)) return std::isnan(got.hi) && isnan(got);
+    return got.hi == expected && got.lo == 0 && isfinite(got) == std::isfinite(expected);
+  };
+  // Only the quotients of finite, non-zero numbers have a low word, and overflow happens alike.
+  const auto whole = [](double a, double b) { return !(std::isfinite(a) && std::isfinite(b)) || a == 0 || b == 0; };
+  for (const double a : values) {
+    for (const double b : values) {
+      EXPECT_TRUE(!whole(a, b) || same(a + b, W2(a) + W2(b))) << a << " + " << b;
+      EXPECT_TRUE(!whole(a, b) || same(a - b, W2(a) - W2(b))) << a << " - " << b;
+      EXPECT_TRUE(!whole(a, b) || same(a * b, W2(a) * W2(b))) << a << " * " << b;
+      EXPECT_TRUE(!whole(a, b) || same(a / b, W2(a) / W2(b))) << a << " / " << b;
+      EXPECT_EQ(a < b, W2(a) < W2(b)) << a << " < " << b;
+      EXPECT_EQ(a == b, W2(a) == W2(b)) << a << " == " << b;
+    }
+  }
+  EXPECT_TRUE(same(infinity, W2(0x1.fp1023) + W2(0x1.fp1023)));
+  EXPECT_TRUE(same(-infinity, W2(0x1.fp1023) * W2(-2)));
+  EXPECT_TRUE(same(0, exp(W2(-infinity))));
+  EXPECT_TRUE(same(0, exp(W2(-1e308))));
+  EXPECT_TRUE(same(1, exp(W2(0))));
+  EXPECT_TRUE(same(infinity, exp(W2(709.9))));
+  EXPECT_TRUE(same(infinity, exp(W2(infinity))));
+  EXPECT_TRUE(same(nan, exp(W2(nan))));
+  EXPECT_TRUE(isfinite(exp(W2(709.7))));
+  EXPECT_TRUE(same(smallest, exp(W2(-744.5))));
+  EXPECT_TRUE(same(-infinity, log(W2(0))));
+  EXPECT_TRUE(same(0, log(W2(1))));
+  EXPECT_TRUE(same(infinity, log(W2(infinity))));
+  EXPECT_TRUE(same(nan, log(W2(-1))));
+  EXPECT_TRUE(same(nan, log(W2(nan))));
+  EXPECT_TRUE(same(0, sqrt(W2(0))));
+  EXPECT_TRUE(same(infinity, sqrt(W2(infinity))));
+  EXPECT_TRUE(same(nan, sqrt(W2(-1))));
+  EXPECT_TRUE(same(nan, sqrt(W2(nan))));
+  EXPECT_TRUE(same(2.5, abs(W2(-2.5))));
+}
+
+/// Every build must reproduce this number: g++ and clang, -O0 to -O3.
+TEST(W2, HasTheSameBitsUnderEveryCompiler) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto fold = [&](const W2& x) {
+    for (const double word : {x.hi, x.lo}) hash = (hash ^ std::bit_cast<std::uint64_t>(word)) * 0x100000001b3;
+  };
+  Draw draw(20240612);
+  for (int i = 0; i < 20000; ++i) {
+    const W2 a = draw.word_pair(-6, 8), b = i % 4 ? draw.word_pair(-6, 8) : draw.opposite(a);
+    for (const W2& x : {a + b, a - b, a * b, b / a, sqrt(abs(a)), exp(a), log(abs(a)), exp(b * a), log(abs(b * a))})
+      fold(x);
+  }
+  EXPECT_EQ(hash, 9743887548306967130u);
+}
+
+}  // namespace
+}  // namespace assay::scalars

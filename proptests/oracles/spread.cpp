@@ -1,0 +1,336 @@
+// The estimator of sigma on trial: draws from known distributions, and a small kernel whose rounding sites are known.
+#include "oracles/core/spread.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "oracles/core/expected.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+/// Standard normal and uniform numbers (Box and Muller).
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : bits_{seed} {}
+  double uniform() { return (static_cast<double>(bits_.next() >> 12) + 0.5) * 0x1p-52; }
+  double normal() {
+    const double u = uniform(), v = uniform();
+    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
+  }
+
+ private:
+  RandomBits bits_;
+};
+
+constexpr int draws = default_draws;
+
+/// Draws of twice the variance sigma^2 around `exact`, as jittered rounding gives. `noise` makes one draw's deviations.
+std::vector<std::vector<double>> draws_of(const std::vector<double>& exact,
+                                          const std::function<std::vector<double>()>& noise) {
+  std::vector<std::vector<double>> list;
+  for (int k = 0; k < draws; ++k) {
+    list.push_back(noise());
+    for (std::size_t i = 0; i < exact.size(); ++i) list.back()[i] = exact[i] + std::sqrt(2.0) * list.back()[i];
+  }
+  return list;
+}
+
+struct Model {
+  const char* name;
+  Layout layout;
+  std::function<double(int h, int r, int c, Random&)> sigma;
+  bool common = false;  ///< all elements move together
+};
+
+std::vector<Model> models() {
+  const auto smooth = [](int h, int r, int c, Random&) { return (h + 1) * std::sqrt(1.0 + r) / (1 + 0.1 * c); };
+  const auto rough = [](int, int, int, Random& random) { return std::exp(0.4 * random.normal()); };
+  const auto equal = [](int, int, int, Random&) { return 0.1; };
+  return {
+      {"smooth", {2, 40, 16}, smooth},           {"rough", {2, 40, 16}, rough}, {"rough vector", {2, 60, 1}, rough},
+      {"one number", {1, 1, 1}, equal},          {"few", {1, 4, 1}, equal},     {"common", {1, 20, 16}, smooth, true},
+      {"common vector", {1, 20, 1}, equal, true}};
+}
+
+std::vector<double> sigmas_of(const Model& model, Random& random) {
+  std::vector<double> sigma;
+  for (int h = 0; h < model.layout.heads; ++h)
+    for (int r = 0; r < model.layout.rows; ++r)
+      for (int c = 0; c < model.layout.cols; ++c) sigma.push_back(model.sigma(h, r, c, random));
+  return sigma;
+}
+
+std::vector<double> noise_of(const Model& model, const std::vector<double>& sigma, Random& random) {
+  std::vector<double> noise(sigma.size());
+  const double shared = random.normal();
+  for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = sigma[i] * (model.common ? shared : random.normal());
+  return noise;
+}
+
+TEST(Spread, recovers_a_known_sigma_within_its_stated_freedom) {
+  for (const Model& model : models()) {
+    Random random(3);
+    const std::vector<double> sigma = sigmas_of(model, random), exact(sigma.size());
+    const Spread spread =
+        spread_of(draws_of(exact, [&] { return noise_of(model, sigma, random); }), exact, model.layout, Format::fp64);
+    // The variance has relative spread sqrt(2 / freedom), with tails as of chi-square: six of them for 1300 elements.
+    // The clipped bias adds up to its own estimate's tail: chi-square(1) * 2 / draws.
+    for (std::size_t i = 0; i < sigma.size(); ++i) {
+      const double ratio = spread.sigma[i] * spread.sigma[i] / (sigma[i] * sigma[i]);
+      const double uncertainty = std::sqrt(2 / spread.freedom[i]);
+      EXPECT_GT(ratio, std::exp(-6 * uncertainty)) << model.name;
+      EXPECT_LT(ratio, std::exp(6 * uncertainty) + 2.0 / draws * 16) << model.name;
+    }
+  }
+}
+
+TEST(Spread, knows_how_many_elements_are_independent) {
+  for (const Model& model : models()) {
+    Random random(4);
+    const std::vector<double> sigma = sigmas_of(model, random), exact(sigma.size());
+    const Spread spread =
+        spread_of(draws_of(exact, [&] { return noise_of(model, sigma, random); }), exact, model.layout, Format::fp64);
+    const double truth = model.common ? 1 : static_cast<double>(sigma.size());
+    EXPECT_LE(spread.independent, truth * 1.5) << model.name;
+    EXPECT_GE(spread.independent, truth / 3) << model.name;
+  }
+}
+
+/// Fresh errors of the true sigma against limits from the draws, many times over.
+TEST(Spread, limits_raise_false_alarms_no_more_often_than_stated) {
+  constexpr double rate = 0.01, sigmas = 3;
+  const double element_rate = std::erfc(sigmas / std::sqrt(2.0));
+  for (const Model& model : models()) {
+    Random random(5);
+    const std::vector<double> sigma = sigmas_of(model, random), exact(sigma.size());
+    const int trials = sigma.size() > 100 ? 300 : 3000;
+    int alarms = 0;
+    double elements = 0, over = 0;
+    for (int t = 0; t < trials; ++t) {
+      const Spread spread =
+          spread_of(draws_of(exact, [&] { return noise_of(model, sigma, random); }), exact, model.layout, Format::fp64);
+      const std::vector<double> error = noise_of(model, sigma, random);
+      double squares = 0;
+      for (std::size_t i = 0; i < error.size(); ++i) {
+        const double z = error[i] / spread.sigma[i];
+        squares += z * z, ++elements;
+        over += std::fabs(z) <= equivalent_sigmas(sigmas, spread.freedom[i]) ? 0 : 1;
+      }
+      // Without the allowance of sqrt(2) for how values lie between grid points: these errors need none.
+      const double limit = rms_limit(spread, rate) / std::sqrt(2.0);
+      alarms += std::sqrt(squares / static_cast<double>(error.size())) <= limit ? 0 : 1;
+    }
+    EXPECT_LE(alarms, trials * rate + 5 * std::sqrt(trials * rate)) << model.name;
+    // Elements of one trial may move together: only trials are surely independent.
+    const double independent = model.common ? trials : elements;
+    EXPECT_LE(over / elements, element_rate + 5 * std::sqrt(element_rate / independent)) << model.name;
+  }
+}
+
+TEST(Spread, equivalent_sigmas_are_students) {
+  for (const double freedom : {11.0, 20.0, 50.0, 300.0, 1e5}) {
+    const boost::math::students_t student(freedom);
+    const double tail = cdf(complement(boost::math::normal(), 7.0));
+    const double exact = quantile(complement(student, tail));
+    EXPECT_GE(equivalent_sigmas(7, freedom) / exact, 1 - 1e-3)
+        << freedom;  // it errs on the wide side, at most 4 % here
+    EXPECT_LE(equivalent_sigmas(7, freedom) / exact, 1.04) << freedom;
+  }
+  EXPECT_EQ(equivalent_sigmas(7, std::numeric_limits<double>::infinity()), 7);
+}
+
+TEST(Spread, counts_a_bias_that_no_draw_shows) {
+  const std::size_t n = 64;
+  const std::vector<double> exact(n, 3.0);
+  const std::vector<std::vector<double>> stuck(draws, std::vector<double>(n, 2.5));
+  const Spread spread = spread_of(stuck, exact, {1, 8, 8}, Format::fp64);
+  for (const double sigma : spread.sigma) EXPECT_NEAR(sigma, 0.5, 1e-12);
+}
+
+TEST(Spread, adds_the_output_rounding_only_where_there_is_one) {
+  const std::vector<double> exact = {1.0, 1.001, 3.0, -5.003};
+  const std::vector<std::vector<double>> same(draws, exact);
+  const Spread spread = spread_of(same, exact, {1, 2, 2}, Format::bf16);
+  EXPECT_EQ(spread.sigma[0], 0);
+  EXPECT_DOUBLE_EQ(spread.sigma[1], 0x1p-7 / std::sqrt(12.0));
+  EXPECT_EQ(spread.sigma[2], 0);
+  EXPECT_DOUBLE_EQ(spread.sigma[3], 0x1p-5 / std::sqrt(12.0));
+  // On the grid already: whatever rounded them has been drawn, here evenly to both neighbours of the exact value.
+  std::vector<std::vector<double>> on_grid(draws, {1.0});
+  for (int k = 0; k < draws; k += 2) on_grid[static_cast<std::size_t>(k)] = {1.0078125};
+  const double variance = 0x1p-14 / 4 * draws / (draws - 1);
+  EXPECT_DOUBLE_EQ(spread_of(on_grid, {1.00390625}, {1, 1, 1}, Format::bf16).sigma[0], std::sqrt(variance / 2));
+  EXPECT_DOUBLE_EQ(spread_of(on_grid, {1.00390625}, {1, 1, 1}, Format::e4m3).sigma[0],
+                   std::sqrt(variance / 2 + 0x1p-6 / 12));
+}
+
+TEST(Spread, spacing_is_that_of_the_binade) {
+  EXPECT_EQ(spacing(Format::bf16, 1.0), 0x1p-7);
+  EXPECT_EQ(spacing(Format::bf16, -1.99), 0x1p-7);
+  EXPECT_EQ(spacing(Format::fp32, 2.0), 0x1p-22);
+  EXPECT_EQ(spacing(Format::fp16, 1e-7), 0x1p-24);
+  EXPECT_EQ(spacing(Format::e4m3, 0.0), 0x1p-9);
+}
+
+TEST(Spread, lays_tensors_out_as_heads_rows_and_columns) {
+  EXPECT_EQ(layout_of({2, 3, 4}, true), (Layout{2, 3, 4}));
+  EXPECT_EQ(layout_of({2, 3}, true), (Layout{2, 3, 1}));
+  EXPECT_EQ(layout_of({2, 3}, false), (Layout{1, 2, 3}));
+  EXPECT_EQ(layout_of({3}, false), (Layout{1, 3, 1}));
+  EXPECT_EQ(layout_of({}, false), (Layout{1, 1, 1}));
+}
+
+// ---- a small kernel
+// --------------------------------------------------------------------------------------------------
+
+constexpr int depth = 8;
+constexpr tile::SiteTable::Init toy_roles[] = {
+    {"P", tile::Role::operand}, {"S", tile::Role::accumulator}, {"out", tile::Role::output}};
+constexpr tile::SiteTable toy_sites(toy_roles);
+
+/// o = w v, every product rounded at P, every partial sum at S; the products of the last k times `factor`.
+Answer toy_product(const Problem& problem, const Policy& policy, double factor) {
+  const Array &w = problem.inputs.at("w"), &v = problem.inputs.at("v");
+  const int rows = w.shape[1], cols = v.shape[2];
+  RandomBits random{policy.seed};
+  const auto round = [&](const char* site, double x) {
+    const Format format = policy.sites.at(site);
+    return format == Format::exact ? x : round_to(x, format, policy.rounding, random.next());
+  };
+  Array o({1, rows, cols});
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < cols; ++c) {
+      double sum = 0;
+      for (int k = 0; k < depth; ++k) {
+        const double x =
+            w.data[static_cast<std::size_t>(r * depth + k)] * v.data[static_cast<std::size_t>(k * cols + c)];
+        sum = round("S", sum + round("P", k == depth - 1 ? factor * x : x));
+      }
+      o.data[static_cast<std::size_t>(r * cols + c)] = round("out", sum);
+    }
+  return {{{"o", o}}, {}};
+}
+Answer toy(const Problem& problem, const Policy& policy, int) { return toy_product(problem, policy, 1); }
+/// Wrong by a tenth in one of its terms: its own draws spread around its own wrong answer.
+Answer wrong_toy(const Problem& problem, const Policy& policy, int) { return toy_product(problem, policy, 1.1); }
+
+constexpr std::string_view toy_tiles[] = {"1x1"};
+std::string no_obstacle(const Problem&) { return ""; }
+constexpr KernelForm toy_form = {"toy", "", toy_sites, toy_tiles, {}, false, no_obstacle, toy};
+constexpr KernelForm wrong_toy_form = {"wrong_toy", "", toy_sites, toy_tiles, {}, false, no_obstacle, wrong_toy};
+
+Problem toy_problem(std::uint64_t seed, const std::function<double(Random&)>& number, int rows = 48, int cols = 32) {
+  Random random(seed);
+  Array w({1, rows, depth}), v({1, depth, cols});
+  for (Array* a : {&w, &v})
+    for (double& x : a->data) x = number(random);
+  Problem problem;
+  problem.inputs = {{"w", w}, {"v", v}};
+  return problem;
+}
+
+/// fp32 factors have exact products in double, and eight of those an exact sum in long double to 2^-64.
+Oracle toy_oracle(const Problem& problem) {
+  const Array &w = problem.inputs.at("w"), &v = problem.inputs.at("v");
+  const int rows = w.shape[1], cols = v.shape[2];
+  Oracle::Tensor o{{1, rows, cols}, {}, {}};
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < cols; ++c) {
+      long double sum = 0;
+      for (int k = 0; k < depth; ++k)
+        sum += w.data[static_cast<std::size_t>(r * depth + k)] * v.data[static_cast<std::size_t>(k * cols + c)];
+      const auto hi = static_cast<double>(sum);
+      o.value.push_back({hi, static_cast<double>(sum - static_cast<long double>(hi))});
+      o.bound.push_back(0x1p-60 * std::fabs(hi));
+    }
+  return {{{"o", o}}, true};
+}
+
+double normal_fp32(Random& random) { return round_to(random.normal(), Format::fp32); }
+
+TEST(SpreadOfAKernel, is_that_of_its_rounding_sites) {
+  for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::e4m3}) {
+    const Problem problem = toy_problem(1, normal_fp32);
+    const Oracle oracle = toy_oracle(problem);
+    const KernelUnderTest kernel{&toy_form, precision, 0, 1};
+    const Expectation expectation = expect(oracle, kernel, problem);
+    const Expected& e = expectation.tensors[0].second;
+    const Format output = kernel.policy().sites.at("out");
+    EXPECT_EQ(e.ulp_format, output);
+    const Array &w = problem.inputs.at("w"), &v = problem.inputs.at("v");
+    double estimated = 0, known = 0;
+    for (int r = 0; r < 48; ++r)
+      for (int c = 0; c < 32; ++c) {
+        const auto i = static_cast<std::size_t>(r * 32 + c);
+        // A uniform error on a spacing s has variance s^2 / 12.
+        double variance = std::pow(spacing(output, oracle.tensors[0].second.value[i].hi), 2) / 12;
+        for (int k = 0; k < depth; ++k)
+          variance += std::pow(spacing(precision, w.data[static_cast<std::size_t>(r * depth + k)] *
+                                                      v.data[static_cast<std::size_t>(k * 32 + c)]),
+                               2) /
+                      12;
+        estimated += e.sigma[i] * e.sigma[i], known += variance;
+      }
+    // 1536 elements of 11 degrees of freedom know the sum to 1.1 %, and the clipped bias adds up to 2 * 0.48 / 12 to
+    // it; spacings that jump within reach of an element, e4m3's above all, cost another few percent.
+    EXPECT_GT(estimated / known, 0.95) << name_of(precision);
+    EXPECT_LT(estimated / known, 1.15) << name_of(precision);
+  }
+}
+
+TEST(SpreadOfAKernel, is_what_its_errors_show) {
+  for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32, Format::e4m3, Format::e5m2})
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      const Problem problem = toy_problem(seed, normal_fp32);
+      const Expectation expectation = expect(toy_oracle(problem), {&toy_form, precision, 0, 1}, problem);
+      const Judgement j = judge(expectation.tensors[0].second, expectation.emulated[0].second);
+      EXPECT_EQ(j.verdict, Verdict::pass) << name_of(precision) << j.reason;
+      EXPECT_GT(j.rms_z, 0.85) << name_of(precision);
+      EXPECT_LT(j.rms_z, 1.15) << name_of(precision);
+    }
+}
+
+TEST(SpreadOfAKernel, does_not_excuse_a_wrong_formula) {
+  for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
+    const Problem problem = toy_problem(1, normal_fp32);
+    const Expectation expectation = expect(toy_oracle(problem), {&wrong_toy_form, precision, 0, 1}, problem);
+    EXPECT_EQ(judge(expectation.tensors[0].second, expectation.emulated[0].second).verdict, Verdict::fail)
+        << name_of(precision);
+  }
+}
+
+TEST(SpreadOfAKernel, is_zero_where_nothing_rounds) {
+  const Problem problem =
+      toy_problem(1, [](Random& random) { return std::floor(random.uniform() * 7) - 3; });  // sums of at most 72
+  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::bf16, 0, 1}, problem);
+  const Expected& e = expectation.tensors[0].second;
+  for (const double sigma : e.sigma) ASSERT_EQ(sigma, 0);
+  std::vector<double> got = expectation.emulated[0].second;
+  EXPECT_EQ(judge(e, got).verdict, Verdict::pass);
+  got[100] += 1;
+  EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
+}
+
+/// Products below half of fp16's smallest number: the contract allows zero, so nothing can be learnt here.
+TEST(SpreadOfAKernel, that_underflows_leaves_the_judge_without_a_case) {
+  const Problem problem = toy_problem(1, [](Random& random) { return 0x1p-13 * (0.5 + 0.4 * random.uniform()); });
+  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem);
+  const Judgement j = judge(expectation.tensors[0].second, expectation.emulated[0].second);
+  EXPECT_EQ(j.verdict, Verdict::vacuous) << j.reason;
+}
+
+TEST(SpreadOfAKernel, overflowing_fails) {
+  const Problem problem = toy_problem(1, [](Random& random) { return 1000 * (1 + random.uniform()); });
+  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem);
+  EXPECT_EQ(judge(expectation.tensors[0].second, expectation.emulated[0].second).verdict, Verdict::fail);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,107 @@
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(parallax, tiled, stays_within_budget)
+ASSAY_OBEYS(parallax, tiled, exact_policy_is_the_oracle)
+ASSAY_OBEYS(parallax, tiled, tile_shape_changes_nothing)
+ASSAY_OBEYS(parallax, tiled, same_bits_twice)
+ASSAY_OBEYS(parallax, tiled, every_element_is_written)
+ASSAY_OBEYS(parallax, tiled, the_future_changes_no_bit)
+ASSAY_OBEYS(parallax, tiled, heads_are_independent)
+ASSAY_OBEYS(parallax, tiled, backward_is_the_adjoint)
+ASSAY_OBEYS(parallax, tiled, linear_in_values)
+ASSAY_OBEYS(parallax, split_decode, stays_within_budget)
+ASSAY_OBEYS(parallax, split_decode, exact_policy_is_the_oracle)
+ASSAY_OBEYS(parallax, split_decode, tile_shape_changes_nothing)
+ASSAY_OBEYS(parallax, split_decode, same_bits_twice)
+ASSAY_OBEYS(parallax, split_decode, every_element_is_written)
+ASSAY_OBEYS(parallax, split_decode, the_future_changes_no_bit)
+ASSAY_OBEYS(parallax, split_decode, heads_are_independent)
+ASSAY_KILLS_ITS_MUTANTS(parallax)
+
+
+namespace assay {
+namespace {
+
+laws::Subject tiled() { return laws::subject(kernel_rooms(), "parallax", "tiled"); }
+
+/// Scores see q / h; translating the keys changes neither weights nor covariances; and (q, k, rho, h) ->
+/// (c q, c k, rho / c, c^2 h) changes nothing (lla-family.md section 10):
+///   <q, dq> = -h dh,   sum_j dk_j = 0,   <k, dk> = <q, dq> + <rho, drho>
+RC_GTEST_PROP(parallax_tiled, gradients_obey_scale_and_translation, ()) {
+  const laws::Subject s = tiled();
+  const LawCase c = *law_cases(s.room, s.form);
+  const Problem p = s.problem(c);
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  const auto against = [&](const std::string& name, const Array& known) {
+    return laws::product(known, got.at("d_" + name), allowed.at("d_" + name));
+  };
+  const Array h({}, {std::stod(std::get<std::string>(p.params.at("bandwidth")))});
+  const laws::Product q = against("q", p.inputs.at("q"));
+  laws::expect_zero_sum({{1, q}, {1, against("bandwidth", h)}});
+  laws::expect_zero_sum({{1, against("k", p.inputs.at("k"))}, {-1, q}, {-1, against("rho", p.inputs.at("rho"))}});
+  const Array& k = p.inputs.at("k");
+  for (int x = 0; x < k.shape[2]; ++x) {
+    Array column(k.shape);
+    for (std::size_t i = 0; i < k.data.size(); ++i)
+      column.data[i] = static_cast<int>(i % static_cast<std::size_t>(k.shape[2])) == x ? 1 : 0;
+    laws::expect_zero_sum({{1, against("k", column)}});
+  }
+}
+
+/// The weights sum to one whatever the probe: constant values come out as they went in.
+RC_GTEST_PROP(parallax_tiled, constant_values_come_out, ()) {
+  const laws::Subject s = tiled();
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c);
+  for (double& x : p.inputs.at("v").data) x = 0.75;
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  for (std::size_t i = 0; i < got.at("o").data.size(); ++i)
+    RC_ASSERT(std::fabs(got.at("o").data[i] - 0.75) <= allowed.at("o").data[i]);
+}
+
+/// W_R = 0: without a probe it is softmax attention, to the bit, at every precision.
+RC_GTEST_PROP(parallax_tiled, no_probe_is_softmax_attention, ()) {
+  const laws::Subject s = tiled(), softmax = laws::subject(kernel_rooms(), "softmax_attention", "tiled");
+  const LawCase c = *law_cases(s.room, s.form);
+  RC_PRE(s.form.tiles[static_cast<std::size_t>(c.tile)] == softmax.form.tiles[static_cast<std::size_t>(c.tile)]);
+  Problem p = s.problem(c);
+  for (double& x : p.inputs.at("rho").data) x = 0;
+  Problem plain = p;
+  plain.mechanism = "softmax_attention";
+  plain.inputs.erase("rho");
+  RC_ASSERT(s.run(p, c.spec.precision, c.tile).outputs.at("o") ==
+            softmax.run(plain, c.spec.precision, c.tile).outputs.at("o"));
+}
+
+/// The correction is linear in the probe: o(2 rho) - o(rho) = o(rho) - o(0).
+RC_GTEST_PROP(parallax_tiled, linear_in_the_probe, ()) {
+  const laws::Subject s = tiled();
+  const LawCase c = *law_cases(s.room, s.form);
+  const Problem p = s.problem(c);
+  Problem twice = p, none = p;
+  for (double& x : twice.inputs.at("rho").data) x *= 2;
+  for (double& x : none.inputs.at("rho").data) x *= 0;
+  const auto run = [&](const Problem& x) { return s.run(x, Format::exact, c.tile).outputs.at("o"); };
+  const Array one = run(p), two = run(twice), zero = run(none);
+  const Array a = laws::allowance(s, p, Format::fp64, c.tile).at("o"), b = laws::allowance(s, twice, Format::fp64, c.tile).at("o");
+  for (std::size_t i = 0; i < one.data.size(); ++i) {
+    const double size = std::fabs(one.data[i]) + std::fabs(two.data[i]) + std::fabs(zero.data[i]);
+    const double limit = 3 * a.data[i] + b.data[i] + 4 * unit_roundoff(Format::fp64) * size;
+    RC_ASSERT(std::fabs(two.data[i] - 2 * one.data[i] + zero.data[i]) <= limit);
+  }
+}
+
+/// Splitting the keys over blocks and merging them gives what one pass gives.
+RC_GTEST_PROP(parallax_split_decode, is_the_tiled_kernel, ()) {
+  const laws::Subject split = laws::subject(kernel_rooms(), "parallax", "split_decode");
+  const LawCase c = *law_cases(split.room, split.form);
+  const Problem p = split.problem(c);
+  laws::expect_within(laws::flat(split.run(p, Format::exact, c.tile)), laws::flat(tiled().run(p, Format::exact, 0)),
+                      laws::allowance(split, p, Format::fp64, c.tile), 2);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,208 @@
+// The frame of the program: exit codes, messages, and files that appear whole or not at all.
+#include "tools/command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "oracles/core/case_file.hpp"
+
+namespace assay {
+namespace {
+
+struct Ran {
+  int code;
+  std::string out, err;
+};
+
+Ran run_assay(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  Console console{out, err, false};
+  const int code = run(args, console);
+  return {code, out.str(), err.str()};
+}
+
+/// An empty folder of its own for every test.
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder = std::filesystem::temp_directory_path() /
+             ("assay_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  std::string path(const std::string& name) const { return (folder / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name)) << text;
+    return path(name);
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(path(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) all.push_back(entry.path().filename());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  std::filesystem::path folder;
+  const std::string cases = R"({"format": "assay-cases", "version": 1, "cases": [
+    {"id": "good", "mechanism": "deltanet", "params": {"scale": "1"},
+     "inputs": {"q": [["1"]], "k": [["1"]], "v": [["2"]], "beta": ["1"]}, "expect": {"status": "OK"}},
+    {"id": "bad", "mechanism": "deltanet", "params": {}, "inputs": {"q": [["nan"]], "k": [["1"]], "v": [["1"]],
+     "beta": ["1"]}},
+    {"id": "unknown", "mechanism": "nothing", "params": {}, "inputs": {}}]})";
+};
+
+TEST(Run, HelpAndVersionPass) {
+  const Ran help = run_assay({"--help"}), version = run_assay({"--version"}), verb = run_assay({"oracle", "--help"});
+  EXPECT_EQ(help.code, exit_passed);
+  for (const Command* command : all_commands()) {
+    EXPECT_NE(help.out.find(command->name), std::string::npos) << command->name;
+    EXPECT_EQ(run_assay({std::string(command->name), "--help"}).code, exit_passed) << command->name;
+  }
+  EXPECT_EQ(version.code, exit_passed);
+  EXPECT_NE(version.out.find_first_of("0123456789"), std::string::npos);
+  EXPECT_EQ(verb.code, exit_passed);
+  EXPECT_NE(verb.out.find("--digits"), std::string::npos);
+  EXPECT_EQ(help.err + version.err + verb.err, "");
+}
+
+TEST(Run, BadUsageIsTwo) {
+  const std::vector<std::string> bad[] = {
+      {},
+      {"orakle"},
+      {"oracle"},
+      {"oracle", "in.json", "more"},
+      {"oracle", "in.json", "--digits", "0"},
+      {"oracle", "in.json", "--digits", "many"},
+      {"oracle", "in.json", "--digits", "151"},
+      {"oracle", "in.json", "--tier", "mp75"},
+      {"oracle", "in.json", "--teir", "mp50"},
+      {"list", "--format", "xml"},
+  };
+  for (const auto& args : bad) {
+    const Ran ran = run_assay(args);
+    EXPECT_EQ(ran.code, exit_usage);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_NE(ran.err, "");
+  }
+}
+
+TEST(List, NamesEverything) {
+  const Ran table = run_assay({"list"}), json = run_assay({"list", "--format", "json"});
+  EXPECT_EQ(table.code, exit_passed);
+  EXPECT_EQ(json.code, exit_passed);
+  const Json everything = Json::parse(json.out);
+  ASSERT_EQ(everything["mechanisms"].size(), rooms().size());
+  for (std::size_t i = 0; i < rooms().size(); ++i) {
+    EXPECT_EQ(everything["mechanisms"][i]["name"], rooms()[i]->name);
+    EXPECT_NE(table.out.find(rooms()[i]->name), std::string::npos);
+    EXPECT_NE(table.out.find(rooms()[i]->summary), std::string::npos);
+    EXPECT_FALSE(everything["mechanisms"][i]["forms"].empty());
+  }
+  EXPECT_EQ(everything["mechanisms"][0]["inputs"]["q"], "[T (queries), K]");
+  EXPECT_EQ(everything["mechanisms"][0]["params"]["causal"], "option");
+  for (const char* key : {"tiers", "precisions", "styles"}) EXPECT_FALSE(everything[key].empty()) << key;
+  EXPECT_NE(table.out.find("correlated_keys"), std::string::npos);
+  EXPECT_NE(table.out.find("bf16"), std::string::npos);
+}
+
+TEST_F(Files, OracleAnswersEveryCase) {
+  const Ran ran = run_assay({"oracle", write("in.json", cases), "-o", path("out.json"), "--digits", "3"});
+  EXPECT_EQ(ran.code, exit_passed) << ran.err;
+  EXPECT_EQ(ran.out + ran.err, "");
+  EXPECT_EQ(names(), (std::vector<std::string>{"in.json", "out.json"}));
+  const Json file = Json::parse(read("out.json"));
+  EXPECT_EQ(file["format"], "assay-cases");
+  EXPECT_EQ(file["version"], 1);
+  ASSERT_EQ(file["cases"].size(), 3u);
+  EXPECT_EQ(file["cases"][0]["outputs"]["o"], Json::parse(R"([["2.00"]])"));
+  EXPECT_FALSE(file["cases"][0].contains("expect"));
+  EXPECT_EQ(file["cases"][1]["status"], "NONFINITE");
+  EXPECT_EQ(file["cases"][2]["status"], "UNSUPPORTED");
+  for (const char* threads : {"1", "2", "7"})
+    EXPECT_EQ(run_assay({"oracle", path("in.json"), "--digits", "3", "--threads", threads}).out, read("out.json"));
+}
+
+TEST_F(Files, EveryTierAnswers) {
+  const std::string in = write("in.json", cases);
+  for (const Tier tier : all_tiers) {
+    const Ran ran = run_assay({"oracle", in, "--digits", "10", "--tier", std::string(name_of(tier))});
+    EXPECT_EQ(ran.code, exit_passed) << ran.err;
+    EXPECT_EQ(Json::parse(ran.out)["cases"][0]["outputs"]["o"], Json::parse(R"([["2.000000000"]])"));
+  }
+}
+
+TEST_F(Files, BadInputIsOneSentenceAndNoFile) {
+  const std::string half = write("half.json", cases.substr(0, cases.size() / 2)), missing = path("missing.json");
+  for (const std::string& in : {half, missing, folder.string()}) {
+    const Ran ran = run_assay({"oracle", in, "-o", path("out.json")});
+    EXPECT_EQ(ran.code, exit_usage);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(ran.err.rfind("assay: " + in, 0), 0u) << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1);
+  }
+  EXPECT_EQ(names(), std::vector<std::string>{"half.json"});
+}
+
+TEST_F(Files, WhatCannotBeWrittenIsTwo) {
+  const std::string in = write("in.json", cases);
+  for (const std::string& out : {path("no/such/folder/out.json"), folder.string(), std::string("/dev/full")}) {
+    const Ran ran = run_assay({"oracle", in, "-o", out});
+    EXPECT_EQ(ran.code, exit_usage) << out;
+    EXPECT_EQ(ran.err.rfind("assay: " + out, 0), 0u) << ran.err;
+  }
+  EXPECT_EQ(names(), std::vector<std::string>{"in.json"});
+}
+
+TEST_F(Files, AnOldFileStaysUntilTheNewOneIsWhole) {
+  std::ostringstream out;
+  const std::string old = write("out.json", "old");
+  {
+    OutputFile file(old, out);
+    EXPECT_EQ(names().size(), 2u);
+    EXPECT_EQ(read("out.json"), "old");
+  }
+  EXPECT_EQ(names(), std::vector<std::string>{"out.json"});
+  EXPECT_EQ(read("out.json"), "old");
+  OutputFile(old, out).commit("new");
+  EXPECT_EQ(names(), std::vector<std::string>{"out.json"});
+  EXPECT_EQ(read("out.json"), "new");
+}
+
+TEST_F(Files, LinksAndDevicesStayWhatTheyAre) {
+  std::ostringstream out;
+  write("target.json", "old");
+  std::filesystem::create_symlink("target.json", folder / "link.json");
+  OutputFile(path("link.json"), out).commit("new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.json"));
+  EXPECT_EQ(read("target.json"), "new");
+  OutputFile("/dev/null", out).commit("gone");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  OutputFile("-", out).commit("text");
+  EXPECT_EQ(out.str(), "text");
+}
+
+TEST(Progress, OnlyOnATerminal) {
+  std::ostringstream out, err;
+  Console quiet{out, err, false}, terminal{out, err, true};
+  { Progress(quiet, 2).step("a"); }
+  EXPECT_EQ(err.str(), "");
+  { Progress(terminal, 2).step("a"); }
+  EXPECT_NE(err.str().find("1/2 a"), std::string::npos);
+  EXPECT_EQ(out.str(), "");
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,266 @@
+// assay report and its tables: every format read back, the same bits from any number of threads, exit codes.
+#include "tools/report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "kernels/core/kernel_room.hpp"
+#include "tools/command.hpp"
+#include "tools/table.hpp"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Ran {
+  int code;
+  std::string out, err;
+};
+
+Ran run_words(const std::string& line) {
+  std::istringstream words(line);
+  std::vector<std::string> args;
+  for (std::string word; words >> word;) args.push_back(word);
+  std::ostringstream out, err;
+  Console console{out, err, false};
+  const int code = run(args, console);
+  return {code, out.str(), err.str()};
+}
+
+/// RFC 4180, as another program would read it.
+std::vector<std::vector<std::string>> read_csv(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> row(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"')
+      row.back() += '"', ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && c == ',')
+      row.emplace_back();
+    else if (!quoted && c == '\n')
+      rows.push_back(std::move(row)), row = std::vector<std::string>(1);
+    else
+      row.back() += c;
+  }
+  EXPECT_FALSE(quoted);
+  return rows;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+const Table sample{{{"name"}, {"value", true}, {"note"}},
+                   {{"a", "1.5", ""}, {"long name", "-12", "x, \"y\"\nz"}, {"σ|", "7", "bar"}, {"short"}}};
+
+TEST(Table, text_is_aligned_and_ends_with_no_space) {
+  EXPECT_EQ(Table({{{"name"}, {"value", true}}, {{"a", "1.5"}, {"σσ", "-12"}, {"end"}}}).text(2),
+            "  name  value\n"
+            "  a       1.5\n"
+            "  σσ      -12\n"
+            "  end\n");
+}
+
+TEST(Table, csv_reads_back) {
+  const auto rows = read_csv(sample.csv());
+  ASSERT_EQ(rows.size(), sample.rows.size() + 1);
+  for (const auto& row : rows) EXPECT_EQ(row.size(), 3u);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"name", "value", "note"}));
+  EXPECT_EQ(rows[2], sample.rows[1]);
+  EXPECT_EQ(rows[4], (std::vector<std::string>{"short", "", ""}));
+}
+
+TEST(Table, markdown_has_one_line_per_row_and_escapes_bars) {
+  const auto lines = lines_of(sample.markdown());
+  ASSERT_EQ(lines.size(), sample.rows.size() + 2);
+  EXPECT_EQ(lines[1], "| --- | ---: | --- |");
+  EXPECT_EQ(lines[3], "| long name | -12 | x, \"y\" z |");
+  EXPECT_EQ(lines[4], "| σ\\| | 7 | bar |");
+  EXPECT_EQ(lines[5], "| short |  |  |");
+}
+
+TEST(Table, numbers_survive_the_round_trip) {
+  for (const double x : {0.1, 1.0 / 3, -5e-324, std::numeric_limits<double>::max(), 2.0})
+    EXPECT_EQ(std::stod(round_trip(x)), x);
+  EXPECT_EQ(round_trip(std::numeric_limits<double>::infinity()), "inf");
+}
+
+TEST(Table, formats_have_names_that_read_back) {
+  for (const TableFormat format : all_table_formats) EXPECT_EQ(table_format_from(name_of(format)), format);
+  EXPECT_EQ(table_format_from("xml"), std::nullopt);
+}
+
+// ---- the verb
+// --------------------------------------------------------------------------------------------------------
+
+const std::string small = "report --precision bf16 --shape 1,40,2/1,16,16 --seed 3";
+
+TEST(Report, covers_every_form_and_tensor_and_passes) {
+  const Ran ran = run_words(small + " --format json");
+  EXPECT_EQ(ran.code, exit_passed) << ran.out;
+  EXPECT_EQ(ran.err, "");
+  const Json report = Json::parse(ran.out);
+  EXPECT_TRUE(report["passed"].get<bool>());
+  std::set<std::string> kernels;
+  for (const Json& row : report["rows"]) {
+    kernels.insert(row["mechanism"].get<std::string>() + ":" + row["form"].get<std::string>());
+    EXPECT_EQ(row["verdict"], "PASS");
+    EXPECT_EQ(row["precision"], "bf16");
+    EXPECT_GT(row["relative_error"].get<double>(), 0);
+    EXPECT_LT(row["bound_over_sigma"].get<double>(), oracle_share);
+  }
+  std::size_t forms = 0;
+  for (const KernelRoom* room : kernel_rooms()) forms += room->forms.size();
+  EXPECT_EQ(kernels.size(), forms);
+  const auto has = [&](const char* mechanism, const char* tensor) {
+    for (const Json& row : report["rows"])
+      if (row["mechanism"] == mechanism && row["tensor"] == tensor) return true;
+    return false;
+  };
+  for (const char* tensor : {"o", "d_q", "d_k", "d_v", "d_bandwidth"}) EXPECT_TRUE(has("softmax_attention", tensor));
+  for (const char* tensor : {"o", "final_state", "d_q", "d_k", "d_v", "d_beta", "d_initial_state"})
+    EXPECT_TRUE(has("deltanet", tensor));
+}
+
+const std::string smaller = "report --mechanism deltanet --precision bf16 --precision fp32 --shape 1,20,2,16,16";
+
+TEST(Report, has_the_same_bits_from_any_number_of_threads) {
+  for (const char* format : {"table", "markdown", "json", "csv"}) {
+    const std::string line = smaller + " --format " + format;
+    EXPECT_EQ(run_words(line + " --threads 1").out, run_words(line + " --threads 3").out) << format;
+  }
+}
+
+TEST(Report, csv_says_what_json_says) {
+  const Json report = Json::parse(run_words(smaller + " --format json").out);
+  const auto rows = read_csv(run_words(smaller + " --format csv").out);
+  ASSERT_EQ(rows.size(), report["rows"].size() + 1);
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    ASSERT_EQ(rows[r].size(), rows[0].size());
+    for (std::size_t c = 0; c < rows[r].size(); ++c) {
+      const Json& value = report["rows"][r - 1].at(rows[0][c]);
+      if (value.is_number())
+        EXPECT_EQ(std::stod(rows[r][c]), value.get<double>()) << rows[0][c];
+      else
+        EXPECT_EQ(rows[r][c], value.get<std::string>());
+    }
+  }
+}
+
+TEST(Report, every_row_is_made_again_by_its_own_command) {
+  const Json report = Json::parse(run_words(smaller + " --style repeated_keys --seed 5 --format json").out);
+  const std::string command = report["rows"].back()["command"].get<std::string>(), program = "build/assay ";
+  ASSERT_EQ(command.substr(0, program.size()), program);
+  const Json again = Json::parse(run_words(command.substr(program.size()) + " --format json").out);
+  EXPECT_EQ(again["rows"].back(), report["rows"].back());
+  EXPECT_EQ(again["command"], command);
+}
+
+TEST(Report, ends_with_the_line_that_reproduces_it) {
+  const auto lines = lines_of(run_words(smaller).out);
+  EXPECT_EQ(lines.back(), "reproduce: build/assay " + smaller + " --style normal --seed 0");
+}
+
+TEST(Report, takes_a_shape_that_a_form_cannot_run_as_unsupported) {
+  const Ran ran = run_words("report --mechanism deltanet --precision bf16 --shape 1,4/20,2,16,16");
+  EXPECT_EQ(ran.code, exit_failed);
+  EXPECT_NE(ran.out.find("UNSUPPORTED  deltanet chunkwise bf16 all tensors: "), std::string::npos) << ran.out;
+}
+
+TEST(Report, gives_decoding_the_last_queries) {
+  const Json report = Json::parse(
+      run_words("report --form split_decode --mechanism parallax --precision fp32 --shape 1,40,2,16,16 --format json")
+          .out);
+  ASSERT_FALSE(report["rows"].empty());
+  EXPECT_EQ(report["rows"][0]["shape"], "1,4/40,2,16,16");
+}
+
+TEST(Report, refuses_bad_usage_in_one_sentence) {
+  for (const char* flags :
+       {"--mechanism nothing", "--form nothing", "--precision fp12", "--shape 1,2,3", "--shape 0,1,1,1,1",
+        "--style odd", "--format xml", "--threads -1", "--seed x", "--unknown", "-o /nonexistent/report.txt"}) {
+    const Ran ran = run_words(std::string("report ") + flags);
+    EXPECT_EQ(ran.code, exit_usage) << flags;
+    EXPECT_EQ(ran.out, "") << flags;
+    EXPECT_FALSE(ran.err.empty()) << flags;
+  }
+}
+
+TEST(Report, writes_a_file_under_its_name_and_nothing_beside_it) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "assay_report";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const Ran ran = run_words(smaller + " --format csv -o " + (folder / "report.csv").string());
+  EXPECT_EQ(ran.code, exit_passed);
+  EXPECT_EQ(ran.out, "");
+  std::ostringstream written;
+  written << std::ifstream(folder / "report.csv").rdbuf();
+  EXPECT_EQ(written.str(), run_words(smaller + " --format csv").out);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
+Report one_of_each_verdict() {
+  Report report;
+  for (const Verdict verdict :
+       {Verdict::pass, Verdict::fail, Verdict::vacuous, Verdict::undecided, Verdict::unsupported, Verdict::error}) {
+    ReportRow row;
+    row.mechanism = "room", row.form = "form", row.tile = "64", row.precision = "bf16", row.tensor = "o";
+    row.shape = "1,2,3,4,5", row.extents = {2, 3}, row.command = "build/assay report --seed 0";
+    row.judgement.verdict = verdict;
+    row.judgement.reason = verdict == Verdict::pass ? "" : "because, \"it\" is";
+    row.judgement.worst_z = std::numeric_limits<double>::infinity();
+    row.judgement.relative_error = std::numeric_limits<double>::quiet_NaN();
+    report.rows.push_back(row);
+  }
+  return report;
+}
+
+TEST(Report, passes_only_if_everything_does) {
+  Report report = one_of_each_verdict();
+  EXPECT_FALSE(report.passed());
+  for (std::size_t i = 1; i < report.rows.size(); ++i) {
+    Report two = report;
+    two.rows = {report.rows[0], report.rows[i]};
+    EXPECT_FALSE(two.passed()) << name_of(report.rows[i].judgement.verdict);
+  }
+  report.rows.resize(1);
+  EXPECT_TRUE(report.passed());
+  report.rows.clear();
+  EXPECT_FALSE(report.passed());
+}
+
+TEST(Report, prints_every_verdict_with_its_reason_and_command) {
+  const Report report = one_of_each_verdict();
+  for (const TableFormat format : {TableFormat::table, TableFormat::markdown}) {
+    const std::string text = print(report, format);
+    for (const char* verdict : {"FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"})
+      EXPECT_NE(text.find(std::string(verdict) +
+                          "  room form bf16 o: because, \"it\" is\n      build/assay report --seed 0\n"),
+                std::string::npos)
+          << text;
+    EXPECT_NE(text.find("6 tensors: 1 PASS, 1 FAIL, 1 VACUOUS, 1 UNDECIDED, 1 UNSUPPORTED, 1 ERROR"),
+              std::string::npos);
+  }
+  const Json json = Json::parse(print(report, TableFormat::json));
+  EXPECT_EQ(json["rows"].size(), 6u);
+  EXPECT_TRUE(json["rows"][1]["worst_z"].is_null());  // JSON has no infinity
+  EXPECT_TRUE(json["rows"][4]["rms_z"].is_null());
+  for (const auto& row : read_csv(print(report, TableFormat::csv))) EXPECT_EQ(row.size(), json["rows"][0].size());
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,57 @@
+#pragma once
+// What a room says about each of its tensors, once: reading, generating, storing, splitting by heads and judging follow.
+#include <array>
+#include <string_view>
+
+namespace assay {
+
+/// What the numbers mean: how a generator draws them and which values are refused.
+enum class Domain { query, key, value, probe, state, write_strength, log_decay, bandwidth, scale };
+
+/// The extents that tensors share; the same axis has the same length everywhere in a problem.
+enum class Axis { query_len, seq_len, key_dim, value_dim };
+inline constexpr int axis_count = 4;
+
+constexpr std::string_view name_of(Axis a) {
+  constexpr std::string_view names[] = {"T (queries)", "T", "K", "V"};
+  return names[static_cast<int>(a)];
+}
+
+/// One tensor of a problem, by its public name (case-format.md).
+struct Field {
+  enum class Place { input, param };       ///< under `inputs`, or a number under `params`
+  enum class Missing { error, zero, absent, rsqrt_key_dim };  ///< refused, zero, an empty tensor, K^{-1/2}
+  enum class Heads { own, shared };        ///< one per output head, or one per group of them
+
+  std::string_view name;
+  Domain domain;
+  std::array<Axis, 2> axes{};  ///< the first `rank` of them count
+  Place place = Place::input;
+  Missing missing = Missing::error;
+  Heads heads = Heads::own;
+  bool differentiable = true;
+
+  constexpr Field shared() const { return with([](Field& f) { f.heads = Heads::shared; }); }
+  constexpr Field or_zero() const { return with([](Field& f) { f.missing = Missing::zero; }); }
+  constexpr Field or_absent() const { return with([](Field& f) { f.missing = Missing::absent; }); }
+  constexpr Field or_rsqrt_key_dim() const { return with([](Field& f) { f.missing = Missing::rsqrt_key_dim; }); }
+  constexpr Field param() const { return with([](Field& f) { f.place = Place::param; }); }
+  constexpr Field constant() const { return with([](Field& f) { f.differentiable = false; }); }
+
+ private:
+  template <class F>
+  constexpr Field with(F change) const {
+    Field f = *this;
+    change(f);
+    return f;
+  }
+};
+
+/// The length of every axis of one head's problem; -1 until some tensor has fixed it.
+struct Extents {
+  std::array<int, axis_count> length{-1, -1, -1, -1};
+  int& operator[](Axis a) { return length[static_cast<std::size_t>(a)]; }
+  int operator[](Axis a) const { return length[static_cast<std::size_t>(a)]; }
+};
+
+}  // namespace assay

@@ -1,0 +1,609 @@
+#include "reference/core/inputs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+struct StyleText {
+  std::string_view name, summary;
+};
+
+constexpr StyleText describe(Style style) {
+  switch (style) {
+    case Style::normal:
+      return {"normal", "independent standard normals; unit-norm queries and keys where the rule is a delta rule"};
+    case Style::unit_keys:
+      return {"unit_keys", "keys of norm 1"};
+    case Style::correlated_keys:
+      return {"correlated_keys", "keys around one direction, mean cosine 0.9"};
+    case Style::nearly_parallel_keys:
+      return {"nearly_parallel_keys", "keys around one direction, mean cosine 0.99"};
+    case Style::repeated_keys:
+      return {"repeated_keys", "about sqrt(T) distinct keys, each met again and again with other values"};
+    case Style::outlier_channels:
+      return {"outlier_channels",
+              "one key channel in 16 is 16 times larger, one value channel in 16 is 32 times larger"};
+    case Style::rising_scores:
+      return {"rising_scores", "scores rise by 1/32 per key, so that every tile moves the running maximum"};
+    case Style::long_memory:
+      return {"long_memory", "log decays about -1e-3: the state remembers a thousand steps"};
+    case Style::dead_memory:
+      return {"dead_memory", "log decays about -10: the state forgets at once"};
+    case Style::gate_ends:
+      return {"gate_ends",
+              "write strengths 0 or 1; log decays 0, -2^-20 or, now and then, -128, which is zero in fp32"};
+    case Style::cancelling_values:
+      return {"cancelling_values", "keys in equal pairs whose values cancel to a sixteenth"};
+    case Style::subnormals:
+      return {"subnormals", "every other value channel lies below the smallest normal number"};
+    case Style::integers:
+      return {"integers",
+              "small integers: every product and partial sum is exact, so correct kernels agree to the bit"};
+    case Style::ill_conditioned:
+      return {"ill_conditioned",
+              "key matrices with singular values in geometric progression from 1 to 1e-3, before rounding"};
+  }
+  return {"?", ""};
+}
+
+using Row = std::span<double>;
+using ConstRow = std::span<const double>;
+
+double dot(ConstRow a, ConstRow b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void scale(Row row, double factor) {
+  for (double& x : row) x *= factor;
+}
+
+void add(Row row, double factor, ConstRow other) {
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] += factor * other[i];
+}
+
+/// A zero row stays zero.
+void set_length(Row row, double length) {
+  const double norm = std::sqrt(dot(row, row));
+  if (norm > 0) scale(row, length / norm);
+}
+
+void project_out(Row row, ConstRow unit) { add(row, -dot(row, unit), unit); }
+
+/// Row-major position of element `inner` of `extent` within `outer`.
+std::uint64_t flat(std::uint64_t outer, int extent, int inner) {
+  return outer * static_cast<std::uint64_t>(extent) + static_cast<std::uint64_t>(inner);
+}
+
+/// One head's rows of a tensor and the position of the first; what has fewer axes is one row.
+struct Rows {
+  Row all;
+  std::uint64_t first;
+  int count, width;
+  Row operator[](int i) const {
+    const auto n = static_cast<std::size_t>(width);
+    return all.subspan(static_cast<std::size_t>(i) * n, n);
+  }
+  /// The position of row i in the tensor.
+  std::uint64_t at(int i) const { return first + static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(width); }
+};
+
+/// `count` orthonormal vectors of `length` >= count entries, by Gram-Schmidt, twice.
+std::vector<std::vector<double>> orthonormal(const Stream& stream, int head, int count, int length) {
+  std::vector<std::vector<double>> basis;
+  for (int c = 0; c < count; ++c) {
+    std::vector<double> next(static_cast<std::size_t>(length));
+    for (int i = 0; i < length; ++i)
+      next[static_cast<std::size_t>(i)] =
+          stream.normal(flat(flat(static_cast<std::uint64_t>(head), count, c), length, i));
+    for (int pass = 0; pass < 2; ++pass)
+      for (const auto& previous : basis) project_out(next, previous);
+    set_length(next, 1);
+    basis.push_back(std::move(next));
+  }
+  return basis;
+}
+
+/// `count` numbers in geometric progression from 1 to `last`.
+std::vector<double> geometric(int count, double last) {
+  double ratio = 1;
+  // Newton's method for ratio^(count - 1) = last, from above: it descends to the root and stays.
+  for (int step = 0; count > 1 && step < 64; ++step) {
+    double power = 1;  // ratio^(count - 2)
+    for (int i = 2; i < count; ++i) power *= ratio;
+    ratio -= (power * ratio - last) / ((count - 1) * power);
+  }
+  std::vector<double> numbers{1};
+  while (static_cast<int>(numbers.size()) < count) numbers.push_back(numbers.back() * ratio);
+  return numbers;
+}
+
+/// Which keys stand for which in exact attention. A key's code is written in pairs of channels, (1, 0) or (0, 1), and
+/// a query is minus the complement of its target's code: the score is minus the number of differing bits over the
+/// bandwidth, 0 at the target and at most -128 elsewhere. Two neighbours share a code, so that weights are 0 and 1 or
+/// 1/2 and 1/2, and a mask one key too wide shows. Queries are zero in the channels left over.
+/// Where the channels cannot tell all keys apart, keys and their values repeat with the period of the codes.
+class Codes {
+ public:
+  Codes(std::uint64_t seed, const Shape& shape)
+      : mask_(seed, "codes/mask"),
+        rest_(seed, "codes/rest"),
+        pairs_((shape.key_dim - 1) / 2),
+        twins_((shape.seq_len - 1) / 2 < distinct()),
+        count_(twins_ ? (shape.seq_len - 1) / 2 + 1 : distinct()),
+        bits_(static_cast<int>(std::bit_width(static_cast<unsigned>(count_ - 1)))) {}
+
+  int pairs() const { return pairs_; }
+  /// The key that key j repeats: j itself, if there are channels enough.
+  int source(int j) const { return twins_ ? j : j % count_; }
+  /// The code bit of key j in the given pair of channels.
+  bool bit(int group, int j, int pair) const {
+    const int code = twins_ ? j / 2 : j % count_;
+    const auto g = static_cast<std::uint64_t>(group);
+    if (pair < bits_) return ((code >> pair) & 1) != mask_.integer(flat(g, pairs_, pair), 2);
+    return rest_.integer(flat(flat(g, count_, code), pairs_, pair), 2) != 0;
+  }
+
+ private:
+  int distinct() const { return 1 << std::min(pairs_, 30); }
+
+  Stream mask_, rest_;
+  int pairs_;
+  bool twins_;
+  int count_, bits_;  // of the codes; the pairs beyond bits_ are random
+};
+
+class Generator {
+ public:
+  Generator(const CaseSpec& spec, const RoomFacts& room)
+      : spec_(spec),
+        room_(room),
+        codes_(spec.seed, spec.shape),
+        integers_(spec.style == Style::integers),
+        root_key_dim_(std::sqrt(static_cast<double>(spec.shape.key_dim))) {
+    for (const auto& [field, rank] : room.inputs) {
+      softmax_ |= field.domain == Domain::bandwidth;
+      delta_ |= field.domain == Domain::write_strength;
+    }
+  }
+
+  Array input(const Field& field, int rank) const {
+    Array array = blank(field, rank);
+    for (int head = 0; head < array.shape[0]; ++head) fill(field, head, rows_of(array, head));
+    return rounded(std::move(array), format_of(field.domain));
+  }
+
+  Array cotangent(const Field& field, int rank) const {
+    Array array = blank(field, rank);
+    const Stream stream = named("d_", field.name);
+    for (std::size_t i = 0; i < array.data.size(); ++i)
+      array.data[i] = integers_ ? small_integer(stream, i) : stream.normal(i);
+    return rounded(std::move(array), spec_.precision);
+  }
+
+  double parameter(const Field& field) const {
+    double x = 1 / root_key_dim_;
+    if (field.domain == Domain::bandwidth)
+      x = integers_ ? 0x1p-7 : spec_.style == Style::unit_keys ? 0.5 : root_key_dim_;
+    else if (integers_)
+      for (x = 1; x * x * spec_.shape.key_dim > 1;) x /= 2;
+    return round_to(x, format_of(field.domain));
+  }
+
+ private:
+  template <class... Parts>
+  Stream named(const Parts&... parts) const {
+    return {spec_.seed, text(parts...)};
+  }
+
+  static int small_integer(const Stream& stream, std::uint64_t index) { return stream.integer(index, 5) - 2; }
+
+  Format format_of(Domain domain) const {
+    switch (domain) {
+      case Domain::query:
+      case Domain::key:
+      case Domain::value:
+      case Domain::probe:
+        return spec_.precision;
+      default:
+        return spec_.precision == Format::fp64 || spec_.precision == Format::exact ? spec_.precision : Format::fp32;
+    }
+  }
+
+  static Array rounded(Array array, Format format) {
+    round_span(array.data.data(), array.data.size(), format);
+    return array;
+  }
+
+  int length(Axis axis) const {
+    const Shape& s = spec_.shape;
+    switch (axis) {
+      case Axis::query_len:
+        return s.queries();
+      case Axis::seq_len:
+        return s.seq_len;
+      case Axis::key_dim:
+        return s.key_dim;
+      case Axis::value_dim:
+        break;
+    }
+    return s.value_dim;
+  }
+
+  Array blank(const Field& field, int rank) const {
+    std::vector<int> shape{field.heads == Field::Heads::own ? spec_.shape.own() : spec_.shape.shared()};
+    for (int r = 0; r < rank; ++r) shape.push_back(length(field.axes[static_cast<std::size_t>(r)]));
+    return Array(std::move(shape));
+  }
+
+  static Rows rows_of(Array& array, int head) {
+    const std::vector<int>& s = array.shape;
+    const std::size_t size = array.data.size() / static_cast<std::size_t>(s[0]),
+                      first = size * static_cast<std::size_t>(head);
+    return {Row(array.data).subspan(first, size), first, s.size() > 2 ? s[1] : 1, s.size() > 1 ? s.back() : 1};
+  }
+
+  /// The shared head that goes with a head of `field`.
+  int group_of(const Field& field, int head) const {
+    return field.heads == Field::Heads::shared ? head : head / (spec_.shape.own() / spec_.shape.shared());
+  }
+
+  void fill(const Field& field, int head, const Rows& rows) const {
+    const int group = group_of(field, head);
+    const Stream stream = named(field.name);
+    if (integers_) return fill_integers(field.domain, group, rows, stream);
+    for (std::size_t i = 0; i < rows.all.size(); ++i) rows.all[i] = draw(field.domain, stream, rows.first + i);
+    switch (field.domain) {
+      case Domain::query:
+        return shape_queries(group, rows);
+      case Domain::key:
+        return shape_keys(field, head, rows);
+      case Domain::value:
+        if (spec_.style == Style::cancelling_values) cancel(rows);
+        return scale_value_channels(rows);
+      case Domain::state:
+        return scale_value_channels(rows);
+      default:
+        return;
+    }
+  }
+
+  double draw(Domain domain, const Stream& stream, std::uint64_t index) const {
+    switch (domain) {
+      case Domain::probe:
+        return stream.normal(index) / root_key_dim_;
+      case Domain::state:
+        return 0.1 * stream.normal(index);
+      case Domain::write_strength:
+        return spec_.style == Style::gate_ends ? stream.integer(index, 2) : stream.uniform(index);
+      case Domain::log_decay:
+        return log_decay(stream.uniform(index));
+      default:
+        return stream.normal(index);
+    }
+  }
+
+  double log_decay(double u) const {
+    switch (spec_.style) {
+      case Style::long_memory:
+        return -1e-3 * (0.5 + u);
+      case Style::dead_memory:
+        return -10 * (0.9 + 0.2 * u);
+      case Style::gate_ends:
+        return u < 0.5 ? 0 : u < 1 - 0x1p-6 ? -0x1p-20 : -128;
+      default:
+        return -(1e-3 + 0.199 * u * u * u);  // cubed: what a chunk of 64 carries over must stay visible
+    }
+  }
+
+  /// The direction that the keys of one shared head have in common.
+  std::vector<double> direction(int group) const {
+    std::vector<double> unit(static_cast<std::size_t>(spec_.shape.key_dim));
+    const Stream stream = named("keys/direction");
+    for (int x = 0; x < spec_.shape.key_dim; ++x)
+      unit[static_cast<std::size_t>(x)] =
+          stream.normal(flat(static_cast<std::uint64_t>(group), spec_.shape.key_dim, x));
+    set_length(unit, 1);
+    return unit;
+  }
+
+  void shape_queries(int group, const Rows& q) const {
+    if (spec_.style == Style::rising_scores) {
+      const std::vector<double> unit = direction(group);
+      for (int i = 0; i < q.count; ++i) {
+        project_out(q[i], unit);
+        add(q[i], root_key_dim_, unit);
+      }
+    }
+    if (delta_)
+      for (int i = 0; i < q.count; ++i) set_length(q[i], 1);
+  }
+
+  void shape_keys(const Field& field, int head, const Rows& k) const {
+    const int group = group_of(field, head);
+    switch (spec_.style) {
+      case Style::correlated_keys:
+        correlate(k, direction(group), 0.9);
+        break;
+      case Style::nearly_parallel_keys:
+        correlate(k, direction(group), 0.99);
+        break;
+      case Style::repeated_keys:
+        repeat(named(field.name, "/choice"), group, k);
+        break;
+      case Style::outlier_channels:
+        scale_outliers(k, 16);
+        break;
+      case Style::rising_scores:
+        rise(k, direction(group));
+        break;
+      case Style::cancelling_values:
+        for (int i = 1; i < k.count; i += 2) std::ranges::copy(k[i - 1], k[i].begin());
+        break;
+      case Style::ill_conditioned:
+        return spread_spectrum(field, head, k);
+      default:
+        break;
+    }
+    if (delta_ || spec_.style == Style::unit_keys)
+      for (int i = 0; i < k.count; ++i) set_length(k[i], 1);
+  }
+
+  /// Rows of norm K^{1/2} whose cosine with `unit` is cosine^{1/2}, independent otherwise.
+  void correlate(const Rows& k, ConstRow unit, double cosine) const {
+    for (int i = 0; i < k.count; ++i) {
+      project_out(k[i], unit);
+      set_length(k[i], std::sqrt(1 - cosine));
+      add(k[i], std::sqrt(cosine), unit);
+      scale(k[i], root_key_dim_);
+    }
+  }
+
+  void repeat(const Stream& choice, int group, const Rows& k) const {
+    int distinct = 1;
+    while (distinct * distinct < spec_.shape.seq_len) ++distinct;
+    const Stream pool = named("keys/pool");
+    for (int i = 0; i < k.count; ++i) {
+      const std::uint64_t chosen = flat(static_cast<std::uint64_t>(group), distinct, choice.integer(k.at(i), distinct));
+      for (int x = 0; x < k.width; ++x) k[i][static_cast<std::size_t>(x)] = pool.normal(flat(chosen, k.width, x));
+    }
+  }
+
+  /// The noise between neighbours stays well below the rise over a tile of 64 keys.
+  static void rise(const Rows& k, ConstRow unit) {
+    for (int i = 0; i < k.count; ++i) {
+      project_out(k[i], unit);
+      scale(k[i], 0.25);
+      add(k[i], i * 0x1p-5, unit);
+    }
+  }
+
+  /// k = U diag(sigma) Q^T, scaled as a whole: to rows of norm at most 1 in a delta rule, to unit mean square
+  /// elsewhere.
+  void spread_spectrum(const Field& field, int head, const Rows& k) const {
+    const int rank = std::min(k.count, k.width);
+    const auto left = orthonormal(named(field.name, "/left"), head, rank, k.count);
+    const auto right = orthonormal(named(field.name, "/right"), head, rank, k.width);
+    const std::vector<double> sigma = geometric(rank, 1e-3);
+    std::ranges::fill(k.all, 0.0);
+    for (std::size_t c = 0; c < sigma.size(); ++c)
+      for (int i = 0; i < k.count; ++i) add(k[i], sigma[c] * left[c][static_cast<std::size_t>(i)], right[c]);
+    double longest = 0;
+    for (int i = 0; i < k.count; ++i) longest = std::max(longest, dot(k[i], k[i]));
+    if (delta_)
+      scale(k.all, 1 / std::sqrt(longest));
+    else
+      set_length(k.all, std::sqrt(static_cast<double>(k.all.size())));
+  }
+
+  static void cancel(const Rows& v) {
+    for (int i = 1; i < v.count; i += 2) {
+      scale(v[i], 0x1p-4);
+      add(v[i], -1, v[i - 1]);
+    }
+  }
+
+  /// The channels that a style sets apart, in values and states alike.
+  void scale_value_channels(const Rows& rows) const {
+    if (spec_.style == Style::outlier_channels) scale_outliers(rows, 32);
+    if (spec_.style != Style::subnormals) return;
+    const FormatInfo format = info(spec_.precision);
+    const double smallest_normal = format.min_positive * static_cast<double>(1LL << format.mantissa_bits);
+    for (int i = 0; i < rows.count; ++i)
+      for (std::size_t x = 1; x < rows[i].size(); x += 2) rows[i][x] *= smallest_normal / 8;
+  }
+
+  void scale_outliers(const Rows& rows, double factor) const {
+    constexpr int period = 16;
+    const int first = named("outliers").integer(0, std::min(period, rows.width));
+    for (int i = 0; i < rows.count; ++i)
+      for (int x = first; x < rows.width; x += period) rows[i][static_cast<std::size_t>(x)] *= factor;
+  }
+
+  void fill_integers(Domain domain, int group, const Rows& rows, const Stream& stream) const {
+    const bool paired = softmax_ && (domain == Domain::key || domain == Domain::value);
+    for (int i = 0; i < rows.count; ++i) {
+      const std::uint64_t at = rows.at(paired ? codes_.source(i) : i);
+      const Row row = rows[i];
+      for (std::size_t x = 0; x < row.size(); ++x) row[x] = integer(domain, stream, at + x);
+      if (domain == Domain::query && softmax_) aim(row, group, target(i, at));
+      if (domain == Domain::key && softmax_) encode(row, group, i);
+      if (domain == Domain::key && delta_ && !softmax_) one_hot(row, stream.integer(at, 2 * rows.width));
+    }
+  }
+
+  static int integer(Domain domain, const Stream& stream, std::uint64_t index) {
+    switch (domain) {
+      case Domain::key:
+      case Domain::probe:
+        return stream.integer(index, 3) - 1;
+      case Domain::value: {  // never 0: an output of 0 must be earned
+        const int x = stream.integer(index, 8);
+        return x < 4 ? x - 4 : x - 3;
+      }
+      case Domain::write_strength:
+        return stream.integer(index, 2);
+      case Domain::log_decay:
+        return 0;
+      default:
+        return small_integer(stream, index);
+    }
+  }
+
+  /// The key that query i looks for: often the newest or oldest it sees, else any it sees; -1 if it sees none.
+  int target(int i, std::uint64_t at) const {
+    const int keys = spec_.shape.seq_len, end = i + keys - spec_.shape.queries() + 1;
+    const int last = room_.causal ? std::clamp(end, 0, keys) : keys;
+    const int first = room_.window > 0 ? std::max(0, end - room_.window) : 0;
+    if (first >= last) return -1;
+    const int kind = named("codes/kind").integer(at, 4);
+    return kind == 0 ? last - 1 : kind == 1 ? first : first + named("codes/target").integer(at, last - first);
+  }
+
+  void aim(Row q, int group, int target) const {
+    std::ranges::fill(q, 0.0);
+    for (int pair = 0; target >= 0 && pair < codes_.pairs(); ++pair)
+      channels(q, pair)[codes_.bit(group, target, pair) ? 1 : 0] = -1;
+  }
+
+  void encode(Row k, int group, int j) const {
+    for (int pair = 0; pair < codes_.pairs(); ++pair) {
+      const bool bit = codes_.bit(group, j, pair);
+      channels(k, pair)[0] = bit ? 1 : 0;
+      channels(k, pair)[1] = bit ? 0 : 1;
+    }
+  }
+
+  static Row channels(Row row, int pair) { return row.subspan(2 * static_cast<std::size_t>(pair), 2); }
+
+  static void one_hot(Row k, int choice) {
+    std::ranges::fill(k, 0.0);
+    k[static_cast<std::size_t>(choice / 2)] = choice % 2 == 0 ? 1 : -1;
+  }
+
+  const CaseSpec& spec_;
+  const RoomFacts& room_;
+  Codes codes_;
+  bool integers_;
+  bool softmax_ = false, delta_ = false;
+  double root_key_dim_;
+};
+
+void check(const Shape& s) {
+  for (const auto& [name, n] :
+       {std::pair{"B", s.batch}, {"T", s.seq_len}, {"H", s.heads}, {"K", s.key_dim}, {"V", s.value_dim}})
+    require(n >= 1, "shape: ", name, " must be at least 1, got ", n);
+  require(s.query_len >= 0, "shape: the number of queries must be at least 1, got ", s.query_len);
+  require(s.shared_heads >= 0 && (s.shared_heads == 0 || s.heads % s.shared_heads == 0), "shape: ", s.heads,
+          " heads cannot share ", s.shared_heads, " key/value heads evenly");
+  require(s.heads <= std::numeric_limits<int>::max() / s.batch, "shape: B times H is too large");
+}
+
+/// All digits of `x`, so that readers of any precision read the same number.
+std::string decimal(double x) {
+  constexpr int most = 767;  // digits of a double
+  std::array<char, most + 16> digits{};
+  char* const end = std::to_chars(digits.begin(), digits.end(), x, std::chars_format::general, most).ptr;
+  return {digits.begin(), end};
+}
+
+int positive(std::string_view word, std::string_view shape) {
+  int n = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
+  require(error == std::errc{} && end == word.data() + word.size() && n >= 1, "shape '", shape, "': '", word,
+          "' is not a positive integer");
+  return n;
+}
+
+}  // namespace
+
+std::string_view name_of(Style style) { return describe(style).name; }
+std::string_view summary_of(Style style) { return describe(style).summary; }
+
+std::optional<Style> style_from(std::string_view name) {
+  for (const Style style : all_styles)
+    if (name_of(style) == name) return style;
+  return std::nullopt;
+}
+
+Shape shape_from(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = rest.find(',');
+    words.push_back(rest.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  require(words.size() == 5, "shape '", text, "': expected five numbers B,T,H,K,V");
+  const auto number = [&](std::string_view word) { return positive(word, text); };
+  Shape s{.batch = number(words[0]),
+          .seq_len = number(words[1].substr(words[1].find('/') + 1)),
+          .heads = number(words[2].substr(0, words[2].find('/'))),
+          .key_dim = number(words[3]),
+          .value_dim = number(words[4])};
+  if (const auto slash = words[1].find('/'); slash != std::string_view::npos)
+    s.query_len = number(words[1].substr(0, slash));
+  if (const auto slash = words[2].find('/'); slash != std::string_view::npos)
+    s.shared_heads = number(words[2].substr(slash + 1));
+  check(s);
+  return s;
+}
+
+std::string text_of(const Shape& s) {
+  const std::string queries = s.query_len > 0 ? text(s.query_len, "/") : "";
+  const std::string shared = s.shared_heads > 0 ? text("/", s.shared_heads) : "";
+  return text(s.batch, ",", queries, s.seq_len, ",", s.heads, shared, ",", s.key_dim, ",", s.value_dim);
+}
+
+std::string CaseSpec::repro() const {
+  std::string flags = text("--mechanism ", mechanism, " --shape ", text_of(shape), " --precision ", name_of(precision),
+                           " --style ", name_of(style), " --seed ", seed);
+  for (const auto& [name, value] : params) {
+    flags += text(" --param ", name, "=");
+    if (const bool* flag = std::get_if<bool>(&value)) flags += *flag ? "true" : "false";
+    if (const long* count = std::get_if<long>(&value)) flags += text(*count);
+    if (const std::string* word = std::get_if<std::string>(&value)) flags += *word;
+  }
+  return flags;
+}
+
+Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
+  require(spec.mechanism == room.name, "mechanism: expected ", room.name, ", got '", spec.mechanism, "'");
+  check(spec.shape);
+  bool queries = false, groups = false;
+  for (const auto& [field, rank] : room.inputs) {
+    for (int r = 0; r < rank; ++r) queries |= field.axes[static_cast<std::size_t>(r)] == Axis::query_len;
+    groups |= field.place == Field::Place::input && field.heads == Field::Heads::shared;
+  }
+  require(queries || spec.shape.queries() == spec.shape.seq_len, "shape: ", room.name, " has one query per key");
+  require(groups || spec.shape.shared() == spec.shape.own(), "shape: ", room.name, " has no grouped heads");
+
+  const Generator generator(spec, room);
+  Problem problem;
+  problem.id = text(spec.mechanism, "/", name_of(spec.style), "_", spec.seed);
+  problem.mechanism = spec.mechanism;
+  problem.params = spec.params;
+  for (const auto& [field, rank] : room.inputs) {
+    if (field.place == Field::Place::param)
+      problem.params.try_emplace(std::string(field.name), decimal(generator.parameter(field)));
+    else if (field.missing != Field::Missing::absent || room.continuation)
+      problem.inputs.emplace(field.name, generator.input(field, rank));
+  }
+  for (const auto& [field, rank] : room.outputs)
+    problem.cotangents.emplace(field.name, generator.cotangent(field, rank));
+  return problem;
+}
+
+}  // namespace assay

@@ -1,0 +1,169 @@
+#pragma once
+// DeltaNet, one head (falcon-family.md 3.5, delta-family.md section 3): the state S [K, V] maps write features to
+// values,
+//   u_t = beta_t (v_t - S_{t-1}^T x_t),   S_t = S_{t-1} + x_t u_t^T,   o_t = scale S_t^T q_t
+// The write feature x_t is k_t, or k_{t-1} under next-latent alignment; there a sequence start makes row 1 a no-op
+// and a continuation takes x_1 from the key carried over.
+#include <string_view>
+#include <vector>
+
+#include "reference/core/field.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+
+enum class Alignment { same_step, next_latent };
+
+struct deltanet {
+  static constexpr std::string_view name = "deltanet";
+  static constexpr std::string_view summary = "error-correcting write: S += beta k (v - S^T k)^T";
+
+  struct Options {
+    Alignment alignment = Alignment::same_step;
+    bool sequence_start = true;
+
+    static constexpr std::string_view names[] = {"alignment", "sequence_start"};
+    /// The settings that tests, fixtures and pages walk through.
+    static std::vector<Params> variants() {
+      return {{}, {{"alignment", "next_latent"}}, {{"alignment", "next_latent"}, {"sequence_start", false}}};
+    }
+
+    static Options read(const Params& params) {
+      Options o;
+      OptionReader read(params);
+      read("alignment", o.alignment, {{"same_step", Alignment::same_step}, {"next_latent", Alignment::next_latent}});
+      read("sequence_start", o.sequence_start);
+      return o;
+    }
+    bool shifted() const { return alignment == Alignment::next_latent; }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> scale;          // multiplies the query at the read; K^{-1/2} if missing
+    Tensor<S, 2> q, k, v;        // [T, K], [T, K], [T, V]
+    Tensor<S, 1> beta;           // [T] write strength, any finite number
+    Tensor<S, 2> initial_state;  // [K, V]
+    Tensor<S, 1> k_carry;        // [K] last key of the previous segment, or empty
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"scale", Domain::scale}.param().or_rsqrt_key_dim().shared().constant(), self.scale);
+      f(Field{"q", Domain::query, {seq_len, key_dim}}.shared(), self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}, self.v);
+      f(Field{"beta", Domain::write_strength, {seq_len}}, self.beta);
+      f(Field{"initial_state", Domain::state, {key_dim, value_dim}}.or_zero(), self.initial_state);
+      f(Field{"k_carry", Domain::key, {key_dim}}.shared().or_absent(), self.k_carry);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;            // [T, V]
+    Tensor<S, 2> final_state;  // [K, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
+    }
+  };
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    const bool continuation = options.shifted() && !options.sequence_start;
+    require_domain(!continuation || !in.k_carry.empty(), -1,
+                   "k_carry: a next_latent continuation (sequence_start false) needs it");
+    require_domain(continuation || in.k_carry.empty(), -1,
+                   "k_carry: only a next_latent continuation (sequence_start false) takes it");
+  }
+
+  /// Whether step t writes at all: the first row of a shifted sequence has no previous key.
+  static bool writes(const Options& options, int t) { return !(options.shifted() && options.sequence_start && t == 0); }
+
+  /// Component i of the write feature x_t.
+  template <class S>
+  static const S& feature(const Options& options, const Inputs<S>& in, int t, int i) {
+    if (!options.shifted()) return in.k(t, i);
+    return t > 0 ? in.k(t - 1, i) : in.k_carry(i);
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state};
+    Tensor<S, 2>& state = out.final_state;
+    for (int t = 0; t < T; ++t)
+      for (int j = 0; j < V; ++j) {
+        if (writes(options, t)) {
+          S read = S(0);
+          for (int i = 0; i < K; ++i) read += state(i, j) * feature(options, in, t, i);
+          const S u = in.beta(t) * (in.v(t, j) - read);
+          for (int i = 0; i < K; ++i) state(i, j) += feature(options, in, t, i) * u;
+        }
+        for (int i = 0; i < K; ++i) out.o(t, j) += state(i, j) * in.q(t, i);
+        out.o(t, j) *= in.scale();
+      }
+    return out;
+  }
+
+  /// Reverse recurrence of falcon-family.md 3.5, G = dL/dS_t with the read at t included:
+  ///   dq = scale S_t do,  G += scale q do^T,  e = G^T x,  dv = beta e,  dx = beta (G r - S_{t-1} e),  dbeta = e.r,
+  ///   G -= beta x e^T
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    // Every state is kept: clarity over memory.
+    std::vector<Tensor<S, 2>> state{in.initial_state};
+    Tensor<S, 2> residual(T, V);
+    for (int t = 0; t < T; ++t) {
+      state.push_back(state.back());
+      if (!writes(options, t)) continue;
+      Tensor<S, 2>& next = state.back();
+      for (int j = 0; j < V; ++j) {
+        S read = S(0);
+        for (int i = 0; i < K; ++i) read += next(i, j) * feature(options, in, t, i);
+        residual(t, j) = in.v(t, j) - read;
+        for (int i = 0; i < K; ++i) next(i, j) += feature(options, in, t, i) * in.beta(t) * residual(t, j);
+      }
+    }
+    Inputs<S> d{{},
+                Tensor<S, 2>(in.q.extent),
+                Tensor<S, 2>(in.k.extent),
+                Tensor<S, 2>(in.v.extent),
+                Tensor<S, 1>(in.beta.extent),
+                cotangent.final_state,
+                Tensor<S, 1>(in.k_carry.extent)};
+    Tensor<S, 2>& G = d.initial_state;
+    for (int t = T - 1; t >= 0; --t) {
+      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
+      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
+      for (int i = 0; i < K; ++i)
+        for (int j = 0; j < V; ++j) {
+          d.q(t, i) += in.scale() * after(i, j) * cotangent.o(t, j);
+          G(i, j) += in.scale() * in.q(t, i) * cotangent.o(t, j);
+        }
+      if (!writes(options, t)) continue;
+      for (int j = 0; j < V; ++j) {
+        S e = S(0);
+        for (int i = 0; i < K; ++i) e += G(i, j) * feature(options, in, t, i);
+        d.v(t, j) = in.beta(t) * e;
+        d.beta(t) += e * residual(t, j);
+        for (int i = 0; i < K; ++i) {
+          S& dx = !options.shifted() ? d.k(t, i) : t > 0 ? d.k(t - 1, i) : d.k_carry(i);
+          dx += in.beta(t) * (G(i, j) * residual(t, j) - before(i, j) * e);
+          G(i, j) -= in.beta(t) * feature(options, in, t, i) * e;
+        }
+      }
+    }
+    return d;
+  }
+};
+
+}  // namespace assay

@@ -1,0 +1,167 @@
+#pragma once
+// Parallax, one head (lla-family.md section 2): softmax attention corrected along a probe rho_i per query,
+//   o_i = vbar_i - Cov_p(v, k) rho_i = sum_j p_ij (1 + tbar_i - t_ij) v_j,   t_ij = rho_i.k_j,  tbar_i = sum_j p_ij
+//   t_ij
+// The covariance form is the reference: it does not cancel when |kbar.rho| is large.
+#include <string_view>
+#include <vector>
+
+#include "reference/core/field.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/core/visible.hpp"
+
+namespace assay {
+
+struct parallax {
+  static constexpr std::string_view name = "parallax";
+  static constexpr std::string_view summary = "softmax attention minus the value-key covariance along a probe";
+
+  using Options = VisibleOptions;
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> bandwidth;     // h > 0
+    Tensor<S, 2> q, k, v, rho;  // [Tq, K], [T, K], [T, V], [Tq, K]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"bandwidth", Domain::bandwidth}.param().shared(), self.bandwidth);
+      f(Field{"q", Domain::query, {query_len, key_dim}}, self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
+      f(Field{"rho", Domain::probe, {query_len, key_dim}}, self.rho);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;  // [Tq, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {query_len, value_dim}}, self.o);
+    }
+  };
+
+  /// Per-row caches: those of softmax attention and tbar_i = rho_i.kbar_i.
+  template <class S>
+  struct Caches {
+    Tensor<S, 1> row_max, row_sum, lse, mean_t;
+    Tensor<S, 2> mean_v;
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      f("rows.row_max", self.row_max), f("rows.row_sum", self.row_sum), f("rows.lse", self.lse);
+      f("rows.mean_t", self.mean_t), f("rows.mean_v", self.mean_v);
+    }
+  };
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    check_visible(options, in.bandwidth());
+  }
+
+  /// One query's row: weights, t_ij, and the means under p.
+  template <class S>
+  struct Row : VisibleRow<S> {
+    std::vector<S> probe;  // t_ij for j in [first, last)
+    std::vector<S> mean_v, mean_k;
+    S mean_t = S(0);
+    S t(int j) const { return probe[static_cast<std::size_t>(j - this->first)]; }
+  };
+
+  template <class S>
+  static Row<S> row_of(const Options& options, const Inputs<S>& in, int i) {
+    const int K = in.k.size(1), V = in.v.size(1);
+    Row<S> row{visible_row(options, in.q, in.k, in.bandwidth(), i), {}, {}, {}, S(0)};
+    row.mean_v.assign(static_cast<std::size_t>(V), S(0));
+    row.mean_k.assign(static_cast<std::size_t>(K), S(0));
+    for (int j = row.first; j < row.last; ++j) {
+      S t = S(0);
+      for (int x = 0; x < K; ++x) t += in.rho(i, x) * in.k(j, x);
+      row.probe.push_back(t);
+      const S p = row.p(j);
+      row.mean_t += p * t;
+      for (int x = 0; x < V; ++x) row.mean_v[static_cast<std::size_t>(x)] += p * in.v(j, x);
+      for (int x = 0; x < K; ++x) row.mean_k[static_cast<std::size_t>(x)] += p * in.k(j, x);
+    }
+    return row;
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int n = in.q.size(0), V = in.v.size(1);
+    Outputs<S> out{Tensor<S, 2>(n, V)};
+    for (int i = 0; i < n; ++i) {
+      const Row<S> row = row_of(options, in, i);
+      for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
+      for (int j = row.first; j < row.last; ++j) {
+        const S tilted = row.p(j) * (row.t(j) - row.mean_t);
+        for (int x = 0; x < V; ++x) out.o(i, x) -= tilted * (in.v(j, x) - row.mean_v[static_cast<std::size_t>(x)]);
+      }
+    }
+    return out;
+  }
+
+  template <class S>
+  static Caches<S> caches(const Options& options, const Inputs<S>& in) {
+    const int n = in.q.size(0), V = in.v.size(1);
+    Caches<S> c{Tensor<S, 1>(n), Tensor<S, 1>(n), Tensor<S, 1>(n), Tensor<S, 1>(n), Tensor<S, 2>(n, V)};
+    for (int i = 0; i < n; ++i) {
+      const Row<S> row = row_of(options, in, i);
+      c.row_max(i) = row.max, c.row_sum(i) = row.sum, c.mean_t(i) = row.mean_t;
+      c.lse(i) = row.lse();
+      for (int x = 0; x < V; ++x) c.mean_v(i, x) = row.mean_v[static_cast<std::size_t>(x)];
+    }
+    return c;
+  }
+
+  /// With a_ij = g_i.v_j, tau_i = g_i.o_i, b_i = g_i.vbar_i (spec section 2, "Gradients"):
+  ///   D_ij = p_ij [a_ij - tau_i + (tbar_i - t_ij)(a_ij - b_i)] / h,  E_ij = -p_ij (a_ij - b_i)
+  ///   dq_i = sum_j D_ij k_j,  drho_i = sum_j E_ij k_j,  dk_j = sum_i D_ij q_i + E_ij rho_i
+  ///   dv_j = sum_i p_ij (1 + tbar_i - t_ij) g_i,  dh = -sum_ij D_ij s_ij
+  /// The rows of D and E sum to zero, so k_j - kbar_i stands in for k_j in dq and drho, and s_ij - m_i for s_ij in dh:
+  /// less cancels.
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int n = in.q.size(0), K = in.k.size(1), V = in.v.size(1);
+    const S h = in.bandwidth();
+    Inputs<S> d{{},
+                Tensor<S, 2>(in.q.extent),
+                Tensor<S, 2>(in.k.extent),
+                Tensor<S, 2>(in.v.extent),
+                Tensor<S, 2>(in.rho.extent)};
+    const Outputs<S> out = forward(options, in);
+    for (int i = 0; i < n; ++i) {
+      const Row<S> row = row_of(options, in, i);
+      S tau = S(0), b = S(0);
+      for (int x = 0; x < V; ++x) {
+        tau += cotangent.o(i, x) * out.o(i, x);
+        b += cotangent.o(i, x) * row.mean_v[static_cast<std::size_t>(x)];
+      }
+      for (int j = row.first; j < row.last; ++j) {
+        S a = S(0);
+        for (int x = 0; x < V; ++x) a += cotangent.o(i, x) * in.v(j, x);
+        const S p = row.p(j), tilt = row.mean_t - row.t(j);
+        const S D = p * (a - tau + tilt * (a - b)) / h;
+        const S E = -p * (a - b);
+        for (int x = 0; x < K; ++x) {
+          const S centred = in.k(j, x) - row.mean_k[static_cast<std::size_t>(x)];
+          d.q(i, x) += D * centred;
+          d.rho(i, x) += E * centred;
+          d.k(j, x) += D * in.q(i, x) + E * in.rho(i, x);
+        }
+        for (int x = 0; x < V; ++x) d.v(j, x) += p * (S(1) + tilt) * cotangent.o(i, x);
+        d.bandwidth() -= D * (row.s(j) - row.max);
+      }
+    }
+    return d;
+  }
+};
+
+}  // namespace assay

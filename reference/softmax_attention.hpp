@@ -1,0 +1,115 @@
+#pragma once
+// Softmax attention, one head (lla-family.md sections 0 and 1):
+//   s_ij = q_i.k_j / h,   p_ij = exp(s_ij - m_i) / sum_j exp(s_ij - m_i),   o_i = sum_j p_ij v_j
+// over the visible keys J_i: causal masks are end-aligned, a window keeps the newest B keys.
+#include <string_view>
+
+#include "reference/core/field.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/core/visible.hpp"
+
+namespace assay {
+
+struct softmax_attention {
+  static constexpr std::string_view name = "softmax_attention";
+  static constexpr std::string_view summary = "softmax(q k^T / h) v, causal or not, with a sliding window";
+
+  using Options = VisibleOptions;
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> bandwidth;  // h > 0
+    Tensor<S, 2> q, k, v;    // [Tq, K], [T, K], [T, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"bandwidth", Domain::bandwidth}.param().shared(), self.bandwidth);
+      f(Field{"q", Domain::query, {query_len, key_dim}}, self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;  // [Tq, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {query_len, value_dim}}, self.o);
+    }
+  };
+
+  /// Per-row caches: m_i, omega'_i, lse_i and vbar_i. An empty row has m = lse = -inf and zeros.
+  template <class S>
+  struct Caches {
+    Tensor<S, 1> row_max, row_sum, lse;
+    Tensor<S, 2> mean_v;
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      f("rows.row_max", self.row_max), f("rows.row_sum", self.row_sum), f("rows.lse", self.lse);
+      f("rows.mean_v", self.mean_v);
+    }
+  };
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    check_visible(options, in.bandwidth());
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    return {caches(options, in).mean_v};
+  }
+
+  template <class S>
+  static Caches<S> caches(const Options& options, const Inputs<S>& in) {
+    const int n = in.q.size(0), V = in.v.size(1);
+    Caches<S> c{Tensor<S, 1>(n), Tensor<S, 1>(n), Tensor<S, 1>(n), Tensor<S, 2>(n, V)};
+    for (int i = 0; i < n; ++i) {
+      const VisibleRow<S> row = visible_row(options, in.q, in.k, in.bandwidth(), i);
+      c.row_max(i) = row.max, c.row_sum(i) = row.sum;
+      c.lse(i) = row.lse();
+      for (int j = row.first; j < row.last; ++j) {
+        const S p = row.p(j);
+        for (int x = 0; x < V; ++x) c.mean_v(i, x) += p * in.v(j, x);
+      }
+    }
+    return c;
+  }
+
+  /// D_ij = p_ij (g_i.v_j - g_i.o_i) / h;  dq_i = sum_j D_ij k_j,  dk_j = sum_i D_ij q_i,  dh = -sum_ij D_ij s_ij,
+  /// dv_j = sum_i p_ij g_i. The rows of D sum to zero, so s_ij - m_i stands in for s_ij: less cancels.
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int n = in.q.size(0), K = in.k.size(1), V = in.v.size(1);
+    const S h = in.bandwidth();
+    Inputs<S> d{{}, Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent)};
+    const Outputs<S> out = forward(options, in);
+    for (int i = 0; i < n; ++i) {
+      const VisibleRow<S> row = visible_row(options, in.q, in.k, h, i);
+      S tau = S(0);
+      for (int x = 0; x < V; ++x) tau += cotangent.o(i, x) * out.o(i, x);
+      for (int j = row.first; j < row.last; ++j) {
+        S a = S(0);
+        for (int x = 0; x < V; ++x) a += cotangent.o(i, x) * in.v(j, x);
+        const S p = row.p(j), D = p * (a - tau) / h;
+        for (int x = 0; x < K; ++x) {
+          d.q(i, x) += D * in.k(j, x);
+          d.k(j, x) += D * in.q(i, x);
+        }
+        for (int x = 0; x < V; ++x) d.v(j, x) += p * cotangent.o(i, x);
+        d.bandwidth() -= D * (row.s(j) - row.max);
+      }
+    }
+    return d;
+  }
+};
+
+}  // namespace assay

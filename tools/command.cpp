@@ -1,0 +1,95 @@
+#include "tools/command.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+#include "reference/core/error.hpp"
+
+namespace assay {
+
+const std::vector<const Command*>& all_commands() {
+  static const std::vector<const Command*> all = {&commands::list, &commands::report, &commands::oracle,
+                                                  &commands::fixtures, &commands::docs};
+  return all;
+}
+
+int run(const std::vector<std::string>& args, Console& console) {
+  try {
+    CLI::App app(
+        "assay: does an attention or fast-weight kernel compute what its mathematics says, and how far off is it?",
+        "assay");
+    app.set_version_flag("--version", ASSAY_VERSION);
+    app.require_subcommand(1);
+    std::function<int(Console&)> chosen;
+    for (const Command* command : all_commands()) {
+      CLI::App* verb = app.add_subcommand(std::string(command->name), std::string(command->summary));
+      verb->callback([&chosen, action = command->add(*verb)] { chosen = action; });
+    }
+    try {
+      // CLI11 takes them from the back.
+      app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    } catch (const CLI::ParseError& error) {
+      const bool asked = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+      app.exit(error, console.out, console.err);
+      return asked ? exit_passed : exit_usage;
+    }
+    return chosen(console);
+  } catch (const InputError& error) {
+    console.err << "assay: " << error.what() << '\n';
+    return exit_usage;
+  } catch (const std::exception& error) {
+    console.err << "assay: internal error: " << error.what() << '\n';
+    return exit_broken;
+  }
+}
+
+OutputFile::OutputFile(std::string path, std::ostream& standard_output)
+    : path_(std::move(path)), standard_output_(standard_output) {
+  if (path_ == "-") return;
+  namespace fs = std::filesystem;
+  require(!fs::is_directory(path_), path_, ": is a directory");
+  // A link stays a link to the file that it names; a device is written to, not replaced.
+  if (fs::exists(path_)) path_ = fs::canonical(path_);
+  temporary_ = fs::exists(path_) && !fs::is_regular_file(path_) ? path_ : text(path_, ".", getpid(), ".tmp");
+  if (std::ofstream(temporary_, std::ios::app)) return;
+  const std::string reason = std::strerror(errno);
+  temporary_.clear();
+  throw InputError(path_ + ": cannot be written: " + reason);
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty() && temporary_ != path_) std::remove(temporary_.c_str());
+}
+
+void OutputFile::commit(std::string_view contents) {
+  if (path_ == "-") {
+    require((standard_output_ << contents << std::flush).good(), "standard output: cannot be written");
+    return;
+  }
+  std::ofstream file(temporary_, std::ios::binary);
+  file << contents;
+  file.close();
+  require(file.good(), path_, ": cannot be written: ", std::strerror(errno));
+  if (temporary_ != path_)
+    require(std::rename(temporary_.c_str(), path_.c_str()) == 0, path_, ": cannot be written: ", std::strerror(errno));
+  temporary_.clear();
+}
+
+Progress::~Progress() {
+  if (console_.terminal) console_.err << "\r\033[K" << std::flush;
+}
+
+void Progress::step(std::string_view what) {
+  ++done_;
+  if (console_.terminal) console_.err << "\r\033[K" << done_ << '/' << total_ << ' ' << what << std::flush;
+}
+
+}  // namespace assay

@@ -1,0 +1,84 @@
+#pragma once
+// The frame of the program: verbs, streams, exit codes. A verb is one file tools/VERB.cpp and one line in command.cpp.
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
+class App;
+}
+
+namespace assay {
+
+enum ExitCode {
+  exit_passed = 0,  ///< the verb did what was asked; everything it judged passed
+  exit_failed = 1,  ///< something it judged did not pass
+  exit_usage = 2,   ///< bad usage or bad input
+  exit_broken = 3,  ///< the tool itself broke
+};
+
+/// Where a verb writes: results to `out`, words for people to `err`, progress only if `err` is a terminal.
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  bool terminal = false;
+};
+
+/// A verb of the program.
+struct Command {
+  std::string_view name, summary;
+  /// Adds the verb's options to `app`. What it returns runs the verb once they are parsed, and gives the exit code.
+  std::function<int(Console&)> (*add)(CLI::App& app);
+};
+
+namespace commands {
+extern const Command docs, fixtures, list, oracle, report;
+}
+
+/// Every verb, in the order of the help.
+const std::vector<const Command*>& all_commands();
+
+/// The program: parses `args` (without its own name), runs one verb, turns exceptions into a sentence on `err`.
+int run(const std::vector<std::string>& args, Console& console);
+
+/// A file that appears under its name complete or not at all: written beside it, renamed by commit(). The writing is
+/// tried before the work, not after it.
+class OutputFile {
+ public:
+  /// "-" is `standard_output`. Throws InputError if nothing can be written there.
+  OutputFile(std::string path, std::ostream& standard_output);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile(OutputFile&&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  /// Throws InputError if the text could not be written whole.
+  void commit(std::string_view contents);
+
+ private:
+  std::string path_, temporary_;
+  std::ostream& standard_output_;
+};
+
+/// "3/30 what" on one line that rewrites itself, on a terminal only.
+class Progress {
+ public:
+  Progress(Console& console, std::size_t total) : console_(console), total_(total) {}
+  Progress(const Progress&) = delete;
+  Progress(Progress&&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  Progress& operator=(Progress&&) = delete;
+  ~Progress();
+
+  void step(std::string_view what);
+
+ private:
+  Console& console_;
+  std::size_t total_, done_ = 0;
+};
+
+}  // namespace assay

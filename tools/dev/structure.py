@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Checks what no compiler checks: that every room has its files and every file has its room, that includes point
+downwards, that no text is left unfinished, and that CMake compiles everything. One sentence per finding; exit 1 if any.
+
+    structure.py [--build DIR]     the tree; with a build folder also what CMake compiles
+    structure.py --self-test       plants each fault in a copy of the tree and demands that it is found
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+ROOM_FILES = [
+    "reference/{}.hpp",
+    "kernels/{}.hpp",
+    "kernels/{}.cpp",
+    "proptests/{}.cpp",
+    "fixtures/{}.safetensors",
+    "docs/mechanisms/{}.md",
+]
+# What else may lie beside the rooms' files: a device kernel where a room has one, and what belongs to the folder itself.
+ROOM_EXTRAS = ["kernels/{}.cu"]
+FOLDER_FILES = {"CMakeLists.txt", "README.md"}
+# These hold one file per room and code of their own in subfolders; in fixtures only the suffix tells them apart.
+ROOM_FOLDERS = {"reference": None, "kernels": None, "proptests": None, "docs/mechanisms": None, "fixtures": ".safetensors"}
+
+# An include may point to its own layer or to one before it.
+LAYERS = ["reference", "kernels", "oracles", "fixtures", "tools", "proptests"]
+
+CPP = {".hpp", ".cpp", ".cu", ".cuh"}
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
+
+
+def tree(root):
+    """Every file that belongs to the tree, as relative posix paths."""
+    found = []
+    for folder, folders, names in os.walk(root):
+        at_root = pathlib.Path(folder) == root
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in {".git", ".cache", "__pycache__"} and not (at_root and re.fullmatch(r"build(-.*)?", name))
+        )
+        found += [pathlib.Path(folder, name).relative_to(root).as_posix() for name in names]
+    return sorted(found)
+
+
+def read(root, path):
+    return (root / path).read_bytes().decode(errors="replace")  # not read_text: it hides carriage returns
+
+
+def write(root, contents):
+    """Writes {path: bytes}; None deletes."""
+    for path, content in contents.items():
+        if content is None:
+            (root / path).unlink(missing_ok=True)
+        else:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content)
+
+
+def listed_rooms(root, findings):
+    rooms = []
+    for number, line in enumerate(read(root, "mechanisms.def").splitlines(), start=1):
+        if not line.strip() or line.startswith("//"):
+            continue
+        match = re.fullmatch(r"MECHANISM\(([a-z][a-z0-9_]*)\)", line)
+        if not match:
+            findings.append(f"mechanisms.def:{number}: this is neither a comment nor MECHANISM(snake_case_name): {line}")
+        elif match[1] in rooms:
+            findings.append(f"mechanisms.def:{number}: {match[1]} is listed twice.")
+        else:
+            rooms.append(match[1])
+    return rooms
+
+
+def check_rooms(root, files, findings):
+    rooms = listed_rooms(root, findings)
+    present = set(files)
+    for room in rooms:
+        for pattern in ROOM_FILES:
+            if pattern.format(room) not in present:
+                findings.append(f"{pattern.format(room)} is missing, but mechanisms.def lists {room}.")
+    known = {pattern.format(room) for room in rooms for pattern in ROOM_FILES + ROOM_EXTRAS}
+    for path in files:
+        folder, _, name = path.rpartition("/")
+        suffix = ROOM_FOLDERS.get(folder, "")
+        belongs_to_a_room = suffix is None or (suffix and name.endswith(suffix))
+        if belongs_to_a_room and name not in FOLDER_FILES and path not in known:
+            findings.append(f"{path} belongs to no room: mechanisms.def does not list {name.partition('.')[0]}.")
+
+
+def check_text(root, files, findings):
+    for path in files:
+        suffix, text = pathlib.PurePath(path).suffix, read(root, path)
+        if "\0" in text[:8000]:  # as git tells binary files from text
+            continue
+        for number, line in enumerate(text.split("\n"), start=1):
+            where = f"{path}:{number}"
+            if suffix in CPP and "\t" in line:
+                findings.append(f"{where}: a tab; C++ is indented with spaces.")
+            if line != line.rstrip():
+                findings.append(f"{where}: trailing whitespace.")
+            if unfinished := UNFINISHED.search(line):
+                findings.append(f"{where}: {unfinished[0]} marks unfinished work; finish it or open an issue.")
+            if re.match(r"(<{7}|>{7}) ", line):
+                findings.append(f"{where}: a conflict marker.")
+        if text and not text.endswith("\n"):
+            findings.append(f"{path}: the last line does not end.")
+        if suffix == ".hpp" and not re.search(r"^#pragma once$", text, re.MULTILINE):
+            findings.append(f"{path}: a header without #pragma once.")
+        if text.startswith("#!") and not os.access(root / path, os.X_OK):
+            findings.append(f"{path}: a script that cannot be executed.")
+
+
+def check_includes(root, files, findings):
+    present = set(files)
+    for path in files:
+        layer = path.partition("/")[0]
+        if pathlib.PurePath(path).suffix not in CPP or layer not in LAYERS:
+            continue
+        for included in INCLUDE.findall(read(root, path)):
+            target = included.partition("/")[0]
+            if included not in present:
+                findings.append(f'{path}: #include "{included}" names no file of the tree; includes start at the root.')
+            elif target in LAYERS and LAYERS.index(target) > LAYERS.index(layer):
+                findings.append(f'{path}: #include "{included}" points upwards; {layer} knows nothing of {target}.')
+
+
+def check_compiled(root, files, compiled, findings):
+    present = set(files)
+    reached, pending = set(), [path for path in compiled.files if path in present]
+    for text in compiled.texts:
+        pending += [path for path in INCLUDE.findall(text) if path in present]
+    while pending:
+        path = pending.pop()
+        if path not in reached:
+            reached.add(path)
+            pending += [included for included in INCLUDE.findall(read(root, path)) if included in present]
+    with_cuda = any(path.endswith(".cu") for path in compiled.files)
+    checked = {".hpp", ".cpp"} | ({".cu", ".cuh"} if with_cuda else set())
+    for path in files:
+        if not with_cuda and {"cuda", "gpu"} & set(pathlib.PurePath(path).parts):
+            continue
+        if pathlib.PurePath(path).suffix in checked and path not in reached:
+            findings.append(f"{path}: no target of CMake compiles or includes it.")
+
+
+def check(root, compiled=None):
+    findings = []
+    files = tree(root)
+    if "mechanisms.def" not in files:
+        return ["mechanisms.def is missing."]
+    check_rooms(root, files, findings)
+    check_text(root, files, findings)
+    check_includes(root, files, findings)
+    if compiled:
+        check_compiled(root, files, compiled, findings)
+    return findings
+
+
+def read_compiled(root, build):
+    database = build / "compile_commands.json"
+    if not database.exists():
+        sys.exit(f"structure: {database} does not exist: configure with CMAKE_EXPORT_COMPILE_COMMANDS=ON first.")
+    files, texts = set(), []
+    for entry in json.loads(database.read_text()):
+        path = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        if path.is_relative_to(build):
+            texts.append(path.read_text())
+        elif path.is_relative_to(root):
+            files.add(path.relative_to(root).as_posix())
+    return Compiled(files, texts)
+
+
+def planted_faults(root, room, with_build):
+    """Pairs of the edits that make a fault, {path: new text, or None to delete}, and what must be found."""
+    listed, header = "mechanisms.def", f"reference/{room}.hpp"
+
+    def add(path, text):
+        return {path: read(root, path) + text}
+
+    faults = [
+        (add(listed, f"MECHANISM({room})\n"), f"{room} is listed twice"),
+        (add(listed, "MECHANISM(CamelCase)\n"), "neither a comment nor MECHANISM"),
+        (add(listed, "#define STRAY\n"), "neither a comment nor MECHANISM"),
+        (add(listed, "// carriage return\r\n"), "mechanisms.def:.*trailing whitespace"),
+        (add(header, "\t// tab\n"), f"{header}:.*a tab"),
+        (add(header, "// trailing \n"), f"{header}:.*trailing whitespace"),
+        (add(header, "// TO" + "DO later\n"), f"{header}:.*unfinished work"),
+        (add("CMakeLists.txt", "# FIX" + "ME\n"), "CMakeLists.txt:.*unfinished work"),
+        (add(header, "<<<<<<< ours\n"), f"{header}:.*conflict marker"),
+        (add(header, "// no end of line"), f"{header}: the last line does not end"),
+        ({header: "namespace assay {}\n"}, f"{header}: a header without #pragma once"),
+        ({"tools/dev/planted": "#!/bin/sh\n"}, "tools/dev/planted: a script that cannot be executed"),
+        (add(header, '#include "reference/core/nowhere.hpp"\n'), f"{header}:.*nowhere.hpp.*names no file"),
+        (add(header, f'#include "kernels/{room}.hpp"\n'), f"{header}:.*points upwards"),
+        ({f"kernels/{room}_old.hpp": "#pragma once\n"}, f"kernels/{room}_old.hpp belongs to no room"),
+    ]
+    for pattern in ROOM_FILES:
+        faults.append(({pattern.format(room): None}, f"{pattern.format(room)} is missing"))
+        faults.append((add(listed, "MECHANISM(planted)\n"), f"{pattern.format('planted')} is missing"))
+    for pattern in ROOM_FILES + ROOM_EXTRAS:
+        faults.append(({pattern.format("planted"): "#pragma once\n"}, f"{pattern.format('planted')} belongs to no room"))
+    if with_build:
+        orphan, pair = "oracles/core/orphan", "tools/orphan"
+        faults += [
+            ({f"{orphan}.cpp": "\n"}, f"{orphan}.cpp: no target"),
+            ({f"{orphan}.hpp": "#pragma once\n"}, f"{orphan}.hpp: no target"),
+            ({f"{pair}.cpp": f'#include "{pair}.hpp"\n', f"{pair}.hpp": "#pragma once\n"}, f"{pair}.hpp: no target"),
+        ]
+    return faults
+
+
+def self_test(root, compiled):
+    """Plants one fault after the other; staying silent, or saying something else, is a failure. Returns the failures."""
+    room = listed_rooms(root, [])[0]
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder)
+        for path in tree(root):
+            (copy / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / path, copy / path)
+        before = set(check(copy, compiled))
+        faults = planted_faults(copy, room, compiled is not None)
+        for edits, expected in faults:
+            saved = {path: (copy / path).read_bytes() if (copy / path).exists() else None for path in edits}
+            write(copy, {path: text if text is None else text.encode() for path, text in edits.items()})
+            found = set(check(copy, compiled)) - before
+            if not any(re.search(expected, finding) for finding in found):
+                failures += 1
+                print(f"planted in {', '.join(edits)}, not found: {expected}; found: {sorted(found) or 'nothing'}.")
+            write(copy, saved)
+        if set(check(copy, compiled)) != before:
+            failures += 1
+            print("the copy is not what it was before the faults were planted.")
+    print(f"structure: planted {len(faults)} faults, {failures} failures.")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[2])
+    parser.add_argument("--build", type=pathlib.Path, help="a configured build folder")
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    root = options.root.resolve()
+    compiled = read_compiled(root, options.build.resolve()) if options.build else None
+    if options.self_test:
+        return 1 if self_test(root, compiled) else 0
+    findings = check(root, compiled)
+    for finding in findings:
+        print(finding)
+    print(f"structure: {len(findings)} findings." if findings else "structure: nothing found.")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

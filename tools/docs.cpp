@@ -1,0 +1,154 @@
+// assay docs: one page a mechanism, written from the registry and the opening comment of its reference.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "fixtures/golden.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
+#include "tools/command.hpp"
+
+namespace assay {
+namespace {
+
+/// The comment block that opens reference/NAME.hpp: the mechanism's equations.
+std::string equations_of(const std::filesystem::path& source, std::string_view name) {
+  const std::filesystem::path path = source / "reference" / (std::string(name) + ".hpp");
+  std::ifstream in(path);
+  require(in.good(), path.string(), ": cannot be read; run from the repository's root or give --source");
+  std::string text, line;
+  std::getline(in, line);  // #pragma once
+  while (std::getline(in, line) && line.starts_with("//"))
+    text += line.substr(std::min<std::size_t>(line.size(), 3)) + "\n";
+  return text;
+}
+
+std::string shape_of(const RoomFacts::Ranked& ranked) {
+  if (ranked.rank == 0) return "scalar";
+  std::string text;
+  for (int r = 0; r < ranked.rank; ++r)
+    text += (r > 0 ? ", " : "") + std::string(name_of(ranked.field.axes[static_cast<std::size_t>(r)]));
+  return "[" + text + "]";
+}
+
+std::string default_of(const Field& field) {
+  switch (field.missing) {
+    case Field::Missing::error:
+      return "required";
+    case Field::Missing::zero:
+      return "0";
+    case Field::Missing::absent:
+      return "absent";
+    case Field::Missing::rsqrt_key_dim:
+      break;
+  }
+  return "K^{-1/2}";
+}
+
+std::string inputs_table(const Room& room) {
+  std::string text = "| name | shape | heads | if missing | gradient |\n| --- | --- | --- | --- | --- |\n";
+  for (const RoomFacts::Ranked& ranked : room.inputs()) {
+    const Field& f = ranked.field;
+    const bool param = f.place == Field::Place::param;
+    text += fmt::format("| `{}`{} | {} | {} | {} | {} |\n", f.name, param ? " (param)" : "", shape_of(ranked),
+                        param                              ? "one for all"
+                        : f.heads == Field::Heads::shared ? "key/value heads"
+                                                           : "output heads",
+                        default_of(f), f.differentiable ? "yes" : "no");
+  }
+  return text;
+}
+
+std::string sites_table(const KernelForm& form) {
+  constexpr std::string_view roles[] = {"operand", "gate", "accumulator", "output"};
+  constexpr Format shown[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16, Format::fp16, Format::e4m3};
+  std::string text = "| site | role |", rule = "| --- | --- |";
+  for (const Format precision : shown) text += fmt::format(" {} |", name_of(precision)), rule += " --- |";
+  text += "\n" + rule + "\n";
+  for (int i = 0; i < form.sites.size; ++i) {
+    const tile::SiteTable::Entry& entry = form.sites.entries[i];
+    text += fmt::format("| `{}` | {} |", entry.view(), roles[static_cast<int>(entry.role)]);
+    for (const Format precision : shown) text += fmt::format(" {} |", name_of(form.sites.contract(precision).at(entry.view())));
+    text += "\n";
+  }
+  return text;
+}
+
+std::string mutants_table(const KernelForm& form) {
+  std::string text = "| mutant | what it does | seen |\n| --- | --- | --- |\n";
+  for (const Mutant& m : form.mutants) text += fmt::format("| `{}` | {} | {} |\n", m.name, m.what, m.seen);
+  return text;
+}
+
+std::string page(const Room& room, const std::filesystem::path& source) {
+  std::string text = fmt::format("<!-- written by `assay docs`; edit reference/{0}.hpp and kernels/{0}.cpp instead -->\n\n", room.name);
+  text += fmt::format("# {}\n\n{}.\n\n```\n{}```\n\n", room.name, room.summary, equations_of(source, room.name));
+  text += "## Inputs\n\n" + inputs_table(room);
+  if (!room.options.empty()) {
+    text += "\nOptions (`params`):";
+    for (const std::string_view option : room.options) text += fmt::format(" `{}`", option);
+    text += "; see [case-format.md](../case-format.md).\n";
+  }
+  text += "\n## Outputs\n\n| name | shape |\n| --- | --- |\n";
+  for (const RoomFacts::Ranked& ranked : room.outputs())
+    text += fmt::format("| `{}` | {} |\n", ranked.field.name, shape_of(ranked));
+  if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name); kernels != nullptr)
+    for (const KernelForm& form : kernels->forms) {
+      text += fmt::format("\n## Kernel `{}`\n\n{}. {}. Tiles:", form.name, form.summary,
+                          form.has_gradients ? "Forward and backward" : "Forward only");
+      for (const std::string_view t : form.tiles) text += fmt::format(" `{}`", t);
+      text += ".\n\nRounding sites, and the format of each in the contract of a precision:\n\n" + sites_table(form);
+      text += "\nMutants, each killed by a test:\n\n" + mutants_table(form);
+    }
+  text += fmt::format("\n## Golden fixture\n\n`fixtures/{}.safetensors` holds", room.name);
+  const std::vector<GoldenCase> cases = golden_cases(room);
+  for (std::size_t i = 0; i < cases.size(); ++i) text += fmt::format("{} `{}`", i > 0 ? "," : "", cases[i].name);
+  text += fmt::format(".\n\n    assay fixtures verify {0}\n    assay report --mechanism {0}\n", room.name);
+  return text;
+}
+
+struct Arguments {
+  std::string source = ".", folder;
+  bool check = false;
+};
+
+int write_pages(const Arguments& arguments, Console& console) {
+  const std::filesystem::path folder =
+      arguments.folder.empty() ? std::filesystem::path(arguments.source) / "docs" / "mechanisms" : std::filesystem::path(arguments.folder);
+  bool same = true;
+  for (const Room* room : rooms()) {
+    const std::filesystem::path path = folder / (std::string(room->name) + ".md");
+    const std::string text = page(*room, arguments.source);
+    if (arguments.check) {
+      std::ifstream in(path);
+      const std::string found{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+      console.out << (found == text ? "PASS " : "FAIL ") << path.string() << '\n';
+      same = same && found == text;
+      continue;
+    }
+    std::filesystem::create_directories(folder);
+    OutputFile(path.string(), console.out).commit(text);
+    console.out << path.string() << '\n';
+  }
+  return same ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("--source", arguments->source, "the repository's root")->capture_default_str();
+  app.add_option("--folder", arguments->folder, "where the pages go; docs/mechanisms of the source if not given");
+  app.add_flag("--check", arguments->check, "write nothing; fail if a page is not what would be written");
+  return [arguments](Console& console) { return write_pages(*arguments, console); };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command docs = {"docs", "write the page of every mechanism", add};
+}
+
+}  // namespace assay

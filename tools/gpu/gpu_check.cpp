@@ -1,0 +1,353 @@
+// The device kernels against the CPU emulation of the same tile programs and against those programs without rounding.
+// Prints a table and, if asked, writes the record that fixtures/gpu keeps. Needs nothing but a driver: it is made to be
+// copied to the machine that has the device.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "kernels/core/kernel_room.hpp"
+#include "kernels/cuda/gpu.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/inputs.hpp"
+// Made by CMake: the rooms that have device kernels, their references, the digests of their sources.
+#include <gpu_references.hpp>
+#include <gpu_room_list.hpp>
+#include <gpu_sources.hpp>
+
+namespace assay {
+namespace {
+
+enum ExitCode { exit_passed = 0, exit_failed = 1, exit_usage = 2, exit_broken = 3 };
+
+Problem make(const CaseSpec& spec) {
+#define GPU_ROOM(name) \
+  if (spec.mechanism == #name) return make_problem<name>(spec);
+  ASSAY_GPU_ROOMS
+#undef GPU_ROOM
+  throw InputError(text(spec.mechanism, ": no device kernels"));
+}
+
+/// What a room is tried with besides its defaults, at one shape: other branches of its launch code and its body.
+struct Variant {
+  std::string_view room, form;
+  Style style;
+  Params params;
+};
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = {
+      {"softmax_attention", "tiled", Style::normal, {{"window", 70L}}},
+      {"softmax_attention", "tiled", Style::rising_scores, {{"causal", false}}},
+      {"softmax_attention", "split_decode", Style::normal, {{"window", 70L}}},
+      {"parallax", "tiled", Style::normal, {{"window", 70L}}},
+      {"parallax", "tiled", Style::rising_scores, {{"causal", false}}},
+      {"parallax", "split_decode", Style::normal, {{"window", 70L}}},
+      {"deltanet", "chunkwise", Style::normal, {{"alignment", "next_latent"}}},
+      {"deltanet", "chunkwise", Style::normal, {{"alignment", "next_latent"}, {"sequence_start", false}}},
+      {"deltanet", "chunkwise", Style::repeated_keys, {}},
+      {"gated_deltanet", "chunkwise", Style::normal, {{"error", "undecayed"}}},
+      {"gated_deltanet", "chunkwise", Style::gate_ends, {}},
+      {"gated_deltanet", "chunkwise", Style::dead_memory, {}},
+  };
+  return all;
+}
+
+struct Case {
+  const KernelForm* kernel;
+  const GpuForm* gpu;
+  CaseSpec spec;
+};
+
+bool decodes(const GpuForm& form) { return form.name == "split_decode"; }
+
+/// Lengths around tiles and chunks, two value heads to a query head's worth of keys, both head dimensions.
+std::vector<Case> cases(bool subset, std::string_view only) {
+  std::vector<Case> all;
+  for (const GpuRoom* room : gpu_rooms())
+    for (const GpuForm& form : room->forms) {
+      const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
+      const auto kernel = std::find_if(kernels->forms.begin(), kernels->forms.end(),
+                                       [&](const KernelForm& f) { return f.name == form.name; });
+      require(kernel != kernels->forms.end(), room->name, " has no CPU form '", form.name, "'");
+      const auto add = [&](Format precision, int len, int dim, Style style, const Params& params) {
+        Shape shape{1, len, 4, 2, dim, dim, decodes(form) ? std::min(len, 3) : 0};
+        if (text(room->name, '/', form.name, '/', name_of(precision), '/', dim).find(only) == std::string::npos) return;
+        Case c{&*kernel, &form, {std::string(room->name), shape, precision, style, 0, params}};
+        if (form.obstacle(make(c.spec), precision).empty()) all.push_back(std::move(c));
+      };
+      for (const Format precision : gpu_precisions)
+        for (const int dim : {64, 128}) {
+          for (const int len : {1, 63, 64, 65, 200, 257})
+            if (!subset || len == 65) add(precision, len, dim, Style::normal, {});
+          for (const Variant& v : variants())
+            if (v.room == room->name && v.form == form.name && dim == 64)
+              add(precision, subset ? 65 : 200, dim, v.style, v.params);
+        }
+    }
+  return all;
+}
+
+double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double v : x) sum += v * v;
+  return std::sqrt(sum);
+}
+double distance(const std::vector<double>& x, const std::vector<double>& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += (x[i] - y[i]) * (x[i] - y[i]);
+  return std::sqrt(sum);
+}
+
+/// One tensor of one case, or the worst of several cases. Errors are Frobenius norms relative to `scale`.
+struct Comparison {
+  double error = 0, emulation_error = 0, difference = 0, identical = 1;
+  bool ok = true;
+
+  void merge(const Comparison& other) {
+    const auto worse = [](double a, double b) { return a != a || b <= a ? a : b; };  // NaN is the worst
+    error = worse(error, other.error);
+    emulation_error = worse(emulation_error, other.emulation_error);
+    difference = worse(difference, other.difference);
+    identical = std::min(identical, other.identical);
+    ok = ok && other.ok;
+  }
+};
+
+/// `floor`: what the emulation does not model, relative to `scale`. Two results that err by no more than the emulation
+/// differ by no more than twice its error: a device that differs by more, but for the floor, errs by more.
+Comparison compare(const Array& device, const Array& emulation, const Array& exact, double scale, double floor) {
+  Comparison c;
+  if (device.shape != emulation.shape || device.shape != exact.shape || device.data.empty()) {
+    c.ok = false;
+    return c;
+  }
+  c.error = distance(device.data, exact.data) / scale;
+  c.emulation_error = distance(emulation.data, exact.data) / scale;
+  c.difference = distance(device.data, emulation.data) / scale;
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < device.data.size(); ++i) same += device.data[i] == emulation.data[i];
+  c.identical = static_cast<double>(same) / static_cast<double>(device.data.size());
+  c.ok = c.difference <= 2 * c.emulation_error + floor;  // false for NaN
+  return c;
+}
+
+using Comparisons = std::map<std::string, Comparison, std::less<>>;
+
+/// Every tensor of a case. `rerun_identical` says whether a second run gave the same bits.
+Comparisons run_case(const Case& c, bool& rerun_identical) {
+  const Problem problem = make(c.spec);
+  const Format precision = c.spec.precision;
+  const Answer device = c.gpu->run(problem, precision, nullptr), again = c.gpu->run(problem, precision, nullptr);
+  const Answer emulation =
+      c.kernel->run(problem, Policy::of(c.kernel->sites, precision), c.gpu->tile(problem, precision));
+  // Blocks without rounding are long double in the first tile shape, which fp64 needs, and double in the others.
+  const Answer exact = c.kernel->run(problem, Policy::exact(c.kernel->sites), precision == Format::fp64 ? 0 : 1);
+  rerun_identical = device.outputs == again.outputs && device.gradients == again.gradients;
+
+  // Accumulators on the device truncate where the emulation rounds, and exponentials err by 2 units: two units for each
+  // of the T + K products and sums on the way to an element, the unit being the accumulator's.
+  const double unit = unit_roundoff(precision == Format::fp64 ? Format::fp64 : Format::fp32);
+  const double floor = 2 * (c.spec.shape.seq_len + c.spec.shape.key_dim) * 2 * unit;
+  double cotangent = 0;
+  for (const auto& [name, array] : problem.cotangents) cotangent = std::hypot(cotangent, norm(array.data));
+
+  Comparisons result;
+  for (const auto& [name, array] : exact.outputs)
+    result[name] = compare(device.outputs.at(name), emulation.outputs.at(name), array, norm(array.data), floor);
+  for (const auto& [name, array] : exact.gradients) {
+    // A gradient may vanish (one token attends to itself alone): its errors then have the cotangents' size. The
+    // bandwidth's is minus <q, dq> / h, so its errors are those of dq times |q| / h.
+    const double size = std::max(norm(array.data), floor * cotangent);
+    const auto of = [&tensor = name](const Answer& answer) -> const Array& { return answer.gradients.at(tensor); };
+    if (name != "bandwidth") {
+      const bool vanishes = size == floor * cotangent;
+      result["d" + name] = compare(of(device), of(emulation), array, vanishes ? cotangent : size, floor);
+      continue;
+    }
+    const auto dq = [](const Answer& answer) -> const Array& { return answer.gradients.at("q"); };
+    const double h = std::stod(std::get<std::string>(problem.params.at("bandwidth")));
+    const double scale = norm(problem.inputs.at("q").data) * std::max(norm(dq(exact).data), floor * cotangent) / h;
+    const double from_dq =
+        distance(dq(emulation).data, dq(exact).data) / std::max(norm(dq(exact).data), floor * cotangent);
+    result["d" + name] = compare(of(device), of(emulation), array, scale, floor + 2 * from_dq);
+  }
+  return result;
+}
+
+/// A few large shapes in bf16, timed by events.
+nlohmann::json times() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const GpuRoom* room : gpu_rooms())
+    for (const GpuForm& form : room->forms)
+      for (const int dim : {64, 128}) {
+        const Shape shape = decodes(form) ? Shape{1, 16384, 64, 16, dim, dim, 1} : Shape{2, 4096, 8, 8, dim, dim, 0};
+        const CaseSpec spec{std::string(room->name), shape, Format::bf16, Style::normal, 0, {}};
+        const Problem problem = make(spec);
+        if (!form.obstacle(problem, spec.precision).empty()) continue;
+        Problem forward_alone = problem;  // a forward pass that keeps nothing for a backward one
+        forward_alone.cotangents.clear();
+        GpuTimes times, both;
+        form.run(forward_alone, spec.precision, &times);
+        form.run(problem, spec.precision, &both);
+        times.backward = both.backward;
+        std::printf("%-18s %-13s %-22s forward %8.3f ms", spec.mechanism.c_str(), std::string(form.name).c_str(),
+                    text_of(shape).c_str(), times.forward);
+        nlohmann::json entry = {{"room", room->name},
+                                {"form", form.name},
+                                {"precision", name_of(spec.precision)},
+                                {"shape", text_of(shape)},
+                                {"forward_ms", times.forward}};
+        if (times.backward > 0) {
+          std::printf("  backward %8.3f ms", times.backward);
+          entry["backward_ms"] = times.backward;
+        }
+        std::printf("\n");
+        std::fflush(stdout);
+        all.push_back(std::move(entry));
+      }
+  return all;
+}
+
+struct Arguments {
+  bool subset = false, sources = false;
+  std::string records, memcheck, only;
+};
+
+Arguments parse(const std::vector<std::string>& args) {
+  Arguments a;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const auto value = [&] {
+      require(i + 1 < args.size(), args[i], ": expected a value");
+      return args[++i];
+    };
+    if (args[i] == "--subset")
+      a.subset = true;
+    else if (args[i] == "--sources")
+      a.sources = true;
+    else if (args[i] == "--records")
+      a.records = value();
+    else if (args[i] == "--only")
+      a.only = value();
+    else if (args[i] == "--memcheck")
+      a.memcheck = value();
+    else
+      throw InputError(
+          text("unknown argument '", args[i],
+               "'; gpu_check takes --subset, --only ROOM/FORM/PRECISION/K, --sources, --records DIRECTORY and "
+               "--memcheck RESULT"));
+  }
+  return a;
+}
+
+/// "NVIDIA H200" is fixtures/gpu/nvidia-h200.json.
+std::string file_name(std::string name) {
+  for (char& c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9')) c = '-';
+  }
+  return name + ".json";
+}
+
+int check(const Arguments& arguments) {
+  if (arguments.sources) {
+    std::cout << gpu_sources << '\n';
+    return exit_passed;
+  }
+  if (!gpu_available()) {
+    std::cerr << "gpu_check: no GPU of compute capability 9.0 is present, so no kernel was run.\n";
+    return exit_usage;
+  }
+  const GpuDevice device = gpu_device();
+  std::printf("%s, driver %s, runtime %s\n", device.name.c_str(), device.driver.c_str(), device.runtime.c_str());
+  std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s %10s %10s\n", "room", "form", "in", "K", "tensor", "error",
+              "emulation", "difference", "identical");
+
+  struct Group {
+    Comparisons tensors;
+    int cases = 0;
+  };
+  std::map<std::tuple<std::string, std::string, std::string, int>, Group> groups;
+  int failed = 0;
+  for (const Case& c : cases(arguments.subset, arguments.only)) {
+    bool rerun_identical = false;
+    const Comparisons tensors = run_case(c, rerun_identical);
+    Group& group =
+        groups[{c.spec.mechanism, std::string(c.gpu->name), name_of(c.spec.precision), c.spec.shape.key_dim}];
+    ++group.cases;
+    bool ok = rerun_identical;
+    for (const auto& [name, comparison] : tensors) {
+      group.tensors[name].merge(comparison);
+      ok = ok && comparison.ok;
+      if (!comparison.ok)
+        std::printf("FAIL %s %s: %s differs from its emulation by %.3g, which errs by %.3g (%s)\n",
+                    c.spec.mechanism.c_str(), std::string(c.gpu->name).c_str(), name.c_str(), comparison.difference,
+                    comparison.emulation_error, c.spec.repro().c_str());
+    }
+    if (!rerun_identical)
+      std::printf("FAIL %s %s: a second run gave other bits (%s)\n", c.spec.mechanism.c_str(),
+                  std::string(c.gpu->name).c_str(), c.spec.repro().c_str());
+    failed += ok ? 0 : 1;
+    std::fflush(stdout);
+  }
+
+  nlohmann::json record = {{"device", device.name},    {"multiprocessors", device.multiprocessors},
+                           {"driver", device.driver},  {"runtime", device.runtime},
+                           {"compiler", gpu_compiler}, {"sources", nlohmann::json::parse(gpu_sources)},
+                           {"failed", failed},         {"results", nlohmann::json::array()}};
+  if (!arguments.memcheck.empty()) record["memcheck"] = arguments.memcheck;
+  for (const auto& [key, group] : groups) {
+    const auto& [room, form, precision, dim] = key;
+    for (const auto& [name, c] : group.tensors) {
+      std::printf("%-18s %-13s %-5s %4d %-16s %10.3e %10.3e %10.3e %9.3f%%\n", room.c_str(), form.c_str(),
+                  precision.c_str(), dim, name.c_str(), c.error, c.emulation_error, c.difference, 100 * c.identical);
+      record["results"].push_back({{"room", room},
+                                   {"form", form},
+                                   {"precision", precision},
+                                   {"key_dim", dim},
+                                   {"tensor", name},
+                                   {"cases", group.cases},
+                                   {"error", c.error},
+                                   {"emulation_error", c.emulation_error},
+                                   {"difference", c.difference},
+                                   {"identical", c.identical}});
+    }
+  }
+  if (!arguments.subset && arguments.only.empty()) record["times"] = times();
+  if (failed == 0)
+    std::printf("every case agrees with its emulation and reruns to the same bits\n");
+  else
+    std::printf("%d cases failed\n", failed);
+  if (!arguments.records.empty() && arguments.only.empty()) {
+    const std::filesystem::path path = std::filesystem::path(arguments.records) / file_name(device.name);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream out(path);
+    out << record.dump(1) << '\n';
+    require(static_cast<bool>(out.flush()), path.string(), ": could not be written");
+    std::printf("%s\n", path.string().c_str());
+  }
+  return failed == 0 ? exit_passed : exit_failed;
+}
+
+}  // namespace
+}  // namespace assay
+
+int main(int argc, char** argv) {
+  try {
+    return assay::check(assay::parse({argv + 1, argv + argc}));
+  } catch (const assay::InputError& e) {
+    std::cerr << "gpu_check: " << e.what() << '\n';
+    return assay::exit_usage;
+  } catch (const std::exception& e) {
+    std::cerr << "gpu_check: " << e.what() << '\n';
+    return assay::exit_broken;
+  }
+}

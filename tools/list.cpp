@@ -1,0 +1,104 @@
+// assay list: what this build knows.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/case_file.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/format.hpp"
+#include "reference/core/inputs.hpp"
+#include "tools/command.hpp"
+#include "tools/table.hpp"
+
+namespace assay {
+namespace {
+
+std::span<const KernelForm> forms_of(const Room& room) {
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
+  return kernels == nullptr ? std::span<const KernelForm>() : kernels->forms;
+}
+
+/// "[T, K]"
+std::string shape_of(const RoomFacts::Ranked& ranked) {
+  std::string text;
+  for (int r = 0; r < ranked.rank; ++r)
+    text += (r > 0 ? ", " : "") + std::string(name_of(ranked.field.axes[static_cast<std::size_t>(r)]));
+  return "[" + text + "]";
+}
+
+Json tensors(const std::vector<RoomFacts::Ranked>& list, Field::Place place) {
+  Json object = Json::object();
+  for (const RoomFacts::Ranked& ranked : list)
+    if (ranked.field.place == place) object[std::string(ranked.field.name)] = shape_of(ranked);
+  return object;
+}
+
+template <class Entries>
+Json named_summaries(const Entries& entries) {
+  Json list = Json::array();
+  for (const auto& entry : entries) list.push_back({{"name", name_of(entry)}, {"summary", summary_of(entry)}});
+  return list;
+}
+
+Json as_json() {
+  Json mechanisms = Json::array();
+  for (const Room* room : rooms()) {
+    Json forms = Json::array();
+    for (const KernelForm& form : forms_of(*room))
+      forms.push_back({{"name", form.name}, {"summary", form.summary}, {"gradients", form.has_gradients}});
+    Json params = tensors(room->inputs(), Field::Place::param);
+    for (const std::string_view option : room->options) params[std::string(option)] = "option";
+    mechanisms.push_back({{"name", room->name},
+                          {"summary", room->summary},
+                          {"params", std::move(params)},
+                          {"inputs", tensors(room->inputs(), Field::Place::input)},
+                          {"outputs", tensors(room->outputs(), Field::Place::input)},
+                          {"forms", std::move(forms)}});
+  }
+  Json precisions = Json::array();
+  for (const Format format : all_formats) precisions.push_back(name_of(format));
+  return {{"mechanisms", std::move(mechanisms)},
+          {"tiers", named_summaries(all_tiers)},
+          {"precisions", std::move(precisions)},
+          {"styles", named_summaries(all_styles)}};
+}
+
+std::string table_of(const std::string& head, const Json& list) {
+  Table table{{{head}, {"summary"}}, {}};
+  for (const Json& entry : list) table.rows.push_back({entry["name"], entry["summary"]});
+  return table.text();
+}
+
+void print_tables(std::ostream& out, const Json& everything) {
+  Json forms = Json::array();
+  for (const Json& mechanism : everything["mechanisms"])
+    for (const Json& form : mechanism["forms"])
+      forms.push_back({{"name", mechanism["name"].get<std::string>() + ":" + form["name"].get<std::string>()},
+                       {"summary", form["summary"]}});
+  out << table_of("mechanism", everything["mechanisms"]) << '\n' << table_of("form", forms) << '\n';
+  out << table_of("oracle tier", everything["tiers"]) << '\n' << table_of("input style", everything["styles"]) << '\n';
+  out << "precision\n";
+  for (const Json& precision : everything["precisions"]) out << precision.get<std::string>() << '\n';
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto format = std::make_shared<std::string>("table");
+  app.add_option("--format", *format, "table or json")->check(CLI::IsMember({"table", "json"}))->capture_default_str();
+  return [format](Console& console) {
+    const Json everything = as_json();
+    if (*format == "json")
+      console.out << everything.dump(2) << '\n';
+    else
+      print_tables(console.out, everything);
+    return static_cast<int>(exit_passed);
+  };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command list = {"list", "list mechanisms, forms, tiers, precisions and styles", add};
+}
+
+}  // namespace assay

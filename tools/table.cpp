@@ -1,0 +1,93 @@
+#include "tools/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace assay {
+namespace {
+
+constexpr std::string_view format_names[] = {"table", "markdown", "json", "csv"};
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// How many characters a terminal shows: UTF-8 continuation bytes take no place.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::vector<std::string> heads_of(const Table& table) {
+  std::vector<std::string> heads;
+  for (const Table::Column& column : table.columns) heads.push_back(column.name);
+  return heads;
+}
+
+}  // namespace
+
+std::string_view name_of(TableFormat format) { return format_names[static_cast<int>(format)]; }
+
+std::optional<TableFormat> table_format_from(std::string_view name) {
+  for (const TableFormat format : all_table_formats)
+    if (name == name_of(format)) return format;
+  return std::nullopt;
+}
+
+std::string Table::text(int indent) const {
+  std::vector<std::size_t> width;
+  for (const Column& column : columns) width.push_back(width_of(column.name));
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], width_of(row[c]));
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string built(static_cast<std::size_t>(indent), ' ');
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string pad(width[c] - width_of(cells[c]), ' ');
+      built += (c > 0 ? "  " : "") + (columns[c].right ? pad + cells[c] : cells[c] + pad);
+    }
+    built.erase(built.find_last_not_of(' ') + 1);
+    out += built + '\n';
+  };
+  line(heads_of(*this));
+  for (const auto& row : rows) line(row);
+  return out;
+}
+
+std::string Table::markdown() const {
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    out += '|';
+    for (std::size_t c = 0; c < columns.size(); ++c)
+      out += ' ' + (c < cells.size() ? replaced(replaced(cells[c], "|", "\\|"), "\n", " ") : "") + " |";
+    out += '\n';
+  };
+  line(heads_of(*this));
+  out += '|';
+  for (const Column& column : columns) out += column.right ? " ---: |" : " --- |";
+  out += '\n';
+  for (const auto& row : rows) line(row);
+  return out;
+}
+
+std::string Table::csv() const {
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const std::string cell = c < cells.size() ? cells[c] : "";
+      const bool quote = cell.find_first_of(",\"\n\r") != std::string::npos;
+      out += (c > 0 ? "," : "") + (quote ? '"' + replaced(cell, "\"", "\"\"") + '"' : cell);
+    }
+    out += '\n';
+  };
+  line(heads_of(*this));
+  for (const auto& row : rows) line(row);
+  return out;
+}
+
+std::string round_trip(double x) { return fmt::format("{}", x); }
+
+}  // namespace assay

@@ -1,0 +1,38 @@
+#pragma once
+// Tables as people and programs read them.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace assay {
+
+/// How a verb prints its results.
+enum class TableFormat { table, markdown, json, csv };
+inline constexpr TableFormat all_table_formats[] = {TableFormat::table, TableFormat::markdown, TableFormat::json,
+                                                    TableFormat::csv};
+std::string_view name_of(TableFormat format);
+/// The format called `name`, as name_of spells it; nothing for any other word.
+std::optional<TableFormat> table_format_from(std::string_view name);
+
+/// Rows of cells under named columns; a row may end early.
+struct Table {
+  struct Column {
+    std::string name;
+    bool right = false;  ///< numbers: padded on the left
+  };
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> rows;
+
+  /// Columns padded to one width, two spaces between, nothing after the last word of a line. `indent` spaces in front.
+  std::string text(int indent = 0) const;
+  /// A GitHub table; a bar inside a cell is escaped.
+  std::string markdown() const;
+  /// RFC 4180 with plain line ends: cells with a comma, a quote or a line end are quoted.
+  std::string csv() const;
+};
+
+/// The shortest decimal that reads back as `x`; "nan", "inf" and "-inf".
+std::string round_trip(double x);
+
+}  // namespace assay
