@@ -49,7 +49,7 @@ struct ParallaxForward {
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
     const Visibility sees = parallax_visibility(b, a.sees);
-    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real(0.6931471805599453));
+    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453});
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN + b.planted("first_tile_skipped"_s, 0, head == 0 && q0 > 0);
     auto O1 = b.acc("O1"_s, Shape<BM, D>{});
@@ -196,8 +196,8 @@ struct ParallaxBackwardQuery {
           dh.fold(one, L);
           b.mma(dQ, b.cast("dS"_s, A), dR, b.cast("dT"_s, E), s.K[st]);
         });
-    const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real(1));
-    const Real sign = b.planted("drho_sign"_s, Real(1), Real(-1));
+    const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
+    const Real sign = b.planted("drho_sign"_s, Real{1}, Real{-1});
     dQ.map("dq"_s, [&](auto x) { return x * inv_h; });
     dR.map("drho"_s, [&](auto x) { return x * sign; });
     b.store_row("tau"_s, a.tau, head, q0, tau);
@@ -234,7 +234,7 @@ struct ParallaxBackwardKey {
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
     const Visibility sees = parallax_visibility(b, a.sees);
     const int i0 = sees.first_row(k0) / BM, tiles = ceil_div(sees.last_row(k0 + BN), BM) - i0;
-    const Real h = b.planted("dk_without_probe"_s, a.bandwidth, Real(0));
+    const Real h = b.planted("dk_without_probe"_s, a.bandwidth, Real{0});
     auto dK = b.acc("dK"_s, Shape<BN, D>{});
     auto dV = b.acc("dV"_s, Shape<BN, D>{});
     const auto weight = [&](auto y, auto z) { return ex2(y * a.scale - z); };

@@ -151,7 +151,7 @@ struct SoftmaxBackwardQuery {
           dh.fold(one, L);
           b.mma(dQ, b.cast("dS"_s, dS), s.K[st]);
         });
-    const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real(1));
+    const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
     dQ.map("dq"_s, [&](auto x) { return x * inv_h; });
     b.store_row("delta"_s, a.delta, head, q0, delta);
     b.store_row("dh"_s, a.dh, head, q0, dh.total());
@@ -252,7 +252,7 @@ struct SoftmaxSplit {
     Visibility sees = a.sees;
     sees.ahead = b.planted("mask_one_key_less"_s, 0, -1);
     sees.window = b.planted("window_dropped"_s, sees.window, 0);
-    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real(0.6931471805599453));
+    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453});
     const int r0 = x / a.splits * BM, split = x % a.splits;
     const int first = imax(split * a.span, sees.first_key(0)), j0 = first / BN;
     const int end = (split + 1) * a.span + b.planted("split_one_tile_longer"_s, 0, BN);

@@ -37,16 +37,16 @@ RC_GTEST_PROP(deltanet_chunkwise, the_last_write_is_recalled, ()) {
   Array &k = p.inputs.at("k"), &beta = p.inputs.at("beta");
   const int T = k.shape[1], K = k.shape[2];
   for (int h = 0; h < k.shape[0]; ++h)  // a unit vector of a key's direction is not representable; a basis vector is
-    for (int x = 0; x < K; ++x) k.data[static_cast<std::size_t>((h * T + T - 1) * K + x)] = x == h % K ? 1 : 0;
-  for (int h = 0; h < beta.shape[0]; ++h) beta.data[static_cast<std::size_t>(h * T + T - 1)] = 1;
+    for (int x = 0; x < K; ++x) k.data[laws::index(k, h, T - 1, x)] = x == h % K ? 1 : 0;
+  for (int h = 0; h < beta.shape[0]; ++h) beta.data[laws::index(beta, h, T - 1)] = 1;
   const Array state = s.run(p, Format::exact, c.tile).outputs.at("final_state");
   const Array allowed = laws::allowance(s, p, Format::fp64, c.tile).at("final_state");
   const Array& v = p.inputs.at("v");
   const int V = v.shape[2], group = c.spec.shape.own() / c.spec.shape.shared();
   for (int h = 0; h < v.shape[0]; ++h)
     for (int x = 0; x < V; ++x) {
-      const auto at = static_cast<std::size_t>((h * K + h / group % K) * V + x);
-      RC_ASSERT(std::fabs(state.data[at] - v.data[static_cast<std::size_t>((h * T + T - 1) * V + x)]) <= allowed.data[at]);
+      const std::size_t at = laws::index(state, h, h / group % K, x);
+      RC_ASSERT(std::fabs(state.data[at] - v.data[laws::index(v, h, T - 1, x)]) <= allowed.data[at]);
     }
 }
 
@@ -80,7 +80,8 @@ RC_GTEST_PROP(deltanet_chunkwise, next_latent_is_the_plain_rule_shifted, ()) {
   for (std::size_t i = 0; i < a.data.size(); ++i) RC_ASSERT(std::fabs(a.data[i] - b.data[i]) <= 2 * allowed.data[i]);
 }
 
-/// One-hot keys, beta = 1, small integer values: every product and sum is exact, so every precision gives the same bits.
+/// One-hot keys, beta = 1, small integer values: every product and sum is exact, so every precision gives the same
+/// bits.
 RC_GTEST_PROP(deltanet_chunkwise, integers_are_exact_at_every_precision, ()) {
   const laws::Subject s = chunkwise();
   LawCase c = *law_cases(s.room, s.form);
@@ -90,7 +91,8 @@ RC_GTEST_PROP(deltanet_chunkwise, integers_are_exact_at_every_precision, ()) {
   p.params["scale"] = "1";
   const auto fill = [&](const char* name, int values) {
     Array& a = p.inputs.at(name);
-    for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = static_cast<double>(static_cast<int>(i * 7 % static_cast<std::size_t>(2 * values + 1)) - values);
+    for (std::size_t i = 0; i < a.data.size(); ++i)
+      a.data[i] = static_cast<double>(static_cast<int>(i * 7 % static_cast<std::size_t>(2 * values + 1)) - values);
   };
   fill("v", 3), fill("initial_state", 1);
   for (const char* name : {"q", "k"}) {

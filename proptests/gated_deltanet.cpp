@@ -31,7 +31,8 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, no_decay_is_deltanet, ()) {
   same.inputs.erase("log_decay");
   Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
   allowed.erase("d_log_decay");
-  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(plain.run(same, Format::exact, c.tile)), allowed, 2);
+  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(plain.run(same, Format::exact, c.tile)),
+                      allowed, 2);
 }
 
 /// log decay -inf at the last token: the state holds that write alone, beta k v^T, whatever came before.
@@ -48,10 +49,10 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, a_closed_gate_forgets_everything, ()) {
   for (int h = 0; h < v.shape[0]; ++h)
     for (int i = 0; i < K; ++i)
       for (int j = 0; j < V; ++j) {
-        const double want = beta.data[static_cast<std::size_t>(h * T + T - 1)] * k.data[static_cast<std::size_t>((h / group * T + T - 1) * K + i)] *
-                            v.data[static_cast<std::size_t>((h * T + T - 1) * V + j)];
+        const double want = beta.data[laws::index(beta, h, T - 1)] * k.data[laws::index(k, h / group, T - 1, i)] *
+                            v.data[laws::index(v, h, T - 1, j)];
         // Two products, in either order: each rounds once in fp64 here and in the kernel.
-        RC_ASSERT(std::fabs(state.data[static_cast<std::size_t>((h * K + i) * V + j)] - want) <=
+        RC_ASSERT(std::fabs(state.data[laws::index(state, h, i, j)] - want) <=
                   4 * unit_roundoff(Format::fp64) * std::fabs(want));
       }
 }
@@ -70,7 +71,8 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, the_two_errors_are_one_rule, ()) {
   for (double& x : other.inputs.at("v").data) x /= 2;
   Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
   // alpha is 1/2 to one unit roundoff, which the fp64 contract's own gate site allows at every token.
-  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(s.run(other, Format::exact, c.tile)), allowed, 2);
+  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(s.run(other, Format::exact, c.tile)),
+                      allowed, 2);
 }
 
 /// The gate gradients telescope (delta-family.md section 4, error on the decayed state, p = k):
@@ -82,7 +84,8 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, gate_gradients_telescope, ()) {
   c.spec.params = {};
   c.spec.shape.heads = c.spec.shape.shared_heads;  // a shared key's gradient is a sum over heads
   const Problem p = s.problem(c);
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile)), allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile)),
+               allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   const Array one({1}, {1});
   const int T = c.spec.shape.seq_len;
   const auto part = [](const Array& a, int at, int count) {
@@ -97,12 +100,13 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, gate_gradients_telescope, ()) {
         return laws::product(part(p.inputs.at(name), at, all), part(got.at(std::string("d_") + name), at, all),
                              part(allowed.at(std::string("d_") + name), at, all));
       };
-      const auto gate = [&](int i) { return laws::product(one, part(got.at("d_log_decay"), i, all), part(allowed.at("d_log_decay"), i, all)); };
-      const laws::Product next =
-          t + 1 < T ? gate(at + 1)
-                    : laws::product(part(p.cotangents.at("final_state"), h, c.spec.shape.own()),
-                                    part(got.at("final_state"), h, c.spec.shape.own()),
-                                    part(allowed.at("final_state"), h, c.spec.shape.own()));
+      const auto gate = [&](int i) {
+        return laws::product(one, part(got.at("d_log_decay"), i, all), part(allowed.at("d_log_decay"), i, all));
+      };
+      const laws::Product next = t + 1 < T ? gate(at + 1)
+                                           : laws::product(part(p.cotangents.at("final_state"), h, c.spec.shape.own()),
+                                                           part(got.at("final_state"), h, c.spec.shape.own()),
+                                                           part(allowed.at("final_state"), h, c.spec.shape.own()));
       laws::expect_zero_sum({{1, gate(at)}, {2, term("beta")}, {-1, term("k")}, {-1, term("q")}, {-1, next}});
     }
 }

@@ -19,7 +19,6 @@ ASSAY_OBEYS(parallax, split_decode, the_future_changes_no_bit)
 ASSAY_OBEYS(parallax, split_decode, heads_are_independent)
 ASSAY_KILLS_ITS_MUTANTS(parallax)
 
-
 namespace assay {
 namespace {
 
@@ -86,7 +85,8 @@ RC_GTEST_PROP(parallax_tiled, linear_in_the_probe, ()) {
   for (double& x : none.inputs.at("rho").data) x *= 0;
   const auto run = [&](const Problem& x) { return s.run(x, Format::exact, c.tile).outputs.at("o"); };
   const Array one = run(p), two = run(twice), zero = run(none);
-  const Array a = laws::allowance(s, p, Format::fp64, c.tile).at("o"), b = laws::allowance(s, twice, Format::fp64, c.tile).at("o");
+  const Array a = laws::allowance(s, p, Format::fp64, c.tile).at("o"),
+              b = laws::allowance(s, twice, Format::fp64, c.tile).at("o");
   for (std::size_t i = 0; i < one.data.size(); ++i) {
     const double size = std::fabs(one.data[i]) + std::fabs(two.data[i]) + std::fabs(zero.data[i]);
     const double limit = 3 * a.data[i] + b.data[i] + 4 * unit_roundoff(Format::fp64) * size;

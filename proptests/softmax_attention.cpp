@@ -94,8 +94,8 @@ RC_GTEST_PROP(softmax_attention_tiled, identical_keys_average, ()) {
     for (int x = 0; x < V; ++x) {
       long double sum = 0;
       for (int t = 0; t < T; ++t) {
-        sum += static_cast<long double>(v.data[static_cast<std::size_t>((h / group * T + t) * V + x)]);
-        const auto at = static_cast<std::size_t>((h * T + t) * V + x);
+        sum += static_cast<long double>(v.data[laws::index(v, h / group, t, x)]);
+        const std::size_t at = laws::index(o, h, t, x);
         RC_ASSERT(std::fabs(o.data[at] - static_cast<double>(sum / (t + 1))) <= allowed.data[at]);
       }
     }

@@ -55,9 +55,9 @@ std::string inputs_table(const Room& room) {
     const Field& f = ranked.field;
     const bool param = f.place == Field::Place::param;
     text += fmt::format("| `{}`{} | {} | {} | {} | {} |\n", f.name, param ? " (param)" : "", shape_of(ranked),
-                        param                              ? "one for all"
+                        param                             ? "one for all"
                         : f.heads == Field::Heads::shared ? "key/value heads"
-                                                           : "output heads",
+                                                          : "output heads",
                         default_of(f), f.differentiable ? "yes" : "no");
   }
   return text;
@@ -72,7 +72,8 @@ std::string sites_table(const KernelForm& form) {
   for (int i = 0; i < form.sites.size; ++i) {
     const tile::SiteTable::Entry& entry = form.sites.entries[i];
     text += fmt::format("| `{}` | {} |", entry.view(), roles[static_cast<int>(entry.role)]);
-    for (const Format precision : shown) text += fmt::format(" {} |", name_of(form.sites.contract(precision).at(entry.view())));
+    for (const Format precision : shown)
+      text += fmt::format(" {} |", name_of(form.sites.contract(precision).at(entry.view())));
     text += "\n";
   }
   return text;
@@ -85,7 +86,8 @@ std::string mutants_table(const KernelForm& form) {
 }
 
 std::string page(const Room& room, const std::filesystem::path& source) {
-  std::string text = fmt::format("<!-- written by `assay docs`; edit reference/{0}.hpp and kernels/{0}.cpp instead -->\n\n", room.name);
+  std::string text = fmt::format(
+      "<!-- written by `assay docs`; edit reference/{0}.hpp and kernels/{0}.cpp instead -->\n\n", room.name);
   text += fmt::format("# {}\n\n{}.\n\n```\n{}```\n\n", room.name, room.summary, equations_of(source, room.name));
   text += "## Inputs\n\n" + inputs_table(room);
   if (!room.options.empty()) {
@@ -117,8 +119,9 @@ struct Arguments {
 };
 
 int write_pages(const Arguments& arguments, Console& console) {
-  const std::filesystem::path folder =
-      arguments.folder.empty() ? std::filesystem::path(arguments.source) / "docs" / "mechanisms" : std::filesystem::path(arguments.folder);
+  const std::filesystem::path folder = arguments.folder.empty()
+                                           ? std::filesystem::path(arguments.source) / "docs" / "mechanisms"
+                                           : std::filesystem::path(arguments.folder);
   bool same = true;
   for (const Room* room : rooms()) {
     const std::filesystem::path path = folder / (std::string(room->name) + ".md");

@@ -36,6 +36,7 @@ struct ReportOptions {
 struct ReportRow {
   std::string mechanism, form, tile, precision, ulp_format, tensor, shape;
   std::vector<int> extents;
+  int draws = 0;  ///< runs that sigma was learnt from
   Judgement judgement;
   std::string command;  ///< makes this row, and those of the same kernel and precision, again
 

@@ -1,7 +1,9 @@
 #pragma once
 // What the launch code of the softmax rooms shares, on the host: how a problem's heads lie in memory, scalars that
 // round at a gate site, grids, and the choice of a compiled shape. No formula of any room is here.
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,7 +59,7 @@ struct AttentionShape {
     HostArray<T> x(h, rows, cols, shape(h, rows, cols));
     const auto it = arrays.find(name);
     if (it == arrays.end())
-      std::fill(x.data.begin(), x.data.end(), T(0));
+      std::fill(x.data.begin(), x.data.end(), T{});
     else
       x.data.assign(it->second.data.begin(), it->second.data.end());
     return x;

@@ -1,6 +1,6 @@
 #pragma once
-// Faults that kernels really had, planted by name in the tile programs. The executors of the product answer `healthy` at
-// compile time, so a mutant never reaches a user; the library of mutants is the same sources compiled with
+// Faults that kernels really had, planted by name in the tile programs. The executors of the product answer `healthy`
+// at compile time, so a mutant never reaches a user; the library of mutants is the same sources compiled with
 // ASSAY_PLANT_FAULTS, in namespaces of its own: rooms in ASSAY_KERNEL_ROOMS, executors in ASSAY_EXECUTORS, so that both
 // libraries can be linked into one program.
 #include <string_view>

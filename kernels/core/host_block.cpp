@@ -12,13 +12,15 @@ void round_values(long double* p, std::size_t n, Format f, Rounding mode, Random
     double x = static_cast<double>(p[i]);
     if (jitters) {
       // Both random modes are, in the normal range, nearest_even after a uniform jitter of half a unit: the long double
-      // has the 11 bits below fp64's last place that show it. The rest is 0 at grid points, NaN at infinity: both stay.
+      // has the 11 bits below fp64's last place that show it. Grid points have no rest, infinities a NaN: both stay.
       const double rest = static_cast<double>(p[i] - static_cast<long double>(x));
-      const double binade = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000);
-      const double spacing = std::max(binade, std::numeric_limits<double>::min()) * 0x1p-52;
-      const double moved = rest + (static_cast<double>(random.next() >> 12) * 0x1p-52 - 0.5) * spacing;
-      x += moved > 0.5 * spacing ? spacing : 0.0;
-      x -= moved < -0.5 * spacing ? spacing : 0.0;
+      if (rest != 0) {
+        const double binade = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000);
+        const double spacing = std::max(binade, std::numeric_limits<double>::min()) * 0x1p-52;
+        const double moved = rest + (static_cast<double>(random.next() >> 12) * 0x1p-52 - 0.5) * spacing;
+        x += moved > 0.5 * spacing ? spacing : 0.0;
+        x -= moved < -0.5 * spacing ? spacing : 0.0;
+      }
     } else if (f != Format::fp64) {
       round_values(&x, 1, f, mode, random);
     }

@@ -58,8 +58,7 @@ class HostBlock {
   static constexpr int lanes = 4;  // threads that share a row of an accumulator on the device
 
   /// `item` numbers the block within its launch: the random rounding modes depend on it, not on the thread.
-  HostBlock(const Policy& policy, std::uint64_t item)
-      : policy_(policy), random_{RandomBits{policy.seed}.at(item), 0} {}
+  HostBlock(const Policy& policy, std::uint64_t item) : policy_(policy), random_{RandomBits{policy.seed}.at(item), 0} {}
 
   /// The healthy value, unless this is a test build and that fault is planted.
   template <class St, class A>
@@ -404,8 +403,8 @@ class HostBlock {
     return o;
   }
 
-  // ---- and their adjoints. A product of gates, times its cotangent, is a term of the gradient of the log of every gate
-  // it contains: it goes to exactly those, so nothing cancels and no gate is divided by.
+  // ---- and their adjoints. A product of gates, times its cotangent, is a term of the gradient of the log of every
+  // gate it contains: it goes to exactly those, so nothing cancels and no gate is divided by.
 
   /// Row r sums z(i, j) over j < r <= i - lag, the ratios of decay_ratios that contain gate r.
   template <class St, class Src>

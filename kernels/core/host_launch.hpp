@@ -11,7 +11,8 @@
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 
-/// Runs `items` blocks; coordinate(i) gives (head, second coordinate) of block i. The bits do not depend on the threads.
+/// Runs `items` blocks; coordinate(i) gives (head, second coordinate) of block i. The bits do not depend on the
+/// threads.
 template <class Kernel, class T, class Coordinate>
 void host_launch(const Policy& policy, const typename Kernel::Args& args, int items, Coordinate coordinate) {
   int threads = policy.threads > 0 ? policy.threads : static_cast<int>(std::thread::hardware_concurrency());
@@ -48,7 +49,10 @@ struct HostArray {
 
   HostArray() = default;
   HostArray(int h, int r, int c, std::vector<int> s)
-      : heads(h), rows(r), cols(c), shape(std::move(s)),
+      : heads(h),
+        rows(r),
+        cols(c),
+        shape(std::move(s)),
         data(static_cast<std::size_t>(h) * static_cast<std::size_t>(r) * static_cast<std::size_t>(c),
              HostBlock<T>::poison) {}
 
@@ -71,7 +75,8 @@ struct HostShape {
   }
 };
 
-/// [T][d] or [H][T][d] (rank 2), [T] or [H][T] (rank 1) of an array with or without a head axis, as [heads][rows][cols].
+/// [T][d] or [H][T][d] (rank 2), [T] or [H][T] (rank 1) of an array with or without a head axis, as
+/// [heads][rows][cols].
 template <class T>
 HostArray<T> host_array(const Array& a, bool head_axis, int rank) {
   const std::size_t lead = head_axis ? 1 : 0;

@@ -16,10 +16,11 @@ struct KernelForm {
   std::span<const std::string_view> tiles;  ///< tile shapes compiled in; the first is the default
   std::span<const Mutant> mutants;
   bool has_gradients;
-  /// One sentence why this form cannot run that problem, or "" if it can (shape limits, decode takes one query row ...).
+  /// One sentence why this form cannot run that problem, or "" if it can (shape limits, decode takes one query row
+  /// ...).
   std::string (*obstacle)(const Problem& problem);
-  /// Outputs, and gradients if the problem has cotangents, all heads. `tile` indexes `tiles`. The problem has passed the
-  /// door of its room (shapes, finiteness, domain).
+  /// Outputs, and gradients if the problem has cotangents, all heads. `tile` indexes `tiles`. The problem has passed
+  /// the door of its room (shapes, finiteness, domain).
   Answer (*run)(const Problem& problem, const Policy& policy, int tile);
 };
 

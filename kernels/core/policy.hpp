@@ -30,7 +30,14 @@ struct Policy {
 
   /// The policy of a precision's contract. Tensor cores sum blocks before they round; fp32 and fp64 units round always.
   static Policy of(const tile::SiteTable& sites, Format precision) {
-    return {sites.contract(precision), Rounding::nearest_even, 0, products_per_rounding(precision), 0, {}, nullptr, nullptr};
+    return {sites.contract(precision),
+            Rounding::nearest_even,
+            0,
+            products_per_rounding(precision),
+            0,
+            {},
+            nullptr,
+            nullptr};
   }
   /// No site rounds.
   static Policy exact(const tile::SiteTable& sites) { return of(sites, Format::exact); }

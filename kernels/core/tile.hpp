@@ -75,7 +75,8 @@ struct Two {
 /// What a site holds; a contract gives each role a format.
 enum class Role : unsigned char { operand, gate, accumulator, output };
 
-/// The sites of a kernel form and the format of each: a constexpr policy on the device, the start of a run-time one here.
+/// The sites of a kernel form and the format of each: a constexpr policy on the device, the start of a run-time one
+/// here.
 struct SiteTable {
   struct Entry {
     char name[16]{};
@@ -130,7 +131,9 @@ struct SiteTable {
     return with(Role::operand, precision)
         .with(Role::gate, inner)
         .with(Role::accumulator, inner)
-        .with(Role::output, precision == Format::tf32 ? Format::fp32 : narrow ? Format::bf16 : precision);
+        .with(Role::output, precision == Format::tf32 ? Format::fp32
+                            : narrow                  ? Format::bf16
+                                                      : precision);
   }
 
  private:

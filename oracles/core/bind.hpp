@@ -52,7 +52,7 @@ inline std::string element_text(std::string_view name, const std::vector<int>& s
   std::string out;
   for (std::size_t r = shape.size(); r-- > 0;) {
     const auto n = static_cast<std::size_t>(shape[r]);
-    out = "[" + std::to_string(flat % n) + "]" + out;
+    out.insert(0, text("[", flat % n, "]"));
     flat /= n;
   }
   return std::string(name) + out;

@@ -1,6 +1,6 @@
 #pragma once
-// How RapidCheck draws a case: lengths around the tile edges, heads grouped or not, every style, the room's own options.
-// What it prints on a failure is what the command line takes.
+// How RapidCheck draws a case: lengths around the tile edges, heads grouped or not, every style, the room's own
+// options. What it prints on a failure is what the command line takes.
 #include <rapidcheck.h>
 
 #include <ostream>
@@ -40,10 +40,12 @@ inline rc::Gen<LawCase> law_cases(const Room& room, const KernelForm& form) {
     c.spec.shape.shared_heads = *rc::gen::element(1, 2);
     c.spec.shape.heads = c.spec.shape.shared_heads * *rc::gen::element(1, 2, 3);
     c.spec.style = *rc::gen::elementOf(std::vector<Style>(std::begin(all_styles), std::end(all_styles)));
-    c.spec.precision = *rc::gen::elementOf(std::vector<Format>(std::begin(kernel_precisions), std::end(kernel_precisions)));
+    c.spec.precision =
+        *rc::gen::elementOf(std::vector<Format>(std::begin(kernel_precisions), std::end(kernel_precisions)));
     c.spec.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);
     c.spec.params = *rc::gen::elementOf(room.variants());
-    if (form.name == "split_decode") c.spec.shape.query_len = std::min(*rc::gen::element(1, 2, 4), c.spec.shape.seq_len);
+    if (form.name == "split_decode")
+      c.spec.shape.query_len = std::min(*rc::gen::element(1, 2, 4), c.spec.shape.seq_len);
     return c;
   });
 }

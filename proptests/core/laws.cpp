@@ -57,6 +57,12 @@ Subject subject(std::span<const KernelRoom* const> kernels, std::string_view roo
   return {*found, *it};
 }
 
+std::size_t index(const Array& a, int h, int t, int x) {
+  const auto rows = static_cast<std::size_t>(a.shape[1]);
+  const std::size_t columns = a.shape.size() == 3 ? static_cast<std::size_t>(a.shape[2]) : 1;
+  return (static_cast<std::size_t>(h) * rows + static_cast<std::size_t>(t)) * columns + static_cast<std::size_t>(x);
+}
+
 Arrays flat(Answer answer) {
   Arrays all = std::move(answer.outputs);
   for (auto& [name, array] : answer.gradients) all["d_" + name] = std::move(array);
@@ -64,7 +70,8 @@ Arrays flat(Answer answer) {
 }
 
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile) {
-  const Expectation e = expect(oracle_of(s.room, problem), {&s.form, precision, tile, 1}, problem);
+  const Expectation e =
+      expect(oracle_of(s.room, problem), {&s.form, precision, tile, 1}, problem, default_draws(precision));
   Arrays allowed;
   for (const auto& [name, x] : e.tensors) {
     Array& a = allowed[name];
@@ -81,14 +88,16 @@ void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed,
     for (std::size_t i = 0; i < limits.data.size(); ++i) {
       const bool within = std::fabs(a.data[i] - b.data[i]) <= times * limits.data[i];
       if (!within)
-        RC_FAIL(text(name, place(a.shape, i), ": got ", a.data[i], ", want ", b.data[i], ", allowed ", times * limits.data[i]));
+        RC_FAIL(text(name, place(a.shape, i), ": got ", a.data[i], ", want ", b.data[i], ", allowed ",
+                     times * limits.data[i]));
     }
   }
 }
 
 void stays_within_budget(const Subject& s, const LawCase& c) {
   const Problem p = s.problem(c);
-  const Expectation e = expect(oracle_of(s.room, p), {&s.form, c.spec.precision, c.tile, 1}, p);
+  const Expectation e =
+      expect(oracle_of(s.room, p), {&s.form, c.spec.precision, c.tile, 1}, p, default_draws(c.spec.precision));
   for (std::size_t t = 0; t < e.tensors.size(); ++t) {
     const Judgement j = judge(e.tensors[t].second, e.emulated[t].second);
     RC_CLASSIFY(j.verdict == Verdict::vacuous, "vacuous");
@@ -219,7 +228,8 @@ void backward_is_the_adjoint(const Subject& s, const LawCase& c) {
       pulled += dot(g, d), limit += rounding_of_dot(g, d);
       if (allowed != nullptr) limit += weighed(d, allowed->at("d_" + name));
     }
-    if (!(std::fabs(pulled - pushed) <= limit)) RC_FAIL(text("pulled ", pulled, ", pushed ", pushed, ", limit ", limit));
+    if (!(std::fabs(pulled - pushed) <= limit))
+      RC_FAIL(text("pulled ", pulled, ", pushed ", pushed, ", limit ", limit));
   };
   Arrays reference;
   for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
@@ -239,7 +249,8 @@ void linear_in_values(const Subject& s, const LawCase& c) {
   double in = 0, out = 0, limit = 0;
   for (const RoomFacts::Ranked& ranked : s.room.inputs()) {
     const auto it = p.inputs.find(ranked.field.name);
-    if (it == p.inputs.end() || (ranked.field.domain != Domain::value && ranked.field.domain != Domain::state)) continue;
+    if (it == p.inputs.end() || (ranked.field.domain != Domain::value && ranked.field.domain != Domain::state))
+      continue;
     in += dot(it->second, got.at("d_" + it->first));
     limit += weighed(it->second, allowed.at("d_" + it->first)) + rounding_of_dot(it->second, got.at("d_" + it->first));
   }
@@ -262,9 +273,8 @@ void reads_are_linear_in_the_query(const Subject& s, const LawCase& c) {
     return Array({static_cast<int>(size)}, {begin, begin + static_cast<std::ptrdiff_t>(size)});
   };
   for (int at = 0; at < c.spec.shape.own() * c.spec.shape.queries(); ++at)
-    expect_zero_sum(
-        {{1, product(row(p.inputs.at("q"), at), row(got.at("d_q"), at), row(allowed.at("d_q"), at))},
-         {-1, product(row(p.cotangents.at("o"), at), row(got.at("o"), at), row(allowed.at("o"), at))}});
+    expect_zero_sum({{1, product(row(p.inputs.at("q"), at), row(got.at("d_q"), at), row(allowed.at("d_q"), at))},
+                     {-1, product(row(p.cotangents.at("o"), at), row(got.at("o"), at), row(allowed.at("o"), at))}});
 }
 
 namespace {
@@ -326,14 +336,17 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
   for (auto& [name, array] : joined) {
     if (name == "final_state") {
       array = b.at(name);
-    } else if (!b.contains(name) || a.at(name).shape.size() < 2 || a.at(name).shape[1] != cut || name == "d_initial_state") {
+    } else if (!b.contains(name) || a.at(name).shape.size() < 2 || a.at(name).shape[1] != cut ||
+               name == "d_initial_state") {
       array = a.at(name);
     } else {
       const Array &x = a.at(name), &y = b.at(name);
       const std::size_t size = row_size(x);
       array.data.clear();
       for (int h = 0; h < array.shape[0]; ++h) {
-        const auto from = [&](const Array& part) { return part.data.begin() + static_cast<std::ptrdiff_t>(size) * h * part.shape[1]; };
+        const auto from = [&](const Array& part) {
+          return part.data.begin() + static_cast<std::ptrdiff_t>(size) * h * part.shape[1];
+        };
         array.data.insert(array.data.end(), from(x), from(x) + static_cast<std::ptrdiff_t>(size) * cut);
         array.data.insert(array.data.end(), from(y), from(y) + static_cast<std::ptrdiff_t>(size) * (T - cut));
       }
@@ -359,7 +372,8 @@ void expect_zero_sum(const std::vector<std::pair<double, Product>>& terms) {
   double sum = 0, limit = 0;
   for (const auto& [factor, term] : terms) {
     sum += factor * term.value;
-    limit += std::fabs(factor) * (term.limit + unit_roundoff(Format::fp64) * std::fabs(term.value) * static_cast<double>(terms.size()));
+    limit += std::fabs(factor) *
+             (term.limit + unit_roundoff(Format::fp64) * std::fabs(term.value) * static_cast<double>(terms.size()));
   }
   RC_PRE(std::isfinite(sum));
   if (!(std::fabs(sum) <= limit)) RC_FAIL(text("the terms add up to ", sum, ", limit ", limit));

@@ -34,6 +34,9 @@ Arrays allowance(const Subject& s, const Problem& problem, Format precision, int
 /// Fails the property where `got` and `want` are further apart than `times` the allowance.
 void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed, double times);
 
+/// Where element [h][t] or [h][t][x] of an array lies.
+std::size_t index(const Array& a, int h, int t, int x = 0);
+
 // ---- within the budget -----------------------------------------------------------
 
 /// Every output and gradient is what the contract of the precision allows.
@@ -56,8 +59,8 @@ void heads_are_independent(const Subject& s, const LawCase& c);
 
 // ---- gradients -------------------------------------------------------------------
 
-/// <cotangent, J x> = <J^T cotangent, x> for a random direction x, J x by dual numbers in 50 digits: for the reference to
-/// the last bits of a pair of doubles, for the kernel as sharply as the fp64 contract can say.
+/// <cotangent, J x> = <J^T cotangent, x> for a random direction x, J x by dual numbers in 50 digits: for the reference
+/// to the last bits of a pair of doubles, for the kernel as sharply as the fp64 contract can say.
 void backward_is_the_adjoint(const Subject& s, const LawCase& c);
 /// Outputs are linear in values and states: <v, dv> + <S_0, dS_0> = <o, do> + <S_T, dS_T>, at every precision.
 void linear_in_values(const Subject& s, const LawCase& c);
@@ -84,8 +87,8 @@ void expect_zero_sum(const std::vector<std::pair<double, Product>>& terms);
 }  // namespace assay::laws
 
 /// Makes a property of a law: `ASSAY_OBEYS(parallax, tiled, stays_within_budget)`.
-#define ASSAY_OBEYS(mechanism, kernel_form, law)                                                       \
-  RC_GTEST_PROP(mechanism##_##kernel_form, law, ()) {                                                  \
-    const auto subject = ::assay::laws::subject(::assay::kernel_rooms(), #mechanism, #kernel_form);    \
-    ::assay::laws::law(subject, *::assay::law_cases(subject.room, subject.form));                      \
+#define ASSAY_OBEYS(mechanism, kernel_form, law)                                                    \
+  RC_GTEST_PROP(mechanism##_##kernel_form, law, ()) {                                               \
+    const auto subject = ::assay::laws::subject(::assay::kernel_rooms(), #mechanism, #kernel_form); \
+    ::assay::laws::law(subject, *::assay::law_cases(subject.room, subject.form));                   \
   }

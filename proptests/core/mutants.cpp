@@ -13,8 +13,8 @@ struct Trial {
   Expectation expectation;
 };
 
-/// Long enough for several tiles and a ragged end, several groups of heads, each setting of the room; fp32 shows what is
-/// lost to a narrower format, bf16 what a user runs. Computed once for a form.
+/// Long enough for several tiles and a ragged end, several groups of heads, each setting of the room; fp32 shows what
+/// is lost to a narrower format, bf16 what a user runs. Computed once for a form.
 const std::vector<Trial>& trials(const Subject& s) {
   static std::map<const KernelForm*, std::vector<Trial>> all;
   std::vector<Trial>& list = all[&s.form];
@@ -27,7 +27,8 @@ const std::vector<Trial>& trials(const Subject& s) {
         if (s.form.name == "split_decode") spec.shape.query_len = 3;
         Problem problem = s.room.make(spec);
         if (!s.form.obstacle(problem).empty()) continue;
-        Expectation e = expect(oracle_of(s.room, problem), {&s.form, precision, smallest, 1}, problem);
+        Expectation e =
+            expect(oracle_of(s.room, problem), {&s.form, precision, smallest, 1}, problem, default_draws(precision));
         list.push_back({spec, smallest, std::move(problem), std::move(e)});
       }
   return list;
@@ -38,7 +39,8 @@ const std::vector<Trial>& trials(const Subject& s) {
 std::vector<PlantedFault> planted_faults(std::string_view room) {
   std::vector<PlantedFault> list;
   for (const KernelForm& form : find_kernels(mutant_rooms(), room)->forms)
-    for (const Mutant& m : form.mutants) list.push_back({std::string(room), std::string(form.name), std::string(m.name)});
+    for (const Mutant& m : form.mutants)
+      list.push_back({std::string(room), std::string(form.name), std::string(m.name)});
   return list;
 }
 

@@ -20,15 +20,15 @@ struct PlantedFault {
 /// Every mutant of a room's forms.
 std::vector<PlantedFault> planted_faults(std::string_view room);
 
-/// Which case and tensor convict the fault ("" if none does): the planted kernel's answers on a fixed set of cases, judged
-/// by what is expected of the healthy one.
+/// Which case and tensor convict the fault ("" if none does): the planted kernel's answers on a fixed set of cases,
+/// judged by what is expected of the healthy one.
 std::string conviction(const PlantedFault& fault);
 
 }  // namespace assay::laws
 
 /// One test a mutant, `room/Mutants.is_killed/form_mutant`.
-#define ASSAY_KILLS_ITS_MUTANTS(mechanism)                                                              \
-  class Mutants : public ::testing::TestWithParam<::assay::laws::PlantedFault> {};                         \
-  TEST_P(Mutants, is_killed) { EXPECT_NE(::assay::laws::conviction(GetParam()), ""); }                     \
+#define ASSAY_KILLS_ITS_MUTANTS(mechanism)                                                                     \
+  class Mutants : public ::testing::TestWithParam<::assay::laws::PlantedFault> {};                             \
+  TEST_P(Mutants, is_killed) { EXPECT_NE(::assay::laws::conviction(GetParam()), ""); }                         \
   INSTANTIATE_TEST_SUITE_P(mechanism, Mutants, ::testing::ValuesIn(::assay::laws::planted_faults(#mechanism)), \
                            [](const auto& fault) { return fault.param.form + "_" + fault.param.mutant; });

@@ -31,7 +31,8 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
     for (const KernelForm& form : find_kernels(kernel_rooms(), room->name)->forms)
       for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
         const Problem problem = small_problem(*room, form, precision, Style::normal);
-        const Expectation expectation = expect(oracle_of(*room, problem), {&form, precision, 0, 1}, problem);
+        const Expectation expectation =
+            expect(oracle_of(*room, problem), {&form, precision, 0, 1}, problem, default_draws(precision));
         EXPECT_FALSE(expectation.tensors.empty());
         for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
           const auto& [name, expected] = expectation.tensors[t];
@@ -72,9 +73,9 @@ TEST(Expected, refuses_a_kernel_of_another_shape) {
   const Problem problem = small_problem(room, form, Format::bf16, Style::normal);
   Oracle oracle = oracle_of(room, problem);
   oracle.tensors[0].second.shape.back() += 1;
-  EXPECT_THROW(expect(oracle, {&form, Format::bf16, 0, 1}, problem), InputError);
+  EXPECT_THROW(expect(oracle, {&form, Format::bf16, 0, 1}, problem, default_draws(Format::bf16)), InputError);
   oracle.tensors.clear();
-  EXPECT_THROW(expect(oracle, {&form, Format::bf16, 0, 1}, problem), InputError);
+  EXPECT_THROW(expect(oracle, {&form, Format::bf16, 0, 1}, problem, default_draws(Format::bf16)), InputError);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class Random {
   RandomBits bits_;
 };
 
-constexpr int draws = default_draws;
+constexpr int draws = default_draws(Format::bf16);
 
 /// Draws of twice the variance sigma^2 around `exact`, as jittered rounding gives. `noise` makes one draw's deviations.
 std::vector<std::vector<double>> draws_of(const std::vector<double>& exact,
@@ -260,7 +260,7 @@ TEST(SpreadOfAKernel, is_that_of_its_rounding_sites) {
     const Problem problem = toy_problem(1, normal_fp32);
     const Oracle oracle = toy_oracle(problem);
     const KernelUnderTest kernel{&toy_form, precision, 0, 1};
-    const Expectation expectation = expect(oracle, kernel, problem);
+    const Expectation expectation = expect(oracle, kernel, problem, draws);
     const Expected& e = expectation.tensors[0].second;
     const Format output = kernel.policy().sites.at("out");
     EXPECT_EQ(e.ulp_format, output);
@@ -289,7 +289,7 @@ TEST(SpreadOfAKernel, is_what_its_errors_show) {
   for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32, Format::e4m3, Format::e5m2})
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       const Problem problem = toy_problem(seed, normal_fp32);
-      const Expectation expectation = expect(toy_oracle(problem), {&toy_form, precision, 0, 1}, problem);
+      const Expectation expectation = expect(toy_oracle(problem), {&toy_form, precision, 0, 1}, problem, draws);
       const Judgement j = judge(expectation.tensors[0].second, expectation.emulated[0].second);
       EXPECT_EQ(j.verdict, Verdict::pass) << name_of(precision) << j.reason;
       EXPECT_GT(j.rms_z, 0.85) << name_of(precision);
@@ -300,7 +300,7 @@ TEST(SpreadOfAKernel, is_what_its_errors_show) {
 TEST(SpreadOfAKernel, does_not_excuse_a_wrong_formula) {
   for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
     const Problem problem = toy_problem(1, normal_fp32);
-    const Expectation expectation = expect(toy_oracle(problem), {&wrong_toy_form, precision, 0, 1}, problem);
+    const Expectation expectation = expect(toy_oracle(problem), {&wrong_toy_form, precision, 0, 1}, problem, draws);
     EXPECT_EQ(judge(expectation.tensors[0].second, expectation.emulated[0].second).verdict, Verdict::fail)
         << name_of(precision);
   }
@@ -309,7 +309,7 @@ TEST(SpreadOfAKernel, does_not_excuse_a_wrong_formula) {
 TEST(SpreadOfAKernel, is_zero_where_nothing_rounds) {
   const Problem problem =
       toy_problem(1, [](Random& random) { return std::floor(random.uniform() * 7) - 3; });  // sums of at most 72
-  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::bf16, 0, 1}, problem);
+  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::bf16, 0, 1}, problem, draws);
   const Expected& e = expectation.tensors[0].second;
   for (const double sigma : e.sigma) ASSERT_EQ(sigma, 0);
   std::vector<double> got = expectation.emulated[0].second;
@@ -321,14 +321,14 @@ TEST(SpreadOfAKernel, is_zero_where_nothing_rounds) {
 /// Products below half of fp16's smallest number: the contract allows zero, so nothing can be learnt here.
 TEST(SpreadOfAKernel, that_underflows_leaves_the_judge_without_a_case) {
   const Problem problem = toy_problem(1, [](Random& random) { return 0x1p-13 * (0.5 + 0.4 * random.uniform()); });
-  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem);
+  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem, draws);
   const Judgement j = judge(expectation.tensors[0].second, expectation.emulated[0].second);
   EXPECT_EQ(j.verdict, Verdict::vacuous) << j.reason;
 }
 
 TEST(SpreadOfAKernel, overflowing_fails) {
   const Problem problem = toy_problem(1, [](Random& random) { return 1000 * (1 + random.uniform()); });
-  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem);
+  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem, draws);
   EXPECT_EQ(judge(expectation.tensors[0].second, expectation.emulated[0].second).verdict, Verdict::fail);
 }
 

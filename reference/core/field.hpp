@@ -1,5 +1,6 @@
 #pragma once
-// What a room says about each of its tensors, once: reading, generating, storing, splitting by heads and judging follow.
+// What a room says about each of its tensors, once: reading, generating, storing, splitting by heads and judging
+// follow.
 #include <array>
 #include <string_view>
 
@@ -19,9 +20,9 @@ constexpr std::string_view name_of(Axis a) {
 
 /// One tensor of a problem, by its public name (case-format.md).
 struct Field {
-  enum class Place { input, param };       ///< under `inputs`, or a number under `params`
+  enum class Place { input, param };                          ///< under `inputs`, or a number under `params`
   enum class Missing { error, zero, absent, rsqrt_key_dim };  ///< refused, zero, an empty tensor, K^{-1/2}
-  enum class Heads { own, shared };        ///< one per output head, or one per group of them
+  enum class Heads { own, shared };                           ///< one per output head, or one per group of them
 
   std::string_view name;
   Domain domain;
@@ -31,12 +32,24 @@ struct Field {
   Heads heads = Heads::own;
   bool differentiable = true;
 
-  constexpr Field shared() const { return with([](Field& f) { f.heads = Heads::shared; }); }
-  constexpr Field or_zero() const { return with([](Field& f) { f.missing = Missing::zero; }); }
-  constexpr Field or_absent() const { return with([](Field& f) { f.missing = Missing::absent; }); }
-  constexpr Field or_rsqrt_key_dim() const { return with([](Field& f) { f.missing = Missing::rsqrt_key_dim; }); }
-  constexpr Field param() const { return with([](Field& f) { f.place = Place::param; }); }
-  constexpr Field constant() const { return with([](Field& f) { f.differentiable = false; }); }
+  constexpr Field shared() const {
+    return with([](Field& f) { f.heads = Heads::shared; });
+  }
+  constexpr Field or_zero() const {
+    return with([](Field& f) { f.missing = Missing::zero; });
+  }
+  constexpr Field or_absent() const {
+    return with([](Field& f) { f.missing = Missing::absent; });
+  }
+  constexpr Field or_rsqrt_key_dim() const {
+    return with([](Field& f) { f.missing = Missing::rsqrt_key_dim; });
+  }
+  constexpr Field param() const {
+    return with([](Field& f) { f.place = Place::param; });
+  }
+  constexpr Field constant() const {
+    return with([](Field& f) { f.differentiable = false; });
+  }
 
  private:
   template <class F>

@@ -61,7 +61,7 @@ class OptionReader {
     const auto it = params_.find(name);
     if (it == params_.end()) return false;
     const P* p = std::get_if<P>(&it->second);
-    require_domain(p != nullptr, -1, "params.", name, ": expected ", expected);
+    if (p == nullptr) throw Refusal(Status::domain, -1, text("params.", name, ": expected ", expected));
     value = *p;
     return true;
   }

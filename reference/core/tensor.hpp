@@ -21,19 +21,12 @@ struct Tensor {
   Tensor() = default;
   explicit Tensor(const std::array<int, Rank>& e) : extent(e), data(count(e), S(0)) {}
   template <class... E>
-    requires(sizeof...(E) == Rank && Rank > 0)
-  explicit Tensor(E... e) : Tensor(std::array<int, Rank>{e...}) {}
+  requires(sizeof...(E) == Rank && Rank > 0) explicit Tensor(E... e) : Tensor(std::array<int, Rank>{e...}) {}
 
   template <class... I>
-    requires(sizeof...(I) == Rank)
-  S& operator()(I... i) {
-    return data[offset(i...)];
-  }
+  requires(sizeof...(I) == Rank) S& operator()(I... i) { return data[offset(i...)]; }
   template <class... I>
-    requires(sizeof...(I) == Rank)
-  const S& operator()(I... i) const {
-    return data[offset(i...)];
-  }
+  requires(sizeof...(I) == Rank) const S& operator()(I... i) const { return data[offset(i...)]; }
   int size(int r) const { return extent[static_cast<std::size_t>(r)]; }
   bool empty() const { return data.empty(); }
 

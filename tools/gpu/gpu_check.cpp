@@ -147,10 +147,9 @@ Comparisons run_case(const Case& c, bool& rerun_identical) {
   const Problem problem = make(c.spec);
   const Format precision = c.spec.precision;
   const Answer device = c.gpu->run(problem, precision, nullptr), again = c.gpu->run(problem, precision, nullptr);
-  const Answer emulation =
-      c.kernel->run(problem, Policy::of(c.kernel->sites, precision), c.gpu->tile(problem, precision));
-  // Blocks without rounding are long double in the first tile shape, which fp64 needs, and double in the others.
-  const Answer exact = c.kernel->run(problem, Policy::exact(c.kernel->sites), precision == Format::fp64 ? 0 : 1);
+  const int tile = c.gpu->tile(problem, precision);
+  const Answer emulation = c.kernel->run(problem, Policy::of(c.kernel->sites, precision), tile);
+  const Answer exact = c.kernel->run(problem, Policy::exact(c.kernel->sites), tile);
   rerun_identical = device.outputs == again.outputs && device.gradients == again.gradients;
 
   // Accumulators on the device truncate where the emulation rounds, and exponentials err by 2 units: two units for each
