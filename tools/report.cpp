@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <thread>
 
 #include "kernels/core/kernel_room.hpp"
@@ -197,9 +199,10 @@ const std::vector<Table::Column> detail_columns = {{"rel.error", true}, {"max er
                                                    {"ulp", true},       {"rms", true},       {"worst", true},
                                                    {"gain", true},      {"verdict"}};
 
-/// One line per kernel, one column per precision: the worst relative error, the worst rms, or what is not a pass.
+/// One line per kernel, one column per precision: the worst relative error of a tensor and the rms of error / sigma
+/// over the elements of all, or what is not a pass.
 Table summary_of(const Report& report) {
-  Table table{{{"worst rel.error, rms"}}, {}};
+  Table table{{{"rel.error, rms"}}, {}};
   std::vector<std::string> precisions;
   for (const ReportRow& row : report.rows)
     if (std::find(precisions.begin(), precisions.end(), row.precision) == precisions.end()) {
@@ -212,17 +215,19 @@ Table summary_of(const Report& report) {
     previous = &first;
     std::vector<std::string> cells{first.mechanism + " " + first.form};
     for (const std::string& precision : precisions) {
-      double error = 0, rms = 0;
+      double error = 0, squares = 0, elements = 0;
       Verdict verdict = Verdict::pass;
       bool any = false;
       for (const ReportRow& row : report.rows) {
         if (!same_kernel(row, first) || row.precision != precision) continue;
         any = true;
-        error = std::max(error, row.judgement.relative_error), rms = std::max(rms, row.judgement.rms_z);
+        const double n = std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>());
+        error = std::max(error, row.judgement.relative_error);
+        squares += n * row.judgement.rms_z * row.judgement.rms_z, elements += n;
         if (verdict == Verdict::pass) verdict = row.judgement.verdict;
       }
       cells.push_back(!any                       ? ""
-                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, rms)
+                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
                                                  : std::string(name_of(verdict)));
     }
     table.rows.push_back(std::move(cells));

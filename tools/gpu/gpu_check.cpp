@@ -276,7 +276,9 @@ int check(const Arguments& arguments) {
   };
   std::map<std::tuple<std::string, std::string, std::string, int>, Group> groups;
   int failed = 0;
-  for (const Case& c : cases(arguments.subset, arguments.only)) {
+  const std::vector<Case> chosen = cases(arguments.subset, arguments.only);
+  require(!chosen.empty(), "--only ", arguments.only, ": no case is called so");
+  for (const Case& c : chosen) {
     bool rerun_identical = false;
     const Comparisons tensors = run_case(c, rerun_identical);
     Group& group =
