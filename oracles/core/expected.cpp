@@ -38,8 +38,27 @@ constexpr double small_work = 1e4;
 
 /// How far w2 is from the truth, by how far fp64, the same computation with the same amplification, is from w2. Every
 /// w2 operation is within 40 u^2, u = 2^-53 (w2.hpp: log), one of fp64 typically off by u / 3: their errors compare
-/// like 120 u to 1. Largest over the tensor, since single elements can be right by luck.
+/// like 120 u to 1.
 constexpr double w2_over_fp64 = 128 * 0x1p-53;
+
+/// For every element the largest `apart` in its row or in its column, whichever is smaller: single elements can be
+/// right by luck, while rows and columns may differ by many orders of magnitude. In vectors, the largest of the head.
+std::vector<double> smoothed(const std::vector<double>& apart, const Layout& layout) {
+  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
+  std::vector<double> smooth(apart.size());
+  for (std::size_t first = 0; first < apart.size(); first += R * C) {
+    std::vector<double> row(R), col(C);
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t c = 0; c < C; ++c) {
+        const double x = apart[first + r * C + c];
+        row[r] = std::max(row[r], x), col[c] = std::max(col[c], x);
+      }
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t c = 0; c < C; ++c)
+        smooth[first + r * C + c] = C == 1 ? col[c] : R == 1 ? row[r] : std::min(row[r], col[c]);
+  }
+  return smooth;
+}
 
 /// The relative error of storing a value as hi + lo.
 constexpr double two_doubles = 0x1p-106;
@@ -72,17 +91,16 @@ Oracle oracle_of(const Room& room, const Problem& problem) {
     auto& [name, value] = values[t];
     const std::vector<HiLo>& second = other[t].second.data;
     std::vector<double> bound(value.data.size());
-    double largest = 0;
     for (std::size_t i = 0; i < bound.size(); ++i) {
-      const double apart = (value.data[i].hi - second[i].hi) + (value.data[i].lo - second[i].lo);
-      bound[i] = std::fabs(apart) + two_doubles * std::fabs(value.data[i].hi);
-      largest = std::max(largest, std::isnan(apart) ? std::numeric_limits<double>::infinity() : std::fabs(apart));
+      bound[i] = std::fabs((value.data[i].hi - second[i].hi) + (value.data[i].lo - second[i].lo));
+      if (std::isnan(bound[i])) bound[i] = std::numeric_limits<double>::infinity();
     }
     if (small)
       value.data = second;
     else
-      for (std::size_t i = 0; i < bound.size(); ++i)
-        bound[i] = w2_over_fp64 * largest + two_doubles * std::fabs(value.data[i].hi);
+      for (double& x : bound = smoothed(bound, layout_of(value.shape, oracle.head_axis && !value.shape.empty())))
+        x *= w2_over_fp64;
+    for (std::size_t i = 0; i < bound.size(); ++i) bound[i] += two_doubles * std::fabs(value.data[i].hi);
     oracle.tensors.emplace_back(name, Oracle::Tensor{value.shape, std::move(value.data), std::move(bound)});
   }
   return oracle;
@@ -132,6 +150,7 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
     const Format stored = storage_of(array.data, contract.sites);
     e.ulp_format = has_store ? contract.sites.at(output_site) : stored;
     std::vector<std::vector<double>> samples;
+    samples.reserve(drawn.size());
     for (const Named<Array>& draw : drawn) samples.push_back(draw[t].second.data);
     Spread spread = spread_of(samples, exact[t].second.data, e.layout, stored);
     e.rms_limit = rms_limit(spread, false_alarm_rate);

@@ -49,7 +49,7 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
 /// 80 tokens are judged by the estimate of the bound; 50 digits say how far w2 really is.
 TEST(Expected, bound_of_w2_holds_against_fifty_digits) {
   for (const Room* room : rooms())
-    for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::long_memory}) {
+    for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::gate_ends, Style::subnormals}) {
       const KernelForm& form = find_kernels(kernel_rooms(), room->name)->forms.front();
       const Problem problem = small_problem(*room, form, Format::bf16, style);
       const BasicAnswer<HiLo> exact = room->values(problem, Tier::mp50);
