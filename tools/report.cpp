@@ -160,8 +160,11 @@ std::string short_ratio(double x) {
   return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.{}f}", x, x >= 10 ? 1 : 2);
 }
 
-/// A gain of 1 + g, in percent of it.
-std::string percent(double g) { return std::isfinite(g) ? fmt::format("{:.1e}%", 100 * g) : "none"; }
+/// g as a percentage.
+std::string percent(double g) {
+  if (!std::isfinite(g)) return "none";
+  return (g < 1e-4 ? fmt::format("{:.1e}", 100 * g) : short_ratio(100 * g)) + '%';
+}
 
 std::string location(const ReportRow& row, std::size_t flat) { return row.tensor + place(row.extents, flat); }
 

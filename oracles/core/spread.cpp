@@ -176,6 +176,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
 
   Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K)};
   const bool rounds = !all_on_grid(draws, stored);
+  const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
   const double weight = std::max(0.0, prior.freedom - 2), freedom = prior.freedom + nu;
   double diagonal = 0, counted = 0;
   for (std::size_t i = 0; i < N; ++i) {
@@ -186,7 +187,9 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
     const double inner = drawn / 2, own = spacing(Format::fp64, exact[i]), off = m.mean[i] - exact[i];
     const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - own * own / 12);
     double last = 0;
-    if (rounds && (inner > 0 || bias > 0 || !representable(stored, exact[i]))) {
+    // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.
+    const bool undrawn = rounds || std::fabs(exact[i]) < smallest_normal;
+    if (undrawn && (inner > 0 || bias > 0 || !representable(stored, exact[i]))) {
       const double s = spacing(stored, std::sqrt(exact[i] * exact[i] + inner));
       last = s * s / 12;
     }

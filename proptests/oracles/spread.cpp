@@ -169,6 +169,9 @@ TEST(Spread, adds_the_output_rounding_only_where_there_is_one) {
   EXPECT_DOUBLE_EQ(spread_of(on_grid, {1.00390625}, {1, 1, 1}, Format::bf16).sigma[0], std::sqrt(variance / 2));
   EXPECT_DOUBLE_EQ(spread_of(on_grid, {1.00390625}, {1, 1, 1}, Format::e4m3).sigma[0],
                    std::sqrt(variance / 2 + 0x1p-6 / 12));
+  // Nor does jitter draw what subnormal numbers lose.
+  const Spread subnormal = spread_of({draws, {0x1p-9}}, {0x1.2p-9}, {1, 1, 1}, Format::e4m3);
+  EXPECT_DOUBLE_EQ(subnormal.sigma[0], std::sqrt(0x1p-24 + 0x1p-18 / 12));
 }
 
 TEST(Spread, spacing_is_that_of_the_binade) {
@@ -195,6 +198,10 @@ constexpr tile::SiteTable::Init toy_roles[] = {
     {"P", tile::Role::operand}, {"S", tile::Role::accumulator}, {"out", tile::Role::output}};
 constexpr tile::SiteTable toy_sites(toy_roles);
 
+std::size_t at(int row, int cols, int col) {
+  return static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(col);
+}
+
 /// o = w v, every product rounded at P, every partial sum at S; the products of the last k times `factor`.
 Answer toy_product(const Problem& problem, const Policy& policy, double factor) {
   const Array &w = problem.inputs.at("w"), &v = problem.inputs.at("v");
@@ -209,11 +216,10 @@ Answer toy_product(const Problem& problem, const Policy& policy, double factor) 
     for (int c = 0; c < cols; ++c) {
       double sum = 0;
       for (int k = 0; k < depth; ++k) {
-        const double x =
-            w.data[static_cast<std::size_t>(r * depth + k)] * v.data[static_cast<std::size_t>(k * cols + c)];
+        const double x = w.data[at(r, depth, k)] * v.data[at(k, cols, c)];
         sum = round("S", sum + round("P", k == depth - 1 ? factor * x : x));
       }
-      o.data[static_cast<std::size_t>(r * cols + c)] = round("out", sum);
+      o.data[at(r, cols, c)] = round("out", sum);
     }
   return {{{"o", o}}, {}};
 }
@@ -244,8 +250,7 @@ Oracle toy_oracle(const Problem& problem) {
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < cols; ++c) {
       long double sum = 0;
-      for (int k = 0; k < depth; ++k)
-        sum += w.data[static_cast<std::size_t>(r * depth + k)] * v.data[static_cast<std::size_t>(k * cols + c)];
+      for (int k = 0; k < depth; ++k) sum += w.data[at(r, depth, k)] * v.data[at(k, cols, c)];
       const auto hi = static_cast<double>(sum);
       o.value.push_back({hi, static_cast<double>(sum - static_cast<long double>(hi))});
       o.bound.push_back(0x1p-60 * std::fabs(hi));
@@ -268,14 +273,11 @@ TEST(SpreadOfAKernel, is_that_of_its_rounding_sites) {
     double estimated = 0, known = 0;
     for (int r = 0; r < 48; ++r)
       for (int c = 0; c < 32; ++c) {
-        const auto i = static_cast<std::size_t>(r * 32 + c);
+        const auto i = at(r, 32, c);
         // A uniform error on a spacing s has variance s^2 / 12.
         double variance = std::pow(spacing(output, oracle.tensors[0].second.value[i].hi), 2) / 12;
         for (int k = 0; k < depth; ++k)
-          variance += std::pow(spacing(precision, w.data[static_cast<std::size_t>(r * depth + k)] *
-                                                      v.data[static_cast<std::size_t>(k * 32 + c)]),
-                               2) /
-                      12;
+          variance += std::pow(spacing(precision, w.data[at(r, depth, k)] * v.data[at(k, 32, c)]), 2) / 12;
         estimated += e.sigma[i] * e.sigma[i], known += variance;
       }
     // 1536 elements of 11 degrees of freedom know the sum to 1.1 %, and the clipped bias adds up to 2 * 0.48 / 12 to
