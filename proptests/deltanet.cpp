@@ -1,5 +1,6 @@
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/reference_laws.hpp"
 
 ASSAY_OBEYS(deltanet, chunkwise, stays_within_budget)
 ASSAY_OBEYS(deltanet, chunkwise, exact_policy_is_the_oracle)
@@ -13,6 +14,48 @@ ASSAY_OBEYS(deltanet, chunkwise, linear_in_values)
 ASSAY_OBEYS(deltanet, chunkwise, reads_are_linear_in_the_query)
 ASSAY_OBEYS(deltanet, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(deltanet)
+
+namespace assay::laws {
+namespace {
+
+/// gated_deltanet with open gates on the write features (delta-family.md I15; falcon-family.md section 1).
+std::string is_the_gated_rule_without_gates(const Room& room, const Problem& p) {
+  Problem gated = p;
+  for (const char* name : {"alignment", "sequence_start"}) gated.params.erase(name);
+  gated.inputs.erase("k_carry");
+  gated.cotangents.clear();
+  Array &k = gated.inputs.at("k"), &beta = gated.inputs.at("beta");
+  gated.inputs["log_decay"] = Array(beta.shape);
+  if (room.shifted(p.params)) {
+    const auto carry = p.inputs.find("k_carry");
+    const int T = k.shape[1], K = k.shape[2];
+    for (int h = 0; h < k.shape[0]; ++h)
+      for (int t = T - 1; t >= 0; --t)
+        for (int x = 0; x < K; ++x)
+          k.data[index(k, h, t, x)] = t > 0 ? k.data[index(k, h, t - 1, x)]
+                                      : carry != p.inputs.end()
+                                          ? carry->second.data[static_cast<std::size_t>(h * K + x)]
+                                          : 0;
+  }
+  const BasicArrays<HiLo> want = find_room("gated_deltanet")->values(gated, Tier::mp100).outputs;
+  const BasicArrays<HiLo> got = room.values(p, Tier::mp100).outputs;
+  for (const char* name : {"o", "final_state"})
+    if (std::string s = agrees(name, got.at(name), want.at(name)); !s.empty()) return s;
+  return "";
+}
+
+}  // namespace
+}  // namespace assay::laws
+
+ASSAY_REFERENCE_OBEYS(deltanet, backward_is_the_adjoint)
+ASSAY_REFERENCE_OBEYS(deltanet, heads_are_independent)
+ASSAY_REFERENCE_OBEYS(deltanet, linear_in_values)
+ASSAY_REFERENCE_OBEYS(deltanet, the_future_is_unseen)
+ASSAY_REFERENCE_OBEYS(deltanet, reads_are_linear_in_the_query)
+ASSAY_REFERENCE_OBEYS(deltanet, segments_concatenate)
+ASSAY_REFERENCE_OBEYS(deltanet, is_the_gated_rule_without_gates)
+ASSAY_REFERENCE_KILLS_ITS_FAULTS(deltanet, backward_is_the_adjoint, linear_in_values, the_future_is_unseen,
+                                 reads_are_linear_in_the_query, segments_concatenate, is_the_gated_rule_without_gates)
 
 namespace assay {
 namespace {

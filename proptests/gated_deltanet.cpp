@@ -1,5 +1,6 @@
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/reference_laws.hpp"
 
 ASSAY_OBEYS(gated_deltanet, chunkwise, stays_within_budget)
 ASSAY_OBEYS(gated_deltanet, chunkwise, exact_policy_is_the_oracle)
@@ -13,6 +14,73 @@ ASSAY_OBEYS(gated_deltanet, chunkwise, linear_in_values)
 ASSAY_OBEYS(gated_deltanet, chunkwise, reads_are_linear_in_the_query)
 ASSAY_OBEYS(gated_deltanet, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(gated_deltanet)
+
+namespace assay::laws {
+namespace {
+
+/// The whole sequence as one chunk (delta-family.md 3.3): E = (I + L)^{-1} (V - a p~ S_0), O = s (a q S_0 + A E).
+std::string is_the_chunk_form(const Room& room, const Problem& p) {
+  const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v"), &beta = p.inputs.at("beta"),
+              &g = p.inputs.at("log_decay"), &S0 = p.inputs.at("initial_state");
+  const int H = v.shape[0], T = v.shape[1], K = k.shape[2], V = v.shape[2], group = H / k.shape[0];
+  const auto error = p.params.find("error");
+  const bool decayed = error == p.params.end() || std::get<std::string>(error->second) == "decayed";
+  const auto scale = from_decimal<Mp100>(std::get<std::string>(p.params.at("scale")));
+  std::vector<Mp100> o;
+  for (int h = 0; h < H; ++h) {
+    const auto dot = [&](const Array& a, int i, const Array& b, int j) {
+      Mp100 sum = 0;
+      for (int x = 0; x < K; ++x)
+        sum += Mp100(a.data[index(a, h / group, i, x)]) * Mp100(b.data[index(b, h / group, j, x)]);
+      return sum;
+    };
+    const auto from_start = [&](const Array& a, int i, int j) {
+      Mp100 sum = 0;
+      for (int x = 0; x < K; ++x) sum += Mp100(a.data[index(a, h / group, i, x)]) * Mp100(S0.data[index(S0, h, x, j)]);
+      return sum;
+    };
+    // The product of the decays after step j, up to step i.
+    const auto kept = [&](int j, int i) {
+      Mp100 product = 1;
+      for (int t = j + 1; t <= i; ++t) product *= exp(Mp100(g.data[index(g, h, t)]));
+      return product;
+    };
+    std::vector<std::vector<Mp100>> E;
+    for (int i = 0; i < T; ++i) {
+      const int seen = decayed ? i : i - 1;
+      E.emplace_back(static_cast<std::size_t>(V));
+      for (int x = 0; x < V; ++x) {
+        Mp100& e = E.back()[static_cast<std::size_t>(x)];
+        e = Mp100(v.data[index(v, h, i, x)]) - kept(-1, seen) * from_start(k, i, x);
+        for (int j = 0; j < i; ++j)
+          e -= Mp100(beta.data[index(beta, h, j)]) * kept(j, seen) * dot(k, i, k, j) *
+               E[static_cast<std::size_t>(j)][static_cast<std::size_t>(x)];
+      }
+    }
+    for (int i = 0; i < T; ++i)
+      for (int x = 0; x < V; ++x) {
+        Mp100 sum = kept(-1, i) * from_start(q, i, x);
+        for (int j = 0; j <= i; ++j)
+          sum += Mp100(beta.data[index(beta, h, j)]) * kept(j, i) * dot(q, i, k, j) *
+                 E[static_cast<std::size_t>(j)][static_cast<std::size_t>(x)];
+        o.push_back(scale * sum);
+      }
+  }
+  return agrees("o", room.values(p, Tier::mp100).outputs.at("o"), o);
+}
+
+}  // namespace
+}  // namespace assay::laws
+
+ASSAY_REFERENCE_OBEYS(gated_deltanet, backward_is_the_adjoint)
+ASSAY_REFERENCE_OBEYS(gated_deltanet, heads_are_independent)
+ASSAY_REFERENCE_OBEYS(gated_deltanet, linear_in_values)
+ASSAY_REFERENCE_OBEYS(gated_deltanet, the_future_is_unseen)
+ASSAY_REFERENCE_OBEYS(gated_deltanet, reads_are_linear_in_the_query)
+ASSAY_REFERENCE_OBEYS(gated_deltanet, segments_concatenate)
+ASSAY_REFERENCE_OBEYS(gated_deltanet, is_the_chunk_form)
+ASSAY_REFERENCE_KILLS_ITS_FAULTS(gated_deltanet, backward_is_the_adjoint, linear_in_values, the_future_is_unseen,
+                                 reads_are_linear_in_the_query, segments_concatenate, is_the_chunk_form)
 
 namespace assay {
 namespace {

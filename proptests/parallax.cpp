@@ -1,5 +1,6 @@
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/reference_laws.hpp"
 
 ASSAY_OBEYS(parallax, tiled, stays_within_budget)
 ASSAY_OBEYS(parallax, tiled, exact_policy_is_the_oracle)
@@ -18,6 +19,33 @@ ASSAY_OBEYS(parallax, split_decode, every_element_is_written)
 ASSAY_OBEYS(parallax, split_decode, the_future_changes_no_bit)
 ASSAY_OBEYS(parallax, split_decode, heads_are_independent)
 ASSAY_KILLS_ITS_MUTANTS(parallax)
+
+namespace assay::laws {
+namespace {
+
+/// o_i = (1 + rho_i.kbar_i) vbar_i - sum_j p_ij (rho_i.k_j) v_j, sums over the visible keys with no shift (P(14)).
+std::string is_the_expanded_form(const Room& room, const Problem& p) {
+  const Array &rho = p.inputs.at("rho"), &k = p.inputs.at("k");
+  const int K = k.shape[2], group = rho.shape[0] / k.shape[0];
+  return agrees("o", room.values(p, Tier::mp100).outputs.at("o"), attention_by_definition(p, [&](int h, int i, int j) {
+                  Mp100 t = 0;
+                  for (int x = 0; x < K; ++x)
+                    t += Mp100(rho.data[index(rho, h, i, x)]) * Mp100(k.data[index(k, h / group, j, x)]);
+                  return t;
+                }));
+}
+
+}  // namespace
+}  // namespace assay::laws
+
+ASSAY_REFERENCE_OBEYS(parallax, backward_is_the_adjoint)
+ASSAY_REFERENCE_OBEYS(parallax, heads_are_independent)
+ASSAY_REFERENCE_OBEYS(parallax, linear_in_values)
+ASSAY_REFERENCE_OBEYS(parallax, the_future_is_unseen)
+ASSAY_REFERENCE_OBEYS(parallax, constants_are_reproduced)
+ASSAY_REFERENCE_OBEYS(parallax, is_the_expanded_form)
+ASSAY_REFERENCE_KILLS_ITS_FAULTS(parallax, backward_is_the_adjoint, linear_in_values, the_future_is_unseen,
+                                 constants_are_reproduced, is_the_expanded_form)
 
 namespace assay {
 namespace {

@@ -1,5 +1,6 @@
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/reference_laws.hpp"
 
 ASSAY_OBEYS(softmax_attention, tiled, stays_within_budget)
 ASSAY_OBEYS(softmax_attention, tiled, exact_policy_is_the_oracle)
@@ -18,6 +19,28 @@ ASSAY_OBEYS(softmax_attention, split_decode, every_element_is_written)
 ASSAY_OBEYS(softmax_attention, split_decode, the_future_changes_no_bit)
 ASSAY_OBEYS(softmax_attention, split_decode, heads_are_independent)
 ASSAY_KILLS_ITS_MUTANTS(softmax_attention)
+
+namespace assay::laws {
+namespace {
+
+/// o_i = sum_j exp(q_i.k_j / h) v_j / sum_j exp(q_i.k_j / h) over the visible keys, with no shift.
+std::string is_the_quotient_of_sums(const Room& room, const Problem& p) {
+  const Mp100 none(0);
+  return agrees("o", room.values(p, Tier::mp100).outputs.at("o"),
+                attention_by_definition(p, [&](int, int, int) { return none; }));
+}
+
+}  // namespace
+}  // namespace assay::laws
+
+ASSAY_REFERENCE_OBEYS(softmax_attention, backward_is_the_adjoint)
+ASSAY_REFERENCE_OBEYS(softmax_attention, heads_are_independent)
+ASSAY_REFERENCE_OBEYS(softmax_attention, linear_in_values)
+ASSAY_REFERENCE_OBEYS(softmax_attention, the_future_is_unseen)
+ASSAY_REFERENCE_OBEYS(softmax_attention, constants_are_reproduced)
+ASSAY_REFERENCE_OBEYS(softmax_attention, is_the_quotient_of_sums)
+ASSAY_REFERENCE_KILLS_ITS_FAULTS(softmax_attention, backward_is_the_adjoint, linear_in_values, the_future_is_unseen,
+                                 constants_are_reproduced, is_the_quotient_of_sums)
 
 namespace assay {
 namespace {

@@ -4,14 +4,17 @@
 //   u_t = beta_t (v_t - S_{t-1}^T x_t),   S_t = S_{t-1} + x_t u_t^T,   o_t = scale S_t^T q_t
 // The write feature x_t is k_t, or k_{t-1} under next-latent alignment; there a sequence start makes row 1 a no-op
 // and a continuation takes x_1 from the key carried over.
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
+inline namespace ASSAY_REFERENCES {
 
 enum class Alignment { same_step, next_latent };
 
@@ -75,6 +78,11 @@ struct deltanet {
     }
   };
 
+  static constexpr Fault faults[] = {{"write_without_error", "u = beta v"},
+                                     {"write_of_the_next_value", "v_{t+1} in place of v_t"},
+                                     {"read_gradient_of_k_dropped", "dx without - beta S e"},
+                                     {"adjoint_not_corrected", "G without - beta x e^T"}};
+
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
     const bool continuation = options.shifted() && !options.sequence_start;
@@ -104,7 +112,8 @@ struct deltanet {
         if (writes(options, t)) {
           S read = S(0);
           for (int i = 0; i < K; ++i) read += state(i, j) * feature(options, in, t, i);
-          const S u = in.beta(t) * (in.v(t, j) - read);
+          const S v = in.v(planted<"write_of_the_next_value">(t, std::min(t + 1, T - 1)), j);
+          const S u = in.beta(t) * (v - planted<"write_without_error">(read, S(0)));
           for (int i = 0; i < K; ++i) state(i, j) += feature(options, in, t, i) * u;
         }
         for (int i = 0; i < K; ++i) out.o(t, j) += state(i, j) * in.q(t, i);
@@ -157,8 +166,9 @@ struct deltanet {
         d.beta(t) += e * residual(t, j);
         for (int i = 0; i < K; ++i) {
           S& dx = !options.shifted() ? d.k(t, i) : t > 0 ? d.k(t - 1, i) : d.k_carry(i);
-          dx += in.beta(t) * (G(i, j) * residual(t, j) - before(i, j) * e);
-          G(i, j) -= in.beta(t) * feature(options, in, t, i) * e;
+          const S read = planted<"read_gradient_of_k_dropped">(S(before(i, j) * e), S(0));
+          dx += in.beta(t) * (G(i, j) * residual(t, j) - read);
+          G(i, j) -= planted<"adjoint_not_corrected">(S(in.beta(t) * feature(options, in, t, i) * e), S(0));
         }
       }
     }
@@ -166,4 +176,5 @@ struct deltanet {
   }
 };
 
+}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
+inline namespace ASSAY_REFERENCES {
 
 struct gated_deltanet {
   static constexpr std::string_view name = "gated_deltanet";
@@ -69,6 +71,11 @@ struct gated_deltanet {
     }
   };
 
+  static constexpr Fault faults[] = {{"error_of_the_other_state", "decayed and undecayed exchanged"},
+                                     {"write_decayed", "the write decays too"},
+                                     {"decay_gradient_of_the_new_state", "dg = <G, S_t>"},
+                                     {"value_gradient_unscaled", "dv without beta"}};
+
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
@@ -84,12 +91,14 @@ struct gated_deltanet {
         S read = S(0);
         for (int i = 0; i < K; ++i) {
           const S decayed = alpha * state(i, j);
-          read += (options.error == Error::decayed ? decayed : state(i, j)) * in.k(t, i);
+          const bool on_decayed =
+              options.error == planted<"error_of_the_other_state">(Error::decayed, Error::undecayed);
+          read += (on_decayed ? decayed : state(i, j)) * in.k(t, i);
           state(i, j) = decayed;
         }
         const S e = in.v(t, j) - read;
         for (int i = 0; i < K; ++i) {
-          state(i, j) += in.beta(t) * in.k(t, i) * e;
+          state(i, j) += in.beta(t) * in.k(t, i) * e * planted<"write_decayed">(S(1), alpha);
           out.o(t, j) += state(i, j) * in.q(t, i);
         }
         out.o(t, j) *= in.scale();
@@ -142,13 +151,14 @@ struct gated_deltanet {
           gk += G(i, j) * in.k(t, i);
         }
         const S de = in.beta(t) * gk;
-        d.v(t, j) = de;
+        d.v(t, j) = planted<"value_gradient_unscaled">(de, gk);
         d.beta(t) += gk * error(t, j);
         for (int i = 0; i < K; ++i) {
           const S R = alpha * before(i, j);
           d.k(t, i) += in.beta(t) * G(i, j) * error(t, j) - (decayed ? R : before(i, j)) * de;
           const S write = in.k(t, i) * de;
-          d.log_decay(t) += (decayed ? G(i, j) - write : G(i, j)) * R;
+          const S kept = planted<"decay_gradient_of_the_new_state">(R, after(i, j));
+          d.log_decay(t) += (decayed ? G(i, j) - write : G(i, j)) * kept;
           G(i, j) = decayed ? alpha * (G(i, j) - write) : alpha * G(i, j) - write;
         }
       }
@@ -157,4 +167,5 @@ struct gated_deltanet {
   }
 };
 
+}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/core/visible.hpp"
 
 namespace assay {
+inline namespace ASSAY_REFERENCES {
 
 struct parallax {
   static constexpr std::string_view name = "parallax";
@@ -61,6 +63,12 @@ struct parallax {
     }
   };
 
+  static constexpr Fault faults[] = {{"sees_one_key_too_many", "the causal mask ends one key late"},
+                                     {"tilt_sign", "the covariance added, not taken off"},
+                                     {"tilt_not_weighted", "t - tbar without p"},
+                                     {"probe_term_of_dk_dropped", "dk without E rho"},
+                                     {"tilt_gradient_dropped", "D without the tilt's own term"}};
+
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
     check_visible(options, in.bandwidth());
@@ -101,7 +109,7 @@ struct parallax {
       const Row<S> row = row_of(options, in, i);
       for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
       for (int j = row.first; j < row.last; ++j) {
-        const S tilted = row.p(j) * (row.t(j) - row.mean_t);
+        const S tilted = planted<"tilt_not_weighted">(row.p(j), S(1)) * (row.t(j) - row.mean_t) * planted<"tilt_sign">(S(1), S(-1));
         for (int x = 0; x < V; ++x) out.o(i, x) -= tilted * (in.v(j, x) - row.mean_v[static_cast<std::size_t>(x)]);
       }
     }
@@ -148,13 +156,13 @@ struct parallax {
         S a = S(0);
         for (int x = 0; x < V; ++x) a += cotangent.o(i, x) * in.v(j, x);
         const S p = row.p(j), tilt = row.mean_t - row.t(j);
-        const S D = p * (a - tau + tilt * (a - b)) / h;
+        const S D = p * (a - tau + planted<"tilt_gradient_dropped">(tilt, S(0)) * (a - b)) / h;
         const S E = -p * (a - b);
         for (int x = 0; x < K; ++x) {
           const S centred = in.k(j, x) - row.mean_k[static_cast<std::size_t>(x)];
           d.q(i, x) += D * centred;
           d.rho(i, x) += E * centred;
-          d.k(j, x) += D * in.q(i, x) + E * in.rho(i, x);
+          d.k(j, x) += D * in.q(i, x) + planted<"probe_term_of_dk_dropped">(E, S(0)) * in.rho(i, x);
         }
         for (int x = 0; x < V; ++x) d.v(j, x) += p * (S(1) + tilt) * cotangent.o(i, x);
         d.bandwidth() -= D * (row.s(j) - row.max);
@@ -164,4 +172,5 @@ struct parallax {
   }
 };
 
+}  // namespace ASSAY_REFERENCES
 }  // namespace assay

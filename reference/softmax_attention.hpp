@@ -5,11 +5,13 @@
 #include <string_view>
 
 #include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/core/visible.hpp"
 
 namespace assay {
+inline namespace ASSAY_REFERENCES {
 
 struct softmax_attention {
   static constexpr std::string_view name = "softmax_attention";
@@ -58,6 +60,11 @@ struct softmax_attention {
     }
   };
 
+  static constexpr Fault faults[] = {{"sees_one_key_too_many", "the causal mask ends one key late"},
+                                     {"weights_not_normalised", "exp(s - m) in place of p"},
+                                     {"row_term_dropped", "D = p g.v / h, without - g.o"},
+                                     {"bandwidth_gradient_sign", "dh with the wrong sign"}};
+
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
     check_visible(options, in.bandwidth());
@@ -77,7 +84,7 @@ struct softmax_attention {
       c.row_max(i) = row.max, c.row_sum(i) = row.sum;
       c.lse(i) = row.lse();
       for (int j = row.first; j < row.last; ++j) {
-        const S p = row.p(j);
+        const S p = planted<"weights_not_normalised">(row.p(j), S(row.p(j) * row.sum));
         for (int x = 0; x < V; ++x) c.mean_v(i, x) += p * in.v(j, x);
       }
     }
@@ -99,17 +106,18 @@ struct softmax_attention {
       for (int j = row.first; j < row.last; ++j) {
         S a = S(0);
         for (int x = 0; x < V; ++x) a += cotangent.o(i, x) * in.v(j, x);
-        const S p = row.p(j), D = p * (a - tau) / h;
+        const S p = row.p(j), D = p * (a - planted<"row_term_dropped">(tau, S(0))) / h;
         for (int x = 0; x < K; ++x) {
           d.q(i, x) += D * in.k(j, x);
           d.k(j, x) += D * in.q(i, x);
         }
         for (int x = 0; x < V; ++x) d.v(j, x) += p * cotangent.o(i, x);
-        d.bandwidth() -= D * (row.s(j) - row.max);
+        d.bandwidth() -= D * (row.s(j) - row.max) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
       }
     }
     return d;
   }
 };
 
+}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -28,14 +28,20 @@ std::string equations_of(const std::filesystem::path& source, std::string_view n
 }
 
 std::string shape_of(const RoomFacts::Ranked& ranked) {
-  if (ranked.rank == 0) return "scalar";
-  std::string text;
-  for (int r = 0; r < ranked.rank; ++r)
-    text += (r > 0 ? ", " : "") + std::string(name_of(ranked.field.axes[static_cast<std::size_t>(r)]));
-  return "[" + text + "]";
+  const auto first_axes = [&](int axes) -> std::string {
+    if (axes == 0) return "scalar";
+    std::string text;
+    for (int r = 0; r < axes; ++r)
+      text += (r > 0 ? ", " : "") + std::string(name_of(ranked.field.axes[static_cast<std::size_t>(r)]));
+    return "[" + text + "]";
+  };
+  std::string text = first_axes(ranked.field.broadcasts ? 0 : ranked.rank);
+  for (int axes = 1; ranked.field.broadcasts && axes <= ranked.rank; ++axes) text += " or " + first_axes(axes);
+  return text;
 }
 
 std::string default_of(const Field& field) {
+  if (field.place == Field::Place::derived) return "worked out, not read";
   switch (field.missing) {
     case Field::Missing::error:
       return "required";

@@ -41,6 +41,30 @@ std::string names_in(const List& list, Name name) {
   return names;
 }
 
+/// Whether the mechanism has a setting or a number of that name.
+bool takes(const Room& room, std::string_view param) {
+  const auto inputs = room.inputs();
+  return std::find(room.options.begin(), room.options.end(), param) != room.options.end() ||
+         std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& r) {
+           return r.field.place == Field::Place::param && r.field.name == param;
+         });
+}
+
+/// What the mechanism does not know or take is refused before any work.
+void refuse_params(const Room& room, const ReportOptions& options) {
+  if (options.params.empty()) return;
+  for (const auto& [name, value] : options.params) require(takes(room, name), "--param: ", room.name, " has no ", name);
+  CaseSpec token{.mechanism = std::string(room.name),
+                 .shape = options.shape.empty() ? default_shape : shape_from(options.shape),
+                 .params = options.params};
+  token.shape.seq_len = 1, token.shape.query_len = 0;
+  try {
+    room.values(room.make(token), Tier::fp64);
+  } catch (const InputError& e) {
+    throw InputError(text("--param: ", room.name, ": ", e.what()));
+  }
+}
+
 std::vector<Task> tasks_of(const ReportOptions& options) {
   for (const std::string& name : options.mechanisms)
     require(find_room(name) != nullptr, "--mechanism: there is no ", name, "; there are ",
@@ -54,6 +78,7 @@ std::vector<Task> tasks_of(const ReportOptions& options) {
     if (!wanted(options.mechanisms, room->name)) continue;
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
     if (kernels == nullptr) continue;
+    refuse_params(*room, options);
     for (const KernelForm& form : kernels->forms) {
       known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
       if (!options.form.empty() && form.name != options.form) continue;
@@ -69,6 +94,7 @@ std::vector<Task> tasks_of(const ReportOptions& options) {
 Problem problem_of(const Task& task, const ReportOptions& options, CaseSpec& spec) {
   spec.mechanism = task.room->name;
   spec.precision = task.precision, spec.style = options.style, spec.seed = options.seed;
+  spec.params = options.params;
   spec.shape = options.shape.empty() ? default_shape : shape_from(options.shape);
   Problem problem = task.room->make(spec);
   if (spec.shape.query_len > 0 || task.form->obstacle(problem).empty()) return problem;
@@ -381,7 +407,7 @@ std::string as_csv(const Report& report) {
 
 struct Flags {
   ReportOptions options;
-  std::vector<std::string> precisions;
+  std::vector<std::string> precisions, params;
   std::string style{name_of(Style::normal)}, format{name_of(TableFormat::table)}, output = "-";
 };
 
@@ -389,6 +415,8 @@ int run_report(const Flags& flags, Console& console) {
   ReportOptions options = flags.options;
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   options.style = *style_from(flags.style);
+  for (const std::string& flag : flags.params)
+    options.params.insert_or_assign(param_from(flag).first, param_from(flag).second);
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
   std::unique_ptr<Progress> progress;
@@ -424,6 +452,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::IsMember(name_list(all_styles)))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "of the inputs")->capture_default_str();
+  app.add_option("--param", flags->params, "a setting of the mechanism, NAME=VALUE; may be given several times")
+      ->allow_extra_args(false);
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -442,7 +472,7 @@ std::string ReportOptions::command() const {
   if (!form.empty()) command += " --form " + form;
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
   if (!shape.empty()) command += " --shape " + shape;
-  return command + text(" --style ", name_of(style), " --seed ", seed);
+  return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params);
 }
 
 bool ReportRow::judged() const {

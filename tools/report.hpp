@@ -26,6 +26,7 @@ struct ReportOptions {
   std::string shape;  ///< as shape_from reads it; "": every form's own default
   Style style = Style::normal;
   std::uint64_t seed = 0;
+  Params params;    ///< settings of the mechanism, as under `params` in a case
   int threads = 0;  ///< 0: all cores; the results do not depend on it
 
   /// The command that makes this report again.

@@ -91,14 +91,17 @@ class Binding {
     refuse_unknown(inputs, outputs);
     for_each(inputs, [&](const Field& f, const auto&) { read_param(f); });
     count_heads(inputs);
-    admit_all(inputs, outputs, [&](const auto&... what) { admit_shape(what...); });
+    admit_inputs(inputs, [&](const auto&... what) { admit_shape(what...); });
+    if constexpr (requires { M::extend(options_, extents_); }) extend();
+    admit_cotangents(outputs, [&](const auto&... what) { admit_shape(what...); });
     for (const int own_or_shared : {heads_.own, heads_.shared})
       require_domain(own_or_shared > 0, -1, "heads: expected at least one");
     require_domain(heads_.own % heads_.shared == 0, -1, "heads: ", heads_.own, " is not a multiple of ", heads_.shared);
     // Without tokens nothing may have said how long a key is; then there is nothing to compute either.
     require_domain(extents_[Axis::key_dim] != 0, -1, "k: expected K >= 1, got 0");
     for (int& n : extents_.length) n = std::max(n, 0);
-    admit_all(inputs, outputs, [&](const auto&... what) { admit_values(what...); });
+    admit_inputs(inputs, [&](const auto&... what) { admit_values(what...); });
+    admit_cotangents(outputs, [&](const auto&... what) { admit_values(what...); });
     for (int h = 0; h < heads_.own; ++h) M::check(options_, this->template inputs<detail::Exact<X>>(h));
   }
 
@@ -108,16 +111,53 @@ class Binding {
 
   template <class S>
   typename M::template Inputs<S> inputs(int head) const {
+    return completed(given_inputs<S>(head));
+  }
+
+  /// Without what the room works out itself.
+  template <class S>
+  typename M::template Inputs<S> given_inputs(int head) const {
     typename M::template Inputs<S> in;
-    for_each(in, [&](const Field& f, auto& tensor) { fill(f, find(f), head, tensor); });
+    for_each(in, [&](const Field& f, auto& tensor) {
+      if (f.place != Field::Place::derived) fill(f, find(f), find(f), head, tensor);
+    });
     return in;
+  }
+
+  template <class In>
+  In completed(In in) const {
+    if constexpr (requires { M::complete(options_, in); }) M::complete(options_, in);
+    return in;
+  }
+
+  /// Whether the problem has a value for that input or parameter.
+  bool has(const Field& f) const { return find(f) != nullptr; }
+
+  /// Whether the input has one block of numbers per head.
+  bool split_by_heads(const Field& f) const {
+    const BasicArray<X>* a = find(f);
+    return a != nullptr ? has_head_axis(f, *a) : heads_.axis && f.place != Field::Place::param;
+  }
+
+  /// The axes of an input as given, where those that broadcast may be missing.
+  template <class S, int Rank>
+  std::vector<int> shape_of(const Field& f, const Tensor<S, Rank>& tensor) const {
+    const BasicArray<X>* a = find(f);
+    const auto end =
+        f.broadcasts && a != nullptr
+            ? tensor.extent.begin() + static_cast<std::ptrdiff_t>(a->shape.size() - (has_head_axis(f, *a) ? 1 : 0))
+            : tensor.extent.end();
+    return {tensor.extent.begin(), end};
   }
 
   /// A missing cotangent is zero.
   template <class S>
   typename M::template Outputs<S> cotangent(int head) const {
     typename M::template Outputs<S> c;
-    for_each(c, [&](const Field& f, auto& tensor) { fill(f.or_zero(), find(problem_.cotangents, f), head, tensor); });
+    for_each(c, [&](const Field& f, auto& tensor) {
+      const BasicArray<X>* array = find(problem_.cotangents, f);
+      fill(f.or_zero(), array, array, head, tensor);
+    });
     return c;
   }
 
@@ -135,7 +175,7 @@ class Binding {
                 ": expected the shape of the input");
         ++known;
       }
-      fill(find(f) == nullptr ? f : f.or_zero(), array, head, tensor);
+      if (f.place != Field::Place::derived) fill(find(f) == nullptr ? f : f.or_zero(), find(f), array, head, tensor);
     });
     require(known == direction.size(), "tangent: names an input unknown to ", M::name);
     return d;
@@ -153,6 +193,7 @@ class Binding {
   }
   /// The array of an input or parameter, or null. Parameters are arrays of no axes.
   const BasicArray<X>* find(const Field& f) const {
+    if (f.place == Field::Place::derived) return nullptr;
     return find(f.place == Field::Place::input ? problem_.inputs : numbers_, f);
   }
 
@@ -170,7 +211,10 @@ class Binding {
           {}, {detail::number_at<X>(digits, -1, [&] { return "params." + std::string(f.name); })}};
   }
 
-  bool has_head_axis(const Field& f) const { return heads_.axis && f.place == Field::Place::input; }
+  /// One number may stand for all heads.
+  bool has_head_axis(const Field& f, const BasicArray<X>& a) const {
+    return heads_.axis && f.place == Field::Place::input && !a.shape.empty();
+  }
 
   template <class Fields>
   void count_heads(Fields& fields) {
@@ -180,21 +224,33 @@ class Binding {
       for_each(fields, [&](const Field& f, const auto& tensor) {
         const BasicArray<X>* a = find(f);
         if (found || a == nullptr || f.place == Field::Place::param || f.heads != side) return;
-        if (a->shape.size() != static_cast<std::size_t>(tensor.rank) + 1) return;
+        if (tensor.rank == 0 || f.broadcasts || a->shape.size() != static_cast<std::size_t>(tensor.rank) + 1) return;
         count = a->shape[0];
         found = heads_.axis = true;
       });
     }
   }
 
-  template <class In, class Out, class F>
-  void admit_all(In& inputs, Out& outputs, F&& admit) {
+  void extend() {
+    Extents known = extents_;
+    for (int& n : known.length) n = std::max(n, 0);
+    M::extend(options_, known);
+    extents_[Axis::final_tail_len] = known[Axis::final_tail_len];
+  }
+
+  template <class In, class F>
+  void admit_inputs(In& inputs, F&& admit) {
     for_each(inputs, [&](const Field& f, const auto& tensor) {
+      if (f.place == Field::Place::derived) return;
       const BasicArray<X>* array = find(f);
       if (array != nullptr) return admit(f.place == Field::Place::input ? "" : "params.", f, tensor.rank, *array);
       require_domain(f.missing != Field::Missing::error, -1, f.place == Field::Place::input ? "" : "params.", f.name,
                      ": missing");
     });
+  }
+
+  template <class Out, class F>
+  void admit_cotangents(Out& outputs, F&& admit) {
     for_each(outputs, [&](const Field& f, const auto& tensor) {
       if (const BasicArray<X>* array = find(problem_.cotangents, f)) admit("cotangents.", f, tensor.rank, *array);
     });
@@ -205,10 +261,10 @@ class Binding {
     const std::vector<int>& shape = a.shape;
     require_domain(a.data.size() == a.count(), -1, where, f.name, ": ", a.data.size(), " numbers do not fill shape ",
                    detail::shape_text(shape));
-    const std::size_t lead = has_head_axis(f) ? 1 : 0, want = static_cast<std::size_t>(rank) + lead;
+    const std::size_t lead = has_head_axis(f, a) ? 1 : 0, want = static_cast<std::size_t>(rank) + lead;
     const bool empty_list = !shape.empty() && shape.back() == 0 && shape.size() < want;
-    require_domain(shape.size() == want || empty_list, -1, where, f.name, ": expected ", want, " axes, got shape ",
-                   detail::shape_text(shape));
+    require_domain(shape.size() == want || empty_list || (f.broadcasts && shape.size() < want), -1, where, f.name,
+                   ": expected ", f.broadcasts ? "at most " : "", want, " axes, got shape ", detail::shape_text(shape));
     if (lead == 1)
       require_domain(shape[0] == heads_.of(f.heads), -1, where, f.name, ": expected ", heads_.of(f.heads),
                      " heads, got ", shape[0]);
@@ -224,7 +280,7 @@ class Binding {
   void admit_values(std::string_view where, const Field& f, int, const BasicArray<X>& a) {
     using std::isfinite, std::abs;
     using E = detail::Exact<X>;
-    const std::size_t lead = has_head_axis(f) ? 1 : 0;
+    const std::size_t lead = has_head_axis(f, a) ? 1 : 0;
     for (std::size_t i = 0; i < a.data.size(); ++i) {
       const int row = detail::row_of(f, a.shape, lead, i);
       const auto place = [&] { return detail::element_text(text(where, f.name), a.shape, i); };
@@ -237,17 +293,22 @@ class Binding {
                          ": expected a magnitude between 1e-1000 and 1e1000");
         }
         require_domain(f.domain != Domain::log_decay || x <= 0, row, place(), ": a log decay must be <= 0");
-      } else if (f.domain != Domain::bandwidth && !(f.domain == Domain::log_decay && x < 0)) {
+      } else if (f.domain != Domain::bandwidth && !f.room_judges && !(f.domain == Domain::log_decay && x < 0)) {
         throw Refusal(Status::nonfinite, row, place() + ": not a finite number");
       }
     }
   }
 
+  /// `given` is what the problem has under the field's name, or null: it tells which axes broadcast. `a` holds the
+  /// numbers.
   template <class S, int Rank>
-  void fill(const Field& f, const BasicArray<X>* a, int head, Tensor<S, Rank>& tensor) const {
-    if (a == nullptr && f.missing == Field::Missing::absent) return;
+  void fill(const Field& f, const BasicArray<X>* given, const BasicArray<X>* a, int head,
+            Tensor<S, Rank>& tensor) const {
+    if (a == nullptr && f.missing == Field::Missing::absent) return void(tensor.data.clear());
+    const std::size_t lead = given != nullptr && has_head_axis(f, *given) ? 1 : 0;
+    const std::size_t axes = !f.broadcasts ? Rank : given == nullptr ? 0 : given->shape.size() - lead;
     std::array<int, Rank> extent{};
-    for (std::size_t r = 0; r < Rank; ++r) extent[r] = extents_[f.axes[r]];
+    for (std::size_t r = 0; r < Rank; ++r) extent[r] = r < axes ? extents_[f.axes[r]] : 1;
     tensor = Tensor<S, Rank>(extent);
     if (a == nullptr) {
       using std::sqrt;
@@ -255,7 +316,7 @@ class Binding {
       if (f.missing == Field::Missing::rsqrt_key_dim) tensor.data[0] = S(1) / sqrt(S(K));
       return;
     }
-    const auto block = static_cast<std::size_t>(has_head_axis(f) ? heads_.block(f.heads, head) : 0);
+    const auto block = static_cast<std::size_t>(has_head_axis(f, *a) ? heads_.block(f.heads, head) : 0);
     const std::size_t at = tensor.data.size() * block;
     for (std::size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i] = detail::number<S>(a->data[at + i]);
   }
@@ -263,8 +324,9 @@ class Binding {
   template <class In, class Out>
   void refuse_unknown(In& fields, Out& outputs) const {
     std::set<std::string_view> inputs, params(std::begin(Options::names), std::end(Options::names)), cotangents;
-    for_each(fields,
-             [&](const Field& f, const auto&) { (f.place == Field::Place::input ? inputs : params).insert(f.name); });
+    for_each(fields, [&](const Field& f, const auto&) {
+      if (f.place != Field::Place::derived) (f.place == Field::Place::input ? inputs : params).insert(f.name);
+    });
     for_each(outputs, [&](const Field& f, const auto&) { cotangents.insert(f.name); });
     const auto refuse = [](std::string_view where, const auto& given, const auto& known) {
       for (const auto& [name, value] : given)
@@ -295,22 +357,25 @@ template <class M, class S, class B>
 BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
   BasicAnswer<S> result;
   const HeadCount& heads = binding.heads();
-  const auto add = [&](BasicArrays<S>& into, std::string_view name, const auto& tensor, Field::Heads side,
-                       bool head_axis, int head) {
+  const auto add = [&](BasicArrays<S>& into, std::string_view name, const std::vector<int>& shape, const auto& tensor,
+                       Field::Heads side, bool head_axis, int head) {
     const auto [entry, fresh] = into.try_emplace(std::string(name));
     BasicArray<S>& array = entry->second;
     const bool split = heads.axis && head_axis;
     if (fresh) {
       if (split) array.shape.push_back(heads.of(side));
-      array.shape.insert(array.shape.end(), tensor.extent.begin(), tensor.extent.end());
+      array.shape.insert(array.shape.end(), shape.begin(), shape.end());
       array.data.assign(array.count(), S(0));
     }
     const std::size_t at = tensor.data.size() * static_cast<std::size_t>(split ? heads.block(side, head) : 0);
     for (std::size_t i = 0; i < tensor.data.size(); ++i) array.data[at + i] += tensor.data[i];
   };
+  const auto whole_shape = [](const auto& tensor) {
+    return std::vector<int>(tensor.extent.begin(), tensor.extent.end());
+  };
   const auto refuse_overflow = [&](std::string_view where, const Field& f, const auto& tensor, int head) {
     using std::isfinite;
-    const std::vector<int> shape(tensor.extent.begin(), tensor.extent.end());
+    const std::vector<int> shape = whole_shape(tensor);
     for (std::size_t i = 0; i < tensor.data.size(); ++i)
       if (!isfinite(tensor.data[i]))
         throw Refusal(Status::nonfinite, detail::row_of(f, shape, 0, i),
@@ -321,12 +386,13 @@ BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
     const auto in = binding.template inputs<S>(head);
     const auto out = M::forward(binding.options(), in);
     binding.for_each(out, [&](const Field& f, const auto& tensor) {
+      if (f.missing == Field::Missing::absent && tensor.empty()) return;
       refuse_overflow("", f, tensor, head);
-      add(result.outputs, f.name, tensor, Field::Heads::own, true, head);
+      add(result.outputs, f.name, whole_shape(tensor), tensor, Field::Heads::own, true, head);
     });
     const auto add_rows = [&](const auto& rows) {
       std::remove_cvref_t<decltype(rows)>::each(rows, [&](std::string_view name, const auto& tensor) {
-        add(result.outputs, name, tensor, Field::Heads::own, true, head);
+        add(result.outputs, name, whole_shape(tensor), tensor, Field::Heads::own, true, head);
       });
     };
     if constexpr (requires { M::caches(binding.options(), in); })
@@ -336,10 +402,10 @@ BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
     if (!parts.gradients) continue;
     const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));
     binding.for_each(d, [&](const Field& f, const auto& tensor) {
-      const bool absent = f.missing == Field::Missing::absent && tensor.data.empty();
+      const bool absent = f.missing == Field::Missing::absent && !binding.has(f);
       if (!f.differentiable || absent) return;
       refuse_overflow("gradients.", f, tensor, head);
-      add(result.gradients, f.name, tensor, f.heads, f.place == Field::Place::input, head);
+      add(result.gradients, f.name, binding.shape_of(f, tensor), tensor, f.heads, binding.split_by_heads(f), head);
     });
   }
   return result;

@@ -106,12 +106,23 @@ struct RoomFunctions {
     return result;
   }
 
+  /// In S whatever the options' tier.
+  template <class S>
+  static Decimals decimals_in(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
+    const Binding<M, std::string> binding(problem);
+    return printed(answer<M, S>(binding, {!problem.cotangents.empty(), true, options.diagnostics}), options.digits);
+  }
+
   static BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
+    return detail::with_scalar(tier, [&]<class S>(const S&) { return values_in<S>(problem, tier); });
+  }
+
+  /// In S whatever the tier.
+  template <class S>
+  static BasicAnswer<HiLo> values_in(const Problem& problem, Tier) {
     const Binding<M, double> binding(problem);
-    return detail::with_scalar(tier, [&]<class S>(const S&) {
-      return detail::convert_answer<HiLo>([](std::string_view, const S& x) { return hi_lo(x); },
-                                          answer<M, S>(binding, {!problem.cotangents.empty(), false, false}));
-    });
+    return detail::convert_answer<HiLo>([](std::string_view, const S& x) { return hi_lo(x); },
+                                        answer<M, S>(binding, {!problem.cotangents.empty(), false, false}));
   }
 
   static BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) {
@@ -122,6 +133,12 @@ struct RoomFunctions {
   }
 
   static Problem make(const CaseSpec& spec) { return make_problem<M>(spec); }
+
+  static bool shifted(const Params& params) {
+    const auto options = M::Options::read(params);
+    if constexpr (requires { options.shifted(); }) return options.shifted();
+    return false;
+  }
 
   template <template <class> class Fields>
   static std::vector<RoomFacts::Ranked> fields() {
@@ -140,16 +157,17 @@ struct RoomFunctions {
 
     template <class S>
     typename M::template Inputs<S> inputs(int head) const {
-      auto in = Binding<M, double>::template inputs<S>(head);
+      auto in = this->template given_inputs<S>(head);
       auto direction = this->template tangent<S>(tangent_, head);
       std::vector<std::vector<S>*> slopes;
       this->for_each(direction, [&](const Field&, auto& tensor) { slopes.push_back(&tensor.data); });
       auto slope = slopes.begin();
-      this->for_each(in, [&](const Field&, auto& tensor) {
-        for (std::size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i].slope = (**slope)[i].value;
+      this->for_each(in, [&](const Field& f, auto& tensor) {
+        if (f.place != Field::Place::derived)
+          for (std::size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i].slope = (**slope)[i].value;
         ++slope;
       });
-      return in;
+      return this->completed(std::move(in));
     }
 
    private:
@@ -211,7 +229,8 @@ constexpr Room make_room() {
           .decimals = &F::decimals,
           .values = &F::values,
           .slopes = &F::slopes,
-          .make = &F::make};
+          .make = &F::make,
+          .shifted = &F::shifted};
 }
 
 }  // namespace assay

@@ -5,12 +5,14 @@
 namespace assay {
 namespace room_entries {
 #define MECHANISM(name) extern const Room name;
+#define REFERENCE(name) extern const Room name;
 #include "mechanisms.def"
 #undef MECHANISM
 }  // namespace room_entries
 
 std::span<const Room* const> rooms() {
 #define MECHANISM(name) &room_entries::name,
+#define REFERENCE(name) &room_entries::name,
   static constexpr const Room* all[] = {
 #include "mechanisms.def"
   };

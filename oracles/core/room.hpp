@@ -64,6 +64,8 @@ struct Room {
   BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);
   /// Seeded inputs and cotangents (reference/core/inputs.hpp).
   Problem (*make)(const CaseSpec& spec);
+  /// Whether a step writes the previous step's key (next-latent alignment).
+  bool (*shifted)(const Params& params);
 };
 
 /// All rooms, in the order of mechanisms.def.

@@ -19,7 +19,7 @@ struct LawCase {
   int tile = 0;
 
   friend std::ostream& operator<<(std::ostream& os, const LawCase& c) {
-    return os << c.spec.repro() << " (tile " << c.tile << ")";
+    return os << "build/assay report " << c.spec.repro() << " (tile " << c.tile << ")";
   }
 };
 

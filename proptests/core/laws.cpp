@@ -57,12 +57,6 @@ Subject subject(std::span<const KernelRoom* const> kernels, std::string_view roo
   return {*found, *it};
 }
 
-std::size_t index(const Array& a, int h, int t, int x) {
-  const auto rows = static_cast<std::size_t>(a.shape[1]);
-  const std::size_t columns = a.shape.size() == 3 ? static_cast<std::size_t>(a.shape[2]) : 1;
-  return (static_cast<std::size_t>(h) * rows + static_cast<std::size_t>(t)) * columns + static_cast<std::size_t>(x);
-}
-
 Arrays flat(Answer answer) {
   Arrays all = std::move(answer.outputs);
   for (auto& [name, array] : answer.gradients) all["d_" + name] = std::move(array);

@@ -9,6 +9,7 @@
 #include "oracles/core/judge.hpp"
 #include "oracles/core/room.hpp"
 #include "proptests/core/generators.hpp"
+#include "proptests/core/index.hpp"
 
 namespace assay::laws {
 
@@ -33,9 +34,6 @@ Arrays allowance(const Subject& s, const Problem& problem, Format precision, int
 
 /// Fails the property where `got` and `want` are further apart than `times` the allowance.
 void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed, double times);
-
-/// Where element [h][t] or [h][t][x] of an array lies.
-std::size_t index(const Array& a, int h, int t, int x = 0);
 
 // ---- within the budget -----------------------------------------------------------
 

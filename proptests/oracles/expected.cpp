@@ -27,9 +27,10 @@ Problem small_problem(const Room& room, const KernelForm& form, Format precision
 }
 
 TEST(Expected, healthy_kernels_are_near_sigma) {
-  for (const Room* room : rooms())
-    for (const KernelForm& form : find_kernels(kernel_rooms(), room->name)->forms)
+  for (const KernelRoom* kernels : kernel_rooms())
+    for (const KernelForm& form : kernels->forms)
       for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
+        const Room* room = find_room(kernels->name);
         const Problem problem = small_problem(*room, form, precision, Style::normal);
         const Expectation expectation =
             expect(oracle_of(*room, problem), {&form, precision, 0, 1}, problem, default_draws(precision));
@@ -48,9 +49,10 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
 
 /// 80 tokens are judged by the estimate of the bound; 50 digits say how far w2 really is.
 TEST(Expected, bound_of_w2_holds_against_fifty_digits) {
-  for (const Room* room : rooms())
+  for (const KernelRoom* kernels : kernel_rooms())
     for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::gate_ends, Style::subnormals}) {
-      const KernelForm& form = find_kernels(kernel_rooms(), room->name)->forms.front();
+      const Room* room = find_room(kernels->name);
+      const KernelForm& form = kernels->forms.front();
       const Problem problem = small_problem(*room, form, Format::bf16, style);
       const BasicAnswer<HiLo> exact = room->values(problem, Tier::mp50);
       double tightest = 0;
@@ -68,8 +70,9 @@ TEST(Expected, bound_of_w2_holds_against_fifty_digits) {
 }
 
 TEST(Expected, refuses_a_kernel_of_another_shape) {
-  const Room& room = *rooms()[0];
-  const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
+  const KernelRoom& kernels = *kernel_rooms()[0];
+  const Room& room = *find_room(kernels.name);
+  const KernelForm& form = kernels.forms.front();
   const Problem problem = small_problem(room, form, Format::bf16, Style::normal);
   Oracle oracle = oracle_of(room, problem);
   oracle.tensors[0].second.shape.back() += 1;

@@ -193,6 +193,21 @@ TEST(Report, gives_decoding_the_last_queries) {
       "normal --seed 0");
 }
 
+TEST(Report, takes_the_settings_of_a_mechanism) {
+  const std::string plain =
+      "report --mechanism parallax --form tiled --precision fp32 --shape 1,40,2,16,16 --format json";
+  const Json report = Json::parse(run_words(plain + " --param window=3 --param bandwidth=2.5").out);
+  const Json other = Json::parse(run_words(plain).out);
+  const auto command = report["command"].get<std::string>();
+  EXPECT_NE(command.find("--param bandwidth=2.5 --param window=3"), std::string::npos) << command;
+  EXPECT_NE(report["rows"][0]["max_error"], other["rows"][0]["max_error"]);
+  for (const char* bad : {"window", "=3", "window=0", "window=wide", "tail=3"}) {
+    const Ran ran = run_words(plain + " --param " + bad);
+    EXPECT_EQ(ran.code, exit_usage) << bad;
+    EXPECT_NE(ran.err.find("--param"), std::string::npos) << ran.err;
+  }
+}
+
 TEST(Report, refuses_bad_usage_in_one_sentence) {
   for (const char* flags :
        {"--mechanism nothing", "--form nothing", "--precision fp12", "--shape 1,2,3", "--shape 0,1,1,1,1",

@@ -195,10 +195,23 @@ class Generator {
 
   double parameter(const Field& field) const {
     double x = 1 / root_key_dim_;
-    if (field.domain == Domain::bandwidth)
-      x = integers_ ? 0x1p-7 : spec_.style == Style::unit_keys ? 0.5 : root_key_dim_;
-    else if (integers_)
-      for (x = 1; x * x * spec_.shape.key_dim > 1;) x /= 2;
+    switch (field.domain) {
+      case Domain::bandwidth:
+        x = integers_ ? 0x1p-7 : spec_.style == Style::unit_keys ? 0.5 : root_key_dim_;
+        break;
+      case Domain::regularizer:
+        x = 0x1p-10;
+        break;
+      case Domain::decay_floor:
+        x = 0x1p-4;
+        break;
+      case Domain::temperature:
+        x = 4;
+        break;
+      default:
+        if (integers_)
+          for (x = 1; x * x * spec_.shape.key_dim > 1;) x /= 2;
+    }
     return round_to(x, format_of(field.domain));
   }
 
@@ -216,6 +229,8 @@ class Generator {
       case Domain::key:
       case Domain::value:
       case Domain::probe:
+      case Domain::layer_input:
+      case Domain::weight:
         return spec_.precision;
       default:
         return spec_.precision == Format::fp64 || spec_.precision == Format::exact ? spec_.precision : Format::fp32;
@@ -237,14 +252,22 @@ class Generator {
       case Axis::key_dim:
         return s.key_dim;
       case Axis::value_dim:
+        return s.value_dim;
+      case Axis::model_dim:
+        return s.key_dim + 1;  // a matrix that is read transposed must show
+      case Axis::tail_len:
+        return room_.tail_len;
+      case Axis::final_tail_len:
         break;
     }
-    return s.value_dim;
+    return room_.final_tail_len;
   }
 
   Array blank(const Field& field, int rank) const {
     std::vector<int> shape{field.heads == Field::Heads::own ? spec_.shape.own() : spec_.shape.shared()};
-    for (int r = 0; r < rank; ++r) shape.push_back(length(field.axes[static_cast<std::size_t>(r)]));
+    // What broadcasts comes in every kind, by the seed.
+    const int axes = field.broadcasts ? named(field.name, "/axes").integer(0, rank + 1) : rank;
+    for (int r = 0; r < axes; ++r) shape.push_back(length(field.axes[static_cast<std::size_t>(r)]));
     return Array(std::move(shape));
   }
 
@@ -290,6 +313,19 @@ class Generator {
         return spec_.style == Style::gate_ends ? stream.integer(index, 2) : stream.uniform(index);
       case Domain::log_decay:
         return log_decay(stream.uniform(index));
+      case Domain::ridge:
+        return 0x1p-4 + stream.uniform(index);
+      case Domain::gain:
+        return spec_.style == Style::gate_ends ? 0x1p-4 + 1.875 * stream.integer(index, 2)
+                                               : 0.125 + 1.75 * stream.uniform(index);
+      case Domain::gradient_weight:
+        return 0.25 + 1.5 * stream.uniform(index);
+      case Domain::decay_fraction:
+        return decay_fraction(stream.uniform(index));
+      case Domain::normalizer:
+        return 0.5 + stream.uniform(index);
+      case Domain::weight:
+        return stream.normal(index) / root_key_dim_;
       default:
         return stream.normal(index);
     }
@@ -305,6 +341,19 @@ class Generator {
         return u < 0.5 ? 0 : u < 1 - 0x1p-6 ? -0x1p-20 : -128;
       default:
         return -(1e-3 + 0.199 * u * u * u);  // cubed: what a chunk of 64 carries over must stay visible
+    }
+  }
+
+  double decay_fraction(double u) const {
+    switch (spec_.style) {
+      case Style::long_memory:
+        return 1e-3 * (0.5 + u);
+      case Style::dead_memory:
+        return 0.9375;
+      case Style::gate_ends:
+        return u < 0.5 ? 0 : 0.9375;
+      default:
+        return 1e-3 + 0.199 * u * u * u;
     }
   }
 
@@ -456,7 +505,13 @@ class Generator {
       case Domain::write_strength:
         return stream.integer(index, 2);
       case Domain::log_decay:
+      case Domain::decay_fraction:
         return 0;
+      case Domain::ridge:
+      case Domain::gain:
+      case Domain::gradient_weight:
+      case Domain::normalizer:
+        return 1;
       default:
         return small_integer(stream, index);
     }
@@ -567,9 +622,8 @@ std::string text_of(const Shape& s) {
   return text(s.batch, ",", queries, s.seq_len, ",", s.heads, shared, ",", s.key_dim, ",", s.value_dim);
 }
 
-std::string CaseSpec::repro() const {
-  std::string flags = text("--mechanism ", mechanism, " --shape ", text_of(shape), " --precision ", name_of(precision),
-                           " --style ", name_of(style), " --seed ", seed);
+std::string flags_of(const Params& params) {
+  std::string flags;
   for (const auto& [name, value] : params) {
     flags += text(" --param ", name, "=");
     if (const bool* flag = std::get_if<bool>(&value)) flags += *flag ? "true" : "false";
@@ -577,6 +631,24 @@ std::string CaseSpec::repro() const {
     if (const std::string* word = std::get_if<std::string>(&value)) flags += *word;
   }
   return flags;
+}
+
+std::pair<std::string, Param> param_from(std::string_view flag) {
+  const std::size_t equals = flag.find('=');
+  require(equals != std::string_view::npos && equals > 0 && equals + 1 < flag.size(),
+          "--param: expected NAME=VALUE, got '", flag, "'");
+  const std::string name(flag.substr(0, equals)), value(flag.substr(equals + 1));
+  if (value == "true" || value == "false") return {name, value == "true"};
+  long count = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (error == std::errc{} && end == value.data() + value.size()) return {name, count};
+  return {name, value};
+}
+
+std::string CaseSpec::repro() const {
+  const std::string flags = text("--mechanism ", mechanism, " --shape ", text_of(shape), " --precision ",
+                                 name_of(precision), " --style ", name_of(style), " --seed ", seed);
+  return flags + flags_of(params);
 }
 
 Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
@@ -596,13 +668,17 @@ Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
   problem.mechanism = spec.mechanism;
   problem.params = spec.params;
   for (const auto& [field, rank] : room.inputs) {
-    if (field.place == Field::Place::param)
+    const bool optional = field.missing == Field::Missing::absent;
+    const bool carried = optional && (field.domain == Domain::key || field.domain == Domain::value);
+    if (field.place == Field::Place::param && !optional)
       problem.params.try_emplace(std::string(field.name), decimal(generator.parameter(field)));
-    else if (field.missing != Field::Missing::absent || room.continuation)
+    const bool normalizer = optional && field.domain == Domain::normalizer;
+    if (field.place == Field::Place::input && (!carried || room.continuation) && (!normalizer || room.optional_outputs))
       problem.inputs.emplace(field.name, generator.input(field, rank));
   }
   for (const auto& [field, rank] : room.outputs)
-    problem.cotangents.emplace(field.name, generator.cotangent(field, rank));
+    if (field.missing != Field::Missing::absent || room.optional_outputs)
+      problem.cotangents.emplace(field.name, generator.cotangent(field, rank));
   return problem;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "reference/core/error.hpp"
@@ -64,6 +65,12 @@ struct Shape {
 Shape shape_from(std::string_view text);
 std::string text_of(const Shape& shape);
 
+/// " --param window=5 --param causal=false": params as the command line takes them.
+std::string flags_of(const Params& params);
+/// The inverse for one of them, "window=5": true and false are switches, integers counts, the rest words or decimals.
+/// Throws InputError unless it is NAME=VALUE.
+std::pair<std::string, Param> param_from(std::string_view flag);
+
 /// What fixes a generated case, to the bit.
 struct CaseSpec {
   std::string mechanism = {};
@@ -85,9 +92,12 @@ struct RoomFacts {
   };
   std::string_view name;
   std::vector<Ranked> inputs, outputs;
-  bool continuation = false;  ///< the first write takes the previous segment's last key
-  bool causal = true;         ///< which keys a query sees
-  int window = 0;             ///< the newest so many; 0 means all
+  bool continuation = false;      ///< the first write takes the previous segment's last key
+  bool causal = true;             ///< which keys a query sees
+  int window = 0;                 ///< the newest so many; 0 means all
+  int tail_len = 0;               ///< pairs carried in
+  int final_tail_len = 0;         ///< pairs carried out
+  bool optional_outputs = false;  ///< the options ask for the outputs that may be absent
 };
 
 /// Inputs [heads][...] (the batch folded into the heads), missing parameters, and a cotangent for every output.
@@ -111,6 +121,15 @@ Problem make_problem(const CaseSpec& spec) {
     room.continuation = options.shifted() && !options.sequence_start;
   if constexpr (requires { options.causal, options.window; })
     room.causal = options.causal, room.window = options.window;
+  if constexpr (requires(Extents extents) { M::extend(options, extents); }) {
+    if (room.continuation) room.tail_len = options.window - 1;
+    Extents extents;
+    extents[Axis::seq_len] = spec.shape.seq_len;
+    extents[Axis::tail_len] = room.tail_len;
+    M::extend(options, extents);
+    room.final_tail_len = extents[Axis::final_tail_len];
+  }
+  if constexpr (requires { options.normalizes(); }) room.optional_outputs = options.normalizes();
   return make_problem(spec, room);
 }
 

@@ -5,10 +5,12 @@
 #include <limits>
 
 #include "reference/core/error.hpp"
+#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
+inline namespace ASSAY_REFERENCES {
 
 /// `causal` masks are end-aligned: query i of n sits at position i + T - n. `window` B keeps the newest B keys; 0 means
 /// all.
@@ -38,10 +40,20 @@ void check_visible(const VisibleOptions& o, const S& h) {
   require_domain(!o.has_window || o.causal, -1, "window: needs causal = true");
 }
 
-/// One query's scores and weights on its visible keys [first, last).
-template <class S>
-struct VisibleRow {
+/// The keys [first, last) that a query sees.
+struct VisibleRange {
   int first = 0, last = 0;
+};
+
+/// What query i of n sees of T keys.
+inline VisibleRange visible_range(const VisibleOptions& o, int n, int T, int i) {
+  const int last = o.causal ? std::clamp(i + T - n + planted<"sees_one_key_too_many">(1, 2), 0, T) : T;
+  return {o.has_window ? std::max(0, last - o.window) : 0, last};
+}
+
+/// One query's scores and weights on its visible keys.
+template <class S>
+struct VisibleRow : VisibleRange {
   S max = S(0), sum = S(0);
   std::vector<S> scores, weights;
 
@@ -58,10 +70,8 @@ struct VisibleRow {
 template <class S>
 VisibleRow<S> visible_row(const VisibleOptions& o, const Tensor<S, 2>& q, const Tensor<S, 2>& k, const S& h, int i) {
   using std::exp;
-  const int n = q.size(0), T = k.size(0), K = k.size(1);
-  VisibleRow<S> row;
-  row.last = o.causal ? std::clamp(i + T - n + 1, 0, T) : T;
-  row.first = o.has_window ? std::max(0, row.last - o.window) : 0;
+  const int K = k.size(1);
+  VisibleRow<S> row{visible_range(o, q.size(0), k.size(0), i), S(0), S(0), {}, {}};
   row.max = S(-std::numeric_limits<double>::infinity());
   for (int j = row.first; j < row.last; ++j) {
     S s = S(0);
@@ -76,4 +86,5 @@ VisibleRow<S> visible_row(const VisibleOptions& o, const Tensor<S, 2>& q, const 
   return row;
 }
 
+}  // namespace ASSAY_REFERENCES
 }  // namespace assay

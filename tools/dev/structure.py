@@ -15,14 +15,15 @@ import shutil
 import sys
 import tempfile
 
-ROOM_FILES = [
+REFERENCE_FILES = [
     "reference/{}.hpp",
-    "kernels/{}.hpp",
-    "kernels/{}.cpp",
     "proptests/{}.cpp",
     "fixtures/{}.safetensors",
     "docs/mechanisms/{}.md",
 ]
+# Lines of mechanisms.def that are no rooms: who wants one kind alone defines one macro alone.
+DEFAULTS = {"#ifndef REFERENCE", "#define REFERENCE(name)", "#endif", "#undef REFERENCE"}
+ROOM_FILES = REFERENCE_FILES + ["kernels/{}.hpp", "kernels/{}.cpp"]
 # What else may lie beside the rooms' files: a device kernel where a room has one, and what belongs to the folder itself.
 ROOM_EXTRAS = ["kernels/{}.cu"]
 FOLDER_FILES = {"CMakeLists.txt", "README.md"}
@@ -68,28 +69,32 @@ def write(root, contents):
 
 
 def listed_rooms(root, findings):
-    rooms = []
+    rooms = {}  # name: the files it must have
     for number, line in enumerate(read(root, "mechanisms.def").splitlines(), start=1):
-        if not line.strip() or line.startswith("//"):
+        if not line.strip() or line.startswith("//") or line in DEFAULTS:
             continue
-        match = re.fullmatch(r"MECHANISM\(([a-z][a-z0-9_]*)\)", line)
+        match = re.fullmatch(r"(MECHANISM|REFERENCE)\(([a-z][a-z0-9_]*)\)", line)
         if not match:
-            findings.append(f"mechanisms.def:{number}: this is neither a comment nor MECHANISM(snake_case_name): {line}")
-        elif match[1] in rooms:
-            findings.append(f"mechanisms.def:{number}: {match[1]} is listed twice.")
+            findings.append(
+                f"mechanisms.def:{number}: this is neither a comment nor MECHANISM(snake_case_name) nor"
+                f" REFERENCE(snake_case_name): {line}"
+            )
+        elif match[2] in rooms:
+            findings.append(f"mechanisms.def:{number}: {match[2]} is listed twice.")
         else:
-            rooms.append(match[1])
+            rooms[match[2]] = ROOM_FILES if match[1] == "MECHANISM" else REFERENCE_FILES
     return rooms
 
 
 def check_rooms(root, files, findings):
     rooms = listed_rooms(root, findings)
     present = set(files)
-    for room in rooms:
-        for pattern in ROOM_FILES:
+    for room, patterns in rooms.items():
+        for pattern in patterns:
             if pattern.format(room) not in present:
                 findings.append(f"{pattern.format(room)} is missing, but mechanisms.def lists {room}.")
-    known = {pattern.format(room) for room in rooms for pattern in ROOM_FILES + ROOM_EXTRAS}
+    known = {pattern.format(room) for room, patterns in rooms.items() for pattern in patterns}
+    known |= {pattern.format(room) for room, patterns in rooms.items() if patterns is ROOM_FILES for pattern in ROOM_EXTRAS}
     for path in files:
         folder, _, name = path.rpartition("/")
         suffix = ROOM_FOLDERS.get(folder, "")
@@ -222,7 +227,7 @@ def planted_faults(root, room, with_build):
 
 def self_test(root, compiled):
     """Plants one fault after the other; staying silent, or saying something else, is a failure. Returns the failures."""
-    room = listed_rooms(root, [])[0]
+    room = next(iter(listed_rooms(root, [])))
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
