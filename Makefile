@@ -75,6 +75,7 @@ setup: ## install what building needs
 .PHONY: setup-test
 setup-test: ## install what the tests and lint need
 	@tools/setup --test
+	@tools/setup --python
 
 .PHONY: python
 python: ## install what the Python tests need, in build/python

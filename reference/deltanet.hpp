@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -15,8 +16,6 @@
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
-
-enum class Alignment { same_step, next_latent };
 
 struct deltanet {
   static constexpr std::string_view name = "deltanet";

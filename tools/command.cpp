@@ -16,8 +16,9 @@
 namespace assay {
 
 const std::vector<const Command*>& all_commands() {
-  static const std::vector<const Command*> all = {&commands::list, &commands::report, &commands::oracle,
-                                                  &commands::fixtures, &commands::docs};
+  static const std::vector<const Command*> all = {&commands::list,   &commands::report,   &commands::oracle,
+                                                  &commands::limits, &commands::fixtures, &commands::bench,
+                                                  &commands::docs};
   return all;
 }
 

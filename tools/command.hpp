@@ -35,7 +35,7 @@ struct Command {
 };
 
 namespace commands {
-extern const Command docs, fixtures, list, oracle, report;
+extern const Command bench, docs, fixtures, limits, list, oracle, report;
 }
 
 /// Every verb, in the order of the help.

@@ -9,6 +9,7 @@
 #include "fixtures/golden.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
 #include "tools/command.hpp"
 
@@ -129,9 +130,11 @@ int write_pages(const Arguments& arguments, Console& console) {
                                            ? std::filesystem::path(arguments.source) / "docs" / "mechanisms"
                                            : std::filesystem::path(arguments.folder);
   bool same = true;
-  for (const Room* room : rooms()) {
-    const std::filesystem::path path = folder / (std::string(room->name) + ".md");
-    const std::string text = page(*room, arguments.source);
+  std::vector<std::pair<std::filesystem::path, std::string>> pages;
+  for (const Room* room : rooms())
+    pages.emplace_back(folder / (std::string(room->name) + ".md"), page(*room, arguments.source));
+  pages.emplace_back(folder.parent_path() / "errata.md", identities::errata_page());
+  for (const auto& [path, text] : pages) {
     if (arguments.check) {
       std::ifstream in(path);
       const std::string found{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -139,7 +142,7 @@ int write_pages(const Arguments& arguments, Console& console) {
       same = same && found == text;
       continue;
     }
-    std::filesystem::create_directories(folder);
+    std::filesystem::create_directories(path.parent_path());
     OutputFile(path.string(), console.out).commit(text);
     console.out << path.string() << '\n';
   }

@@ -142,6 +142,7 @@ class Binding {
   /// The axes of an input as given, where those that broadcast may be missing.
   template <class S, int Rank>
   std::vector<int> shape_of(const Field& f, const Tensor<S, Rank>& tensor) const {
+    if constexpr (Rank == 0) return {};  // g++ 12 warns of copying no extents
     const BasicArray<X>* a = find(f);
     const auto end =
         f.broadcasts && a != nullptr
@@ -397,7 +398,8 @@ BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
     };
     if constexpr (requires { M::caches(binding.options(), in); })
       if (parts.caches) add_rows(M::caches(binding.options(), in));
-    if constexpr (requires { diagnostics(binding.options(), in); })
+    // Their eigenvalues come from an iteration, whose rest an enclosure does not see.
+    if constexpr (!std::is_same_v<S, Ball> && requires { diagnostics(binding.options(), in); })
       if (parts.diagnostics) add_rows(diagnostics(binding.options(), in));
     if (!parts.gradients) continue;
     const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));

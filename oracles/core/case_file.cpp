@@ -10,6 +10,8 @@
 #include <sstream>
 #include <utility>
 
+#include "oracles/scalars/scalar.hpp"
+
 namespace assay {
 namespace {
 
@@ -17,7 +19,7 @@ namespace {
 constexpr int max_depth = 16;
 
 constexpr std::string_view problem_keys[] = {"id", "mechanism", "params", "inputs", "cotangents"};
-constexpr std::string_view result_keys[] = {"expect", "status", "row", "message", "outputs", "gradients"};
+constexpr std::string_view result_keys[] = {"expect", "status", "row", "message", "outputs", "gradients", "bounds"};
 
 /// At most 200 bytes of what somebody else wrote, cut between characters.
 std::string excerpt(std::string_view text) {
@@ -195,6 +197,13 @@ Json nested(const BasicArray<Cell>& array, std::size_t axis, std::size_t& at) {
   return list;
 }
 
+/// Three digits, not below x.
+std::string rounded_up(double x) {
+  if (x == 0) return "0.0";
+  // What printing takes away is at most half a unit of the third digit, 0.5 percent.
+  return to_decimal(x * 1.006, 3);
+}
+
 Json to_json(const BasicArrays<Cell>& arrays) {
   Json object = Json::object();
   for (const auto& [name, array] : arrays) {
@@ -255,6 +264,10 @@ Json result_record(const Case& c, const CaseResult& result) {
   if (!result.message.empty()) record["message"] = result.message;
   record["outputs"] = to_json(result.answer.outputs);
   record["gradients"] = to_json(result.answer.gradients);
+  if (!result.answer.bounds.empty()) {
+    Json& bounds = record["bounds"] = Json::object();
+    for (const auto& [name, bound] : result.answer.bounds) bounds[name] = rounded_up(bound);
+  }
   return record;
 }
 

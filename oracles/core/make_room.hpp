@@ -22,12 +22,20 @@ H error_of(const L& low, const H& high) {
   return ldexp(H(abs(high - H(low))), std::numeric_limits<L>::digits - std::numeric_limits<H>::digits + 20);
 }
 
+template <class S>
+bool is_undefined(const S& x) {
+  using std::isnan;
+  return isnan(x);
+}
+inline bool is_undefined(const Ball& x) { return x.is_undefined(); }
+
+inline bool is_count(std::string_view name) { return name == "diagnostics.density" || name == "rows.iterations"; }
+
 /// One number of the tensor called `name`.
 template <class S>
 Cell cell(std::string_view name, const S& x, int digits) {
-  using std::isnan;
-  if (isnan(x)) return {"", name == "score" ? Cell::Kind::left_out : Cell::Kind::undefined};
-  if (name == "diagnostics.density") return {std::to_string(static_cast<long>(to_double(x))), Cell::Kind::count};
+  if (is_undefined(x)) return {"", name == "score" ? Cell::Kind::left_out : Cell::Kind::undefined};
+  if (is_count(name)) return {std::to_string(static_cast<long>(to_double(x))), Cell::Kind::count};
   return {to_decimal(x, digits), Cell::Kind::decimal};
 }
 
@@ -71,6 +79,77 @@ BasicAnswer<To> convert_answer(F&& convert, const BasicAnswer<Sources>&... sourc
   return {convert_arrays<To>(convert, sources.outputs...), convert_arrays<To>(convert, sources.gradients...)};
 }
 
+/// At most half a unit of the last of `digits` digits of x, and a twentieth of it at least.
+inline double half_unit(const Ball& x, int digits) { return 0.5 * std::abs(x.middle()) * std::pow(10.0, -digits); }
+
+/// The arrays with every number as a cell and the largest distance between cell and number by tensor; nothing if a ball
+/// is too wide to tell the digits. With `last`, what cannot be told from zero is zero.
+inline std::optional<BasicArrays<Cell>> narrow_cells(const BasicArrays<Ball>& arrays, std::string_view prefix,
+                                                     int digits, bool last, Decimals& result) {
+  BasicArrays<Cell> cells;
+  for (const auto& [name, array] : arrays) {
+    BasicArray<Cell>& to = cells[name];
+    to.shape = array.shape;
+    double bound = 0;
+    for (const Ball& x : array.data) {
+      if (x.is_undefined() || is_count(name)) {
+        to.data.push_back(cell(name, x, digits));
+        continue;
+      }
+      std::optional<std::string> text = x.decimal(digits);
+      if (!text && last && x.contains_zero()) text = "0.0";
+      // A number that lies half way between two decimals: either is right, and the bound says so.
+      if (!text && last && x.radius() <= 1e-20 * half_unit(x, digits)) text = x.middle_decimal(digits);
+      if (!text) return std::nullopt;
+      if (text->ends_with("inf"))
+        bound = std::max(bound, 0.0);
+      else
+        bound = std::max(bound, (x - Ball::parse(*text)).largest_size());
+      to.data.push_back({std::move(*text), Cell::Kind::decimal});
+    }
+    result.bounds[std::string(prefix) + name] = bound;
+  }
+  return cells;
+}
+
+inline std::optional<Decimals> narrow_enough(const BasicAnswer<Ball>& answer, int digits, bool last) {
+  Decimals result;
+  auto outputs = narrow_cells(answer.outputs, "", digits, last, result);
+  if (!outputs) return std::nullopt;
+  auto gradients = narrow_cells(answer.gradients, "d_", digits, last, result);
+  if (!gradients) return std::nullopt;
+  result.outputs = std::move(*outputs), result.gradients = std::move(*gradients);
+  return result;
+}
+
+/// The arrays as pairs of doubles with their distance from the numbers, rounded up to a power of two; nothing if a
+/// ball is wider than the pair's own rounding of the number, or than 2^-10 of that of the tensor's largest.
+inline std::optional<BasicArrays<Enclosed>> narrow_pairs(const BasicArrays<Ball>& arrays, bool last) {
+  BasicArrays<Enclosed> pairs;
+  for (const auto& [name, array] : arrays) {
+    BasicArray<Enclosed>& to = pairs[name];
+    to.shape = array.shape;
+    double largest = 0;
+    for (const Ball& x : array.data) largest = std::max(largest, std::abs(x.middle()));
+    for (const Ball& x : array.data) {
+      const double hi = x.middle();
+      const Ball rest = x - Ball(hi);
+      const double lo = rest.middle(), bound = (rest - Ball(lo)).largest_size();
+      if (!last && !(bound <= 0x1p-105 * std::max(std::abs(hi), 0x1p-10 * largest))) return std::nullopt;
+      int exponent = 0;
+      const double fraction = std::frexp(bound, &exponent);
+      to.data.push_back({{hi, lo}, bound == 0 ? 0 : std::ldexp(1.0, fraction > 0.5 ? exponent : exponent - 1)});
+    }
+  }
+  return pairs;
+}
+
+inline std::optional<BasicAnswer<Enclosed>> narrow_pairs(const BasicAnswer<Ball>& answer, bool last) {
+  auto outputs = narrow_pairs(answer.outputs, last), gradients = narrow_pairs(answer.gradients, last);
+  if (!outputs || !gradients) return std::nullopt;
+  return BasicAnswer<Enclosed>{std::move(*outputs), std::move(*gradients)};
+}
+
 /// Calls `f` with a value of the tier's scalar.
 template <class F>
 decltype(auto) with_scalar(Tier tier, F&& f) {
@@ -83,7 +162,10 @@ decltype(auto) with_scalar(Tier tier, F&& f) {
       return f(Mp50());
     case Tier::mp100:
       return f(Mp100());
+    case Tier::exact:
+      return f(Rational());
     case Tier::mp200:
+    case Tier::ball:
       break;
   }
   return f(Mp200());
@@ -91,18 +173,26 @@ decltype(auto) with_scalar(Tier tier, F&& f) {
 
 }  // namespace detail
 
+template <class M>
+inline constexpr bool has_diagnostics = requires(const typename M::Options options,
+                                                 const typename M::template Inputs<double> in) {
+  diagnostics(options, in);
+};
+
 /// The functions behind a room's entry.
 template <class M>
 struct RoomFunctions {
   static Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
     const Binding<M, std::string> binding(problem);
     const AnswerParts parts{!problem.cotangents.empty(), true, options.diagnostics};
-    Decimals result = options.tier ? detail::with_scalar(*options.tier,
-                                                         [&]<class S>(const S&) {
-                                                           return printed(answer<M, S>(binding, parts), options.digits);
-                                                         })
-                                   : certified(binding, parts, options.digits);
+    Decimals result = !options.tier                ? proven(binding, parts, options.digits)
+                      : options.tier == Tier::ball ? proven(binding, {parts.gradients, true, false}, options.digits)
+                                                   : detail::with_scalar(*options.tier, [&]<class S>(const S&) {
+                                                       return printed(answer<M, S>(binding, parts), options.digits);
+                                                     });
     count_empty_rows(result);
+    if constexpr (requires { M::prints_value_by_key(problem); })
+      if (M::prints_value_by_key(problem)) transpose(result.outputs.find("final_state")->second);
     return result;
   }
 
@@ -114,6 +204,11 @@ struct RoomFunctions {
   }
 
   static BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
+    if (tier == Tier::ball) {
+      const auto pairs = enclosed(problem);
+      require(pairs.has_value(), M::name, ": no enclosure decides a comparison of equal numbers");
+      return detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+    }
     return detail::with_scalar(tier, [&]<class S>(const S&) { return values_in<S>(problem, tier); });
   }
 
@@ -123,6 +218,22 @@ struct RoomFunctions {
     const Binding<M, double> binding(problem);
     return detail::convert_answer<HiLo>([](std::string_view, const S& x) { return hi_lo(x); },
                                         answer<M, S>(binding, {!problem.cotangents.empty(), false, false}));
+  }
+
+  static std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
+    const Binding<M, double> binding(problem);
+    constexpr long widest = 4096;
+    for (long bits = 192; bits <= widest; bits *= 2) {
+      const BallPrecision precision(bits);
+      try {
+        auto result = detail::narrow_pairs(answer<M, Ball>(binding, {!problem.cotangents.empty(), false, false}),
+                                           2 * bits > widest);
+        if (result) return result;
+      } catch (const Undecided&) {
+        continue;
+      }
+    }
+    return std::nullopt;
   }
 
   static BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) {
@@ -182,29 +293,66 @@ struct RoomFunctions {
 
   template <class S>
   static Decimals printed(const BasicAnswer<S>& answer, int digits) {
-    return detail::convert_answer<Cell>(
-        [&](std::string_view name, const S& x) { return detail::cell(name, x, digits); }, answer);
+    return {detail::convert_answer<Cell>(
+                [&](std::string_view name, const S& x) { return detail::cell(name, x, digits); }, answer),
+            {}};
   }
 
-  /// Right to the last digit: two tiers vouch for every digit, and where they cannot, two higher ones do.
-  static Decimals certified(const Binding<M, std::string>& binding, const AnswerParts& parts, int digits) {
+  /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they do not cover, and
+  /// what they cannot decide, by two tiers that agree.
+  static Decimals proven(const Binding<M, std::string>& binding, const AnswerParts& parts, int digits) {
+    constexpr long widest = 4096;
+    std::optional<Decimals> result;
+    for (long bits = 128 + 4 * digits; !result && bits <= widest; bits *= 2) {
+      const BallPrecision precision(bits);
+      try {
+        result = detail::narrow_enough(answer<M, Ball>(binding, {parts.gradients, parts.caches, false}), digits,
+                                       2 * bits > widest);
+      } catch (const Undecided&) {
+        result.reset();
+      }
+    }
+    const bool covered = result && !(parts.diagnostics && has_diagnostics<M>);
+    if (covered) return std::move(*result);
+    Decimals rest = agreed(binding, parts, digits);
+    if (!result) return rest;
+    result->outputs.merge(rest.outputs);
+    return std::move(*result);
+  }
+
+  /// Two tiers vouch for every digit, and where they cannot, two higher ones do.
+  static Decimals agreed(const Binding<M, std::string>& binding, const AnswerParts& parts, int digits) {
     const auto mp100 = answer<M, Mp100>(binding, parts);
     bool all_settled = true;
-    Decimals result = detail::convert_answer<Cell>(
-        [&](std::string_view name, const Mp100& high, const Mp50& low) -> Cell {
-          if (!all_settled) return {};
-          std::optional<Cell> cell = detail::settled(name, low, high, digits);
-          all_settled = cell.has_value();
-          return std::move(cell).value_or(Cell{});
-        },
-        mp100, answer<M, Mp50>(binding, parts));
+    Decimals result{detail::convert_answer<Cell>(
+                        [&](std::string_view name, const Mp100& high, const Mp50& low) -> Cell {
+                          if (!all_settled) return {};
+                          std::optional<Cell> cell = detail::settled(name, low, high, digits);
+                          all_settled = cell.has_value();
+                          return std::move(cell).value_or(Cell{});
+                        },
+                        mp100, answer<M, Mp50>(binding, parts)),
+                    {}};
     if (all_settled) return result;
-    return detail::convert_answer<Cell>(
-        [&](std::string_view name, const Mp200& high, const Mp100& low) {
-          std::optional<Cell> cell = detail::settled(name, low, high, digits);
-          return cell ? std::move(*cell) : detail::best_guess(name, low, high, digits);
-        },
-        answer<M, Mp200>(binding, parts), mp100);
+    return {detail::convert_answer<Cell>(
+                [&](std::string_view name, const Mp200& high, const Mp100& low) {
+                  std::optional<Cell> cell = detail::settled(name, low, high, digits);
+                  return cell ? std::move(*cell) : detail::best_guess(name, low, high, digits);
+                },
+                answer<M, Mp200>(binding, parts), mp100),
+            {}};
+  }
+
+  /// [K][V] to [V][K], of every head.
+  static void transpose(BasicArray<Cell>& state) {
+    const std::size_t rank = state.shape.size(), K = static_cast<std::size_t>(state.shape[rank - 2]),
+                      V = static_cast<std::size_t>(state.shape[rank - 1]);
+    std::swap(state.shape[rank - 2], state.shape[rank - 1]);
+    const std::vector<Cell> from = state.data;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const std::size_t head = i / (K * V), k = i % (K * V) / V, v = i % V;
+      state.data[(head * V + v) * K + k] = from[i];
+    }
   }
 
   /// Rows that see no key are legal, and counted (lla-family.md section 12).
@@ -228,6 +376,7 @@ constexpr Room make_room() {
           .variants = &M::Options::variants,
           .decimals = &F::decimals,
           .values = &F::values,
+          .enclosed = &F::enclosed,
           .slopes = &F::slopes,
           .make = &F::make,
           .shifted = &F::shifted};

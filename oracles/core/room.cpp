@@ -27,13 +27,18 @@ const Room* find_room(std::string_view name) {
 }
 
 std::string_view name_of(Tier tier) {
-  constexpr std::string_view names[] = {"fp64", "w2", "mp50", "mp100", "mp200"};
+  constexpr std::string_view names[] = {"double", "w2", "mp50", "mp100", "mp200", "ball", "exact"};
   return names[static_cast<int>(tier)];
 }
 
 std::string_view summary_of(Tier tier) {
-  constexpr std::string_view summaries[] = {"double precision", "sums of two doubles, 106 bits", "50 decimal digits",
-                                            "100 decimal digits", "200 decimal digits"};
+  constexpr std::string_view summaries[] = {"double precision",
+                                            "sums of two doubles, 106 bits",
+                                            "50 decimal digits",
+                                            "100 decimal digits",
+                                            "200 decimal digits",
+                                            "enclosures, as narrow as the digits need",
+                                            "rational numbers: no exp, log or root but of what stays rational"};
   return summaries[static_cast<int>(tier)];
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 // The registry: every room of mechanisms.def, type-erased on its reference side.
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,10 +14,11 @@
 namespace assay {
 
 /// The scalar a reference is evaluated in.
-enum class Tier { fp64, w2, mp50, mp100, mp200 };
-inline constexpr Tier all_tiers[] = {Tier::fp64, Tier::w2, Tier::mp50, Tier::mp100, Tier::mp200};
+enum class Tier { fp64, w2, mp50, mp100, mp200, ball, exact };
+inline constexpr Tier all_tiers[] = {Tier::fp64,  Tier::w2,   Tier::mp50, Tier::mp100,
+                                     Tier::mp200, Tier::ball, Tier::exact};
 
-/// "fp64", "w2", "mp50", ...
+/// "double", "w2", "mp50", ...
 std::string_view name_of(Tier tier);
 /// One line for listings.
 std::string_view summary_of(Tier tier);
@@ -34,7 +37,10 @@ struct Cell {
 
   friend bool operator==(const Cell&, const Cell&) = default;
 };
-using Decimals = BasicAnswer<Cell>;
+struct Decimals : BasicAnswer<Cell> {
+  /// By tensor ("o", "d_q"): no number of it is further from the truth than this. Only where that is proven.
+  std::map<std::string, double, std::less<>> bounds;
+};
 
 struct DecimalOptions {
   int digits = 40;           ///< significant digits, rounded to nearest
@@ -45,6 +51,12 @@ struct DecimalOptions {
 /// Values as unevaluated sums hi + lo, about 106 bits.
 struct HiLo {
   double hi = 0, lo = 0;
+};
+
+/// A value and how far it may be off, proven.
+struct Enclosed {
+  HiLo value;
+  double bound = 0;
 };
 
 /// A room as the tools see it. Every function throws Refusal or InputError on bad input, with one sentence.
@@ -59,6 +71,9 @@ struct Room {
   Decimals (*decimals)(const BasicProblem<std::string>& problem, const DecimalOptions& options);
   /// Outputs and gradients for judging kernels, all heads; gradients only if the problem has cotangents.
   BasicAnswer<HiLo> (*values)(const Problem& problem, Tier tier);
+  /// As above with a proven bound, about 2^-104 of the value or less; nothing where no enclosure could decide a
+  /// comparison (two equal numbers compared) within the precision allowed.
+  std::optional<BasicAnswer<Enclosed>> (*enclosed)(const Problem& problem);
   /// Derivative of every output along the direction `tangent` (inputs by name; missing means zero) by dual numbers, in
   /// 50 digits.
   BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);

@@ -59,6 +59,8 @@ struct Dual {
   }
   /// At zero, where the derivative does not exist, the slope passes unchanged.
   friend Dual abs(const Dual& a) { return a.value < S(0) ? -a : a; }
+  /// A constant of that value: what the references hold fixed where a gradient is stopped.
+  friend Dual stop_gradient(const Dual& a) { return {a.value}; }
   friend bool isfinite(const Dual& a) {
     using std::isfinite;
     return isfinite(a.value) && isfinite(a.slope);

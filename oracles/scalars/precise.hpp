@@ -1,12 +1,16 @@
 #pragma once
-// The exact oracle's scalars: binary floating point of 168, 335 and 667 bits.
-// Expression templates are off: they gain nothing for cpp_bin_float, and `auto` stays a value.
-#include <boost/multiprecision/cpp_bin_float.hpp>
+// The exact oracle's scalars: binary floating point of about 50, 100 and 200 digits, by MPFR on the stack.
+// Expression templates are off: `auto` stays a value.
+#include <boost/multiprecision/mpfr.hpp>
 
 namespace assay {
 
-using Mp50 = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<50>, boost::multiprecision::et_off>;
-using Mp100 = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<100>, boost::multiprecision::et_off>;
-using Mp200 = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<200>, boost::multiprecision::et_off>;
+template <unsigned Digits>
+using Precise = boost::multiprecision::number<
+    boost::multiprecision::mpfr_float_backend<Digits, boost::multiprecision::allocate_stack>,
+    boost::multiprecision::et_off>;
+using Mp50 = Precise<50>;
+using Mp100 = Precise<100>;
+using Mp200 = Precise<200>;
 
 }  // namespace assay

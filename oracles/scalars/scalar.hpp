@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "oracles/scalars/ball.hpp"
 #include "oracles/scalars/decimal.hpp"
 #include "oracles/scalars/dual.hpp"
 #include "oracles/scalars/precise.hpp"
+#include "oracles/scalars/rational.hpp"
 #include "oracles/scalars/running.hpp"
 #include "oracles/scalars/w2.hpp"
 
@@ -70,6 +72,22 @@ struct ScalarTraits<Running> {
   static std::string name() { return "running"; }
   static std::string format(const Running& x, int digits) { return to_decimal(x.value, digits); }
   static double rounded(const Running& x) { return x.value; }
+};
+
+template <>
+struct ScalarTraits<Ball> {
+  static std::string name() { return "ball"; }
+  static Ball parse(std::string_view text) { return Ball::parse(text); }
+  static std::string format(const Ball& x, int digits) { return x.middle_decimal(digits); }
+  static double rounded(const Ball& x) { return x.middle(); }
+};
+
+template <>
+struct ScalarTraits<Rational> {
+  static std::string name() { return "exact"; }
+  static Rational parse(std::string_view text) { return Rational::parse(text); }
+  static std::string format(const Rational& x, int digits) { return x.decimal(digits); }
+  static double rounded(const Rational& x) { return from_decimal<double>(x.decimal(800)); }
 };
 
 /// What Mp50, Mp100 and Mp200 share.

@@ -290,6 +290,7 @@ std::string the_future_is_unseen(const Room& room, const Problem& problem) {
   for (const RoomFacts::Ranked& r : room.inputs())
     if (const auto it = other.inputs.find(r.field.name); it != other.inputs.end() && is_by_token(r)) {
       Array& a = it->second;
+      if (a.shape.size() < 2) continue;  // one number for all tokens
       T = a.shape[1];
       const std::size_t H = static_cast<std::size_t>(a.shape[0]),
                         size = a.data.size() / (H * static_cast<std::size_t>(T));
@@ -402,9 +403,12 @@ std::string segments_concatenate(const Room& room, const Problem& problem) {
             got.data[(h * static_cast<std::size_t>(T) + static_cast<std::size_t>(cut - 1)) * K + x] +=
                 carry.data[h * K + x];
       }
-    } else if (r.field.place != Field::Place::input || carried_name(room, text("final_", r.field.name)).empty()) {
+    } else {
       // What holds for the whole sequence is met in both segments; what is carried in, in the first alone.
-      const bool carried_in = r.field.name.starts_with("initial_") || r.field.name == "k_carry";
+      const auto outputs = room.outputs();
+      const bool carried_in = r.field.name == "k_carry" || std::ranges::any_of(outputs, [&](const auto& output) {
+                                return carried_name(room, output.field.name) == r.field.name;
+                              });
       if (!carried_in) {
         const BasicArray<Mp100> more = numbers_of(after.gradients.at(it->first));
         for (std::size_t i = 0; i < got.data.size(); ++i) got.data[i] += more.data[i];

@@ -197,12 +197,15 @@ TEST(CaseFile, ResultsAreTheRecordAndTheAnswer) {
   const Json record = result_record(c, answer_case(c, {.digits = 3, .tier = {}}));
   std::vector<std::string> names;
   for (const auto& [name, value] : record.items()) names.push_back(name);
-  EXPECT_EQ(names, (std::vector<std::string>{"id", "mechanism", "params", "inputs", "status", "outputs", "gradients"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"id", "mechanism", "params", "inputs", "status", "outputs", "gradients",
+                                             "bounds"}));
   EXPECT_EQ(record["inputs"], c.record["inputs"]);
   EXPECT_EQ(record["status"], "OK");
   // S = k beta v = (0.5, 1), o = (1, 2) . S = 2.5.
   EXPECT_EQ(record["outputs"], Json::parse(R"({"final_state": [["5.00e-1"], ["1.00"]], "o": [["2.50"]]})"));
   EXPECT_EQ(record["gradients"], Json::object());
+  // Dyadic numbers of few digits: nothing was rounded.
+  EXPECT_EQ(record["bounds"], Json::parse(R"({"final_state": "0.0", "o": "0.0"})"));
 }
 
 TEST(CaseFile, RefusedRecordsSayWhyAndWhere) {

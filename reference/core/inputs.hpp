@@ -1,6 +1,7 @@
 #pragma once
 // Seeded inputs: a room's tensors drawn by what its fields say they are, in a style that excites one kind of fault.
 // Rounded once to the format the kernel reads; the same bits under every compiler, machine and thread count.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -122,7 +123,7 @@ Problem make_problem(const CaseSpec& spec) {
   if constexpr (requires { options.causal, options.window; })
     room.causal = options.causal, room.window = options.window;
   if constexpr (requires(Extents extents) { M::extend(options, extents); }) {
-    if (room.continuation) room.tail_len = options.window - 1;
+    if (room.continuation) room.tail_len = std::max(0, options.window - 1);
     Extents extents;
     extents[Axis::seq_len] = spec.shape.seq_len;
     extents[Axis::tail_len] = room.tail_len;

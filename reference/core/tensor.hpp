@@ -10,6 +10,12 @@
 
 namespace assay {
 
+/// The larger of two numbers. An enclosure has its own, which need not tell which one it is.
+template <class S>
+S larger(const S& a, const S& b) {
+  return a < b ? b : a;
+}
+
 /// Owning, row-major, zero-initialised. Rank 0 is one number.
 template <class S, int Rank>
 struct Tensor {

@@ -77,7 +77,7 @@ VisibleRow<S> visible_row(const VisibleOptions& o, const Tensor<S, 2>& q, const 
     S s = S(0);
     for (int x = 0; x < K; ++x) s += q(i, x) * k(j, x);
     row.scores.push_back(s / h);
-    if (row.scores.back() > row.max) row.max = row.scores.back();
+    row.max = larger(row.max, row.scores.back());
   }
   for (const S& s : row.scores) {
     row.weights.push_back(exp(s - row.max));

@@ -1,0 +1,59 @@
+#include "oracles/identities/errata.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace assay::identities {
+namespace {
+
+/// A mistake is off by more than any rounding, the corrected form by less than any formula: the page's numbers lie
+/// between 1e-7 and 10, two correct forms in 200 digits within 1e-150.
+constexpr double visible = 1e-10, invisible = 1e-150;
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) (out += c == '|' ? "\\" : "") += c;
+  return out;
+}
+
+}  // namespace
+
+ErratumResult measure(const Erratum& erratum) {
+  if (!erratum.values) return {0, 0, false, true};
+  const Erratum::Values v = erratum.values();
+  ErratumResult result{static_cast<double>(relative_error(v.printed, v.reference)),
+                       static_cast<double>(relative_error(v.corrected, v.reference)), true, false};
+  result.confirmed = norm(v.reference) > 0 && !(result.printed_error <= visible) && result.corrected_error <= invisible;
+  return result;
+}
+
+const std::vector<ErrataChapter>& errata() {
+  static const std::vector<ErrataChapter> all = {lla_errata(), delta_errata(), falcon_errata()};
+  return all;
+}
+
+std::string errata_page() {
+  std::string page =
+      "<!-- written by `assay docs`; edit oracles/identities instead -->\n\n# Errata of the sources\n\n"
+      "Formulas of the papers and of their authors' code that do not compute what they should. Every row with a number "
+      "is a\n"
+      "computation in 200 digits that `ctest -R Errata` repeats: the printed form, run as it is written, misses the "
+      "reference\n"
+      "by the relative error given; the corrected one agrees with it to 150 digits.\n";
+  for (const ErrataChapter& chapter : errata()) {
+    page += fmt::format("\n## {}\n\nSource: {}.\n\n", chapter.title, chapter.source);
+    page += "| id | place | printed | corrected | off | error as printed |\n| --- | --- | --- | --- | --- | --- |\n";
+    for (const Erratum& e : chapter.errata) {
+      const ErratumResult r = measure(e);
+      page += fmt::format("| {} | {} | {} | {} | {} | {} |\n", e.id, escaped(e.place), escaped(e.printed),
+                          escaped(e.corrected), e.quantity,
+                          !r.has_numbers                   ? "-"
+                          : std::isfinite(r.printed_error) ? fmt::format("{:.2g}", r.printed_error)
+                                                           : "not finite");
+    }
+  }
+  return page;
+}
+
+}  // namespace assay::identities

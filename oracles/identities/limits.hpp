@@ -1,0 +1,49 @@
+#pragma once
+// Identities and limits of the specifications, measured: not one loose comparison, but the order and the coefficient at
+// which a difference vanishes.
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracles/identities/exact_problem.hpp"
+
+namespace assay::identities {
+
+/// An identity (order 0: the difference is zero) or a limit (the difference is coefficient * eps^order + higher
+/// powers).
+struct Limit {
+  std::string_view name;       ///< "ridge_to_infinity"
+  std::string_view mechanism;  ///< "lla"
+  std::string_view statement;  ///< "lambda = 1/eps: o -> softmax_attention"
+  std::string_view source;     ///< "lla-family.md 9"
+  int order;
+  /// What vanishes, at a given eps (for an identity, at eps = 0).
+  std::function<Vector(const Mp200& eps)> distance;
+  /// The size that rounding errors of an identity are relative to; the predicted coefficient of a limit, or empty where
+  /// the specification gives the rate alone.
+  std::function<Vector()> predicted;
+};
+
+struct LimitResult {
+  double measured_order = 0;         ///< of a limit
+  double coefficient = 0;            ///< measured: the norm of distance / eps^order, extrapolated
+  double predicted_coefficient = 0;  ///< its norm; NaN where none is given
+  double error = 0;                  ///< relative distance of the coefficients; of an identity, the residual
+  double allowed = 0;                ///< what `error` may be
+  bool passed = false;
+};
+
+/// eps = 2^-60 and 2^-61 in 200 digits. An analytic difference has |D(eps)| / |D(eps/2)| = 2^order (1 + O(eps)), and
+/// one Richardson step takes O(eps) out of D / eps^order: what is left of the coefficient is O(eps^2).
+LimitResult measure(const Limit& limit);
+
+/// All of them, by family and in the order of the specifications.
+const std::vector<Limit>& limits();
+
+/// The lists that limits() puts together.
+std::vector<Limit> lla_limits();
+std::vector<Limit> delta_limits();
+std::vector<Limit> falcon_limits();
+
+}  // namespace assay::identities

@@ -1,0 +1,71 @@
+#include "oracles/scalars/ball.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "oracles/scalars/decimal.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+using boost::multiprecision::cpp_int;
+
+/// The finite number x, exactly.
+Dyadic dyadic(const arf_t x) {
+  fmpz_t mantissa, exponent;
+  fmpz_init(mantissa), fmpz_init(exponent);
+  arf_get_fmpz_2exp(mantissa, exponent, x);
+  char* digits = fmpz_get_str(nullptr, 16, mantissa);
+  const bool negative = digits[0] == '-';
+  Dyadic result{cpp_int(std::string("0x") + (negative ? digits + 1 : digits)), fmpz_get_si(exponent)};
+  if (negative) result.mantissa = -result.mantissa;
+  flint_free(digits);
+  fmpz_clear(mantissa), fmpz_clear(exponent);
+  return result;
+}
+
+}  // namespace
+
+Ball Ball::parse(std::string_view text) {
+  if (const auto special = parse_nonfinite(text)) return {*special};
+  // Refuses what is no number; the exponents it accepts are within arb's.
+  parse_decimal(text, 1, std::numeric_limits<long>::min());
+  Ball x;
+  const std::string copy(text);
+  require(arb_set_str(x.x_, copy.c_str(), BallPrecision::bits()) == 0, "'", text, "' is not a number");
+  return x;
+}
+
+double Ball::largest_size() const {
+  mag_t size;
+  mag_init(size);
+  arb_get_mag(size, x_);
+  const double upper = mag_get_d(size);
+  mag_clear(size);
+  return upper;
+}
+
+std::optional<std::string> Ball::decimal(int digits) const {
+  if (!arb_is_finite(x_)) {
+    if (!mag_is_zero(arb_radref(x_)) || arf_is_nan(arb_midref(x_))) return std::nullopt;
+    return arf_sgn(arb_midref(x_)) < 0 ? "-inf" : "inf";
+  }
+  if (arb_is_exact(x_)) return format_decimal(dyadic(arb_midref(x_)), digits);
+  // Rounding to nearest is monotonic: what both ends round to, all between do.
+  arf_t low, high;
+  arf_init(low), arf_init(high);
+  arb_get_interval_arf(low, high, x_, BallPrecision::bits() + 64);
+  std::optional<std::string> text = format_decimal(dyadic(low), digits);
+  if (*text != format_decimal(dyadic(high), digits)) text.reset();
+  arf_clear(low), arf_clear(high);
+  return text;
+}
+
+std::string Ball::middle_decimal(int digits) const {
+  if (arf_is_nan(arb_midref(x_))) return "nan";
+  if (arf_is_inf(arb_midref(x_))) return arf_sgn(arb_midref(x_)) < 0 ? "-inf" : "inf";
+  return format_decimal(dyadic(arb_midref(x_)), digits);
+}
+
+}  // namespace assay

@@ -1,0 +1,147 @@
+#pragma once
+// Ball: a real number known to lie within a radius of a midpoint, in as many bits as asked for (FLINT's arb). Every
+// operation widens the radius by what it rounds away, so a result is proven, not estimated.
+#include <arb.h>
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+/// Two balls overlap where an algorithm wants to know which number is larger: more bits may tell.
+class Undecided : public std::exception {
+ public:
+  const char* what() const noexcept override { return "two enclosures overlap"; }
+};
+
+/// Sets the precision of this thread's balls while it lives.
+class BallPrecision {
+ public:
+  explicit BallPrecision(long bits) : before_(bits_) { bits_ = bits; }
+  ~BallPrecision() { bits_ = before_; }
+  BallPrecision(const BallPrecision&) = delete;
+  BallPrecision(BallPrecision&&) = delete;
+  BallPrecision& operator=(const BallPrecision&) = delete;
+  BallPrecision& operator=(BallPrecision&&) = delete;
+  static long bits() { return bits_; }
+
+ private:
+  inline static thread_local long bits_ = 192;
+  long before_;
+};
+
+class Ball {
+ public:
+  Ball() { arb_init(x_); }
+  /// Exactly that number.
+  // As with the other scalars, S(1) and S(K) are how references write numbers.
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
+  Ball(double x) : Ball() { arb_set_d(x_, x); }
+  Ball(const Ball& b) : Ball() { arb_set(x_, b.x_); }
+  Ball(Ball&& b) noexcept : Ball() { arb_swap(x_, b.x_); }
+  ~Ball() { arb_clear(x_); }
+  Ball& operator=(const Ball& b) {
+    arb_set(x_, b.x_);
+    return *this;
+  }
+  Ball& operator=(Ball&& b) noexcept {
+    arb_swap(x_, b.x_);
+    return *this;
+  }
+
+  /// The number that `text` stands for, enclosed; "inf", "-inf" and "nan" too. Throws InputError on anything else.
+  static Ball parse(std::string_view text);
+
+  Ball operator-() const {
+    Ball r;
+    arb_neg(r.x_, x_);
+    return r;
+  }
+  Ball& operator+=(const Ball& b) {
+    arb_add(x_, x_, b.x_, BallPrecision::bits());
+    return *this;
+  }
+  Ball& operator-=(const Ball& b) {
+    arb_sub(x_, x_, b.x_, BallPrecision::bits());
+    return *this;
+  }
+  Ball& operator*=(const Ball& b) {
+    arb_mul(x_, x_, b.x_, BallPrecision::bits());
+    return *this;
+  }
+  Ball& operator/=(const Ball& b) {
+    arb_div(x_, x_, b.x_, BallPrecision::bits());
+    return *this;
+  }
+  friend Ball operator+(Ball a, const Ball& b) { return a += b; }
+  friend Ball operator-(Ball a, const Ball& b) { return a -= b; }
+  friend Ball operator*(Ball a, const Ball& b) { return a *= b; }
+  friend Ball operator/(Ball a, const Ball& b) { return a /= b; }
+
+  // True or false for every pair of numbers in the balls, or Undecided.
+  friend bool operator<(const Ball& a, const Ball& b) { return decided(arb_lt(a.x_, b.x_), arb_ge(a.x_, b.x_)); }
+  friend bool operator>(const Ball& a, const Ball& b) { return b < a; }
+  friend bool operator<=(const Ball& a, const Ball& b) { return decided(arb_le(a.x_, b.x_), arb_gt(a.x_, b.x_)); }
+  friend bool operator>=(const Ball& a, const Ball& b) { return b <= a; }
+  friend bool operator==(const Ball& a, const Ball& b) { return decided(arb_eq(a.x_, b.x_), arb_ne(a.x_, b.x_)); }
+  friend bool operator!=(const Ball& a, const Ball& b) { return !(a == b); }
+
+  friend Ball exp(const Ball& a) { return applied(arb_exp, a); }
+  friend Ball log(const Ball& a) { return applied(arb_log, a); }
+  friend Ball sqrt(const Ball& a) { return applied(arb_sqrt, a); }
+  friend Ball abs(const Ball& a) {
+    Ball r;
+    arb_abs(r.x_, a.x_);
+    return r;
+  }
+  /// Encloses the larger of any two numbers of the balls; never Undecided.
+  friend Ball larger(const Ball& a, const Ball& b) {
+    Ball r;
+    arb_max(r.x_, a.x_, b.x_, BallPrecision::bits());
+    return r;
+  }
+  friend Ball smaller(const Ball& a, const Ball& b) {
+    Ball r;
+    arb_min(r.x_, a.x_, b.x_, BallPrecision::bits());
+    return r;
+  }
+  /// Undecided if the ball knows nothing, as after dividing by a ball around zero.
+  friend bool isfinite(const Ball& a) {
+    return decided(arb_is_finite(a.x_), mag_is_zero(arb_radref(a.x_)) && arf_is_inf(arb_midref(a.x_)));
+  }
+  /// No ball is known to be no number.
+  friend bool isnan(const Ball& a) { return !decided(!arf_is_nan(arb_midref(a.x_)), false); }
+
+  /// The nearest double to the midpoint.
+  double middle() const { return arf_get_d(arb_midref(x_), ARF_RND_NEAR); }
+  /// At least the radius.
+  double radius() const { return mag_get_d(arb_radref(x_)); }
+  bool contains_zero() const { return arb_contains_zero(x_) != 0; }
+  bool is_zero() const { return arb_is_zero(x_) != 0; }
+  /// Whether it was set to NaN, for a number that does not exist; what no operation makes.
+  bool is_undefined() const { return arf_is_nan(arb_midref(x_)) && mag_is_zero(arb_radref(x_)); }
+  /// At least |x| for every x in the ball.
+  double largest_size() const;
+
+  /// The `digits` significant digits that every number of the ball rounds to; nothing if they differ.
+  std::optional<std::string> decimal(int digits) const;
+  /// Those of the midpoint.
+  std::string middle_decimal(int digits) const;
+
+ private:
+  static Ball applied(void (*f)(arb_t, const arb_t, slong), const Ball& a) {
+    Ball r;
+    f(r.x_, a.x_, BallPrecision::bits());
+    return r;
+  }
+  static bool decided(bool yes, bool no) {
+    if (yes == no) throw Undecided();
+    return yes;
+  }
+
+  arb_t x_;
+};
+
+}  // namespace assay

@@ -1,0 +1,127 @@
+#include "oracles/scalars/rational.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "oracles/scalars/decimal.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+using boost::multiprecision::cpp_int;
+using boost::multiprecision::cpp_rational;
+
+[[noreturn]] void refuse(const char* what, const cpp_rational& x) {
+  throw Refusal(Status::unsupported, -1, text("exact: ", what, "(", x.str(), ") is not rational"));
+}
+
+cpp_rational power_of_two(long n) {
+  const cpp_int power = cpp_int(1) << static_cast<unsigned>(std::abs(n));
+  return n < 0 ? cpp_rational(1, power) : cpp_rational(power);
+}
+
+cpp_rational power_of_ten(long n) {
+  const cpp_int power = pow(cpp_int(10), static_cast<unsigned>(std::abs(n)));
+  return n < 0 ? cpp_rational(1, power) : cpp_rational(power);
+}
+
+/// The root of a square; false if n is none.
+bool root_of(const cpp_int& n, cpp_int& root) {
+  cpp_int rest;
+  root = boost::multiprecision::sqrt(n, rest);
+  return rest == 0;
+}
+
+}  // namespace
+
+Rational::Rational(double x) {
+  if (!std::isfinite(x)) {
+    require(x < 0, "exact: ", x, " has no place in exact arithmetic");
+    minus_infinity_ = true;
+    return;
+  }
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  value_ = cpp_rational(cpp_int(std::ldexp(fraction, 53))) * power_of_two(exponent - 53);
+}
+
+Rational Rational::parse(std::string_view text) {
+  if (const auto special = parse_nonfinite(text)) return {*special};
+  // Reads what the other scalars read; its digits, however many, are then taken as they stand.
+  parse_decimal(text, 1, std::numeric_limits<long>::min());
+  const std::size_t e = text.find_first_of("eE");
+  std::string digits(text.substr(0, e));
+  long ten = e == std::string_view::npos ? 0 : std::stol(std::string(text.substr(e + 1)));
+  require(std::abs(ten) <= 4000, "exact: '", text, "' has an exponent beyond 4000");
+  if (const std::size_t point = digits.find('.'); point != std::string::npos) {
+    ten -= static_cast<long>(digits.size() - point - 1);
+    digits.erase(point, 1);
+  }
+  const bool negative = digits.starts_with('-');
+  if (negative || digits.starts_with('+')) digits.erase(0, 1);
+  const std::size_t first = digits.find_first_not_of('0');  // a leading zero would read as octal
+  const cpp_int mantissa(first == std::string::npos ? "0" : digits.substr(first));
+  return Rational(cpp_rational((negative ? cpp_rational(-mantissa) : cpp_rational(mantissa)) * power_of_ten(ten)));
+}
+
+Rational& Rational::operator/=(const Rational& b) {
+  if (b.finite() == 0) throw Refusal(Status::nonfinite, -1, "exact: division by zero");
+  return set(Number(finite() / b.finite()));
+}
+
+Rational exp(const Rational& a) {
+  if (a.minus_infinity_) return {0};
+  if (a.value_ == 0) return {1};
+  refuse("exp", a.value_);
+}
+
+Rational log(const Rational& a) {
+  if (a.finite() == 1) return {0};
+  refuse("log", a.value_);
+}
+
+Rational sqrt(const Rational& a) {
+  cpp_int above, below;
+  const bool square = a.finite() >= 0 && root_of(numerator(a.value_), above) && root_of(denominator(a.value_), below);
+  if (!square) refuse("sqrt", a.value_);
+  return Rational(cpp_rational(above, below));
+}
+
+std::string Rational::decimal(int digits) const {
+  require(digits >= 1, "digits must be at least 1, not ", digits);
+  if (minus_infinity_) return "-inf";
+  if (value_ == 0) return "0.0";
+  const cpp_rational size = abs(value_);
+  const cpp_int limit = pow(cpp_int(10), static_cast<unsigned>(digits));
+  // Too small an exponent gives too many digits; coming from below, the first that fits is right.
+  const auto bits = static_cast<long>(msb(numerator(size))) - static_cast<long>(msb(denominator(size)));
+  auto exponent = static_cast<long>(std::floor(static_cast<double>(bits - 1) * std::log10(2.0))) - 1;
+  cpp_int scaled;
+  for (;; ++exponent) {
+    const cpp_rational exact = size * power_of_ten(digits - 1 - exponent);
+    cpp_int rest;
+    divide_qr(cpp_int(2 * numerator(exact)), denominator(exact), scaled, rest);
+    const bool tie = rest == 0 && bit_test(scaled, 0);
+    scaled = (scaled + 1) >> 1;
+    if (tie && bit_test(scaled, 0)) --scaled;  // to even
+    if (scaled < limit) break;
+  }
+  std::string text = scaled.str();
+  if (digits > 1) text.insert(1, ".");
+  if (exponent != 0) text += (exponent > 0 ? "e+" : "e") + std::to_string(exponent);
+  return (value_ < 0 ? "-" : "") + text;
+}
+
+const Rational::Number& Rational::finite() const {
+  if (minus_infinity_) throw Refusal(Status::unsupported, -1, "exact: arithmetic with -inf");
+  return value_;
+}
+
+int Rational::compare(const Rational& a, const Rational& b) {
+  if (a.minus_infinity_ || b.minus_infinity_)
+    return static_cast<int>(b.minus_infinity_) - static_cast<int>(a.minus_infinity_);
+  return a.value_.compare(b.value_);
+}
+
+}  // namespace assay

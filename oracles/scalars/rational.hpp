@@ -1,0 +1,66 @@
+#pragma once
+// Rational: exact to the last bit, for rules without exp, log and sqrt, or where those are rational: gates that are
+// open or closed, roots of squares. Anything else is refused (UNSUPPORTED), never rounded.
+#include <boost/multiprecision/cpp_int.hpp>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+class Rational {
+ public:
+  using Number = boost::multiprecision::cpp_rational;
+
+  Rational() = default;
+  /// Exactly that number; -inf is a closed gate, +inf and NaN are refused.
+  // As with the other scalars, S(1) and S(K) are how references write numbers.
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
+  Rational(double x);
+  explicit Rational(Number x) : value_(std::move(x)) {}
+
+  /// The number that `text` stands for, exactly; "-inf" too. Throws InputError on anything else.
+  static Rational parse(std::string_view text);
+
+  const Number& value() const { return value_; }
+
+  Rational operator-() const { return Rational(Number(-finite())); }
+  Rational& operator+=(const Rational& b) { return set(Number(finite() + b.finite())); }
+  Rational& operator-=(const Rational& b) { return set(Number(finite() - b.finite())); }
+  Rational& operator*=(const Rational& b) { return set(Number(finite() * b.finite())); }
+  /// Throws Refusal (NONFINITE) if `b` is zero.
+  Rational& operator/=(const Rational& b);
+  friend Rational operator+(Rational a, const Rational& b) { return a += b; }
+  friend Rational operator-(Rational a, const Rational& b) { return a -= b; }
+  friend Rational operator*(Rational a, const Rational& b) { return a *= b; }
+  friend Rational operator/(Rational a, const Rational& b) { return a /= b; }
+
+  friend bool operator==(const Rational& a, const Rational& b) { return compare(a, b) == 0; }
+  friend bool operator!=(const Rational& a, const Rational& b) { return compare(a, b) != 0; }
+  friend bool operator<(const Rational& a, const Rational& b) { return compare(a, b) < 0; }
+  friend bool operator>(const Rational& a, const Rational& b) { return compare(a, b) > 0; }
+  friend bool operator<=(const Rational& a, const Rational& b) { return compare(a, b) <= 0; }
+  friend bool operator>=(const Rational& a, const Rational& b) { return compare(a, b) >= 0; }
+
+  friend Rational exp(const Rational& a);
+  friend Rational log(const Rational& a);
+  friend Rational sqrt(const Rational& a);
+  friend Rational abs(const Rational& a) { return a.finite() < 0 ? -a : a; }
+  friend bool isfinite(const Rational& a) { return !a.minus_infinity_; }
+  friend bool isnan(const Rational&) { return false; }
+
+  /// `digits` >= 1 significant digits, rounded to nearest, as format_decimal prints them.
+  std::string decimal(int digits) const;
+
+ private:
+  const Number& finite() const;
+  Rational& set(Number x) {
+    value_ = std::move(x);
+    return *this;
+  }
+  static int compare(const Rational& a, const Rational& b);
+
+  Number value_ = 0;
+  bool minus_infinity_ = false;
+};
+
+}  // namespace assay

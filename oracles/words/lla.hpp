@@ -1,0 +1,45 @@
+#pragma once
+// Local linear attention (lla-family.md section 3, forward) in two to four words with a proven bound for every row.
+//
+// With w_j = exp(q.k_j / h - m), omega = sum w, c = sum w k / omega, x_j = k_j - c, A = sum w x x^T + diag(ridge):
+//
+//   A eta = c - q,   o = sum_j w_j (1/omega - x_j . eta) v_j
+//
+// A is never built in words. Its factor in float (or double) drives a refinement whose residuals gain words step by
+// step, and the last residual bounds the error. docs/error-analysis.md, section 5.
+#include <span>
+
+#include "oracles/words/certified.hpp"
+#include "oracles/words/number.hpp"
+
+namespace assay::words {
+
+/// In which units lambda is given (lla-family.md section 3): of w itself, of w / max w, of w / sum w.
+enum class RidgeMode { absolute, max, mass };
+
+/// One head; row-major; taken as exact. All magnitudes below 2^100, at most 2^20 keys of dimension at most 2^10.
+struct LlaProblem {
+  std::size_t queries = 0, keys = 0, dim = 0, values = 0;
+  std::span<const double> q, k, v;  ///< [Tq, K], [Tk, K], [Tk, V]
+  std::span<const double> lambda;   ///< [1], [Tq] or [Tq, K], >= 0
+  RidgeMode mode = RidgeMode::mass;
+  bool causal = true;      ///< end-aligned: query i sees the keys up to i + Tk - Tq
+  std::size_t window = 0;  ///< the newest so many of them; 0: all
+  Factor inverse_bandwidth = exactly(1);
+};
+
+/// A row whose bound exceeds target * max |o| is computed again with one word more, up to `most_words`.
+struct Escalation {
+  double target = 0x1p-63;
+  int most_words = 4;
+};
+
+struct LlaAnswer {
+  Certified o;                  ///< [Tq, V], the bounds of a row are equal; infinite where no proof was found
+  std::vector<int> words_used;  ///< [Tq]
+};
+
+/// A row without visible keys is zero. Throws InputError if a span has the wrong length or anything is out of range.
+LlaAnswer lla_forward(const LlaProblem& problem, const Effort& effort, const Escalation& escalation = {});
+
+}  // namespace assay::words

@@ -1,0 +1,50 @@
+#include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/delta_laws.hpp"
+
+namespace assay::laws {
+namespace {
+
+/// Equal channels are one gate: Mamba-2, whose gate gradient is the sum over channels (I14).
+std::string equal_channels_are_mamba2(const Room& room, const Problem& problem) {
+  ExactProblem p = exact(problem), scalar = p;
+  ExactArray &g = p.inputs.at("log_decay"), &one = scalar.inputs.at("log_decay");
+  const auto K = static_cast<std::size_t>(g.shape[2]);
+  one = ExactArray({g.shape[0], g.shape[1]});
+  for (std::size_t i = 0; i < g.data.size(); ++i) g.data[i] = one.data[i / K] = g.data[i / K * K];
+  ExactAnswer got = answer(room, p);
+  ExactArray total(one.shape);
+  for (std::size_t i = 0; i < g.data.size(); ++i) total.data[i / K] += got.gradients.at("log_decay").data[i];
+  got.gradients.at("log_decay") = total;
+  return same(got, answer("mamba2", scalar));
+}
+
+/// Without decay it is linear attention (I14).
+std::string open_gates_are_linear_attention(const Room& room, const Problem& problem) {
+  ExactProblem p = exact(problem);
+  for (Mp100& x : p.inputs.at("log_decay").data) x = 0;
+  ExactProblem plain = p;
+  plain.inputs.erase("log_decay");
+  ExactAnswer got = answer(room, p);
+  got.gradients.erase("log_decay");
+  return same(got, answer("linear_attention", plain));
+}
+
+}  // namespace
+}  // namespace assay::laws
+
+ASSAY_REFERENCE_OBEYS(gla, backward_is_the_adjoint)
+ASSAY_REFERENCE_OBEYS(gla, heads_are_independent)
+ASSAY_REFERENCE_OBEYS(gla, the_future_is_unseen)
+ASSAY_REFERENCE_OBEYS(gla, linear_in_values)
+ASSAY_REFERENCE_OBEYS(gla, reads_are_linear_in_the_query)
+ASSAY_REFERENCE_OBEYS(gla, segments_concatenate)
+ASSAY_REFERENCE_OBEYS(gla, is_one_chunk)
+ASSAY_REFERENCE_OBEYS(gla, closed_gates_are_one_chunk)
+ASSAY_REFERENCE_OBEYS(gla, closed_gates_have_gradient_zero)
+ASSAY_REFERENCE_OBEYS(gla, value_columns_are_independent)
+ASSAY_REFERENCE_OBEYS(gla, channels_may_be_rescaled)
+ASSAY_REFERENCE_OBEYS(gla, gate_gradients_telescope)
+ASSAY_REFERENCE_OBEYS(gla, equal_channels_are_mamba2)
+ASSAY_REFERENCE_OBEYS(gla, open_gates_are_linear_attention)
+ASSAY_REFERENCE_KILLS_ITS_FAULTS(gla, is_one_chunk, backward_is_the_adjoint)
+ASSAY_REFUSES_BAD_INPUTS(gla)

@@ -1,0 +1,48 @@
+#include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/delta_laws.hpp"
+
+namespace assay::laws {
+namespace {
+
+/// Equal channels are one gate: gated DeltaNet, whose gate gradient is the sum over channels (I14).
+std::string equal_channels_are_gated_deltanet(const Room& room, const Problem& problem) {
+  ExactProblem p = exact(problem), gated = p;
+  ExactArray &g = p.inputs.at("log_decay"), &one = gated.inputs.at("log_decay");
+  const auto K = static_cast<std::size_t>(g.shape[2]);
+  one = ExactArray({g.shape[0], g.shape[1]});
+  for (std::size_t i = 0; i < g.data.size(); ++i) g.data[i] = one.data[i / K] = g.data[i / K * K];
+  ExactAnswer got = answer(room, p);
+  ExactArray total(one.shape);
+  for (std::size_t i = 0; i < g.data.size(); ++i) total.data[i / K] += got.gradients.at("log_decay").data[i];
+  got.gradients.at("log_decay") = total;
+  return same(got, answer("gated_deltanet", gated));
+}
+
+/// Without write strength nothing is written: gated linear attention on values that are zero.
+std::string zero_strength_only_decays(const Room& room, const Problem& problem) {
+  ExactProblem p = exact(problem);
+  for (Mp100& x : p.inputs.at("beta").data) x = 0;
+  ExactProblem silent = p;
+  silent.inputs.erase("beta");
+  for (Mp100& x : silent.inputs.at("v").data) x = 0;
+  return same(answer(room, p).outputs, answer("gla", silent).outputs, {"o", "final_state"});
+}
+
+}  // namespace
+}  // namespace assay::laws
+
+ASSAY_REFERENCE_OBEYS(kda, backward_is_the_adjoint)
+ASSAY_REFERENCE_OBEYS(kda, heads_are_independent)
+ASSAY_REFERENCE_OBEYS(kda, the_future_is_unseen)
+ASSAY_REFERENCE_OBEYS(kda, linear_in_values)
+ASSAY_REFERENCE_OBEYS(kda, reads_are_linear_in_the_query)
+ASSAY_REFERENCE_OBEYS(kda, segments_concatenate)
+ASSAY_REFERENCE_OBEYS(kda, is_one_chunk)
+ASSAY_REFERENCE_OBEYS(kda, closed_gates_are_one_chunk)
+ASSAY_REFERENCE_OBEYS(kda, closed_gates_have_gradient_zero)
+ASSAY_REFERENCE_OBEYS(kda, value_columns_are_independent)
+ASSAY_REFERENCE_OBEYS(kda, gate_gradients_telescope)
+ASSAY_REFERENCE_OBEYS(kda, equal_channels_are_gated_deltanet)
+ASSAY_REFERENCE_OBEYS(kda, zero_strength_only_decays)
+ASSAY_REFERENCE_KILLS_ITS_FAULTS(kda, is_one_chunk, backward_is_the_adjoint)
+ASSAY_REFUSES_BAD_INPUTS(kda)

@@ -1,0 +1,36 @@
+#include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/delta_laws.hpp"
+
+namespace assay::laws {
+namespace {
+
+/// Without decay it is linear attention (I14).
+std::string open_gates_are_linear_attention(const Room& room, const Problem& problem) {
+  ExactProblem p = exact(problem);
+  for (Mp100& x : p.inputs.at("log_decay").data) x = 0;
+  ExactProblem plain = p;
+  plain.inputs.erase("log_decay");
+  ExactAnswer got = answer(room, p);
+  got.gradients.erase("log_decay");
+  return same(got, answer("linear_attention", plain));
+}
+
+}  // namespace
+}  // namespace assay::laws
+
+ASSAY_REFERENCE_OBEYS(mamba2, backward_is_the_adjoint)
+ASSAY_REFERENCE_OBEYS(mamba2, heads_are_independent)
+ASSAY_REFERENCE_OBEYS(mamba2, the_future_is_unseen)
+ASSAY_REFERENCE_OBEYS(mamba2, linear_in_values)
+ASSAY_REFERENCE_OBEYS(mamba2, reads_are_linear_in_the_query)
+ASSAY_REFERENCE_OBEYS(mamba2, segments_concatenate)
+ASSAY_REFERENCE_OBEYS(mamba2, is_one_chunk)
+ASSAY_REFERENCE_OBEYS(mamba2, closed_gates_are_one_chunk)
+ASSAY_REFERENCE_OBEYS(mamba2, closed_gates_have_gradient_zero)
+ASSAY_REFERENCE_OBEYS(mamba2, keys_may_be_rotated)
+ASSAY_REFERENCE_OBEYS(mamba2, value_columns_are_independent)
+ASSAY_REFERENCE_OBEYS(mamba2, channels_may_be_rescaled)
+ASSAY_REFERENCE_OBEYS(mamba2, gate_gradients_telescope)
+ASSAY_REFERENCE_OBEYS(mamba2, open_gates_are_linear_attention)
+ASSAY_REFERENCE_KILLS_ITS_FAULTS(mamba2, is_one_chunk, backward_is_the_adjoint)
+ASSAY_REFUSES_BAD_INPUTS(mamba2)

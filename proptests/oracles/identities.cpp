@@ -1,0 +1,111 @@
+// Every limit and erratum of the lists, by name, and the measuring itself on trial.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "oracles/identities/errata.hpp"
+#include "oracles/identities/limits.hpp"
+
+namespace assay::identities {
+namespace {
+
+/// A name that a test can have.
+std::string test_name(std::string name) {
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
+
+class EveryLimit : public ::testing::TestWithParam<Limit> {};
+
+TEST_P(EveryLimit, IsMetAtItsRate) {
+  const LimitResult r = measure(GetParam());
+  EXPECT_TRUE(r.passed) << GetParam().statement << ": order " << r.measured_order << ", coefficient " << r.coefficient
+                        << ", predicted " << r.predicted_coefficient << ", error " << r.error;
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, EveryLimit, ::testing::ValuesIn(limits()), [](const auto& limit) {
+  return test_name(std::string(limit.param.mechanism) + "_" + std::string(limit.param.name));
+});
+
+struct NamedErratum {
+  std::string chapter;
+  Erratum erratum;
+};
+
+std::vector<NamedErratum> all_errata() {
+  std::vector<NamedErratum> list;
+  for (const ErrataChapter& chapter : errata())
+    for (const Erratum& e : chapter.errata)
+      list.push_back({std::string(chapter.source.substr(0, chapter.source.find('-'))), e});
+  return list;
+}
+
+class EveryErratum : public ::testing::TestWithParam<NamedErratum> {};
+
+TEST_P(EveryErratum, MissesAsPrintedAndAgreesAsCorrected) {
+  const ErratumResult r = measure(GetParam().erratum);
+  EXPECT_TRUE(r.confirmed) << GetParam().erratum.printed << ": off by " << r.printed_error << ", corrected "
+                           << r.corrected_error;
+}
+
+INSTANTIATE_TEST_SUITE_P(Errata, EveryErratum, ::testing::ValuesIn(all_errata()), [](const auto& e) {
+  return test_name(e.param.chapter + "_" + std::string(e.param.erratum.id));
+});
+
+TEST(Errata, NamesAreUnique) {
+  std::set<std::string> names;
+  for (const NamedErratum& e : all_errata())
+    EXPECT_TRUE(names.insert(e.chapter + std::string(e.erratum.id)).second) << e.chapter << ' ' << e.erratum.id;
+}
+
+Limit of(int order, std::function<Mp200(const Mp200&)> f, Vector predicted) {
+  return {"toy",
+          "toy",
+          "",
+          "",
+          order,
+          [f = std::move(f)](const Mp200& eps) { return Vector{f(eps)}; },
+          [predicted = std::move(predicted)] { return predicted; }};
+}
+
+TEST(Measuring, FindsOrderAndCoefficient) {
+  const LimitResult linear = measure(of(1, [](const Mp200& e) { return Mp200(3 * e + 5 * e * e); }, {Mp200(3)}));
+  EXPECT_TRUE(linear.passed);
+  EXPECT_NEAR(linear.coefficient, 3, 1e-12);
+  EXPECT_NEAR(linear.measured_order, 1, 1e-12);
+  EXPECT_TRUE(measure(of(2, [](const Mp200& e) { return Mp200(-e * e / 7 + e * e * e); }, {Mp200(-1) / 7})).passed);
+  EXPECT_TRUE(measure(of(2, [](const Mp200& e) { return Mp200(e * e); }, {})).passed);
+}
+
+TEST(Measuring, RefusesAnotherOrderCoefficientOrSign) {
+  const auto linear = [](const Mp200& e) { return Mp200(3 * e + 5 * e * e); };
+  EXPECT_FALSE(measure(of(2, linear, {Mp200(3)})).passed);
+  EXPECT_FALSE(measure(of(2, linear, {})).passed);
+  EXPECT_FALSE(measure(of(1, linear, {Mp200(-3)})).passed);
+  EXPECT_FALSE(measure(of(1, linear, {Mp200(3) + ldexp(Mp200(1), -90)})).passed);
+  EXPECT_FALSE(measure(of(1, [](const Mp200&) { return Mp200(0); }, {Mp200(3)})).passed);
+  EXPECT_FALSE(measure(of(1, [](const Mp200& e) { return sqrt(e); }, {})).passed);
+}
+
+TEST(Measuring, AnIdentityLeavesNothing) {
+  EXPECT_TRUE(measure(of(0, [](const Mp200&) { return Mp200(0); }, {Mp200(1)})).passed);
+  EXPECT_TRUE(measure(of(0, [](const Mp200&) { return ldexp(Mp200(1), -600); }, {Mp200(1)})).passed);
+  EXPECT_FALSE(measure(of(0, [](const Mp200&) { return ldexp(Mp200(1), -400); }, {Mp200(1)})).passed);
+  // Nothing compared with nothing proves nothing.
+  EXPECT_FALSE(measure(of(0, [](const Mp200&) { return Mp200(0); }, {Mp200(0)})).passed);
+}
+
+TEST(Measuring, AnErratumMustMissAndItsCorrectionMustNot) {
+  const auto erratum = [](const Mp200& printed, const Mp200& corrected) {
+    return Erratum{"E0", "", "", "", "o", [=] { return Erratum::Values{{printed}, {corrected}, {Mp200(2)}}; }};
+  };
+  EXPECT_TRUE(measure(erratum(3, 2)).confirmed);
+  EXPECT_EQ(measure(erratum(3, 2)).printed_error, 0.5);
+  EXPECT_FALSE(measure(erratum(2, 2)).confirmed);
+  EXPECT_FALSE(measure(erratum(3, 3)).confirmed);
+}
+
+}  // namespace
+}  // namespace assay::identities

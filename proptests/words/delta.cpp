@@ -1,0 +1,219 @@
+// The delta engine: every bound holds against the next tier and against 335 bits, the bits are the same everywhere, and
+// a wrong last digit is seen.
+#include "oracles/words/delta.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "proptests/words/cases.hpp"
+
+namespace assay::words {
+namespace {
+
+struct DeltaCase {
+  std::size_t T = 0, K = 0, V = 0;
+  DeltaDecay decay = DeltaDecay::none;
+  DeltaError error = DeltaError::decayed;
+  KeyStyle style = KeyStyle::normal;
+  bool prediction = false, expanding = false, initial = false;
+  std::uint64_t seed = 0;
+
+  friend std::ostream& operator<<(std::ostream& os, const DeltaCase& c) {
+    return os << "T " << c.T << " K " << c.K << " V " << c.V << " decay " << static_cast<int>(c.decay) << " error "
+              << static_cast<int>(c.error) << " style " << static_cast<int>(c.style) << " p " << c.prediction
+              << " expanding " << c.expanding << " initial " << c.initial << " seed " << c.seed;
+  }
+};
+
+struct DeltaData {
+  explicit DeltaData(const DeltaCase& c) {
+    Random random(c.seed);
+    const std::size_t decays = c.decay == DeltaDecay::none ? 0 : c.decay == DeltaDecay::per_step ? c.T : c.T * c.K;
+    k = keys_in(c.style, c.T, c.K, random);
+    q = random.normals(c.T * c.K), v = random.normals(c.T * c.V), beta = random.normals(c.T);
+    if (c.prediction) p = keys_in(c.style, c.T, c.K, random);
+    if (c.initial) initial_state = random.normals(c.K * c.V);
+    for (std::size_t t = 0; t < c.T; ++t) {
+      double square = 0;
+      for (std::size_t i = 0; i < c.K; ++i) square += k[t * c.K + i] * k[t * c.K + i];
+      // |1 - beta |k|^2| below one, or above.
+      const double strength = c.expanding ? 2.2 : 1;
+      beta[t] = strength * std::fabs(random.real()) / std::max(square, 1e-3);
+    }
+    for (std::size_t i = 0; i < decays; ++i) {
+      constexpr double ends[] = {0, -1e-3, -0.1, -2, -499.5, -600};
+      const std::size_t kind = random.below(40);
+      log_decay.push_back(kind < 6    ? ends[kind]
+                          : kind == 6 ? -std::numeric_limits<double>::infinity()
+                                      : -0.01 * (1 + random.real()));
+    }
+    problem = {
+        c.T, c.K, c.V, q, k, v, p, beta, log_decay, initial_state, c.error, reciprocal_sqrt(static_cast<double>(c.K))};
+  }
+  std::vector<double> q, k, v, p, beta, log_decay, initial_state;
+  DeltaProblem problem;
+};
+
+/// The recurrence as delta-family.md writes it.
+struct Exact {
+  std::vector<Mp100> o, state;
+  explicit Exact(const DeltaProblem& x) : o(x.steps * x.values), state(x.keys * x.values) {
+    const std::size_t K = x.keys, V = x.values;
+    const Mp100 scale = 1 / sqrt(Mp100(K));
+    for (std::size_t i = 0; i < x.initial_state.size(); ++i) state[i] = x.initial_state[i];
+    for (std::size_t t = 0; t < x.steps; ++t) {
+      std::vector<Mp100> decayed = state;
+      for (std::size_t i = 0; i < K && !x.log_decay.empty(); ++i) {
+        const double g = x.log_decay[x.log_decay.size() == x.steps ? t : t * K + i];
+        const Mp100 alpha = std::isinf(g) ? Mp100(0) : Mp100(exp(Mp100(g)));
+        for (std::size_t j = 0; j < V; ++j) decayed[i * V + j] *= alpha;
+      }
+      for (std::size_t j = 0; j < V; ++j) {
+        Mp100 e = x.v[t * V + j];
+        const std::span<const double> p = x.p.empty() ? x.k : x.p;
+        if (x.error != DeltaError::none)
+          for (std::size_t i = 0; i < K; ++i)
+            e -= (x.error == DeltaError::decayed ? decayed : state)[i * V + j] * p[t * K + i];
+        for (std::size_t i = 0; i < K; ++i) {
+          decayed[i * V + j] += (x.beta.empty() ? 1 : x.beta[t]) * e * x.k[t * K + i];
+          o[t * V + j] += scale * decayed[i * V + j] * x.q[t * K + i];
+        }
+      }
+      state = decayed;
+    }
+  }
+};
+
+rc::Gen<DeltaCase> delta_cases() {
+  return rc::gen::exec([] {
+    DeltaCase c;
+    c.T = *rc::gen::element<std::size_t>(1, 2, 17, 40);
+    c.K = *rc::gen::element<std::size_t>(1, 3, 16, 33);
+    c.V = *rc::gen::element<std::size_t>(1, 8, 11);
+    c.decay = *rc::gen::element(DeltaDecay::none, DeltaDecay::per_step, DeltaDecay::per_channel);
+    c.error = *rc::gen::element(DeltaError::none, DeltaError::undecayed, DeltaError::decayed);
+    c.style = *rc::gen::elementOf(std::vector<KeyStyle>(std::begin(all_key_styles), std::end(all_key_styles)));
+    c.prediction = *rc::gen::arbitrary<bool>();
+    c.expanding = *rc::gen::arbitrary<bool>();
+    c.initial = *rc::gen::arbitrary<bool>();
+    c.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);
+    return c;
+  });
+}
+
+RC_GTEST_PROP(WordsDelta, EveryBoundHoldsAgainstExactArithmetic, ()) {
+  const DeltaCase c = *delta_cases();
+  const DeltaData data(c);
+  const Exact exact(data.problem);
+  for (int words = 2; words <= 4; ++words) {
+    const DeltaAnswer got = delta_forward(data.problem, {words, 1, best_isa()});
+    for (const auto& [part, truth] : {std::pair(&got.o, &exact.o), std::pair(&got.final_state, &exact.state)}) {
+      for (std::size_t i = 0; i < truth->size(); ++i) {
+        // 335 bits are not exact either; expanding states grow.
+        const Mp100 slack = ldexp(abs((*truth)[i]) + 1, -280);
+        RC_ASSERT(abs(value(*part, i) - (*truth)[i]) <= part->bound[i] + slack);
+      }
+    }
+  }
+}
+
+RC_GTEST_PROP(WordsDelta, TheNextTierLiesInsideTheBound, ()) {
+  DeltaCase c = *delta_cases();
+  c.T = 200;
+  const DeltaData data(c);
+  const DeltaAnswer coarse = delta_forward(data.problem, {2, 2, best_isa()});
+  for (const int words : {3, 4}) {
+    const DeltaAnswer fine = delta_forward(data.problem, {words, 2, best_isa()});
+    for (std::size_t i = 0; i < coarse.o.bound.size(); ++i)
+      RC_ASSERT(abs(value(coarse.o, i) - value(fine.o, i)) <= Mp100(coarse.o.bound[i]) + fine.o.bound[i]);
+  }
+}
+
+RC_GTEST_PROP(WordsDelta, InstructionSetsAndThreadsGiveTheSameBits, ()) {
+  const DeltaCase c = *delta_cases();
+  const DeltaData data(c);
+  for (int words = 2; words <= 4; ++words) {
+    const DeltaAnswer first = delta_forward(data.problem, {words, 1, Isa::scalar});
+    for_each_way(words, [&](const Effort& effort) {
+      const DeltaAnswer other = delta_forward(data.problem, effort);
+      RC_ASSERT(same_bits(first.o, other.o));
+      RC_ASSERT(same_bits(first.final_state, other.final_state));
+    });
+  }
+}
+
+DeltaCase long_case() {
+  DeltaCase c;
+  c.T = 1000, c.K = 32, c.V = 16, c.style = KeyStyle::unit, c.decay = DeltaDecay::per_step;
+  return c;
+}
+
+TEST(WordsDelta, LongRecurrencesKeepUsefulBounds) {
+  const DeltaData data(long_case());
+  for (int words = 2; words <= 4; ++words) {
+    const DeltaAnswer got = delta_forward(data.problem, {words, 1, best_isa()});
+    for (std::size_t i = 0; i < got.o.bound.size(); ++i)
+      ASSERT_LT(got.o.bound[i], std::ldexp(1.0, -53 * words + 16 + 6 * words)) << "words " << words << " entry " << i;
+  }
+}
+
+TEST(WordsDelta, AWrongLastDigitIsSeen) {
+  DeltaCase c = long_case();
+  c.decay = DeltaDecay::none;  // a dead memory would forget the digit
+  DeltaData data(c);
+  const DeltaAnswer right = delta_forward(data.problem, {2, 1, best_isa()});
+  const DeltaAnswer fine = delta_forward(data.problem, {3, 1, best_isa()});
+  Certified wrong = right.o;
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < wrong.bound.size(); ++i) {
+    wrong.word[0][i] = std::nextafter(wrong.word[0][i], 2.0);
+    if (abs(value(wrong, i) - value(fine.o, i)) > Mp100(wrong.bound[i]) + fine.o.bound[i]) ++seen;
+  }
+  EXPECT_EQ(seen, wrong.bound.size()) << "the last digit of a double is far above every bound";
+  // One key off by one last digit, half way: all that follows is proven different, all before is the same.
+  double& digit = data.k[500 * 32 + 7];
+  digit = std::nextafter(digit, 2.0);
+  const DeltaAnswer other = delta_forward(data.problem, {2, 1, best_isa()});
+  std::size_t apart = 0;
+  for (std::size_t i = 0; i < wrong.bound.size(); ++i) {
+    const bool differs = abs(value(right.o, i) - value(other.o, i)) > Mp100(right.o.bound[i]) + other.o.bound[i];
+    if (i < 500 * 16) {
+      ASSERT_FALSE(differs);
+    }
+    if (differs) ++apart;
+  }
+  EXPECT_GT(apart, 450u * 16);
+}
+
+TEST(WordsDelta, ErrorsOfAForgottenStateTravelOn) {
+  // Four orthonormal keys erase a huge state and nothing is written after; its rounding errors, far above those of the
+  // later steps, stay.
+  constexpr std::size_t T = 12, K = 4, V = 8;
+  Random random(6);
+  std::vector<double> q = random.normals(T * K), v = random.normals(T * V), k(T * K), initial = random.normals(K * V);
+  std::vector<double> log_decay(T, 0), beta(T, 0), none;
+  for (double& x : initial) x = std::ldexp(x, 60);
+  for (std::size_t t = 0; t < T; ++t) {
+    if (t < K) log_decay[t] = -0.1, beta[t] = 1;
+    for (std::size_t i = 0; i < K; ++i) k[t * K + i] = ((t & i & 1) ^ (t >> 1 & i >> 1 & 1)) != 0 ? -0.5 : 0.5;
+  }
+  const DeltaProblem problem{T, K, V, q, k, v, none, beta, log_decay, initial, DeltaError::decayed, reciprocal_sqrt(K)};
+  const DeltaAnswer got = delta_forward(problem, {2, 1, best_isa()});
+  const Exact exact(problem);
+  for (std::size_t i = 6 * V; i < T * V; ++i) {
+    ASSERT_LT(std::fabs(got.o.word[0][i]), 100);
+    const Mp100 error = abs(value(got.o, i) - exact.o[i]);
+    ASSERT_GT(error, Mp100(0x1p-60)) << "the case is not what it should be";
+    ASSERT_LE(error, Mp100(got.o.bound[i]));
+  }
+}
+
+TEST(WordsDelta, OverflowIsNoProof) {
+  const std::vector<double> k(400, 0x1p100), v(400, 1), none;
+  const DeltaProblem problem{400, 1, 1, k, k, v, none, none, none, none, DeltaError::decayed};
+  const DeltaAnswer got = delta_forward(problem, {2, 1, best_isa()});
+  EXPECT_TRUE(std::isinf(got.o.bound.back()));
+}
+
+}  // namespace
+}  // namespace assay::words

@@ -1,0 +1,116 @@
+#pragma once
+// Affine linear attention, one head (lla-family.md section 7): the mean of the values so far, corrected along a probe,
+//   o_i = vbar_i - X_i rho_i,   X_i = Cov_u(v, k) over j <= i under equal weights
+// Parallax without its softmax. What is carried is kbar, vbar and M_vk = n X.
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/core/uniform_moments.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct affine_linear_attention {
+  static constexpr std::string_view name = "affine_linear_attention";
+  static constexpr std::string_view summary =
+      "the mean of the values minus their covariance with the keys along a probe";
+  static constexpr Fault faults[] = {
+      {"scatter_weight_of_the_last_pair", "the newest pair enters the scatters with weight 1, not (n - 1) / n"},
+      {"scatter_not_divided", "o subtracts M_vk rho, not M_vk rho / n"},
+      {"value_mean_kept_in_dk", "dk from g.v_j, not g.(v_j - vbar)"},
+      {"key_mean_kept_in_dv", "dv from rho.k_j, not rho.(k_j - kbar)"}};
+
+  struct Options {
+    static constexpr std::array<std::string_view, 0> names{};
+    static std::vector<Params> variants() { return {{}}; }
+    static Options read(const Params&) { return {}; }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 2> k, v, rho;  // [T, K], [T, V], [T, K]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
+      f(Field{"rho", Domain::probe, {seq_len, key_dim}}, self.rho);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;                           // [T, V]
+    Tensor<S, 1> final_mean_k, final_mean_v;  // [K], [V]
+    Tensor<S, 2> final_scatter_vk;            // [V, K] sum (v - vbar)(k - kbar)^T
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_mean_k", Domain::key, {key_dim}}, self.final_mean_k);
+      f(Field{"final_mean_v", Domain::value, {value_dim}}, self.final_mean_v);
+      f(Field{"final_scatter_vk", Domain::state, {value_dim, key_dim}}, self.final_scatter_vk);
+    }
+  };
+
+  template <class S>
+  static void check(const Options&, const Inputs<S>&) {}
+
+  template <class S>
+  static Outputs<S> forward(const Options&, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Tensor<S, 2> o(T, V);
+    UniformMoments<S> moments(K, V);
+    for (int i = 0; i < T; ++i) {
+      moments.add(in.k, in.v, i);
+      const S n = planted<"scatter_not_divided">(S(moments.count), S(1));
+      for (int x = 0; x < V; ++x) {
+        o(i, x) = moments.mean_v(x);
+        for (int y = 0; y < K; ++y) o(i, x) -= moments.scatter_vk(x, y) / n * in.rho(i, y);
+      }
+    }
+    return {o, moments.mean_k, moments.mean_v, moments.scatter_vk};
+  }
+
+  /// With n keys up to i:
+  ///   drho_i = -X_i^T do_i,  dk_j = -sum_{i >= j} do_i.(v_j - vbar_i) rho_i / n
+  ///   dv_j = sum_{i >= j} (1 - rho_i.(k_j - kbar_i)) do_i / n
+  template <class S>
+  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Inputs<S> d{Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent), Tensor<S, 2>(in.rho.extent)};
+    UniformMoments<S> moments(K, V);
+    for (int i = 0; i < T; ++i) {
+      moments.add(in.k, in.v, i);
+      const S n(moments.count);
+      for (int x = 0; x < V; ++x)
+        for (int y = 0; y < K; ++y) d.rho(i, y) -= moments.scatter_vk(x, y) / n * cotangent.o(i, x);
+      for (int j = 0; j <= i; ++j) {
+        S a = S(0), t = S(0);
+        for (int x = 0; x < V; ++x)
+          a += cotangent.o(i, x) * (in.v(j, x) - planted<"value_mean_kept_in_dk">(moments.mean_v(x), S(0)));
+        for (int y = 0; y < K; ++y)
+          t += in.rho(i, y) * (in.k(j, y) - planted<"key_mean_kept_in_dv">(moments.mean_k(y), S(0)));
+        for (int x = 0; x < V; ++x) d.v(j, x) += (S(1) - t) / n * cotangent.o(i, x);
+        for (int y = 0; y < K; ++y) d.k(j, y) -= a / n * in.rho(i, y);
+      }
+    }
+    UniformMoments<S> of_final(K, V);
+    of_final.mean_k = cotangent.final_mean_k, of_final.mean_v = cotangent.final_mean_v;
+    of_final.scatter_vk = cotangent.final_scatter_vk;
+    add_moment_gradients(moments, of_final, in.k, in.v, d.k, d.v);
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

@@ -1,0 +1,181 @@
+#pragma once
+// Affine MesaNet, one head (lla-family.md section 7): the ridge regression of the values so far on their keys, with an
+// intercept, at the query. Under equal weights over j <= i,
+//   o_i = vbar_i - X_i y_i,   y_i = (C_i + l_i)^{-1} (kbar_i - q_i)
+// with l_i = lambda / i (lambda on the sums: "sum", the default) or lambda ("mean"). Local linear attention without its
+// softmax. What is carried is kbar, vbar, M_kk = n C and M_vk = n X.
+#include <string_view>
+#include <vector>
+
+#include "reference/core/dense.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/ridge.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/core/uniform_moments.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct affine_mesanet {
+  static constexpr std::string_view name = "affine_mesanet";
+  static constexpr std::string_view summary = "ridge regression with an intercept of the values on the keys so far";
+  static constexpr Fault faults[] = {
+      {"scatter_weight_of_the_last_pair", "the newest pair enters the scatters with weight 1, not (n - 1) / n"},
+      {"ridge_of_sums_on_means", "lambda_scaling sum: l_i = lambda"},
+      {"offset_from_zero", "y_i from kbar, not kbar - q"},
+      {"probe_term_of_dk_dropped", "dk without (x.kt) y"},
+      {"final_moments_without_gradient", "the cotangents of the final moments ignored"}};
+
+  using Options = LambdaOptions;
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 2> q, k, v;  // [T, K], [T, K], [T, V]
+    Tensor<S, 2> lambda;   // ridge: a number, [T] or [T, K]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"q", Domain::query, {seq_len, key_dim}}, self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
+      f(Field{"lambda", Domain::ridge, {seq_len, key_dim}}.broadcast().unchecked(), self.lambda);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;                                   // [T, V]
+    Tensor<S, 1> final_mean_k, final_mean_v;          // [K], [V]
+    Tensor<S, 2> final_scatter_kk, final_scatter_vk;  // [K, K], [V, K]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_mean_k", Domain::key, {key_dim}}, self.final_mean_k);
+      f(Field{"final_mean_v", Domain::value, {value_dim}}, self.final_mean_v);
+      f(Field{"final_scatter_kk", Domain::key, {key_dim, key_dim}}, self.final_scatter_kk);
+      f(Field{"final_scatter_vk", Domain::state, {value_dim, key_dim}}, self.final_scatter_vk);
+    }
+  };
+
+  /// Without a ridge the keys so far have to span the dimensions affinely (SINGULAR).
+  template <class S>
+  static void check(const Options&, const Inputs<S>& in) {
+    check_ridge(in.lambda);
+    if (!has_zero_ridge(in.lambda)) return;
+    const Residues keys = residues_of(in.k);
+    for (int i = 0; i < in.k.size(0); ++i) {
+      const std::vector<int> bare = without_ridge(in.lambda, i, 0, in.k.size(1));
+      require_spanned(i, exact_rank(keys, 0, i + 1, keys, 0, bare), bare, "the first");
+    }
+  }
+
+  /// d l / d lambda after n pairs.
+  template <class S>
+  static S ridge_unit(const Options& options, int n) {
+    return options.lambda_scaling == Options::Scaling::mean ? S(1)
+                                                            : planted<"ridge_of_sums_on_means">(S(S(1) / S(n)), S(1));
+  }
+
+  /// (C + l_i)^{-1} x.
+  template <class S>
+  static std::vector<S> solve(const Options& options, const Inputs<S>& in, int i, const UniformMoments<S>& moments,
+                              std::vector<S> x) {
+    Tensor<S, 2> system = moments.scatter_kk;
+    for (S& element : system.data) element /= S(moments.count);
+    for (int a = 0; a < in.k.size(1); ++a)
+      system(a, a) += ridge_unit<S>(options, moments.count) * broadcast_at(in.lambda, i, a);
+    solve_definite(system, 0, std::span<S>(x));
+    return x;
+  }
+
+  /// y_i.
+  template <class S>
+  static std::vector<S> probe(const Options& options, const Inputs<S>& in, int i, const UniformMoments<S>& moments) {
+    std::vector<S> offset;
+    for (int a = 0; a < in.k.size(1); ++a)
+      offset.push_back(moments.mean_k(a) - planted<"offset_from_zero">(in.q(i, a), S(0)));
+    return solve(options, in, i, moments, offset);
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Tensor<S, 2> o(T, V);
+    UniformMoments<S> moments(K, V);
+    for (int i = 0; i < T; ++i) {
+      moments.add(in.k, in.v, i);
+      const std::vector<S> y = probe(options, in, i, moments);
+      for (int c = 0; c < V; ++c) {
+        o(i, c) = moments.mean_v(c);
+        for (int a = 0; a < K; ++a)
+          o(i, c) -= moments.scatter_vk(c, a) / S(moments.count) * y[static_cast<std::size_t>(a)];
+      }
+    }
+    return {o, moments.mean_k, moments.mean_v, moments.scatter_kk, moments.scatter_vk};
+  }
+
+  /// With kt = k_j - kbar_i, x_i = -(C_i + l_i)^{-1} X_i^T do_i and n keys up to i:
+  ///   dq_i = -x_i,  dk_j = sum_{i >= j} [x_i - (y_i.kt) x_i - (x_i.kt) y_i - do_i.(v_j - vbar_i) y_i] / n
+  ///   dv_j = sum_{i >= j} (1 - y_i.kt) do_i / n,  dlambda_i = -(d l_i / d lambda) x_i y_i
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Inputs<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent),
+                Tensor<S, 2>(in.lambda.extent)};
+    UniformMoments<S> moments(K, V);
+    for (int i = 0; i < T; ++i) {
+      moments.add(in.k, in.v, i);
+      const S n(moments.count);
+      const std::vector<S> y = probe(options, in, i, moments);
+      std::vector<S> x(y.size(), S(0));
+      for (int a = 0; a < K; ++a)
+        for (int c = 0; c < V; ++c) x[static_cast<std::size_t>(a)] -= moments.scatter_vk(c, a) / n * cotangent.o(i, c);
+      x = solve(options, in, i, moments, x);
+      for (int a = 0; a < K; ++a) {
+        const auto at = static_cast<std::size_t>(a);
+        d.q(i, a) = -x[at];
+        broadcast_at(d.lambda, i, a) -= ridge_unit<S>(options, moments.count) * x[at] * y[at];
+      }
+      for (int j = 0; j <= i; ++j) add_token(in, cotangent, moments, i, j, x, y, d);
+    }
+    UniformMoments<S> of_final(K, V);
+    of_final.mean_k = cotangent.final_mean_k, of_final.mean_v = cotangent.final_mean_v;
+    of_final.scatter_kk = cotangent.final_scatter_kk, of_final.scatter_vk = cotangent.final_scatter_vk;
+    add_moment_gradients(moments, planted<"final_moments_without_gradient">(of_final, UniformMoments<S>(K, V)), in.k,
+                         in.v, d.k, d.v);
+    return d;
+  }
+
+  /// What row i puts on dk_j and dv_j.
+  template <class S>
+  static void add_token(const Inputs<S>& in, const Outputs<S>& cotangent, const UniformMoments<S>& moments, int i,
+                        int j, const std::vector<S>& x, const std::vector<S>& y, Inputs<S>& d) {
+    const int K = in.k.size(1), V = in.v.size(1);
+    const S n(moments.count);
+    S along_x = S(0), along_y = S(0), a = S(0);
+    for (int b = 0; b < K; ++b) {
+      const S centred = in.k(j, b) - moments.mean_k(b);
+      along_x += x[static_cast<std::size_t>(b)] * centred;
+      along_y += y[static_cast<std::size_t>(b)] * centred;
+    }
+    for (int c = 0; c < V; ++c) {
+      a += cotangent.o(i, c) * (in.v(j, c) - moments.mean_v(c));
+      d.v(j, c) += (S(1) - along_y) / n * cotangent.o(i, c);
+    }
+    for (int b = 0; b < K; ++b) {
+      const auto at = static_cast<std::size_t>(b);
+      const S probe_term = planted<"probe_term_of_dk_dropped">(along_x, S(0)) * y[at];
+      d.k(j, b) += (x[at] - along_y * x[at] - probe_term - a * y[at]) / n;
+    }
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

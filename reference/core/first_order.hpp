@@ -1,0 +1,188 @@
+#pragma once
+// The first-order family, one head (delta-family.md section 3): one write of rank one per token into a decaying state
+// S [K, V],
+//   R_t = diag(D_t) S_{t-1}
+//   e_t = v_t - R_t^T p_t  (decayed)   |   v_t - S_{t-1}^T p_t  (undecayed)   |   v_t  (none)
+//   S_t = R_t + beta_t k_t e_t^T,   o_t = scale S_t^T q_t
+// Its rooms say which decay, which error and which p they mean; the recurrence and its reverse are here, once.
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "reference/core/planted.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+namespace first_order {
+
+enum class Error { none, decayed, undecayed };
+
+/// What a room of the family binds.
+template <class S>
+struct Terms {
+  Error error = Error::none;
+  S scale;
+  Tensor<S, 2> q, k, v;        // [T, K], [T, K], [T, V]
+  Tensor<S, 2> p;              // [T, K]; not read if there is no error
+  Tensor<S, 1> beta;           // [T]
+  Tensor<S, 2> decay;          // D = exp(log_decay), [T, K]; an extent of 1 stands for all tokens or all channels
+  Tensor<S, 2> initial_state;  // [K, V]
+
+  const S& D(int t, int i) const { return decay(decay.size(0) == 1 ? 0 : t, decay.size(1) == 1 ? 0 : i); }
+};
+
+template <class S>
+struct Reads {
+  Tensor<S, 2> o, final_state;  // [T, V], [K, V]
+};
+
+/// Gradients; `k` holds the write's part alone, and `log_decay` is as wide as the decay was.
+template <class S>
+struct Gradients {
+  Tensor<S, 2> q, k, v, p;
+  Tensor<S, 1> beta;
+  Tensor<S, 2> log_decay, initial_state;
+};
+
+/// exp of log decays [T, K], [T] or one number, as [T, K], [T, 1] or [1, 1].
+template <class S, int Rank>
+Tensor<S, 2> decays(const Tensor<S, Rank>& log_decay) {
+  using std::exp;
+  Tensor<S, 2> decay(1, 1);
+  for (int r = 0; r < Rank; ++r) decay.extent[static_cast<std::size_t>(r)] = log_decay.size(r);
+  decay.data = log_decay.data;
+  for (S& x : decay.data) x = exp(x);
+  return decay;
+}
+
+/// beta of a rule that has none.
+template <class S>
+Tensor<S, 1> ones(int count) {
+  Tensor<S, 1> all(count);
+  for (S& x : all.data) x = S(1);
+  return all;
+}
+
+/// The numbers of `source` in the shape of `like`.
+template <class S, int Rank>
+Tensor<S, Rank> shaped(Tensor<S, Rank> like, const Tensor<S, 2>& source) {
+  like.data = source.data;
+  return like;
+}
+
+template <class S>
+Tensor<S, 2> sum(Tensor<S, 2> a, const Tensor<S, 2>& b) {
+  for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] += b.data[i];
+  return a;
+}
+
+inline constexpr Fault reads_before_the_write{"first_order_reads_before_the_write", "o_t reads R_t, not S_t"};
+inline constexpr Fault swaps_the_error{"first_order_swaps_the_error", "the error reads the other one of R and S_{t-1}"};
+inline constexpr Fault decays_once{"first_order_decays_once", "every token decays like the first"};
+inline constexpr Fault forgets_the_decay_backward{"first_order_forgets_the_decay_backward", "G passes undecayed"};
+inline constexpr Fault decay_gradient_with_the_write{"first_order_decay_gradient_with_the_write",
+                                                     "dg reads S_t, not R_t"};
+inline constexpr Fault forgets_the_prediction_backward{"first_order_forgets_the_prediction_backward",
+                                                       "G misses -p de^T"};
+inline constexpr Fault prediction_gradient_sign{"first_order_prediction_gradient_sign", "dp has the wrong sign"};
+inline constexpr Fault query_gradient_before_the_write{"first_order_query_gradient_before_the_write",
+                                                       "dq reads S_{t-1}, not S_t"};
+
+inline constexpr Fault reads_the_first_channel{"first_order_reads_the_first_channel",
+                                               "o reads q_t[0] in every channel"};
+inline constexpr Fault writes_the_first_value{"first_order_writes_the_first_value", "e_t takes v_t[0] in every column"};
+inline constexpr Fault strength_gradient_of_values{"first_order_strength_gradient_of_values",
+                                                   "dbeta reads v_t, not e_t"};
+
+/// Takes `state` over token t; the error goes to row t of `error`, and what the query reads to row t of `o`.
+template <class S>
+void step(const Terms<S>& in, int t, Tensor<S, 2>& state, Tensor<S, 2>& error, Tensor<S, 2>& o) {
+  const int K = in.k.size(1), V = in.v.size(1);
+  const bool of_decayed =
+      planted<"first_order_swaps_the_error">(in.error == Error::decayed, in.error != Error::decayed);
+  for (int j = 0; j < V; ++j) {
+    S predicted = S(0);
+    for (int i = 0; i < K; ++i) {
+      const S R = planted<"first_order_decays_once">(in.D(t, i), in.D(0, i)) * state(i, j);
+      if (in.error != Error::none) predicted += (of_decayed ? R : state(i, j)) * in.p(t, i);
+      state(i, j) = R;
+    }
+    error(t, j) = planted<"first_order_writes_the_first_value">(in.v(t, j), in.v(t, 0)) - predicted;
+    for (int i = 0; i < K; ++i) {
+      const S before = state(i, j);
+      state(i, j) += in.beta(t) * in.k(t, i) * error(t, j);
+      o(t, j) += planted<"first_order_reads_before_the_write">(state(i, j), before) *
+                 planted<"first_order_reads_the_first_channel">(in.q(t, i), in.q(t, 0));
+    }
+    o(t, j) *= in.scale;
+  }
+}
+
+template <class S>
+Reads<S> forward(const Terms<S>& in) {
+  const int T = in.k.size(0), V = in.v.size(1);
+  Reads<S> out{Tensor<S, 2>(T, V), in.initial_state};
+  Tensor<S, 2> error(T, V);
+  for (int t = 0; t < T; ++t) step(in, t, out.final_state, error, out.o);
+  return out;
+}
+
+/// Reverse recurrence (delta-family.md 3.2), G = dL/dS_t with the read at t included:
+///   dq = scale S_t do,  G += scale q do^T,  dbeta = k^T G e,  dk = beta G e,  de = dv = beta G^T k
+///   decayed:    dp = -R de,        H = G - p de^T,  dlog D = rowsum(H o R),  G <- diag(D) H
+///   undecayed:  dp = -S_{t-1} de,  dlog D = rowsum(G o R),                   G <- diag(D) G - p de^T
+///   none:       dlog D = rowsum(G o R),                                      G <- diag(D) G
+template <class S>
+Gradients<S> backward(const Terms<S>& in, const Reads<S>& cotangent) {
+  const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+  // Every state is kept: clarity over memory.
+  std::vector<Tensor<S, 2>> states{in.initial_state};
+  Tensor<S, 2> error(T, V), o(T, V);
+  for (int t = 0; t < T; ++t) {
+    states.push_back(states.back());
+    step(in, t, states.back(), error, o);
+  }
+  Gradients<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent),    Tensor<S, 2>(in.v.extent),
+                 Tensor<S, 2>(in.k.extent), Tensor<S, 1>(in.beta.extent), Tensor<S, 2>(in.decay.extent),
+                 cotangent.final_state};
+  Tensor<S, 2>& G = d.initial_state;
+  for (int t = T - 1; t >= 0; --t) {
+    const Tensor<S, 2>& before = states[static_cast<std::size_t>(t)];
+    const Tensor<S, 2>& after = states[static_cast<std::size_t>(t) + 1];
+    for (int j = 0; j < V; ++j) {
+      S gk = S(0);
+      for (int i = 0; i < K; ++i) {
+        const S& read = planted<"first_order_query_gradient_before_the_write">(after(i, j), before(i, j));
+        d.q(t, i) += in.scale * read * cotangent.o(t, j);
+        G(i, j) += in.scale * in.q(t, i) * cotangent.o(t, j);
+        gk += G(i, j) * in.k(t, i);
+      }
+      const S de = in.beta(t) * gk;
+      d.v(t, j) = de;
+      d.beta(t) += gk * planted<"first_order_strength_gradient_of_values">(error(t, j), in.v(t, j));
+      for (int i = 0; i < K; ++i) {
+        const S& D = in.D(t, i);
+        const S R = D * before(i, j);
+        d.k(t, i) += in.beta(t) * G(i, j) * error(t, j);
+        S H = G(i, j), rest = S(0);
+        if (in.error != Error::none) {
+          const S dp = -(in.error == Error::decayed ? R : before(i, j)) * de;
+          d.p(t, i) += planted<"first_order_prediction_gradient_sign">(dp, -dp);
+          const S read = planted<"first_order_forgets_the_prediction_backward">(-in.p(t, i) * de, S(0));
+          (in.error == Error::decayed ? H : rest) += read;
+        }
+        S& dlog = d.log_decay(in.decay.size(0) == 1 ? 0 : t, in.decay.size(1) == 1 ? 0 : i);
+        dlog += H * planted<"first_order_decay_gradient_with_the_write">(R, after(i, j));
+        G(i, j) = planted<"first_order_forgets_the_decay_backward">(D, S(1)) * H + rest;
+      }
+    }
+  }
+  return d;
+}
+
+}  // namespace first_order
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

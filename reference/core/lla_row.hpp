@@ -1,0 +1,180 @@
+#pragma once
+// Local linear attention, one query: the moments of what it sees, its ridge, its system and the solution
+// (lla-family.md sections 3, 5 and 6). Moments are those of the softmax weights p, so the ridge eps and the residual
+// are in units where the weights sum to one.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/dense.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/ridge.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/core/visible.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct LlaOptions : VisibleOptions {
+  /// The unit of lambda: lambda omega_i, lambda, lambda exp(m_i) on the sums over exp(s_ij).
+  enum class LambdaMode { mass, absolute, max };
+  enum class Solver { direct, cg };
+  enum class BlockForm { sigma, centered };
+
+  LambdaMode lambda_mode = LambdaMode::mass;
+  Solver solver = Solver::direct;
+  bool has_iterations = false;
+  int iterations = 0;
+  int blocks = 1;
+  BlockForm block_form = BlockForm::sigma;
+
+  static constexpr std::string_view names[] = {"causal",     "window", "lambda_mode", "solver",
+                                               "iterations", "blocks", "block_form"};
+  /// The settings that tests, fixtures and pages walk through.
+  static std::vector<Params> variants() {
+    return {{},
+            {{"lambda_mode", "absolute"}},
+            {{"lambda_mode", "max"}, {"window", 5L}},
+            {{"causal", false}},
+            {{"blocks", 2L}, {"block_form", "sigma"}},
+            {{"blocks", 2L}, {"block_form", "centered"}, {"lambda_mode", "absolute"}},
+            {{"solver", "cg"}, {"iterations", 2L}, {"tolerance", "0"}},
+            {{"solver", "cg"}, {"iterations", 9L}, {"tolerance", "0.25"}, {"lambda_mode", "max"}},
+            {{"solver", "cg"}, {"iterations", 1L}, {"tolerance", "0"}, {"blocks", 2L}, {"lambda_mode", "absolute"}}};
+  }
+
+  static LlaOptions read(const Params& params) {
+    LlaOptions o{VisibleOptions::read(params)};
+    OptionReader read(params);
+    read("lambda_mode", o.lambda_mode,
+         {{"mass", LambdaMode::mass}, {"absolute", LambdaMode::absolute}, {"max", LambdaMode::max}});
+    read("solver", o.solver, {{"direct", Solver::direct}, {"cg", Solver::cg}});
+    o.has_iterations = params.contains("iterations");
+    read("iterations", o.iterations);
+    read("blocks", o.blocks);
+    read("block_form", o.block_form, {{"sigma", BlockForm::sigma}, {"centered", BlockForm::centered}});
+    return o;
+  }
+
+  /// Whether the system is C + eps, rather than Sigma / omega.
+  bool centred() const { return solver == Solver::direct && (blocks == 1 || block_form == BlockForm::centered); }
+};
+
+/// One query's row; all zeros if it sees nothing.
+template <class S>
+struct LlaRow : VisibleRow<S> {
+  std::vector<S> mean_k = {}, mean_v = {}, offset = {};  // kbar, vbar, zbar = kbar - q
+  S ridge_unit = S(0);                                   // d eps / d lambda
+  std::vector<S> ridge = {};                             // eps [K]
+  Tensor<S, 2> system = {};  // C + eps if centred, else Sigma / omega = C + eps + zbar zbar^T
+  // From here on by lla_solve_row.
+  std::vector<S> probe = {};         // rho*
+  std::vector<S> tilt = {};          // y = rho* / (1 - tbar): o = vbar - X y
+  S mean_t = S(0), boundary = S(0);  // tbar = rho*.zbar, eta = tbar / (1 - tbar)
+  S denominator = S(0);              // delta / omega = 1 - tbar
+  int iterations = 0;
+};
+
+/// d eps / d lambda: exp(-lse), 1 / omega' or 1. The square of a root overflows and underflows only where the ridge
+/// does.
+template <class S>
+S lla_ridge(const LlaOptions& options, const VisibleRow<S>& row, const S& lambda) {
+  using std::exp;
+  switch (options.lambda_mode) {
+    case LlaOptions::LambdaMode::absolute: {
+      const S root = exp(-row.lse() / S(2));
+      return lambda * root * root;
+    }
+    case LlaOptions::LambdaMode::max:
+      return planted<"ridge_of_max_not_shared">(S(lambda / row.sum), lambda);
+    case LlaOptions::LambdaMode::mass:
+      break;
+  }
+  return lambda;
+}
+
+/// Weights, means, ridge and system of query i.
+template <class S>
+LlaRow<S> lla_row(const LlaOptions& options, const Tensor<S, 2>& q, const Tensor<S, 2>& k, const Tensor<S, 2>& v,
+                  const Tensor<S, 2>& lambda, const S& h, int i) {
+  const int K = k.size(1), V = v.size(1);
+  const auto at = [](auto& list, int x) -> auto& { return list[static_cast<std::size_t>(x)]; };
+  LlaRow<S> row{visible_row(options, q, k, h, i)};
+  row.mean_k.assign(static_cast<std::size_t>(K), S(0));
+  row.mean_v.assign(static_cast<std::size_t>(V), S(0));
+  row.offset = row.ridge = row.probe = row.tilt = row.mean_k;
+  row.system = Tensor<S, 2>(K, K);
+  if (row.first == row.last) return row;
+
+  for (int j = row.first; j < row.last; ++j) {
+    for (int x = 0; x < K; ++x) at(row.mean_k, x) += row.p(j) * k(j, x);
+    for (int x = 0; x < V; ++x) at(row.mean_v, x) += row.p(j) * v(j, x);
+  }
+  row.ridge_unit = lla_ridge(options, row, S(1));
+  for (int x = 0; x < K; ++x) {
+    at(row.offset, x) = at(row.mean_k, x) - q(i, x);
+    at(row.ridge, x) = lla_ridge(options, row, broadcast_at(lambda, i, x));
+  }
+  for (int j = row.first; j < row.last; ++j)
+    for (int x = 0; x < K; ++x) {
+      const S weighted = row.p(j) * (k(j, x) - at(row.mean_k, x));
+      for (int y = 0; y <= x; ++y) row.system(x, y) += weighted * (k(j, y) - at(row.mean_k, y));
+    }
+  for (int x = 0; x < K; ++x)
+    for (int y = 0; y <= x; ++y) {
+      if (!options.centred()) row.system(x, y) += at(row.offset, x) * at(row.offset, y);
+      if (x == y) row.system(x, x) += at(row.ridge, x);
+      row.system(y, x) = row.system(x, y);
+    }
+  return row;
+}
+
+/// Solves every diagonal block of the row's system for `x`, in place; a residual up to `tolerance` ends conjugate
+/// gradients. The most steps that a block took; 0 if solved directly.
+template <class S>
+int lla_solve(const LlaOptions& options, const LlaRow<S>& row, const S& tolerance, std::vector<S>& x) {
+  const int size = static_cast<int>(x.size()) / options.blocks;
+  int steps = 0;
+  for (int b = 0; b < options.blocks; ++b) {
+    const auto block = std::span<S>(x).subspan(static_cast<std::size_t>(b * size), static_cast<std::size_t>(size));
+    if (options.solver == LlaOptions::Solver::direct)
+      solve_definite(row.system, b * size, block);
+    else
+      steps = std::max(steps, conjugate_gradients(row.system, b * size, options.iterations, tolerance, block));
+  }
+  return steps;
+}
+
+/// The probe of row i and all that follows from it. Throws Refusal (SINGULAR) where the denominator vanishes.
+template <class S>
+void lla_solve_row(const LlaOptions& options, const S& tolerance, LlaRow<S>& row, int i) {
+  if (row.first == row.last) return;
+  if (options.centred()) {
+    row.tilt = row.offset;
+    lla_solve(options, row, tolerance, row.tilt);
+    row.boundary = dot(row.offset, row.tilt);
+    row.denominator = S(1) / (S(1) + row.boundary);
+    row.mean_t = row.boundary * row.denominator;
+    for (std::size_t x = 0; x < row.tilt.size(); ++x) row.probe[x] = row.tilt[x] * row.denominator;
+    return;
+  }
+  row.probe = row.offset;
+  // The tolerance is in the units of exp(s - m), where the residual is omega' times ours.
+  const S unit = planted<"tolerance_without_its_unit">(row.sum, S(1));
+  row.iterations = lla_solve(options, row, S(tolerance / unit), row.probe);
+  row.mean_t = dot(row.offset, row.probe);
+  row.denominator = S(1) - row.mean_t;
+  if (row.denominator == S(0))
+    throw Refusal(Status::singular, i, text("k: the denominator of row ", i, " vanishes: no local line through q"));
+  row.boundary = row.mean_t / row.denominator;
+  for (std::size_t x = 0; x < row.tilt.size(); ++x)
+    row.tilt[x] = planted<"probe_for_tilt">(S(row.probe[x] / row.denominator), row.probe[x]);
+}
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

@@ -1,0 +1,54 @@
+#pragma once
+// Means and scatters of keys and values under equal weights, as they come (lla-family.md section 7).
+#include "reference/core/planted.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+/// After n pairs: kbar, vbar, sum (k - kbar)(k - kbar)^T [K, K], sum (v - vbar)(k - kbar)^T [V, K]; zeros for n = 0.
+template <class S>
+struct UniformMoments {
+  int count = 0;
+  Tensor<S, 1> mean_k, mean_v;
+  Tensor<S, 2> scatter_kk, scatter_vk;
+
+  UniformMoments(int K, int V) : mean_k(K), mean_v(V), scatter_kk(K, K), scatter_vk(V, K) {}
+
+  /// One more pair, by Welford's recurrence: no difference of large sums.
+  void add(const Tensor<S, 2>& k, const Tensor<S, 2>& v, int j) {
+    const int K = mean_k.size(0), V = mean_v.size(0);
+    ++count;
+    const S weight = planted<"scatter_weight_of_the_last_pair">(S(S(count - 1) / S(count)), S(1));
+    for (int b = 0; b < K; ++b) {
+      const S e = weight * (k(j, b) - mean_k(b));
+      for (int a = 0; a < K; ++a) scatter_kk(a, b) += e * (k(j, a) - mean_k(a));
+      for (int a = 0; a < V; ++a) scatter_vk(a, b) += e * (v(j, a) - mean_v(a));
+    }
+    for (int a = 0; a < K; ++a) mean_k(a) += (k(j, a) - mean_k(a)) / S(count);
+    for (int a = 0; a < V; ++a) mean_v(a) += (v(j, a) - mean_v(a)) / S(count);
+  }
+};
+
+/// Adds to dk and dv what a cotangent of the final moments puts there:
+///   dk_j += dkbar / n + (dM_kk + dM_kk^T)(k_j - kbar) + dM_vk^T (v_j - vbar),  dv_j += dvbar / n + dM_vk (k_j - kbar)
+template <class S>
+void add_moment_gradients(const UniformMoments<S>& last, const UniformMoments<S>& cotangent, const Tensor<S, 2>& k,
+                          const Tensor<S, 2>& v, Tensor<S, 2>& dk, Tensor<S, 2>& dv) {
+  const int K = k.size(1), V = v.size(1);
+  for (int j = 0; j < last.count; ++j)
+    for (int a = 0; a < K; ++a) {
+      dk(j, a) += cotangent.mean_k(a) / S(last.count);
+      for (int b = 0; b < K; ++b)
+        dk(j, a) += (cotangent.scatter_kk(a, b) + cotangent.scatter_kk(b, a)) * (k(j, b) - last.mean_k(b));
+      for (int c = 0; c < V; ++c) {
+        dk(j, a) += cotangent.scatter_vk(c, a) * (v(j, c) - last.mean_v(c));
+        dv(j, c) += cotangent.scatter_vk(c, a) * (k(j, a) - last.mean_k(a));
+      }
+    }
+  for (int j = 0; j < last.count; ++j)
+    for (int c = 0; c < V; ++c) dv(j, c) += cotangent.mean_v(c) / S(last.count);
+}
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

@@ -1,0 +1,238 @@
+#pragma once
+// FALCON-2A, one head (falcon-family.md 3.4): an associative (Hebbian) write with FALCON's gain and decay,
+//   D_t = |x_t|^2 + ridge_t + eps,   eta_t = beta_t / D_t,   gamma_t = 1 - eta_t ridge_t   (kept above decay_floor)
+//   S_t = gamma_t S_{t-1} + eta_t x_t v_t^T,   o_t = S_t^T q_t
+// With normalization "features" the same weights are summed in z_t = gamma_t z_{t-1} + eta_t x_t and divided out:
+//   o_t = S_t^T q_t / (z_t.q_t + eps_normalizer)
+// The ridge is lambda_t, or lambda_t |x_t|^2 with ridge_coupling.
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/falcon.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct falcon2a {
+  static constexpr std::string_view name = "falcon2a";
+  static constexpr std::string_view summary = "associative write with FALCON's gain and decay, normalised or not";
+  static constexpr Fault faults[] = {
+      falcon::ridge_left_out,
+      {"normalizer_without_decay", "the normaliser sums without decay"},
+      falcon::clamped_decay_passes_gradient,
+      {"normalizer_gain_constant", "the gain's gradient through the normaliser is dropped"},
+  };
+
+  enum class Normalization { none, features };
+  struct Options : GainOptions {
+    Normalization normalization = Normalization::none;
+
+    static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling", "normalization"};
+    /// The settings that tests, fixtures and pages walk through.
+    static std::vector<Params> variants() {
+      return {{},
+              {{"sequence_start", false}, {"decay_floor", "0.875"}},
+              {{"ridge_coupling", "live"}},
+              {{"normalization", "features"}, {"decay_floor", "0.5"}, {"ridge_coupling", "detach"}},
+              {{"normalization", "features"}, {"alignment", "same_step"}},
+              {{"normalization", "features"}, {"sequence_start", false}, {"decay_floor", "0.875"}}};
+    }
+
+    static Options read(const Params& params) {
+      Options o;
+      OptionReader reader(params);
+      o.GainOptions::read(reader);
+      reader("normalization", o.normalization, {{"none", Normalization::none}, {"features", Normalization::features}});
+      return o;
+    }
+    bool normalizes() const { return normalization == Normalization::features; }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> eps, decay_floor, eps_normalizer;  // the eps >= 0; decay_floor in (0, 1), or empty
+    Tensor<S, 2> q, k, v;                           // [T, K], [T, K], [T, V]
+    Tensor<S, 1> beta, lambda;                      // [T] step in (0, 2); ridge >= 0
+    Tensor<S, 2> initial_state;                     // [K, V]
+    Tensor<S, 1> initial_normalizer;                // [K], or empty: zero
+    Tensor<S, 1> k_carry;                           // [K] last key of the previous segment, or empty
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"eps", Domain::regularizer}.param().or_zero().constant(), self.eps);
+      f(Field{"decay_floor", Domain::decay_floor}.param().or_absent().constant(), self.decay_floor);
+      f(Field{"eps_normalizer", Domain::regularizer}.param().or_zero().constant(), self.eps_normalizer);
+      f(Field{"q", Domain::query, {seq_len, key_dim}}.shared(), self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}, self.v);
+      f(Field{"beta", Domain::gain, {seq_len}}, self.beta);
+      f(Field{"lambda", Domain::ridge, {seq_len}}, self.lambda);
+      f(Field{"initial_state", Domain::state, {key_dim, value_dim}}.or_zero(), self.initial_state);
+      f(Field{"initial_normalizer", Domain::normalizer, {key_dim}}.or_absent(), self.initial_normalizer);
+      f(Field{"k_carry", Domain::key, {key_dim}}.shared().or_absent(), self.k_carry);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;                 // [T, V]
+    Tensor<S, 2> final_state;       // [K, V]
+    Tensor<S, 1> final_normalizer;  // [K], or empty: not normalised
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
+      f(Field{"final_normalizer", Domain::normalizer, {key_dim}}.or_absent(), self.final_normalizer);
+    }
+  };
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    check_carried_key(options, in);
+    check_gains(in);
+    check_not_negative("eps_normalizer", in.eps_normalizer());
+    require_domain(options.normalizes() || in.initial_normalizer.empty(), -1,
+                   "initial_normalizer: only normalization = features takes it");
+  }
+
+  template <class S>
+  static Denominator<S> denominator(const Options& options, const Inputs<S>& in, int t) {
+    return denominator_of(options.ridge_coupling, energy_of(options, in, t), in.lambda(t), in.eps());
+  }
+
+  /// S_t and z_t; z is empty unless the read is normalised.
+  template <class S>
+  struct State {
+    Tensor<S, 2> matrix;
+    Tensor<S, 1> normalizer;
+  };
+
+  template <class S>
+  static State<S> initial(const Options& options, const Inputs<S>& in) {
+    if (!options.normalizes()) return {in.initial_state, Tensor<S, 1>(0)};
+    return {in.initial_state, in.initial_normalizer.empty() ? Tensor<S, 1>(in.k.size(1)) : in.initial_normalizer};
+  }
+
+  template <class S>
+  static void write(const Options& options, const Inputs<S>& in, int t, State<S>& state) {
+    if (!options.writes(t)) return;
+    const int K = in.k.size(1), V = in.v.size(1);
+    const Gain<S> gain = gain_of(in.beta(t), denominator(options, in, t), in.decay_floor);
+    for (int i = 0; i < K; ++i) {
+      const S step = gain.eta * write_feature(options, in, t, i);
+      for (int j = 0; j < V; ++j) state.matrix(i, j) = gain.gamma * state.matrix(i, j) + step * in.v(t, j);
+      if (options.normalizes())
+        state.normalizer(i) = planted<"normalizer_without_decay">(gain.gamma, S(1)) * state.normalizer(i) + step;
+    }
+  }
+
+  /// What the read at t divides by: 1, or n_t = z_t.q_t + eps_normalizer. Zero on the no-op row of a fresh sequence,
+  /// where o_t = 0; NONFINITE anywhere else.
+  template <class S>
+  static S divisor(const Options& options, const Inputs<S>& in, int t, const State<S>& state) {
+    if (!options.normalizes()) return S(1);
+    S n = in.eps_normalizer();
+    for (int i = 0; i < in.k.size(1); ++i) n += state.normalizer(i) * in.q(t, i);
+    const auto zero = [](const S& x) { return x == S(0); };
+    const bool fresh = !options.writes(t) && std::all_of(state.matrix.data.begin(), state.matrix.data.end(), zero) &&
+                       std::all_of(state.normalizer.data.begin(), state.normalizer.data.end(), zero);
+    if (n == S(0) && !fresh)
+      throw Refusal(Status::nonfinite, t, text("o[", t, "]: the denominator z.q + eps_normalizer is zero"));
+    return n;
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Tensor<S, 2> o(T, V);
+    State<S> state = initial(options, in);
+    for (int t = 0; t < T; ++t) {
+      write(options, in, t, state);
+      const S n = divisor(options, in, t, state);
+      for (int j = 0; j < V; ++j) {
+        for (int i = 0; i < K; ++i) o(t, j) += state.matrix(i, j) * in.q(t, i);
+        if (n != S(0)) o(t, j) /= n;
+      }
+    }
+    return {o, state.matrix, state.normalizer};
+  }
+
+  /// Reverse recurrence of 3.4, G = dL/dS_t and g = dL/dz_t with the read at t included:
+  ///   c = do / n,  dn = -c.o,  dq = S_t c + dn z_t,  G += q c^T,  g += dn q,
+  ///   e = G^T x,  dv = eta e,  dx = eta (G v + g),  deta = e.v + g.x,  dgamma = <G, S_{t-1}> + g.z_{t-1},
+  ///   G <- gamma G,  g <- gamma g;  then the gain, and dx += 2 dE x
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const bool normalized = options.normalizes();
+    // Every state is kept: clarity over memory.
+    std::vector<State<S>> state{initial(options, in)};
+    for (int t = 0; t < T; ++t) {
+      state.push_back(state.back());
+      write(options, in, t, state.back());
+    }
+    Inputs<S> d = zero_like(in);
+    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
+    Tensor<S, 1> g = cotangent.final_normalizer;
+    for (int t = T - 1; t >= 0; --t) {
+      const State<S>& before = state[static_cast<std::size_t>(t)];
+      const State<S>& after = state[static_cast<std::size_t>(t) + 1];
+      const S n = divisor(options, in, t, after);
+      S d_n = S(0);
+      for (int j = 0; j < V && n != S(0); ++j) {
+        const S c = cotangent.o(t, j) / n;
+        S o = S(0);
+        for (int i = 0; i < K; ++i) {
+          o += after.matrix(i, j) * in.q(t, i) / n;
+          d.q(t, i) += after.matrix(i, j) * c;
+          G(i, j) += in.q(t, i) * c;
+        }
+        d_n -= c * o;
+      }
+      for (int i = 0; i < K && normalized; ++i) {
+        d.q(t, i) += d_n * after.normalizer(i);
+        g(i) += d_n * in.q(t, i);
+      }
+      if (!options.writes(t)) continue;
+      const Denominator<S> D = denominator(options, in, t);
+      const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
+      S d_eta = S(0), d_gamma = S(0);
+      for (int i = 0; i < K; ++i) {
+        const S x = write_feature(options, in, t, i);
+        S& dx = write_feature(options, d, t, i);
+        for (int j = 0; j < V; ++j) {
+          d.v(t, j) += gain.eta * G(i, j) * x;
+          dx += gain.eta * G(i, j) * in.v(t, j);
+          d_eta += G(i, j) * x * in.v(t, j);
+          d_gamma += G(i, j) * before.matrix(i, j);
+          G(i, j) *= gain.gamma;
+        }
+        if (!normalized) continue;
+        dx += gain.eta * g(i);
+        d_eta += planted<"normalizer_gain_constant">(g(i) * x, S(0));
+        d_gamma += g(i) * before.normalizer(i);
+        g(i) *= gain.gamma;
+      }
+      GainAdjoint<S> adjoint(options.ridge_coupling, D);
+      d.beta(t) = adjoint.add(gain, d_eta, d_gamma);
+      d.lambda(t) = adjoint.lambda();
+      const S slope = S(2) * adjoint.energy(in.lambda(t));
+      for (int i = 0; i < K; ++i) write_feature(options, d, t, i) += slope * write_feature(options, in, t, i);
+    }
+    if (!in.initial_normalizer.empty()) d.initial_normalizer = g;
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

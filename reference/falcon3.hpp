@@ -1,0 +1,236 @@
+#pragma once
+// FALCON-3, one head (falcon-family.md 3.6): every step descends on the newest B pairs I_t at once, all residuals taken
+// before it,
+//   E_t = mean of |x_j|^2 over I_t,   D_t = E_t + ridge_t + eps,   eta_t = beta_t / D_t,   gamma_t = 1 - eta_t ridge_t
+//   S_t = gamma_t S_{t-1} + (eta_t / B_t) sum_{j in I_t} x_j (v_j - S_{t-1}^T x_j)^T,   o_t = S_t^T q_t
+// with B_t = |I_t|, fewer than B near a start, and gamma_t kept above decay_floor. The ridge is lambda_t, or
+// lambda_t E_t with ridge_coupling. A continuation takes the pairs still inside the window as its tail.
+#include <string_view>
+#include <vector>
+
+#include "reference/core/falcon.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct falcon3 {
+  static constexpr std::string_view name = "falcon3";
+  static constexpr std::string_view summary = "FALCON-1 descending on a sliding mini-batch of the newest pairs";
+  static constexpr Fault faults[] = {
+      falcon::ridge_left_out,
+      falcon::window_one_too_wide,
+      {"mean_over_full_window", "a window cut short by the start still divides by B"},
+      {"residuals_in_turn", "each residual sees the writes of the pairs before it in the window"},
+      falcon::clamped_decay_passes_gradient,
+      falcon::detached_ridge_stays_live,
+      {"tail_cotangent_dropped", "the outgoing tail's cotangent is dropped"},
+  };
+
+  struct Options : GainOptions, WindowOptions {
+    static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling", "window"};
+    /// The settings that tests, fixtures and pages walk through.
+    static std::vector<Params> variants() {
+      return {{},
+              {{"window", 4L}},
+              {{"window", 3L}, {"sequence_start", false}, {"decay_floor", "0.875"}},
+              {{"window", 2L}, {"ridge_coupling", "live"}},
+              {{"window", 3L}, {"ridge_coupling", "detach"}, {"decay_floor", "0.5"}},
+              {{"window", 1L}, {"sequence_start", false}, {"ridge_coupling", "detach"}},
+              {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}}};
+    }
+
+    static Options read(const Params& params) {
+      Options o;
+      OptionReader reader(params);
+      o.GainOptions::read(reader);
+      o.WindowOptions::read(reader, params);
+      return o;
+    }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> eps, decay_floor;  // eps >= 0; decay_floor in (0, 1), or empty
+    Tensor<S, 2> q, k, v;           // [T, K], [T, K], [T, V]
+    Tensor<S, 1> beta, lambda;      // [T] step in (0, 2); ridge >= 0
+    Tensor<S, 2> initial_state;     // [K, V]
+    Tensor<S, 1> k_carry;           // [K] last key of the previous segment, or empty
+    Tensor<S, 2> tail_k, tail_v;    // [n, K], [n, V] the previous segment's newest pairs, n < B, or empty
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"eps", Domain::regularizer}.param().or_zero().constant(), self.eps);
+      f(Field{"decay_floor", Domain::decay_floor}.param().or_absent().constant(), self.decay_floor);
+      f(Field{"q", Domain::query, {seq_len, key_dim}}.shared(), self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}, self.v);
+      f(Field{"beta", Domain::gain, {seq_len}}, self.beta);
+      f(Field{"lambda", Domain::ridge, {seq_len}}, self.lambda);
+      f(Field{"initial_state", Domain::state, {key_dim, value_dim}}.or_zero(), self.initial_state);
+      f(Field{"k_carry", Domain::key, {key_dim}}.shared().or_absent(), self.k_carry);
+      f(Field{"tail_k", Domain::key, {tail_len, key_dim}}.or_absent(), self.tail_k);
+      f(Field{"tail_v", Domain::value, {tail_len, value_dim}}.or_absent(), self.tail_v);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;                           // [T, V]
+    Tensor<S, 2> final_state;                 // [K, V]
+    Tensor<S, 2> final_tail_k, final_tail_v;  // [n, K], [n, V] the newest pairs, n < B
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
+      f(Field{"final_tail_k", Domain::key, {final_tail_len, key_dim}}, self.final_tail_k);
+      f(Field{"final_tail_v", Domain::value, {final_tail_len, value_dim}}, self.final_tail_v);
+    }
+  };
+
+  static void extend(const Options& options, Extents& e) {
+    e[Axis::final_tail_len] = final_tail_len(options, e[Axis::tail_len], e[Axis::seq_len]);
+  }
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    check_carried_key(options, in);
+    check_tail(options, in);
+    check_gains(in);
+  }
+
+  template <class S>
+  using Window = typename Pairs<const Inputs<S>>::Window;
+
+  /// D_t, with the window's mean energy.
+  template <class S>
+  static Denominator<S> denominator(const Options& options, const Inputs<S>& in, const Window<S>& window, int t) {
+    const Pairs<const Inputs<S>> pairs(options, in);
+    return denominator_of(options.ridge_coupling, mean_energy(pairs, window, in.k.size(1)), in.lambda(t), in.eps());
+  }
+
+  /// B_t.
+  static int size_of(const Options& options, int pairs) {
+    return planted<"mean_over_full_window">(pairs, options.has_window ? options.window : pairs);
+  }
+
+  /// R_j = v_j - S^T x_j, component c.
+  template <class S>
+  static S residual(const Pairs<const Inputs<S>>& pairs, const Tensor<S, 2>& state, int j, int c) {
+    S r = pairs.v(j, c);
+    for (int i = 0; i < state.size(0); ++i) r -= state(i, c) * pairs.x(j, i);
+    return r;
+  }
+
+  /// S_t from S_{t-1}; the row writes.
+  template <class S>
+  static Tensor<S, 2> step(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 2>& before) {
+    const Pairs<const Inputs<S>> pairs(options, in);
+    const Window<S> window = pairs.window(t);
+    const Gain<S> gain = gain_of(in.beta(t), denominator(options, in, window, t), in.decay_floor);
+    const S weight = gain.eta / S(size_of(options, window.size()));
+    Tensor<S, 2> after = before;
+    for (S& x : after.data) x *= gain.gamma;
+    const bool in_turn = planted<"residuals_in_turn">(false, true);
+    for (int j = window.first; j < window.last; ++j)
+      for (int c = 0; c < before.size(1); ++c) {
+        const S r = residual(pairs, in_turn ? after : before, j, c);
+        for (int i = 0; i < before.size(0); ++i) after(i, c) += weight * pairs.x(j, i) * r;
+      }
+    return after;
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const Pairs<const Inputs<S>> pairs(options, in);
+    const Window<S> tail = pairs.final_tail();
+    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state, Tensor<S, 2>(tail.size(), K), Tensor<S, 2>(tail.size(), V)};
+    Tensor<S, 2>& state = out.final_state;
+    for (int t = 0; t < T; ++t) {
+      if (options.writes(t)) state = step(options, in, t, state);
+      for (int c = 0; c < V; ++c)
+        for (int i = 0; i < K; ++i) out.o(t, c) += state(i, c) * in.q(t, i);
+    }
+    for (int j = tail.first; j < tail.last; ++j) {
+      for (int i = 0; i < K; ++i) out.final_tail_k(j - tail.first, i) = pairs.x(j, i);
+      for (int c = 0; c < V; ++c) out.final_tail_v(j - tail.first, c) = pairs.v(j, c);
+    }
+    return out;
+  }
+
+  /// Reverse recurrence of 3.6, G = dL/dS_t with the read at t included and w = eta / B_t:
+  ///   dq = S_t do,  G += q do^T,  e_j = G^T x_j,  dv_j += w e_j,  dx_j += w (G R_j - S_{t-1} e_j),
+  ///   deta = (1/B_t) sum_j e_j.R_j,  dgamma = <G, S_{t-1}>,  G <- gamma G - w sum_j x_j e_j^T;
+  ///   then the gain, and dx_j += (2/B_t) dE x_j; a pair gathers from every step whose window holds it, and from the
+  ///   outgoing tail
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const Pairs<const Inputs<S>> pairs(options, in);
+    // Every state is kept: clarity over memory.
+    std::vector<Tensor<S, 2>> state{in.initial_state};
+    for (int t = 0; t < T; ++t) state.push_back(options.writes(t) ? step(options, in, t, state.back()) : state.back());
+    Inputs<S> d = zero_like(in);
+    const Pairs<Inputs<S>> d_pairs(options, d);
+    const Window<S> tail = pairs.final_tail();
+    for (int j = tail.first; j < tail.last; ++j) {
+      const S kept = planted<"tail_cotangent_dropped">(S(1), S(0));
+      for (int i = 0; i < K; ++i) d_pairs.x(j, i) += kept * cotangent.final_tail_k(j - tail.first, i);
+      for (int c = 0; c < V; ++c) d_pairs.v(j, c) += kept * cotangent.final_tail_v(j - tail.first, c);
+    }
+    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
+    for (int t = T - 1; t >= 0; --t) {
+      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
+      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
+      for (int i = 0; i < K; ++i)
+        for (int c = 0; c < V; ++c) {
+          d.q(t, i) += after(i, c) * cotangent.o(t, c);
+          G(i, c) += in.q(t, i) * cotangent.o(t, c);
+        }
+      if (!options.writes(t)) continue;
+      const Window<S> window = pairs.window(t);
+      const Denominator<S> D = denominator(options, in, window, t);
+      const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
+      const S size = S(size_of(options, window.size())), weight = gain.eta / size;
+      S d_weight = S(0), d_gamma = S(0);
+      Tensor<S, 2> d_before(K, V);
+      for (int i = 0; i < K; ++i)
+        for (int c = 0; c < V; ++c) {
+          d_gamma += G(i, c) * before(i, c);
+          d_before(i, c) = gain.gamma * G(i, c);
+        }
+      for (int j = window.first; j < window.last; ++j)
+        for (int c = 0; c < V; ++c) {
+          const S r = residual(pairs, before, j, c);
+          S e = S(0);
+          for (int i = 0; i < K; ++i) e += G(i, c) * pairs.x(j, i);
+          d_pairs.v(j, c) += weight * e;
+          d_weight += e * r;
+          for (int i = 0; i < K; ++i) {
+            d_pairs.x(j, i) += weight * (G(i, c) * r - before(i, c) * e);
+            d_before(i, c) -= weight * pairs.x(j, i) * e;
+          }
+        }
+      G = d_before;
+      GainAdjoint<S> adjoint(options.ridge_coupling, D);
+      d.beta(t) = adjoint.add(gain, d_weight / size, d_gamma);
+      d.lambda(t) = adjoint.lambda();
+      const S slope = S(2) * adjoint.energy(in.lambda(t)) / S(window.size());
+      for (int j = window.first; j < window.last; ++j)
+        for (int i = 0; i < K; ++i) d_pairs.x(j, i) += slope * pairs.x(j, i);
+    }
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

@@ -1,0 +1,224 @@
+#pragma once
+// FALCON-3A, one head (falcon-family.md 3.7): an associative write of the newest B pairs I_t, with a decay of its own,
+//   E_t = mean of |x_j|^2 over I_t,   rho_t = beta_t / (E_t + eps),   gamma_t = 1 - alpha_t
+//   S_t = gamma_t S_{t-1} + (rho_t / B_t) sum_{j in I_t} x_j v_j^T,   o_t = S_t^T q_t
+// with B_t = |I_t|, fewer than B near a start. A window without energy and eps = 0 make a step a no-op, decay included.
+// A continuation takes the pairs still inside the window as its tail.
+#include <string_view>
+#include <vector>
+
+#include "reference/core/falcon.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct falcon3a {
+  static constexpr std::string_view name = "falcon3a";
+  static constexpr std::string_view summary = "associative write of a sliding mini-batch, with a decay of its own";
+  static constexpr Fault faults[] = {
+      falcon::window_one_too_wide,
+      {"mean_over_full_window", "a window cut short by the start still divides by B"},
+      {"gain_ignores_the_window", "the gain divides by the energy of the newest pair"},
+      {"alpha_gradient_after_the_write", "dalpha pairs the cotangent with the state after the step"},
+      {"tail_cotangent_dropped", "the outgoing tail's cotangent is dropped"},
+  };
+
+  struct Options : WriteOptions, WindowOptions {
+    static constexpr std::string_view names[] = {"alignment", "sequence_start", "window"};
+    /// The settings that tests, fixtures and pages walk through.
+    static std::vector<Params> variants() {
+      return {{},
+              {{"window", 4L}},
+              {{"window", 3L}, {"sequence_start", false}},
+              {{"window", 1L}},
+              {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}}};
+    }
+
+    static Options read(const Params& params) {
+      Options o;
+      OptionReader reader(params);
+      o.WriteOptions::read(reader);
+      o.WindowOptions::read(reader, params);
+      return o;
+    }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> eps, decay_floor;  // eps >= 0; decay_floor in (0, 1) bounds alpha by 1 - floor, or empty
+    Tensor<S, 2> q, k, v;           // [T, K], [T, K], [T, V]
+    Tensor<S, 1> beta, alpha;       // [T] step > 0; decay fraction in [0, 1)
+    Tensor<S, 2> initial_state;     // [K, V]
+    Tensor<S, 1> k_carry;           // [K] last key of the previous segment, or empty
+    Tensor<S, 2> tail_k, tail_v;    // [n, K], [n, V] the previous segment's newest pairs, n < B, or empty
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"eps", Domain::regularizer}.param().or_zero().constant(), self.eps);
+      f(Field{"decay_floor", Domain::decay_floor}.param().or_absent().constant(), self.decay_floor);
+      f(Field{"q", Domain::query, {seq_len, key_dim}}.shared(), self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}, self.v);
+      f(Field{"beta", Domain::gain, {seq_len}}, self.beta);
+      f(Field{"alpha", Domain::decay_fraction, {seq_len}}, self.alpha);
+      f(Field{"initial_state", Domain::state, {key_dim, value_dim}}.or_zero(), self.initial_state);
+      f(Field{"k_carry", Domain::key, {key_dim}}.shared().or_absent(), self.k_carry);
+      f(Field{"tail_k", Domain::key, {tail_len, key_dim}}.or_absent(), self.tail_k);
+      f(Field{"tail_v", Domain::value, {tail_len, value_dim}}.or_absent(), self.tail_v);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;                           // [T, V]
+    Tensor<S, 2> final_state;                 // [K, V]
+    Tensor<S, 2> final_tail_k, final_tail_v;  // [n, K], [n, V] the newest pairs, n < B
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
+      f(Field{"final_tail_k", Domain::key, {final_tail_len, key_dim}}, self.final_tail_k);
+      f(Field{"final_tail_v", Domain::value, {final_tail_len, value_dim}}, self.final_tail_v);
+    }
+  };
+
+  static void extend(const Options& options, Extents& e) {
+    e[Axis::final_tail_len] = final_tail_len(options, e[Axis::tail_len], e[Axis::seq_len]);
+  }
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    check_carried_key(options, in);
+    check_tail(options, in);
+    check_not_negative("eps", in.eps());
+    check_decay_floor(in.decay_floor);
+    for (int t = 0; t < in.alpha.size(0); ++t) {
+      require_domain(in.beta(t) > S(0), t, "beta[", t, "]: expected a number > 0");
+      require_domain(in.alpha(t) >= S(0) && in.alpha(t) < S(1), t, "alpha[", t, "]: expected a number in [0, 1)");
+      require_domain(in.decay_floor.empty() || in.alpha(t) <= S(1) - in.decay_floor(), t, "alpha[", t,
+                     "]: expected at most 1 - decay_floor");
+    }
+  }
+
+  template <class S>
+  using Window = typename Pairs<const Inputs<S>>::Window;
+
+  /// What a step does: S_t = gamma S_{t-1} + (rho / B_t) sum x_j v_j^T; D = E_t + eps.
+  template <class S>
+  struct Step {
+    Window<S> window;
+    S D, rho, gamma;
+    int size;  ///< B_t
+  };
+
+  template <class S>
+  static Step<S> step_of(const Options& options, const Inputs<S>& in, int t) {
+    const Pairs<const Inputs<S>> pairs(options, in);
+    const Window<S> window = pairs.window(t), newest{window.last - 1, window.last};
+    const S D = mean_energy(pairs, planted<"gain_ignores_the_window">(window, newest), in.k.size(1)) + in.eps();
+    const int full = options.has_window ? options.window : window.size();
+    const int size = planted<"mean_over_full_window">(window.size(), full);
+    if (D == S(0)) return {window, D, S(0), S(1), size};
+    return {window, D, in.beta(t) / D, S(1) - in.alpha(t), size};
+  }
+
+  template <class S>
+  static Tensor<S, 2> written(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 2>& before) {
+    const Pairs<const Inputs<S>> pairs(options, in);
+    const Step<S> step = step_of(options, in, t);
+    Tensor<S, 2> after = before;
+    for (int i = 0; i < before.size(0); ++i)
+      for (int c = 0; c < before.size(1); ++c) {
+        S sum = S(0);
+        for (int j = step.window.first; j < step.window.last; ++j) sum += pairs.x(j, i) * pairs.v(j, c);
+        after(i, c) = step.gamma * before(i, c) + step.rho * sum / S(step.size);
+      }
+    return after;
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const Pairs<const Inputs<S>> pairs(options, in);
+    const Window<S> tail = pairs.final_tail();
+    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state, Tensor<S, 2>(tail.size(), K), Tensor<S, 2>(tail.size(), V)};
+    Tensor<S, 2>& state = out.final_state;
+    for (int t = 0; t < T; ++t) {
+      if (options.writes(t)) state = written(options, in, t, state);
+      for (int c = 0; c < V; ++c)
+        for (int i = 0; i < K; ++i) out.o(t, c) += state(i, c) * in.q(t, i);
+    }
+    for (int j = tail.first; j < tail.last; ++j) {
+      for (int i = 0; i < K; ++i) out.final_tail_k(j - tail.first, i) = pairs.x(j, i);
+      for (int c = 0; c < V; ++c) out.final_tail_v(j - tail.first, c) = pairs.v(j, c);
+    }
+    return out;
+  }
+
+  /// Reverse recurrence of 3.7, G = dL/dS_t with the read at t included:
+  ///   dq = S_t do,  G += q do^T,  dx_j += (rho/B_t) G v_j,  dv_j += (rho/B_t) G^T x_j,
+  ///   drho = (1/B_t) sum_j x_j.G v_j,  dalpha = -<G, S_{t-1}>,  G <- gamma G;
+  ///   then dbeta = drho / D,  dE = -drho rho / D,  dx_j += (2/B_t) dE x_j; a pair gathers from every step whose window
+  ///   holds it, and from the outgoing tail
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const Pairs<const Inputs<S>> pairs(options, in);
+    // Every state is kept: clarity over memory.
+    std::vector<Tensor<S, 2>> state{in.initial_state};
+    for (int t = 0; t < T; ++t)
+      state.push_back(options.writes(t) ? written(options, in, t, state.back()) : state.back());
+    Inputs<S> d = zero_like(in);
+    const Pairs<Inputs<S>> d_pairs(options, d);
+    const Window<S> tail = pairs.final_tail();
+    for (int j = tail.first; j < tail.last; ++j) {
+      const S kept = planted<"tail_cotangent_dropped">(S(1), S(0));
+      for (int i = 0; i < K; ++i) d_pairs.x(j, i) += kept * cotangent.final_tail_k(j - tail.first, i);
+      for (int c = 0; c < V; ++c) d_pairs.v(j, c) += kept * cotangent.final_tail_v(j - tail.first, c);
+    }
+    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
+    for (int t = T - 1; t >= 0; --t) {
+      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
+      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
+      for (int i = 0; i < K; ++i)
+        for (int c = 0; c < V; ++c) {
+          d.q(t, i) += after(i, c) * cotangent.o(t, c);
+          G(i, c) += in.q(t, i) * cotangent.o(t, c);
+        }
+      if (!options.writes(t)) continue;
+      const Step<S> step = step_of(options, in, t);
+      if (step.D == S(0)) continue;
+      const S size = S(step.size), weight = step.rho / size;
+      S d_rho = S(0);
+      for (int j = step.window.first; j < step.window.last; ++j)
+        for (int i = 0; i < K; ++i)
+          for (int c = 0; c < V; ++c) {
+            d_pairs.x(j, i) += weight * G(i, c) * pairs.v(j, c);
+            d_pairs.v(j, c) += weight * G(i, c) * pairs.x(j, i);
+            d_rho += G(i, c) * pairs.x(j, i) * pairs.v(j, c) / size;
+          }
+      for (int i = 0; i < K; ++i)
+        for (int c = 0; c < V; ++c) {
+          d.alpha(t) -= G(i, c) * planted<"alpha_gradient_after_the_write">(before(i, c), after(i, c));
+          G(i, c) *= step.gamma;
+        }
+      d.beta(t) = d_rho / step.D;
+      const S slope = S(-2) * d_rho * step.rho / step.D / S(step.window.size());
+      for (int j = step.window.first; j < step.window.last; ++j)
+        for (int i = 0; i < K; ++i) d_pairs.x(j, i) += slope * pairs.x(j, i);
+    }
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

@@ -1,0 +1,198 @@
+#pragma once
+// Linear attention, one head (delta-family.md sections 3 and 3.5, lla-family.md section 7): values are summed under
+// their keys and read by the query,
+//   S_t = S_{t-1} + k_t v_t^T,   z_t = z_{t-1} + k_t,   o_t = c_t scale S_t^T q_t
+// with c_t = 1 ("none", the default), 1 / t counted from 1 ("count"), or 1 / (scale <q_t, z_t> + eps) ("features").
+// Feature maps are applied by the caller.
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/error.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct linear_attention {
+  static constexpr std::string_view name = "linear_attention";
+  static constexpr std::string_view summary = "sums of k v^T read by the query, plain or normalized: S += k v^T";
+  static constexpr Fault faults[] = {
+      {"linear_attention_reads_before_the_write", "o_t reads S_{t-1}, not S_t"},
+      {"linear_attention_starts_from_zero", "the initial state is ignored"},
+      {"linear_attention_counts_from_two", "c_t is 1 / (t + 1)"},
+      {"linear_attention_unscaled_normalizer", "scale multiplies the numerator alone"},
+      {"linear_attention_query_gradient_misses_the_normalizer", "dq holds the numerator's part alone"},
+      {"linear_attention_key_gradient_misses_the_normalizer", "dk holds the numerator's part alone"},
+      {"linear_attention_value_gradient_of_later_reads", "dv_t misses the read at t"},
+  };
+
+  enum class Normalization { none, count, features };
+  struct Options {
+    Normalization normalization = Normalization::none;
+
+    static constexpr std::string_view names[] = {"normalization"};
+    /// The settings that tests, fixtures and pages walk through.
+    static std::vector<Params> variants() {
+      return {{}, {{"normalization", "count"}}, {{"normalization", "features"}}};
+    }
+
+    static Options read(const Params& params) {
+      Options o;
+      OptionReader read(params);
+      read("normalization", o.normalization,
+           {{"none", Normalization::none}, {"count", Normalization::count}, {"features", Normalization::features}});
+      return o;
+    }
+    bool normalizes() const { return normalization == Normalization::features; }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> scale;               // multiplies the query at the read; K^{-1/2} if missing
+    Tensor<S, 0> eps;                 // >= 0, of the features' denominator; 0 if missing
+    Tensor<S, 2> q, k, v;             // [T, K], [T, K], [T, V]
+    Tensor<S, 2> initial_state;       // [K, V]
+    Tensor<S, 1> initial_normalizer;  // [K], with features alone; zero if missing
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"scale", Domain::scale}.param().or_rsqrt_key_dim().shared().constant(), self.scale);
+      f(Field{"eps", Domain::regularizer}.param().or_zero().shared().constant(), self.eps);
+      f(Field{"q", Domain::query, {seq_len, key_dim}}.shared(), self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}, self.v);
+      f(Field{"initial_state", Domain::state, {key_dim, value_dim}}.or_zero(), self.initial_state);
+      f(Field{"initial_normalizer", Domain::normalizer, {key_dim}}.or_absent(), self.initial_normalizer);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;                 // [T, V]
+    Tensor<S, 2> final_state;       // [K, V]
+    Tensor<S, 1> final_normalizer;  // [K], with features alone
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
+      f(Field{"final_normalizer", Domain::normalizer, {key_dim}}.or_absent(), self.final_normalizer);
+    }
+  };
+
+  /// Whether answers print the final state as the sum of v k^T, [V, K]: where no state is carried, the case is one of
+  /// lla-family.md section 7, which writes it so.
+  template <class X>
+  static bool prints_value_by_key(const BasicProblem<X>& problem) {
+    return !problem.inputs.contains("initial_state");
+  }
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    require_domain(in.eps() >= S(0), -1, "eps: expected a number >= 0");
+    require_domain(options.normalizes() || in.initial_normalizer.empty(), -1,
+                   "initial_normalizer: only normalization = features takes it");
+  }
+
+  /// z_0, zero if the problem has none.
+  template <class S>
+  static Tensor<S, 1> normalizer_of(const Inputs<S>& in) {
+    return in.initial_normalizer.empty() ? Tensor<S, 1>(in.k.size(1)) : in.initial_normalizer;
+  }
+
+  /// What row t is divided by. A vanishing <q, z> is legal input: the result is not finite, and says so.
+  template <class S>
+  static S denominator(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 1>& normalizer) {
+    if (options.normalization == Normalization::none) return S(1);
+    if (options.normalization == Normalization::count)
+      return S(planted<"linear_attention_counts_from_two">(t + 1, t + 2));
+    S sum = S(0);
+    for (int i = 0; i < in.k.size(1); ++i) sum += in.q(t, i) * normalizer(i);
+    const S n = planted<"linear_attention_unscaled_normalizer">(in.scale(), S(1)) * sum + in.eps();
+    if (n == S(0)) throw Refusal(Status::nonfinite, t, text("o[", t, "]: the denominator scale q.z + eps is zero"));
+    return n;
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const Tensor<S, 2> none(in.initial_state.extent);
+    Outputs<S> out{Tensor<S, 2>(T, V), planted<"linear_attention_starts_from_zero">(in.initial_state, none),
+                   normalizer_of(in)};
+    for (int t = 0; t < T; ++t) {
+      for (int i = 0; i < K; ++i) out.final_normalizer(i) += in.k(t, i);
+      const S n = denominator(options, in, t, out.final_normalizer);
+      for (int j = 0; j < V; ++j) {
+        for (int i = 0; i < K; ++i) {
+          const S before = out.final_state(i, j);
+          out.final_state(i, j) += in.k(t, i) * in.v(t, j);
+          out.o(t, j) += planted<"linear_attention_reads_before_the_write">(out.final_state(i, j), before) * in.q(t, i);
+        }
+        out.o(t, j) *= in.scale() / n;
+      }
+    }
+    if (!options.normalizes()) out.final_normalizer = {};
+    return out;
+  }
+
+  /// With y_t the numerator's row, n_t the denominator and G, h the gradients of S_t, z_t with the read at t included:
+  ///   dy = do / n,  dn = -<do, o> / n (features alone),  dq = scale (S_t dy + dn z_t),  G += scale q dy^T,
+  ///   h += scale dn q,  dk = G v + h,  dv = G^T k
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    // Every state is kept: clarity over memory.
+    std::vector<Tensor<S, 2>> states{in.initial_state};
+    std::vector<Tensor<S, 1>> normalizers{normalizer_of(in)};
+    for (int t = 0; t < T; ++t) {
+      states.push_back(states.back());
+      normalizers.push_back(normalizers.back());
+      for (int i = 0; i < K; ++i) {
+        normalizers.back()(i) += in.k(t, i);
+        for (int j = 0; j < V; ++j) states.back()(i, j) += in.k(t, i) * in.v(t, j);
+      }
+    }
+    const Outputs<S> out = forward(options, in);
+    Inputs<S> d{{},
+                {},
+                Tensor<S, 2>(in.q.extent),
+                Tensor<S, 2>(in.k.extent),
+                Tensor<S, 2>(in.v.extent),
+                cotangent.final_state,
+                options.normalizes() ? cotangent.final_normalizer : Tensor<S, 1>(K)};
+    Tensor<S, 2>& G = d.initial_state;
+    Tensor<S, 1>& h = d.initial_normalizer;
+    for (int t = T - 1; t >= 0; --t) {
+      const Tensor<S, 2>& state = states[static_cast<std::size_t>(t) + 1];
+      const Tensor<S, 1>& normalizer = normalizers[static_cast<std::size_t>(t) + 1];
+      const S n = denominator(options, in, t, normalizer);
+      S dn = S(0);
+      for (int j = 0; j < V && options.normalizes(); ++j) dn -= cotangent.o(t, j) * out.o(t, j) / n;
+      for (int i = 0; i < K; ++i) {
+        d.q(t, i) =
+            planted<"linear_attention_query_gradient_misses_the_normalizer">(S(in.scale() * dn * normalizer(i)), S(0));
+        h(i) += in.scale() * dn * in.q(t, i);
+        d.k(t, i) = planted<"linear_attention_key_gradient_misses_the_normalizer">(h(i), S(0));
+        for (int j = 0; j < V; ++j) {
+          const S dy = cotangent.o(t, j) / n, later = G(i, j);
+          d.q(t, i) += in.scale() * state(i, j) * dy;
+          G(i, j) += in.scale() * in.q(t, i) * dy;
+          d.k(t, i) += G(i, j) * in.v(t, j);
+          d.v(t, j) += planted<"linear_attention_value_gradient_of_later_reads">(G(i, j), later) * in.k(t, i);
+        }
+      }
+    }
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

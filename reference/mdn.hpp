@@ -1,0 +1,180 @@
+#pragma once
+// Momentum DeltaNet, one head (delta-family.md section 2): the delta rule's gradient goes into a momentum M [K, V],
+// which the decaying state S [K, V] descends,
+//   e_t = v_t - S_{t-1}^T p_t                        the prediction error, of the state before its decay
+//   M_t = mu_t M_{t-1} - eta_t k_t e_t^T             mu_t = exp(log_mu_t); M has the sign of minus the write
+//   S_t = alpha_t S_{t-1} - beta_t M_t               alpha_t = exp(log_alpha_t)
+//   o_t = scale S_t^T q_t
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct mdn {
+  static constexpr std::string_view name = "mdn";
+  static constexpr std::string_view summary = "delta rule with momentum: M = mu M - eta k e^T, S = alpha S - beta M";
+  static constexpr Fault faults[] = {
+      {"mdn_error_of_the_decayed_state", "e_t reads alpha S_{t-1}"},
+      {"mdn_stale_momentum", "S_t descends M_{t-1}"},
+      {"mdn_squared_weight", "M_t takes eta^2 k e^T"},
+      {"mdn_undecayed_momentum", "mu is 1"},
+      {"mdn_reads_before_the_write", "o_t reads S_{t-1}, not S_t"},
+      {"mdn_step_gradient_of_stale_momentum", "dbeta reads M_{t-1}, not M_t"},
+      {"mdn_forgets_the_prediction_backward", "G misses -p de^T"},
+      {"mdn_momentum_gradient_after_its_decay", "dlog_mu reads M_t, not M_{t-1}"},
+      {"mdn_weight_gradient_sign", "deta has the wrong sign"},
+  };
+
+  struct Options {
+    static constexpr std::array<std::string_view, 0> names{};
+    static std::vector<Params> variants() { return {{}}; }
+    static Options read(const Params&) { return {}; }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> scale;              // multiplies the query at the read; K^{-1/2} if missing
+    Tensor<S, 2> q, k, v;            // [T, K], [T, K], [T, V]
+    Tensor<S, 2> p;                  // [T, K] prediction key
+    Tensor<S, 1> log_alpha, log_mu;  // [T] natural logs of the decays of S and M, <= 0, -inf allowed
+    Tensor<S, 1> beta, eta;          // [T] step along M, weight of the new gradient: any finite numbers
+    Tensor<S, 2> initial_state;      // [K, V]
+    Tensor<S, 2> initial_momentum;   // [K, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"scale", Domain::scale}.param().or_rsqrt_key_dim().shared().constant(), self.scale);
+      f(Field{"q", Domain::query, {seq_len, key_dim}}.shared(), self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}, self.v);
+      f(Field{"p", Domain::key, {seq_len, key_dim}}.shared(), self.p);
+      f(Field{"log_alpha", Domain::log_decay, {seq_len}}, self.log_alpha);
+      f(Field{"log_mu", Domain::log_decay, {seq_len}}, self.log_mu);
+      f(Field{"beta", Domain::write_strength, {seq_len}}, self.beta);
+      f(Field{"eta", Domain::gradient_weight, {seq_len}}, self.eta);
+      f(Field{"initial_state", Domain::state, {key_dim, value_dim}}.or_zero(), self.initial_state);
+      f(Field{"initial_momentum", Domain::state, {key_dim, value_dim}}.or_zero(), self.initial_momentum);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;                            // [T, V]
+    Tensor<S, 2> final_state, final_momentum;  // [K, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
+      f(Field{"final_momentum", Domain::state, {key_dim, value_dim}}, self.final_momentum);
+    }
+  };
+
+  template <class S>
+  static void check(const Options&, const Inputs<S>&) {}
+
+  /// Takes both states over token t; the error goes to row t of `error`, and what the query reads to row t of `o`.
+  template <class S>
+  static void step(const Inputs<S>& in, int t, Tensor<S, 2>& state, Tensor<S, 2>& momentum, Tensor<S, 2>& error,
+                   Tensor<S, 2>& o) {
+    using std::exp;
+    const int K = in.k.size(1), V = in.v.size(1);
+    const S alpha = exp(in.log_alpha(t));
+    const S mu = planted<"mdn_undecayed_momentum">(exp(in.log_mu(t)), S(1));
+    const S eta = planted<"mdn_squared_weight">(in.eta(t), S(in.eta(t) * in.eta(t)));
+    for (int j = 0; j < V; ++j) {
+      S predicted = S(0);
+      for (int i = 0; i < K; ++i)
+        predicted += planted<"mdn_error_of_the_decayed_state">(state(i, j), S(alpha * state(i, j))) * in.p(t, i);
+      error(t, j) = in.v(t, j) - predicted;
+      for (int i = 0; i < K; ++i) {
+        const S stale = momentum(i, j), before = state(i, j);
+        momentum(i, j) = mu * stale - eta * in.k(t, i) * error(t, j);
+        state(i, j) = alpha * before - in.beta(t) * planted<"mdn_stale_momentum">(momentum(i, j), stale);
+        o(t, j) += planted<"mdn_reads_before_the_write">(state(i, j), before) * in.q(t, i);
+      }
+      o(t, j) *= in.scale();
+    }
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options&, const Inputs<S>& in) {
+    const int T = in.k.size(0), V = in.v.size(1);
+    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state, in.initial_momentum};
+    Tensor<S, 2> error(T, V);
+    for (int t = 0; t < T; ++t) step(in, t, out.final_state, out.final_momentum, error, out.o);
+    return out;
+  }
+
+  /// Reverse recurrence (delta-family.md 2.4), G and N the gradients of S_t and M_t:
+  ///   dq = scale S_t do,  G += scale q do^T,  dlog_alpha = alpha <G, S_{t-1}>,  dbeta = -<G, M_t>,  N -= beta G
+  ///   dlog_mu = mu <N, M_{t-1}>,  deta = -k^T N e,  dk = -eta N e,  de = dv = -eta N^T k,  dp = -S_{t-1} de
+  ///   G <- alpha G - p de^T,  N <- mu N
+  template <class S>
+  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    using std::exp;
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    // Every state is kept: clarity over memory.
+    std::vector<Tensor<S, 2>> states{in.initial_state}, momenta{in.initial_momentum};
+    Tensor<S, 2> error(T, V), o(T, V);
+    for (int t = 0; t < T; ++t) {
+      states.push_back(states.back());
+      momenta.push_back(momenta.back());
+      step(in, t, states.back(), momenta.back(), error, o);
+    }
+    Inputs<S> d{{},
+                Tensor<S, 2>(in.q.extent),
+                Tensor<S, 2>(in.k.extent),
+                Tensor<S, 2>(in.v.extent),
+                Tensor<S, 2>(in.p.extent),
+                Tensor<S, 1>(in.log_alpha.extent),
+                Tensor<S, 1>(in.log_mu.extent),
+                Tensor<S, 1>(in.beta.extent),
+                Tensor<S, 1>(in.eta.extent),
+                cotangent.final_state,
+                cotangent.final_momentum};
+    Tensor<S, 2>&G = d.initial_state, &N = d.initial_momentum;
+    for (int t = T - 1; t >= 0; --t) {
+      const auto at = static_cast<std::size_t>(t);
+      const Tensor<S, 2>&before = states[at], &after = states[at + 1], &stale = momenta[at], &fresh = momenta[at + 1];
+      const S alpha = exp(in.log_alpha(t)), mu = exp(in.log_mu(t));
+      for (int j = 0; j < V; ++j) {
+        S nk = S(0);
+        for (int i = 0; i < K; ++i) {
+          d.q(t, i) += in.scale() * after(i, j) * cotangent.o(t, j);
+          G(i, j) += in.scale() * in.q(t, i) * cotangent.o(t, j);
+          d.log_alpha(t) += alpha * G(i, j) * before(i, j);
+          d.beta(t) -= G(i, j) * planted<"mdn_step_gradient_of_stale_momentum">(fresh(i, j), stale(i, j));
+          N(i, j) -= in.beta(t) * G(i, j);
+          d.log_mu(t) += mu * N(i, j) * planted<"mdn_momentum_gradient_after_its_decay">(stale(i, j), fresh(i, j));
+          nk += N(i, j) * in.k(t, i);
+          d.k(t, i) -= in.eta(t) * N(i, j) * error(t, j);
+        }
+        const S de = -in.eta(t) * nk;
+        d.v(t, j) = de;
+        d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-nk), nk) * error(t, j);
+        for (int i = 0; i < K; ++i) {
+          d.p(t, i) -= before(i, j) * de;
+          G(i, j) = alpha * G(i, j) - planted<"mdn_forgets_the_prediction_backward">(in.p(t, i), S(0)) * de;
+          N(i, j) *= mu;
+        }
+      }
+    }
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

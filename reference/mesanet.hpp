@@ -1,0 +1,166 @@
+#pragma once
+// MesaNet, one head (lla-family.md section 7): the ridge regression of the values so far on their keys, at the query,
+//   S_i = S_{i-1} + v_i k_i^T [V, K],   G_i = G_{i-1} + k_i k_i^T,   o_i = S_i x_i,   x_i = (G_i + l_i)^{-1} q_i
+// with l_i = lambda on the sums ("sum", the default) or i lambda ("mean": lambda on the means).
+#include <string_view>
+#include <vector>
+
+#include "reference/core/dense.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/ridge.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct mesanet {
+  static constexpr std::string_view name = "mesanet";
+  static constexpr std::string_view summary = "ridge regression of the values on the keys so far, at the query";
+  static constexpr Fault faults[] = {{"solves_before_the_write", "x_i from G_{i-1}"},
+                                     {"mean_scaling_of_the_previous_row", "lambda_scaling mean: l_i = (i - 1) lambda"},
+                                     {"gram_gradient_not_symmetric", "dk without x_i a_i^T, the other half of dG"},
+                                     {"ridge_gradient_sign", "dlambda with + a.x"}};
+
+  using Options = LambdaOptions;
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 2> q, k, v;  // [T, K], [T, K], [T, V]
+    Tensor<S, 2> lambda;   // ridge: a number, [T] or [T, K]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"q", Domain::query, {seq_len, key_dim}}, self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
+      f(Field{"lambda", Domain::ridge, {seq_len, key_dim}}.broadcast().unchecked(), self.lambda);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;            // [T, V]
+    Tensor<S, 2> final_state;  // [V, K] sum v k^T
+    Tensor<S, 2> final_gram;   // [K, K] sum k k^T
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+      f(Field{"final_state", Domain::state, {value_dim, key_dim}}, self.final_state);
+      f(Field{"final_gram", Domain::key, {key_dim, key_dim}}, self.final_gram);
+    }
+  };
+
+  /// Without a ridge the keys so far have to span the dimensions (SINGULAR).
+  template <class S>
+  static void check(const Options&, const Inputs<S>& in) {
+    check_ridge(in.lambda);
+    if (!has_zero_ridge(in.lambda)) return;
+    const Residues keys = residues_of(in.k), zero(1, in.k.size(1));
+    for (int i = 0; i < in.k.size(0); ++i) {
+      const std::vector<int> bare = without_ridge(in.lambda, i, 0, in.k.size(1));
+      require_spanned(i, exact_rank(keys, 0, i + 1, zero, 0, bare), bare, "zero");
+    }
+  }
+
+  /// d l_i / d lambda.
+  template <class S>
+  static S ridge_unit(const Options& options, int i) {
+    return options.lambda_scaling == Options::Scaling::mean
+               ? S(planted<"mean_scaling_of_the_previous_row">(i + 1, i > 0 ? i : 1))
+               : S(1);
+  }
+
+  /// Adds the pair of token i to S and G.
+  template <class S>
+  static void write(const Inputs<S>& in, int i, Tensor<S, 2>& state, Tensor<S, 2>& gram) {
+    for (int b = 0; b < in.k.size(1); ++b) {
+      for (int a = 0; a < in.k.size(1); ++a) gram(a, b) += in.k(i, a) * in.k(i, b);
+      for (int a = 0; a < in.v.size(1); ++a) state(a, b) += in.v(i, a) * in.k(i, b);
+    }
+  }
+
+  /// (G_i + l_i)^{-1} x.
+  template <class S>
+  static std::vector<S> solve(const Options& options, const Inputs<S>& in, int i, Tensor<S, 2> gram, std::vector<S> x) {
+    for (int a = 0; a < gram.size(0); ++a) gram(a, a) += ridge_unit<S>(options, i) * broadcast_at(in.lambda, i, a);
+    solve_definite(gram, 0, std::span<S>(x));
+    return x;
+  }
+
+  template <class S>
+  static std::vector<S> query(const Inputs<S>& in, int i) {
+    std::vector<S> q;
+    for (int a = 0; a < in.q.size(1); ++a) q.push_back(in.q(i, a));
+    return q;
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Outputs<S> out{Tensor<S, 2>(T, V), Tensor<S, 2>(V, K), Tensor<S, 2>(K, K)};
+    for (int i = 0; i < T; ++i) {
+      const Tensor<S, 2> before = out.final_gram;
+      write(in, i, out.final_state, out.final_gram);
+      const std::vector<S> x =
+          solve(options, in, i, planted<"solves_before_the_write">(out.final_gram, before), query(in, i));
+      for (int c = 0; c < V; ++c)
+        for (int a = 0; a < K; ++a) out.o(i, c) += out.final_state(c, a) * x[static_cast<std::size_t>(a)];
+    }
+    return out;
+  }
+
+  /// With a_i = (G_i + l_i)^{-1} S_i^T do_i, and over later rows P_j = sum_{i >= j} x_i do_i^T + dS^T [K, V] and
+  /// N_j = sum_{i >= j} (a_i x_i^T + x_i a_i^T) - dG - dG^T, dS and dG the cotangents of the final states:
+  ///   dq_i = a_i,  dk_j = P_j v_j - N_j k_j,  dv_j = P_j^T k_j,  dlambda_i = -(d l_i / d lambda) a_i x_i
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Inputs<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent),
+                Tensor<S, 2>(in.lambda.extent)};
+    Tensor<S, 2> state(V, K), gram(K, K), solutions(T, K);
+    for (int i = 0; i < T; ++i) {
+      write(in, i, state, gram);
+      const std::vector<S> x = solve(options, in, i, gram, query(in, i));
+      std::vector<S> a(x.size(), S(0));
+      for (int b = 0; b < K; ++b)
+        for (int c = 0; c < V; ++c) a[static_cast<std::size_t>(b)] += state(c, b) * cotangent.o(i, c);
+      a = solve(options, in, i, gram, a);
+      const S unit = ridge_unit<S>(options, i) * planted<"ridge_gradient_sign">(S(1), S(-1));
+      for (int b = 0; b < K; ++b) {
+        const auto at = static_cast<std::size_t>(b);
+        solutions(i, b) = x[at];
+        d.q(i, b) = a[at];
+        broadcast_at(d.lambda, i, b) -= unit * a[at] * x[at];
+      }
+    }
+    Tensor<S, 2> P(K, V), N(K, K);
+    for (int a = 0; a < K; ++a) {
+      for (int c = 0; c < V; ++c) P(a, c) = cotangent.final_state(c, a);
+      for (int b = 0; b < K; ++b) N(a, b) = -cotangent.final_gram(a, b) - cotangent.final_gram(b, a);
+    }
+    for (int j = T - 1; j >= 0; --j)
+      for (int a = 0; a < K; ++a) {
+        for (int c = 0; c < V; ++c) {
+          P(a, c) += solutions(j, a) * cotangent.o(j, c);
+          d.k(j, a) += P(a, c) * in.v(j, c);
+          d.v(j, c) += P(a, c) * in.k(j, a);
+        }
+        for (int b = 0; b < K; ++b) {
+          const S other_half = solutions(j, a) * d.q(j, b);
+          N(a, b) += d.q(j, a) * solutions(j, b) + planted<"gram_gradient_not_symmetric">(other_half, S(0));
+          d.k(j, a) -= N(a, b) * in.k(j, b);
+        }
+      }
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

@@ -1,0 +1,155 @@
+#pragma once
+// Gated Parallax, one head (lla-family.md section 2): Parallax whose probe comes from the layer's input x_i [D],
+//   rho_i = gate_i W_r x_i,   gate_i = sigmoid(w_g.x_i)
+// and then o_i = vbar_i - Cov_p(v, k) rho_i as in parallax.hpp.
+#include <string_view>
+
+#include "reference/core/elementary.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/core/visible.hpp"
+#include "reference/parallax.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct parallax_gate {
+  static constexpr std::string_view name = "parallax_gate";
+  static constexpr std::string_view summary = "Parallax with the probe sigmoid(w_g.x) W_r x";
+  static constexpr Fault faults[] = {{"gate_of_the_previous_token", "rho_i = gate_{i-1} W_r x_i"},
+                                     {"gate_without_gradient", "dx and dw_g without the gate's slope"},
+                                     {"ungated_weight_gradient", "dW_r = drho x^T"}};
+
+  using Options = VisibleOptions;
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> bandwidth;   // h > 0
+    Tensor<S, 2> q, k, v, x;  // [Tq, K], [T, K], [T, V], [Tq, D]
+    Tensor<S, 2> w_r;         // [K, D]
+    Tensor<S, 1> w_g;         // [D]
+    Tensor<S, 2> rho;         // [Tq, K], worked out from x
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"bandwidth", Domain::bandwidth}.param().shared(), self.bandwidth);
+      f(Field{"q", Domain::query, {query_len, key_dim}}, self.q);
+      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+      f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
+      f(Field{"x", Domain::layer_input, {query_len, model_dim}}, self.x);
+      f(Field{"w_r", Domain::weight, {key_dim, model_dim}}, self.w_r);
+      f(Field{"w_g", Domain::weight, {model_dim}}, self.w_g);
+      f(Field{"rho", Domain::probe, {query_len, key_dim}}.derived(), self.rho);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;     // [Tq, V]
+    Tensor<S, 2> rho;   // [Tq, K]
+    Tensor<S, 1> gate;  // [Tq]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {query_len, value_dim}}, self.o);
+      f(Field{"rho", Domain::probe, {query_len, key_dim}}, self.rho);
+      f(Field{"gate", Domain::scale, {query_len}}, self.gate);
+    }
+  };
+
+  template <class S>
+  using Caches = parallax::Caches<S>;
+
+  template <class S>
+  static void check(const Options& options, const Inputs<S>& in) {
+    check_visible(options, in.bandwidth());
+  }
+
+  /// w_g.x_i.
+  template <class S>
+  static S logit(const Inputs<S>& in, int i) {
+    S sum = S(0);
+    for (int a = 0; a < in.x.size(1); ++a) sum += in.w_g(a) * in.x(i, a);
+    return sum;
+  }
+
+  /// Component b of W_r x_i.
+  template <class S>
+  static S raw_probe(const Inputs<S>& in, int i, int b) {
+    S sum = S(0);
+    for (int a = 0; a < in.x.size(1); ++a) sum += in.w_r(b, a) * in.x(i, a);
+    return sum;
+  }
+
+  template <class S>
+  static void complete(const Options&, Inputs<S>& in) {
+    in.rho = Tensor<S, 2>(in.q.extent);
+    for (int i = 0; i < in.q.size(0); ++i) {
+      const S gate = sigmoid(logit(in, planted<"gate_of_the_previous_token">(i, i > 0 ? i - 1 : 0)));
+      for (int b = 0; b < in.q.size(1); ++b) in.rho(i, b) = gate * raw_probe(in, i, b);
+    }
+  }
+
+  template <class S>
+  static parallax::Inputs<S> probed(const Inputs<S>& in) {
+    return {in.bandwidth, in.q, in.k, in.v, in.rho};
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
+    Outputs<S> out{parallax::forward(options, probed(in)).o, in.rho, Tensor<S, 1>(in.q.size(0))};
+    for (int i = 0; i < in.q.size(0); ++i) out.gate(i) = sigmoid(logit(in, i));
+    return out;
+  }
+
+  template <class S>
+  static Caches<S> caches(const Options& options, const Inputs<S>& in) {
+    return parallax::caches(options, probed(in));
+  }
+
+  /// From Parallax's drho_i, with r_i = W_r x_i and the gate's slope s_i = gate_i (1 - gate_i):
+  ///   dgate_i = drho_i.r_i,  dW_r = sum_i gate_i drho_i x_i^T,  dw_g = sum_i dgate_i s_i x_i
+  ///   dx_i = gate_i W_r^T drho_i + dgate_i s_i w_g
+  template <class S>
+  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int K = in.q.size(1), D = in.x.size(1);
+    const auto of_probed = parallax::backward(options, probed(in), {cotangent.o});
+    Inputs<S> d{of_probed.bandwidth,
+                of_probed.q,
+                of_probed.k,
+                of_probed.v,
+                Tensor<S, 2>(in.x.extent),
+                Tensor<S, 2>(in.w_r.extent),
+                Tensor<S, 1>(in.w_g.extent),
+                of_probed.rho};
+    for (std::size_t i = 0; i < d.rho.data.size(); ++i) d.rho.data[i] += cotangent.rho.data[i];
+    for (int i = 0; i < in.q.size(0); ++i) {
+      // 1 - sigmoid(z) is sigmoid(-z), which does not cancel.
+      const S z = logit(in, i), gate = sigmoid(z), slope = gate * sigmoid(S(-z));
+      const S factor = planted<"ungated_weight_gradient">(gate, S(1));
+      S dgate = cotangent.gate(i);
+      for (int b = 0; b < K; ++b) {
+        dgate += d.rho(i, b) * raw_probe(in, i, b);
+        for (int a = 0; a < D; ++a) {
+          d.w_r(b, a) += factor * d.rho(i, b) * in.x(i, a);
+          d.x(i, a) += gate * in.w_r(b, a) * d.rho(i, b);
+        }
+      }
+      const S dz = planted<"gate_without_gradient">(S(dgate * slope), S(0));
+      for (int a = 0; a < D; ++a) {
+        d.w_g(a) += dz * in.x(i, a);
+        d.x(i, a) += dz * in.w_g(a);
+      }
+    }
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

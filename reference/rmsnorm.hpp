@@ -1,0 +1,108 @@
+#pragma once
+// RMSNorm of every row (falcon-family.md section 2): y = x / (r + eps), r = |x| / sqrt(d). Its eps stands outside the
+// root, so that |y|^2 is d only as far as eps is small.
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/error.hpp"
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct rmsnorm {
+  static constexpr std::string_view name = "rmsnorm";
+  static constexpr std::string_view summary = "rows divided by their root mean square";
+  static constexpr Fault faults[] = {
+      {"eps_inside_the_root", "r = sqrt(mean x^2 + eps)"},
+      {"row_not_averaged", "r = |x|"},
+      {"radial_gradient_dropped", "the root is taken for a constant on the way back"},
+  };
+
+  struct Options {
+    static constexpr std::array<std::string_view, 0> names{};
+    /// The settings that tests, fixtures and pages walk through.
+    static std::vector<Params> variants() { return {{}}; }
+    static Options read(const Params&) { return {}; }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 0> eps;  // >= 0; a zero row needs > 0
+    Tensor<S, 2> x;    // [T, d]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"eps", Domain::regularizer}.param().or_zero().constant(), self.eps);
+      f(Field{"x", Domain::layer_input, {seq_len, model_dim}}, self.x);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> y;  // [T, d]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"y", Domain::value, {seq_len, model_dim}}, self.y);
+    }
+  };
+
+  template <class S>
+  static void check(const Options&, const Inputs<S>& in) {
+    require_domain(in.eps() >= S(0), -1, "eps: expected a number >= 0");
+    require_domain(in.x.size(0) == 0 || in.x.size(1) > 0, -1, "x: expected D >= 1, got 0");
+  }
+
+  /// r_t. NONFINITE where r_t + eps is zero: so is the gradient, whatever y is taken to be.
+  template <class S>
+  static S root_mean_square(const Inputs<S>& in, int t) {
+    using std::sqrt;
+    S squares = S(0);
+    for (int i = 0; i < in.x.size(1); ++i) squares += in.x(t, i) * in.x(t, i);
+    squares /= planted<"row_not_averaged">(S(in.x.size(1)), S(1));
+    if (squares == S(0) && in.eps() == S(0))
+      throw Refusal(Status::nonfinite, t, text("x[", t, "]: a zero row needs eps > 0"));
+    return planted<"eps_inside_the_root">(sqrt(squares), S(sqrt(squares + in.eps()) - in.eps()));
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options&, const Inputs<S>& in) {
+    Outputs<S> out{in.x};
+    for (int t = 0; t < in.x.size(0); ++t) {
+      const S n = root_mean_square(in, t) + in.eps();
+      for (int i = 0; i < in.x.size(1); ++i) out.y(t, i) /= n;
+    }
+    return out;
+  }
+
+  /// dx = dy / n - x (dy.x) / (n^2 d r), n = r + eps; at x = 0 the second term is zero.
+  template <class S>
+  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    const int d = in.x.size(1);
+    Inputs<S> gradient{{}, Tensor<S, 2>(in.x.extent)};
+    for (int t = 0; t < in.x.size(0); ++t) {
+      const S r = root_mean_square(in, t), n = r + in.eps();
+      S along = S(0);
+      for (int i = 0; i < d; ++i) along += cotangent.y(t, i) * in.x(t, i);
+      along = planted<"radial_gradient_dropped">(along, S(0));
+      for (int i = 0; i < d; ++i) {
+        gradient.x(t, i) = cotangent.y(t, i) / n;
+        if (r != S(0)) gradient.x(t, i) -= in.x(t, i) * along / (n * n * S(d) * r);
+      }
+    }
+    return gradient;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay

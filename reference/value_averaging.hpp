@@ -1,0 +1,84 @@
+#pragma once
+// Value averaging, one head (lla-family.md section 7): o_i = (v_1 + ... + v_i) / i.
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "reference/core/field.hpp"
+#include "reference/core/planted.hpp"
+#include "reference/core/problem.hpp"
+#include "reference/core/tensor.hpp"
+
+namespace assay {
+inline namespace ASSAY_REFERENCES {
+
+struct value_averaging {
+  static constexpr std::string_view name = "value_averaging";
+  static constexpr std::string_view summary = "the mean of the values so far";
+  static constexpr Fault faults[] = {{"counts_from_zero", "the sum so far by i - 1, not i"},
+                                     {"own_read_without_gradient", "dv_j misses the read at j"}};
+
+  struct Options {
+    static constexpr std::array<std::string_view, 0> names{};
+    static std::vector<Params> variants() { return {{}}; }
+    static Options read(const Params&) { return {}; }
+  };
+
+  template <class S>
+  struct Inputs {
+    using scalar = S;
+    Tensor<S, 2> v;  // [T, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"v", Domain::value, {seq_len, value_dim}}, self.v);
+    }
+  };
+
+  template <class S>
+  struct Outputs {
+    using scalar = S;
+    Tensor<S, 2> o;  // [T, V]
+
+    template <class Self, class F>
+    static void each(Self& self, F&& f) {
+      using enum Axis;
+      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+    }
+  };
+
+  template <class S>
+  static void check(const Options&, const Inputs<S>&) {}
+
+  template <class S>
+  static Outputs<S> forward(const Options&, const Inputs<S>& in) {
+    Outputs<S> out{Tensor<S, 2>(in.v.extent)};
+    for (int x = 0; x < in.v.size(1); ++x) {
+      S sum = S(0);
+      for (int i = 0; i < in.v.size(0); ++i) {
+        sum += in.v(i, x);
+        out.o(i, x) = sum / S(i > 0 ? planted<"counts_from_zero">(i + 1, i) : 1);
+      }
+    }
+    return out;
+  }
+
+  /// dv_j = sum_{i >= j} do_i / i.
+  template <class S>
+  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    Inputs<S> d{Tensor<S, 2>(in.v.extent)};
+    for (int x = 0; x < in.v.size(1); ++x) {
+      S sum = S(0);
+      for (int j = in.v.size(0) - 1; j >= 0; --j) {
+        const S before = sum;
+        sum += cotangent.o(j, x) / S(j + 1);
+        d.v(j, x) = planted<"own_read_without_gradient">(sum, before);
+      }
+    }
+    return d;
+  }
+};
+
+}  // namespace ASSAY_REFERENCES
+}  // namespace assay
