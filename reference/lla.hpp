@@ -240,7 +240,8 @@ struct lla {
       S along = S(0);
       for (int x = 0; x < in.k.size(1); ++x)
         along += row.tilt[static_cast<std::size_t>(x)] * (in.k(j, x) - row.mean_k[static_cast<std::size_t>(x)]);
-      for (int x = 0; x < in.v.size(1); ++x) d.v(j, x) += row.p(j) * (S(1) - along) * g[static_cast<std::size_t>(x)];
+      const S score = row.p(j) * (S(1) - along);
+      for (int x = 0; x < in.v.size(1); ++x) d.v(j, x) += score * g[static_cast<std::size_t>(x)];
     }
   }
 };

@@ -112,19 +112,22 @@ LlaRow<S> lla_row(const LlaOptions& options, const Tensor<S, 2>& q, const Tensor
   if (row.first == row.last) return row;
 
   for (int j = row.first; j < row.last; ++j) {
-    for (int x = 0; x < K; ++x) at(row.mean_k, x) += row.p(j) * k(j, x);
-    for (int x = 0; x < V; ++x) at(row.mean_v, x) += row.p(j) * v(j, x);
+    const S p = row.p(j);
+    for (int x = 0; x < K; ++x) at(row.mean_k, x) += p * k(j, x);
+    for (int x = 0; x < V; ++x) at(row.mean_v, x) += p * v(j, x);
   }
   row.ridge_unit = lla_ridge(options, row, S(1));
   for (int x = 0; x < K; ++x) {
     at(row.offset, x) = at(row.mean_k, x) - q(i, x);
     at(row.ridge, x) = lla_ridge(options, row, broadcast_at(lambda, i, x));
   }
-  for (int j = row.first; j < row.last; ++j)
+  for (int j = row.first; j < row.last; ++j) {
+    const S p = row.p(j);
     for (int x = 0; x < K; ++x) {
-      const S weighted = row.p(j) * (k(j, x) - at(row.mean_k, x));
+      const S weighted = p * (k(j, x) - at(row.mean_k, x));
       for (int y = 0; y <= x; ++y) row.system(x, y) += weighted * (k(j, y) - at(row.mean_k, y));
     }
+  }
   for (int x = 0; x < K; ++x)
     for (int y = 0; y <= x; ++y) {
       if (!options.centred()) row.system(x, y) += at(row.offset, x) * at(row.offset, y);
