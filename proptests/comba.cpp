@@ -68,3 +68,16 @@ ASSAY_REFERENCE_OBEYS(comba, decayed_keys_are_the_decayed_error)
 ASSAY_REFERENCE_OBEYS(comba, no_prediction_is_mamba2)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(comba, is_one_chunk, backward_is_the_adjoint)
 ASSAY_REFUSES_BAD_INPUTS(comba)
+
+namespace assay {
+namespace {
+
+TEST(comba_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("comba")),
+            "log gates: log_decay; optional: initial_state; shared: q k p");
+}
+
+TEST(comba_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("comba")), ""); }
+
+}  // namespace
+}  // namespace assay

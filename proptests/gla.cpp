@@ -48,3 +48,14 @@ ASSAY_REFERENCE_OBEYS(gla, equal_channels_are_mamba2)
 ASSAY_REFERENCE_OBEYS(gla, open_gates_are_linear_attention)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(gla, is_one_chunk, backward_is_the_adjoint)
 ASSAY_REFUSES_BAD_INPUTS(gla)
+
+namespace assay {
+namespace {
+
+TEST(gla_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("gla")),
+            "log gates: log_decay; optional: initial_state; shared: q k");
+}
+
+}  // namespace
+}  // namespace assay

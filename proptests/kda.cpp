@@ -46,3 +46,16 @@ ASSAY_REFERENCE_OBEYS(kda, equal_channels_are_gated_deltanet)
 ASSAY_REFERENCE_OBEYS(kda, zero_strength_only_decays)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(kda, is_one_chunk, backward_is_the_adjoint)
 ASSAY_REFUSES_BAD_INPUTS(kda)
+
+namespace assay {
+namespace {
+
+TEST(kda_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("kda")),
+            "log gates: log_decay; optional: initial_state; shared: q k");
+}
+
+TEST(kda_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("kda")), ""); }
+
+}  // namespace
+}  // namespace assay

@@ -175,5 +175,10 @@ TEST(linear_attention_bad_inputs, a_vanishing_denominator_names_its_token) {
   EXPECT_EQ(bad_inputs::result_of(record).status, Status::ok);
 }
 
+TEST(linear_attention_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("linear_attention")),
+            "log gates:; optional: initial_state initial_normalizer; shared: q k");
+}
+
 }  // namespace
 }  // namespace assay

@@ -34,3 +34,14 @@ ASSAY_REFERENCE_OBEYS(mamba2, gate_gradients_telescope)
 ASSAY_REFERENCE_OBEYS(mamba2, open_gates_are_linear_attention)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(mamba2, is_one_chunk, backward_is_the_adjoint)
 ASSAY_REFUSES_BAD_INPUTS(mamba2)
+
+namespace assay {
+namespace {
+
+TEST(mamba2_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mamba2")),
+            "log gates: log_decay; optional: initial_state; shared: q k");
+}
+
+}  // namespace
+}  // namespace assay

@@ -421,3 +421,16 @@ ASSAY_REFERENCE_OBEYS(mdn, written_keys_scale_like_the_weight)
 ASSAY_REFERENCE_OBEYS(mdn, gate_gradients_of_both_states_telescope)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(mdn, is_one_momentum_chunk, backward_is_the_adjoint)
 ASSAY_REFUSES_BAD_INPUTS(mdn)
+
+namespace assay {
+namespace {
+
+TEST(mdn_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn")),
+            "log gates: log_alpha log_mu; optional: initial_state initial_momentum; shared: q k p");
+}
+
+TEST(mdn_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("mdn")), ""); }
+
+}  // namespace
+}  // namespace assay

@@ -130,5 +130,14 @@ TEST(mdn_front_end_bad_inputs, eps_and_correction) {
   EXPECT_EQ(default_eps.answer.outputs, stated.answer.outputs);
 }
 
+TEST(mdn_front_end_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn_front_end")),
+            "log gates: log_alpha log_mu; optional: initial_state initial_momentum log_d; shared: q k");
+}
+
+TEST(mdn_front_end_bad_inputs, any_strength_is_legal) {
+  EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("mdn_front_end")), "");
+}
+
 }  // namespace
 }  // namespace assay

@@ -134,5 +134,9 @@ TEST(mdn_gates_reference, ends_keep_their_digits) {
     }
 }
 
+TEST(mdn_gates_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn_gates")), "log gates:; optional:; shared:");
+}
+
 }  // namespace
 }  // namespace assay

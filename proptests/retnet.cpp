@@ -90,5 +90,9 @@ TEST(retnet_reference, far_heads_hardly_forget) {
   EXPECT_GE(none - slow, ldexp(none, -210));
 }
 
+TEST(retnet_bad_inputs, kinds_of_inputs) {
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("retnet")), "log gates:; optional: initial_state; shared: q k");
+}
+
 }  // namespace
 }  // namespace assay

@@ -57,6 +57,19 @@ inline Json good_case(const Room& room, const Lengths& lengths = {}, int heads =
   return record;
 }
 
+/// What the room takes its inputs for, by name: what the checks below follow, and so what has to be said independently.
+inline std::string kinds_of_inputs(const Room& room) {
+  std::string gates, optional, shared;
+  for (const auto& [f, rank] : room.inputs()) {
+    if (f.place != Field::Place::input) continue;
+    const std::string name = text(' ', f.name);
+    if (f.domain == Domain::log_decay) gates += name;
+    if (f.missing != Field::Missing::error) optional += name;
+    if (f.heads == Field::Heads::shared) shared += name;
+  }
+  return text("log gates:", gates, "; optional:", optional, "; shared:", shared);
+}
+
 inline CaseResult result_of(const Json& record, const DecimalOptions& options = {}) {
   return answer_case(read_cases(case_file_text({record}), "in.json").at(0), options);
 }
@@ -143,6 +156,21 @@ inline std::string shapes_must_fit(const Room& room) {
     if (r.status != Status::domain || r.row != -1 || !says) return name + ": one row too many: " + r.message;
   }
   return "";
+}
+
+/// Steps and weights of any sign and size, zero among them, and keys that are zero: legal, all of them (section 7).
+inline std::string any_strength_is_legal(const Room& room) {
+  Json record = good_case(room);
+  bool found = false;
+  for (const auto& [f, rank] : room.inputs()) {
+    Json& input = record["inputs"][std::string(f.name)];
+    if (f.domain == Domain::write_strength || f.domain == Domain::gradient_weight)
+      input = Json::array({"-3", "0", "5"}), found = true;
+    if (f.domain == Domain::key && rank == 2) input[1] = Json::array({"0", "0"});
+    if (input.is_null()) record["inputs"].erase(std::string(f.name));
+  }
+  const CaseResult r = result_of(record);
+  return !found ? "no strengths" : r.status == Status::ok ? "" : r.message;
 }
 
 /// Without tokens or value channels the states come back unchanged; without key channels there is nothing to ask.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -98,6 +99,49 @@ TEST(Run, BadUsageIsTwo) {
     EXPECT_EQ(ran.out, "");
     EXPECT_NE(ran.err, "");
   }
+}
+
+TEST(Limits, PrintsRatesAndVerdicts) {
+  const Ran json = run_assay({"limits", "--mechanism", "rls", "--format", "json"});
+  EXPECT_EQ(json.code, exit_passed);
+  const Json rows = Json::parse(json.out)["rows"];
+  ASSERT_FALSE(rows.empty());
+  int limits = 0;
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["mechanism"], "rls");
+    EXPECT_EQ(row["verdict"], "PASS") << row["limit"];
+    if (row["order"] == 0) continue;
+    ++limits;
+    EXPECT_NEAR(row["measured_order"].get<double>(), row["order"].get<double>(), 1e-9) << row["limit"];
+  }
+  EXPECT_GT(limits, 0);
+  EXPECT_NE(run_assay({"limits", "--mechanism", "rls"}).out.find("0 FAIL"), std::string::npos);
+}
+
+TEST(Limits, RefusesWhatIsNotListed) {
+  const Ran ran = run_assay({"limits", "--mechanism", "nosuch"});
+  EXPECT_EQ(ran.code, exit_usage);
+  EXPECT_NE(ran.err.find("nosuch"), std::string::npos);
+  EXPECT_TRUE(ran.out.empty());
+}
+
+TEST(Bench, ComparesEveryTierWithTheSlowOnes) {
+  const Ran ran = run_assay(
+      {"bench", "oracle", "--mechanism", "gated_deltanet", "--tokens", "32", "--dim", "8", "--format", "json"});
+  EXPECT_EQ(ran.code, exit_passed) << ran.err;
+  const Json rows = Json::parse(ran.out)["rows"];
+  std::set<std::string> tiers;
+  for (const Json& row : rows) {
+    tiers.insert(row["tier"].get<std::string>());
+    EXPECT_GT(row["seconds_per_token"].get<double>(), 0);
+    // What is certified says how far it may be off; the loops it is compared with say nothing.
+    const bool certified = row["tier"].get<std::string>().find("words") != std::string::npos;
+    EXPECT_LE(row["log2_bound"].get<double>(), certified ? -60 : 0) << row["tier"];
+  }
+  EXPECT_TRUE(tiers.contains("double loop") && tiers.contains("cpp_bin_float_50"));
+  EXPECT_GE(tiers.size(), 5U);
+  EXPECT_EQ(run_assay({"bench", "oracle", "--mechanism", "kda"}).code, exit_usage);
+  EXPECT_EQ(run_assay({"bench"}).code, exit_usage);
 }
 
 TEST(List, NamesEverything) {
