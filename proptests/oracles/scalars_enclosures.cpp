@@ -122,7 +122,7 @@ TEST_P(EveryRoom, bounds_hold_the_next_tier_and_convict_a_wrong_digit) {
   const Room& room = *GetParam();
   int proven = 0;
   for (const Style style : {Style::normal, Style::ill_conditioned, Style::nearly_parallel_keys, Style::gate_ends}) {
-    const Params& params = room.variants().front();
+    const Params params = room.variants().front();
     const CaseSpec spec{std::string(room.name), {1, 9, 1, 0, 4, 3, 0}, Format::fp32, style, 3, params};
     const BasicProblem<std::string> p = decimal_problem(room.make(spec));
     const Decimals coarse = room.decimals(p, {.digits = 20, .tier = Tier::ball});
