@@ -19,8 +19,11 @@ struct gla {
   static constexpr std::string_view summary =
       "linear attention with a decay per key channel: S = diag(alpha) S + k v^T";
   static constexpr Fault faults[] = {
-      first_order::reads_before_the_write,          first_order::decays_once,
-      first_order::query_gradient_before_the_write, first_order::forgets_the_decay_backward,
+      first_order::reads_before_the_write,
+      first_order::writes_the_first_value,
+      first_order::decays_once,
+      first_order::query_gradient_before_the_write,
+      first_order::forgets_the_decay_backward,
       first_order::decay_gradient_with_the_write,
   };
 

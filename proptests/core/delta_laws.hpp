@@ -1,6 +1,8 @@
 #pragma once
 // Laws that rooms of the delta family share (delta-family.md): the chunkwise form 3.3 as the second definition of the
 // first-order rules, and what rotations, rescalings, closed gates and single columns change.
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
