@@ -6,12 +6,15 @@
 // and a continuation takes x_1 from the key carried over.
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "reference/core/carried_error.hpp"
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -101,13 +104,31 @@ struct deltanet {
     return t > 0 ? in.k(t - 1, i) : in.k_carry(i);
   }
 
+  /// What a step makes of errors of the state: 1, or |I - beta x x^T|.
+  template <class S>
+  static Bounds<S> step_norm(const Options& options, const Inputs<S>& in, int t) {
+    if (!writes(options, t)) return size_of(S(1));
+    S square = S(0);
+    if constexpr (Enclosure<S>)
+      for (int i = 0; i < in.k.size(1); ++i) square += feature(options, in, t, i) * feature(options, in, t, i);
+    return symmetric_norm(S(1), in.beta(t), square);
+  }
+  template <class S>
+  static Bounds<S> feature_norm(const Options& options, const Inputs<S>& in, int t) {
+    if (!writes(options, t)) return {};
+    return norm_of<S>(in.k.size(1), [&](int i) -> const S& { return feature(options, in, t, i); });
+  }
+
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state};
-    Tensor<S, 2>& state = out.final_state;
-    for (int t = 0; t < T; ++t)
+    Tensor<S, 2> o(T, V);
+    Columns<S> state(in.initial_state);
+    join_errors(state);
+    for (int t = 0; t < T; ++t) {
+      const Bounds<S> norm = step_norm(options, in, t);
       for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(state, j);
         if (writes(options, t)) {
           S read = S(0);
           for (int i = 0; i < K; ++i) read += state(i, j) * feature(options, in, t, i);
@@ -115,10 +136,12 @@ struct deltanet {
           const S u = in.beta(t) * (v - planted<"write_without_error">(read, S(0)));
           for (int i = 0; i < K; ++i) state(i, j) += feature(options, in, t, i) * u;
         }
-        for (int i = 0; i < K; ++i) out.o(t, j) += state(i, j) * in.q(t, i);
-        out.o(t, j) *= in.scale();
+        carried.put_back(state, j, norm);
+        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
+        o(t, j) *= in.scale();
       }
-    return out;
+    }
+    return {o, state.tensor()};
   }
 
   /// Reverse recurrence of falcon-family.md 3.5, G = dL/dS_t with the read at t included:
@@ -127,50 +150,62 @@ struct deltanet {
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> state{in.initial_state};
     Tensor<S, 2> residual(T, V);
-    for (int t = 0; t < T; ++t) {
-      state.push_back(state.back());
-      if (!writes(options, t)) continue;
-      Tensor<S, 2>& next = state.back();
+    Columns<S> first(in.initial_state), G(cotangent.final_state);
+    join_errors(first);
+    join_errors(G);
+    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
+      if (!writes(options, t)) return;
+      const Bounds<S> norm = step_norm(options, in, t), feature_size = feature_norm(options, in, t);
       for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(state, j);
         S read = S(0);
-        for (int i = 0; i < K; ++i) read += next(i, j) * feature(options, in, t, i);
+        for (int i = 0; i < K; ++i) read += state(i, j) * feature(options, in, t, i);
         residual(t, j) = in.v(t, j) - read;
-        for (int i = 0; i < K; ++i) next(i, j) += feature(options, in, t, i) * in.beta(t) * residual(t, j);
+        const S u = in.beta(t) * residual(t, j);
+        for (int i = 0; i < K; ++i) state(i, j) += feature(options, in, t, i) * u;
+        carried.put_back(state, j, norm);
+        residual(t, j) = carried.whole(residual(t, j), feature_size);
       }
-    }
+    });
     Inputs<S> d{{},
                 Tensor<S, 2>(in.q.extent),
                 Tensor<S, 2>(in.k.extent),
                 Tensor<S, 2>(in.v.extent),
                 Tensor<S, 1>(in.beta.extent),
-                cotangent.final_state,
+                Tensor<S, 2>(K, V),
                 Tensor<S, 1>(in.k_carry.extent)};
-    Tensor<S, 2>& G = d.initial_state;
     for (int t = T - 1; t >= 0; --t) {
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
-      for (int i = 0; i < K; ++i)
-        for (int j = 0; j < V; ++j) {
-          d.q(t, i) += in.scale() * after(i, j) * cotangent.o(t, j);
-          G(i, j) += in.scale() * in.q(t, i) * cotangent.o(t, j);
-        }
-      if (!writes(options, t)) continue;
+      const Columns<S>&before = states.before(t), &after = states.after(t);
+      const Bounds<S> unit = size_of(S(1)), norm = step_norm(options, in, t),
+                      feature_size = feature_norm(options, in, t);
       for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(G, j);
+        const S read_gradient = in.scale() * cotangent.o(t, j);
+        for (int i = 0; i < K; ++i) {
+          d.q(t, i) += after(i, j) * read_gradient;
+          G(i, j) += in.q(t, i) * read_gradient;
+        }
+        if (!writes(options, t)) {
+          carried.put_back(G, j, unit);
+          continue;
+        }
         S e = S(0);
         for (int i = 0; i < K; ++i) e += G(i, j) * feature(options, in, t, i);
-        d.v(t, j) = in.beta(t) * e;
-        d.beta(t) += e * residual(t, j);
+        const S& whole_e = carried.whole(e, feature_size);
+        const S u = in.beta(t) * residual(t, j), du = in.beta(t) * e, whole_du = in.beta(t) * whole_e;
+        d.v(t, j) = whole_du;
+        d.beta(t) += whole_e * residual(t, j);
         for (int i = 0; i < K; ++i) {
           S& dx = !options.shifted() ? d.k(t, i) : t > 0 ? d.k(t - 1, i) : d.k_carry(i);
-          const S read = planted<"read_gradient_of_k_dropped">(S(before(i, j) * e), S(0));
-          dx += in.beta(t) * (G(i, j) * residual(t, j) - read);
-          G(i, j) -= planted<"adjoint_not_corrected">(S(in.beta(t) * feature(options, in, t, i) * e), S(0));
+          const S read = planted<"read_gradient_of_k_dropped">(S(before(i, j) * whole_du), S(0));
+          dx += carried.whole(G(i, j), unit) * u - read;
+          G(i, j) -= planted<"adjoint_not_corrected">(S(feature(options, in, t, i) * du), S(0));
         }
+        carried.put_back(G, j, norm);
       }
     }
+    d.initial_state = G.tensor();
     return d;
   }
 };

@@ -5,12 +5,14 @@
 //   S_t = gamma_t S_{t-1} + eta_t x_t (v_t - S_{t-1}^T x_t)^T,   o_t = S_t^T q_t
 // The ridge is lambda_t, or lambda_t |x_t|^2 with ridge_coupling.
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -97,7 +99,7 @@ struct falcon1 {
 
   /// r = v_t - S^T x_t, component j.
   template <class S>
-  static S residual(const Options& options, const Inputs<S>& in, const Tensor<S, 2>& state, const S& gamma, int t,
+  static S residual(const Options& options, const Inputs<S>& in, const Columns<S>& state, const S& gamma, int t,
                     int j) {
     S read = S(0);
     for (int i = 0; i < in.k.size(1); ++i) read += state(i, j) * write_feature(options, in, t, i);
@@ -107,21 +109,25 @@ struct falcon1 {
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state};
-    Tensor<S, 2>& state = out.final_state;
+    Tensor<S, 2> o(T, V);
+    Columns<S> state(in.initial_state);
+    join_errors(state);
     for (int t = 0; t < T; ++t) {
       if (options.writes(t)) {
-        const Gain<S> gain = gain_of(in.beta(t), denominator(options, in, t), in.decay_floor);
+        const Denominator<S> D = denominator(options, in, t);
+        const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
+        const Bounds<S> norm = step_norm(gain, D);
         for (int j = 0; j < V; ++j) {
-          const S r = residual(options, in, state, gain.gamma, t, j);
-          for (int i = 0; i < K; ++i)
-            state(i, j) = gain.gamma * state(i, j) + gain.eta * write_feature(options, in, t, i) * r;
+          const CarriedError<S> carried(state, j);
+          const S u = gain.eta * residual(options, in, state, gain.gamma, t, j);
+          for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+          carried.put_back(state, j, norm);
         }
       }
       for (int j = 0; j < V; ++j)
-        for (int i = 0; i < K; ++i) out.o(t, j) += state(i, j) * in.q(t, i);
+        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
     }
-    return out;
+    return {o, state.tensor()};
   }
 
   /// Reverse recurrence of 3.1, G = dL/dS_t with the read at t included:
@@ -130,44 +136,56 @@ struct falcon1 {
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> state{in.initial_state};
     Tensor<S, 2> r(T, V);
-    for (int t = 0; t < T; ++t) {
-      state.push_back(state.back());
-      if (!options.writes(t)) continue;
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      const Gain<S> gain = gain_of(in.beta(t), denominator(options, in, t), in.decay_floor);
+    Columns<S> first(in.initial_state), G(cotangent.final_state);
+    join_errors(first);
+    join_errors(G);
+    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
+      if (!options.writes(t)) return;
+      const Denominator<S> D = denominator(options, in, t);
+      const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
+      const Bounds<S> norm = step_norm(gain, D), x_norm = feature_norm(options, in, t);
       for (int j = 0; j < V; ++j) {
-        r(t, j) = residual(options, in, before, gain.gamma, t, j);
-        for (int i = 0; i < K; ++i)
-          state.back()(i, j) = gain.gamma * before(i, j) + gain.eta * write_feature(options, in, t, i) * r(t, j);
+        const CarriedError<S> carried(state, j);
+        r(t, j) = residual(options, in, state, gain.gamma, t, j);
+        const S u = gain.eta * r(t, j);
+        for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+        carried.put_back(state, j, norm);
+        r(t, j) = carried.whole(r(t, j), x_norm);
       }
-    }
+    });
     Inputs<S> d = zero_like(in);
-    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
+    const Bounds<S> unit = size_of(S(1));
     for (int t = T - 1; t >= 0; --t) {
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
-      for (int i = 0; i < K; ++i)
-        for (int j = 0; j < V; ++j) {
+      const Columns<S>&before = states.before(t), &after = states.after(t);
+      for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(G, j);
+        for (int i = 0; i < K; ++i) {
           d.q(t, i) += after(i, j) * cotangent.o(t, j);
           G(i, j) += in.q(t, i) * cotangent.o(t, j);
         }
+        carried.put_back(G, j, unit);
+      }
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
+      const Bounds<S> norm = step_norm(gain, D), x_norm = feature_norm(options, in, t);
       S d_eta = S(0), d_gamma = S(0);
       for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(G, j);
         S e = S(0);
         for (int i = 0; i < K; ++i) e += G(i, j) * write_feature(options, in, t, i);
-        d.v(t, j) = gain.eta * e;
-        d_eta += e * r(t, j);
+        const S& whole_e = carried.whole(e, x_norm);
+        const S u = gain.eta * r(t, j), du = gain.eta * e, whole_du = gain.eta * whole_e;
+        d.v(t, j) = whole_du;
+        d_eta += whole_e * r(t, j);
         for (int i = 0; i < K; ++i) {
-          write_feature(options, d, t, i) += gain.eta * (G(i, j) * r(t, j) - before(i, j) * e);
-          d_gamma += G(i, j) * before(i, j);
-          G(i, j) = gain.gamma * G(i, j) - gain.eta * write_feature(options, in, t, i) * e;
+          const S& whole_G = carried.whole(G(i, j), unit);
+          write_feature(options, d, t, i) += whole_G * u - before(i, j) * whole_du;
+          d_gamma += whole_G * before(i, j);
+          G(i, j) = gain.gamma * G(i, j) - write_feature(options, in, t, i) * du;
         }
+        carried.put_back(G, j, norm);
       }
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
       d.beta(t) = adjoint.add(gain, d_eta, d_gamma);
@@ -175,6 +193,7 @@ struct falcon1 {
       const S slope = adjoint.energy(in.lambda(t)) * planted<"energy_gradient_halved">(S(2), S(1));
       for (int i = 0; i < K; ++i) write_feature(options, d, t, i) += slope * write_feature(options, in, t, i);
     }
+    d.initial_state = G.tensor();
     return d;
   }
 };

@@ -4,12 +4,14 @@
 //   S_t = S_{t-1} Diag(gamma_t) + x_t (eta_t o (v_t - S_{t-1}^T x_t))^T,   o_t = S_t^T q_t
 // The ridge is lambda_t, or lambda_t |x_t|^2 with ridge_coupling.
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -104,7 +106,7 @@ struct falcon2 {
 
   /// r = v_t - S^T x_t, component j.
   template <class S>
-  static S residual(const Options& options, const Inputs<S>& in, const Tensor<S, 2>& state, int t, int j) {
+  static S residual(const Options& options, const Inputs<S>& in, const Columns<S>& state, int t, int j) {
     S r = in.v(t, j);
     for (int i = 0; i < in.k.size(1); ++i) r -= state(i, j) * write_feature(options, in, t, i);
     return r;
@@ -113,19 +115,24 @@ struct falcon2 {
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state};
-    Tensor<S, 2>& state = out.final_state;
-    for (int t = 0; t < T; ++t)
-      for (int j = 0; j < V; ++j) {
-        if (options.writes(t)) {
-          const Gain<S> gain = channel_gain(in, denominator(options, in, t), t, j);
-          const S r = residual(options, in, state, t, j);
-          for (int i = 0; i < K; ++i)
-            state(i, j) = gain.gamma * state(i, j) + gain.eta * write_feature(options, in, t, i) * r;
+    Tensor<S, 2> o(T, V);
+    Columns<S> state(in.initial_state);
+    join_errors(state);
+    for (int t = 0; t < T; ++t) {
+      if (options.writes(t)) {
+        const Denominator<S> D = denominator(options, in, t);
+        for (int j = 0; j < V; ++j) {
+          const Gain<S> gain = channel_gain(in, D, t, j);
+          const CarriedError<S> carried(state, j);
+          const S u = gain.eta * residual(options, in, state, t, j);
+          for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+          carried.put_back(state, j, step_norm(gain, D));
         }
-        for (int i = 0; i < K; ++i) out.o(t, j) += state(i, j) * in.q(t, i);
       }
-    return out;
+      for (int j = 0; j < V; ++j)
+        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
+    }
+    return {o, state.tensor()};
   }
 
   /// Reverse recurrence of 3.3, G = dL/dS_t with the read at t included:
@@ -134,50 +141,63 @@ struct falcon2 {
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> state{in.initial_state};
     Tensor<S, 2> r(T, V);
-    for (int t = 0; t < T; ++t) {
-      state.push_back(state.back());
-      if (!options.writes(t)) continue;
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
+    Columns<S> first(in.initial_state), G(cotangent.final_state);
+    join_errors(first);
+    join_errors(G);
+    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
+      if (!options.writes(t)) return;
+      const Denominator<S> D = denominator(options, in, t);
+      const Bounds<S> x_norm = feature_norm(options, in, t);
       for (int j = 0; j < V; ++j) {
-        const Gain<S> gain = channel_gain(in, denominator(options, in, t), t, j);
-        r(t, j) = residual(options, in, before, t, j);
-        for (int i = 0; i < K; ++i)
-          state.back()(i, j) = gain.gamma * before(i, j) + gain.eta * write_feature(options, in, t, i) * r(t, j);
+        const Gain<S> gain = channel_gain(in, D, t, j);
+        const CarriedError<S> carried(state, j);
+        r(t, j) = residual(options, in, state, t, j);
+        const S u = gain.eta * r(t, j);
+        for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+        carried.put_back(state, j, step_norm(gain, D));
+        r(t, j) = carried.whole(r(t, j), x_norm);
       }
-    }
+    });
     Inputs<S> d = zero_like(in);
-    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
+    const Bounds<S> unit = size_of(S(1));
     for (int t = T - 1; t >= 0; --t) {
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
-      for (int i = 0; i < K; ++i)
-        for (int j = 0; j < V; ++j) {
+      const Columns<S>&before = states.before(t), &after = states.after(t);
+      for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(G, j);
+        for (int i = 0; i < K; ++i) {
           d.q(t, i) += after(i, j) * cotangent.o(t, j);
           G(i, j) += in.q(t, i) * cotangent.o(t, j);
         }
+        carried.put_back(G, j, unit);
+      }
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
+      const Bounds<S> x_norm = feature_norm(options, in, t);
       for (int j = 0; j < V; ++j) {
         const Gain<S> gain = channel_gain(in, D, t, j);
+        const CarriedError<S> carried(G, j);
         S e = S(0), d_gamma = S(0);
         for (int i = 0; i < K; ++i) e += G(i, j) * write_feature(options, in, t, i);
-        d.v(t, j) = gain.eta * e;
+        const S& whole_e = carried.whole(e, x_norm);
+        const S u = gain.eta * r(t, j), du = gain.eta * e, whole_du = gain.eta * whole_e;
+        d.v(t, j) = whole_du;
         for (int i = 0; i < K; ++i) {
-          write_feature(options, d, t, i) += gain.eta * (G(i, j) * r(t, j) - before(i, j) * e);
-          d_gamma += G(i, j) * before(i, j);
-          G(i, j) = gain.gamma * G(i, j) - gain.eta * write_feature(options, in, t, i) * e;
+          const S& whole_G = carried.whole(G(i, j), unit);
+          write_feature(options, d, t, i) += whole_G * u - before(i, j) * whole_du;
+          d_gamma += whole_G * before(i, j);
+          G(i, j) = gain.gamma * G(i, j) - write_feature(options, in, t, i) * du;
         }
+        carried.put_back(G, j, step_norm(gain, D));
         if (planted<"last_channel_alone_moves_the_ridge">(false, true)) adjoint = {options.ridge_coupling, D};
-        d.beta(t, j) = adjoint.add(gain, e * r(t, j), d_gamma);
+        d.beta(t, j) = adjoint.add(gain, whole_e * r(t, j), d_gamma);
       }
       d.lambda(t) = adjoint.lambda();
       const S slope = S(2) * adjoint.energy(in.lambda(t));
       for (int i = 0; i < K; ++i) write_feature(options, d, t, i) += slope * write_feature(options, in, t, i);
     }
+    d.initial_state = G.tensor();
     return d;
   }
 };

@@ -13,6 +13,7 @@
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -175,18 +176,12 @@ struct falcon2a {
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const bool normalized = options.normalizes();
-    // Every state is kept: clarity over memory.
-    std::vector<State<S>> state{initial(options, in)};
-    for (int t = 0; t < T; ++t) {
-      state.push_back(state.back());
-      write(options, in, t, state.back());
-    }
+    Replay states(initial(options, in), T, [&](int t, State<S>& state) { write(options, in, t, state); });
     Inputs<S> d = zero_like(in);
     Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
     Tensor<S, 1> g = cotangent.final_normalizer;
     for (int t = T - 1; t >= 0; --t) {
-      const State<S>& before = state[static_cast<std::size_t>(t)];
-      const State<S>& after = state[static_cast<std::size_t>(t) + 1];
+      const State<S>&before = states.before(t), &after = states.after(t);
       const S n = divisor(options, in, t, after);
       S d_n = S(0);
       for (int j = 0; j < V && n != S(0); ++j) {
@@ -219,7 +214,7 @@ struct falcon2a {
         }
         if (!normalized) continue;
         dx += gain.eta * g(i);
-        d_eta += planted<"normalizer_gain_constant">(g(i) * x, S(0));
+        d_eta += planted<"normalizer_gain_constant">(S(g(i) * x), S(0));
         d_gamma += g(i) * before.normalizer(i);
         g(i) *= gain.gamma;
       }

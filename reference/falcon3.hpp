@@ -6,12 +6,14 @@
 // with B_t = |I_t|, fewer than B near a start, and gamma_t kept above decay_floor. The ridge is lambda_t, or
 // lambda_t E_t with ridge_coupling. A continuation takes the pairs still inside the window as its tail.
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -124,27 +126,54 @@ struct falcon3 {
 
   /// R_j = v_j - S^T x_j, component c.
   template <class S>
-  static S residual(const Pairs<const Inputs<S>>& pairs, const Tensor<S, 2>& state, int j, int c) {
+  static S residual(const Pairs<const Inputs<S>>& pairs, const Columns<S>& state, int j, int c) {
     S r = pairs.v(j, c);
     for (int i = 0; i < state.size(0); ++i) r -= state(i, c) * pairs.x(j, i);
     return r;
   }
 
+  /// What a step makes of errors of a column of the state: |gamma I - w sum_j x_j x_j^T|, whose eigenvalues lie between
+  /// gamma and gamma less w sum_j |x_j|^2, and that sum is the window's size times E.
+  template <class S>
+  static Bounds<S> step_norm(const Gain<S>& gain, const Denominator<S>& D, const S& weight, int size) {
+    return symmetric_norm(gain.gamma, weight, S(S(size) * D.energy));
+  }
+  template <class S>
+  static Bounds<S> pair_norm(const Pairs<const Inputs<S>>& pairs, int key_dim, int j) {
+    return norm_of<S>(key_dim, [&](int i) -> const S& { return pairs.x(j, i); });
+  }
+
+  /// Takes the errors off all columns.
+  template <class S>
+  static std::vector<CarriedError<S>> errors_of(Columns<S>& state) {
+    std::vector<CarriedError<S>> list;
+    for (int c = 0; c < state.size(1); ++c) list.emplace_back(state, c);
+    return list;
+  }
+  template <class S>
+  static void put_back(const std::vector<CarriedError<S>>& errors, Columns<S>& state, const Bounds<S>& norm) {
+    for (int c = 0; c < state.size(1); ++c) errors[static_cast<std::size_t>(c)].put_back(state, c, norm);
+  }
+
   /// S_t from S_{t-1}; the row writes.
   template <class S>
-  static Tensor<S, 2> step(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 2>& before) {
+  static Columns<S> step(const Options& options, const Inputs<S>& in, int t, Columns<S> before) {
     const Pairs<const Inputs<S>> pairs(options, in);
     const Window<S> window = pairs.window(t);
-    const Gain<S> gain = gain_of(in.beta(t), denominator(options, in, window, t), in.decay_floor);
+    const Denominator<S> D = denominator(options, in, window, t);
+    const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
+    const auto errors = errors_of(before);
     const S weight = gain.eta / S(size_of(options, window.size()));
-    Tensor<S, 2> after = before;
-    for (S& x : after.data) x *= gain.gamma;
+    Columns<S> after = before;
+    for (int c = 0; c < before.size(1); ++c)
+      for (int i = 0; i < before.size(0); ++i) after(i, c) *= gain.gamma;
     const bool in_turn = planted<"residuals_in_turn">(false, true);
     for (int j = window.first; j < window.last; ++j)
       for (int c = 0; c < before.size(1); ++c) {
-        const S r = residual(pairs, in_turn ? after : before, j, c);
-        for (int i = 0; i < before.size(0); ++i) after(i, c) += weight * pairs.x(j, i) * r;
+        const S u = weight * residual(pairs, in_turn ? after : before, j, c);
+        for (int i = 0; i < before.size(0); ++i) after(i, c) += pairs.x(j, i) * u;
       }
+    put_back(errors, after, step_norm(gain, D, weight, window.size()));
     return after;
   }
 
@@ -153,8 +182,9 @@ struct falcon3 {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const Pairs<const Inputs<S>> pairs(options, in);
     const Window<S> tail = pairs.final_tail();
-    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state, Tensor<S, 2>(tail.size(), K), Tensor<S, 2>(tail.size(), V)};
-    Tensor<S, 2>& state = out.final_state;
+    Outputs<S> out{Tensor<S, 2>(T, V), Tensor<S, 2>(K, V), Tensor<S, 2>(tail.size(), K), Tensor<S, 2>(tail.size(), V)};
+    Columns<S> state(in.initial_state);
+    join_errors(state);
     for (int t = 0; t < T; ++t) {
       if (options.writes(t)) state = step(options, in, t, state);
       for (int c = 0; c < V; ++c)
@@ -164,6 +194,7 @@ struct falcon3 {
       for (int i = 0; i < K; ++i) out.final_tail_k(j - tail.first, i) = pairs.x(j, i);
       for (int c = 0; c < V; ++c) out.final_tail_v(j - tail.first, c) = pairs.v(j, c);
     }
+    out.final_state = state.tensor();
     return out;
   }
 
@@ -176,9 +207,12 @@ struct falcon3 {
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const Pairs<const Inputs<S>> pairs(options, in);
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> state{in.initial_state};
-    for (int t = 0; t < T; ++t) state.push_back(options.writes(t) ? step(options, in, t, state.back()) : state.back());
+    Columns<S> first(in.initial_state), G(cotangent.final_state);
+    join_errors(first);
+    join_errors(G);
+    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
+      if (options.writes(t)) state = step(options, in, t, state);
+    });
     Inputs<S> d = zero_like(in);
     const Pairs<Inputs<S>> d_pairs(options, d);
     const Window<S> tail = pairs.final_tail();
@@ -187,40 +221,51 @@ struct falcon3 {
       for (int i = 0; i < K; ++i) d_pairs.x(j, i) += kept * cotangent.final_tail_k(j - tail.first, i);
       for (int c = 0; c < V; ++c) d_pairs.v(j, c) += kept * cotangent.final_tail_v(j - tail.first, c);
     }
-    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
+    const Bounds<S> unit = assay::size_of(S(1));
     for (int t = T - 1; t >= 0; --t) {
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
-      for (int i = 0; i < K; ++i)
-        for (int c = 0; c < V; ++c) {
+      const Columns<S>&before = states.before(t), &after = states.after(t);
+      const auto errors = errors_of(G);
+      for (int c = 0; c < V; ++c)
+        for (int i = 0; i < K; ++i) {
           d.q(t, i) += after(i, c) * cotangent.o(t, c);
           G(i, c) += in.q(t, i) * cotangent.o(t, c);
         }
-      if (!options.writes(t)) continue;
+      if (!options.writes(t)) {
+        put_back(errors, G, unit);
+        continue;
+      }
+      const auto whole = [&errors](const S& x, int c, const Bounds<S>& norm) -> decltype(auto) {
+        return errors[static_cast<std::size_t>(c)].whole(x, norm);
+      };
       const Window<S> window = pairs.window(t);
       const Denominator<S> D = denominator(options, in, window, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
       const S size = S(size_of(options, window.size())), weight = gain.eta / size;
       S d_weight = S(0), d_gamma = S(0);
-      Tensor<S, 2> d_before(K, V);
+      Columns<S> d_before(K, V);
       for (int i = 0; i < K; ++i)
         for (int c = 0; c < V; ++c) {
-          d_gamma += G(i, c) * before(i, c);
+          d_gamma += whole(G(i, c), c, unit) * before(i, c);
           d_before(i, c) = gain.gamma * G(i, c);
         }
-      for (int j = window.first; j < window.last; ++j)
+      for (int j = window.first; j < window.last; ++j) {
+        const Bounds<S> x_norm = pair_norm(pairs, K, j);
         for (int c = 0; c < V; ++c) {
           const S r = residual(pairs, before, j, c);
           S e = S(0);
           for (int i = 0; i < K; ++i) e += G(i, c) * pairs.x(j, i);
-          d_pairs.v(j, c) += weight * e;
-          d_weight += e * r;
+          const S& whole_e = whole(e, c, x_norm);
+          const S u = weight * r, du = weight * e, whole_du = weight * whole_e;
+          d_pairs.v(j, c) += whole_du;
+          d_weight += whole_e * r;
           for (int i = 0; i < K; ++i) {
-            d_pairs.x(j, i) += weight * (G(i, c) * r - before(i, c) * e);
-            d_before(i, c) -= weight * pairs.x(j, i) * e;
+            d_pairs.x(j, i) += whole(G(i, c), c, unit) * u - before(i, c) * whole_du;
+            d_before(i, c) -= pairs.x(j, i) * du;
           }
         }
+      }
       G = d_before;
+      put_back(errors, G, step_norm(gain, D, weight, window.size()));
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
       d.beta(t) = adjoint.add(gain, d_weight / size, d_gamma);
       d.lambda(t) = adjoint.lambda();
@@ -228,6 +273,7 @@ struct falcon3 {
       for (int j = window.first; j < window.last; ++j)
         for (int i = 0; i < K; ++i) d_pairs.x(j, i) += slope * pairs.x(j, i);
     }
+    d.initial_state = G.tensor();
     return d;
   }
 };

@@ -11,6 +11,7 @@
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -173,10 +174,9 @@ struct falcon3a {
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const Pairs<const Inputs<S>> pairs(options, in);
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> state{in.initial_state};
-    for (int t = 0; t < T; ++t)
-      state.push_back(options.writes(t) ? written(options, in, t, state.back()) : state.back());
+    Replay states(in.initial_state, T, [&](int t, Tensor<S, 2>& state) {
+      if (options.writes(t)) state = written(options, in, t, state);
+    });
     Inputs<S> d = zero_like(in);
     const Pairs<Inputs<S>> d_pairs(options, d);
     const Window<S> tail = pairs.final_tail();
@@ -187,8 +187,7 @@ struct falcon3a {
     }
     Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
     for (int t = T - 1; t >= 0; --t) {
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
+      const Tensor<S, 2>&before = states.before(t), &after = states.after(t);
       for (int i = 0; i < K; ++i)
         for (int c = 0; c < V; ++c) {
           d.q(t, i) += after(i, c) * cotangent.o(t, c);

@@ -5,11 +5,14 @@
 //   S_t = R_t + beta_t k_t e_t^T,   o_t = scale S_t^T q_t
 #include <cmath>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "reference/core/carried_error.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -79,15 +82,37 @@ struct gated_deltanet {
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
+  /// What step t makes of errors: of a column of the state, of its residual, and of the part that decays last.
+  template <class S>
+  struct StepNorms {
+    Bounds<S> unit = size_of(S(1)), key, residual, kept = unit, state;
+
+    StepNorms([[maybe_unused]] const Options& options, [[maybe_unused]] const Inputs<S>& in, int t,
+              [[maybe_unused]] const S& alpha) {
+      S square = S(0);
+      if constexpr (Enclosure<S>)
+        for (int i = 0; i < in.k.size(1); ++i) square += in.k(t, i) * in.k(t, i);
+      key = residual = norm_of<S>(in.k.size(1), [&in, t](int i) -> const S& { return in.k(t, i); });
+      state = symmetric_norm(options.error == Error::decayed ? S(1) : alpha, in.beta(t), square);
+      if (options.error == Error::undecayed) return;
+      residual = key * size_of(alpha);
+      kept = state;
+      state = kept * size_of(alpha);
+    }
+  };
+
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     using std::exp;
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state};
-    Tensor<S, 2>& state = out.final_state;
+    Tensor<S, 2> o(T, V);
+    Columns<S> state(in.initial_state);
+    join_errors(state);
     for (int t = 0; t < T; ++t) {
       const S alpha = exp(in.log_decay(t));
+      const StepNorms<S> norms(options, in, t, alpha);
       for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(state, j);
         S read = S(0);
         for (int i = 0; i < K; ++i) {
           const S decayed = alpha * state(i, j);
@@ -96,15 +121,14 @@ struct gated_deltanet {
           read += (on_decayed ? decayed : state(i, j)) * in.k(t, i);
           state(i, j) = decayed;
         }
-        const S e = in.v(t, j) - read;
-        for (int i = 0; i < K; ++i) {
-          state(i, j) += in.beta(t) * in.k(t, i) * e * planted<"write_decayed">(S(1), alpha);
-          out.o(t, j) += state(i, j) * in.q(t, i);
-        }
-        out.o(t, j) *= in.scale();
+        const S u = in.beta(t) * (in.v(t, j) - read), write = planted<"write_decayed">(u, S(u * alpha));
+        for (int i = 0; i < K; ++i) state(i, j) += in.k(t, i) * write;
+        carried.put_back(state, j, norms.state);
+        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
+        o(t, j) *= in.scale();
       }
     }
-    return out;
+    return {o, state.tensor()};
   }
 
   /// Reverse recurrence of delta-family.md 3.2 with p = k, G = dL/dS_t with the read at t included:
@@ -116,53 +140,62 @@ struct gated_deltanet {
     using std::exp;
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const bool decayed = options.error == Error::decayed;
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> state{in.initial_state};
     Tensor<S, 2> error(T, V);
-    for (int t = 0; t < T; ++t) {
-      state.push_back(state.back());
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      Tensor<S, 2>& next = state.back();
+    Columns<S> first(in.initial_state), G(cotangent.final_state);
+    join_errors(first);
+    join_errors(G);
+    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
       const S alpha = exp(in.log_decay(t));
+      const StepNorms<S> norms(options, in, t, alpha);
       for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(state, j);
         S read = S(0);
-        for (int i = 0; i < K; ++i) read += (decayed ? alpha * before(i, j) : before(i, j)) * in.k(t, i);
+        for (int i = 0; i < K; ++i) read += (decayed ? alpha * state(i, j) : state(i, j)) * in.k(t, i);
         error(t, j) = in.v(t, j) - read;
-        for (int i = 0; i < K; ++i) next(i, j) = alpha * before(i, j) + in.beta(t) * in.k(t, i) * error(t, j);
+        const S write = in.beta(t) * error(t, j);
+        for (int i = 0; i < K; ++i) state(i, j) = alpha * state(i, j) + in.k(t, i) * write;
+        carried.put_back(state, j, norms.state);
+        error(t, j) = carried.whole(error(t, j), norms.residual);
       }
-    }
+    });
     Inputs<S> d{{},
                 Tensor<S, 2>(in.q.extent),
                 Tensor<S, 2>(in.k.extent),
                 Tensor<S, 2>(in.v.extent),
                 Tensor<S, 1>(in.beta.extent),
                 Tensor<S, 1>(in.log_decay.extent),
-                cotangent.final_state};
-    Tensor<S, 2>& G = d.initial_state;
+                Tensor<S, 2>(K, V)};
     for (int t = T - 1; t >= 0; --t) {
-      const Tensor<S, 2>& before = state[static_cast<std::size_t>(t)];
-      const Tensor<S, 2>& after = state[static_cast<std::size_t>(t) + 1];
+      const Columns<S>&before = states.before(t), &after = states.after(t);
       const S alpha = exp(in.log_decay(t));
+      const StepNorms<S> norms(options, in, t, alpha);
       for (int j = 0; j < V; ++j) {
+        const CarriedError<S> carried(G, j);
+        const S read_gradient = in.scale() * cotangent.o(t, j), u = in.beta(t) * error(t, j);
         S gk = S(0);
         for (int i = 0; i < K; ++i) {
-          d.q(t, i) += in.scale() * after(i, j) * cotangent.o(t, j);
-          G(i, j) += in.scale() * in.q(t, i) * cotangent.o(t, j);
+          d.q(t, i) += after(i, j) * read_gradient;
+          G(i, j) += in.q(t, i) * read_gradient;
           gk += G(i, j) * in.k(t, i);
         }
         const S de = in.beta(t) * gk;
-        d.v(t, j) = planted<"value_gradient_unscaled">(de, gk);
-        d.beta(t) += gk * error(t, j);
+        const S& whole_gk = carried.whole(gk, norms.key);
+        const S whole_de = in.beta(t) * whole_gk;
+        d.v(t, j) = planted<"value_gradient_unscaled">(whole_de, whole_gk);
+        d.beta(t) += whole_gk * error(t, j);
         for (int i = 0; i < K; ++i) {
           const S R = alpha * before(i, j);
-          d.k(t, i) += in.beta(t) * G(i, j) * error(t, j) - (decayed ? R : before(i, j)) * de;
+          d.k(t, i) += carried.whole(G(i, j), norms.unit) * u - (decayed ? R : before(i, j)) * whole_de;
           const S write = in.k(t, i) * de;
           const S kept = planted<"decay_gradient_of_the_new_state">(R, after(i, j));
-          d.log_decay(t) += (decayed ? G(i, j) - write : G(i, j)) * kept;
-          G(i, j) = decayed ? alpha * (G(i, j) - write) : alpha * G(i, j) - write;
+          const S H = decayed ? G(i, j) - write : G(i, j);
+          d.log_decay(t) += carried.whole(H, norms.kept) * kept;
+          G(i, j) = decayed ? S(alpha * H) : alpha * H - write;
         }
+        carried.put_back(G, j, norms.state);
       }
     }
+    d.initial_state = G.tensor();
     return d;
   }
 };

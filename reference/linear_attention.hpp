@@ -12,6 +12,7 @@
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -143,23 +144,25 @@ struct linear_attention {
     return out;
   }
 
+  /// S_t and z_t.
+  template <class S>
+  struct State {
+    Tensor<S, 2> matrix;
+    Tensor<S, 1> normalizer;
+  };
+
   /// With y_t the numerator's row, n_t the denominator and G, h the gradients of S_t, z_t with the read at t included:
   ///   dy = do / n,  dn = -<do, o> / n (features alone),  dq = scale (S_t dy + dn z_t),  G += scale q dy^T,
   ///   h += scale dn q,  dk = G v + h,  dv = G^T k
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> states{in.initial_state};
-    std::vector<Tensor<S, 1>> normalizers{normalizer_of(in)};
-    for (int t = 0; t < T; ++t) {
-      states.push_back(states.back());
-      normalizers.push_back(normalizers.back());
+    Replay states(State<S>{in.initial_state, normalizer_of(in)}, T, [&](int t, State<S>& state) {
       for (int i = 0; i < K; ++i) {
-        normalizers.back()(i) += in.k(t, i);
-        for (int j = 0; j < V; ++j) states.back()(i, j) += in.k(t, i) * in.v(t, j);
+        state.normalizer(i) += in.k(t, i);
+        for (int j = 0; j < V; ++j) state.matrix(i, j) += in.k(t, i) * in.v(t, j);
       }
-    }
+    });
     const Outputs<S> out = forward(options, in);
     Inputs<S> d{{},
                 {},
@@ -171,8 +174,7 @@ struct linear_attention {
     Tensor<S, 2>& G = d.initial_state;
     Tensor<S, 1>& h = d.initial_normalizer;
     for (int t = T - 1; t >= 0; --t) {
-      const Tensor<S, 2>& state = states[static_cast<std::size_t>(t) + 1];
-      const Tensor<S, 1>& normalizer = normalizers[static_cast<std::size_t>(t) + 1];
+      const auto& [state, normalizer] = states.after(t);
       const S n = denominator(options, in, t, normalizer);
       S dn = S(0);
       for (int j = 0; j < V && options.normalizes(); ++j) dn -= cotangent.o(t, j) * out.o(t, j) / n;

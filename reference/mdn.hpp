@@ -13,6 +13,7 @@
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -85,7 +86,7 @@ struct mdn {
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
-  /// Takes both states over token t; the error goes to row t of `error`, and what the query reads to row t of `o`.
+  /// Takes both states over token t; sets row t of `error`, and row t of `o` to what the query reads.
   template <class S>
   static void step(const Inputs<S>& in, int t, Tensor<S, 2>& state, Tensor<S, 2>& momentum, Tensor<S, 2>& error,
                    Tensor<S, 2>& o) {
@@ -99,13 +100,14 @@ struct mdn {
       for (int i = 0; i < K; ++i)
         predicted += planted<"mdn_error_of_the_decayed_state">(state(i, j), S(alpha * state(i, j))) * in.p(t, i);
       error(t, j) = in.v(t, j) - predicted;
+      S read = S(0);
       for (int i = 0; i < K; ++i) {
         const S stale = momentum(i, j), before = state(i, j);
         momentum(i, j) = mu * stale - eta * in.k(t, i) * error(t, j);
         state(i, j) = alpha * before - in.beta(t) * planted<"mdn_stale_momentum">(momentum(i, j), stale);
-        o(t, j) += planted<"mdn_reads_before_the_write">(state(i, j), before) * in.q(t, i);
+        read += planted<"mdn_reads_before_the_write">(state(i, j), before) * in.q(t, i);
       }
-      o(t, j) *= in.scale();
+      o(t, j) = read * in.scale();
     }
   }
 
@@ -118,6 +120,12 @@ struct mdn {
     return out;
   }
 
+  /// S_t and M_t.
+  template <class S>
+  struct States {
+    Tensor<S, 2> state, momentum;
+  };
+
   /// Reverse recurrence (delta-family.md 2.4), G and N the gradients of S_t and M_t:
   ///   dq = scale S_t do,  G += scale q do^T,  dlog_alpha = alpha <G, S_{t-1}>,  dbeta = -<G, M_t>,  N -= beta G
   ///   dlog_mu = mu <N, M_{t-1}>,  deta = -k^T N e,  dk = -eta N e,  de = dv = -eta N^T k,  dp = -S_{t-1} de
@@ -126,14 +134,9 @@ struct mdn {
   static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
     using std::exp;
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    // Every state is kept: clarity over memory.
-    std::vector<Tensor<S, 2>> states{in.initial_state}, momenta{in.initial_momentum};
     Tensor<S, 2> error(T, V), o(T, V);
-    for (int t = 0; t < T; ++t) {
-      states.push_back(states.back());
-      momenta.push_back(momenta.back());
-      step(in, t, states.back(), momenta.back(), error, o);
-    }
+    Replay states(States<S>{in.initial_state, in.initial_momentum}, T,
+                  [&](int t, States<S>& s) { step(in, t, s.state, s.momentum, error, o); });
     Inputs<S> d{{},
                 Tensor<S, 2>(in.q.extent),
                 Tensor<S, 2>(in.k.extent),
@@ -147,8 +150,8 @@ struct mdn {
                 cotangent.final_momentum};
     Tensor<S, 2>&G = d.initial_state, &N = d.initial_momentum;
     for (int t = T - 1; t >= 0; --t) {
-      const auto at = static_cast<std::size_t>(t);
-      const Tensor<S, 2>&before = states[at], &after = states[at + 1], &stale = momenta[at], &fresh = momenta[at + 1];
+      const auto& [before, stale] = states.before(t);
+      const auto& [after, fresh] = states.after(t);
       const S alpha = exp(in.log_alpha(t)), mu = exp(in.log_mu(t));
       for (int j = 0; j < V; ++j) {
         S nk = S(0);

@@ -109,7 +109,8 @@ struct parallax {
       const Row<S> row = row_of(options, in, i);
       for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
       for (int j = row.first; j < row.last; ++j) {
-        const S tilted = planted<"tilt_not_weighted">(row.p(j), S(1)) * (row.t(j) - row.mean_t) * planted<"tilt_sign">(S(1), S(-1));
+        const S tilted =
+            planted<"tilt_not_weighted">(row.p(j), S(1)) * (row.t(j) - row.mean_t) * planted<"tilt_sign">(S(1), S(-1));
         for (int x = 0; x < V; ++x) out.o(i, x) -= tilted * (in.v(j, x) - row.mean_v[static_cast<std::size_t>(x)]);
       }
     }

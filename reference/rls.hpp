@@ -10,6 +10,7 @@
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -154,18 +155,12 @@ struct rls {
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    // Every state is kept: clarity over memory.
-    std::vector<State<S>> state{prior(in)};
-    for (int t = 0; t < T; ++t) {
-      state.push_back(state.back());
-      write(options, in, t, state.back());
-    }
+    Replay states(prior(in), T, [&](int t, State<S>& state) { write(options, in, t, state); });
     Inputs<S> d = zero_like(in);
     Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
     Tensor<S, 2> Pi = cotangent.final_covariance;
     for (int t = T - 1; t >= 0; --t) {
-      const State<S>& before = state[static_cast<std::size_t>(t)];
-      const State<S>& after = state[static_cast<std::size_t>(t) + 1];
+      const State<S>&before = states.before(t), &after = states.after(t);
       for (int i = 0; i < K; ++i)
         for (int c = 0; c < V; ++c) {
           d.q(t, i) += after.mean(i, c) * cotangent.o(t, c);

@@ -105,10 +105,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   oracle->add_option("--tokens", options->tokens, "T; a few sizes if neither this nor --dim is given")
       ->check(CLI::Range(32, 1 << 16));
   oracle->add_option("--dim", options->dim, "K = V")->check(CLI::Range(1, 512));
-  std::vector<std::string> formats;
-  for (const TableFormat format : all_table_formats) formats.emplace_back(name_of(format));
   oracle->add_option("--format", options->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(formats))
+      ->check(CLI::IsMember(table_format_names()))
       ->capture_default_str();
   oracle->add_option("-o,--output", options->output, "where the table goes; - is standard output")
       ->capture_default_str();

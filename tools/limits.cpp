@@ -117,10 +117,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--mechanism", options->mechanisms, "only this one; may be given several times")
       ->delimiter(',')
       ->allow_extra_args(false);
-  std::vector<std::string> formats;
-  for (const TableFormat format : all_table_formats) formats.emplace_back(name_of(format));
   app.add_option("--format", options->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(formats))
+      ->check(CLI::IsMember(table_format_names()))
       ->capture_default_str();
   app.add_option("-o,--output", options->output, "where the table goes; - is standard output")->capture_default_str();
   return [options](Console& console) { return run_limits(*options, console); };

@@ -415,8 +415,10 @@ int run_report(const Flags& flags, Console& console) {
   ReportOptions options = flags.options;
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   options.style = *style_from(flags.style);
-  for (const std::string& flag : flags.params)
-    options.params.insert_or_assign(param_from(flag).first, param_from(flag).second);
+  for (const std::string& flag : flags.params) {
+    auto [name, value] = param_from(flag);
+    options.params.insert_or_assign(std::move(name), std::move(value));
+  }
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
   std::unique_ptr<Progress> progress;
@@ -458,7 +460,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(name_list(all_table_formats)))
+      ->check(CLI::IsMember(table_format_names()))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the report goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_report(*flags, console); };

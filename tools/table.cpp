@@ -31,6 +31,8 @@ std::vector<std::string> heads_of(const Table& table) {
 
 std::string_view name_of(TableFormat format) { return format_names[static_cast<int>(format)]; }
 
+std::vector<std::string> table_format_names() { return {std::begin(format_names), std::end(format_names)}; }
+
 std::optional<TableFormat> table_format_from(std::string_view name) {
   for (const TableFormat format : all_table_formats)
     if (name == name_of(format)) return format;

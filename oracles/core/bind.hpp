@@ -290,10 +290,11 @@ class Binding {
         // Far beyond any format, and short of the exponents whose digits would take for ever to print.
         if constexpr (std::is_same_v<X, std::string>) {
           static const E huge = from_decimal<E>("1e1000"), tiny = from_decimal<E>("1e-1000");
-          require_domain(x == 0 || (abs(x) <= huge && abs(x) >= tiny), row, place(),
-                         ": expected a magnitude between 1e-1000 and 1e1000");
+          if (x != 0 && (abs(x) > huge || abs(x) < tiny))
+            throw Refusal(Status::domain, row, place() + ": expected a magnitude between 1e-1000 and 1e1000");
         }
-        require_domain(f.domain != Domain::log_decay || x <= 0, row, place(), ": a log decay must be <= 0");
+        if (f.domain == Domain::log_decay && x > 0)
+          throw Refusal(Status::domain, row, place() + ": a log decay must be <= 0");
       } else if (f.domain != Domain::bandwidth && !f.room_judges && !(f.domain == Domain::log_decay && x < 0)) {
         throw Refusal(Status::nonfinite, row, place() + ": not a finite number");
       }

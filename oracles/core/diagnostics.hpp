@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "oracles/scalars/scalar.hpp"
+#include "reference/core/dense.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/parallax.hpp"
 
@@ -45,7 +46,7 @@ S operation_error() {
 /// 4 n operation errors, relatively.
 template <class S>
 S largest_eigenvalue(Tensor<S, 2> a) {
-  using std::abs, std::sqrt;
+  using std::abs;
   const int n = a.size(0);
   // Convergence is quadratic: about ten sweeps, whatever the precision. More would only stir rounding errors.
   constexpr int max_sweeps = 50;
@@ -59,19 +60,7 @@ S largest_eigenvalue(Tensor<S, 2> a) {
       for (int q = p + 1; q < n; ++q) {
         if (!(abs(a(p, q)) > negligible)) continue;
         rotated = true;
-        const S theta = (a(q, q) - a(p, p)) / (a(p, q) + a(p, q));
-        const S root = sqrt(theta * theta + S(1));
-        const S t = S(1) / (theta < S(0) ? theta - root : theta + root);
-        const S c = S(1) / sqrt(t * t + S(1)), s = t * c;
-        a(p, p) -= t * a(p, q);
-        a(q, q) += t * a(p, q);
-        a(p, q) = a(q, p) = S(0);
-        for (int i = 0; i < n; ++i) {
-          if (i == p || i == q) continue;
-          const S ip = a(i, p), iq = a(i, q);
-          a(i, p) = a(p, i) = c * ip - s * iq;
-          a(i, q) = a(q, i) = s * ip + c * iq;
-        }
+        jacobi_rotate(a, p, q);
       }
   }
   return largest;

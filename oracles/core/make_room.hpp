@@ -8,6 +8,7 @@
 
 #include "oracles/core/bind.hpp"
 #include "oracles/core/diagnostics.hpp"
+#include "oracles/core/in_words.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/scalars/scalar.hpp"
 
@@ -136,9 +137,7 @@ inline std::optional<BasicArrays<Enclosed>> narrow_pairs(const BasicArrays<Ball>
       const Ball rest = x - Ball(hi);
       const double lo = rest.middle(), bound = (rest - Ball(lo)).largest_size();
       if (!last && !(bound <= 0x1p-105 * std::max(std::abs(hi), 0x1p-10 * largest))) return std::nullopt;
-      int exponent = 0;
-      const double fraction = std::frexp(bound, &exponent);
-      to.data.push_back({{hi, lo}, bound == 0 ? 0 : std::ldexp(1.0, fraction > 0.5 ? exponent : exponent - 1)});
+      to.data.push_back({{hi, lo}, power_of_two_above(bound)});
     }
   }
   return pairs;
@@ -150,20 +149,72 @@ inline std::optional<BasicAnswer<Enclosed>> narrow_pairs(const BasicAnswer<Ball>
   return BasicAnswer<Enclosed>{std::move(*outputs), std::move(*gradients)};
 }
 
+/// The largest radius of any tensor, relative to the tensor's largest number; 0 if all is exact.
+inline double widest(const BasicAnswer<WordBall>& answer) {
+  double ratio = 0;
+  for (const auto* arrays : {&answer.outputs, &answer.gradients})
+    for (const auto& [name, array] : *arrays) {
+      double largest = 0, radius = 0;
+      for (const WordBall& x : array.data) {
+        largest = std::max(largest, std::abs(x.word[0]));
+        radius = std::max(radius, x.radius);
+      }
+      if (radius > 0) ratio = std::max(ratio, radius / largest);
+    }
+  return ratio;
+}
+
+/// A number as a cell. `bound` becomes at least the distance of the truth from what is printed.
+inline Cell word_cell(std::string_view name, const WordBall& x, int digits, double& bound) {
+  if (std::isnan(x.word[0])) return cell(name, x.word[0], digits);
+  if (is_count(name)) return cell(name, x.word[0], digits);
+  if (std::isfinite(x.word[0])) {
+    const double printing = 5 * std::abs(x.word[0]) * std::pow(10.0, -digits);
+    bound = std::max(bound, (x.radius + printing) * (1 + 0x1p-40));
+  }
+  return {to_decimal(x, digits), Cell::Kind::decimal};
+}
+
+inline BasicArrays<Cell> word_cells(const BasicArrays<WordBall>& arrays, std::string_view prefix, int digits,
+                                    Decimals& result) {
+  BasicArrays<Cell> cells;
+  for (const auto& [name, array] : arrays) {
+    BasicArray<Cell>& to = cells[name];
+    to.shape = array.shape;
+    double bound = 0;
+    for (const WordBall& x : array.data) to.data.push_back(word_cell(name, x, digits, bound));
+    if (std::isfinite(bound)) result.bounds[std::string(prefix) + name] = bound;
+  }
+  return cells;
+}
+
+inline Decimals word_decimals(const BasicAnswer<WordBall>& answer, int digits) {
+  Decimals result;
+  result.outputs = word_cells(answer.outputs, "", digits, result);
+  result.gradients = word_cells(answer.gradients, "d_", digits, result);
+  return result;
+}
+
+inline Enclosed word_pair(const WordBall& x) {
+  const double rest = std::abs(x.word[2]) + std::abs(x.word[3]);
+  return {{x.word[0], x.word[1]}, power_of_two_above((x.radius + rest) * (1 + 0x1p-40))};
+}
+
 /// Calls `f` with a value of the tier's scalar.
 template <class F>
 decltype(auto) with_scalar(Tier tier, F&& f) {
   switch (tier) {
     case Tier::fp64:
       return f(double());
-    case Tier::w2:
-      return f(W2());
     case Tier::mp50:
       return f(Mp50());
     case Tier::mp100:
       return f(Mp100());
     case Tier::exact:
       return f(Rational());
+    case Tier::w2:
+    case Tier::w3:
+    case Tier::w4:
     case Tier::mp200:
     case Tier::ball:
       break;
@@ -185,11 +236,8 @@ struct RoomFunctions {
   static Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
     const Binding<M, std::string> binding(problem);
     const AnswerParts parts{!problem.cotangents.empty(), true, options.diagnostics};
-    Decimals result = !options.tier                ? proven(binding, parts, options.digits)
-                      : options.tier == Tier::ball ? proven(binding, {parts.gradients, true, false}, options.digits)
-                                                   : detail::with_scalar(*options.tier, [&]<class S>(const S&) {
-                                                       return printed(answer<M, S>(binding, parts), options.digits);
-                                                     });
+    Decimals result =
+        !options.tier ? proven(binding, parts, options.digits) : in_tier(binding, parts, options.digits, *options.tier);
     count_empty_rows(result);
     if constexpr (requires { M::prints_value_by_key(problem); })
       if (M::prints_value_by_key(problem)) transpose(result.outputs.find("final_state")->second);
@@ -204,8 +252,9 @@ struct RoomFunctions {
   }
 
   static BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
-    if (tier == Tier::ball) {
-      const auto pairs = enclosed(problem);
+    if (tier == Tier::ball || words_of(tier) > 0) {
+      auto pairs = tier == Tier::ball ? std::nullopt : in_words(problem, {words_of(tier), 1});
+      if (!pairs) pairs = enclosed(problem);
       require(pairs.has_value(), M::name, ": no enclosure decides a comparison of equal numbers");
       return detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
     }
@@ -221,19 +270,15 @@ struct RoomFunctions {
   }
 
   static std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
-    const Binding<M, double> binding(problem);
-    constexpr long widest = 4096;
-    for (long bits = 192; bits <= widest; bits *= 2) {
-      const BallPrecision precision(bits);
-      try {
-        auto result = detail::narrow_pairs(answer<M, Ball>(binding, {!problem.cotangents.empty(), false, false}),
-                                           2 * bits > widest);
-        if (result) return result;
-      } catch (const Undecided&) {
-        continue;
-      }
-    }
-    return std::nullopt;
+    return in_balls(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false}, 192,
+                    [](const BasicAnswer<Ball>& balls, bool last) { return detail::narrow_pairs(balls, last); });
+  }
+
+  static std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) {
+    const auto found = narrow_words(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false}, effort);
+    if (!found) return std::nullopt;
+    return detail::convert_answer<Enclosed>([](std::string_view, const WordBall& x) { return detail::word_pair(x); },
+                                            *found);
   }
 
   static BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) {
@@ -298,24 +343,64 @@ struct RoomFunctions {
             {}};
   }
 
+  static Decimals in_tier(const Binding<M, std::string>& binding, AnswerParts parts, int digits, Tier tier) {
+    if (tier != Tier::ball && words_of(tier) == 0)
+      return detail::with_scalar(tier,
+                                 [&]<class S>(const S&) { return printed(answer<M, S>(binding, parts), digits); });
+    // Eigenvalues come from an iteration, whose rest no radius sees.
+    parts.caches = true, parts.diagnostics = false;
+    if (words_of(tier) > 0)
+      if (const auto found = narrow_words(binding, parts, {words_of(tier), 1}))
+        return detail::word_decimals(*found, digits);
+    return proven(binding, parts, digits);
+  }
+
+  /// In as many words as it takes, up to four; nothing where these decide no comparison.
+  template <class X>
+  static std::optional<BasicAnswer<WordBall>> narrow_words(const Binding<M, X>& binding, const AnswerParts& parts,
+                                                           WordEffort effort) {
+    std::optional<BasicAnswer<WordBall>> found;
+    for (; effort.words <= 4; ++effort.words) {
+      try {
+        found = answer_in_words<M, X>(binding, parts, effort);
+      } catch (const Undecided&) {
+        continue;
+      }
+      // A word more narrows everything by 2^-53 or so. Where four would not do, the first answer stands, with its
+      // bound.
+      const double ratio = detail::widest(*found);
+      if (ratio <= word_target || std::ldexp(ratio, 53 * (effort.words - 4)) > 0x1p10 * word_target) break;
+    }
+    return found;
+  }
+
+  /// What `narrow` makes of the room's answer in balls of `bits` bits, then twice as many, until it makes something;
+  /// told when it is the last time. Nothing where a comparison stays undecided.
+  template <class B, class F>
+  static auto in_balls(const B& binding, const AnswerParts& parts, long bits, F&& narrow) {
+    constexpr long widest = 4096;
+    decltype(narrow(BasicAnswer<Ball>(), false)) result;
+    for (; !result && bits <= widest; bits *= 2) {
+      const BallPrecision precision(bits);
+      try {
+        result = narrow(answer<M, Ball>(binding, parts), 2 * bits > widest);
+      } catch (const Undecided&) {
+        continue;  // more bits may tell
+      }
+    }
+    return result;
+  }
+
   /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they do not cover, and
   /// what they cannot decide, by two tiers that agree.
   static Decimals proven(const Binding<M, std::string>& binding, const AnswerParts& parts, int digits) {
-    constexpr long widest = 4096;
-    std::optional<Decimals> result;
-    for (long bits = 128 + 4 * digits; !result && bits <= widest; bits *= 2) {
-      const BallPrecision precision(bits);
-      try {
-        result = detail::narrow_enough(answer<M, Ball>(binding, {parts.gradients, parts.caches, false}), digits,
-                                       2 * bits > widest);
-      } catch (const Undecided&) {
-        result.reset();
-      }
-    }
+    std::optional<Decimals> result =
+        in_balls(binding, {parts.gradients, parts.caches, false}, 128 + 4 * digits,
+                 [&](const BasicAnswer<Ball>& balls, bool last) { return detail::narrow_enough(balls, digits, last); });
     const bool covered = result && !(parts.diagnostics && has_diagnostics<M>);
     if (covered) return std::move(*result);
-    Decimals rest = agreed(binding, parts, digits);
-    if (!result) return rest;
+    if (!result) return agreed(binding, parts, digits);
+    Decimals rest = agreed(binding, {false, false, true}, digits);
     result->outputs.merge(rest.outputs);
     return std::move(*result);
   }
@@ -377,6 +462,7 @@ constexpr Room make_room() {
           .decimals = &F::decimals,
           .values = &F::values,
           .enclosed = &F::enclosed,
+          .in_words = &F::in_words,
           .slopes = &F::slopes,
           .make = &F::make,
           .shifted = &F::shifted};

@@ -27,18 +27,21 @@ const Room* find_room(std::string_view name) {
 }
 
 std::string_view name_of(Tier tier) {
-  constexpr std::string_view names[] = {"double", "w2", "mp50", "mp100", "mp200", "ball", "exact"};
+  constexpr std::string_view names[] = {"double", "w2", "w3", "w4", "mp50", "mp100", "mp200", "ball", "exact"};
   return names[static_cast<int>(tier)];
 }
 
 std::string_view summary_of(Tier tier) {
-  constexpr std::string_view summaries[] = {"double precision",
-                                            "sums of two doubles, 106 bits",
-                                            "50 decimal digits",
-                                            "100 decimal digits",
-                                            "200 decimal digits",
-                                            "enclosures, as narrow as the digits need",
-                                            "rational numbers: no exp, log or root but of what stays rational"};
+  constexpr std::string_view summaries[] = {
+      "double precision",
+      "sums of two doubles, about 100 bits, each number with a proven bound; more words where needed",
+      "sums of three doubles, about 150 bits, as above",
+      "sums of four doubles, about 200 bits, as above",
+      "50 decimal digits",
+      "100 decimal digits",
+      "200 decimal digits",
+      "enclosures, as narrow as the digits need",
+      "rational numbers: no exp, log or root but of what stays rational"};
   return summaries[static_cast<int>(tier)];
 }
 

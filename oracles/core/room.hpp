@@ -1,5 +1,6 @@
 #pragma once
 // The registry: every room of mechanisms.def, type-erased on its reference side.
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -14,9 +15,12 @@
 namespace assay {
 
 /// The scalar a reference is evaluated in.
-enum class Tier { fp64, w2, mp50, mp100, mp200, ball, exact };
-inline constexpr Tier all_tiers[] = {Tier::fp64,  Tier::w2,   Tier::mp50, Tier::mp100,
-                                     Tier::mp200, Tier::ball, Tier::exact};
+enum class Tier { fp64, w2, w3, w4, mp50, mp100, mp200, ball, exact };
+inline constexpr Tier all_tiers[] = {Tier::fp64,  Tier::w2,    Tier::w3,   Tier::w4,   Tier::mp50,
+                                     Tier::mp100, Tier::mp200, Tier::ball, Tier::exact};
+
+/// How many doubles a number of that tier is the sum of; 0 for a tier of another kind.
+constexpr int words_of(Tier tier) { return tier == Tier::w2 ? 2 : tier == Tier::w3 ? 3 : tier == Tier::w4 ? 4 : 0; }
 
 /// "double", "w2", "mp50", ...
 std::string_view name_of(Tier tier);
@@ -53,6 +57,21 @@ struct HiLo {
   double hi = 0, lo = 0;
 };
 
+/// The smallest power of two not below x; 0 for 0. It needs no more than a bf16.
+inline double power_of_two_above(double x) {
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  return x == 0 ? 0 : std::ldexp(1.0, fraction > 0.5 ? exponent : exponent - 1);
+}
+
+/// How a problem is answered in sums of doubles.
+struct WordEffort {
+  int words = 2;    ///< 2, 3 or 4 at least
+  int threads = 1;  ///< changes no bit
+};
+/// The bound, relative to a tensor's largest number, that makes an answer good enough.
+inline constexpr double word_target = 0x1p-60;
+
 /// A value and how far it may be off, proven.
 struct Enclosed {
   HiLo value;
@@ -74,6 +93,9 @@ struct Room {
   /// As above with a proven bound, about 2^-104 of the value or less; nothing where no enclosure could decide a
   /// comparison (two equal numbers compared) within the precision allowed.
   std::optional<BasicAnswer<Enclosed>> (*enclosed)(const Problem& problem);
+  /// As above for problems of any size, in sums of doubles, eight heads at a time: in `effort.words` words, or in more
+  /// where a bound would exceed `word_target` of the tensor's largest. Nothing if four words decide no comparison.
+  std::optional<BasicAnswer<Enclosed>> (*in_words)(const Problem& problem, const WordEffort& effort);
   /// Derivative of every output along the direction `tangent` (inputs by name; missing means zero) by dual numbers, in
   /// 50 digits.
   BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "oracles/scalars/decimal.hpp"
 #include "reference/core/error.hpp"
@@ -66,6 +67,23 @@ std::string Ball::middle_decimal(int digits) const {
   if (arf_is_nan(arb_midref(x_))) return "nan";
   if (arf_is_inf(arb_midref(x_))) return arf_sgn(arb_midref(x_)) < 0 ? "-inf" : "inf";
   return format_decimal(dyadic(arb_midref(x_)), digits);
+}
+
+ErrorBound Ball::take_joint_error(Ball* first, int n) {
+  ErrorBound joint;
+  if (n > 0) mag_set(joint.m_, arb_radref(first->x_));
+  for (int i = 0; i < n; ++i) mag_zero(arb_radref(first[i].x_));
+  return joint;
+}
+
+void Ball::put_joint_error(Ball* first, int n, const ErrorBound& carried) {
+  ErrorBound squares;
+  for (int i = 0; i < n; ++i) {
+    mag_srcptr radius = arb_radref(first[i].x_);
+    mag_addmul(squares.m_, radius, radius);
+  }
+  const ErrorBound joint = carried + sqrt(std::move(squares));
+  for (int i = 0; i < n; ++i) mag_set(arb_radref(first[i].x_), joint.m_);
 }
 
 }  // namespace assay

@@ -32,6 +32,44 @@ class BallPrecision {
   long before_;
 };
 
+/// An upper bound of a few bits and any exponent: of errors that no double could hold. Every operation rounds up.
+class ErrorBound {
+ public:
+  ErrorBound() { mag_init(m_); }
+  ErrorBound(const ErrorBound& b) : ErrorBound() { mag_set(m_, b.m_); }
+  ErrorBound(ErrorBound&& b) noexcept : ErrorBound() { mag_swap(m_, b.m_); }
+  ~ErrorBound() { mag_clear(m_); }
+  ErrorBound& operator=(const ErrorBound& b) {
+    mag_set(m_, b.m_);
+    return *this;
+  }
+  ErrorBound& operator=(ErrorBound&& b) noexcept {
+    mag_swap(m_, b.m_);
+    return *this;
+  }
+
+  friend ErrorBound operator*(ErrorBound a, const ErrorBound& b) {
+    mag_mul(a.m_, a.m_, b.m_);
+    return a;
+  }
+  friend ErrorBound operator+(ErrorBound a, const ErrorBound& b) {
+    mag_add(a.m_, a.m_, b.m_);
+    return a;
+  }
+  friend ErrorBound sqrt(ErrorBound a) {
+    mag_sqrt(a.m_, a.m_);
+    return a;
+  }
+  friend ErrorBound larger(ErrorBound a, const ErrorBound& b) {
+    mag_max(a.m_, a.m_, b.m_);
+    return a;
+  }
+
+ private:
+  friend class Ball;
+  mag_t m_;
+};
+
 class Ball {
  public:
   Ball() { arb_init(x_); }
@@ -53,6 +91,24 @@ class Ball {
 
   /// The number that `text` stands for, enclosed; "inf", "-inf" and "nan" too. Throws InputError on anything else.
   static Ball parse(std::string_view text);
+
+  // What reference/core/carried_error.hpp asks of an enclosure.
+  using Bounds = ErrorBound;
+  /// At least |x| for every x in the ball.
+  ErrorBound sizes() const {
+    ErrorBound b;
+    arb_get_mag(b.m_, x_);
+    return b;
+  }
+  Ball widened(const ErrorBound& by) const {
+    Ball r = *this;
+    arb_add_error_mag(r.x_, by.m_);
+    return r;
+  }
+  /// The radius that n balls share; they become zero.
+  static ErrorBound take_joint_error(Ball* first, int n);
+  /// Every radius becomes `carried` plus the 2-norm of all of them.
+  static void put_joint_error(Ball* first, int n, const ErrorBound& carried);
 
   Ball operator-() const {
     Ball r;

@@ -65,6 +65,23 @@ struct Preconditioner {
   void (*solve)(const R* U, const R* L, R* x, std::size_t d, std::size_t stride);
 };
 
+/// Numbers of a pack (pack.hpp): as many as the widest vector holds, on every machine.
+inline constexpr int pack_size = 8;
+/// Underflows of one operation on a pack add up to less: some 2^5 residues below 2^-1074.
+inline constexpr double pack_underflow = 0x1p-1050;
+
+/// The rounding errors of a pack's operations; magnitude.hpp says relative to what.
+struct PackConstants {
+  double add, multiply, multiply_add, exp;
+};
+
+/// ball_kernels.hpp. A result may be one of the operands.
+struct PackKernels {
+  using Binary = void (*)(double* result, const double* a, const double* b, const PackConstants&);
+  Binary add, subtract, multiply, multiply_add, multiply_subtract;
+  void (*exp)(double* result, const double* a, const PackConstants&);
+};
+
 /// What depends on the number of words: matrix.hpp, delta_slab.hpp, passes.hpp.
 struct WordKernels {
   void (*product)(const double* A, std::size_t lda, ConstPlanes B, std::size_t bk, std::size_t bn, Planes C,
@@ -82,6 +99,7 @@ struct WordKernels {
                   double* sum);
   void (*exp_of_doubles)(const double* x, double* out);
   void (*delta)(const DeltaSlab&);
+  PackKernels pack;
 };
 
 struct Kernels {

@@ -1,5 +1,6 @@
 #pragma once
 // The table of one instruction set: included by kernels_*.cpp alone.
+#include "oracles/words/ball_kernels.hpp"
 #include "oracles/words/delta_slab.hpp"
 #include "oracles/words/kernels.hpp"
 #include "oracles/words/matrix.hpp"
@@ -10,9 +11,13 @@ namespace assay::words::ASSAY_WORDS_ISA {
 
 template <int W>
 constexpr WordKernels word_kernels() {
-  WordKernels k{product<W, W>, product<W, 1>, dot_row<W>, residual_row<W>, residual_end<W>,
-                center_row<W>, output_row<W>, nullptr,    nullptr,         nullptr};
-  if constexpr (W > 1) k.weights = weights_row<W>, k.exp_of_doubles = exp_of_doubles<W>, k.delta = delta_slab<W>;
+  WordKernels k{
+      product<W, W>, product<W, 1>, dot_row<W>, residual_row<W>, residual_end<W>, center_row<W>, output_row<W>, nullptr,
+      nullptr,       nullptr,       {}};
+  if constexpr (W > 1) {
+    k.weights = weights_row<W>, k.exp_of_doubles = exp_of_doubles<W>, k.delta = delta_slab<W>;
+    k.pack = pack_kernels<W>();
+  }
   return k;
 }
 

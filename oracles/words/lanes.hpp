@@ -36,6 +36,7 @@ ASSAY_INLINE Lanes operator*(Lanes a, Lanes b) { return {_mm512_mul_pd(a.v, b.v)
 ASSAY_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
 ASSAY_INLINE Lanes product_rest(Lanes a, Lanes b, Lanes p) { return {_mm512_fmsub_pd(a.v, b.v, p.v)}; }
 ASSAY_INLINE Lanes abs(Lanes a) { return {_mm512_abs_pd(a.v)}; }
+ASSAY_INLINE Lanes lesser(Lanes a, Lanes b) { return {_mm512_mask_min_pd(a.v, 0xff, a.v, b.v)}; }
 // The plain intrinsic warns in g++ 12 (GCC bug 105593).
 ASSAY_INLINE Lanes sqrt(Lanes a) { return {_mm512_mask_sqrt_pd(a.v, 0xff, a.v)}; }
 #elif ASSAY_WORDS_WIDTH == 4
@@ -51,6 +52,7 @@ ASSAY_INLINE Lanes operator*(Lanes a, Lanes b) { return {_mm256_mul_pd(a.v, b.v)
 ASSAY_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
 ASSAY_INLINE Lanes product_rest(Lanes a, Lanes b, Lanes p) { return {_mm256_fmsub_pd(a.v, b.v, p.v)}; }
 ASSAY_INLINE Lanes abs(Lanes a) { return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v)}; }
+ASSAY_INLINE Lanes lesser(Lanes a, Lanes b) { return {_mm256_min_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes sqrt(Lanes a) { return {_mm256_sqrt_pd(a.v)}; }
 #else
 struct Lanes {
@@ -65,6 +67,7 @@ ASSAY_INLINE Lanes operator*(Lanes a, Lanes b) { return {a.v * b.v}; }
 ASSAY_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) { return {std::fma(a.v, b.v, c.v)}; }
 ASSAY_INLINE Lanes product_rest(Lanes a, Lanes b, Lanes p) { return {std::fma(a.v, b.v, -p.v)}; }
 ASSAY_INLINE Lanes abs(Lanes a) { return {std::fabs(a.v)}; }
+ASSAY_INLINE Lanes lesser(Lanes a, Lanes b) { return {a.v < b.v ? a.v : b.v}; }
 ASSAY_INLINE Lanes sqrt(Lanes a) { return {std::sqrt(a.v)}; }
 #endif
 

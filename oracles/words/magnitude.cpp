@@ -15,6 +15,7 @@ using portable::exp_reduced;
 using portable::Magnitude;
 using portable::magnitudes;
 using portable::multiply_add;
+using portable::multiply_add_words;
 using portable::renormalise;
 using portable::splat;
 using portable::terms_per_chunk;
@@ -85,12 +86,19 @@ Constants derive() {
     renormalise<W>(sum.w);
     return error_of(sum);
   });
+  c.multiply_add = worst_of_two([](double a, double b) {
+    auto sum = magnitudes<W>(a);
+    multiply_add_words<W>(sum.w, magnitudes<W>(1).w, magnitudes<W>(b).w);
+    renormalise<W>(sum.w);
+    return error_of(sum);
+  });
   // Later chunks of a row start from words that are already there.
   const double first = error_of(row_of<W>(terms_per_chunk));
   c.chunk = std::max(first, error_of(row_of<W>(2 * terms_per_chunk)) - first);
   c.chunk_add = c.add;
   if constexpr (W > 1) c.exp = exp_error<W>() * (1 + 0x1p-12);
-  for (double* x : {&c.add, &c.multiply, &c.multiply_plain, &c.update, &c.chunk, &c.chunk_add, &c.exp}) *x *= safety;
+  for (double* x : {&c.add, &c.multiply, &c.multiply_plain, &c.update, &c.multiply_add, &c.chunk, &c.chunk_add, &c.exp})
+    *x *= safety;
   return c;
 }
 

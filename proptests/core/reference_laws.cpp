@@ -49,27 +49,6 @@ Mp100 dot(const Array& a, const BasicArray<HiLo>& b, Balance& balance, int sign)
   return sum;
 }
 
-bool has_groups(const Room& room) {
-  const auto inputs = room.inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [](const RoomFacts::Ranked& r) {
-    return r.field.place == Field::Place::input && r.field.heads == Field::Heads::shared;
-  });
-}
-
-TextProblem in_decimals(const Problem& p) {
-  // Every double has at most 767 digits; what the laws compare are two answers to the same text.
-  const auto texts = [](const Arrays& arrays) {
-    Texts result;
-    for (const auto& [name, a] : arrays) {
-      BasicArray<std::string>& to = result[name];
-      to.shape = a.shape;
-      for (const double x : a.data) to.data.push_back(to_decimal(x, 20));
-    }
-    return result;
-  };
-  return {p.id, p.mechanism, p.params, texts(p.inputs), texts(p.cotangents)};
-}
-
 /// Rows [from, to) of the token axis.
 BasicArray<std::string> rows(const BasicArray<std::string>& a, int from, int to) {
   const std::size_t H = static_cast<std::size_t>(a.shape[0]), T = static_cast<std::size_t>(a.shape[1]);
@@ -110,6 +89,20 @@ std::string carried_name(const Room& room, std::string_view output) {
 }
 
 }  // namespace
+
+BasicProblem<std::string> in_decimals(const Problem& p) {
+  // Every double has at most 767 digits; what the laws compare are two answers to the same text.
+  const auto texts = [](const Arrays& arrays) {
+    Texts result;
+    for (const auto& [name, a] : arrays) {
+      BasicArray<std::string>& to = result[name];
+      to.shape = a.shape;
+      for (const double x : a.data) to.data.push_back(to_decimal(x, 20));
+    }
+    return result;
+  };
+  return {p.id, p.mechanism, p.params, texts(p.inputs), texts(p.cotangents)};
+}
 
 Mp100 number(const HiLo& x) { return Mp100(x.hi) + Mp100(x.lo); }
 
@@ -177,7 +170,7 @@ std::string Balance::violation(std::string_view what) const {
 }
 
 std::vector<CaseSpec> reference_cases(const Room& room) {
-  const bool groups = has_groups(room);
+  const bool groups = groups_heads(room.inputs());
   std::vector<CaseSpec> list;
   for (const Params& params : room.variants()) {
     const auto add = [&](Style style, int T, int heads, int K, int V, std::uint64_t seed) {

@@ -24,6 +24,9 @@ std::vector<CaseSpec> reference_cases(const Room& room);
 
 // ---- comparing -----------------------------------------------------------------
 
+/// The problem with its numbers as text of 20 digits.
+BasicProblem<std::string> in_decimals(const Problem& problem);
+
 /// The pair as one number.
 Mp100 number(const HiLo& x);
 std::vector<Mp100> numbers(const BasicArray<HiLo>& a);

@@ -102,16 +102,32 @@ std::map<std::string, std::vector<std::string>> texts(const Decimals& d) {
   return all;
 }
 
-BasicProblem<std::string> decimal_problem(const Problem& p) {
-  const auto convert = [](const Arrays& arrays) {
-    BasicArrays<std::string> out;
-    for (const auto& [name, a] : arrays) {
-      out[name].shape = a.shape;
-      for (const double x : a.data) out[name].data.push_back(to_decimal(x, 17));
+/// How many tensors of `coarse` have a bound; each must hold `fine`, and convict a wrong last digit of the tensor's
+/// largest.
+int held_bounds(const Decimals& coarse, const std::map<std::string, std::vector<std::string>>& fine,
+                const std::string& repro) {
+  int proven = 0;
+  for (const auto& [name, numbers] : texts(coarse)) {
+    const auto bound = coarse.bounds.find(name);
+    if (bound == coarse.bounds.end()) continue;
+    ++proven;
+    std::size_t largest = 0;
+    Mp100 size = 0;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i].empty() || numbers[i] == "-inf") continue;
+      const auto exact = from_decimal<Mp100>(fine.at(name)[i]);
+      EXPECT_LE(abs(from_decimal<Mp100>(numbers[i]) - exact), Mp100(bound->second) + ldexp(abs(exact), -190))
+          << repro << ' ' << name << ' ' << i;
+      if (Mp100(abs(exact)) > size) largest = i, size = abs(exact);
     }
-    return out;
-  };
-  return {p.id, p.mechanism, p.params, convert(p.inputs), convert(p.cotangents)};
+    if (size == 0 || numbers[largest].size() < 20) continue;
+    std::string wrong = numbers[largest];
+    char& digit = wrong[wrong.find_last_of("0123456789", wrong.find('e') - 1)];
+    digit = digit == '9' ? '8' : static_cast<char>(digit + 1);
+    EXPECT_GT(abs(from_decimal<Mp100>(wrong) - from_decimal<Mp100>(fine.at(name)[largest])), Mp100(bound->second))
+        << repro << ' ' << name << ": " << wrong;
+  }
+  return proven;
 }
 
 class EveryRoom : public ::testing::TestWithParam<const Room*> {};
@@ -124,32 +140,46 @@ TEST_P(EveryRoom, bounds_hold_the_next_tier_and_convict_a_wrong_digit) {
   for (const Style style : {Style::normal, Style::ill_conditioned, Style::nearly_parallel_keys, Style::gate_ends}) {
     const Params params = room.variants().front();
     const CaseSpec spec{std::string(room.name), {1, 9, 1, 0, 4, 3, 0}, Format::fp32, style, 3, params};
-    const BasicProblem<std::string> p = decimal_problem(room.make(spec));
-    const Decimals coarse = room.decimals(p, {.digits = 20, .tier = Tier::ball});
+    const BasicProblem<std::string> p = laws::in_decimals(room.make(spec));
     const auto fine = texts(room.decimals(p, {.digits = 60, .tier = Tier::mp100, .diagnostics = false}));
-    for (const auto& [name, numbers] : texts(coarse)) {
-      const auto bound = coarse.bounds.find(name);
-      if (bound == coarse.bounds.end()) continue;
-      ++proven;
-      std::size_t largest = 0;
-      Mp100 size = 0;
-      for (std::size_t i = 0; i < numbers.size(); ++i) {
-        if (numbers[i].empty() || numbers[i] == "-inf") continue;
-        const auto exact = from_decimal<Mp100>(fine.at(name)[i]);
-        EXPECT_LE(abs(from_decimal<Mp100>(numbers[i]) - exact), Mp100(bound->second) + ldexp(abs(exact), -190))
-            << spec.repro() << ' ' << name << ' ' << i;
-        if (Mp100(abs(exact)) > size) largest = i, size = abs(exact);
-      }
-      if (size == 0 || numbers[largest].size() < 20) continue;
-      std::string wrong = numbers[largest];
-      char& digit = wrong[wrong.find_last_of("0123456789", wrong.find('e') - 1)];
-      digit = digit == '9' ? '8' : static_cast<char>(digit + 1);
-      EXPECT_GT(abs(from_decimal<Mp100>(wrong) - from_decimal<Mp100>(fine.at(name)[largest])), Mp100(bound->second))
-          << spec.repro() << ' ' << name << ": " << wrong;
-    }
+    for (const Tier tier : {Tier::ball, Tier::w2, Tier::w3, Tier::w4})
+      proven += held_bounds(room.decimals(p, {.digits = 20, .tier = tier}), fine,
+                            spec.repro() + " " + std::string(name_of(tier)));
   }
   // An eigenvalue found by iteration is beyond an enclosure of its last step.
   EXPECT_EQ(proven > 0, room.name != "stable_rank");
+}
+
+/// Eleven heads make a full pack and a ragged one; grouped heads add their gradients up across packs. Whatever the
+/// number of threads, the bits are the same, and the bounds hold 200 digits.
+TEST_P(EveryRoom, answers_many_heads_in_words) {
+  const Room& room = *GetParam();
+  const bool grouped = groups_heads(room.inputs());
+  const CaseSpec spec{
+      std::string(room.name), {1, 6, grouped ? 12 : 11, grouped ? 3 : 0, 4, 3, 0}, Format::bf16, Style::normal, 9,
+      room.variants().front()};
+  const Problem p = room.make(spec);
+  const auto found = room.in_words(p, {2, 1}), again = room.in_words(p, {2, 3});
+  if (room.name == "stable_rank") return EXPECT_FALSE(found.has_value()) << "an iteration's rest has no radius";
+  ASSERT_TRUE(found && again) << spec.repro();
+  const BasicAnswer<HiLo> exact = room.values(p, Tier::mp100);
+  const auto compare = [&](const BasicArrays<Enclosed>& got, const BasicArrays<Enclosed>& other,
+                           const BasicArrays<HiLo>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (const auto& [name, array] : want) {
+      const BasicArray<Enclosed>& a = got.at(name);
+      ASSERT_EQ(a.shape, array.shape) << name;
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        const Enclosed &x = a.data[i], &y = other.at(name).data[i];
+        ASSERT_TRUE(x.value.hi == y.value.hi && x.value.lo == y.value.lo && x.bound == y.bound) << name << ' ' << i;
+        const double off = (x.value.hi - array.data[i].hi) + (x.value.lo - array.data[i].lo);
+        // `exact` is rounded to a pair.
+        ASSERT_LE(std::abs(off), x.bound + 0x1p-104 * std::abs(x.value.hi)) << name << ' ' << i;
+      }
+    }
+  };
+  compare(found->outputs, again->outputs, exact.outputs);
+  compare(found->gradients, again->gradients, exact.gradients);
 }
 
 /// With gates that are open or closed and a rational scale, a linear recurrence is a rational function: its answer in

@@ -73,6 +73,26 @@ int conjugate_gradients(const Tensor<S, 2>& a, int first, int steps, const S& to
   return steps;
 }
 
+/// Rotates rows and columns p < q of a symmetric matrix so that a(p, q) becomes zero; the cosine and sine.
+template <class S>
+std::pair<S, S> jacobi_rotate(Tensor<S, 2>& a, int p, int q) {
+  using std::sqrt;
+  const S theta = (a(q, q) - a(p, p)) / (a(p, q) + a(p, q));
+  const S root = sqrt(theta * theta + S(1));
+  const S t = S(1) / (theta < S(0) ? theta - root : theta + root);
+  const S c = S(1) / sqrt(t * t + S(1)), s = t * c;
+  a(p, p) -= t * a(p, q);
+  a(q, q) += t * a(p, q);
+  a(p, q) = a(q, p) = S(0);
+  for (int i = 0; i < a.size(0); ++i) {
+    if (i == p || i == q) continue;
+    const S ip = a(i, p), iq = a(i, q);
+    a(i, p) = a(p, i) = c * ip - s * iq;
+    a(i, q) = a(q, i) = s * ip + c * iq;
+  }
+  return {c, s};
+}
+
 /// The largest eigenvalue of a symmetric positive semidefinite matrix and a unit vector that has it.
 template <class S>
 struct Eigenpair {
@@ -83,7 +103,7 @@ struct Eigenpair {
 /// By cyclic Jacobi rotations; `a` has at least one row.
 template <class S>
 Eigenpair<S> largest_eigenpair(Tensor<S, 2> a) {
-  using std::abs, std::sqrt;
+  using std::abs;
   const int n = a.size(0);
   Tensor<S, 2> vectors(n, n);
   for (int i = 0; i < n; ++i) vectors(i, i) = S(1);
@@ -99,21 +119,11 @@ Eigenpair<S> largest_eigenpair(Tensor<S, 2> a) {
       for (int q = p + 1; q < n; ++q) {
         if (largest + abs(a(p, q)) == largest) continue;
         rotated = true;
-        const S theta = (a(q, q) - a(p, p)) / (a(p, q) + a(p, q));
-        const S root = sqrt(theta * theta + S(1));
-        const S t = S(1) / (theta < S(0) ? theta - root : theta + root);
-        const S c = S(1) / sqrt(t * t + S(1)), s = t * c;
-        a(p, p) -= t * a(p, q);
-        a(q, q) += t * a(p, q);
-        a(p, q) = a(q, p) = S(0);
+        const auto [c, s] = jacobi_rotate(a, p, q);
         for (int i = 0; i < n; ++i) {
           const S vp = vectors(i, p), vq = vectors(i, q);
           vectors(i, p) = c * vp - s * vq;
           vectors(i, q) = s * vp + c * vq;
-          if (i == p || i == q) continue;
-          const S ip = a(i, p), iq = a(i, q);
-          a(i, p) = a(p, i) = c * ip - s * iq;
-          a(i, q) = a(q, i) = s * ip + c * iq;
         }
       }
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "reference/core/carried_error.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -185,6 +186,19 @@ void check_gains(const In& in) {
       for (int j = 0; j < in.beta.size(1); ++j) check_beta(t, in.beta(t, j), text("[", t, "][", j, "]"));
     require_domain(in.lambda(t) >= S(0), t, "lambda[", t, "]: expected a number >= 0");
   }
+}
+
+/// What a step writes and reads: |x_t|.
+template <class In>
+Bounds<typename In::scalar> feature_norm(const WriteOptions& options, const In& in, int t) {
+  using S = typename In::scalar;
+  return norm_of<S>(in.k.size(1), [&](int i) -> const S& { return write_feature(options, in, t, i); });
+}
+
+/// What a step makes of errors of a column of the state: |gamma I - eta x x^T|, |x|^2 = E.
+template <class S>
+Bounds<S> step_norm(const Gain<S>& gain, const Denominator<S>& D) {
+  return symmetric_norm(gain.gamma, gain.eta, D.energy);
 }
 
 // ---- the window of the mini-batch rooms ----------------------------------------------

@@ -7,9 +7,10 @@
 // Its rooms say which decay, which error and which p they mean; the recurrence and its reverse are here, once.
 #include <cmath>
 #include <utility>
-#include <vector>
 
+#include "reference/core/carried_error.hpp"
 #include "reference/core/planted.hpp"
+#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -96,13 +97,44 @@ inline constexpr Fault writes_the_first_value{"first_order_writes_the_first_valu
 inline constexpr Fault strength_gradient_of_values{"first_order_strength_gradient_of_values",
                                                    "dbeta reads v_t, not e_t"};
 
-/// Takes `state` over token t; the error goes to row t of `error`, and what the query reads to row t of `o`.
+/// What step t does to errors of a column of S_{t-1}, or of G: `state` bounds the norm of its map, `kept` that of the
+/// part without the decay.
 template <class S>
-void step(const Terms<S>& in, int t, Tensor<S, 2>& state, Tensor<S, 2>& error, Tensor<S, 2>& o) {
+struct StepNorms {
+  Bounds<S> unit = size_of(S(1)), query, key, prediction, kept = unit, state;
+
+  StepNorms([[maybe_unused]] const Terms<S>& in, [[maybe_unused]] int t) {
+    if constexpr (Enclosure<S>) {
+      const auto k = [&](int i) -> const S& { return in.k(t, i); };
+      const auto p = [&](int i) -> const S& { return in.p(t, i); };
+      const int K = in.k.size(1), channels = in.decay.size(1);
+      query = norm_of<S>(K, [&](int i) -> const S& { return in.q(t, i); });
+      key = norm_of<S>(K, k);
+      for (int i = 0; i < channels; ++i) state = larger(state, size_of(in.D(t, i)));
+      if (in.error == Error::none) return;
+      prediction = norm_of<S>(K, p);
+      if (in.error == Error::decayed) {
+        prediction = prediction * state;
+        kept = rank_one_norm<S>(S(1), in.beta(t), K, k, p);
+        state = kept * state;
+      } else if (channels == 1) {
+        state = rank_one_norm<S>(in.D(t, 0), in.beta(t), K, k, p);
+      } else {
+        state = state + size_of(in.beta(t)) * key * prediction;
+      }
+    }
+  }
+};
+
+/// Takes `state` over token t; sets row t of `error`, and row t of `o` to what the query reads.
+template <class S>
+void step(const Terms<S>& in, int t, Columns<S>& state, Tensor<S, 2>& error, Tensor<S, 2>& o) {
   const int K = in.k.size(1), V = in.v.size(1);
   const bool of_decayed =
       planted<"first_order_swaps_the_error">(in.error == Error::decayed, in.error != Error::decayed);
+  const StepNorms<S> norms(in, t);
   for (int j = 0; j < V; ++j) {
+    const CarriedError<S> carried(state, j);
     S predicted = S(0);
     for (int i = 0; i < K; ++i) {
       const S R = planted<"first_order_decays_once">(in.D(t, i), in.D(0, i)) * state(i, j);
@@ -110,23 +142,28 @@ void step(const Terms<S>& in, int t, Tensor<S, 2>& state, Tensor<S, 2>& error, T
       state(i, j) = R;
     }
     error(t, j) = planted<"first_order_writes_the_first_value">(in.v(t, j), in.v(t, 0)) - predicted;
+    const S write = in.beta(t) * error(t, j);
+    S read = S(0);
     for (int i = 0; i < K; ++i) {
       const S before = state(i, j);
-      state(i, j) += in.beta(t) * in.k(t, i) * error(t, j);
-      o(t, j) += planted<"first_order_reads_before_the_write">(state(i, j), before) *
-                 planted<"first_order_reads_the_first_channel">(in.q(t, i), in.q(t, 0));
+      state(i, j) += in.k(t, i) * write;
+      read += planted<"first_order_reads_before_the_write">(state(i, j), before) *
+              planted<"first_order_reads_the_first_channel">(in.q(t, i), in.q(t, 0));
     }
-    o(t, j) *= in.scale;
+    carried.put_back(state, j, norms.state);
+    error(t, j) = carried.whole(error(t, j), norms.prediction);
+    o(t, j) = carried.whole(read, norms.state * norms.query) * in.scale;
   }
 }
 
 template <class S>
 Reads<S> forward(const Terms<S>& in) {
   const int T = in.k.size(0), V = in.v.size(1);
-  Reads<S> out{Tensor<S, 2>(T, V), in.initial_state};
-  Tensor<S, 2> error(T, V);
-  for (int t = 0; t < T; ++t) step(in, t, out.final_state, error, out.o);
-  return out;
+  Tensor<S, 2> error(T, V), o(T, V);
+  Columns<S> state(in.initial_state);
+  join_errors(state);
+  for (int t = 0; t < T; ++t) step(in, t, state, error, o);
+  return {o, state.tensor()};
 }
 
 /// Reverse recurrence (delta-family.md 3.2), G = dL/dS_t with the read at t included:
@@ -137,48 +174,51 @@ Reads<S> forward(const Terms<S>& in) {
 template <class S>
 Gradients<S> backward(const Terms<S>& in, const Reads<S>& cotangent) {
   const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-  // Every state is kept: clarity over memory.
-  std::vector<Tensor<S, 2>> states{in.initial_state};
   Tensor<S, 2> error(T, V), o(T, V);
-  for (int t = 0; t < T; ++t) {
-    states.push_back(states.back());
-    step(in, t, states.back(), error, o);
-  }
+  Columns<S> first(in.initial_state), G(cotangent.final_state);
+  join_errors(first);
+  join_errors(G);
+  Replay states(std::move(first), T, [&](int t, Columns<S>& state) { step(in, t, state, error, o); });
   Gradients<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent),    Tensor<S, 2>(in.v.extent),
                  Tensor<S, 2>(in.k.extent), Tensor<S, 1>(in.beta.extent), Tensor<S, 2>(in.decay.extent),
-                 cotangent.final_state};
-  Tensor<S, 2>& G = d.initial_state;
+                 Tensor<S, 2>(K, V)};
   for (int t = T - 1; t >= 0; --t) {
-    const Tensor<S, 2>& before = states[static_cast<std::size_t>(t)];
-    const Tensor<S, 2>& after = states[static_cast<std::size_t>(t) + 1];
+    const Columns<S>&before = states.before(t), &after = states.after(t);
+    const StepNorms<S> norms(in, t);
     for (int j = 0; j < V; ++j) {
+      const CarriedError<S> carried(G, j);
+      const S read_gradient = in.scale * cotangent.o(t, j), write = in.beta(t) * error(t, j);
       S gk = S(0);
       for (int i = 0; i < K; ++i) {
         const S& read = planted<"first_order_query_gradient_before_the_write">(after(i, j), before(i, j));
-        d.q(t, i) += in.scale * read * cotangent.o(t, j);
-        G(i, j) += in.scale * in.q(t, i) * cotangent.o(t, j);
+        d.q(t, i) += read * read_gradient;
+        G(i, j) += in.q(t, i) * read_gradient;
         gk += G(i, j) * in.k(t, i);
       }
       const S de = in.beta(t) * gk;
-      d.v(t, j) = de;
-      d.beta(t) += gk * planted<"first_order_strength_gradient_of_values">(error(t, j), in.v(t, j));
+      const S& whole_gk = carried.whole(gk, norms.key);
+      const S whole_de = in.beta(t) * whole_gk;
+      d.v(t, j) = whole_de;
+      d.beta(t) += whole_gk * planted<"first_order_strength_gradient_of_values">(error(t, j), in.v(t, j));
       for (int i = 0; i < K; ++i) {
         const S& D = in.D(t, i);
         const S R = D * before(i, j);
-        d.k(t, i) += in.beta(t) * G(i, j) * error(t, j);
+        d.k(t, i) += carried.whole(G(i, j), norms.unit) * write;
         S H = G(i, j), rest = S(0);
         if (in.error != Error::none) {
-          const S dp = -(in.error == Error::decayed ? R : before(i, j)) * de;
+          const S dp = -(in.error == Error::decayed ? R : before(i, j)) * whole_de;
           d.p(t, i) += planted<"first_order_prediction_gradient_sign">(dp, -dp);
-          const S read = planted<"first_order_forgets_the_prediction_backward">(-in.p(t, i) * de, S(0));
+          const S read = planted<"first_order_forgets_the_prediction_backward">(S(-in.p(t, i) * de), S(0));
           (in.error == Error::decayed ? H : rest) += read;
         }
         S& dlog = d.log_decay(in.decay.size(0) == 1 ? 0 : t, in.decay.size(1) == 1 ? 0 : i);
-        dlog += H * planted<"first_order_decay_gradient_with_the_write">(R, after(i, j));
+        dlog += carried.whole(H, norms.kept) * planted<"first_order_decay_gradient_with_the_write">(R, after(i, j));
         G(i, j) = planted<"first_order_forgets_the_decay_backward">(D, S(1)) * H + rest;
       }
+      carried.put_back(G, j, norms.state);
     }
   }
+  d.initial_state = G.tensor();
   return d;
 }
 

@@ -651,16 +651,22 @@ std::string CaseSpec::repro() const {
   return flags + flags_of(params);
 }
 
+bool groups_heads(const std::vector<RoomFacts::Ranked>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const RoomFacts::Ranked& r) {
+    return r.field.place == Field::Place::input && r.field.heads == Field::Heads::shared;
+  });
+}
+
 Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
   require(spec.mechanism == room.name, "mechanism: expected ", room.name, ", got '", spec.mechanism, "'");
   check(spec.shape);
-  bool queries = false, groups = false;
+  bool queries = false;
   for (const auto& [field, rank] : room.inputs) {
     for (int r = 0; r < rank; ++r) queries |= field.axes[static_cast<std::size_t>(r)] == Axis::query_len;
-    groups |= field.place == Field::Place::input && field.heads == Field::Heads::shared;
   }
   require(queries || spec.shape.queries() == spec.shape.seq_len, "shape: ", room.name, " has one query per key");
-  require(groups || spec.shape.shared() == spec.shape.own(), "shape: ", room.name, " has no grouped heads");
+  require(groups_heads(room.inputs) || spec.shape.shared() == spec.shape.own(), "shape: ", room.name,
+          " has no grouped heads");
 
   const Generator generator(spec, room);
   Problem problem;

@@ -101,6 +101,9 @@ struct RoomFacts {
   bool optional_outputs = false;  ///< the options ask for the outputs that may be absent
 };
 
+/// Whether some of the inputs belong to groups of output heads.
+bool groups_heads(const std::vector<RoomFacts::Ranked>& inputs);
+
 /// Inputs [heads][...] (the batch folded into the heads), missing parameters, and a cotangent for every output.
 /// Throws InputError if the shape or a parameter does not fit the room.
 Problem make_problem(const CaseSpec& spec, const RoomFacts& room);

@@ -1,0 +1,14 @@
+#pragma once
+// A room's answer in W words with a radius for every number, eight heads at a time.
+#include "oracles/core/bind.hpp"
+#include "oracles/core/room.hpp"
+#include "oracles/words/word_ball.hpp"
+
+namespace assay {
+
+/// In exactly `effort.words` words. The parts asked for but diagnostics, of all heads. Throws Refusal, or Undecided
+/// where a comparison needs more words. One translation unit per room defines it (in_words_body.hpp).
+template <class M, class X>
+BasicAnswer<WordBall> answer_in_words(const Binding<M, X>& binding, const AnswerParts& parts, const WordEffort& effort);
+
+}  // namespace assay

@@ -1,0 +1,20 @@
+#pragma once
+// One certified number: what a pack (pack.hpp) holds eight of.
+#include <array>
+#include <string>
+
+namespace assay {
+
+/// |x - (word[0] + word[1] + ...)| <= radius. Words that a number does not use are zero.
+struct WordBall {
+  std::array<double, 4> word{};
+  double radius = 0;
+};
+
+/// The sum of two numbers as Pack<words> forms it.
+WordBall add(int words, const WordBall& a, const WordBall& b);
+
+/// The sum of the words, to `digits` significant digits.
+std::string to_decimal(const WordBall& x, int digits);
+
+}  // namespace assay

@@ -1,0 +1,259 @@
+// Packs of certified numbers: every operation holds the truth for every number in its operands' balls, tells what it
+// cannot decide, and gives the same bits on all instruction sets.
+#include "oracles/words/pack.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "proptests/words/cases.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay::words {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Mp200 middle(const WordBall& x) {
+  Mp200 sum = 0;
+  for (const double w : x.word) sum += w;
+  return sum;
+}
+
+/// Words at random distances, exact or with a radius anywhere below the first word.
+template <int W>
+WordBall draw(Random& random) {
+  WordBall x;
+  int exponent = static_cast<int>(random.below(20));
+  for (std::size_t w = 0; w < W; ++w) {
+    x.word[w] = std::ldexp(random.real(), exponent);
+    exponent -= 54 + static_cast<int>(random.below(3));
+  }
+  if (random.below(3) > 0) x.radius = std::ldexp(std::fabs(x.word[0]), -2 - static_cast<int>(random.below(230)));
+  return x;
+}
+
+template <int W>
+struct Packed {
+  Pack<W> pack;
+  std::array<WordBall, pack_size> number;
+
+  explicit Packed(Random& random) {
+    for (int i = 0; i < pack_size; ++i) {
+      WordBall& x = number[static_cast<std::size_t>(i)] = draw<W>(random);
+      pack.take(i, Pack<W>(x));
+      x = pack.number(i);
+    }
+  }
+  /// All of them above zero: balls are at most half as wide as they are far out.
+  void make_positive() {
+    pack = abs(pack);
+    for (int i = 0; i < pack_size; ++i) number[static_cast<std::size_t>(i)] = pack.number(i);
+  }
+  /// A number of ball i: an end, or the middle.
+  Mp200 truth(int i, int which) const {
+    const WordBall& x = number[static_cast<std::size_t>(i)];
+    return middle(x) + Mp200(x.radius) * (which % 3 - 1);
+  }
+};
+
+/// Whether every number of `got` holds `truth(i, which)`. `sizes(i)` is the sum of absolute terms: where operands are
+/// exact, a radius is not only wide enough but narrow.
+template <int W>
+void expect_held(const Pack<W>& got, const std::function<Mp200(int, int)>& truth,
+                 const std::function<double(int)>& sizes, bool exact, const char* what) {
+  for (int i = 0; i < pack_size; ++i) {
+    const WordBall x = got.number(i);
+    for (int which = 0; which < 9; ++which)
+      ASSERT_LE(abs(middle(x) - truth(i, which)), Mp200(x.radius)) << what << " number " << i << " choice " << which;
+    if (exact) {
+      ASSERT_LE(x.radius, std::ldexp(sizes(i), 16 - 53 * W)) << what;
+    }
+  }
+}
+
+template <class T>
+class PackOf : public testing::Test {};
+using WordCounts =
+    testing::Types<std::integral_constant<int, 2>, std::integral_constant<int, 3>, std::integral_constant<int, 4>>;
+TYPED_TEST_SUITE(PackOf, WordCounts);
+
+TYPED_TEST(PackOf, HoldsEveryResultOfEveryNumberInItsOperands) {
+  constexpr int W = TypeParam::value;
+  Random random(1);
+  for (int round = 0; round < 150 && !this->HasFatalFailure(); ++round) {
+    Packed<W> a(random), b(random), c(random);
+    const bool exact = round % 3 == 0;
+    if (exact)
+      for (Packed<W>* x : {&a, &b, &c})
+        for (int i = 0; i < pack_size; ++i) {
+          WordBall& n = x->number[static_cast<std::size_t>(i)];
+          n.radius = 0;
+          x->pack.take(i, Pack<W>(n));
+        }
+    if (round % 3 == 1) b.pack = -a.pack + Pack<W>(std::ldexp(random.real(), -40));  // cancels
+    for (int i = 0; i < pack_size; ++i) b.number[static_cast<std::size_t>(i)] = b.pack.number(i);
+    const auto A = [&](int i, int n) { return a.truth(i, n); };
+    const auto B = [&](int i, int n) { return b.truth(i, n / 3); };
+    const auto C = [&](int i, int n) { return c.truth(i, n / 3); };
+    const auto size = [](const Packed<W>& x, int i) {
+      double sum = 0;
+      for (std::size_t w = W; w-- > 0;) sum = sum * 0x1p53 + std::fabs(x.number[static_cast<std::size_t>(i)].word[w]);
+      return 2 * sum;
+    };
+    const auto sum = [&](int i) { return size(a, i) + size(b, i); };
+    const auto product = [&](int i) { return size(a, i) * size(b, i) + size(c, i); };
+    expect_held<W>(
+        a.pack + b.pack, [&](int i, int n) -> Mp200 { return A(i, n) + B(i, n); }, sum, exact, "+");
+    expect_held<W>(
+        a.pack - b.pack, [&](int i, int n) -> Mp200 { return A(i, n) - B(i, n); }, sum, exact, "-");
+    expect_held<W>(
+        a.pack * b.pack, [&](int i, int n) -> Mp200 { return A(i, n) * B(i, n); }, product, exact, "*");
+    Pack<W> more = c.pack, less = c.pack;
+    more += a.pack * b.pack, less -= a.pack * b.pack;
+    expect_held<W>(
+        more, [&](int i, int n) -> Mp200 { return C(i, n) + A(i, n) * B(i, n); }, product, exact, "+= *");
+    expect_held<W>(
+        less, [&](int i, int n) -> Mp200 { return C(i, n) - A(i, n) * B(i, n); }, product, exact, "-= *");
+    expect_held<W>(
+        abs(a.pack), [&](int i, int n) -> Mp200 { return abs(A(i, n)); }, sum, exact, "abs");
+    expect_held<W>(
+        larger(a.pack, b.pack), [&](int i, int n) -> Mp200 { return std::max(A(i, n), B(i, n)); }, sum, exact,
+        "larger");
+    expect_held<W>(
+        smaller(a.pack, b.pack), [&](int i, int n) -> Mp200 { return std::min(A(i, n), B(i, n)); }, sum, exact,
+        "smaller");
+    const auto quotient = [&](int i) {
+      return 4 * size(a, i) / std::fabs(c.number[static_cast<std::size_t>(i)].word[0]);
+    };
+    expect_held<W>(
+        a.pack / c.pack, [&](int i, int n) -> Mp200 { return A(i, n) / C(i, n); }, quotient, exact, "/");
+    c.make_positive();
+    expect_held<W>(
+        sqrt(c.pack), [&](int i, int n) -> Mp200 { return sqrt(C(i, n)); },
+        [&](int i) { return 2 * std::sqrt(size(c, i)); }, exact, "sqrt");
+    expect_held<W>(
+        log(c.pack), [&](int i, int n) -> Mp200 { return log(C(i, n)); },
+        [&](int i) { return 16 + std::fabs(std::log(size(c, i))); }, exact, "log");
+  }
+}
+
+TYPED_TEST(PackOf, ExponentiatesFromTheSmallestToTheLargest) {
+  constexpr int W = TypeParam::value;
+  Random random(2);
+  for (int round = 0; round < 200 && !this->HasFatalFailure(); ++round) {
+    Pack<W> x;
+    for (int i = 0; i < pack_size; ++i) {
+      WordBall n;
+      n.word[0] = 499 * random.real(), n.word[1] = 0x1p-60 * random.real();
+      n.radius = round % 2 == 0 ? 0 : std::ldexp(1.0, -static_cast<int>(random.below(100)));
+      x.take(i, Pack<W>(n));
+    }
+    const Pack<W> power = exp(x);
+    for (int i = 0; i < pack_size; ++i) {
+      const WordBall n = x.number(i), p = power.number(i);
+      for (const int end : {-1, 0, 1})
+        ASSERT_LE(abs(middle(p) - exp(Mp200(middle(n) + Mp200(n.radius) * end))), Mp200(p.radius)) << n.word[0];
+      if (round % 2 == 0) {
+        ASSERT_LE(p.radius, std::ldexp(p.word[0], 13 - 53 * W));
+      }
+    }
+  }
+  for (const double x : {-500.5, -745.0, -1e10}) {
+    const WordBall p = exp(Pack<W>(x)).number(3);
+    EXPECT_LE(abs(middle(p) - exp(Mp200(x))), Mp200(p.radius)) << x;
+    EXPECT_LT(p.radius, 0x1p-700) << x;
+  }
+  EXPECT_EQ(exp(Pack<W>(-infinity)).number(0).radius, 0);
+  EXPECT_EQ(exp(Pack<W>(600)).number(0).radius, infinity);
+}
+
+TYPED_TEST(PackOf, ZeroIsExactHoweverItIsMade) {
+  using P = Pack<TypeParam::value>;
+  const P zero, one(1), third = P(1) / P(3);
+  EXPECT_TRUE(zero * third == zero);
+  EXPECT_TRUE(zero / third == P(0) * P(5));
+  EXPECT_TRUE(sqrt(zero) == zero);
+  EXPECT_TRUE(zero + zero == zero);
+  EXPECT_FALSE(third == zero);
+  EXPECT_THROW(static_cast<void>(third - third == zero), Undecided);
+  EXPECT_TRUE(zero < third && third < one && one > third && zero <= zero && one >= third && one != third);
+}
+
+TYPED_TEST(PackOf, SaysWhatItCannotDecide) {
+  using P = Pack<TypeParam::value>;
+  P mixed(1);
+  mixed.take(5, P(-1));
+  EXPECT_THROW(static_cast<void>(mixed > P(0)), Divided);
+  EXPECT_TRUE(abs(mixed) > P(0.5));
+  const P nowhere = P(1) / (P(1) / P(3) - P(1) / P(3));
+  EXPECT_THROW(static_cast<void>(isfinite(nowhere)), Undecided);
+  EXPECT_EQ(nowhere.number(0).radius, infinity);
+  const P huge(1e300);
+  for (const P& lost : {sqrt(P(-1)), log(P(-1)), log(P(0)), P(huge * huge), P(infinity) - P(infinity),
+                        larger(nowhere, P(1)), abs(nowhere)})
+    EXPECT_EQ(lost.number(0).radius, infinity);
+  EXPECT_EQ(to_decimal(larger(P(-infinity), P(2)), 3), "2.00");
+}
+
+TYPED_TEST(PackOf, UnderflowIsHeldToo) {
+  using P = Pack<TypeParam::value>;
+  for (const double a : {0x1p-540, 0x1p-1000, 0x1p-1074})
+    for (const double b : {0x1.8p-530, 0x1.fp-600, 0x1p-1074, 0x1.23456789p-20}) {
+      const WordBall x = P(P(a) * P(b)).number(0);
+      EXPECT_LE(abs(middle(x) - Mp200(a) * Mp200(b)), Mp200(x.radius)) << a << ' ' << b;
+      P sum(0x1p-1040);
+      sum += P(a) * P(b);
+      EXPECT_LE(abs(middle(sum.number(0)) - Mp200(a) * Mp200(b) - Mp200(0x1p-1040)), Mp200(sum.number(0).radius));
+    }
+}
+
+TYPED_TEST(PackOf, ReadsAndPrintsDecimals) {
+  constexpr int W = TypeParam::value;
+  const WordBall third =
+      from_decimal<Pack<W>>("0.3333333333333333333333333333333333333333333333333333333333333333333333333333333333")
+          .number(0);
+  EXPECT_LT(abs(middle(third) - Mp200(1) / 3), Mp200(third.radius) + Mp200("1e-80"));
+  EXPECT_LE(third.radius, std::ldexp(1.0, -53 * W - 1));
+  EXPECT_EQ(to_decimal(Pack<W>(2.5), 3), "2.50");
+  EXPECT_EQ(to_decimal(Pack<W>(1) / Pack<W>(3), 30), "3.33333333333333333333333333333e-1");
+  EXPECT_EQ(scalar_name<Pack<W>>(), "w" + std::to_string(W));
+  EXPECT_THROW(from_decimal<Pack<W>>("1.5x"), InputError);
+}
+
+TYPED_TEST(PackOf, SameBitsOnAllInstructionSets) {
+  constexpr int W = TypeParam::value;
+  constexpr std::size_t n = (W + 1) * pack_size;
+  Random random(3);
+  const PackConstants& c = pack_constants(W);
+  for (int round = 0; round < 50; ++round) {
+    std::array<std::array<double, n>, 2> operand{};
+    for (auto& x : operand) {
+      const Packed<W> drawn(random);
+      static_assert(sizeof drawn.pack == sizeof x);
+      std::memcpy(x.data(), &drawn.pack, sizeof x);
+    }
+    const auto results = [&](Isa isa) {
+      const PackKernels& k = kernels(isa).words[W].pack;
+      std::vector<std::array<double, n>> all;
+      for (const auto op : {k.add, k.subtract, k.multiply, k.multiply_add, k.multiply_subtract}) {
+        all.push_back(operand[0]);
+        op(all.back().data(), operand[0].data(), operand[1].data(), c);
+      }
+      all.emplace_back();
+      std::array<double, n> small = operand[0];
+      for (double& x : small) x *= 0x1p-20;
+      k.exp(all.back().data(), small.data(), c);
+      return all;
+    };
+    for (const Isa isa : all_isas)
+      if (supported(isa)) {
+        EXPECT_EQ(results(isa), results(Isa::scalar)) << name_of(isa);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace assay::words

@@ -1,0 +1,148 @@
+#pragma once
+// How the errors of a state travel through a linear recurrence S' = M S + w, for scalars that enclose their numbers.
+//
+// Number by number, a step widens enclosures by the matrix of the sizes |M_ij|, whose norm exceeds M's: the delta rule,
+// which makes errors smaller, would seem to double them every few steps. Taken together, as vectors, the errors of a
+// column grow by the norm of M and no more. So they are taken off before a step, which then shows its own rounding
+// errors alone, and put back after it. docs/error-analysis.md, section 7.
+//
+// For every other scalar there are no errors, and all of this is nothing.
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
+#include "reference/core/columns.hpp"
+
+namespace assay {
+
+/// Upper bounds, one for each number that a scalar holds. Every operation rounds up.
+template <std::size_t N>
+struct UpperBounds {
+  std::array<double, N> at{};
+
+  friend UpperBounds operator*(UpperBounds a, const UpperBounds& b) {
+    for (std::size_t i = 0; i < N; ++i) a.at[i] = a.at[i] * b.at[i] * (1 + 0x1p-50);
+    return a;
+  }
+  friend UpperBounds operator+(UpperBounds a, const UpperBounds& b) {
+    for (std::size_t i = 0; i < N; ++i) a.at[i] = (a.at[i] + b.at[i]) * (1 + 0x1p-50);
+    return a;
+  }
+  friend UpperBounds sqrt(UpperBounds a) {
+    for (double& x : a.at) x = std::sqrt(x) * (1 + 0x1p-50);
+    return a;
+  }
+  /// Where one of them is unknown (NaN), so is the larger.
+  friend UpperBounds larger(UpperBounds a, const UpperBounds& b) {
+    for (std::size_t i = 0; i < N; ++i) a.at[i] = a.at[i] >= b.at[i] ? a.at[i] : b.at[i] + 0 * a.at[i];
+    return a;
+  }
+};
+/// Of a scalar that has no errors.
+struct NoBounds {
+  friend NoBounds operator*(NoBounds, NoBounds) { return {}; }
+  friend NoBounds operator+(NoBounds, NoBounds) { return {}; }
+};
+
+/// An enclosure has `Bounds`, `sizes`, `widened`, `take_joint_error` and `put_joint_error`. Between steps the errors of
+/// a column are *joint*: every number of it has the same radius, and that bounds the 2-norm of all of them.
+template <class S>
+concept Enclosure = requires {
+  typename S::Bounds;
+};
+
+namespace detail {
+template <class S>
+struct BoundsOf {
+  using type = NoBounds;
+};
+template <Enclosure S>
+struct BoundsOf<S> {
+  using type = typename S::Bounds;
+};
+}  // namespace detail
+template <class S>
+using Bounds = typename detail::BoundsOf<S>::type;
+
+/// At least |x|.
+template <class S>
+Bounds<S> size_of([[maybe_unused]] const S& x) {
+  if constexpr (Enclosure<S>)
+    return x.sizes();
+  else
+    return {};
+}
+
+/// x_0 ... x_{n-1}, each given by `x(i)`: at least their 2-norm.
+template <class S, class F>
+Bounds<S> norm_of([[maybe_unused]] int n, [[maybe_unused]] F&& x) {
+  if constexpr (Enclosure<S>) {
+    S squares = S(0);
+    for (int i = 0; i < n; ++i) squares += x(i) * x(i);
+    return sqrt(size_of(squares));
+  } else {
+    return {};
+  }
+}
+
+/// At least the 2-norm of alpha I - beta k p^T, `k(i)` and `p(i)` of length n. Off the plane of k and p it is |alpha|;
+/// inside, the two singular values have the product |d| and the sum of squares f.
+template <class S, class K, class P>
+Bounds<S> rank_one_norm([[maybe_unused]] const S& alpha, [[maybe_unused]] const S& beta, [[maybe_unused]] int n,
+                        [[maybe_unused]] K&& k, [[maybe_unused]] P&& p) {
+  if constexpr (Enclosure<S>) {
+    S kk = S(0), pp = S(0), kp = S(0);
+    for (int i = 0; i < n; ++i) kk += k(i) * k(i), pp += p(i) * p(i), kp += k(i) * p(i);
+    const S c = beta * kp, length = beta * beta * kk * pp;
+    const S f = alpha * (alpha + alpha - c - c) + length, twice_d = abs(S(alpha * (alpha - c))) * S(2);
+    const Bounds<S> twice = sqrt(size_of(S(f + twice_d))) + sqrt(size_of(S(f - twice_d)));
+    return larger(twice * size_of(S(0.5)), size_of(alpha));
+  } else {
+    return {};
+  }
+}
+
+/// At least the 2-norm of alpha I - beta x x^T, |x|^2 = `square`.
+template <class S>
+Bounds<S> symmetric_norm([[maybe_unused]] const S& alpha, [[maybe_unused]] const S& beta,
+                         [[maybe_unused]] const S& square) {
+  if constexpr (Enclosure<S>)
+    return larger(size_of(alpha), size_of(S(alpha - beta * square)));
+  else
+    return {};
+}
+
+/// Makes the errors of every column joint: before the first step.
+template <class S>
+void join_errors([[maybe_unused]] Columns<S>& state) {
+  if constexpr (Enclosure<S>)
+    for (int j = 0; j < state.size(1); ++j) S::put_joint_error(state.column(j), state.size(0), Bounds<S>());
+}
+
+/// The joint error of a column of a state while a step maps it.
+template <class S>
+class CarriedError {
+ public:
+  /// Takes it off.
+  CarriedError(Columns<S>&, int) {}
+  /// `x`, which is linear in the column, with the error that the column's makes of it: at most `norm` times as large.
+  const S& whole(const S& x, NoBounds) const { return x; }
+  /// After a step of that norm: what it carries along, and what it rounded.
+  void put_back(Columns<S>&, int, NoBounds) const {}
+};
+
+template <Enclosure S>
+class CarriedError<S> {
+ public:
+  CarriedError(Columns<S>& state, int column) : error_(S::take_joint_error(state.column(column), state.size(0))) {}
+  S whole(const S& x, const Bounds<S>& norm) const { return x.widened(norm * error_); }
+  void put_back(Columns<S>& state, int column, const Bounds<S>& norm) const {
+    S::put_joint_error(state.column(column), state.size(0), norm * error_);
+  }
+
+ private:
+  Bounds<S> error_;
+};
+
+}  // namespace assay
