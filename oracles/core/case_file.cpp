@@ -38,42 +38,6 @@ std::string position(std::string_view text, std::size_t offset) {
   return assay::text("line ", line, ", column ", before.size() - (start == std::string_view::npos ? 0 : start + 1));
 }
 
-/// Parses `text`, refusing what the library would let through: names that occur twice, and towers of brackets.
-Json parse_json(const std::string& text, std::string_view source) {
-  std::istringstream in(text);
-  const auto refuse = [&](const auto&... why) {
-    const auto offset = in.rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in);
-    throw InputError(assay::text(source, ": ", position(text, static_cast<std::size_t>(offset)), ": ", why...));
-  };
-  std::vector<std::set<std::string>> names;
-  const auto watch = [&](int depth, Json::parse_event_t event, const Json& value) {
-    using Event = Json::parse_event_t;
-    const bool opens = event == Event::object_start || event == Event::array_start;
-    if (opens && depth >= max_depth) refuse("more than ", max_depth, " brackets deep");
-    if (event == Event::object_start) {
-      names.resize(static_cast<std::size_t>(depth) + 1);
-      names.back().clear();
-    }
-    if (event == Event::key) {
-      const auto& name = value.get_ref<const std::string&>();
-      if (!names[static_cast<std::size_t>(depth) - 1].insert(name).second)
-        refuse("the name '", excerpt(name), "' occurs twice in one object");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(in, watch);
-  } catch (const Json::exception& e) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error ..." or
-    // "[json.exception.out_of_range.406] number overflow ...": the end is for people.
-    std::string_view what = e.what();
-    what.remove_prefix(what.find("] ") + 2);
-    if (what.starts_with("parse error at")) what.remove_prefix(what.find(": ") + 2);
-    refuse(excerpt(what));
-    throw;
-  }
-}
-
 /// "a list", "a number" for messages.
 std::string kind_of(const Json& value) {
   if (value.is_array()) return "a list";
@@ -126,6 +90,43 @@ BasicArrays<std::string> arrays_from(const Json& record, const char* key) {
   return arrays;
 }
 
+}  // namespace
+
+Json parse_json(const std::string& text, std::string_view source) {
+  std::istringstream in(text);
+  const auto refuse = [&](const auto&... why) {
+    const auto offset = in.rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in);
+    throw InputError(assay::text(source, ": ", position(text, static_cast<std::size_t>(offset)), ": ", why...));
+  };
+  std::vector<std::set<std::string>> names;
+  const auto watch = [&](int depth, Json::parse_event_t event, const Json& value) {
+    using Event = Json::parse_event_t;
+    const bool opens = event == Event::object_start || event == Event::array_start;
+    if (opens && depth >= max_depth) refuse("more than ", max_depth, " brackets deep");
+    if (event == Event::object_start) {
+      names.resize(static_cast<std::size_t>(depth) + 1);
+      names.back().clear();
+    }
+    if (event == Event::key) {
+      const auto& name = value.get_ref<const std::string&>();
+      if (!names[static_cast<std::size_t>(depth) - 1].insert(name).second)
+        refuse("the name '", excerpt(name), "' occurs twice in one object");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(in, watch);
+  } catch (const Json::exception& e) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error ..." or
+    // "[json.exception.out_of_range.406] number overflow ...": the end is for people.
+    std::string_view what = e.what();
+    what.remove_prefix(what.find("] ") + 2);
+    if (what.starts_with("parse error at")) what.remove_prefix(what.find(": ") + 2);
+    refuse(excerpt(what));
+    throw;
+  }
+}
+
 Params params_from(const Json& record) {
   Params params;
   const auto it = record.find("params");
@@ -147,6 +148,14 @@ Params params_from(const Json& record) {
   }
   return params;
 }
+
+Json json_of(const Params& params) {
+  Json object = Json::object();
+  for (const auto& [name, value] : params) std::visit([&, &key = name](const auto& v) { object[key] = v; }, value);
+  return object;
+}
+
+namespace {
 
 std::string text_from(const Json& record, const char* key) {
   const auto it = record.find(key);
@@ -235,25 +244,35 @@ std::vector<Case> load_cases(const std::string& path) {
   return read_cases(text, path);
 }
 
+CaseResult attempt(const std::function<void()>& work) {
+  try {
+    work();
+    return {};
+  } catch (const Refusal& refusal) {
+    return {refusal.status(), refusal.row(), refusal.what(), {}};
+  } catch (const InputError& error) {
+    return {Status::domain, -1, error.what(), {}};
+  } catch (const std::bad_alloc&) {
+    return {Status::unsupported, -1, "the answer does not fit into memory", {}};
+  } catch (const std::length_error&) {
+    return {Status::unsupported, -1, "the answer does not fit into memory", {}};
+  }
+}
+
+Refusal unknown_mechanism(std::string_view name) {
+  return {Status::unsupported, -1, text("mechanism '", excerpt(name), "' is not in this build")};
+}
+
 CaseResult answer_case(const Case& c, const DecimalOptions& options) {
   if (c.refusal) return *c.refusal;
   CaseResult result;
-  try {
+  CaseResult refused = attempt([&] {
     const Room* room = find_room(c.problem.mechanism);
-    if (room == nullptr)
-      throw Refusal(Status::unsupported, -1,
-                    text("mechanism '", excerpt(c.problem.mechanism), "' is not in this build"));
+    if (room == nullptr) throw unknown_mechanism(c.problem.mechanism);
     result.answer = room->decimals(c.problem, options);
-    for (const std::string& name : c.ignored) result.message += (result.message.empty() ? "ignored: " : ", ") + name;
-  } catch (const Refusal& refusal) {
-    result = {refusal.status(), refusal.row(), refusal.what(), {}};
-  } catch (const InputError& error) {
-    result = {Status::domain, -1, error.what(), {}};
-  } catch (const std::bad_alloc&) {
-    result = {Status::unsupported, -1, "the answer does not fit into memory", {}};
-  } catch (const std::length_error&) {
-    result = {Status::unsupported, -1, "the answer does not fit into memory", {}};
-  }
+  });
+  if (refused.status != Status::ok) return refused;
+  for (const std::string& name : c.ignored) result.message += (result.message.empty() ? "ignored: " : ", ") + name;
   return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // Case files (case-format.md, "JSON"): problems in, answers out, one record each.
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -33,12 +34,28 @@ struct Case {
   std::vector<std::string> ignored;   ///< names in the record that mean nothing here
 };
 
+/// Parses `text`, refusing what the library would let through: names that occur twice, and towers of brackets. `source`
+/// names it in messages; throws InputError with the position.
+Json parse_json(const std::string& text, std::string_view source);
+
+/// The parameters under `params` in a record; none if it has none. Throws Refusal (DOMAIN).
+Params params_from(const Json& record);
+/// The inverse: what stands under `params`.
+Json json_of(const Params& params);
+
 /// The cases in `text`, in order. `source` names the file in messages. A record that poses no problem is a Case with a
 /// refusal; throws InputError, with the position, if the file itself is not a case file.
 std::vector<Case> read_cases(const std::string& text, std::string_view source);
 
 /// As above, of the file at `path`; throws InputError if it cannot be read.
 std::vector<Case> load_cases(const std::string& path);
+
+/// What `work` refuses, as a result without an answer; Status::ok if it refuses nothing. Running out of memory is a
+/// refusal, too.
+CaseResult attempt(const std::function<void()>& work);
+
+/// That no mechanism of this build has that name.
+Refusal unknown_mechanism(std::string_view name);
 
 /// Answers one case. Never throws for anything in the case: an unknown mechanism is UNSUPPORTED.
 CaseResult answer_case(const Case& c, const DecimalOptions& options);

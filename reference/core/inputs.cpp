@@ -223,19 +223,7 @@ class Generator {
 
   static int small_integer(const Stream& stream, std::uint64_t index) { return stream.integer(index, 5) - 2; }
 
-  Format format_of(Domain domain) const {
-    switch (domain) {
-      case Domain::query:
-      case Domain::key:
-      case Domain::value:
-      case Domain::probe:
-      case Domain::layer_input:
-      case Domain::weight:
-        return spec_.precision;
-      default:
-        return spec_.precision == Format::fp64 || spec_.precision == Format::exact ? spec_.precision : Format::fp32;
-    }
-  }
+  Format format_of(Domain domain) const { return assay::format_of(domain, spec_.precision); }
 
   static Array rounded(Array array, Format format) {
     round_span(array.data.data(), array.data.size(), format);
@@ -591,6 +579,20 @@ std::optional<Style> style_from(std::string_view name) {
   for (const Style style : all_styles)
     if (name_of(style) == name) return style;
   return std::nullopt;
+}
+
+Format format_of(Domain domain, Format precision) {
+  switch (domain) {
+    case Domain::query:
+    case Domain::key:
+    case Domain::value:
+    case Domain::probe:
+    case Domain::layer_input:
+    case Domain::weight:
+      return precision;
+    default:
+      return precision == Format::fp64 || precision == Format::exact ? precision : Format::fp32;
+  }
 }
 
 Shape shape_from(std::string_view text) {

@@ -85,6 +85,10 @@ struct CaseSpec {
   std::string repro() const;
 };
 
+/// What a generated tensor is rounded to: `precision` for what a kernel multiplies, fp32 or wider for gates and states.
+/// Cotangents are in `precision`.
+Format format_of(Domain domain, Format precision);
+
 /// What the generator knows of a room.
 struct RoomFacts {
   struct Ranked {

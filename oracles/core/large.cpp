@@ -1,0 +1,204 @@
+#include "oracles/core/large.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oracles/core/judge.hpp"
+#include "oracles/scalars/ball.hpp"
+#include "oracles/words/parallel.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+using Answered = BasicAnswer<Enclosed>;
+
+BasicArrays<Enclosed> without_bounds(const BasicArrays<HiLo>& arrays) {
+  BasicArrays<Enclosed> result;
+  for (const auto& [name, array] : arrays) {
+    BasicArray<Enclosed>& to = result[name];
+    to.shape = array.shape;
+    to.data.reserve(array.data.size());
+    for (const HiLo& x : array.data) to.data.push_back({x, no_bound});
+  }
+  return result;
+}
+
+/// All heads of `problem`, one after the other.
+Answered answer_at_once(const Room& room, const Problem& problem, std::optional<Tier> tier) {
+  if (!tier || *tier == Tier::ball)
+    if (std::optional<Answered> proven = room.enclosed(problem)) return std::move(*proven);
+  const BasicAnswer<HiLo> values = room.values(problem, tier && *tier != Tier::ball ? *tier : Tier::mp100);
+  return {without_bounds(values.outputs), without_bounds(values.gradients)};
+}
+
+/// The groups of heads of a problem: each is one shared head and the output heads that read it.
+struct Groups {
+  int own = 0, shared = 0;
+  bool known = false;  ///< every array has its heads, and they divide evenly
+
+  int each() const { return own / shared; }
+};
+
+const RoomFacts::Ranked* find(const std::vector<RoomFacts::Ranked>& fields, std::string_view name) {
+  const auto it = std::find_if(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
+  return it == fields.end() ? nullptr : &*it;
+}
+
+Groups groups_of(const Room& room, const Problem& problem) {
+  Groups groups;
+  const auto inputs = room.inputs(), outputs = room.outputs();
+  bool even = true;
+  const auto count = [&](const Arrays& arrays, const std::vector<RoomFacts::Ranked>& fields) {
+    for (const auto& [name, array] : arrays) {
+      const RoomFacts::Ranked* ranked = find(fields, name);
+      if (ranked == nullptr) return void(even = false);
+      if (array.shape.empty()) continue;
+      const bool full = array.shape.size() == static_cast<std::size_t>(ranked->rank) + 1;
+      int& heads = ranked->field.heads == Field::Heads::own ? groups.own : groups.shared;
+      if (heads == 0) heads = array.shape[0];
+      even =
+          even && (full || ranked->field.broadcasts) && array.shape[0] == heads && array.count() == array.data.size();
+    }
+  };
+  count(problem.inputs, inputs);
+  count(problem.cotangents, outputs);
+  if (groups.shared == 0) groups.shared = groups.own;
+  if (groups.own == 0) groups.own = groups.shared;
+  groups.known = even && groups.shared > 0 && groups.own % groups.shared == 0;
+  return groups;
+}
+
+/// `count` heads of an array, from the first one on.
+template <class X>
+BasicArray<X> heads_of(const BasicArray<X>& array, int first, int count) {
+  BasicArray<X> part;
+  part.shape = array.shape;
+  part.shape[0] = count;
+  const auto begin = array.data.begin() + static_cast<std::ptrdiff_t>(part.count()) / count * first;
+  part.data.assign(begin, begin + static_cast<std::ptrdiff_t>(part.count()));
+  return part;
+}
+
+Problem group_of(const Room& room, const Problem& problem, const Groups& groups, int group) {
+  Problem part{problem.id, problem.mechanism, problem.params, {}, {}};
+  const auto cut = [&](const Arrays& from, const std::vector<RoomFacts::Ranked>& fields, Arrays& to) {
+    for (const auto& [name, array] : from) {
+      const int each = find(fields, name)->field.heads == Field::Heads::own ? groups.each() : 1;
+      to[name] = array.shape.empty() ? array : heads_of(array, group * each, each);
+    }
+  };
+  cut(problem.inputs, room.inputs(), part.inputs);
+  cut(problem.cotangents, room.outputs(), part.cotangents);
+  return part;
+}
+
+/// Whether a gradient is summed over all heads: that of a parameter, or of one number that stands for all heads.
+bool sums_over_heads(const Room& room, const Problem& problem) {
+  if (problem.cotangents.empty()) return false;
+  const auto inputs = room.inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& r) {
+    const auto input = problem.inputs.find(r.field.name);
+    const bool number = input != problem.inputs.end() && input->second.shape.empty();
+    return r.field.differentiable && (r.field.place == Field::Place::param || number);
+  });
+}
+
+/// The sum of numbers known within their bounds.
+Enclosed sum(const std::vector<Enclosed>& terms) {
+  const BallPrecision precision(512);
+  Ball total(0);
+  double apart = 0;
+  for (const Enclosed& x : terms) {
+    total += Ball(x.value.hi) + Ball(x.value.lo);
+    apart += x.bound;
+  }
+  const double hi = total.middle();
+  const Ball rest = total - Ball(hi);
+  const double lo = rest.middle();
+  // 2^-20: more than what adding the bounds has rounded away.
+  const double bound = (apart + (rest - Ball(lo)).largest_size()) * (1 + 0x1p-20);
+  return {{hi, lo}, bound < no_bound ? power_of_two_above(bound) : no_bound};
+}
+
+/// The groups' arrays one after the other, those of no axes summed.
+BasicArrays<Enclosed> joined(std::vector<Answered>& parts, BasicArrays<Enclosed> Answered::*kind) {
+  BasicArrays<Enclosed> result;
+  for (const auto& [name, first] : parts.front().*kind) {
+    BasicArray<Enclosed>& to = result[name];
+    to.shape = first.shape;
+    if (first.shape.empty()) {
+      std::vector<Enclosed> terms;
+      for (Answered& part : parts) terms.push_back((part.*kind)[name].data.front());
+      to.data = {sum(terms)};
+      continue;
+    }
+    to.shape[0] *= static_cast<int>(parts.size());
+    to.data.reserve(to.count());
+    for (Answered& part : parts) {
+      // Swapped away, so that no number is in memory twice for long.
+      const std::vector<Enclosed> numbers = std::exchange((part.*kind)[name].data, {});
+      to.data.insert(to.data.end(), numbers.begin(), numbers.end());
+    }
+  }
+  return result;
+}
+
+Answered answer_by_groups(const Room& room, const Problem& problem, const Groups& groups, std::optional<Tier> tier,
+                          int threads, const PartDone& done) {
+  const auto count = static_cast<std::size_t>(groups.shared);
+  std::vector<Answered> parts(count);
+  std::mutex telling;
+  words::in_parallel(count, threads, [&](std::size_t group) {
+    parts[group] = answer_at_once(room, group_of(room, problem, groups, static_cast<int>(group)), tier);
+    const std::lock_guard lock(telling);
+    if (done) done(count, room.name);
+  });
+  return {joined(parts, &Answered::outputs), joined(parts, &Answered::gradients)};
+}
+
+/// The token of element `flat` of an array, or -1.
+int row_of(const RoomFacts::Ranked* ranked, const std::vector<int>& shape, std::size_t flat) {
+  if (ranked == nullptr || ranked->rank == 0 || shape.size() != static_cast<std::size_t>(ranked->rank) + 1) return -1;
+  if (ranked->field.axes[0] != Axis::seq_len && ranked->field.axes[0] != Axis::query_len) return -1;
+  for (std::size_t r = shape.size(); r-- > 2;) flat /= static_cast<std::size_t>(shape[r]);
+  return static_cast<int>(flat % static_cast<std::size_t>(shape[1]));
+}
+
+/// A result may be a number and yet none that doubles hold.
+void refuse_overflow(const BasicArrays<Enclosed>& arrays, const std::vector<RoomFacts::Ranked>& fields,
+                     std::string_view where) {
+  for (const auto& [name, array] : arrays)
+    for (std::size_t i = 0; i < array.data.size(); ++i)
+      if (const HiLo& x = array.data[i].value; !std::isfinite(x.hi) || !std::isfinite(x.lo))
+        throw Refusal(Status::nonfinite, row_of(find(fields, name), array.shape, i),
+                      text(where, name, place(array.shape, i), ": overflows in double"));
+}
+
+}  // namespace
+
+Answered answer_large(const Room& room, const Problem& problem, std::optional<Tier> tier, int threads,
+                      const PartDone& done) {
+  const Groups groups = groups_of(room, problem);
+  const bool bounded = !tier || *tier == Tier::ball;
+  // A tier's own sum over all heads is not the sum of its rounded parts; a bound covers either.
+  const bool splits = groups.known && groups.shared > 1 && (bounded || !sums_over_heads(room, problem));
+  Answered answer;
+  try {
+    answer =
+        splits ? answer_by_groups(room, problem, groups, tier, threads, done) : answer_at_once(room, problem, tier);
+  } catch (const InputError&) {
+    if (!splits) throw;
+    // It names a place in its group: the whole problem names the first in order, whatever the threads were at.
+    answer = answer_at_once(room, problem, tier);
+  }
+  refuse_overflow(answer.outputs, room.outputs(), "");
+  refuse_overflow(answer.gradients, room.inputs(), "gradients.");
+  return answer;
+}
+
+}  // namespace assay
