@@ -16,9 +16,9 @@
 namespace assay {
 
 const std::vector<const Command*>& all_commands() {
-  static const std::vector<const Command*> all = {&commands::list,   &commands::report,   &commands::oracle,
-                                                  &commands::limits, &commands::fixtures, &commands::bench,
-                                                  &commands::docs};
+  static const std::vector<const Command*> all = {&commands::list,   &commands::report, &commands::make_case,
+                                                  &commands::oracle, &commands::limits, &commands::fixtures,
+                                                  &commands::bench,  &commands::docs};
   return all;
 }
 
@@ -71,12 +71,17 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::commit(std::string_view contents) {
+  commit([contents](std::ostream& out) { out << contents; });
+}
+
+void OutputFile::commit(const std::function<void(std::ostream&)>& write) {
   if (path_ == "-") {
-    require((standard_output_ << contents << std::flush).good(), "standard output: cannot be written");
+    write(standard_output_);
+    require((standard_output_ << std::flush).good(), "standard output: cannot be written");
     return;
   }
   std::ofstream file(temporary_, std::ios::binary);
-  file << contents;
+  write(file);
   file.close();
   require(file.good(), path_, ": cannot be written: ", std::strerror(errno));
   if (temporary_ != path_)

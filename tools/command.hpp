@@ -35,7 +35,7 @@ struct Command {
 };
 
 namespace commands {
-extern const Command bench, docs, fixtures, limits, list, oracle, report;
+extern const Command bench, docs, fixtures, limits, list, make_case, oracle, report;
 }
 
 /// Every verb, in the order of the help.
@@ -58,6 +58,8 @@ class OutputFile {
 
   /// Throws InputError if the text could not be written whole.
   void commit(std::string_view contents);
+  /// As above, for what is not one text.
+  void commit(const std::function<void(std::ostream&)>& write);
 
  private:
   std::string path_, temporary_;

@@ -1,13 +1,17 @@
-// assay oracle CASES -o OUT: exact answers to the cases of a file.
+// assay oracle CASES -o OUT: exact answers to the cases of a JSON file, or to the problem of a safetensors file.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
 
+#include "fixtures/problem_file.hpp"
 #include "oracles/core/case_file.hpp"
+#include "reference/core/error.hpp"
 #include "tools/command.hpp"
 
 namespace assay {
@@ -18,8 +22,19 @@ struct OracleOptions {
   std::string tier;
   DecimalOptions decimals;
   bool skip_diagnostics = false;
+  bool names_digits = false;  ///< --digits was typed
   unsigned threads = 0;
 };
+
+/// By the name, or because the eighth byte is zero: the last of a header's length, and nothing that a text has.
+bool is_safetensors(const std::string& path) {
+  if (path.ends_with(".safetensors")) return true;
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return false;
+  std::array<char, 8> head{};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(head.data(), head.size()) && head.back() == 0;
+}
 
 /// Every case answered, in order; whole cases are shared out among the threads, so their number changes no digit.
 std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& options, unsigned threads,
@@ -41,40 +56,67 @@ std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& 
   return records;
 }
 
-int run_oracle(const OracleOptions& options, Console& console) {
+int answer_cases(const OracleOptions& options, unsigned threads, Console& console) {
   DecimalOptions decimals = options.decimals;
   decimals.diagnostics = !options.skip_diagnostics;
   decimals.tier = tier_from(options.tier);
   const std::vector<Case> cases = load_cases(options.cases);
   OutputFile file(options.output, console.out);
-  const unsigned threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   file.commit(case_file_text(answers(cases, decimals, threads, console)));
   return exit_passed;
 }
 
+int answer_problem(const OracleOptions& options, unsigned threads, Console& console) {
+  require(!options.names_digits, "--digits: the answer to a safetensors file is pairs of doubles");
+  const ProblemFile problem = read_problem(read_safetensors(options.cases), options.cases);
+  OutputFile file(options.output, console.out);
+  std::optional<Progress> progress;
+  const Safetensors answer = answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,
+                                         [&](std::size_t total, std::string_view what) {
+                                           if (!progress) progress.emplace(console, total);
+                                           progress->step(what);
+                                         });
+  progress.reset();
+  file.commit([&](std::ostream& out) { write_safetensors(out, answer); });
+  return exit_passed;
+}
+
+int run_oracle(const OracleOptions& options, Console& console) {
+  const unsigned threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  return is_safetensors(options.cases) ? answer_problem(options, threads, console)
+                                       : answer_cases(options, threads, console);
+}
+
 std::function<int(Console&)> add(CLI::App& app) {
   auto options = std::make_shared<OracleOptions>();
-  app.add_option("cases", options->cases, "the case file (JSON)")->required();
+  app.add_option("cases", options->cases, "the case file: JSON, or one problem as safetensors")->required();
   app.add_option("-o,--output", options->output, "where the answers go; - is standard output")->capture_default_str();
-  app.add_option("--digits", options->decimals.digits, "significant digits, rounded to nearest")
+  app.add_option("--digits", options->decimals.digits,
+                 "significant digits, rounded to nearest; a safetensors answer has pairs of doubles, about 32 digits")
       ->check(CLI::Range(1, 150))
       ->capture_default_str();
   std::vector<std::string> tiers;
   for (const Tier tier : all_tiers) tiers.emplace_back(name_of(tier));
-  app.add_option("--tier", options->tier,
-                 "compute in this precision alone, without the check of every digit against a second one")
+  app.add_option(
+         "--tier", options->tier,
+         "compute in this precision alone, without the check of every digit against a second one; of a safetensors "
+         "file all but ball leave out the bounds")
       ->check(CLI::IsMember(tiers));
-  app.add_option("--threads", options->threads, "cases answered at once; 0 means one per core")
+  app.add_option("--threads", options->threads,
+                 "cases of a JSON file, or heads of a safetensors file, answered at once; 0 means one per core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_flag("--no-diagnostics", options->skip_diagnostics, "leave out diagnostics.* and score, which cost most");
-  return [options](Console& console) { return run_oracle(*options, console); };
+  return [options, &app](Console& console) {
+    options->names_digits = app.count("--digits") > 0;
+    return run_oracle(*options, console);
+  };
 }
 
 }  // namespace
 
 namespace commands {
-extern const Command oracle = {"oracle", "answer the cases of a file exactly", add};
+extern const Command oracle = {"oracle", "answer the cases of a JSON or safetensors file exactly", add};
 }
 
 }  // namespace assay

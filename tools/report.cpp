@@ -18,6 +18,7 @@
 #include "oracles/core/expected.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
+#include "tools/case_flags.hpp"
 #include "tools/command.hpp"
 
 namespace assay {
@@ -34,41 +35,12 @@ struct Task {
   Format precision;
 };
 
-template <class List, class Name>
-std::string names_in(const List& list, Name name) {
-  std::string names;
-  for (const auto& entry : list) names += (names.empty() ? "" : ", ") + std::string(name(entry));
-  return names;
-}
-
-/// Whether the mechanism has a setting or a number of that name.
-bool takes(const Room& room, std::string_view param) {
-  const auto inputs = room.inputs();
-  return std::find(room.options.begin(), room.options.end(), param) != room.options.end() ||
-         std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& r) {
-           return r.field.place == Field::Place::param && r.field.name == param;
-         });
-}
-
-/// What the mechanism does not know or take is refused before any work.
-void refuse_params(const Room& room, const ReportOptions& options) {
-  if (options.params.empty()) return;
-  for (const auto& [name, value] : options.params) require(takes(room, name), "--param: ", room.name, " has no ", name);
-  CaseSpec token{.mechanism = std::string(room.name),
-                 .shape = options.shape.empty() ? default_shape : shape_from(options.shape),
-                 .params = options.params};
-  token.shape.seq_len = 1, token.shape.query_len = 0;
-  try {
-    room.values(room.make(token), Tier::fp64);
-  } catch (const InputError& e) {
-    throw InputError(text("--param: ", room.name, ": ", e.what()));
-  }
+Shape shape_of(const ReportOptions& options) {
+  return options.shape.empty() ? default_shape : shape_from(options.shape);
 }
 
 std::vector<Task> tasks_of(const ReportOptions& options) {
-  for (const std::string& name : options.mechanisms)
-    require(find_room(name) != nullptr, "--mechanism: there is no ", name, "; there are ",
-            names_in(rooms(), [](const Room* room) { return room->name; }));
+  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   const auto wanted = [](const auto& list, const auto& entry) {
     return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
   };
@@ -78,11 +50,11 @@ std::vector<Task> tasks_of(const ReportOptions& options) {
     if (!wanted(options.mechanisms, room->name)) continue;
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
     if (kernels == nullptr) continue;
-    refuse_params(*room, options);
+    refuse_params(*room, options.params, shape_of(options));
     for (const KernelForm& form : kernels->forms) {
       known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
       if (!options.form.empty() && form.name != options.form) continue;
-      for (const Format precision : report_precisions)
+      for (const Format precision : case_precisions)
         if (wanted(options.precisions, precision)) tasks.push_back({room, &form, precision});
     }
   }
@@ -95,7 +67,7 @@ Problem problem_of(const Task& task, const ReportOptions& options, CaseSpec& spe
   spec.mechanism = task.room->name;
   spec.precision = task.precision, spec.style = options.style, spec.seed = options.seed;
   spec.params = options.params;
-  spec.shape = options.shape.empty() ? default_shape : shape_from(options.shape);
+  spec.shape = shape_of(options);
   Problem problem = task.room->make(spec);
   if (spec.shape.query_len > 0 || task.form->obstacle(problem).empty()) return problem;
   CaseSpec few = spec;
@@ -407,18 +379,16 @@ std::string as_csv(const Report& report) {
 
 struct Flags {
   ReportOptions options;
-  std::vector<std::string> precisions, params;
-  std::string style{name_of(Style::normal)}, format{name_of(TableFormat::table)}, output = "-";
+  CaseFlags inputs;
+  std::vector<std::string> precisions;
+  std::string format{name_of(TableFormat::table)}, output = "-";
 };
 
 int run_report(const Flags& flags, Console& console) {
   ReportOptions options = flags.options;
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
-  options.style = *style_from(flags.style);
-  for (const std::string& flag : flags.params) {
-    auto [name, value] = param_from(flag);
-    options.params.insert_or_assign(std::move(name), std::move(value));
-  }
+  options.style = *style_from(flags.inputs.style), options.seed = flags.inputs.seed;
+  options.params = params_of(flags.inputs);
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
   std::unique_ptr<Progress> progress;
@@ -431,13 +401,6 @@ int run_report(const Flags& flags, Console& console) {
   return report.passed() ? exit_passed : exit_failed;
 }
 
-template <class List>
-std::vector<std::string> name_list(const List& list) {
-  std::vector<std::string> names;
-  for (const auto& entry : list) names.emplace_back(name_of(entry));
-  return names;
-}
-
 std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   ReportOptions& options = flags->options;
@@ -448,14 +411,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--precision", flags->precisions, "only this one; may be given several times")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(name_list(report_precisions)));
+      ->check(CLI::IsMember(name_list(case_precisions)));
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
-  app.add_option("--style", flags->style, "how the inputs are distributed")
-      ->check(CLI::IsMember(name_list(all_styles)))
-      ->capture_default_str();
-  app.add_option("--seed", options.seed, "of the inputs")->capture_default_str();
-  app.add_option("--param", flags->params, "a setting of the mechanism, NAME=VALUE; may be given several times")
-      ->allow_extra_args(false);
+  add_case_flags(app, flags->inputs);
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -14,10 +14,6 @@
 
 namespace assay {
 
-/// The precisions that a contract is known for.
-inline constexpr Format report_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16,
-                                               Format::fp16, Format::e4m3, Format::e5m2};
-
 /// What is asked for; an empty list means all.
 struct ReportOptions {
   std::vector<std::string> mechanisms;

@@ -1,0 +1,63 @@
+// assay case: one seeded problem as a safetensors file, for the kernel under test and for `assay oracle`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "fixtures/problem_file.hpp"
+#include "tools/case_flags.hpp"
+#include "tools/command.hpp"
+
+namespace assay {
+namespace {
+
+struct CaseOptions {
+  std::string mechanism, shape, precision{name_of(Format::bf16)}, output = "-";
+  CaseFlags flags;
+  bool without_cotangents = false;
+};
+
+/// As shape_from, and B,T,H,d for K = V = d.
+Shape shape_of(const std::string& words) {
+  const bool square = std::count(words.begin(), words.end(), ',') == 3;
+  return shape_from(square ? words + words.substr(words.rfind(',')) : words);
+}
+
+int run_case(const CaseOptions& options, Console& console) {
+  const Room& room = room_named(options.mechanism, "mechanism");
+  const CaseSpec spec{.mechanism = options.mechanism,
+                      .shape = shape_of(options.shape),
+                      .precision = *format_from(options.precision),
+                      .style = *style_from(options.flags.style),
+                      .seed = options.flags.seed,
+                      .params = params_of(options.flags)};
+  refuse_params(room, spec.params, spec.shape);
+  OutputFile file(options.output, console.out);
+  const Safetensors made = case_file(room, spec, !options.without_cotangents, ASSAY_VERSION);
+  file.commit([&](std::ostream& out) { write_safetensors(out, made); });
+  return exit_passed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto options = std::make_shared<CaseOptions>();
+  app.add_option("mechanism,--mechanism", options->mechanism, "whose problem; `assay list` names them")->required();
+  app.add_option("--shape", options->shape,
+                 "B,T,H,d or B,T,H,K,V; 1,4/128,8/2,64 has 4 queries on 128 keys and 8 heads on 2 key/value heads")
+      ->required();
+  app.add_option("--precision", options->precision, "what queries, keys, values and cotangents are rounded to")
+      ->check(CLI::IsMember(name_list(case_precisions)))
+      ->capture_default_str();
+  add_case_flags(app, options->flags);
+  app.add_flag("--no-cotangents", options->without_cotangents,
+               "leave out the cotangents d_o, ...: the answer then has no gradients");
+  app.add_option("-o,--output", options->output, "where the case goes; - is standard output")->capture_default_str();
+  return [options](Console& console) { return run_case(*options, console); };
+}
+
+}  // namespace
+
+namespace commands {
+// `case` is a word of the language.
+extern const Command make_case = {"case", "write a seeded problem as a safetensors file", add};
+}  // namespace commands
+
+}  // namespace assay

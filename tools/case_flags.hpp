@@ -1,0 +1,57 @@
+#pragma once
+// The flags that describe a seeded case, as every verb spells them.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracles/core/room.hpp"
+#include "reference/core/format.hpp"
+#include "reference/core/inputs.hpp"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
+class App;
+}
+
+namespace assay {
+
+/// The formats that inputs are rounded to, and that a contract is known for.
+inline constexpr Format case_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16,
+                                             Format::fp16, Format::e4m3, Format::e5m2};
+
+/// What was typed.
+struct CaseFlags {
+  std::string style{name_of(Style::normal)};
+  std::uint64_t seed = 0;
+  std::vector<std::string> params;
+};
+
+/// Adds --style, --seed and --param.
+void add_case_flags(CLI::App& app, CaseFlags& flags);
+
+/// The settings typed. Throws InputError unless each is NAME=VALUE.
+Params params_of(const CaseFlags& flags);
+
+/// Throws InputError if the room knows no such setting or does not take its value. One token of `shape` is tried.
+void refuse_params(const Room& room, const Params& params, Shape shape);
+
+/// Their names, for CLI::IsMember.
+template <class List>
+std::vector<std::string> name_list(const List& list) {
+  std::vector<std::string> names;
+  for (const auto& entry : list) names.emplace_back(name_of(entry));
+  return names;
+}
+
+/// Their names in one line, for messages.
+template <class List, class Name>
+std::string names_in(const List& list, Name name) {
+  std::string names;
+  for (const auto& entry : list) names += (names.empty() ? "" : ", ") + std::string(name(entry));
+  return names;
+}
+
+/// The room called `name`. Throws InputError that begins with `flag` and lists those that exist.
+const Room& room_named(std::string_view name, std::string_view flag);
+
+}  // namespace assay
