@@ -42,7 +42,12 @@ double Ball::largest_size() const {
   mag_t size;
   mag_init(size);
   arb_get_mag(size, x_);
-  const double upper = mag_get_d(size);
+  arf_t bound;
+  arf_init(bound);
+  arf_set_mag(bound, size);
+  // Not mag_get_d, which knows nothing below 2^-1000.
+  const double upper = arf_get_d(bound, ARF_RND_UP);
+  arf_clear(bound);
   mag_clear(size);
   return upper;
 }

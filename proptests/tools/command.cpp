@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/safetensors.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/case_file.hpp"
 
@@ -187,6 +189,105 @@ TEST_F(Files, EveryTierAnswers) {
     EXPECT_EQ(ran.code, exit_passed) << ran.err;
     EXPECT_EQ(Json::parse(ran.out)["cases"][0]["outputs"]["o"], Json::parse(R"([["2.000000000"]])"));
   }
+}
+
+TEST_F(Files, ACaseIsMadeAndAnswered) {
+  const std::string in = path("case.safetensors"), out = path("answer.safetensors");
+  const Ran made = run_assay({"case", "deltanet", "--shape", "2,5,4/2,6,3", "--precision", "fp16", "--seed", "5",
+                              "--param", "scale=0.25", "-o", in});
+  EXPECT_EQ(made.code, exit_passed) << made.err;
+  const Safetensors file = read_safetensors(in);
+  EXPECT_EQ(file.tensors.at("k").shape, (std::vector<int>{2, 5, 2, 6}));
+  EXPECT_EQ(file.tensors.at("k").dtype, "F16");
+  EXPECT_EQ(file.metadata.at("params"), R"({"scale":"0.25"})");
+  // The generator is the command that makes the case again.
+  std::istringstream command(file.metadata.at("generator"));
+  std::vector<std::string> words{std::istream_iterator<std::string>(command), {}};
+  EXPECT_EQ(words.front(), "assay");
+  words.erase(words.begin());
+  EXPECT_EQ(run_assay(words).out, read("case.safetensors"));
+
+  const Ran answered = run_assay({"oracle", in, "-o", out});
+  EXPECT_EQ(answered.code, exit_passed) << answered.err;
+  EXPECT_EQ(made.out + made.err + answered.out + answered.err, "");
+  EXPECT_EQ(names(), (std::vector<std::string>{"answer.safetensors", "case.safetensors"}));
+  const Safetensors answer = read_safetensors(out);
+  EXPECT_EQ(answer.metadata.at("status"), "OK");
+  EXPECT_EQ(answer.tensors.at("o.lo").shape, (std::vector<int>{2, 5, 4, 3}));
+  EXPECT_TRUE(answer.tensors.contains("d_k.bound"));
+  for (const char* threads : {"1", "3"})
+    EXPECT_EQ(run_assay({"oracle", in, "--threads", threads}).out, read("answer.safetensors"));
+  // What it is does not hang on its name.
+  std::filesystem::copy(in, path("case.bin"));
+  EXPECT_EQ(run_assay({"oracle", path("case.bin")}).out, read("answer.safetensors"));
+  EXPECT_EQ(run_assay({"oracle", in, "--tier", "w2", "-o", out}).code, exit_passed);
+  EXPECT_FALSE(read_safetensors(out).tensors.contains("o.bound"));
+}
+
+TEST_F(Files, CasesMayLackCotangentsAndNameOneWidth) {
+  const std::string in = path("case.safetensors");
+  EXPECT_EQ(run_assay({"case", "softmax_attention", "--shape", "1,7,2,4", "--no-cotangents", "-o", in}).code,
+            exit_passed);
+  const Safetensors file = read_safetensors(in);
+  EXPECT_FALSE(file.tensors.contains("d_o"));
+  EXPECT_EQ(file.tensors.at("v").shape, (std::vector<int>{1, 7, 2, 4}));
+  const std::vector<std::string> bad[] = {
+      {"case"},
+      {"case", "deltanet"},
+      {"case", "nothing", "--shape", "1,2,3,4"},
+      {"case", "deltanet", "--shape", "1,2,3"},
+      {"case", "deltanet", "--shape", "1,2,3,0"},
+      {"case", "deltanet", "--shape", "1,2,3,4", "--precision", "int8"},
+      {"case", "deltanet", "--shape", "1,2,3,4", "--style", "plain"},
+      {"case", "deltanet", "--shape", "1,2,3,4", "--param", "colour=red"},
+      {"case", "deltanet", "--shape", "1,2,3,4", "--param", "colour"},
+  };
+  for (std::vector<std::string> args : bad) {
+    args.insert(args.end(), {"-o", path("bad.safetensors")});
+    const Ran ran = run_assay(args);
+    EXPECT_EQ(ran.code, exit_usage) << args.size();
+    EXPECT_NE(ran.err, "");
+  }
+  EXPECT_EQ(names(), std::vector<std::string>{"case.safetensors"});
+}
+
+TEST_F(Files, RefusedCasesAreAnsweredAndMalformedOnesAreNot) {
+  const std::string in = path("case.safetensors"), out = path("answer.safetensors");
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,2,1,2", "-o", in}).code, exit_passed);
+  const Safetensors good = read_safetensors(in);
+  Safetensors nan = good;
+  nan.tensors["q"] = store(Array({1, 2, 1, 2}, {1, 1, 1, std::nan("")}), "F32");
+  write_safetensors(in, nan);
+  const Ran refused = run_assay({"oracle", in, "-o", out});
+  EXPECT_EQ(refused.code, exit_passed);
+  EXPECT_EQ(refused.out + refused.err, "");
+  EXPECT_EQ(read_safetensors(out).metadata.at("status"), "NONFINITE");
+  EXPECT_EQ(read_safetensors(out).metadata.at("message"), "q[0][1][0][1]: not a finite number");
+  EXPECT_TRUE(read_safetensors(out).tensors.empty());
+  std::filesystem::remove(out);
+
+  const std::vector<std::uint8_t> bytes = serialize(good);
+  const std::string whole(bytes.begin(), bytes.end());
+  std::string integers = whole;
+  integers.replace(integers.find("BF16"), 4, "I16 ");
+  const std::pair<std::string, std::string> malformed[] = {
+      {"", "0 bytes are too few for a safetensors file"},
+      {whole.substr(0, 100), "the header claims"},
+      {whole.substr(0, whole.size() - 1), "data_offsets lie outside the file"},
+      {integers, "dtype I16  is not a floating-point type this tool reads"},
+  };
+  for (const auto& [contents, sentence] : malformed) {
+    write("case.safetensors", contents);
+    const Ran ran = run_assay({"oracle", in, "-o", out});
+    EXPECT_EQ(ran.code, exit_usage) << sentence;
+    EXPECT_NE(ran.err.find(sentence), std::string::npos) << ran.err;
+    EXPECT_TRUE(ran.err.starts_with("assay: " + in)) << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1);
+  }
+  write_safetensors(in, good);
+  EXPECT_EQ(run_assay({"oracle", in, "-o", out, "--digits", "20"}).code, exit_usage);
+  EXPECT_EQ(run_assay({"oracle", path("missing.safetensors"), "-o", out}).code, exit_usage);
+  EXPECT_EQ(names(), std::vector<std::string>{"case.safetensors"});
 }
 
 TEST_F(Files, BadInputIsOneSentenceAndNoFile) {
