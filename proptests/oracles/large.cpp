@@ -92,6 +92,31 @@ TEST_P(Large, TiersAreTheRoomsOwn) {
 INSTANTIATE_TEST_SUITE_P(Rooms, Large, ::testing::ValuesIn(rooms().begin(), rooms().end()),
                          [](const auto& room) { return std::string(room.param->name); });
 
+TEST(LargeProblems, SumsOverHeadsAreAsUncertainAsTheirTerms) {
+  const Room& room = *find_room("softmax_attention");
+  CaseSpec spec = grouped(room);
+  spec.shape.heads = 2, spec.shape.shared_heads = 0;
+  const Problem problem = room.make(spec);
+  const auto whole = answer_large(room, problem, {}, 1);
+  Mp100 total = 0;
+  double apart = 0;
+  for (const std::size_t head : {0, 1}) {
+    Problem one = problem;
+    for (Arrays* arrays : {&one.inputs, &one.cotangents})
+      for (auto& [name, array] : *arrays) {
+        const auto half = static_cast<std::ptrdiff_t>(array.data.size() / 2);
+        const auto first = array.data.begin() + half * static_cast<std::ptrdiff_t>(head);
+        array = Array({1, array.shape[1], array.shape[2]}, std::vector<double>(first, first + half));
+      }
+    const Enclosed term = answer_large(room, one, {}, 1).gradients.at("bandwidth").data.front();
+    total += Mp100(term.value.hi) + Mp100(term.value.lo), apart += term.bound;
+  }
+  const Enclosed sum = whole.gradients.at("bandwidth").data.front();
+  EXPECT_GT(apart, 0);
+  EXPECT_GE(sum.bound, apart);
+  EXPECT_LE(abs(total - Mp100(sum.value.hi) - Mp100(sum.value.lo)), Mp100(sum.bound - apart));
+}
+
 TEST(LargeProblems, TellWhatIsDone) {
   const Room& room = *find_room("deltanet");
   std::vector<std::size_t> totals;
