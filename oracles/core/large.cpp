@@ -133,6 +133,7 @@ BasicArrays<Enclosed> joined(std::vector<Answered>& parts, BasicArrays<Enclosed>
     to.shape = first.shape;
     if (first.shape.empty()) {
       std::vector<Enclosed> terms;
+      terms.reserve(parts.size());
       for (Answered& part : parts) terms.push_back((part.*kind)[name].data.front());
       to.data = {sum(terms)};
       continue;
