@@ -99,8 +99,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   for (const Tier tier : all_tiers) tiers.emplace_back(name_of(tier));
   app.add_option(
          "--tier", options->tier,
-         "compute in this precision alone, without the check of every digit against a second one; of a safetensors "
-         "file all but ball leave out the bounds")
+         "compute in this precision; w2, w3, w4 and ball prove a bound for every tensor, and take more words or bits "
+         "where they must; without a tier every digit is proven")
       ->check(CLI::IsMember(tiers));
   app.add_option("--threads", options->threads,
                  "cases of a JSON file, or heads of a safetensors file, answered at once; 0 means one per core")

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
 
 #include "reference/core/error.hpp"
 
@@ -23,46 +23,6 @@ bool has_head_axis(const Problem& problem) {
                      [](const auto& input) { return input.second.shape.size() == 3; });
 }
 
-/// A multiple of what every reference's work grows with.
-double work(const Problem& problem) {
-  double largest = 0, longest = 1;
-  for (const auto& [name, array] : problem.inputs) {
-    largest = std::max(largest, static_cast<double>(array.data.size()));
-    for (const int n : array.shape) longest = std::max(longest, static_cast<double>(n));
-  }
-  return largest * longest;
-}
-
-/// Below this much work, 50 digits take a fraction of a second.
-constexpr double small_work = 1e4;
-
-/// How far w2 is from the truth, by how far fp64, the same computation with the same amplification, is from w2. Every
-/// w2 operation is within 40 u^2, u = 2^-53 (w2.hpp: log), one of fp64 typically off by u / 3: their errors compare
-/// like 120 u to 1.
-constexpr double w2_over_fp64 = 128 * 0x1p-53;
-
-/// For every element the largest `apart` in its row or in its column, whichever is smaller: single elements can be
-/// right by luck, while rows and columns may differ by many orders of magnitude. In vectors, the largest of the head.
-std::vector<double> smoothed(const std::vector<double>& apart, const Layout& layout) {
-  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
-  std::vector<double> smooth(apart.size());
-  for (std::size_t first = 0; first < apart.size(); first += R * C) {
-    std::vector<double> row(R), col(C);
-    for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t c = 0; c < C; ++c) {
-        const double x = apart[first + r * C + c];
-        row[r] = std::max(row[r], x), col[c] = std::max(col[c], x);
-      }
-    for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t c = 0; c < C; ++c)
-        smooth[first + r * C + c] = C == 1 ? col[c] : R == 1 ? row[r] : std::min(row[r], col[c]);
-  }
-  return smooth;
-}
-
-/// The relative error of storing a value as hi + lo.
-constexpr double two_doubles = 0x1p-106;
-
 /// The narrowest of the contract's storage formats that holds every element.
 Format storage_of(const std::vector<double>& tensor, const tile::SiteTable& contract) {
   Format stored = Format::fp64;
@@ -82,26 +42,15 @@ constexpr std::string_view output_site = "out";
 }  // namespace
 
 Oracle oracle_of(const Room& room, const Problem& problem) {
-  auto values = named(room.values(problem, Tier::w2));
-  const bool small = work(problem) <= small_work;
-  auto other = named(room.values(problem, small ? Tier::mp50 : Tier::fp64));
+  std::optional<BasicAnswer<Enclosed>> proven = room.in_words(problem, {});
+  if (!proven) proven = room.enclosed(problem);
+  require(proven.has_value(), room.name, ": no enclosure decides a comparison of equal numbers");
   Oracle oracle;
   oracle.head_axis = has_head_axis(problem);
-  for (std::size_t t = 0; t < values.size(); ++t) {
-    auto& [name, value] = values[t];
-    const std::vector<HiLo>& second = other[t].second.data;
-    std::vector<double> bound(value.data.size());
-    for (std::size_t i = 0; i < bound.size(); ++i) {
-      bound[i] = std::fabs((value.data[i].hi - second[i].hi) + (value.data[i].lo - second[i].lo));
-      if (std::isnan(bound[i])) bound[i] = std::numeric_limits<double>::infinity();
-    }
-    if (small)
-      value.data = second;
-    else
-      for (double& x : bound = smoothed(bound, layout_of(value.shape, oracle.head_axis && !value.shape.empty())))
-        x *= w2_over_fp64;
-    for (std::size_t i = 0; i < bound.size(); ++i) bound[i] += two_doubles * std::fabs(value.data[i].hi);
-    oracle.tensors.emplace_back(name, Oracle::Tensor{value.shape, std::move(value.data), std::move(bound)});
+  for (auto& [name, array] : named(std::move(*proven))) {
+    Oracle::Tensor tensor{array.shape, {}, {}};
+    for (const Enclosed& x : array.data) tensor.value.push_back(x.value), tensor.bound.push_back(x.bound);
+    oracle.tensors.emplace_back(name, std::move(tensor));
   }
   return oracle;
 }

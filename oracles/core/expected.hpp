@@ -26,8 +26,8 @@ struct Oracle {
   bool head_axis = false;
 };
 
-/// Values in w2, from 50 digits where the problem is small enough to take no time. The bound is what two tiers differ
-/// by: an estimate, not a proof (docs/judge.md). Throws what the room throws on bad input.
+/// Values in two words, or in more where the bounds ask for it, with the proven bounds of docs/error-analysis.md. Throws
+/// what the room throws on bad input, and InputError where no enclosure decides a comparison.
 Oracle oracle_of(const Room& room, const Problem& problem);
 
 /// A form of a kernel, the precision whose contract it keeps, and how it is run.

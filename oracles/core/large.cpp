@@ -30,9 +30,10 @@ BasicArrays<Enclosed> without_bounds(const BasicArrays<HiLo>& arrays) {
 
 /// All heads of `problem`, one after the other.
 Answered answer_at_once(const Room& room, const Problem& problem, std::optional<Tier> tier) {
-  if (!tier || *tier == Tier::ball)
+  if (!tier || *tier == Tier::ball || words_of(*tier) > 0)
     if (std::optional<Answered> proven = room.enclosed(problem)) return std::move(*proven);
-  const BasicAnswer<HiLo> values = room.values(problem, tier && *tier != Tier::ball ? *tier : Tier::mp100);
+  const BasicAnswer<HiLo> values =
+      room.values(problem, tier && *tier != Tier::ball && words_of(*tier) == 0 ? *tier : Tier::mp100);
   return {without_bounds(values.outputs), without_bounds(values.gradients)};
 }
 
@@ -162,6 +163,21 @@ Answered answer_by_groups(const Room& room, const Problem& problem, const Groups
   return {joined(parts, &Answered::outputs), joined(parts, &Answered::gradients)};
 }
 
+/// Where the tier, or the size of a problem without one, asks for sums of doubles.
+int words_for(const Problem& problem, std::optional<Tier> tier) {
+  if (tier) return words_of(*tier);
+  std::size_t numbers = 0;
+  for (const auto& [name, array] : problem.inputs) numbers += array.data.size();
+  return numbers > most_numbers_for_balls ? 2 : 0;
+}
+
+std::optional<Answered> answer_in_words(const Room& room, const Problem& problem, int words, int threads,
+                                        const PartDone& done) {
+  std::optional<Answered> answer = room.in_words(problem, {words, threads});
+  if (answer && done) done(1, room.name);
+  return answer;
+}
+
 /// The token of element `flat` of an array, or -1.
 int row_of(const RoomFacts::Ranked* ranked, const std::vector<int>& shape, std::size_t flat) {
   if (ranked == nullptr || ranked->rank == 0 || shape.size() != static_cast<std::size_t>(ranked->rank) + 1) return -1;
@@ -184,8 +200,11 @@ void refuse_overflow(const BasicArrays<Enclosed>& arrays, const std::vector<Room
 
 Answered answer_large(const Room& room, const Problem& problem, std::optional<Tier> tier, int threads,
                       const PartDone& done) {
+  if (const int words = words_for(problem, tier); words > 0)
+    if (std::optional<Answered> answer = answer_in_words(room, problem, words, threads, done))
+      return std::move(*answer);
   const Groups groups = groups_of(room, problem);
-  const bool bounded = !tier || *tier == Tier::ball;
+  const bool bounded = !tier || *tier == Tier::ball || words_of(*tier) > 0;
   // A tier's own sum over all heads is not the sum of its rounded parts; a bound covers either.
   const bool splits = groups.known && groups.shared > 1 && (bounded || !sums_over_heads(room, problem));
   Answered answer;

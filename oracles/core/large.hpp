@@ -15,10 +15,14 @@ inline constexpr double no_bound = std::numeric_limits<double>::infinity();
 /// Called after every part of the work, from one thread at a time, with how many parts there are.
 using PartDone = std::function<void(std::size_t total, std::string_view what)>;
 
-/// Outputs and, if the problem has cotangents, gradients as pairs of doubles. Without a tier, or with Tier::ball, every
-/// number has a proven bound, unless no enclosure could decide a comparison: its heads then come from 100 digits, with
-/// no_bound, as do those of any other tier. The number of threads changes no bit. Throws Refusal and InputError as the
-/// room does; NONFINITE too where a number is beyond the doubles.
+/// Problems of more numbers than this are answered in sums of doubles where no tier is asked for; smaller ones by
+/// enclosures, whose bounds are below the last bit of a pair.
+inline constexpr std::size_t most_numbers_for_balls = 20000;
+
+/// Outputs and, if the problem has cotangents, gradients as pairs of doubles. Without a tier, and with w2, w3, w4 and
+/// ball, every number has a proven bound, unless no enclosure could decide a comparison: its heads then come from 100
+/// digits, with no_bound, as do those of any other tier. The number of threads changes no bit. Throws Refusal and
+/// InputError as the room does; NONFINITE too where a number is beyond the doubles.
 BasicAnswer<Enclosed> answer_large(const Room& room, const Problem& problem, std::optional<Tier> tier, int threads,
                                    const PartDone& done = {});
 

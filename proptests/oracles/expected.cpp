@@ -47,8 +47,8 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
       }
 }
 
-/// 80 tokens are judged by the estimate of the bound; 50 digits say how far w2 really is.
-TEST(Expected, bound_of_w2_holds_against_fifty_digits) {
+/// 50 digits say how far the words really are.
+TEST(Expected, bounds_hold_against_fifty_digits) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::gate_ends, Style::subnormals}) {
       const Room* room = find_room(kernels->name);
