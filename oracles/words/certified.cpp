@@ -1,5 +1,6 @@
 #include "oracles/words/certified.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,6 +8,12 @@ namespace assay::words {
 
 Certified::Certified(int w, std::size_t r, std::size_t c) : words(w), rows(r), columns(c), bound(r * c) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(w); ++i) word[i].resize(r * c);
+}
+
+bool Certified::meets(std::size_t row, double target) const {
+  double largest = 0;
+  for (std::size_t c = 0; c < columns; ++c) largest = std::max(largest, std::fabs(word[0][row * columns + c]));
+  return bound[row * columns] <= target * largest;
 }
 
 void Certified::settle() {

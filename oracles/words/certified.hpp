@@ -26,6 +26,8 @@ struct Certified {
   Certified() = default;
   Certified(int w, std::size_t r, std::size_t c);
 
+  /// Whether the bound of a row's first entry is at most target * the largest entry of the row.
+  bool meets(std::size_t row, double target) const;
   /// Bounds of entries that overflowed, and NaN bounds, become infinity.
   void settle();
 };

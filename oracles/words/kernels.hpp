@@ -88,12 +88,17 @@ struct WordKernels {
                   std::size_t ldc, std::size_t rows, std::size_t columns, std::size_t K);
   void (*product_plain)(const double* A, std::size_t lda, ConstPlanes B, std::size_t bk, std::size_t bn, Planes C,
                         std::size_t ldc, std::size_t rows, std::size_t columns, std::size_t K);
+  void (*product_words)(ConstPlanes A, std::size_t lda, ConstPlanes B, std::size_t bk, std::size_t bn, Planes C,
+                        std::size_t ldc, std::size_t rows, std::size_t columns, std::size_t K);
   void (*dot)(ConstPlanes a, ConstPlanes b, std::size_t n, double* out);
   void (*residual)(Planes t, Planes u, ConstPlanes weight, const double* offset, std::size_t n, double* sum);
   void (*residual_end)(Planes r, ConstPlanes pull, ConstPlanes ridge, ConstPlanes eta, ConstPlanes center,
                        const double* sum_u, std::size_t n);
   void (*center)(Planes center, Planes pull, const double* q, const double* factor, std::size_t n);
   void (*output)(Planes out, ConstPlanes weight, const double* factor, ConstPlanes u, std::size_t n);
+  void (*multiply)(Planes out, ConstPlanes a, ConstPlanes b, std::size_t n);
+  void (*score_gradient)(Planes out, ConstPlanes u, ConstPlanes slope, ConstPlanes weight, const double* share,
+                         const double* factor, std::size_t n);
   // Not for one word:
   void (*weights)(Planes x, std::size_t n, std::size_t first, std::size_t last, const double* factor, double shift,
                   double* sum);

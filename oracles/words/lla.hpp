@@ -1,12 +1,14 @@
 #pragma once
-// Local linear attention (lla-family.md section 3, forward) in two to four words with a proven bound for every row.
+// Local linear attention (lla-family.md sections 3 and 4) and its gradients in two to four words with a proven bound
+// for every row.
 //
 // With w_j = exp(q.k_j / h - m), omega = sum w, c = sum w k / omega, x_j = k_j - c, A = sum w x x^T + diag(ridge):
 //
 //   A eta = c - q,   o = sum_j w_j (1/omega - x_j . eta) v_j
 //
 // A is never built in words. Its factor in float (or double) drives a refinement whose residuals gain words step by
-// step, and the last residual bounds the error. docs/error-analysis.md, section 5.
+// step, and the last residual bounds the error; the gradients take one more solve with the same factor.
+// docs/error-analysis.md, sections 5 and 6.
 #include <span>
 
 #include "oracles/words/certified.hpp"
@@ -28,7 +30,8 @@ struct LlaProblem {
   Factor inverse_bandwidth = exactly(1);
 };
 
-/// A row whose bound exceeds target * max |o| is computed again with one word more, up to `most_words`.
+/// A row whose bound exceeds target * max |o| is computed again with one word more, up to `most_words`; for gradients
+/// also one whose bounds exceed target * the sum of its absolute terms.
 struct Escalation {
   double target = 0x1p-63;
   int most_words = 4;
@@ -41,5 +44,20 @@ struct LlaAnswer {
 
 /// A row without visible keys is zero. Throws InputError if a span has the wrong length or anything is out of range.
 LlaAnswer lla_forward(const LlaProblem& problem, const Effort& effort, const Escalation& escalation = {});
+
+struct LlaGradients {
+  Certified o;                  ///< [Tq, V]
+  Certified d_q, d_k, d_v;      ///< [Tq, K], [Tk, K], [Tk, V]; the bounds of a row are equal
+  Certified d_lambda;           ///< [1, 1], [Tq, 1] or [Tq, K], as lambda was given
+  Certified d_bandwidth;        ///< [1, 1], by h of w = exp(q.k / h)
+  std::vector<int> words_used;  ///< [Tq]
+};
+
+/// o and the gradients of sum g o. In ridge mode max the largest score is the first of the largest; where others come
+/// as close as their errors, the bounds hold what that may change. Rows without visible keys give nothing, nor do rows
+/// of g that are zero. d_k and d_v add up in the order of the queries, the last first: all threads give the same bits.
+/// Throws InputError as lla_forward does, and if g, [Tq, V], has the wrong length or anything at or above 2^100.
+LlaGradients lla_backward(const LlaProblem& problem, std::span<const double> g, const Effort& effort,
+                          const Escalation& escalation = {});
 
 }  // namespace assay::words

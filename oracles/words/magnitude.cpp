@@ -30,17 +30,28 @@ double worst_of_two(F&& f) {
   return std::max(f(1.0, 0.0), f(0.0, 1.0));
 }
 
-/// A row of `terms` products. The worst place for all the mass is the first term, where it stays longest.
-template <int W>
+/// A row of `terms` products a b, a of one word or of all (`Long`). The worst place for all the mass is the first term,
+/// where it stays longest.
+template <int W, bool Long>
 Words<Magnitude, W> row_of(int terms) {
   auto sum = words<Magnitude, W>(0);
   for (int i = 0; i < terms; ++i) {
-    const auto b = magnitudes<W>(i == 0 ? 1 : 0);
-    multiply_add<W, W>(sum.w, splat<Magnitude>(1), b.w);
+    const auto a = magnitudes<W>(1), b = magnitudes<W>(i == 0 ? 1 : 0);
+    if constexpr (Long)
+      multiply_add_words<W>(sum.w, a.w, b.w);
+    else
+      multiply_add<W, W>(sum.w, a.w[0], b.w);
     if (W > 1 && (i + 1) % terms_per_renormalisation == 0) renormalise<W>(sum.w);
   }
   renormalise<W>(sum.w);
   return sum;
+}
+
+/// Of a whole chunk. Later chunks of a row start from words that are already there.
+template <int W, bool Long>
+double chunk_error() {
+  const double first = error_of(row_of<W, Long>(terms_per_chunk));
+  return std::max(first, error_of(row_of<W, Long>(2 * terms_per_chunk)) - first);
 }
 
 /// A constant of the table: W words, rounded as exp_table.hpp promises.
@@ -92,12 +103,12 @@ Constants derive() {
     renormalise<W>(sum.w);
     return error_of(sum);
   });
-  // Later chunks of a row start from words that are already there.
-  const double first = error_of(row_of<W>(terms_per_chunk));
-  c.chunk = std::max(first, error_of(row_of<W>(2 * terms_per_chunk)) - first);
+  c.chunk = chunk_error<W, false>();
+  c.chunk_words = chunk_error<W, true>();
   c.chunk_add = c.add;
   if constexpr (W > 1) c.exp = exp_error<W>() * (1 + 0x1p-12);
-  for (double* x : {&c.add, &c.multiply, &c.multiply_plain, &c.update, &c.multiply_add, &c.chunk, &c.chunk_add, &c.exp})
+  for (double* x : {&c.add, &c.multiply, &c.multiply_plain, &c.update, &c.multiply_add, &c.chunk, &c.chunk_words,
+                    &c.chunk_add, &c.exp})
     *x *= safety;
   return c;
 }

@@ -15,6 +15,7 @@ struct Constants {
   double update;          ///< renormalised c + a b, a one word: times size(c) + |a| size(b)
   double multiply_add;    ///< renormalised c + a b: times size(c) + size(a) size(b)
   double chunk;           ///< a chunk of terms_per_chunk products: times sum |a| size(b)
+  double chunk_words;     ///< the same where a has as many words: times sum size(a) size(b)
   double chunk_add;       ///< adding one chunk to the total: times sum |a| size(b) over all chunks
   double exp;             ///< relative error of exp: words, tables and polynomial
 };

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <mutex>
@@ -32,5 +33,41 @@ void in_parallel(std::size_t count, int threads, F&& f) {
   for (std::thread& t : others) t.join();
   if (failure) std::rethrow_exception(failure);
 }
+
+/// Lets the items 0, 1, ... of in_parallel() pass every stage in their order, whatever thread has them.
+class Turns {
+ public:
+  explicit Turns(std::size_t stages) : next_(stages, 0) {}
+
+  /// Runs f once the items before `item` have passed `stage`; not at all after abandon().
+  template <class F>
+  void in_turn(std::size_t stage, std::size_t item, F&& f) {
+    {
+      std::unique_lock lock(guard_);
+      passed_.wait(lock, [&] { return abandoned_ || next_[stage] == item; });
+      if (abandoned_) return;
+    }
+    f();
+    {
+      const std::lock_guard lock(guard_);
+      ++next_[stage];
+    }
+    passed_.notify_all();
+  }
+  /// For an item that will not come: nobody waits for it.
+  void abandon() {
+    {
+      const std::lock_guard lock(guard_);
+      abandoned_ = true;
+    }
+    passed_.notify_all();
+  }
+
+ private:
+  std::mutex guard_;
+  std::condition_variable passed_;
+  std::vector<std::size_t> next_;
+  bool abandoned_ = false;
+};
 
 }  // namespace assay::words

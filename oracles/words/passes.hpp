@@ -119,4 +119,22 @@ void output_row(double* const* out, const double* const* weight, const double* f
     store_planes<W>(out, at, load_planes<W>(weight, at) * f - load_planes<W>(u, at));
 }
 
+/// out <- a b.
+template <int W>
+void multiply_row(double* const* out, const double* const* a, const double* const* b, std::size_t n) {
+  for (std::size_t at = 0; at < n; at += lane_count)
+    store_planes<W>(out, at, load_planes<W>(a, at) * load_planes<W>(b, at));
+}
+
+/// out <- (u slope + weight share) factor.
+template <int W>
+void score_gradient_row(double* const* out, const double* const* u, const double* const* slope,
+                        const double* const* weight, const double* share, const double* factor, std::size_t n) {
+  const Words<Lanes, W> e = broadcast_words<W>(share), f = broadcast_words<W>(factor);
+  for (std::size_t at = 0; at < n; at += lane_count) {
+    const Words<Lanes, W> d = load_planes<W>(u, at) * load_planes<W>(slope, at);
+    store_planes<W>(out, at, (d + load_planes<W>(weight, at) * e) * f);
+  }
+}
+
 }  // namespace assay::words::ASSAY_WORDS_ISA
