@@ -1,6 +1,6 @@
 #pragma once
 // Arithmetic of eight numbers of W words at a time, each with a radius: no number is further from its middle than that.
-// docs/error-analysis.md, section 6.
+// docs/error-analysis.md, section 7.
 //
 // A pack is [word][8], then the radii [8]. The radius of a result is what the radii of the operands become, plus what
 // the operation rounds away, in terms of the operands' sizes (sum.hpp: size_of).

@@ -1,7 +1,7 @@
 #pragma once
 // Pack: eight real numbers at a time, each an unevaluated sum of W doubles with a proven radius, on the widest vectors
 // the machine has. A reference instantiated with it answers eight heads at once, every number with its bound.
-// docs/error-analysis.md, section 6.
+// docs/error-analysis.md, section 7.
 #include <array>
 #include <cmath>
 #include <exception>

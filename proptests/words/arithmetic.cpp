@@ -121,6 +121,55 @@ TYPED_TEST(WordsOf, MatrixProductsKeepTheirBoundAndTheirBits) {
     }
 }
 
+TYPED_TEST(WordsOf, ProductsOfWordsKeepTheirBoundAndTheirBits) {
+  // As in d_k: one chunk, added to what is there.
+  constexpr std::size_t W = TypeParam::value, rows = 16, columns = 4, K = 32;
+  Random random(5);
+  std::vector<double> a[4], b[4], c[4], first[4];
+  for (std::size_t w = 0; w < 4; ++w) a[w].resize(K * rows), b[w].resize(K * columns);
+  const auto fill = [&](std::vector<double>* planes) {
+    for (std::size_t i = 0; i < planes[0].size(); ++i) {
+      auto x = draw<W>(random);
+      // The second half undoes the first but for its last words.
+      const std::size_t half = planes[0].size() / 2;
+      for (std::size_t w = 0; w < W; ++w) planes[w][i] = i < half || planes == b ? x.w[w] : -planes[w][i - half];
+      if (i >= half) planes[W - 1][i] *= 0.5;
+    }
+  };
+  fill(a), fill(b);
+  for (std::size_t w = 0; w < W; ++w) std::copy_n(b[w].begin(), K / 2 * columns, b[w].begin() + K / 2 * columns);
+  const double* A[4] = {a[0].data(), a[1].data(), a[2].data(), a[3].data()};
+  const double* B[4] = {b[0].data(), b[1].data(), b[2].data(), b[3].data()};
+  for (const Isa isa : all_isas) {
+    if (!supported(isa)) continue;
+    double* C[4] = {};
+    for (std::size_t w = 0; w < W; ++w) c[w].assign(rows * columns, 0), C[w] = c[w].data();
+    for (int twice = 0; twice < 2; ++twice)
+      kernels(isa).words[W].product_words(A, rows, B, columns, 1, C, rows, rows, columns, K);
+    for (std::size_t w = 0; w < W; ++w) {
+      if (isa == Isa::scalar) first[w] = c[w];
+      EXPECT_EQ(c[w], first[w]) << name_of(isa);
+    }
+  }
+  const auto at = [](const std::vector<double>* planes, std::size_t i) {
+    Words<double, W> x;
+    for (std::size_t w = 0; w < W; ++w) x.w[w] = planes[w][i];
+    return x;
+  };
+  Seen seen;
+  for (std::size_t m = 0; m < rows; ++m)
+    for (std::size_t n = 0; n < columns; ++n) {
+      Mp100 truth = 0;
+      double sizes = 0;
+      for (std::size_t k = 0; k < K; ++k) {
+        truth += 2 * exact(at(a, k * rows + m)) * exact(at(b, k * columns + n));
+        sizes += 2 * size_of(at(a, k * rows + m)) * size_of(at(b, k * columns + n));
+      }
+      const double allowed = (constants(W).chunk_words + 2 * constants(W).add) * sizes * safety;
+      seen(exact(at(c, n * rows + m)) - truth, allowed);
+    }
+}
+
 /// Arguments where the reduction is at its limits, and others.
 std::vector<double> exp_arguments() {
   std::vector<double> x{0, 500, -500, 1, -1, 0x1p-1022, -0x1p-60};

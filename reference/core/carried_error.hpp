@@ -4,7 +4,7 @@
 // Number by number, a step widens enclosures by the matrix of the sizes |M_ij|, whose norm exceeds M's: the delta rule,
 // which makes errors smaller, would seem to double them every few steps. Taken together, as vectors, the errors of a
 // column grow by the norm of M and no more. So they are taken off before a step, which then shows its own rounding
-// errors alone, and put back after it. docs/error-analysis.md, section 7.
+// errors alone, and put back after it. docs/error-analysis.md, section 8.
 //
 // For every other scalar there are no errors, and all of this is nothing.
 #include <array>
