@@ -117,6 +117,20 @@ System::System(int words, std::size_t queries, std::size_t key_stride, std::size
       slope(words, queries, key_stride),
       mean(queries) {}
 
+namespace {
+
+/// The keys that any of the queries sees; whole cache lines.
+KeyRange covered(const Head& head, std::span<const std::size_t> queries) {
+  KeyRange all{std::numeric_limits<std::size_t>::max(), 0};
+  for (const std::size_t i : queries) {
+    const KeyRange r = head.visible(i);
+    all = {std::min(all.first, r.first / 8 * 8), std::max(all.last, r.last)};
+  }
+  return {all.first, all.first + rounded_up(all.last - all.first, 16)};
+}
+
+}  // namespace
+
 Block::Block(const Head& head, std::span<const std::size_t> queries, int words, const Kernels& table)
     : head_(head),
       problem_(head.problem),
@@ -124,32 +138,28 @@ Block::Block(const Head& head, std::span<const std::size_t> queries, int words, 
       table_(table),
       kernels_(table.words[words]),
       constants_(constants(words)),
-      first_key_(std::numeric_limits<std::size_t>::max()),
-      keys_(0),
+      first_key_(covered(head, queries).first),
+      keys_(covered(head, queries).last - first_key_),
       padded_queries_(rounded_up(queries.size(), 4)),
-      stride_(0),
+      // An odd multiple of the cache line, as in Head.
+      stride_(keys_ + 8),
+      weight_(words, padded_queries_, stride_),
+      product_(words, padded_queries_, stride_),
+      score_(words, padded_queries_, stride_),
+      center_(words, padded_queries_, head.dim_stride),
+      ridge_(words, padded_queries_, head.dim_stride),
       out_(words, padded_queries_, head.value_stride),
-      line_(0, 0, 0, 0),
+      line_(words, padded_queries_, stride_, head.dim_stride),
       proofs_(queries.size()),
       sum_product_(queries.size()),
       in_float_(queries.size()),
       in_double_(queries.size()) {
-  std::size_t last = 0;
   for (const std::size_t i : queries) {
     const KeyRange r = head.visible(i);
-    first_key_ = std::min(first_key_, r.first / 8 * 8);
-    last = std::max(last, r.last);
     Query query{};
-    query.index = i, query.keys = r;
+    query.index = i, query.keys = {r.first - first_key_, r.last - first_key_};
     queries_.push_back(query);
   }
-  keys_ = rounded_up(last - first_key_, 16);
-  for (Query& q : queries_) q.keys.first -= first_key_, q.keys.last -= first_key_;
-  // An odd multiple of the cache line, as in Head.
-  stride_ = rounded_up(keys_, 16) + 8;
-  for (Field* f : {&weight_, &product_, &score_}) *f = Field(words, padded_queries_, stride_);
-  for (Field* f : {&center_, &ridge_}) *f = Field(words, padded_queries_, head.dim_stride);
-  line_ = System(words, padded_queries_, stride_, head.dim_stride);
 }
 
 /// Scores, shift, weights and their sum.

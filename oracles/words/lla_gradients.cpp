@@ -6,7 +6,6 @@
 
 namespace assay::words::lla {
 
-using portable::plus;
 using portable::times;
 using portable::Words;
 using portable::words;

@@ -14,7 +14,7 @@ namespace assay::words::lla {
 
 /// A cotangent of o, [Tq, V], and what only gradients want of a head.
 struct Cotangent {
-  Cotangent(const Head& head, std::span<const double> g);
+  Cotangent(const Head& head, std::span<const double> cotangent);
 
   std::vector<double> g, v_transposed;           ///< [Tq][value_stride], [V][key_stride]
   std::vector<double> norm, largest, query_max;  ///< [Tq] upper bounds: of g's 2-norm and entries, of q's entries
