@@ -409,8 +409,8 @@ bool Block::correct(System& system) {
 /// Climbs the ladder 1, 2, ... words; each level is left when its residual has nothing more to say.
 void Block::refine(System& system) {
   constexpr int most_steps = 60;
-  int words = 1;
-  for (Query& query : queries_) query.correction = query.last_correction = 0;
+  int words = 1, level = 0;  // level: its first step
+  for (Query& query : queries_) query.correction = query.last_correction = 0, query.settled = false;
   for (int step = 0; step < most_steps; ++step) {
     residual(system, words);
     const bool strong = correct(system);
@@ -418,23 +418,27 @@ void Block::refine(System& system) {
       for (std::size_t b = 0; b < count(); ++b) {
         Query& query = queries_[b];
         if (!query.in_double && query.correction > query.last_correction / 8) query.in_double = true, precondition(b);
-        query.correction = query.last_correction = 0;
+        query.correction = query.last_correction = 0, query.settled = false;
       }
       system.unknown.clear();
-      step = -1, words = 1;
+      step = -1, words = 1, level = 0;
       continue;
     }
     // The next correction is this one times the gain; below the level's resolution another step gains nothing.
     bool done = true;
-    for (const Query& query : queries_) {
+    for (Query& query : queries_) {
       const double gain =
           query.last_correction > 0 ? std::min(0.125, query.correction / query.last_correction) : 0x1p-10;
-      const bool stalled = step > 0 && query.last_correction > 0 && query.correction > 0.35 * query.last_correction;
-      done = done && (stalled || query.correction * gain < std::ldexp(1.0, 12 - 53 * words));
+      // A level's first correction says how little the one before could see. Who stalled once has come to the noise of
+      // the level, whatever the next correction happens to be.
+      const bool stalled = step > level && query.last_correction > 0 && query.correction > 0.35 * query.last_correction;
+      query.settled = query.settled || stalled || query.correction * gain < std::ldexp(1.0, 12 - 53 * words);
+      done = done && query.settled;
     }
     if (!done) continue;
+    for (Query& query : queries_) query.settled = false;
     if (words == words_) return;
-    ++words;
+    ++words, level = step + 1;
   }
 }
 

@@ -111,6 +111,7 @@ struct Query {
   double ridge_error = 0;    ///< absolute, of every ridge entry
   double eigenvalue = 0;     ///< lower bound of the smallest eigenvalue of A
   double correction = 0, last_correction = 0;
+  bool settled = false;  ///< the level of refine() has nothing more to say
   bool in_double = false;
 };
 
