@@ -374,12 +374,17 @@ void solve(const Factors<R>& f, const Preconditioner<R>& kernels, std::vector<do
   for (std::size_t a = 0; a < x.size(); ++a) x[a] = std::ldexp(static_cast<double>(y[a]), exponent);
 }
 
+/// Whether a correction was hardly smaller than the one before. A level's first says how little the level below could
+/// see, and nothing about the factor.
+bool stalled(const Query& query, int step, int level) {
+  return step > level && query.last_correction > 0 && query.correction > 0.35 * query.last_correction;
+}
+
 }  // namespace
 
-/// unknown += preconditioner^-1 residual for every query, and how large that was. False if a float factor is too weak.
-bool Block::correct(System& system) {
+/// unknown += preconditioner^-1 residual for every query, and how large that was.
+void Block::correct(System& system) {
   const std::size_t stride = head_.dim_stride;
-  bool strong = true;
   for (std::size_t b = 0; b < count(); ++b) {
     Query& query = queries_[b];
     const double* r = system.residual.row(b).plane[0];
@@ -400,10 +405,22 @@ bool Block::correct(System& system) {
     });
     query.last_correction = query.correction;
     query.correction = largest == 0 ? 0 : largest / unknown;
-    // Less than three bits in the first correction of a correction.
-    if (!query.in_double && query.last_correction > 0 && query.correction > query.last_correction / 8) strong = false;
   }
-  return strong;
+}
+
+/// Factors again in double where the float factor gains too little: less than three bits in the first correction of a
+/// correction, or no more where a float factor of any use would still gain. True if there was one.
+bool Block::strengthen(int step, int level) {
+  bool weak = false;
+  for (std::size_t b = 0; b < count(); ++b) {
+    Query& query = queries_[b];
+    if (query.in_double || step == 0) continue;
+    const bool first = step == 1 && query.correction > query.last_correction / 8;
+    if (!first && !(stalled(query, step, level) && query.correction > 0x1p-30)) continue;
+    query.in_double = weak = true;
+    precondition(b);
+  }
+  return weak;
 }
 
 /// Climbs the ladder 1, 2, ... words; each level is left when its residual has nothing more to say.
@@ -413,13 +430,9 @@ void Block::refine(System& system) {
   for (Query& query : queries_) query.correction = query.last_correction = 0, query.settled = false;
   for (int step = 0; step < most_steps; ++step) {
     residual(system, words);
-    const bool strong = correct(system);
-    if (step == 1 && !strong) {
-      for (std::size_t b = 0; b < count(); ++b) {
-        Query& query = queries_[b];
-        if (!query.in_double && query.correction > query.last_correction / 8) query.in_double = true, precondition(b);
-        query.correction = query.last_correction = 0, query.settled = false;
-      }
+    correct(system);
+    if (strengthen(step, level)) {
+      for (Query& query : queries_) query.correction = query.last_correction = 0, query.settled = false;
       system.unknown.clear();
       step = -1, words = 1, level = 0;
       continue;
@@ -429,10 +442,9 @@ void Block::refine(System& system) {
     for (Query& query : queries_) {
       const double gain =
           query.last_correction > 0 ? std::min(0.125, query.correction / query.last_correction) : 0x1p-10;
-      // A level's first correction says how little the one before could see. Who stalled once has come to the noise of
-      // the level, whatever the next correction happens to be.
-      const bool stalled = step > level && query.last_correction > 0 && query.correction > 0.35 * query.last_correction;
-      query.settled = query.settled || stalled || query.correction * gain < std::ldexp(1.0, 12 - 53 * words);
+      // Who stalled once has come to the noise of the level, whatever the next correction happens to be.
+      query.settled =
+          query.settled || stalled(query, step, level) || query.correction * gain < std::ldexp(1.0, 12 - 53 * words);
       done = done && query.settled;
     }
     if (!done) continue;

@@ -210,7 +210,8 @@ class Block {
   template <class R>
   void raise_eigenvalue(std::size_t b, std::vector<R>& A, const Factors<R>& factors, const Preconditioner<R>& kernels);
   void precondition(std::size_t b);
-  bool correct(System& system);
+  void correct(System& system);
+  bool strengthen(int step, int level);
   double weakest_eigenvalue(std::size_t b, const RowErrors& row, double sum_k, double mean_k);
   SystemErrors line_errors(std::size_t b, const RowErrors& row);
   std::vector<double> score_errors(std::size_t b, const RowErrors& row, const SystemErrors& line);

@@ -165,6 +165,24 @@ TEST(WordsLlaGradients, HardRowsGetMoreWordsUntilTheBoundsAreGoodEnough) {
   EXPECT_GT(expect_gradients(got, reference(data.problem, data.g)), 1000);
 }
 
+/// Fewer directions than dimensions and a ridge near the resolution of float: once one row of a block came to no end,
+/// and once a float factor was kept that gained nothing.
+TEST(WordsLlaGradients, RefinementComesToItsEndWhereOneWordSeesOnlyNoise) {
+  LlaCase repeated{20, 17, 3, 16, 0, false, RidgeMode::absolute, KeyStyle::repeated, 1, -30, 199};
+  LlaCase two{20, 2, 3, 1, 0, false, RidgeMode::mass, KeyStyle::normal, 2, -30, 311};
+  for (const LlaCase& c : {repeated, two}) {
+    const LlaData data(c);
+    const LlaGradients got = backward(data, 2, {0, 2});
+    // d_bandwidth all but vanishes: so few keys are interpolated.
+    for (const auto& [name, x] : named(got)) {
+      if (x == &got.d_bandwidth) continue;
+      double largest = 0;
+      for (const double e : x->word[0]) largest = std::max(largest, std::fabs(e));
+      for (const double bound : x->bound) ASSERT_LE(bound, 0x1p-24 * largest) << name << ": " << c;
+    }
+  }
+}
+
 TEST(WordsLlaGradients, WithoutRidgeTheProofIsInTheMatrix) {
   for (const RidgeMode mode : {RidgeMode::absolute, RidgeMode::max, RidgeMode::mass}) {
     LlaCase c = small(mode, 0);
