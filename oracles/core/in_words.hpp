@@ -1,5 +1,7 @@
 #pragma once
 // A room's answer in W words with a radius for every number, eight heads at a time.
+#include <optional>
+
 #include "oracles/core/bind.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/words/word_ball.hpp"
@@ -10,5 +12,12 @@ namespace assay {
 /// where a comparison needs more words. One translation unit per room defines it (in_words_body.hpp).
 template <class M, class X>
 BasicAnswer<WordBall> answer_in_words(const Binding<M, X>& binding, const AnswerParts& parts, const WordEffort& effort);
+
+/// The same by a faster way that a room has for large problems (NAME_engine.hpp), in `effort.words` words or in more
+/// where its bounds ask for it; nothing if it has none, or none for this problem.
+template <class M>
+std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<M, double>&, bool, const WordEffort&) {
+  return std::nullopt;
+}
 
 }  // namespace assay

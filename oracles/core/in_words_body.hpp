@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
 #include "oracles/words/pack.hpp"
 #include "oracles/words/parallel.hpp"
@@ -33,12 +34,8 @@ struct PackedHeads {
 
 /// What one pack of heads found: a tensor of packs for each name, in the order of the room's fields.
 template <class P>
-struct PackedTensor {
-  std::string_view name;
-  std::vector<int> shape;
+struct PackedTensor : HeadTensor {
   std::vector<P> data;
-  Field::Heads side = Field::Heads::own;
-  bool by_head = true;
 };
 template <class P>
 struct PackedAnswer {
@@ -77,13 +74,13 @@ PackedAnswer<P> answer_of(const Binding<M, X>& binding, const AnswerParts& parts
   binding.for_each(out, [&](const Field& f, auto& tensor) {
     if (f.missing == Field::Missing::absent && tensor.empty()) return;
     check(tensor);
-    answer.outputs.push_back({f.name, whole(tensor), std::move(tensor.data)});
+    answer.outputs.push_back({{f.name, whole(tensor)}, std::move(tensor.data)});
   });
   if constexpr (requires { M::caches(binding.options(), in); })
     if (parts.caches) {
       auto rows = M::caches(binding.options(), in);
       std::remove_cvref_t<decltype(rows)>::each(rows, [&](std::string_view name, auto& tensor) {
-        answer.outputs.push_back({name, whole(tensor), std::move(tensor.data)});
+        answer.outputs.push_back({{name, whole(tensor)}, std::move(tensor.data)});
       });
     }
   if (!parts.gradients) return answer;
@@ -93,7 +90,7 @@ PackedAnswer<P> answer_of(const Binding<M, X>& binding, const AnswerParts& parts
     if (!f.differentiable || (f.missing == Field::Missing::absent && !binding.has(f))) return;
     check(tensor);
     answer.gradients.push_back(
-        {f.name, binding.shape_of(f, tensor), std::move(tensor.data), f.heads, binding.split_by_heads(f)});
+        {{f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)}, std::move(tensor.data)});
   });
   return answer;
 }
@@ -116,40 +113,6 @@ std::vector<std::pair<PackedHeads, PackedAnswer<P>>> answers_of(const Binding<M,
   return list;
 }
 
-/// Adds what a pack found for its heads to the arrays of all heads; a number met for the first time is taken as it is.
-class HeadSums {
- public:
-  HeadSums(const HeadCount& heads, int words) : heads_(heads), words_(words) {}
-
-  template <class P>
-  void add(BasicArrays<WordBall>& into, const PackedHeads& pack, const PackedTensor<P>& tensor) {
-    BasicArray<WordBall>& array = into[std::string(tensor.name)];
-    const bool split = heads_.axis && tensor.by_head;
-    if (array.shape.empty() && array.data.empty()) {
-      if (split) array.shape.push_back(heads_.of(tensor.side));
-      array.shape.insert(array.shape.end(), tensor.shape.begin(), tensor.shape.end());
-      array.data.resize(array.count());
-    }
-    std::vector<bool>& seen = seen_[&array];
-    seen.resize(split ? static_cast<std::size_t>(heads_.of(tensor.side)) : 1);
-    for (int lane = 0; lane < pack.count; ++lane) {
-      const auto block =
-          static_cast<std::size_t>(split ? heads_.block(tensor.side, pack.head[static_cast<std::size_t>(lane)]) : 0);
-      WordBall* to = array.data.data() + block * tensor.data.size();
-      for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-        const WordBall x = tensor.data[i].number(lane);
-        to[i] = seen[block] ? assay::add(words_, to[i], x) : x;
-      }
-      seen[block] = true;
-    }
-  }
-
- private:
-  const HeadCount& heads_;
-  int words_;
-  std::map<const void*, std::vector<bool>> seen_;
-};
-
 template <class M, int W, class X>
 BasicAnswer<WordBall> in_words(const Binding<M, X>& binding, const AnswerParts& parts, int threads) {
   using P = Pack<W>;
@@ -167,10 +130,15 @@ BasicAnswer<WordBall> in_words(const Binding<M, X>& binding, const AnswerParts& 
   HeadSums sums(binding.heads(), W);
   for (std::size_t i = 0; i < packs.size(); ++i) {
     if (failed[i]) std::rethrow_exception(failed[i]);
-    for (auto& [heads, answer] : found[i]) {
-      for (const auto& tensor : answer.outputs) sums.add(result.outputs, heads, tensor);
-      for (const auto& tensor : answer.gradients) sums.add(result.gradients, heads, tensor);
-    }
+    for (auto& [heads, answer] : found[i])
+      for (int lane = 0; lane < heads.count; ++lane) {
+        const int head = heads.head[static_cast<std::size_t>(lane)];
+        const auto add = [&](BasicArrays<WordBall>& into, const PackedTensor<P>& tensor) {
+          sums.add(into, head, tensor, tensor.data.size(), [&](std::size_t n) { return tensor.data[n].number(lane); });
+        };
+        for (const auto& tensor : answer.outputs) add(result.outputs, tensor);
+        for (const auto& tensor : answer.gradients) add(result.gradients, tensor);
+      }
     found[i].clear();
   }
   return result;

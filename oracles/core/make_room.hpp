@@ -196,6 +196,7 @@ inline Decimals word_decimals(const BasicAnswer<WordBall>& answer, int digits) {
 }
 
 inline Enclosed word_pair(const WordBall& x) {
+  if (!std::isfinite(x.radius)) return {{x.word[0], x.word[1]}, x.radius};
   const double rest = std::abs(x.word[2]) + std::abs(x.word[3]);
   return {{x.word[0], x.word[1]}, power_of_two_above((x.radius + rest) * (1 + 0x1p-40))};
 }
@@ -275,7 +276,10 @@ struct RoomFunctions {
   }
 
   static std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) {
-    const auto found = narrow_words(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false}, effort);
+    const Binding<M, double> binding(problem);
+    const bool gradients = !problem.cotangents.empty();
+    auto found = engine_answer(binding, gradients, effort);
+    if (!found) found = narrow_words(binding, {gradients, false, false}, effort);
     if (!found) return std::nullopt;
     return detail::convert_answer<Enclosed>([](std::string_view, const WordBall& x) { return detail::word_pair(x); },
                                             *found);

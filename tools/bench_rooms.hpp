@@ -1,0 +1,23 @@
+#pragma once
+// What every room's reference costs in every tier, measured in one run on one core.
+#include <string>
+#include <vector>
+
+#include "oracles/core/room.hpp"
+
+namespace assay {
+
+struct RoomCost {
+  std::string mechanism, tier;
+  double seconds = 0;      ///< processor time per token and head, outputs and gradients
+  double per_double = 0;   ///< of the tier double's
+  double faster = 0;       ///< mp50's time over this one
+  double log2_bound = 0;   ///< worst bound over its tensor's largest number; 0 where nothing is proven
+  double peak_memory = 0;  ///< of the process so far, bytes
+};
+
+/// A problem [1, tokens, 8, dim] in w2, w3 and w4, one of its heads in double and mp50. Empty if the room cannot be
+/// answered in words.
+std::vector<RoomCost> bench_room(const Room& room, int tokens, int dim);
+
+}  // namespace assay
