@@ -168,11 +168,9 @@ inline double widest(const BasicAnswer<WordBall>& answer) {
 inline Cell word_cell(std::string_view name, const WordBall& x, int digits, double& bound) {
   if (std::isnan(x.word[0])) return cell(name, x.word[0], digits);
   if (is_count(name)) return cell(name, x.word[0], digits);
-  if (std::isfinite(x.word[0])) {
-    const double printing = 5 * std::abs(x.word[0]) * std::pow(10.0, -digits);
-    bound = std::max(bound, (x.radius + printing) * (1 + 0x1p-40));
-  }
-  return {to_decimal(x, digits), Cell::Kind::decimal};
+  std::string text = to_decimal(x, digits);
+  if (std::isfinite(x.word[0])) bound = std::max(bound, (x.radius + distance(x, text)) * (1 + 0x1p-40));
+  return {std::move(text), Cell::Kind::decimal};
 }
 
 inline BasicArrays<Cell> word_cells(const BasicArrays<WordBall>& arrays, std::string_view prefix, int digits,
@@ -256,6 +254,7 @@ struct RoomFunctions {
     if (tier == Tier::ball || words_of(tier) > 0) {
       auto pairs = tier == Tier::ball ? std::nullopt : in_words(problem, {words_of(tier), 1});
       if (!pairs) pairs = enclosed(problem);
+      if (!pairs && tier != Tier::ball) return values_in<Mp100>(problem, tier);
       require(pairs.has_value(), M::name, ": no enclosure decides a comparison of equal numbers");
       return detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
     }

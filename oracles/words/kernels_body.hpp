@@ -11,9 +11,13 @@ namespace assay::words::ASSAY_WORDS_ISA {
 
 template <int W>
 constexpr WordKernels word_kernels() {
-  WordKernels k{product<W, W>,   product<W, 1>, product_words<W>, dot_row<W>,      residual_row<W>,
-                residual_end<W>, center_row<W>, output_row<W>,    multiply_row<W>, score_gradient_row<W>,
-                nullptr,         nullptr,       nullptr,          {}};
+  WordKernels k{product<W, W>,    product<W, 1>,
+                product_words<W>, dot_row<W>,
+                residual_row<W>,  residual_end<W>,
+                center_row<W>,    output_row<W>,
+                multiply_row<W>,  score_gradient_row<W>,
+                nullptr,          nullptr,
+                nullptr,          {}};
   if constexpr (W > 1) {
     k.weights = weights_row<W>, k.exp_of_doubles = exp_of_doubles<W>, k.delta = delta_slab<W>;
     k.pack = pack_kernels<W>();

@@ -261,10 +261,18 @@ template struct ScalarTraits<Pack<2>>;
 template struct ScalarTraits<Pack<3>>;
 template struct ScalarTraits<Pack<4>>;
 
-std::string to_decimal(const WordBall& x, int digits) {
+namespace {
+Mp200 middle_of(const WordBall& x) {
   Mp200 sum = 0;
   for (std::size_t w = 4; w-- > 0;) sum += x.word[w];
-  return to_decimal(sum, digits);
+  return sum;
+}
+}  // namespace
+
+std::string to_decimal(const WordBall& x, int digits) { return to_decimal(middle_of(x), digits); }
+
+double distance(const WordBall& x, std::string_view text) {
+  return std::abs(to_double(Mp200(middle_of(x) - from_decimal<Mp200>(text)))) * up;
 }
 
 }  // namespace assay

@@ -2,6 +2,7 @@
 // One certified number: what a pack (pack.hpp) holds eight of.
 #include <array>
 #include <string>
+#include <string_view>
 
 namespace assay {
 
@@ -16,5 +17,7 @@ WordBall add(int words, const WordBall& a, const WordBall& b);
 
 /// The sum of the words, to `digits` significant digits.
 std::string to_decimal(const WordBall& x, int digits);
+/// How far that sum is from the number in `text`, rounded up.
+double distance(const WordBall& x, std::string_view text);
 
 }  // namespace assay

@@ -82,7 +82,7 @@ TEST_P(Large, TiersAreTheRoomsOwn) {
             const Enclosed& x = got.find(name)->second.data[i];
             EXPECT_EQ(x.value.hi, array.data[i].hi) << name << ' ' << i;
             EXPECT_EQ(x.value.lo, array.data[i].lo) << name << ' ' << i;
-            EXPECT_EQ(x.bound == no_bound, words_of(tier) == 0) << name << ' ' << i;
+            EXPECT_EQ(x.bound == no_bound, words_of(tier) == 0 || room.name == "stable_rank") << name << ' ' << i;
           }
       }
     }

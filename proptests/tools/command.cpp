@@ -237,8 +237,10 @@ TEST_F(Files, ACaseIsMadeAndAnswered) {
   // What it is does not hang on its name.
   std::filesystem::copy(in, path("case.bin"));
   EXPECT_EQ(run_assay({"oracle", path("case.bin")}).out, read("answer.safetensors"));
-  EXPECT_EQ(run_assay({"oracle", in, "--tier", "w2", "-o", out}).code, exit_passed);
-  EXPECT_FALSE(read_safetensors(out).tensors.contains("o.bound"));
+  for (const char* tier : {"w3", "mp50"}) {
+    EXPECT_EQ(run_assay({"oracle", in, "--tier", tier, "-o", out}).code, exit_passed);
+    EXPECT_EQ(read_safetensors(out).tensors.contains("o.bound"), tier[0] == 'w') << tier;
+  }
 }
 
 TEST_F(Files, CasesMayLackCotangentsAndNameOneWidth) {
