@@ -151,7 +151,8 @@ TEST(Bench, MeasuresRoomsInEveryTier) {
                              "4", "--format", "json"});
   EXPECT_EQ(ran.code, exit_passed) << ran.err;
   std::set<std::string> tiers;
-  for (const Json& row : Json::parse(ran.out)["rows"]) {
+  const Json rows = Json::parse(ran.out)["rows"];
+  for (const Json& row : rows) {
     EXPECT_EQ(row["mechanism"], "gated_deltanet") << "no pack answers stable_rank";
     EXPECT_GT(row["seconds_per_token_and_head"].get<double>(), 0);
     EXPECT_GT(row["peak_memory"].get<double>(), 1e6);
