@@ -29,7 +29,10 @@ void check(const LlaProblem& x, const Effort& effort, const Escalation& escalati
   check_span("k", x.k, x.k.size() == x.keys * x.dim, -0x1p100);
   check_span("v", x.v, x.v.size() == x.keys * x.values, -0x1p100);
   const std::size_t n = x.lambda.size();
-  check_span("lambda", x.lambda, n == 1 || n == x.queries || n == x.queries * x.dim, 0);
+  const bool solved = x.slope == Slope::solved;
+  require(solved || x.mode == RidgeMode::mass, "mode: only a ridge has one");
+  check_span("lambda", x.lambda, solved ? n == 1 || n == x.queries || n == x.queries * x.dim : n == 0, 0);
+  check_span("probe", x.probe, x.probe.size() == (x.slope == Slope::given ? x.queries * x.dim : 0), -0x1p100);
   require(std::fabs(x.inverse_bandwidth.word[0]) < 0x1p100, "inverse_bandwidth: out of range");
   require(x.window == 0 || x.causal, "window: only causal attention has one");
 }
@@ -149,14 +152,15 @@ LlaGradients lla_backward(const LlaProblem& problem, std::span<const double> g, 
     }
     left = again;
   }
-  for (Certified* x : {&rows.o, &rows.d_q, &rows.d_lambda, &rows.d_bandwidth}) x->settle();
-  const bool one_lambda = problem.lambda.size() == 1;
+  for (Certified* x : {&rows.o, &rows.d_q, &rows.d_lambda, &rows.d_probe, &rows.d_bandwidth}) x->settle();
+  const bool one_lambda = problem.slope == Slope::solved && problem.lambda.size() == 1;
   LlaGradients d;
   d.d_k = lla::KeySums::certified(sums.d_k, sums.k_bound, problem.keys, problem.dim, most);
   d.d_v = lla::KeySums::certified(sums.d_v, sums.v_bound, problem.keys, problem.values, most);
   d.d_lambda = one_lambda ? total(rows.d_lambda, exactly(1)) : std::move(rows.d_lambda);
   d.d_bandwidth = total(rows.d_bandwidth, minus(problem.inverse_bandwidth));
-  d.o = std::move(rows.o), d.d_q = std::move(rows.d_q), d.words_used = std::move(words_used);
+  d.o = std::move(rows.o), d.d_q = std::move(rows.d_q), d.d_probe = std::move(rows.d_probe);
+  d.words_used = std::move(words_used);
   return d;
 }
 

@@ -1,13 +1,14 @@
 #pragma once
-// Local linear attention (lla-family.md sections 3 and 4) and its gradients in two to four words with a proven bound
-// for every row.
+// Local linear attention (lla-family.md sections 3 and 4), Parallax (2), softmax attention (1), and their gradients, in
+// two to four words with a proven bound for every row.
 //
 // With w_j = exp(q.k_j / h - m), omega = sum w, c = sum w k / omega, x_j = k_j - c, A = sum w x x^T + diag(ridge):
 //
 //   A eta = c - q,   o = sum_j w_j (1/omega - x_j . eta) v_j
 //
 // A is never built in words. Its factor in float (or double) drives a refinement whose residuals gain words step by
-// step, and the last residual bounds the error; the gradients take one more solve with the same factor.
+// step, and the last residual bounds the error; the gradients take one more solve with the same factor. Parallax has
+// the same o with eta = rho / omega of a given rho, softmax attention with eta = 0: neither solves anything.
 // docs/error-analysis.md, sections 5 and 6.
 #include <span>
 
@@ -19,15 +20,20 @@ namespace assay::words {
 /// In which units lambda is given (lla-family.md section 3): of w itself, of w / max w, of w / sum w.
 enum class RidgeMode { absolute, max, mass };
 
+/// Where eta comes from: local linear attention, Parallax, softmax attention.
+enum class Slope { solved, given, zero };
+
 /// One head; row-major; taken as exact. All magnitudes below 2^100, at most 2^20 keys of dimension at most 2^10.
 struct LlaProblem {
   std::size_t queries = 0, keys = 0, dim = 0, values = 0;
   std::span<const double> q, k, v;  ///< [Tq, K], [Tk, K], [Tk, V]
-  std::span<const double> lambda;   ///< [1], [Tq] or [Tq, K], >= 0
+  std::span<const double> lambda;   ///< [1], [Tq] or [Tq, K], >= 0; only where eta is solved for
   RidgeMode mode = RidgeMode::mass;
   bool causal = true;      ///< end-aligned: query i sees the keys up to i + Tk - Tq
   std::size_t window = 0;  ///< the newest so many of them; 0: all
   Factor inverse_bandwidth = exactly(1);
+  Slope slope = Slope::solved;
+  std::span<const double> probe;  ///< rho, [Tq, K]; only where eta is given
 };
 
 /// A row whose bound exceeds target * max |o| is computed again with one word more, up to `most_words`; for gradients
@@ -48,7 +54,8 @@ LlaAnswer lla_forward(const LlaProblem& problem, const Effort& effort, const Esc
 struct LlaGradients {
   Certified o;                  ///< [Tq, V]
   Certified d_q, d_k, d_v;      ///< [Tq, K], [Tk, K], [Tk, V]; the bounds of a row are equal
-  Certified d_lambda;           ///< [1, 1], [Tq, 1] or [Tq, K], as lambda was given
+  Certified d_lambda;           ///< [1, 1], [Tq, 1] or [Tq, K], as lambda was given; else empty
+  Certified d_probe;            ///< [Tq, K] where a probe was given; the bounds of a row are equal
   Certified d_bandwidth;        ///< [1, 1], by h of w = exp(q.k / h)
   std::vector<int> words_used;  ///< [Tq]
 };

@@ -154,6 +154,7 @@ Block::Block(const Head& head, std::span<const std::size_t> queries, int words, 
       sum_product_(queries.size()),
       in_float_(queries.size()),
       in_double_(queries.size()) {
+  line_.trivial = problem_.slope == Slope::zero;
   for (const std::size_t i : queries) {
     const KeyRange r = head.visible(i);
     Query query{};
@@ -252,6 +253,17 @@ void Block::set_ridge(std::size_t b) {
   query.ridge_least = least;
 }
 
+/// eta = rho / omega.
+void Block::set_probe(std::size_t b) {
+  const Query& query = queries_[b];
+  with_words(words_, [&](auto w) {
+    constexpr int W = decltype(w)::value;
+    const auto inverse = words_of<W>(query.inverse);
+    for (std::size_t a = 0; a < problem_.dim; ++a)
+      put<W>(line_.unknown.row(b), a, times(inverse, problem_.probe[query.index * problem_.dim + a]));
+  });
+}
+
 /// Builds A in R, factors it, and raises the proven lower bound of its smallest eigenvalue if that is possible.
 template <class R>
 bool Block::factor(std::size_t b, Factors<R>& factors, const Preconditioner<R>& kernels, const R* keys) {
@@ -329,7 +341,7 @@ void Block::precondition(std::size_t b) {
   }
 }
 
-void Block::residual(System& system, int words) {
+void Block::slopes(System& system, int words) {
   const WordKernels& kernels = table_.words[words];
   const std::size_t stride = head_.dim_stride;
   for (int w = 0; w < words; ++w) {
@@ -338,9 +350,10 @@ void Block::residual(System& system, int words) {
     else
       system.slope.plane[w] = system.start->plane[w];
   }
-  kernels.product(head_.k_transposed.data() + first_key_, head_.key_stride,
-                  static_cast<ConstPlanes>(system.unknown.row(0)), 1, stride, system.slope.row(0), stride_, keys_,
-                  padded_queries_, problem_.dim);
+  if (!system.trivial)
+    kernels.product(head_.k_transposed.data() + first_key_, head_.key_stride,
+                    static_cast<ConstPlanes>(system.unknown.row(0)), 1, stride, system.slope.row(0), stride_, keys_,
+                    padded_queries_, problem_.dim);
   for (std::size_t b = 0; b < count(); ++b) {
     double offset[4];
     kernels.dot(center_.row(b), system.unknown.row(b), stride, offset);
@@ -351,6 +364,11 @@ void Block::residual(System& system, int words) {
     });
     kernels.residual(system.slope.row(b), product_.row(b), weight_.row(b), offset, keys_, sum_product_[b].data());
   }
+}
+
+void Block::close(System& system, int words) {
+  const WordKernels& kernels = table_.words[words];
+  const std::size_t stride = head_.dim_stride;
   system.residual.clear();
   kernels.product(head_.k.data() + first_key_ * stride, stride, static_cast<ConstPlanes>(product_.row(0)), 1, stride_,
                   system.residual.row(0), stride, stride, padded_queries_, keys_);
@@ -456,13 +474,19 @@ void Block::refine(System& system) {
 
 void Block::solve() {
   weigh();
-  centre();
-  for (std::size_t b = 0; b < count(); ++b) {
-    set_ridge(b);
-    precondition(b);
+  if (problem_.slope != Slope::zero) centre();
+  if (problem_.slope == Slope::given) {
+    for (std::size_t b = 0; b < count(); ++b) set_probe(b);
+    slopes(line_, words_);
   }
-  refine(line_);
-  residual(line_, words_);  // of the final eta: what the bound rests on, and the slopes of the output
+  if (problem_.slope == Slope::solved) {
+    for (std::size_t b = 0; b < count(); ++b) {
+      set_ridge(b);
+      precondition(b);
+    }
+    refine(line_);
+    residual(line_, words_);  // of the final eta: what the bound rests on, and the slopes of the output
+  }
   for (std::size_t b = 0; b < count(); ++b)
     kernels_.output(score_.row(b), weight_.row(b), queries_[b].inverse, product_.row(b), keys_);
 }

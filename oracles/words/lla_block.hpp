@@ -129,6 +129,7 @@ struct System {
   Field unknown, residual, pull;  ///< [query][dim]
   Field slope;                    ///< [query][key]
   Field* start = nullptr;         ///< [query][key]; none: 0
+  bool trivial = false;           ///< the unknown is 0
   std::vector<std::array<double, 4>> mean;
 };
 
@@ -143,14 +144,15 @@ struct RowErrors {
   double mean = 0;                        ///< of c, 2-norm
   double normalised = 0;                  ///< relative, of 1 / omega and its product with a number
   double ridge = 0, unit = 0;             ///< absolute, of every ridge entry and of what lambda is times
-  double eigenvalue = 0;                  ///< lower bound of the exact matrix's smallest; 0: none
+  double eigenvalue = 0;                  ///< lower bound of the exact matrix's smallest; 0: none; 1 without a system
 };
 
 /// What the computed solution of one row may be off by. Infinite where there is no proof.
 struct SystemErrors {
   double size = 0, largest = 0;  ///< of the unknown: sizes' 2-norm and largest entry
-  double energy = 0;             ///< of the unknown, in the norm of A
+  double energy = 0;             ///< of the unknown, in the norm of A; 0 where nothing is solved for
   double norm = 0;               ///< of the unknown, 2-norm
+  double missed = 0;             ///< of the computed residual, 2-norm
   std::vector<double> slope;     ///< [key] roundings in the slope at the computed unknown ...
   std::vector<double> product;   ///< [key] ... and of the weight times it
 };
@@ -166,15 +168,18 @@ struct RowProof {
 class Block {
  public:
   Block(const Head& head, std::span<const std::size_t> queries, int words, const Kernels& table);
-  /// Weights, mean, ridge, factors and eta.
+  /// Weights, mean and eta, with ridge and factors where it is solved for.
   void solve();
   /// o = sum_j (w_j / omega - u_j) v_j and its bounds.
   void output(Certified& o);
 
  protected:
   void refine(System& system);
-  /// The system's residual, its slopes, and weight times slope in product_.
-  void residual(System& system, int words);
+  /// The system's slopes, and weight times slope in product_.
+  void slopes(System& system, int words);
+  /// The system's residual, for the slopes and products just computed.
+  void close(System& system, int words);
+  void residual(System& system, int words) { slopes(system, words), close(system, words); }
   RowErrors row_errors(std::size_t b);
   /// `slope`: the error of the slopes; `pull`: the error and the size of the right-hand side.
   SystemErrors system_errors(std::size_t b, const RowErrors& row, System& system, std::vector<double> slope,
@@ -204,6 +209,7 @@ class Block {
  private:
   void weigh();
   void centre();
+  void set_probe(std::size_t b);
   void set_ridge(std::size_t b);
   template <class R>
   bool factor(std::size_t b, Factors<R>& factors, const Preconditioner<R>& kernels, const R* keys);

@@ -38,6 +38,10 @@ RowErrors Block::row_errors(std::size_t b) {
              (sum_ek + 1.01 * mean_k * row.sum_e + (row.gamma_n + query.inverse_error + 1.01 * c.multiply) * sum_k);
   row.normalised = 1.01 * (row.sum_e / row.omega + query.inverse_error + c.multiply);
 
+  if (problem_.slope != Slope::solved) {
+    row.eigenvalue = 1;  // only energies of 0 are divided by it
+    return row;
+  }
   const double unit_share = problem_.mode == RidgeMode::mass  ? row.sum_e + query.inverse_error * row.omega * 1.01
                             : problem_.mode == RidgeMode::max ? row.largest_e
                                                               : 0;
@@ -70,7 +74,7 @@ SystemErrors Block::system_errors(std::size_t b, const RowErrors& row, System& s
   const RowSize unknown = row_size(system.unknown.row(b), problem_.dim, words_);
   const double N = unknown.norm, C = row.center_size;
   const Field::Row t = system.slope.row(b);
-  SystemErrors errors{N, unknown.largest, 0, 0, std::move(slope), std::vector<double>(keys_, 0)};
+  SystemErrors errors{N, unknown.largest, 0, 0, 0, std::move(slope), std::vector<double>(keys_, 0)};
   double du = 0, uk = 0, u0 = 0;
   for (std::size_t j = query.keys.first; j < query.keys.last; ++j) {
     const double kn = head_.key_norm[first_key_ + j], w = weight(b, j) * (1 + 0x1p-39);
@@ -82,11 +86,15 @@ SystemErrors Block::system_errors(std::size_t b, const RowErrors& row, System& s
   const double everything = pull_size + query.ridge_most * N + uk + C * u0;
   const double floor =
       underflow * static_cast<double>(query.keys.last - query.keys.first) * (1 + row.key_size) * (1 + N + C);
-  const double residual = row_size(system.residual.row(b), problem_.dim, words_).norm + pull_error + row.ridge * N +
-                          du + row.gamma_n * uk + c.add * row.rows * C * u0 +
-                          1.01 * (4 * c.add + 2 * c.multiply) * everything + floor;
+  errors.missed = pull_error + row.ridge * N + du + row.gamma_n * uk + c.add * row.rows * C * u0 +
+                  1.01 * (4 * c.add + 2 * c.multiply) * everything + floor;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const bool proven = row.tame && row.eigenvalue > 0;
+  if (problem_.slope != Slope::solved) {
+    errors.energy = errors.norm = proven ? 0 : infinity;
+    return errors;
+  }
+  const double residual = row_size(system.residual.row(b), problem_.dim, words_).norm + errors.missed;
   errors.energy = proven ? residual / std::sqrt(row.eigenvalue) * safety : infinity;
   errors.norm = proven ? errors.energy / std::sqrt(row.eigenvalue) * safety : infinity;
   return errors;
@@ -95,10 +103,16 @@ SystemErrors Block::system_errors(std::size_t b, const RowErrors& row, System& s
 SystemErrors Block::line_errors(std::size_t b, const RowErrors& row) {
   const double N = row_size(line_.unknown.row(b), problem_.dim, words_).norm, C = row.center_size;
   const double per_key = N * (row.gamma_d + constants_.add);
-  const double constant = N * ((row.gamma_dot + constants_.add) * C + row.mean);
+  // A given eta is off by the error of 1 / omega, which is an error of the slopes.
+  const double given = problem_.slope == Slope::given ? 1.01 * N * row.normalised + underflow : 0;
+  const double constant = N * ((row.gamma_dot + constants_.add) * C + row.mean) + 1.01 * given * (C + row.mean);
   std::vector<double> slope(keys_);
-  for (std::size_t j = 0; j < keys_; ++j) slope[j] = per_key * head_.key_norm[first_key_ + j] + constant;
-  return system_errors(b, row, line_, std::move(slope), row.mean, C + head_.query_norm[queries_[b].index]);
+  for (std::size_t j = 0; j < keys_; ++j)
+    slope[j] = (per_key + 1.01 * given) * head_.key_norm[first_key_ + j] + constant;
+  SystemErrors errors =
+      system_errors(b, row, line_, std::move(slope), row.mean, C + head_.query_norm[queries_[b].index]);
+  errors.norm += given;
+  return errors;
 }
 
 std::vector<double> Block::score_errors(std::size_t b, const RowErrors& row, const SystemErrors& line) {

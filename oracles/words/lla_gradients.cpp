@@ -31,10 +31,21 @@ Cotangent::Cotangent(const Head& head, std::span<const double> cotangent)
   }
 }
 
+namespace {
+
+/// Of d_lambda.
+std::size_t ridge_columns(const LlaProblem& p) {
+  if (p.slope != Slope::solved) return 0;
+  return p.lambda.size() == p.queries * p.dim ? p.dim : 1;
+}
+
+}  // namespace
+
 RowResults::RowResults(const LlaProblem& p, int words)
     : o(words, p.queries, p.values),
       d_q(words, p.queries, p.dim),
-      d_lambda(words, p.queries, p.lambda.size() == p.queries * p.dim ? p.dim : 1),
+      d_lambda(words, p.queries, ridge_columns(p)),
+      d_probe(words, p.queries, p.slope == Slope::given ? p.dim : 0),
       d_bandwidth(words, p.queries, 1) {}
 
 KeySums::KeySums(const Head& head, int words)
@@ -70,7 +81,7 @@ Certified KeySums::certified(const Field& sums, const std::vector<double>& bound
 
 /// What a row's gradients may be off by, and what it adds to the bounds and sizes of the keys' sums.
 struct GradientBlock::RowBound {
-  double d_q = 0, d_bandwidth = 0;
+  double d_q = 0, d_bandwidth = 0, d_probe = 0;
   std::vector<double> d_lambda;
   std::vector<double> k, v, k_size, v_size;
   double ratio = 0;  ///< the worst of the bounds, relative to the sum of absolute terms
@@ -94,14 +105,14 @@ GradientBlock::GradientBlock(const Head& head, const Cotangent& cotangent, std::
       v_bound_(keys_, 0),
       k_size_(keys_, 0),
       v_size_(keys_, 0) {
-  adjoint_.start = &start_;
+  adjoint_.start = &start_, adjoint_.trivial = problem_.slope != Slope::solved;
   for (std::size_t b = 0; b < count(); ++b) {
     std::copy_n(&cotangent.g[queries_[b].index * head.value_stride], head.value_stride, &g_[b * head.value_stride]);
     std::copy_n(&head.q[queries_[b].index * head.dim_stride], head.dim_stride, &q_[b * head.dim_stride]);
   }
 }
 
-/// a, its mean, beta, and with it the slopes phi and products f.
+/// a, its mean, beta, and with it the slopes phi, the products f, and the residual.
 void GradientBlock::solve_adjoint() {
   const double* g[] = {g_.data()};
   kernels_.product_plain(cotangent_.v_transposed.data() + first_key_, head_.key_stride, g, 1, head_.value_stride,
@@ -115,25 +126,40 @@ void GradientBlock::solve_adjoint() {
       std::copy_n(mean.w, W, adjoint_.mean[b].data());
     });
   }
-  refine(adjoint_);
-  residual(adjoint_, words_);
+  if (problem_.slope == Slope::solved) refine(adjoint_);
+  slopes(adjoint_, words_);
+  if (problem_.slope != Slope::zero) close(adjoint_, words_);
 }
 
-/// D / h, S, eta beta, and e = sum of ridge d_ridge = -sum of ridge eta beta, which the ridge's unit hands to the
-/// scores.
+/// e, which the weights hand to the scores: -eta.r of a given eta = rho / omega, or the ridge's unit's, the sum of
+/// ridge d_ridge = -sum of ridge eta beta.
+void GradientBlock::set_euler(std::size_t b) {
+  const std::size_t stride = head_.dim_stride;
+  double sum[4];
+  if (problem_.slope == Slope::given) {
+    kernels_.dot(line_.unknown.row(b), adjoint_.residual.row(b), stride, sum);
+  } else {
+    kernels_.multiply(probe_.row(b), line_.unknown.row(b), adjoint_.unknown.row(b), stride);
+    kernels_.dot(ridge_.row(b), probe_.row(b), stride, sum);
+  }
+  with_words(words_, [&](auto w) {
+    constexpr int W = decltype(w)::value;
+    std::copy_n((-words_of<W>(sum)).w, W, euler_[b].data());
+  });
+}
+
+/// D / h, S, eta beta and e.
 void GradientBlock::differentiate() {
   const std::size_t stride = head_.dim_stride;
   const double* factor = problem_.inverse_bandwidth.word.data();
   for (std::size_t b = 0; b < count(); ++b) {
     const Query& query = queries_[b];
-    kernels_.multiply(probe_.row(b), line_.unknown.row(b), adjoint_.unknown.row(b), stride);
-    double sum[4], share[4] = {};
-    kernels_.dot(ridge_.row(b), probe_.row(b), stride, sum);
+    double share[4] = {};
+    set_euler(b);
     with_words(words_, [&](auto w) {
       constexpr int W = decltype(w)::value;
-      const Words<double, W> e = -words_of<W>(sum);
-      std::copy_n(e.w, W, euler_[b].data());
-      if (problem_.mode == RidgeMode::mass) std::copy_n((e * words_of<W>(query.inverse)).w, W, share);
+      const Words<double, W> e = words_of<W>(euler_[b].data()) * words_of<W>(query.inverse);
+      if (problem_.mode == RidgeMode::mass) std::copy_n(e.w, W, share);
     });
     kernels_.score_gradient(gradient_.row(b), score_.row(b), adjoint_.slope.row(b), weight_.row(b), share, factor,
                             keys_);
@@ -193,6 +219,10 @@ std::vector<char> GradientBlock::rivals(std::size_t b, const RowErrors& row) con
 
 double GradientBlock::euler_error(std::size_t b, const RowErrors& row, const SystemErrors& line,
                                   const SystemErrors& adjoint) {
+  if (problem_.slope != Slope::solved) {
+    const double r = row_size(adjoint_.residual.row(b), problem_.dim, words_).norm;
+    return 1.01 * (line.size * (adjoint.missed + row.gamma_dot * r) + line.norm * (r + adjoint.missed)) + underflow;
+  }
   const double most = queries_[b].ridge_most;
   return 1.01 * (std::sqrt(most + row.ridge) * (line.energy * adjoint.size + adjoint.energy * line.size) +
                  line.energy * adjoint.energy + row.ridge * line.size * adjoint.size +
@@ -205,7 +235,8 @@ GradientBlock::RowBound GradientBlock::bound(std::size_t b) {
   const auto& [row, line, score] = proofs_[b];
   const Query& query = queries_[b];
   const Constants& c = constants_;
-  RowBound to{0, 0, {}, std::vector<double>(keys_, 0), {}, {}, {}, 0};
+  RowBound to;
+  to.k.assign(keys_, 0);
   to.v = to.k_size = to.v_size = to.k;
   std::vector<double> a_size(keys_, 0);
   double mean_size = 0;
@@ -218,7 +249,7 @@ GradientBlock::RowBound GradientBlock::bound(std::size_t b) {
   const double d_euler = euler_error(b, row, line, adjoint);
   const bool mass = problem_.mode == RidgeMode::mass, max = problem_.mode == RidgeMode::max;
   const std::vector<char> rivals = max ? this->rivals(b, row) : std::vector<char>();
-  double shift = 0, shift_size = 0, shift_terms = 0, k = 0, k_terms = 0, v = 0, v_terms = 0;
+  double shift = 0, shift_size = 0, shift_terms = 0, k = 0, k_terms = 0, v = 0, v_terms = 0, probe_terms = 0;
   for (std::size_t j = query.keys.first; j < query.keys.last; ++j) {
     const double kn = head_.key_norm[first_key_ + j], reach = kn + 1.01 * row.center_size + row.mean;
     const double w = weight(b, j) * (1 + 0x1p-39), e = weight_error(row, b, j);
@@ -246,18 +277,21 @@ GradientBlock::RowBound GradientBlock::bound(std::size_t b) {
     const double terms = a_size[j] + mean_size + adjoint.size * reach;
     const double D_terms = factor_ * (u * terms + (mass ? w * inverse * euler : 0));
     shift_terms += D_terms * kn, k += to.k[j], v += du, v_terms += u;
+    probe_terms += w * inverse * terms * reach;
     k_terms += q * D_terms + line.largest * w * terms + adjoint.largest * u;
   }
   const double S = row_size(shift_.row(b), problem_.dim, words_).norm, qn = head_.query_norm[query.index];
   const double product = shift + row.gamma_n * shift_size + underflow;
   to.d_q = product + adjoint.norm + 1.01 * c.add * (S + adjoint.largest);
   to.d_bandwidth = qn * product + 1.01 * (c.multiply_plain + 1.01 * c.add * static_cast<double>(problem_.dim)) * qn * S;
-  bound_ridge(b, row, line, adjoint, to);
+  if (problem_.slope == Slope::solved) bound_ridge(b, row, line, adjoint, to);
+  if (problem_.slope == Slope::given) bound_probe(b, row, adjoint, to);
   const auto relative = [](double error, double of) {
     if (error <= 0x1p-960) return 0.0;
     return error <= 0x1p1000 ? error / of : std::numeric_limits<double>::infinity();
   };
-  to.ratio = std::max({relative(to.d_q, shift_terms + adjoint.largest), relative(k, k_terms), relative(v, v_terms)});
+  to.ratio = std::max({relative(to.d_q, shift_terms + adjoint.largest), relative(k, k_terms), relative(v, v_terms),
+                       relative(to.d_probe, probe_terms)});
   return to;
 }
 
@@ -277,22 +311,45 @@ void GradientBlock::bound_ridge(std::size_t b, const RowErrors& row, const Syste
         error(size_at(line_.unknown.row(b), a, words_), size_at(adjoint_.unknown.row(b), a, words_), multiply));
 }
 
+/// d_rho = r / omega.
+void GradientBlock::bound_probe(std::size_t b, const RowErrors& row, const SystemErrors& adjoint, RowBound& to) {
+  const double r = row_size(adjoint_.residual.row(b), problem_.dim, words_).norm;
+  to.d_probe = 1.01 / row.omega * (adjoint.missed + row.normalised * r) + underflow;
+}
+
+namespace {
+
+/// Number `at` of a result, and its error.
+template <int W>
+void set(Certified& to, std::size_t at, const Words<double, W>& x, double error) {
+  for (int n = 0; n < to.words; ++n) to.word[n][at] = n < W ? x.w[n] : 0;
+  to.bound[at] = error * safety;
+}
+
+}  // namespace
+
 /// The row's own results.
 void GradientBlock::write(std::size_t b, const RowBound& bound, RowResults& results) {
   const std::size_t i = queries_[b].index, dim = problem_.dim;
   with_words(words_, [&](auto w) {
     constexpr int W = decltype(w)::value;
-    const auto set = [&](Certified& to, std::size_t at, const Words<double, W>& x, double error) {
-      for (int n = 0; n < to.words; ++n) to.word[n][at] = n < W ? x.w[n] : 0;
-      to.bound[at] = error * safety;
-    };
-    const Field::Row S = shift_.row(b), beta = adjoint_.unknown.row(b), probe = probe_.row(b);
+    const Field::Row S = shift_.row(b), beta = adjoint_.unknown.row(b);
     Words<double, W> along = words<double, W>(0);
     for (std::size_t a = 0; a < dim; ++a) {
       set(results.d_q, i * dim + a, words_at<W>(S, a) - words_at<W>(beta, a), bound.d_q);
       along = along + times(words_at<W>(S, a), q_[b * head_.dim_stride + a]);
     }
     set(results.d_bandwidth, i, along, bound.d_bandwidth);
+  });
+  if (problem_.slope == Slope::solved) write_ridge(b, bound, results);
+  if (problem_.slope == Slope::given) write_probe(b, bound, results);
+}
+
+void GradientBlock::write_ridge(std::size_t b, const RowBound& bound, RowResults& results) {
+  const std::size_t i = queries_[b].index, dim = problem_.dim;
+  with_words(words_, [&](auto w) {
+    constexpr int W = decltype(w)::value;
+    const Field::Row beta = adjoint_.unknown.row(b), probe = probe_.row(b);
     const Words<double, W> minus_unit = -words_of<W>(queries_[b].unit);
     if (results.d_lambda.columns == 1 && dim > 1) {
       double sum[4];
@@ -302,6 +359,16 @@ void GradientBlock::write(std::size_t b, const RowBound& bound, RowResults& resu
       for (std::size_t a = 0; a < dim; ++a)
         set(results.d_lambda, i * dim + a, minus_unit * words_at<W>(probe, a), bound.d_lambda[a]);
     }
+  });
+}
+
+void GradientBlock::write_probe(std::size_t b, const RowBound& bound, RowResults& results) {
+  with_words(words_, [&](auto w) {
+    constexpr int W = decltype(w)::value;
+    const auto inverse = words_of<W>(queries_[b].inverse);
+    for (std::size_t a = 0; a < problem_.dim; ++a)
+      set(results.d_probe, queries_[b].index * problem_.dim + a, words_at<W>(adjoint_.residual.row(b), a) * inverse,
+          bound.d_probe);
   });
 }
 
@@ -350,10 +417,12 @@ void GradientBlock::commit(KeyRange keys, KeySums& sums) {
   kernels_.product(g_.data(), values, static_cast<ConstPlanes>(u), stride_, 1, d_v, values, values, n, count());
   kernels_.product(q_.data(), dim, static_cast<ConstPlanes>(D), stride_, 1, d_k, dim, dim, n, count());
   const Field::Row minus_eta = line_.unknown.row(0), beta = adjoint_.unknown.row(0);
-  kernels_.product_words(static_cast<ConstPlanes>(minus_eta), dim, static_cast<ConstPlanes>(f), stride_, 1, d_k, dim,
-                         dim, n, count());
-  kernels_.product_words(static_cast<ConstPlanes>(beta), dim, static_cast<ConstPlanes>(u), stride_, 1, d_k, dim, dim, n,
-                         count());
+  if (!line_.trivial)
+    kernels_.product_words(static_cast<ConstPlanes>(minus_eta), dim, static_cast<ConstPlanes>(f), stride_, 1, d_k, dim,
+                           dim, n, count());
+  if (!adjoint_.trivial)
+    kernels_.product_words(static_cast<ConstPlanes>(beta), dim, static_cast<ConstPlanes>(u), stride_, 1, d_k, dim, dim,
+                           n, count());
   for (std::size_t j = 0; j < n; ++j) {
     sums.k_bound[first + j] += k_bound_[at + j], sums.v_bound[first + j] += v_bound_[at + j];
     sums.k_size[first + j] += k_size_[at + j], sums.v_size[first + j] += v_size_[at + j];

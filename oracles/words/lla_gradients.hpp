@@ -1,10 +1,14 @@
 #pragma once
-// The adjoint of a block of queries: one more solve with the factors of the first; docs/error-analysis.md, section 6.
+// The adjoint of a block of queries: where eta was solved for, one more solve with the factors of the first;
+// docs/error-analysis.md, section 6.
 // With a_j = g.v_j, u_j = w_j (1/omega - x_j.eta) and beta the solution of A beta = -sum_j w_j a_j x_j:
 //
 //   phi_j = a_j - mean a + x_j.beta,   f_j = w_j phi_j,   D_j = u_j phi_j + what the ridge's own unit adds
 //   d_q = S - beta,  S = sum_j D_j k_j / h,   d_h = -q.S / h,   d_lambda = -unit eta beta
 //   d_k_j = sum_i D_ij q_i / h - f_ij eta_i + u_ij beta_i,   d_v_j = sum_i u_ij g_i
+//
+// Where eta was given as rho / omega or is 0, beta = 0 and d_rho = r / omega with the residual r = -sum_j f_j x_j; the
+// weights move eta, which adds -w_j eta.r / omega to D_j.
 #include <span>
 #include <vector>
 
@@ -26,7 +30,8 @@ struct RowResults {
   RowResults(const LlaProblem& problem, int words);
 
   Certified o, d_q;
-  Certified d_lambda;     ///< [Tq, K] or summed over the dimensions, [Tq, 1]
+  Certified d_lambda;     ///< [Tq, K] or summed over the dimensions, [Tq, 1]; empty without one
+  Certified d_probe;      ///< [Tq, K] or empty
   Certified d_bandwidth;  ///< [Tq, 1]: q.S, before the sum and -1/h
 };
 
@@ -59,6 +64,7 @@ class GradientBlock : public Block {
   struct RowBound;
 
   void solve_adjoint();
+  void set_euler(std::size_t b);
   void differentiate();
   SystemErrors adjoint_errors(std::size_t b, const RowErrors& row, std::vector<double>& a_size, double& mean_size);
   std::vector<char> rivals(std::size_t b, const RowErrors& row) const;
@@ -66,13 +72,16 @@ class GradientBlock : public Block {
   RowBound bound(std::size_t b);
   void bound_ridge(std::size_t b, const RowErrors& row, const SystemErrors& line, const SystemErrors& adjoint,
                    RowBound& to);
+  void bound_probe(std::size_t b, const RowErrors& row, const SystemErrors& adjoint, RowBound& to);
   void write(std::size_t b, const RowBound& bound, RowResults& results);
+  void write_ridge(std::size_t b, const RowBound& bound, RowResults& results);
+  void write_probe(std::size_t b, const RowBound& bound, RowResults& results);
   void drop(std::size_t b);
   void add_bounds(const RowBound& bound);
 
   const Cotangent& cotangent_;
   const double factor_, factor_error_;  ///< upper bound of 1/h and its relative error
-  System adjoint_;                      ///< A beta = -sum w a x
+  System adjoint_;                      ///< A beta = -sum w a x, or its residual at beta = 0
   Field start_, gradient_;              ///< [query][key]: a, D / h
   Field shift_, probe_;                 ///< [query][dim]: S, eta beta
   std::vector<std::array<double, 4>> euler_;

@@ -1,5 +1,5 @@
 #pragma once
-// Cases for the local-linear-attention engine.
+// Cases for the engine of local linear attention, Parallax and softmax attention.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -19,12 +19,13 @@ struct LlaCase {
   KeyStyle style = KeyStyle::normal;
   int lambda_axes = 0, lambda_exponent = 0;
   std::uint64_t seed = 0;
+  Slope slope = Slope::solved;
 
   friend std::ostream& operator<<(std::ostream& os, const LlaCase& c) {
     return os << "Tq " << c.queries << " Tk " << c.keys << " K " << c.dim << " V " << c.values << " window " << c.window
               << " causal " << c.causal << " mode " << static_cast<int>(c.mode) << " style "
               << static_cast<int>(c.style) << " lambda axes " << c.lambda_axes << " 2^" << c.lambda_exponent << " seed "
-              << c.seed;
+              << c.seed << " slope " << static_cast<int>(c.slope);
   }
 };
 
@@ -38,10 +39,15 @@ struct LlaData {
     const std::size_t count = c.lambda_axes == 0 ? 1 : c.lambda_axes == 1 ? c.queries : c.queries * c.dim;
     for (std::size_t i = 0; i < count; ++i) lambda.push_back(std::ldexp(1.5 + 0.5 * random.real(), c.lambda_exponent));
     problem = {c.queries, c.keys, c.dim,  c.values, q,        k,
-               v,         lambda, c.mode, c.causal, c.window, reciprocal_sqrt(static_cast<double>(c.dim))};
+               v,         lambda, c.mode, c.causal, c.window, reciprocal_sqrt(static_cast<double>(c.dim)),
+               c.slope,   {}};
     g = random.normals(c.queries * c.values);
+    if (c.slope != Slope::solved) problem.lambda = {};
+    if (c.slope != Slope::given) return;
+    probe = random.normals(c.queries * c.dim);
+    problem.probe = probe;
   }
-  std::vector<double> q, k, v, lambda;
+  std::vector<double> q, k, v, lambda, probe;
   std::vector<double> g;  ///< a cotangent of o
   LlaProblem problem;
 };
