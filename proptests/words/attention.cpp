@@ -114,8 +114,8 @@ RC_GTEST_PROP(WordsAttention, EveryBoundHoldsAgainstTheReference, ()) {
   RC_CLASSIFY(c.slope == Slope::zero, "softmax");
   for (int words = 2; words <= 4; ++words) {
     const std::size_t off = expect_gradients(data, backward(data, words, {0, words}), truth);
-    // One key has the weight 1 exactly.
-    RC_ASSERT(off > 0 || c.keys == 1 || c.window == 1);
+    // One key has the weight 1 exactly, two of the same score one half.
+    RC_ASSERT(off > 0 || c.keys <= 2 || c.window == 1);
     RC_ASSERT(!testing::Test::HasFailure());
   }
 }

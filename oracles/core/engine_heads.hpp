@@ -1,0 +1,88 @@
+#pragma once
+// A room's answer by the engine of oracles/words/lla.hpp, one head after another.
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "oracles/core/head_sums.hpp"
+#include "oracles/core/in_words.hpp"
+#include "oracles/words/lla.hpp"
+
+namespace assay {
+
+/// What all rooms of the family have: queries, keys, values, mask and bandwidth.
+template <class Options, class Inputs>
+words::LlaProblem engine_problem(const Options& options, const Inputs& in) {
+  words::LlaProblem p;
+  p.queries = static_cast<std::size_t>(in.q.size(0)), p.keys = static_cast<std::size_t>(in.k.size(0));
+  p.dim = static_cast<std::size_t>(in.k.size(1)), p.values = static_cast<std::size_t>(in.v.size(1));
+  p.q = in.q.data, p.k = in.k.data, p.v = in.v.data, p.causal = options.causal;
+  p.window = options.has_window ? static_cast<std::size_t>(options.window) : 0;
+  p.inverse_bandwidth = words::reciprocal(in.bandwidth());
+  return p;
+}
+
+/// Whether the engine is faster than packs of heads at attention that solves nothing: by its multiply-adds.
+template <class Inputs>
+bool engine_pays(const Inputs& in) {
+  constexpr double engine_work = 1e7;
+  const double n = in.q.size(0), T = in.k.size(0), K = in.k.size(1);
+  return n * T * K >= engine_work;
+}
+
+/// Number i of `x`.
+inline WordBall number_of(const words::Certified& x, std::size_t i) {
+  WordBall b;
+  for (int w = 0; w < x.words; ++w) b.word[static_cast<std::size_t>(w)] = x.word[static_cast<std::size_t>(w)][i];
+  b.radius = x.bound[i];
+  return b;
+}
+
+/// Adds o and, of the gradients found, those of the room's inputs.
+template <class M>
+void add_gradients(const Binding<M, double>& binding, const typename M::template Inputs<double>& in, int head,
+                   const words::LlaGradients& found, HeadSums& sums, BasicAnswer<WordBall>& answer) {
+  const std::array<std::pair<std::string_view, const words::Certified*>, 6> all{{{"q", &found.d_q},
+                                                                                 {"k", &found.d_k},
+                                                                                 {"v", &found.d_v},
+                                                                                 {"lambda", &found.d_lambda},
+                                                                                 {"rho", &found.d_probe},
+                                                                                 {"bandwidth", &found.d_bandwidth}}};
+  binding.for_each(in, [&](const Field& f, const auto& tensor) {
+    for (const auto& [name, x] : all)
+      if (name == f.name)
+        sums.add(answer.gradients, head, {name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
+                 x->bound.size(), [x = x](std::size_t i) { return number_of(*x, i); });
+  });
+}
+
+/// All heads; problem_of(inputs of a head) is the engine's problem, or nothing where the engine is not for it.
+template <class M, class F>
+std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& binding, bool gradients,
+                                                  const WordEffort& effort, F&& problem_of) {
+  BasicAnswer<WordBall> answer;
+  HeadSums sums(binding.heads(), 4);  // rows may have taken more words than asked for
+  const words::Effort how{effort.words, effort.threads, words::best_isa()};
+  for (int head = 0; head < binding.heads().own; ++head) {
+    const typename M::template Inputs<double> in = binding.template inputs<double>(head);
+    const std::optional<words::LlaProblem> problem = problem_of(in);
+    if (!problem) return std::nullopt;
+    const auto add_output = [&](const words::Certified& o) {
+      sums.add(answer.outputs, head, {"o", {in.q.size(0), in.v.size(1)}}, o.bound.size(),
+               [&o](std::size_t i) { return number_of(o, i); });
+    };
+    if (!gradients) {
+      add_output(words::lla_forward(*problem, how).o);
+      continue;
+    }
+    const auto cotangent = binding.template cotangent<double>(head);
+    const words::LlaGradients found = words::lla_backward(*problem, cotangent.o.data, how);
+    add_output(found.o);
+    add_gradients<M>(binding, in, head, found, sums, answer);
+  }
+  return answer;
+}
+
+}  // namespace assay
