@@ -9,6 +9,7 @@
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
 #include "oracles/words/lla.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay {
 
@@ -58,10 +59,11 @@ void add_gradients(const Binding<M, double>& binding, const typename M::template
   });
 }
 
-/// All heads; problem_of(inputs of a head) is the engine's problem, or nothing where the engine is not for it.
+/// All heads; problem_of(inputs of a head) is the engine's problem, or nothing where the engine is not for it. Nothing
+/// either if numbers are out of the engine's range.
 template <class M, class F>
 std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& binding, bool gradients,
-                                                  const WordEffort& effort, F&& problem_of) {
+                                                  const WordEffort& effort, F&& problem_of) try {
   BasicAnswer<WordBall> answer;
   HeadSums sums(binding.heads(), 4);  // rows may have taken more words than asked for
   const words::Effort how{effort.words, effort.threads, words::best_isa()};
@@ -83,6 +85,8 @@ std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& bind
     add_gradients<M>(binding, in, head, found, sums, answer);
   }
   return answer;
+} catch (const InputError&) {
+  return std::nullopt;
 }
 
 }  // namespace assay

@@ -46,6 +46,12 @@ TYPED_TEST(AttentionRooms, LargeProblemsGoToTheEngineAndSmallOnesDoNot) {
   EXPECT_TRUE(engine_answer(Binding<TypeParam, double>(large), true, {2, 1}).has_value());
 }
 
+TYPED_TEST(AttentionRooms, NumbersOutOfTheEnginesRangeAreLeftToThePacks) {
+  Problem large = problem_of(TypeParam::name, 125);
+  large.inputs.at("k").data[77] = 0x1p100;
+  EXPECT_FALSE(engine_answer(Binding<TypeParam, double>(large), true, {2, 1}).has_value());
+}
+
 TYPED_TEST(AttentionRooms, TheEngineSaysWhatTheRoomSays) {
   const Room& room = *find_room(TypeParam::name);
   for (const Params& params : {Params{}, Params{{"window", 24L}}}) {
