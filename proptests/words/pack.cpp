@@ -225,7 +225,7 @@ TYPED_TEST(PackOf, ReadsAndPrintsDecimals) {
 
 TYPED_TEST(PackOf, SameBitsOnAllInstructionSets) {
   constexpr int W = TypeParam::value;
-  constexpr std::size_t n = (W + 1) * pack_size;
+  constexpr std::size_t n = std::size_t{W + 1} * pack_size;
   Random random(3);
   const PackConstants& c = pack_constants(W);
   for (int round = 0; round < 50; ++round) {

@@ -29,8 +29,10 @@ class LlaRowBackward {
  public:
   LlaRowBackward(const LlaOptions& options, const LlaRow<S>& row, const Tensor<S, 2>& k, const Tensor<S, 2>& v,
                  std::span<const S> g)
-      : options_(options), row_(row), keys_(row.last - row.first, k.size(1)) {
-    mean_a_ = dot(g, std::span<const S>(row.mean_v));
+      : options_(options),
+        row_(row),
+        keys_(row.last - row.first, k.size(1)),
+        mean_a_(dot(g, std::span<const S>(row.mean_v))) {
     for (int j = row.first; j < row.last; ++j) {
       S a = S(0);
       for (int x = 0; x < v.size(1); ++x) a += g[static_cast<std::size_t>(x)] * v(j, x);
@@ -136,10 +138,10 @@ class LlaRowBackward {
 
   const LlaOptions& options_;
   const LlaRow<S>& row_;
-  Tensor<S, 2> keys_;                // k_j - kbar
-  std::vector<S> a_, p_;             // g.v_j and the weights
-  std::vector<S> tilt_gradient_;     // dy = -X^T g
-  S mean_a_ = S(0), output_ = S(0);  // g.vbar, g.o
+  Tensor<S, 2> keys_;             // k_j - kbar
+  std::vector<S> a_, p_;          // g.v_j and the weights
+  std::vector<S> tilt_gradient_;  // dy = -X^T g
+  S mean_a_, output_ = S(0);      // g.vbar, g.o
 };
 
 }  // namespace ASSAY_REFERENCES
