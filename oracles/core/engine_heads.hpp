@@ -1,6 +1,7 @@
 #pragma once
 // A room's answer by the engine of oracles/words/lla.hpp, one head after another.
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -59,8 +60,17 @@ void add_gradients(const Binding<M, double>& binding, const typename M::template
   });
 }
 
+/// Whether every number of `x` has a bound: none has where something overflowed on the way.
+inline bool all_bounded(const BasicAnswer<WordBall>& x) {
+  for (const auto* arrays : {&x.outputs, &x.gradients})
+    for (const auto& [name, array] : *arrays)
+      for (const WordBall& number : array.data)
+        if (!std::isfinite(number.word[0]) || !std::isfinite(number.radius)) return false;
+  return true;
+}
+
 /// All heads; problem_of(inputs of a head) is the engine's problem, or nothing where the engine is not for it. Nothing
-/// either if numbers are out of the engine's range.
+/// either if numbers are out of the engine's range, or overflow in it.
 template <class M, class F>
 std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& binding, bool gradients,
                                                   const WordEffort& effort, F&& problem_of) try {
@@ -84,6 +94,7 @@ std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& bind
     add_output(found.o);
     add_gradients<M>(binding, in, head, found, sums, answer);
   }
+  if (!all_bounded(answer)) return std::nullopt;
   return answer;
 } catch (const InputError&) {
   return std::nullopt;

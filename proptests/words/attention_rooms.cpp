@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oracles/core/lla_engine.hpp"
 #include "oracles/core/parallax_engine.hpp"
 #include "oracles/core/softmax_attention_engine.hpp"
 
@@ -50,6 +51,15 @@ TYPED_TEST(AttentionRooms, NumbersOutOfTheEnginesRangeAreLeftToThePacks) {
   Problem large = problem_of(TypeParam::name, 125);
   large.inputs.at("k").data[77] = 0x1p100;
   EXPECT_FALSE(engine_answer(Binding<TypeParam, double>(large), true, {2, 1}).has_value());
+}
+
+/// exp(-m) of a row whose scores are all near -1000 is beyond the doubles: a ridge in absolute units with it.
+TEST(LlaRoom, AnOverflowInTheEngineIsLeftToThePacks) {
+  Problem large = problem_of(lla::name, 160, {{"lambda_mode", "absolute"}});
+  EXPECT_TRUE(engine_answer(Binding<lla, double>(large), true, {2, 1}).has_value());
+  for (double& x : large.inputs.at("q").data) x = 4;
+  for (double& x : large.inputs.at("k").data) x -= 32;
+  EXPECT_FALSE(engine_answer(Binding<lla, double>(large), true, {2, 1}).has_value());
 }
 
 TYPED_TEST(AttentionRooms, TheEngineSaysWhatTheRoomSays) {
