@@ -108,10 +108,8 @@ struct deltanet {
   template <class S>
   static Bounds<S> step_norm(const Options& options, const Inputs<S>& in, int t) {
     if (!writes(options, t)) return size_of(S(1));
-    S square = S(0);
-    if constexpr (Enclosure<S>)
-      for (int i = 0; i < in.k.size(1); ++i) square += feature(options, in, t, i) * feature(options, in, t, i);
-    return symmetric_norm(S(1), in.beta(t), square);
+    const auto x = [&](int i) -> const S& { return feature(options, in, t, i); };
+    return symmetric_norm(S(1), in.beta(t), squares_of<S>(in.k.size(1), x));
   }
   template <class S>
   static Bounds<S> feature_norm(const Options& options, const Inputs<S>& in, int t) {

@@ -29,7 +29,7 @@ struct falcon3 {
       {"residuals_in_turn", "each residual sees the writes of the pairs before it in the window"},
       falcon::clamped_decay_passes_gradient,
       falcon::detached_ridge_stays_live,
-      {"tail_cotangent_dropped", "the outgoing tail's cotangent is dropped"},
+      falcon::tail_cotangent_dropped,
   };
 
   struct Options : GainOptions, WindowOptions {
@@ -190,10 +190,7 @@ struct falcon3 {
       for (int c = 0; c < V; ++c)
         for (int i = 0; i < K; ++i) out.o(t, c) += state(i, c) * in.q(t, i);
     }
-    for (int j = tail.first; j < tail.last; ++j) {
-      for (int i = 0; i < K; ++i) out.final_tail_k(j - tail.first, i) = pairs.x(j, i);
-      for (int c = 0; c < V; ++c) out.final_tail_v(j - tail.first, c) = pairs.v(j, c);
-    }
+    write_final_tail(pairs, out);
     out.final_state = state.tensor();
     return out;
   }
@@ -215,12 +212,7 @@ struct falcon3 {
     });
     Inputs<S> d = zero_like(in);
     const Pairs<Inputs<S>> d_pairs(options, d);
-    const Window<S> tail = pairs.final_tail();
-    for (int j = tail.first; j < tail.last; ++j) {
-      const S kept = planted<"tail_cotangent_dropped">(S(1), S(0));
-      for (int i = 0; i < K; ++i) d_pairs.x(j, i) += kept * cotangent.final_tail_k(j - tail.first, i);
-      for (int c = 0; c < V; ++c) d_pairs.v(j, c) += kept * cotangent.final_tail_v(j - tail.first, c);
-    }
+    add_final_tail(d_pairs, cotangent);
     const Bounds<S> unit = assay::size_of(S(1));
     for (int t = T - 1; t >= 0; --t) {
       const Columns<S>&before = states.before(t), &after = states.after(t);

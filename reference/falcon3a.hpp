@@ -25,7 +25,7 @@ struct falcon3a {
       {"mean_over_full_window", "a window cut short by the start still divides by B"},
       {"gain_ignores_the_window", "the gain divides by the energy of the newest pair"},
       {"alpha_gradient_after_the_write", "dalpha pairs the cotangent with the state after the step"},
-      {"tail_cotangent_dropped", "the outgoing tail's cotangent is dropped"},
+      falcon::tail_cotangent_dropped,
   };
 
   struct Options : WriteOptions, WindowOptions {
@@ -158,10 +158,7 @@ struct falcon3a {
       for (int c = 0; c < V; ++c)
         for (int i = 0; i < K; ++i) out.o(t, c) += state(i, c) * in.q(t, i);
     }
-    for (int j = tail.first; j < tail.last; ++j) {
-      for (int i = 0; i < K; ++i) out.final_tail_k(j - tail.first, i) = pairs.x(j, i);
-      for (int c = 0; c < V; ++c) out.final_tail_v(j - tail.first, c) = pairs.v(j, c);
-    }
+    write_final_tail(pairs, out);
     return out;
   }
 
@@ -179,12 +176,7 @@ struct falcon3a {
     });
     Inputs<S> d = zero_like(in);
     const Pairs<Inputs<S>> d_pairs(options, d);
-    const Window<S> tail = pairs.final_tail();
-    for (int j = tail.first; j < tail.last; ++j) {
-      const S kept = planted<"tail_cotangent_dropped">(S(1), S(0));
-      for (int i = 0; i < K; ++i) d_pairs.x(j, i) += kept * cotangent.final_tail_k(j - tail.first, i);
-      for (int c = 0; c < V; ++c) d_pairs.v(j, c) += kept * cotangent.final_tail_v(j - tail.first, c);
-    }
+    add_final_tail(d_pairs, cotangent);
     Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
     for (int t = T - 1; t >= 0; --t) {
       const Tensor<S, 2>&before = states.before(t), &after = states.after(t);

@@ -89,11 +89,10 @@ struct gated_deltanet {
 
     StepNorms([[maybe_unused]] const Options& options, [[maybe_unused]] const Inputs<S>& in, int t,
               [[maybe_unused]] const S& alpha) {
-      S square = S(0);
-      if constexpr (Enclosure<S>)
-        for (int i = 0; i < in.k.size(1); ++i) square += in.k(t, i) * in.k(t, i);
-      key = residual = norm_of<S>(in.k.size(1), [&in, t](int i) -> const S& { return in.k(t, i); });
-      state = symmetric_norm(options.error == Error::decayed ? S(1) : alpha, in.beta(t), square);
+      const auto k = [&in, t](int i) -> const S& { return in.k(t, i); };
+      key = residual = norm_of<S>(in.k.size(1), k);
+      state =
+          symmetric_norm(options.error == Error::decayed ? S(1) : alpha, in.beta(t), squares_of<S>(in.k.size(1), k));
       if (options.error == Error::undecayed) return;
       residual = key * size_of(alpha);
       kept = state;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 
+#include "oracles/words/bench.hpp"
 #include "reference/core/inputs.hpp"
 
 namespace assay {
@@ -13,18 +13,11 @@ namespace {
 
 constexpr int heads = 8;
 
-/// Processor time of this thread: other work on the machine does not count.
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 template <class F>
 double timed(F&& f) {
-  const double start = now();
+  const double start = words::processor_time();
   f();
-  return now() - start;
+  return words::processor_time() - start;
 }
 
 double peak_memory() {

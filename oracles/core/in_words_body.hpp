@@ -19,11 +19,11 @@ struct PackedHeads {
   std::array<int, words::pack_size> head{};
   int count = 0;
 
-  static std::vector<PackedHeads> of(int heads, int at_once) {
+  static std::vector<PackedHeads> of(int heads) {
     std::vector<PackedHeads> packs;
-    for (int first = 0; first < heads; first += at_once) {
+    for (int first = 0; first < heads; first += words::pack_size) {
       PackedHeads pack;
-      pack.count = std::min(at_once, heads - first);
+      pack.count = std::min(words::pack_size, heads - first);
       for (int lane = 0; lane < words::pack_size; ++lane)
         pack.head[static_cast<std::size_t>(lane)] = first + std::min(lane, pack.count - 1);
       packs.push_back(pack);
@@ -116,7 +116,7 @@ std::vector<std::pair<PackedHeads, PackedAnswer<P>>> answers_of(const Binding<M,
 template <class M, int W, class X>
 BasicAnswer<WordBall> in_words(const Binding<M, X>& binding, const AnswerParts& parts, int threads) {
   using P = Pack<W>;
-  const std::vector<PackedHeads> packs = PackedHeads::of(binding.heads().own, words::pack_size);
+  const std::vector<PackedHeads> packs = PackedHeads::of(binding.heads().own);
   std::vector<std::vector<std::pair<PackedHeads, PackedAnswer<P>>>> found(packs.size());
   std::vector<std::exception_ptr> failed(packs.size());
   words::in_parallel(packs.size(), threads, [&](std::size_t i) {

@@ -28,12 +28,14 @@ BasicArrays<Enclosed> without_bounds(const BasicArrays<HiLo>& arrays) {
   return result;
 }
 
+/// Whether every number comes with a bound.
+bool bounded(std::optional<Tier> tier) { return !tier || *tier == Tier::ball || words_of(*tier) > 0; }
+
 /// All heads of `problem`, one after the other.
 Answered answer_at_once(const Room& room, const Problem& problem, std::optional<Tier> tier) {
-  if (!tier || *tier == Tier::ball || words_of(*tier) > 0)
+  if (bounded(tier))
     if (std::optional<Answered> proven = room.enclosed(problem)) return std::move(*proven);
-  const BasicAnswer<HiLo> values =
-      room.values(problem, tier && *tier != Tier::ball && words_of(*tier) == 0 ? *tier : Tier::mp100);
+  const BasicAnswer<HiLo> values = room.values(problem, bounded(tier) ? Tier::mp100 : *tier);
   return {without_bounds(values.outputs), without_bounds(values.gradients)};
 }
 
@@ -171,13 +173,6 @@ int words_for(const Problem& problem, std::optional<Tier> tier) {
   return numbers > most_numbers_for_balls ? 2 : 0;
 }
 
-std::optional<Answered> answer_in_words(const Room& room, const Problem& problem, int words, int threads,
-                                        const PartDone& done) {
-  std::optional<Answered> answer = room.in_words(problem, {words, threads});
-  if (answer && done) done(1, room.name);
-  return answer;
-}
-
 /// The token of element `flat` of an array, or -1.
 int row_of(const RoomFacts::Ranked* ranked, const std::vector<int>& shape, std::size_t flat) {
   if (ranked == nullptr || ranked->rank == 0 || shape.size() != static_cast<std::size_t>(ranked->rank) + 1) return -1;
@@ -201,12 +196,13 @@ void refuse_overflow(const BasicArrays<Enclosed>& arrays, const std::vector<Room
 Answered answer_large(const Room& room, const Problem& problem, std::optional<Tier> tier, int threads,
                       const PartDone& done) {
   if (const int words = words_for(problem, tier); words > 0)
-    if (std::optional<Answered> answer = answer_in_words(room, problem, words, threads, done))
+    if (std::optional<Answered> answer = room.in_words(problem, {words, threads})) {
+      if (done) done(1, room.name);
       return std::move(*answer);
+    }
   const Groups groups = groups_of(room, problem);
-  const bool bounded = !tier || *tier == Tier::ball || words_of(*tier) > 0;
   // A tier's own sum over all heads is not the sum of its rounded parts; a bound covers either.
-  const bool splits = groups.known && groups.shared > 1 && (bounded || !sums_over_heads(room, problem));
+  const bool splits = groups.known && groups.shared > 1 && (bounded(tier) || !sums_over_heads(room, problem));
   Answered answer;
   try {
     answer =

@@ -17,21 +17,14 @@ namespace {
 using BinFloat50 =
     boost::multiprecision::number<boost::multiprecision::cpp_bin_float<50>, boost::multiprecision::et_off>;
 
-/// Processor time of this thread: other work on the machine does not count.
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 /// Median time of three runs.
 template <class F>
 double timed(F&& f) {
   std::array<double, 3> t{};
   for (double& x : t) {
-    const double start = now();
+    const double start = processor_time();
     f();
-    x = now() - start;
+    x = processor_time() - start;
   }
   std::sort(t.begin(), t.end());
   return t[1];
@@ -166,6 +159,12 @@ void keep(const S& x) {
 }
 
 }  // namespace
+
+double processor_time() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
 std::vector<BenchRow> bench_delta(const BenchSize& size) {
   std::mt19937_64 bits(1);

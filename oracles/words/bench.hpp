@@ -6,6 +6,9 @@
 
 namespace assay::words {
 
+/// Processor time of this thread in seconds: other work on the machine does not count.
+double processor_time();
+
 struct BenchRow {
   std::string mechanism;
   std::string tier;       ///< "double loop", "cpp_bin_float_50", "2 words avx512", ...

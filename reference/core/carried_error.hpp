@@ -74,16 +74,22 @@ Bounds<S> size_of([[maybe_unused]] const S& x) {
     return {};
 }
 
-/// x_0 ... x_{n-1}, each given by `x(i)`: at least their 2-norm.
+/// x_0 ... x_{n-1}, each given by `x(i)`: the sum of their squares. Zero where nobody asks for norms.
+template <class S, class F>
+S squares_of([[maybe_unused]] int n, [[maybe_unused]] F&& x) {
+  S sum = S(0);
+  if constexpr (Enclosure<S>)
+    for (int i = 0; i < n; ++i) sum += x(i) * x(i);
+  return sum;
+}
+
+/// As above: at least their 2-norm.
 template <class S, class F>
 Bounds<S> norm_of([[maybe_unused]] int n, [[maybe_unused]] F&& x) {
-  if constexpr (Enclosure<S>) {
-    S squares = S(0);
-    for (int i = 0; i < n; ++i) squares += x(i) * x(i);
-    return sqrt(size_of(squares));
-  } else {
+  if constexpr (Enclosure<S>)
+    return sqrt(size_of(squares_of<S>(n, x)));
+  else
     return {};
-  }
 }
 
 /// At least the 2-norm of alpha I - beta k p^T, `k(i)` and `p(i)` of length n. Off the plane of k and p it is |alpha|;

@@ -75,6 +75,7 @@ constexpr Fault clamped_decay_passes_gradient{"clamped_decay_passes_gradient",
                                               "a decay at its floor passes its gradient on to eta and the ridge"};
 constexpr Fault detached_ridge_stays_live{"detached_ridge_stays_live",
                                           "a detached ridge passes its gradient on to the energy"};
+constexpr Fault tail_cotangent_dropped{"tail_cotangent_dropped", "the outgoing tail's cotangent is dropped"};
 constexpr Fault window_one_too_wide{"window_one_too_wide", "a step sees B + 1 pairs"};
 }  // namespace falcon
 
@@ -249,6 +250,30 @@ class Pairs {
   const WindowOptions& window_;
   In& in_;
 };
+
+/// The outgoing tail.
+template <class In, class Out>
+void write_final_tail(const Pairs<In>& pairs, Out& out) {
+  const auto tail = pairs.final_tail();
+  for (int j = tail.first; j < tail.last; ++j) {
+    for (int i = 0; i < out.final_tail_k.size(1); ++i) out.final_tail_k(j - tail.first, i) = pairs.x(j, i);
+    for (int c = 0; c < out.final_tail_v.size(1); ++c) out.final_tail_v(j - tail.first, c) = pairs.v(j, c);
+  }
+}
+
+/// What its cotangent adds to the gradients of the pairs in it.
+template <class In, class Out>
+void add_final_tail(const Pairs<In>& d_pairs, const Out& cotangent) {
+  using S = typename Out::scalar;
+  const auto tail = d_pairs.final_tail();
+  for (int j = tail.first; j < tail.last; ++j) {
+    const S kept = planted<"tail_cotangent_dropped">(S(1), S(0));
+    for (int i = 0; i < cotangent.final_tail_k.size(1); ++i)
+      d_pairs.x(j, i) += kept * cotangent.final_tail_k(j - tail.first, i);
+    for (int c = 0; c < cotangent.final_tail_v.size(1); ++c)
+      d_pairs.v(j, c) += kept * cotangent.final_tail_v(j - tail.first, c);
+  }
+}
 
 template <class Options, class In>
 void check_tail(const Options& options, const In& in) {
