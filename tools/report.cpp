@@ -12,6 +12,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "kernels/core/kernel_room.hpp"
@@ -33,19 +34,22 @@ struct Task {
   const Room* room;
   const KernelForm* form;
   Format precision;
+  const Device* device = nullptr;  ///< null: the CPU executor
 };
 
 Shape shape_of(const ReportOptions& options) {
   return options.shape.empty() ? default_shape : shape_from(options.shape);
 }
 
-std::vector<Task> tasks_of(const ReportOptions& options) {
+std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   const auto wanted = [](const auto& list, const auto& entry) {
     return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
   };
+  require(options.device != RunsOn::gpu || device != nullptr, "--device gpu: ", why_no_gpu());
   std::vector<Task> tasks;
   std::string known;
+  bool found = false;
   for (const Room* room : rooms()) {
     if (!wanted(options.mechanisms, room->name)) continue;
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
@@ -54,11 +58,19 @@ std::vector<Task> tasks_of(const ReportOptions& options) {
     for (const KernelForm& form : kernels->forms) {
       known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
       if (!options.form.empty() && form.name != options.form) continue;
-      for (const Format precision : case_precisions)
-        if (wanted(options.precisions, precision)) tasks.push_back({room, &form, precision});
+      found = true;
+      if (options.device != RunsOn::gpu)
+        for (const Format precision : case_precisions)
+          if (wanted(options.precisions, precision)) tasks.push_back({room, &form, precision});
+      if (options.device != RunsOn::cpu && device != nullptr)
+        for (const Format precision : device->precisions)
+          if (wanted(options.precisions, precision)) tasks.push_back({room, &form, precision, device});
     }
   }
-  require(!tasks.empty(), "--form: there is no ", options.form, "; there are ", known);
+  require(found, "--form: there is no ", options.form, "; there are ", known);
+  if (tasks.empty())
+    throw InputError(text("--precision: ", device->name, " has kernels in ",
+                          names_in(device->precisions, [](Format f) { return name_of(f); })));
   return tasks;
 }
 
@@ -90,13 +102,16 @@ std::string command_of(const Task& task, const ReportOptions& options, const Sha
   one.form = task.form->name;
   one.precisions = {task.precision};
   one.shape = text_of(shape);
+  if (task.device != nullptr) one.device = RunsOn::gpu;
   return one.command();
 }
 
-/// One row for each tensor of the oracle; `row` says what they have in common.
+/// One row for each tensor of the oracle; `row` says what they have in common. `got` is the kernel's own answer, if
+/// its emulation is not what is judged.
 std::vector<ReportRow> judged(ReportRow row, const Oracle& oracle, const KernelUnderTest& kernel,
-                              const Problem& problem, int draws) {
+                              const Problem& problem, int draws, const std::optional<Answer>& got) {
   const Expectation expectation = expect(oracle, kernel, problem, draws);
+  const Named<std::vector<double>> answer = got ? in_report_order(*got, expectation) : expectation.emulated;
   std::vector<ReportRow> rows;
   row.draws = draws;
   for (const auto& [name, truth] : oracle.tensors) {
@@ -108,7 +123,7 @@ std::vector<ReportRow> judged(ReportRow row, const Oracle& oracle, const KernelU
       const auto& [answered, expected] = expectation.tensors[t];
       if (answered != name) continue;
       row.ulp_format = name_of(expected.ulp_format);
-      row.judgement = judge(expected, expectation.emulated[t].second);
+      row.judgement = judge(expected, answer[t].second);
     }
     rows.push_back(row);
   }
@@ -120,6 +135,7 @@ std::vector<ReportRow> judged(ReportRow row, const Oracle& oracle, const KernelU
 std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, int threads) {
   CaseSpec spec;
   ReportRow row;
+  row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
   row.mechanism = task.room->name, row.form = task.form->name, row.tile = task.form->tiles.front();
   row.precision = name_of(task.precision);
   const auto without = [&](Verdict verdict, const std::string& reason) {
@@ -131,14 +147,23 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
     Problem problem = problem_of(task, options, spec);
     if (const std::string obstacle = task.form->obstacle(problem); !obstacle.empty())
       return without(Verdict::unsupported, obstacle);
+    if (task.device != nullptr) {
+      const std::string obstacle = task.device->obstacle(task.room->name, *task.form, problem, task.precision);
+      if (!obstacle.empty() && options.device == RunsOn::every) return {};
+      if (!obstacle.empty()) return without(Verdict::unsupported, obstacle);
+    }
     if (!task.form->has_gradients) problem.cotangents.clear();
     const Oracle oracle = oracle_of(*task.room, problem);
     row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
-    const KernelUnderTest kernel{task.form, task.precision, 0, threads};
+    KernelUnderTest kernel{task.form, task.precision, 0, threads};
+    if (task.device != nullptr) kernel.tile = task.device->tile(task.room->name, *task.form, problem, task.precision);
+    row.tile = task.form->tiles[static_cast<std::size_t>(kernel.tile)];
+    std::optional<Answer> got;
+    if (task.device != nullptr) got = task.device->run(task.room->name, *task.form, problem, task.precision);
     const int draws = default_draws(task.precision);
-    std::vector<ReportRow> rows = judged(row, oracle, kernel, problem, draws);
+    std::vector<ReportRow> rows = judged(row, oracle, kernel, problem, draws, got);
     const auto vacuous = [](const ReportRow& r) { return r.judgement.verdict == Verdict::vacuous; };
-    if (std::any_of(rows.begin(), rows.end(), vacuous)) rows = judged(row, oracle, kernel, problem, 4 * draws);
+    if (std::any_of(rows.begin(), rows.end(), vacuous)) rows = judged(row, oracle, kernel, problem, 4 * draws, got);
     return rows;
   } catch (const InputError& error) {
     return without(Verdict::unsupported, error.what());
@@ -171,12 +196,23 @@ std::string listed(const std::vector<std::string_view>& names) {
 }
 
 bool same_kernel(const ReportRow& a, const ReportRow& b) {
-  return a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape;
+  return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape;
+}
+
+/// "deltanet chunkwise", and the device if it is not the CPU executor.
+std::string kernel_of(const ReportRow& row) {
+  return row.mechanism + ' ' + row.form + (row.device == cpu_executor ? "" : " on " + row.device);
 }
 
 std::vector<std::string> header_of(const Report& report) {
+  std::vector<std::string> devices;
+  for (const ReportRow& row : report.rows)
+    if (std::find(devices.begin(), devices.end(), row.device) == devices.end()) devices.push_back(row.device);
+  const std::string places = names_in(devices, [&versions = report.device_versions](const std::string& device) {
+    return device == cpu_executor ? "the CPU executor" : device + " (" + versions + ")";
+  });
   return {
-      "assay report: kernels, run on the CPU executor, against the oracle",
+      fmt::format("assay report: kernels, run on {}, against the oracle", places),
       fmt::format("inputs    style {}, seed {}, rounded once to the precision", name_of(report.options.style),
                   report.options.seed),
       "contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
@@ -214,7 +250,7 @@ Table summary_of(const Report& report) {
   for (const ReportRow& first : report.rows) {
     if (previous != nullptr && same_kernel(*previous, first)) continue;
     previous = &first;
-    std::vector<std::string> cells{first.mechanism + " " + first.form};
+    std::vector<std::string> cells{kernel_of(first)};
     for (const std::string& precision : precisions) {
       double error = 0, squares = 0, elements = 0;
       Verdict verdict = Verdict::pass;
@@ -254,12 +290,12 @@ std::vector<std::string> complaints_of(const Report& report) {
   for (const ReportRow& row : report.rows) {
     if (row.judgement.verdict == Verdict::pass) {
       if (!row.judgement.blind_spots.empty())
-        lines.push_back(fmt::format("note  {} {} {} {}: would not have revealed {}", row.mechanism, row.form,
-                                    row.precision, row.tensor, listed(row.judgement.blind_spots)));
+        lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), row.precision,
+                                    row.tensor, listed(row.judgement.blind_spots)));
       continue;
     }
-    lines.push_back(fmt::format("{}  {} {} {} {}: {}", name_of(row.judgement.verdict), row.mechanism, row.form,
-                                row.precision, row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
+    lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), row.precision,
+                                row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
     lines.push_back("      " + row.command);
   }
   return lines;
@@ -291,7 +327,7 @@ std::vector<std::vector<const ReportRow*>> by_kernel(const Report& report) {
 }
 
 std::string title_of(const ReportRow& row) {
-  return fmt::format("{} {}, tile {}, shape B,T,H,K,V = {}", row.mechanism, row.form, row.tile, row.shape);
+  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}", kernel_of(row), row.tile, row.shape);
 }
 
 std::string as_text(const Report& report) {
@@ -324,9 +360,9 @@ std::string as_markdown(const Report& report) {
 /// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
 nlohmann::ordered_json record_of(const ReportRow& row) {
   const Judgement& j = row.judgement;
-  nlohmann::ordered_json record = {{"mechanism", row.mechanism},    {"form", row.form},   {"tile", row.tile},
-                                   {"precision", row.precision},    {"shape", row.shape}, {"tensor", row.tensor},
-                                   {"verdict", name_of(j.verdict)}, {"reason", j.reason}};
+  nlohmann::ordered_json record = {{"device", row.device}, {"mechanism", row.mechanism},    {"form", row.form},
+                                   {"tile", row.tile},     {"precision", row.precision},    {"shape", row.shape},
+                                   {"tensor", row.tensor}, {"verdict", name_of(j.verdict)}, {"reason", j.reason}};
   const auto set = [&](const char* key, auto value) {
     if (row.judged())
       record[key] = value;
@@ -381,12 +417,14 @@ struct Flags {
   ReportOptions options;
   CaseFlags inputs;
   std::vector<std::string> precisions;
-  std::string format{name_of(TableFormat::table)}, output = "-";
+  std::string device{name_of(RunsOn::every)}, format{name_of(TableFormat::table)}, output = "-";
 };
 
 int run_report(const Flags& flags, Console& console) {
   ReportOptions options = flags.options;
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
+  for (const RunsOn where : all_runs_on)
+    if (name_of(where) == flags.device) options.device = where;
   options.style = *style_from(flags.inputs.style), options.seed = flags.inputs.seed;
   options.params = params_of(flags.inputs);
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
@@ -412,6 +450,9 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(name_list(case_precisions)));
+  app.add_option("--device", flags->device, "where kernels run; auto is the CPU executor and, if there is one, the GPU")
+      ->check(CLI::IsMember(name_list(all_runs_on)))
+      ->capture_default_str();
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
   add_case_flags(app, flags->inputs);
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
@@ -426,11 +467,24 @@ std::function<int(Console&)> add(CLI::App& app) {
 
 }  // namespace
 
+std::string_view name_of(RunsOn where) {
+  switch (where) {
+    case RunsOn::every:
+      return "auto";
+    case RunsOn::cpu:
+      return "cpu";
+    case RunsOn::gpu:
+      break;
+  }
+  return "gpu";
+}
+
 std::string ReportOptions::command() const {
   std::string command = "build/assay report";
   for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
   if (!form.empty()) command += " --form " + form;
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
+  if (device != RunsOn::every) command += text(" --device ", name_of(device));
   if (!shape.empty()) command += " --shape " + shape;
   return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params);
 }
@@ -444,8 +498,9 @@ bool Report::passed() const {
                                       [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
 }
 
-Report make_report(const ReportOptions& options, const std::function<void(std::size_t, std::string_view)>& done) {
-  const std::vector<Task> tasks = tasks_of(options);
+Report make_report(const ReportOptions& options, const std::function<void(std::size_t, std::string_view)>& done,
+                   const Device* device) {
+  const std::vector<Task> tasks = tasks_of(options, device);
   // The slow ones first: fp64 is emulated in wider numbers, and precisions are listed from there.
   std::vector<std::size_t> order(tasks.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -463,7 +518,8 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
       const Task& task = tasks[order[i]];
       results[order[i]] = rows_of(task, options, each);
       const std::lock_guard lock(telling);
-      done(tasks.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision)));
+      done(tasks.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
+                              task.device == nullptr ? "" : " on ", task.device == nullptr ? "" : task.device->name));
     }
   };
   {
@@ -471,7 +527,7 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
     for (int t = 1; t < workers; ++t) pool.emplace_back(work);
     work();
   }
-  Report report{options, {}};
+  Report report{options, device == nullptr ? "" : device->versions, {}};
   for (std::vector<ReportRow>& rows : results)
     report.rows.insert(report.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
   return report;

@@ -10,15 +10,23 @@
 #include "oracles/core/judge.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/inputs.hpp"
+#include "tools/device.hpp"
 #include "tools/table.hpp"
 
 namespace assay {
+
+/// Where kernels run: on the CPU executor and, where there is one, on the device; or on one of them alone.
+enum class RunsOn { every, cpu, gpu };
+inline constexpr RunsOn all_runs_on[] = {RunsOn::every, RunsOn::cpu, RunsOn::gpu};
+/// "auto", "cpu" or "gpu".
+std::string_view name_of(RunsOn where);
 
 /// What is asked for; an empty list means all.
 struct ReportOptions {
   std::vector<std::string> mechanisms;
   std::string form;
   std::vector<Format> precisions;
+  RunsOn device = RunsOn::every;
   std::string shape;  ///< as shape_from reads it; "": every form's own default
   Style style = Style::normal;
   std::uint64_t seed = 0;
@@ -29,8 +37,12 @@ struct ReportOptions {
   std::string command() const;
 };
 
+/// The device of rows whose kernels ran on the CPU executor.
+inline constexpr std::string_view cpu_executor = "cpu";
+
 /// One tensor of one kernel, or, where there is none to judge, why not.
 struct ReportRow {
+  std::string device{cpu_executor};  ///< that the kernel ran on
   std::string mechanism, form, tile, precision, ulp_format, tensor, shape;
   std::vector<int> extents;
   int draws = 0;  ///< runs that sigma was learnt from
@@ -42,14 +54,18 @@ struct ReportRow {
 
 struct Report {
   ReportOptions options;
+  std::string device_versions;  ///< "" without a device
   std::vector<ReportRow> rows;
 
   bool passed() const;
 };
 
 /// Runs and judges what `options` ask for. `done` is called after each kernel and precision, from one thread at a time,
-/// with how many there are. Throws InputError on names and shapes that do not exist.
-Report make_report(const ReportOptions& options, const std::function<void(std::size_t total, std::string_view)>& done);
+/// with how many there are. `device`, if not null, runs kernels as well; where `options` do not name it, what it cannot
+/// run is left out. Throws InputError on names and shapes that do not exist, and on a device that is asked for and
+/// null.
+Report make_report(const ReportOptions& options, const std::function<void(std::size_t total, std::string_view)>& done,
+                   const Device* device = gpu());
 
 /// The report as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
 std::string print(const Report& report, TableFormat format);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <stdexcept>
 
 #include "reference/core/error.hpp"
 
@@ -110,6 +111,19 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
     expectation.emulated.emplace_back(name, array.data);
   }
   return expectation;
+}
+
+Named<std::vector<double>> in_report_order(const Answer& answer, const Expectation& expectation) {
+  const Named<Array> answered = named(answer);
+  Named<std::vector<double>> list;
+  for (const auto& [name, expected] : expectation.tensors) {
+    const auto known =
+        std::find_if(answered.begin(), answered.end(), [&n = name](const auto& tensor) { return tensor.first == n; });
+    if (known == answered.end()) throw std::runtime_error(name + ": the device does not answer it");
+    if (known->second.shape != expected.shape) throw std::runtime_error(name + ": the device answers another shape");
+    list.emplace_back(name, known->second.data);
+  }
+  return list;
 }
 
 }  // namespace assay

@@ -51,4 +51,8 @@ struct Expectation {
 };
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws);
 
+/// A device's answer, its tensors in the order of `expectation`. Throws std::runtime_error if one is missing or has
+/// another shape.
+Named<std::vector<double>> in_report_order(const Answer& answer, const Expectation& expectation);
+
 }  // namespace assay

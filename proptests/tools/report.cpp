@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -280,6 +281,96 @@ TEST(Report, prints_every_verdict_with_its_reason_and_command) {
   EXPECT_TRUE(json["rows"][1]["worst_z"].is_null());  // JSON has no infinity
   EXPECT_TRUE(json["rows"][4]["rms_z"].is_null());
   for (const auto& row : read_csv(print(report, TableFormat::csv))) EXPECT_EQ(row.size(), json["rows"][0].size());
+}
+
+// ---- a device
+// ------------------------------------------------------------------------------------------------------
+
+/// A device that does what the CPU executor does, and then `harm`; it cannot run split_decode.
+Device pretended(const std::function<void(Answer&)>& harm = [](Answer&) {}) {
+  Device device{"Pretender", "driver 1.0, runtime 2.0", {Format::bf16, Format::fp16}, {}, {}, {}};
+  device.obstacle = [](std::string_view, const KernelForm& form, const Problem&, Format) {
+    return std::string(form.name == "split_decode" ? "a pretender decodes nothing" : "");
+  };
+  device.tile = [](std::string_view, const KernelForm&, const Problem&, Format) { return 1; };
+  device.run = [harm](std::string_view, const KernelForm& form, const Problem& problem, Format precision) {
+    Answer answer = form.run(problem, Policy::of(form.sites, precision), 1);
+    harm(answer);
+    return answer;
+  };
+  return device;
+}
+
+Report report_with(const Device* device, const std::string& mechanism, RunsOn where = RunsOn::every,
+                   std::vector<Format> precisions = {Format::bf16}) {
+  ReportOptions options;
+  options.mechanisms = {mechanism}, options.precisions = std::move(precisions);
+  options.shape = "1,40,2,16,16", options.device = where;
+  return make_report(
+      options, [](std::size_t, std::string_view) {}, device);
+}
+
+TEST(ReportDevice, is_judged_beside_the_cpu_executor) {
+  const Device device = pretended();
+  const Report report = report_with(&device, "deltanet", RunsOn::every, {Format::bf16, Format::fp32});
+  EXPECT_TRUE(report.passed());
+  std::vector<std::string> kernels;
+  for (const ReportRow& row : report.rows) {
+    const std::string kernel = row.device + ' ' + row.precision;
+    if (kernels.empty() || kernels.back() != kernel) kernels.push_back(kernel);
+    EXPECT_EQ(row.command.find(" --device gpu") != std::string::npos, row.device == "Pretender");
+    EXPECT_EQ(row.tile, find_kernels(kernel_rooms(), "deltanet")->forms[0].tiles[row.device == "Pretender"]);
+  }
+  EXPECT_EQ(kernels, (std::vector<std::string>{"cpu fp32", "cpu bf16", "Pretender bf16"}));
+  const std::string page = print(report, TableFormat::table);
+  EXPECT_NE(page.find("run on the CPU executor, Pretender (driver 1.0, runtime 2.0), against"), std::string::npos);
+  EXPECT_NE(page.find("\ndeltanet chunkwise on Pretender, tile "), std::string::npos) << page;
+  EXPECT_EQ(Json::parse(print(report, TableFormat::json))["rows"].back()["device"], "Pretender");
+}
+
+TEST(ReportDevice, fails_with_a_wrong_answer_of_its_own) {
+  for (const char* mechanism : {"deltanet", "parallax"}) {
+    const Device device = pretended([](Answer& answer) {
+      for (double& x : answer.gradients.at("k").data) x *= 1.03;
+    });
+    for (const ReportRow& row : report_with(&device, mechanism).rows) {
+      if (row.form == "split_decode") continue;
+      const bool harmed = row.device == "Pretender" && row.tensor == "d_k";
+      EXPECT_EQ(row.judgement.verdict, harmed ? Verdict::fail : Verdict::pass) << row.device << ' ' << row.tensor;
+    }
+  }
+}
+
+TEST(ReportDevice, that_leaves_out_a_tensor_is_an_error) {
+  const Device forgetful = pretended([](Answer& answer) { answer.gradients.erase("beta"); });
+  const Device transposed = pretended([](Answer& answer) { answer.outputs.at("o").shape.push_back(1); });
+  for (const Device* device : {&forgetful, &transposed}) {
+    const Report report = report_with(device, "deltanet", RunsOn::gpu);
+    ASSERT_EQ(report.rows.size(), 1u);
+    EXPECT_EQ(report.rows[0].judgement.verdict, Verdict::error);
+    EXPECT_FALSE(report.passed());
+  }
+}
+
+TEST(ReportDevice, is_left_out_where_it_cannot_run_unless_it_was_asked_for) {
+  const Device device = pretended();
+  for (const ReportRow& row : report_with(&device, "softmax_attention").rows)
+    EXPECT_TRUE(row.device == "cpu" || row.form != "split_decode");
+  const Report asked = report_with(&device, "softmax_attention", RunsOn::gpu);
+  ASSERT_FALSE(asked.rows.empty());
+  EXPECT_EQ(asked.rows.back().judgement.reason, "a pretender decodes nothing");
+  EXPECT_EQ(asked.rows.back().judgement.verdict, Verdict::unsupported);
+  for (const ReportRow& row : report_with(&device, "softmax_attention", RunsOn::cpu).rows) EXPECT_EQ(row.device, "cpu");
+}
+
+TEST(ReportDevice, that_is_not_there_or_has_no_such_kernels_is_named) {
+  const Device device = pretended();
+  EXPECT_THROW(report_with(&device, "deltanet", RunsOn::gpu, {Format::e4m3}), InputError);
+  EXPECT_THROW(report_with(nullptr, "deltanet", RunsOn::gpu), InputError);
+  if (gpu() != nullptr) GTEST_SKIP() << "there is a GPU";
+  const Ran ran = run_words("report --mechanism deltanet --device gpu");
+  EXPECT_EQ(ran.code, exit_usage);
+  EXPECT_EQ(ran.err, "assay: --device gpu: " + why_no_gpu() + "\n");
 }
 
 }  // namespace
