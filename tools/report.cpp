@@ -17,6 +17,7 @@
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/expected.hpp"
+#include "oracles/core/flint_caches.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
@@ -524,7 +525,11 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
   };
   {
     std::vector<std::jthread> pool;
-    for (int t = 1; t < workers; ++t) pool.emplace_back(work);
+    for (int t = 1; t < workers; ++t)
+      pool.emplace_back([&work] {
+        const FlintCaches caches;
+        work();
+      });
     work();
   }
   Report report{options, device == nullptr ? "" : device->versions, {}};

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "oracles/core/flint_caches.hpp"
+
 namespace assay::words {
 
 /// Runs f(i) for every i in [0, count) on up to `threads` threads; which thread takes which i is left to chance, so f
@@ -28,7 +30,10 @@ void in_parallel(std::size_t count, int threads, F&& f) {
   };
   std::vector<std::thread> others;
   for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(std::max(1, threads))); ++i)
-    others.emplace_back(work);
+    others.emplace_back([&work] {
+      const FlintCaches caches;
+      work();
+    });
   work();
   for (std::thread& t : others) t.join();
   if (failure) std::rethrow_exception(failure);
