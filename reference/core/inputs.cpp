@@ -683,6 +683,11 @@ Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
     const bool normalizer = optional && field.domain == Domain::normalizer;
     if (field.place == Field::Place::input && (!carried || room.continuation) && (!normalizer || room.optional_outputs))
       problem.inputs.emplace(field.name, generator.input(field, rank));
+    // A read normalized by features divides by sums of q.k, which a feature map keeps above zero.
+    const bool feature =
+        field.domain == Domain::query || field.domain == Domain::key || field.domain == Domain::normalizer;
+    if (const auto it = problem.inputs.find(field.name); room.optional_outputs && feature && it != problem.inputs.end())
+      for (double& x : it->second.data) x = std::fabs(x);
   }
   for (const auto& [field, rank] : room.outputs)
     if (field.missing != Field::Missing::absent || room.optional_outputs)
