@@ -1,5 +1,20 @@
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/delta_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(comba, chunkwise, stays_within_budget)
+ASSAY_OBEYS(comba, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(comba, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(comba, chunkwise, same_bits_twice)
+ASSAY_OBEYS(comba, chunkwise, every_element_is_written)
+ASSAY_OBEYS(comba, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(comba, chunkwise, heads_are_independent)
+ASSAY_OBEYS(comba, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(comba, chunkwise, linear_in_values)
+ASSAY_OBEYS(comba, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(comba, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(comba)
 
 namespace assay::laws {
 namespace {

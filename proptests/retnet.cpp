@@ -1,5 +1,20 @@
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/delta_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(retnet, chunkwise, stays_within_budget)
+ASSAY_OBEYS(retnet, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(retnet, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(retnet, chunkwise, same_bits_twice)
+ASSAY_OBEYS(retnet, chunkwise, every_element_is_written)
+ASSAY_OBEYS(retnet, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(retnet, chunkwise, heads_are_independent)
+ASSAY_OBEYS(retnet, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(retnet, chunkwise, linear_in_values)
+ASSAY_OBEYS(retnet, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(retnet, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(retnet)
 
 namespace assay::laws {
 namespace {

@@ -105,6 +105,9 @@ void launch_tiles(const Policy& policy, const typename Kernel::Args& args, int h
                          [=](int i) { return std::pair(i / tiles, i % tiles * tile_rows); });
 }
 
+/// Faults show at any size: test builds compile the smallest alone, in a third of the time.
+inline constexpr const char* faults_are_small = "kernels with faults are compiled for up to 16 dimensions";
+
 /// Whether the emulated accumulators are as wide as a double, so that blocks must hold more than that.
 inline bool wants_long_double(const Policy& policy) {
   for (int i = 0; i < policy.sites.size; ++i) {
@@ -123,8 +126,9 @@ Answer with_scalar_and_head_dim(const Policy& policy, const AttentionShape& shap
   };
   const int d = std::max(shape.key_dim, shape.value_dim);
   if (d <= 16) return with_scalar.template operator()<16>();
-  if (d <= 64) return with_scalar.template operator()<64>();
-  return with_scalar.template operator()<max_head_dim>();
+  if constexpr (Faults::planted) throw InputError(faults_are_small);
+  if constexpr (!Faults::planted)
+    return d <= 64 ? with_scalar.template operator()<64>() : with_scalar.template operator()<max_head_dim>();
 }
 
 }  // namespace ASSAY_EXECUTORS

@@ -45,6 +45,7 @@ class HostBlock {
   struct RowIn {
     const T* p;
     int rows;
+    bool logs = true;  ///< of decays: logs of them, not the decays themselves
   };
   struct RowOut {
     T* p;
@@ -351,7 +352,7 @@ class HostBlock {
   }
 
   // ---- decays: running products of exp(g), never quotients or differences of prefix sums, so that exp(-inf) = 0 is an
-  // ordinary gate. Rows beyond the end act as g = 0.
+  // ordinary gate, or of decays given as they are. Rows beyond the end act as g = 0.
 
   /// d(i, j) = prod_{j < l <= i - lag} exp(g_l) for j <= i (1 where no gate is left), 0 above the diagonal.
   template <class St, class Dst>
@@ -530,7 +531,8 @@ class HostBlock {
   static std::size_t at(int head, int rows, int row) { return idx(head) * idx(rows) + idx(row); }
   static T gate(const RowIn& g, int head, int row) { return row < g.rows ? g.p[at(head, g.rows, row)] : T(0); }
   static T decay(const RowIn& g, int head, int row) {
-    return ex2(gate(g, head, row) * T(1.442695040888963407359924681001892137L));
+    if (row >= g.rows) return T(1);
+    return g.logs ? ex2(gate(g, head, row) * T(1.442695040888963407359924681001892137L)) : gate(g, head, row);
   }
 
   Format format_of(std::string_view site) const { return policy_.sites.at(site); }

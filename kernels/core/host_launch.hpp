@@ -57,7 +57,7 @@ struct HostArray {
              HostBlock<T>::poison) {}
 
   typename HostBlock<T>::In in() const { return {data.data(), rows, cols}; }
-  typename HostBlock<T>::RowIn row_in() const { return {data.data(), rows}; }
+  typename HostBlock<T>::RowIn row_in(bool logs = true) const { return {data.data(), rows, logs}; }
   typename HostBlock<T>::Out out() { return {data.data(), rows, cols}; }
   typename HostBlock<T>::RowOut row_out() { return {data.data(), rows}; }
   Array array() const { return Array(shape, std::vector<double>(data.begin(), data.end())); }

@@ -1,5 +1,5 @@
 #pragma once
-// What the launch code of the delta-rule rooms shares, on the host: how a problem's heads lie in memory, its scale, and
+// What the launch code of the recurrences shares, on the host: how a problem's heads lie in memory, its scale, and
 // gradients summed over the blocks and heads that share an input. No formula of any room is here.
 #include <algorithm>
 #include <charconv>
@@ -18,7 +18,17 @@
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 
-/// Heads and lengths of a problem that has passed its room's door: q, k [T][K], v [T][V], beta [T], state [K][V], each
+/// The number that a parameter's digits spell, or `missing`.
+template <class T>
+T parameter(const Problem& problem, std::string_view name, T missing) {
+  if (const auto it = problem.params.find(name); it != problem.params.end()) {
+    const std::string& digits = std::get<std::string>(it->second);
+    std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), missing);
+  }
+  return missing;
+}
+
+/// Heads and lengths of a problem that has passed its room's door: q, k [T][K], v [T][V], state [K][V], gates [T], each
 /// with or without a head axis. Value head h reads the query and key head h / group. Arrays without elements may lack
 /// their last axes.
 struct RecurrenceShape {
@@ -26,10 +36,15 @@ struct RecurrenceShape {
   int heads = 1, shared_heads = 1, group = 1, len = 0, key_dim = 0, value_dim = 0;
 
   explicit RecurrenceShape(const Problem& problem) {
-    const Array& beta = problem.inputs.at("beta");
-    head_axis = beta.shape.size() == 2;
-    len = beta.shape.back();
-    if (head_axis) heads = beta.shape[0], shared_heads = problem.inputs.at("q").shape[0], group = heads / shared_heads;
+    const auto rank_is = [&](std::string_view name, std::size_t rank) {
+      const auto it = problem.inputs.find(name);
+      return it != problem.inputs.end() && it->second.shape.size() == rank;
+    };
+    head_axis = rank_is("v", 3) || rank_is("k", 3) || rank_is("initial_state", 3) || rank_is("beta", 2);
+    len = problem.inputs.at("v").shape[head_axis ? 1 : 0];
+    if (head_axis)
+      heads = problem.inputs.at("v").shape[0], shared_heads = problem.inputs.at("q").shape[0],
+      group = heads / shared_heads;
     const auto widen = [&](int& dim, const Arrays& arrays, std::string_view name, std::size_t axis) {
       const auto it = arrays.find(name);
       if (it == arrays.end()) return;
@@ -67,11 +82,7 @@ struct RecurrenceShape {
   /// params.scale, or K^{-1/2}, computed in T and rounded at the gate site "scale".
   template <class T>
   T scale(const Problem& problem, const Policy& policy) const {
-    T x = 1 / std::sqrt(static_cast<T>(key_dim));
-    if (const auto it = problem.params.find("scale"); it != problem.params.end()) {
-      const std::string& digits = std::get<std::string>(it->second);
-      std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), x);
-    }
+    T x = parameter(problem, "scale", 1 / std::sqrt(static_cast<T>(key_dim)));
     HostBlock<T>(policy, ~0ULL).round("scale", &x, 1);
     return x;
   }
@@ -99,10 +110,16 @@ HostArray<T> sum_parts(const Policy& policy, std::string_view part, std::string_
   return total;
 }
 
-/// The faults of a delta rule that are a format: the state or the triangular inverse kept in bf16.
-inline Policy with_narrow_sites(Policy policy) {
+/// The faults of a recurrence that are a format: the state kept in bf16,
+inline Policy with_narrow_state(Policy policy) {
   const SiteTable& healthy = policy.sites;
   policy.sites = Faults::choose(policy, "state_in_bf16"_s, healthy, healthy.with("S", Format::bf16));
+  return policy;
+}
+/// or, of a delta rule, the triangular inverse.
+inline Policy with_narrow_sites(Policy policy) {
+  policy = with_narrow_state(policy);
+  const SiteTable& healthy = policy.sites;
   policy.sites = Faults::choose(policy, "inverse_in_bf16"_s, healthy, healthy.with("T", Format::bf16));
   return policy;
 }
@@ -120,8 +137,9 @@ Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int tile, 
   const auto with_dim = [&]<class T, int C>() {
     const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
     if (d <= 16) return f.template operator()<T, C, 16>();
-    if (d <= 64) return f.template operator()<T, C, 64>();
-    return f.template operator()<T, C, max_head_dim>();
+    if constexpr (Faults::planted) throw InputError(faults_are_small);
+    if constexpr (!Faults::planted)
+      return d <= 64 ? f.template operator()<T, C, 64>() : f.template operator()<T, C, max_head_dim>();
   };
   const auto with_scalar = [&]<int C>() {
     return wants_long_double(policy) ? with_dim.template operator()<long double, C>()

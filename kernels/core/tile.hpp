@@ -17,7 +17,8 @@
 //   memory      load(tile, in, head, row[, col])  store(site, out, head, row, acc[, col])
 //               put(tile, acc)  sync()  pipeline(Shape<stages>, n, produce, consume)
 //               unit_lower_inverse(site, tile, tile)
-//   decays      decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
+//   decays      of a row of logs, or of the decays themselves:
+//               decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
 //               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates
 //   faults      planted("name"_s, healthy, broken): `healthy`, except where that mutant is planted
 // Reductions (row_max, total, dot, any), decays and products are collective.
@@ -25,6 +26,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
 
 #include "reference/core/format.hpp"
 
@@ -65,6 +67,11 @@ struct First {};
 struct Middle {};
 struct Last {};
 
+struct Nothing {};
+/// A tile that is there only if it is needed.
+template <bool Needed, class Tile>
+using TileIf = std::conditional_t<Needed, Tile, Nothing>;
+
 /// Two results of one collective operation.
 template <class A, class B>
 struct Two {
@@ -94,11 +101,14 @@ struct SiteTable {
 
   template <std::size_t N>
   constexpr explicit SiteTable(const Init (&sites)[N]) {
-    static_assert(N <= capacity);
-    for (const Init& x : sites) {
-      for (int i = 0; x.name[i] != 0; ++i) entries[size].name[i] = x.name[i];
-      entries[size++].role = x.role;
-    }
+    add(sites);
+  }
+  /// These sites and more.
+  template <std::size_t N>
+  constexpr SiteTable with(const Init (&sites)[N]) const {
+    SiteTable t = *this;
+    t.add(sites);
+    return t;
   }
   constexpr int find(std::string_view site) const {
     for (int i = 0; i < size; ++i)
@@ -137,6 +147,15 @@ struct SiteTable {
   }
 
  private:
+  template <std::size_t N>
+  constexpr void add(const Init (&sites)[N]) {
+    static_assert(N <= capacity);
+    for (const Init& x : sites) {
+      if (size == capacity) throw std::length_error("more sites than a contract's table holds");
+      for (int i = 0; x.name[i] != 0; ++i) entries[size].name[i] = x.name[i];
+      entries[size++].role = x.role;
+    }
+  }
   constexpr int require(std::string_view site) const {
     const int i = find(site);
     if (i < 0) throw std::out_of_range("site not in the contract's table");

@@ -230,6 +230,7 @@ struct RegisterOps {
   struct RowIn {
     const void* p;
     int rows;
+    bool logs = true;  ///< of decays: logs of them, not the decays themselves
   };
   struct RowOut {
     void* p;
@@ -406,7 +407,8 @@ struct RegisterOps {
 #pragma unroll
     for (int i = 0; i < groups; ++i) {
       const int l = i * 32 + w.lane;
-      alpha[i] = l < count ? exponential(element(g, head, row0 + l)) : Real(1);
+      const Real x = element(g, head, row0 + l);
+      alpha[i] = l >= count || row0 + l >= g.rows ? Real(1) : g.logs ? exponential(x) : x;
     }
 #pragma unroll
     for (int i = 0; i < N; ++i) {

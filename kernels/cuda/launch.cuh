@@ -54,8 +54,8 @@ typename B::Out out(DeviceArray& a) {
   return {a.data(), a.rows(), a.cols()};
 }
 template <class B>
-typename B::RowIn row_in(const DeviceArray& a) {
-  return {a.data(), a.rows()};
+typename B::RowIn row_in(const DeviceArray& a, bool logs = true) {
+  return {a.data(), a.rows(), logs};
 }
 template <class B>
 typename B::RowOut row_out(DeviceArray& a) {

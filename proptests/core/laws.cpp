@@ -12,6 +12,11 @@ bool is_by_token(const RoomFacts::Ranked& ranked) {
   return ranked.rank > 0 && (ranked.field.axes[0] == Axis::seq_len || ranked.field.axes[0] == Axis::query_len);
 }
 
+std::string normalization_of(const Problem& p) {
+  const auto it = p.params.find("normalization");
+  return it == p.params.end() ? "none" : std::get<std::string>(it->second);
+}
+
 /// Elements of one head and token in [H][T][...] arrays.
 std::size_t row_size(const Array& a) { return a.data.size() / static_cast<std::size_t>(a.shape[0] * a.shape[1]); }
 
@@ -248,7 +253,10 @@ void linear_in_values(const Subject& s, const LawCase& c) {
     in += dot(it->second, got.at("d_" + it->first));
     limit += weighed(it->second, allowed.at("d_" + it->first)) + rounding_of_dot(it->second, got.at("d_" + it->first));
   }
-  for (const auto& [name, cotangent] : p.cotangents) {
+  for (const RoomFacts::Ranked& ranked : s.room.outputs()) {
+    const auto it = p.cotangents.find(ranked.field.name);
+    if (it == p.cotangents.end() || ranked.field.domain == Domain::normalizer) continue;  // sums of keys alone
+    const auto& [name, cotangent] = *it;
     out += dot(cotangent, got.at(name));
     limit += weighed(cotangent, allowed.at(name)) + rounding_of_dot(cotangent, got.at(name));
   }
@@ -260,6 +268,7 @@ void reads_are_linear_in_the_query(const Subject& s, const LawCase& c) {
   // The gradient of a shared query is a sum over the heads that read it.
   RC_PRE(c.spec.shape.own() == c.spec.shape.shared());
   const Problem p = s.problem(c);
+  RC_PRE(normalization_of(p) != "features");
   const Arrays got = flat(s.run(p, c.spec.precision, c.tile)), allowed = allowance(s, p, c.spec.precision, c.tile);
   const auto row = [](const Array& a, int at) {
     const std::size_t size = row_size(a);
@@ -302,25 +311,46 @@ Problem segment(const Subject& s, const Problem& p, int begin, int end) {
   return part;
 }
 
+/// Outputs that are the next segment's inputs, with the names of both.
+std::vector<std::pair<std::string, std::string>> carried_through(const Problem& p, const Answer& answer) {
+  const std::string_view last = "final_";
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [name, array] : answer.outputs)
+    if (const std::string in = "initial_" + name.substr(std::min(name.size(), last.size()));
+        name.starts_with(last) && p.inputs.contains(in))
+      names.emplace_back(name, in);
+  return names;
+}
+
+/// Whether `name` is the gradient of a number that no input holds.
+bool is_derived(const Room& room, std::string_view name) {
+  const auto inputs = room.inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& r) {
+    return r.field.place == Field::Place::derived && name == text("d_", r.field.name);
+  });
+}
+
 }  // namespace
 
 void segments_concatenate(const Subject& s, const LawCase& c) {
   const Problem p = s.problem(c);
   const int T = c.spec.shape.seq_len;
   RC_PRE(T >= 2 && p.inputs.contains("initial_state"));
+  RC_PRE(normalization_of(p) != "count");  // a segment counts from its own start
   const int cut = *rc::gen::inRange(1, T);
   const auto alignment = p.params.find("alignment");
   const bool shifted = alignment != p.params.end() && std::get<std::string>(alignment->second) == "next_latent";
 
   Problem first = segment(s, p, 0, cut), second = segment(s, p, cut, T);
   Answer head = s.run(first, Format::exact, c.tile);
-  second.inputs["initial_state"] = head.outputs.at("final_state");
+  const std::vector<std::pair<std::string, std::string>> carried = carried_through(p, head);
+  for (const auto& [out, in] : carried) second.inputs[in] = head.outputs.at(out);
   if (shifted) {
     second.params["sequence_start"] = false;
     second.inputs["k_carry"] = last_token(first.inputs.at("k"));
   }
   const Answer tail = s.run(second, Format::exact, c.tile);
-  first.cotangents["final_state"] = tail.gradients.at("initial_state");
+  for (const auto& [out, in] : carried) first.cotangents[out] = tail.gradients.at(in);
   head = s.run(first, Format::exact, c.tile);
 
   // Put the two together and compare with one run.
@@ -328,10 +358,12 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
   for (const auto& [name, array] : flat(s.run(p, Format::exact, c.tile))) joined[name] = array;
   const Arrays whole = joined, a = flat(head), b = flat(tail);
   for (auto& [name, array] : joined) {
-    if (name == "final_state") {
+    if (name.starts_with("final_")) {
       array = b.at(name);
+    } else if (is_derived(s.room, name)) {  // one number for all tokens
+      for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] = a.at(name).data[i] + b.at(name).data[i];
     } else if (!b.contains(name) || a.at(name).shape.size() < 2 || a.at(name).shape[1] != cut ||
-               name == "d_initial_state") {
+               name.starts_with("d_initial_")) {
       array = a.at(name);
     } else {
       const Array &x = a.at(name), &y = b.at(name);
@@ -347,12 +379,12 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
     }
   }
   if (shifted) {  // the key carried over was the first segment's last
-    const Array& carried = b.at("d_k_carry");
+    const Array& key = b.at("d_k_carry");
     Array& dk = joined.at("d_k");
     const std::size_t K = row_size(dk);
     for (int h = 0; h < dk.shape[0]; ++h)
       for (std::size_t x = 0; x < K; ++x)
-        dk.data[static_cast<std::size_t>(h * T + cut - 1) * K + x] += carried.data[static_cast<std::size_t>(h) * K + x];
+        dk.data[static_cast<std::size_t>(h * T + cut - 1) * K + x] += key.data[static_cast<std::size_t>(h) * K + x];
   }
   // Either side has its own rounding, and the second starts from a state rounded to fp64: three times the allowance.
   expect_within(joined, whole, allowance(s, p, Format::fp64, c.tile), 3);

@@ -1,6 +1,9 @@
 #include "proptests/core/mutants.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 namespace assay::laws {
 namespace {
@@ -42,6 +45,23 @@ std::vector<PlantedFault> planted_faults(std::string_view room) {
     for (const Mutant& m : form.mutants)
       list.push_back({std::string(room), std::string(form.name), std::string(m.name)});
   return list;
+}
+
+std::string unmatched_faults(std::string_view room) {
+  std::string unmatched;
+  for (const KernelForm& form : find_kernels(mutant_rooms(), room)->forms) {
+    std::set<std::string, std::less<>> asked, listed;
+    for (const Mutant& m : form.mutants) listed.emplace(m.name);
+    for (const Trial& trial : trials(subject(kernel_rooms(), room, form.name))) {
+      Policy policy = Policy::of(form.sites, trial.spec.precision);
+      policy.asked = &asked;
+      form.run(trial.problem, policy, trial.tile);
+    }
+    std::vector<std::string> apart;
+    std::set_symmetric_difference(asked.begin(), asked.end(), listed.begin(), listed.end(), std::back_inserter(apart));
+    for (const std::string& name : apart) unmatched += text(form.name, ':', name, ' ');
+  }
+  return unmatched;
 }
 
 std::string conviction(const PlantedFault& fault) {

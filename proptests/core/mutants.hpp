@@ -24,11 +24,15 @@ std::vector<PlantedFault> planted_faults(std::string_view room);
 /// judged by what is expected of the healthy one.
 std::string conviction(const PlantedFault& fault);
 
+/// Faults that a form of the room asks for without listing them, or lists without asking ("" if there are none).
+std::string unmatched_faults(std::string_view room);
+
 }  // namespace assay::laws
 
-/// One test a mutant, `room/Mutants.is_killed/form_mutant`.
+/// One test a mutant, `room/Mutants.is_killed/form_mutant`, and one for their list.
 #define ASSAY_KILLS_ITS_MUTANTS(mechanism)                                                                     \
   class Mutants : public ::testing::TestWithParam<::assay::laws::PlantedFault> {};                             \
   TEST_P(Mutants, is_killed) { EXPECT_NE(::assay::laws::conviction(GetParam()), ""); }                         \
+  TEST(mechanism##_mutants, are_listed) { EXPECT_EQ(::assay::laws::unmatched_faults(#mechanism), ""); }        \
   INSTANTIATE_TEST_SUITE_P(mechanism, Mutants, ::testing::ValuesIn(::assay::laws::planted_faults(#mechanism)), \
                            [](const auto& fault) { return fault.param.form + "_" + fault.param.mutant; });

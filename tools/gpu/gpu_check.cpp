@@ -57,6 +57,11 @@ const std::vector<Variant>& variants() {
       {"gated_deltanet", "chunkwise", Style::normal, {{"error", "undecayed"}}},
       {"gated_deltanet", "chunkwise", Style::gate_ends, {}},
       {"gated_deltanet", "chunkwise", Style::dead_memory, {}},
+      {"linear_attention", "chunkwise", Style::normal, {{"normalization", "count"}}},
+      {"linear_attention", "chunkwise", Style::normal, {{"normalization", "features"}}},
+      {"retnet", "chunkwise", Style::long_memory, {{"head", 3L}}},
+      {"mamba2", "chunkwise", Style::gate_ends, {}},
+      {"mamba2", "chunkwise", Style::dead_memory, {}},
   };
   return all;
 }

@@ -1,0 +1,27 @@
+#include "kernels/comba.hpp"
+
+#include "kernels/core/gated_delta_launch.hpp"
+#include "kernels/core/kernel_room.hpp"
+
+namespace assay::tile {
+namespace {
+
+Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
+  const RecurrenceShape shape(problem);
+  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+    return gated_delta<T, C, D, true>(shape, problem, with_narrow_sites(policy), 1);
+  });
+}
+
+constexpr KernelForm forms[] = {
+    {"chunkwise", "WY form with running products of the decays: one triangular system per chunk of tokens", comba_sites,
+     chunk_tiles, gated_delta_mutants, true, key_dim_obstacle, run_chunkwise},
+};
+
+}  // namespace
+
+namespace ASSAY_KERNEL_ROOMS {
+extern const KernelRoom comba = {"comba", forms};
+}
+
+}  // namespace assay::tile

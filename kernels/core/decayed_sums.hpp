@@ -1,0 +1,299 @@
+#pragma once
+// Values summed under their keys with one decay per token and read by the query (delta-family.md 3.3 without errors):
+// the tile programs that linear attention, RetNet and Mamba-2 launch. Chunks of C tokens, in three phases, so that all
+// chunks of a head run at once and only the second phase walks along the sequence. Decays are running products,
+//   D_ij = prod_{j < l <= i} alpha_l,   a_i = prod_{l <= i} alpha_l,   z_j = prod_{l > j} alpha_l,   a_C = prod_l
+//   alpha_l
+// s is a scale per token, and with the state S before a chunk
+//   W = K^T (z o V),   S <- a_C S + W,   P = lower(Q K^T) o D,   O = s o (a o Q S + P V)
+// Backward, last chunk first, G the cotangent of the state after the chunk and Y = s o dO:
+//   W = Q^T (a o Y),   G <- a_C G + W,   dP = lower(Y V^T),   M = dP o D
+//   dQ = a o Y S^T + M K,   dK = (z o V) G^T + M^T Q,   dV = P^T Y + z o K G
+// and each term is a term of the gradient of the log of every gate in its product:
+//   dlog_decay_r = sum_{j < r <= i} (dP o P)_ij + sum_{i >= r} (a o Y S^T)_i . q_i + sum_{j < r} V_j . (z o K G)_j
+//                + a_C <S, G>
+// Blocks are pairs of a chunk and DV columns of the values, in this order. States lie in memory as operands: DK rows
+// for each chunk. With `Decays` false all alpha are 1.
+#include <type_traits>
+
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// What every chunk adds to the state (forward: left = k, right = v) or to its cotangent (backward: q, dO).
+template <ExecutorTypes B, int C, int DK, int DV, bool Decays, bool Backward>
+struct ChunkUpdates {
+  struct Args {
+    typename B::In left, right;
+    typename B::RowIn log_decay, scale;
+    typename B::Out updates;
+    int group, shared_heads, blocks;
+  };
+  struct Smem {
+    std::conditional_t<Backward, typename B::template Tile<"Q", C, DK>, typename B::template Tile<"K", C, DK>> left;
+    std::conditional_t<Backward, typename B::template Tile<"dO", C, DV>, typename B::template Tile<"V", C, DV>> right;
+    std::conditional_t<Backward, typename B::template Tile<"aYc", C, DV>, typename B::template Tile<"zVc", C, DV>>
+        weighted;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.left, a.left, shared, chunk * C);
+          b.load(s.right, a.right, head, chunk * C, v0);
+        },
+        [&](int, int) {
+          auto x = b.acc("X"_s, Shape<C, DV>{});
+          x.zip("X"_s, copy, s.right);
+          if constexpr (Backward) x.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
+          if constexpr (Decays && Backward)
+            x.map("X"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          if constexpr (Decays && !Backward)
+            x.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          b.put(s.weighted, x);
+          b.sync();
+          b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.left, s.weighted), v0);
+        });
+  }
+};
+
+/// The state before every chunk, first chunk first, or the cotangent of the state after every chunk, last chunk first.
+template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Decays, bool Backward>
+struct StatePass {
+  struct Args {
+    typename B::In start, updates;
+    typename B::RowIn log_decay;
+    typename B::Out states, end;
+    int len;
+  };
+  struct Smem {
+    typename B::template Tile<"S0", DK, DV> start;
+    typename B::template Tile<"W", DK, DV> W[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
+    const auto first = [&](auto zero, auto x) {
+      if constexpr (Backward)
+        return b.planted("final_cotangent_dropped"_s, x, zero);
+      else
+        return b.planted("initial_state_ignored"_s, x, zero);
+    };
+    const auto carried = [&](auto x, auto decay) {
+      if constexpr (Backward)
+        return b.planted("adjoint_not_decayed"_s, x * decay, x);
+      else
+        return x * decay;
+    };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    auto S = b.acc("S"_s, Shape<DK, DV>{});
+    b.load(s.start, a.start, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, chunks,
+        [&](int i, int st) { b.load(s.W[st], a.updates, head, (Backward ? chunks - 1 - i : i) * DK, v0); },
+        [&](int i, int st) {
+          const int j = Backward ? chunks - 1 - i : i;
+          bool restart = i == 0;
+          if constexpr (!Backward) restart = restart || b.planted("state_not_carried"_s, false, true);
+          if (restart) S.zip("S"_s, first, s.start);
+          b.store("Sc"_s, a.states, head, j * DK, S, v0);
+          if constexpr (Decays) {
+            const int n = imin(C, a.len - j * C);
+            int count = C;
+            if constexpr (!Backward) count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+            S.map("S"_s, carried, b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, j * C, count));
+          }
+          S.zip("S"_s, plus, s.W[st]);
+        });
+    b.store("end"_s, a.end, head, 0, S, v0);
+  }
+};
+
+/// What the queries read; `Divided`: sums that a denominator will divide stay as wide as they are.
+template <ExecutorTypes B, int C, int DK, int DV, bool Decays, bool Divided>
+struct ChunkOutputs {
+  struct Args {
+    typename B::In q, k, v, states;
+    typename B::RowIn log_decay, scale;
+    typename B::Out o;
+    int group, shared_heads, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"V", C, DV> V;
+    typename B::template Tile<"Sc", DK, DV> S;
+    TileIf<Decays, typename B::template Tile<"D", C, C>> D;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto scaled = [&](auto x, auto scale) { return b.planted("scale_forgotten"_s, x * scale, x); };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, shared, chunk * C);
+          b.load(s.K, a.k, shared, chunk * C);
+          b.load(s.V, a.v, head, chunk * C, v0);
+          b.load(s.S, a.states, head, chunk * DK, v0);
+        },
+        [&](int, int) {
+          if constexpr (Decays) {
+            const int lag = b.planted("decay_index_of_scores"_s, 0, 1);
+            b.decay_ratios("decay"_s, s.D, a.log_decay, head, chunk * C, lag);
+            b.sync();
+          }
+          auto P = b.abt("QK"_s, s.Q, s.K);
+          if constexpr (Decays) P.zip("P"_s, times, s.D);
+          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+          auto O = b.ab("O"_s, s.Q, s.S);
+          if constexpr (Decays)
+            O.map("O"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          b.mma(O, b.cast("Pc"_s, P), s.V);
+          O.map("o"_s, scaled, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
+          if constexpr (Divided)
+            b.store("sums"_s, a.o, head, chunk * C, O, v0);
+          else
+            b.store("out"_s, a.o, head, chunk * C, O, v0);
+        });
+  }
+};
+
+/// Gradients of a chunk's tokens. dq, dk and dlog_decay are this block's part, the value columns v0.. of its head.
+template <ExecutorTypes B, int C, int DK, int DV, bool Decays>
+struct ChunkGradients {
+  struct Args {
+    typename B::In q, k, v, states, adjoints, o_cotangent;
+    typename B::RowIn log_decay, scale;
+    typename B::Out dq, dk, dv;
+    typename B::RowOut dlog_decay;
+    int group, blocks, parts, first_part;  // parts of a head, and those before these blocks'
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"V", C, DV> V;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Sc", DK, DV> G;
+    TileIf<Decays, typename B::template Tile<"D", C, C>> D;
+    typename B::template Tile<"Pc", C, C> P;
+    typename B::template Tile<"Mc", C, C> M;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"zVc", C, DV> zV;
+    TileIf<Decays, typename B::template Tile<"dPP", C, C>> dPP;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV;
+    const int part = head * a.parts + a.first_part + block % a.blocks;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto lower = [](int r, int c) { return r >= c; };
+    const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
+    const auto sum = [&](auto state, auto scores, auto row, auto end) {
+      return b.planted("dlog_decay_without_state"_s, state, state * 0) +
+             b.planted("dlog_decay_without_scores"_s, scores, scores * 0) + row + end;
+    };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, shared, chunk * C);
+          b.load(s.K, a.k, shared, chunk * C);
+          b.load(s.V, a.v, head, chunk * C, v0);
+          b.load(s.dO, a.o_cotangent, head, chunk * C, v0);
+          b.load(s.S, a.states, head, chunk * DK, v0);
+          b.load(s.G, a.adjoints, head, chunk * DK, v0);
+        },
+        [&](int, int) {
+          if constexpr (Decays) b.decay_ratios("decay"_s, s.D, a.log_decay, head, chunk * C);
+          auto Y = b.acc("X"_s, Shape<C, DV>{});
+          Y.zip("X"_s, copy, s.dO);
+          Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
+          b.put(s.Y, Y);
+          auto zV = b.acc("X"_s, Shape<C, DV>{});
+          zV.zip("X"_s, copy, s.V);
+          if constexpr (Decays)
+            zV.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          b.put(s.zV, zV);
+          b.sync();
+
+          auto P = b.abt("QK"_s, s.Q, s.K);
+          if constexpr (Decays) P.zip("P"_s, times, s.D);
+          P.mask(lower, 0);
+          b.put(s.P, P);
+          auto dP = b.abt("dP"_s, s.Y, s.V);
+          dP.mask(lower, 0);
+          if constexpr (Decays) {
+            P.zip("dPP"_s, times, dP);
+            b.put(s.dPP, P);
+            dP.zip("M"_s, times, s.D);
+          }
+          b.put(s.M, dP);
+          b.sync();
+
+          auto KG = b.ab("KG"_s, s.K, s.G);
+          if constexpr (Decays)
+            KG.map("KG"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          auto dV = b.atb("dV"_s, s.P, s.Y);
+          if (b.planted("dv_without_later_reads"_s, true, false)) dV.zip("dV"_s, plus, KG);
+          b.store("out"_s, a.dv, head, chunk * C, dV, v0);
+
+          auto dQ = b.abt("dQ"_s, s.Y, s.S);
+          if constexpr (Decays)
+            dQ.map("dQ"_s, to_query, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          if constexpr (Decays) {
+            auto q = b.acc("from"_s, Shape<C, DK>{});
+            q.zip("from"_s, copy, s.Q);
+            auto v = b.acc("from"_s, Shape<C, DV>{});
+            v.zip("from"_s, copy, s.V);
+            auto S = b.acc("from"_s, Shape<DK, DV>{}), G = b.acc("from"_s, Shape<DK, DV>{});
+            S.zip("from"_s, copy, s.S);
+            G.zip("from"_s, copy, s.G);
+            auto total = b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, chunk * C, C);
+            auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);
+            auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, from_state);
+            auto in_scores = b.gates_of_ratios("gates"_s, s.dPP);
+            auto in_row = b.gates_of_prefix("gates"_s, b.dot("from"_s, q, dQ), b.planted("dlog_decay_index"_s, 0, 1));
+            auto in_end = b.gates_of_suffix("gates"_s, b.dot("from"_s, v, KG));
+            b.store_row("dlog_decay"_s, a.dlog_decay, part, chunk * C,
+                        b.rows("gates"_s, sum, in_state, in_scores, in_row, in_end));
+          }
+          b.mma(dQ, s.M, s.K);
+          b.store("part"_s, a.dq, part, chunk * C, dQ);
+          auto dK = b.abt("dK"_s, s.zV, s.G);
+          b.mma_atb(dK, s.M, s.Q);
+          b.store("part"_s, a.dk, part, chunk * C, dK);
+        });
+  }
+};
+
+/// The sites of these programs; rooms add those of what they do before and after.
+inline constexpr SiteTable::Init decayed_sums_site_list[] = {
+    {"Q", Role::operand},       {"K", Role::operand},      {"V", Role::operand},      {"dO", Role::operand},
+    {"zVc", Role::operand},     {"aYc", Role::operand},    {"Yc", Role::operand},     {"Sc", Role::operand},
+    {"Pc", Role::operand},      {"Mc", Role::operand},     {"scale", Role::gate},     {"X", Role::accumulator},
+    {"W", Role::accumulator},   {"S0", Role::accumulator}, {"S", Role::accumulator},  {"QK", Role::accumulator},
+    {"O", Role::accumulator},   {"o", Role::accumulator},  {"dP", Role::accumulator}, {"KG", Role::accumulator},
+    {"dV", Role::accumulator},  {"dQ", Role::accumulator}, {"dK", Role::accumulator}, {"part", Role::accumulator},
+    {"end", Role::accumulator}, {"out", Role::output}};
+inline constexpr SiteTable decayed_sums_sites{decayed_sums_site_list};
+
+/// And those of the decays.
+inline constexpr SiteTable::Init decay_site_list[] = {
+    {"decay", Role::gate},    {"D", Role::gate},          {"dlog_decay", Role::gate},  {"P", Role::accumulator},
+    {"M", Role::accumulator}, {"dPP", Role::accumulator}, {"from", Role::accumulator}, {"gates", Role::accumulator}};
+
+}  // namespace assay::tile
