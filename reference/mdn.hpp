@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/core/carried_pair.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -86,45 +87,59 @@ struct mdn {
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
-  /// Takes both states over token t; sets row t of `error`, and row t of `o` to what the query reads.
+  /// Row t of `rows`.
   template <class S>
-  static void step(const Inputs<S>& in, int t, Tensor<S, 2>& state, Tensor<S, 2>& momentum, Tensor<S, 2>& error,
-                   Tensor<S, 2>& o) {
-    using std::exp;
-    const int K = in.k.size(1), V = in.v.size(1);
-    const S alpha = exp(in.log_alpha(t));
-    const S mu = planted<"mdn_undecayed_momentum">(exp(in.log_mu(t)), S(1));
-    const S eta = planted<"mdn_squared_weight">(in.eta(t), S(in.eta(t) * in.eta(t)));
-    for (int j = 0; j < V; ++j) {
-      S predicted = S(0);
-      for (int i = 0; i < K; ++i)
-        predicted += planted<"mdn_error_of_the_decayed_state">(state(i, j), S(alpha * state(i, j))) * in.p(t, i);
-      error(t, j) = in.v(t, j) - predicted;
-      S read = S(0);
-      for (int i = 0; i < K; ++i) {
-        const S stale = momentum(i, j), before = state(i, j);
-        momentum(i, j) = mu * stale - eta * in.k(t, i) * error(t, j);
-        state(i, j) = alpha * before - in.beta(t) * planted<"mdn_stale_momentum">(momentum(i, j), stale);
-        read += planted<"mdn_reads_before_the_write">(state(i, j), before) * in.q(t, i);
-      }
-      o(t, j) = read * in.scale();
-    }
-  }
-
-  template <class S>
-  static Outputs<S> forward(const Options&, const Inputs<S>& in) {
-    const int T = in.k.size(0), V = in.v.size(1);
-    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state, in.initial_momentum};
-    Tensor<S, 2> error(T, V);
-    for (int t = 0; t < T; ++t) step(in, t, out.final_state, out.final_momentum, error, out.o);
-    return out;
+  static auto row(const Tensor<S, 2>& rows, int t) {
+    return [&rows, t](int i) -> const S& { return rows(t, i); };
   }
 
   /// S_t and M_t.
   template <class S>
   struct States {
-    Tensor<S, 2> state, momentum;
+    Columns<S> state, momentum;
+    PairErrors<S> errors{state, momentum};
   };
+
+  /// Takes both states over token t; sets row t of `error`, and row t of `o` to what the query reads.
+  template <class S>
+  static void step(const Inputs<S>& in, int t, States<S>& states, Tensor<S, 2>& error, Tensor<S, 2>& o) {
+    using std::exp;
+    const int K = in.k.size(1), V = in.v.size(1);
+    auto& [state, momentum, errors] = states;
+    const S alpha = exp(in.log_alpha(t));
+    const S mu = planted<"mdn_undecayed_momentum">(exp(in.log_mu(t)), S(1));
+    const S eta = planted<"mdn_squared_weight">(in.eta(t), S(in.eta(t) * in.eta(t)));
+    const Bounds<S> prediction_error = errors.write(1, mu, eta, row(in.k, t), row(in.p, t));
+    errors.mix(0, alpha, -in.beta(t));
+    const Bounds<S> read_error = errors.along(0, row(in.q, t));
+    for (int j = 0; j < V; ++j) {
+      errors.take(state, momentum, j);
+      S predicted = S(0);
+      for (int i = 0; i < K; ++i)
+        predicted += planted<"mdn_error_of_the_decayed_state">(state(i, j), S(alpha * state(i, j))) * in.p(t, i);
+      const S e = in.v(t, j) - predicted;
+      S read = S(0);
+      for (int i = 0; i < K; ++i) {
+        const S stale = momentum(i, j), before = state(i, j);
+        momentum(i, j) = mu * stale - eta * in.k(t, i) * e;
+        state(i, j) = alpha * before - in.beta(t) * planted<"mdn_stale_momentum">(momentum(i, j), stale);
+        read += planted<"mdn_reads_before_the_write">(state(i, j), before) * in.q(t, i);
+      }
+      error(t, j) = widened(e, errors.of(j, prediction_error));
+      o(t, j) = widened(read, errors.of(j, read_error)) * in.scale();
+      errors.note(state, momentum, j);
+    }
+    errors.put_back(state, momentum);
+  }
+
+  template <class S>
+  static Outputs<S> forward(const Options&, const Inputs<S>& in) {
+    const int T = in.k.size(0), V = in.v.size(1);
+    Tensor<S, 2> error(T, V), o(T, V);
+    States<S> states{Columns<S>(in.initial_state), Columns<S>(in.initial_momentum)};
+    for (int t = 0; t < T; ++t) step(in, t, states, error, o);
+    return {o, states.state.tensor(), states.momentum.tensor()};
+  }
 
   /// Reverse recurrence (delta-family.md 2.4), G and N the gradients of S_t and M_t:
   ///   dq = scale S_t do,  G += scale q do^T,  dlog_alpha = alpha <G, S_{t-1}>,  dbeta = -<G, M_t>,  N -= beta G
@@ -135,8 +150,8 @@ struct mdn {
     using std::exp;
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Tensor<S, 2> error(T, V), o(T, V);
-    Replay states(States<S>{in.initial_state, in.initial_momentum}, T,
-                  [&](int t, States<S>& s) { step(in, t, s.state, s.momentum, error, o); });
+    Replay states(States<S>{Columns<S>(in.initial_state), Columns<S>(in.initial_momentum)}, T,
+                  [&](int t, States<S>& s) { step(in, t, s, error, o); });
     Inputs<S> d{{},
                 Tensor<S, 2>(in.q.extent),
                 Tensor<S, 2>(in.k.extent),
@@ -146,35 +161,49 @@ struct mdn {
                 Tensor<S, 1>(in.log_mu.extent),
                 Tensor<S, 1>(in.beta.extent),
                 Tensor<S, 1>(in.eta.extent),
-                cotangent.final_state,
-                cotangent.final_momentum};
-    Tensor<S, 2>&G = d.initial_state, &N = d.initial_momentum;
+                {},
+                {}};
+    Columns<S> G(cotangent.final_state), N(cotangent.final_momentum);
+    PairErrors<S> errors(G, N);
     for (int t = T - 1; t >= 0; --t) {
-      const auto& [before, stale] = states.before(t);
-      const auto& [after, fresh] = states.after(t);
+      const auto& [before, stale, before_errors] = states.before(t);
+      const auto& [after, fresh, after_errors] = states.after(t);
       const S alpha = exp(in.log_alpha(t)), mu = exp(in.log_mu(t));
+      const Bounds<S> of_G = errors.largest(0);
+      errors.mix(1, S(1), -in.beta(t));
+      const Bounds<S> of_N = errors.largest(1), of_nk = errors.write(0, alpha, in.eta(t), row(in.p, t), row(in.k, t));
+      errors.mix(1, mu, S(0));
       for (int j = 0; j < V; ++j) {
+        errors.take(G, N, j);
+        const Bounds<S> G_error = errors.of(j, of_G), N_error = errors.of(j, of_N);
         S nk = S(0);
         for (int i = 0; i < K; ++i) {
           d.q(t, i) += in.scale() * after(i, j) * cotangent.o(t, j);
           G(i, j) += in.scale() * in.q(t, i) * cotangent.o(t, j);
-          d.log_alpha(t) += alpha * G(i, j) * before(i, j);
-          d.beta(t) -= G(i, j) * planted<"mdn_step_gradient_of_stale_momentum">(fresh(i, j), stale(i, j));
+          const S& whole_G = widened(G(i, j), G_error);
+          d.log_alpha(t) += alpha * whole_G * before(i, j);
+          d.beta(t) -= whole_G * planted<"mdn_step_gradient_of_stale_momentum">(fresh(i, j), stale(i, j));
           N(i, j) -= in.beta(t) * G(i, j);
-          d.log_mu(t) += mu * N(i, j) * planted<"mdn_momentum_gradient_after_its_decay">(stale(i, j), fresh(i, j));
+          const S& whole_N = widened(N(i, j), N_error);
+          d.log_mu(t) += mu * whole_N * planted<"mdn_momentum_gradient_after_its_decay">(stale(i, j), fresh(i, j));
           nk += N(i, j) * in.k(t, i);
-          d.k(t, i) -= in.eta(t) * N(i, j) * error(t, j);
+          d.k(t, i) -= in.eta(t) * whole_N * error(t, j);
         }
         const S de = -in.eta(t) * nk;
-        d.v(t, j) = de;
-        d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-nk), nk) * error(t, j);
+        const S& whole_nk = widened(nk, errors.of(j, of_nk));
+        const S whole_de = -in.eta(t) * whole_nk;
+        d.v(t, j) = whole_de;
+        d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-whole_nk), whole_nk) * error(t, j);
         for (int i = 0; i < K; ++i) {
-          d.p(t, i) -= before(i, j) * de;
+          d.p(t, i) -= before(i, j) * whole_de;
           G(i, j) = alpha * G(i, j) - planted<"mdn_forgets_the_prediction_backward">(in.p(t, i), S(0)) * de;
           N(i, j) *= mu;
         }
+        errors.note(G, N, j);
       }
+      errors.put_back(G, N);
     }
+    d.initial_state = G.tensor(), d.initial_momentum = N.tensor();
     return d;
   }
 };

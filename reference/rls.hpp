@@ -11,6 +11,7 @@
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
+#include "reference/core/ridge_errors.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -82,37 +83,36 @@ struct rls {
     require_domain(in.lambda() > S(0), -1, "lambda: expected a number > 0");
   }
 
-  /// S_t and P_t.
+  /// S_t and P_t, and the step that made them.
   template <class S>
   struct State {
-    Tensor<S, 2> mean, covariance;
+    Columns<S> mean;
+    Tensor<S, 2> covariance;
+    RidgeErrors<S> errors;
+    RidgeStep<S> step;
   };
 
   template <class S>
   static State<S> prior(const Inputs<S>& in) {
     const int K = in.k.size(1);
-    State<S> state{in.initial_state, Tensor<S, 2>(K, K)};
-    for (int i = 0; i < K; ++i) state.covariance(i, i) = S(1) / in.lambda();
-    return state;
+    Columns<S> mean(in.initial_state);
+    Tensor<S, 2> covariance(K, K);
+    for (int i = 0; i < K; ++i) covariance(i, i) = S(1) / in.lambda();
+    RidgeErrors<S> errors(mean, covariance, in.lambda());
+    return {std::move(mean), std::move(covariance), std::move(errors), {}};
   }
 
-  /// p = P x, s = 1 + x.p and r = v - S^T x before the write.
   template <class S>
-  struct Step {
-    std::vector<S> p, r;
-    S s;
-    S gain(int i) const { return p[static_cast<std::size_t>(i)] / s; }
-  };
-
-  template <class S>
-  static Step<S> step_of(const Options& options, const Inputs<S>& in, int t, const State<S>& before) {
+  static RidgeStep<S> step_of(const Options& options, const Inputs<S>& in, int t, const State<S>& before) {
     const int K = in.k.size(1), V = in.v.size(1);
-    Step<S> step{std::vector<S>(static_cast<std::size_t>(K), S(0)), {}, S(1)};
+    RidgeStep<S> step;
+    step.p.assign(static_cast<std::size_t>(K), S(0));
     for (int i = 0; i < K; ++i) {
       S& p = step.p[static_cast<std::size_t>(i)];
       for (int l = 0; l < K; ++l) p += before.covariance(i, l) * write_feature(options, in, t, l);
       step.s += write_feature(options, in, t, i) * p;
     }
+    for (const S& p : step.p) step.gain.push_back(p / step.s);
     for (int c = 0; c < V; ++c) {
       S r = in.v(t, c);
       for (int i = 0; i < K; ++i) r -= before.mean(i, c) * write_feature(options, in, t, i);
@@ -125,15 +125,27 @@ struct rls {
   static void write(const Options& options, const Inputs<S>& in, int t, State<S>& state) {
     if (!options.writes(t)) return;
     const int K = in.k.size(1), V = in.v.size(1);
-    const Step<S> step = step_of(options, in, t, state);
+    state.errors.take(state.mean, state.covariance);
+    RidgeStep<S>& step = state.step = step_of(options, in, t, state);
+    for (int c = 0; c < V; ++c)
+      for (int i = 0; i < K; ++i)
+        state.mean(i, c) += step.gain[static_cast<std::size_t>(i)] * step.r[static_cast<std::size_t>(c)];
     for (int i = 0; i < K; ++i) {
-      const S g = step.gain(i);
-      for (int c = 0; c < V; ++c) state.mean(i, c) += g * step.r[static_cast<std::size_t>(c)];
-      for (int l = 0; l < K; ++l) {
+      const S& g = step.gain[static_cast<std::size_t>(i)];
+      for (int l = first_column<S>(i); l < K; ++l) {
         const S& p = step.p[static_cast<std::size_t>(l)];
         state.covariance(i, l) -= p * planted<"covariance_not_divided">(g, S(g * step.s));
       }
     }
+    const auto x = [&](int i) -> const S& { return write_feature(options, in, t, i); };
+    state.errors.put_back(state.mean, state.covariance, squares_of<S>(K, x), step);
+  }
+
+  /// Of row i of a symmetric matrix what has to be computed: enclosures take the rest from the other side, which makes
+  /// their middles symmetric.
+  template <class S>
+  static int first_column(int i) {
+    return Enclosure<S> ? i : 0;
   }
 
   template <class S>
@@ -146,7 +158,7 @@ struct rls {
       for (int c = 0; c < V; ++c)
         for (int i = 0; i < K; ++i) o(t, c) += state.mean(i, c) * in.q(t, i);
     }
-    return {o, state.mean, state.covariance};
+    return {o, state.mean.tensor(), state.covariance};
   }
 
   /// Reverse recurrence of 3.8, G = dL/dS_t with the read at t included and Pi = dL/dP_t; S and P before the write:
@@ -157,8 +169,13 @@ struct rls {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Replay states(prior(in), T, [&](int t, State<S>& state) { write(options, in, t, state); });
     Inputs<S> d = zero_like(in);
-    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
+    Columns<S> G(cotangent.final_state);
     Tensor<S, 2> Pi = cotangent.final_covariance;
+    if constexpr (Enclosure<S>)  // the other half of Pi adds nothing to any gradient
+      for (int i = 0; i < K; ++i)
+        for (int l = i; l < K; ++l) Pi(i, l) = S(0.5) * (Pi(i, l) + cotangent.final_covariance(l, i));
+    RidgeAdjointErrors<S> errors(V);
+    if (T > 0) errors.note_covariance(Pi, states.after(T - 1).errors);
     for (int t = T - 1; t >= 0; --t) {
       const State<S>&before = states.before(t), &after = states.after(t);
       for (int i = 0; i < K; ++i)
@@ -166,40 +183,52 @@ struct rls {
           d.q(t, i) += after.mean(i, c) * cotangent.o(t, c);
           G(i, c) += in.q(t, i) * cotangent.o(t, c);
         }
+      errors.note_mean(G, after.errors);
       if (!options.writes(t)) continue;
-      const Step<S> step = step_of(options, in, t, before);
-      std::vector<S> d_p(static_cast<std::size_t>(K), S(0));
+      const RidgeStep<S>& step = after.step;
+      errors.step(before.errors, after.errors, step);
+      std::vector<S> d_p(static_cast<std::size_t>(K), S(0)), d_r(static_cast<std::size_t>(V), S(0));
       S d_s = S(0);
       for (int i = 0; i < K; ++i) {
+        const S& g = step.gain[static_cast<std::size_t>(i)];
         S d_g = S(0);
         for (int c = 0; c < V; ++c) {
-          d.v(t, c) += G(i, c) * step.gain(i);
+          d_r[static_cast<std::size_t>(c)] += G(i, c) * g;
           d_g += G(i, c) * step.r[static_cast<std::size_t>(c)];
         }
         for (int l = 0; l < K; ++l) {
           d_g -= Pi(i, l) * step.p[static_cast<std::size_t>(l)];
-          d_p[static_cast<std::size_t>(l)] -= Pi(i, l) * step.gain(i);
+          d_p[static_cast<std::size_t>(l)] -= Pi(i, l) * g;
         }
-        d_s -= d_g * step.gain(i) / step.s;
+        d_s -= d_g * g / step.s;
         d_p[static_cast<std::size_t>(i)] += d_g / step.s;
       }
       for (int i = 0; i < K; ++i) d_p[static_cast<std::size_t>(i)] += d_s * write_feature(options, in, t, i);
+      for (int c = 0; c < V; ++c) d.v(t, c) = widened(d_r[static_cast<std::size_t>(c)], errors.of_value(c));
+      const S& whole_d_s = widened(d_s, errors.of_slope());
       for (int i = 0; i < K; ++i) {
         S& dx = write_feature(options, d, t, i);
-        dx += d_s * step.p[static_cast<std::size_t>(i)];
+        dx += whole_d_s * step.p[static_cast<std::size_t>(i)];
         for (int c = 0; c < V; ++c) {
           dx -= before.mean(i, c) * d.v(t, c);
-          G(i, c) -= write_feature(options, in, t, i) * d.v(t, c);
+          G(i, c) -= write_feature(options, in, t, i) * d_r[static_cast<std::size_t>(c)];
         }
-        for (int l = 0; l < K; ++l) {
-          dx += before.covariance(l, i) * d_p[static_cast<std::size_t>(l)];
-          const S passed = d_p[static_cast<std::size_t>(i)] * write_feature(options, in, t, l);
+        for (int l = 0; l < K; ++l) dx += before.covariance(l, i) * d_p[static_cast<std::size_t>(l)];
+        dx = widened(dx, errors.of_feature());
+        for (int l = first_column<S>(i); l < K; ++l) {
+          S passed = d_p[static_cast<std::size_t>(i)] * write_feature(options, in, t, l);
+          if constexpr (Enclosure<S>)
+            passed = S(0.5) * (passed + d_p[static_cast<std::size_t>(l)] * write_feature(options, in, t, i));
           Pi(i, l) += planted<"covariance_cotangent_dropped">(passed, S(0));
         }
       }
+      errors.note_mean(G, before.errors);
+      errors.note_covariance(Pi, before.errors);
     }
+    for (int i = 0; i < K; ++i)
+      for (int c = 0; c < V; ++c) d.initial_state(i, c) = widened(G(i, c), errors.of_mean(c, in.lambda()));
     const S square = planted<"prior_gradient_dropped">(S(in.lambda() * in.lambda()), S(1));
-    for (int i = 0; i < K; ++i) d.lambda() -= Pi(i, i) / square;
+    for (int i = 0; i < K; ++i) d.lambda() -= widened(Pi(i, i), errors.of_covariance(in.lambda())) / square;
     return d;
   }
 };

@@ -1,5 +1,6 @@
 #include "oracles/scalars/ball.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -72,6 +73,12 @@ std::string Ball::middle_decimal(int digits) const {
   if (arf_is_nan(arb_midref(x_))) return "nan";
   if (arf_is_inf(arb_midref(x_))) return arf_sgn(arb_midref(x_)) < 0 ? "-inf" : "inf";
   return format_decimal(dyadic(arb_midref(x_)), digits);
+}
+
+std::array<double, 1> Ball::nearest() const {
+  const double x = middle(), rest = radius() + 0x1p-52 * std::fabs(x);
+  const bool near = rest <= std::max(0x1p-50 * std::fabs(x), 0x1p-701);
+  return {near ? x : std::numeric_limits<double>::quiet_NaN()};
 }
 
 ErrorBound Ball::take_joint_error(Ball* first, int n) {

@@ -3,7 +3,9 @@
 // operation widens the radius by what it rounds away, so a result is proven, not estimated.
 #include <arb.h>
 
+#include <array>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +58,11 @@ class ErrorBound {
     mag_add(a.m_, a.m_, b.m_);
     return a;
   }
+  /// Nothing is no part of anything: 0 / 0 = 0.
+  friend ErrorBound operator/(ErrorBound a, const ErrorBound& b) {
+    if (mag_is_zero(a.m_) == 0) mag_div(a.m_, a.m_, b.m_);
+    return a;
+  }
   friend ErrorBound sqrt(ErrorBound a) {
     mag_sqrt(a.m_, a.m_);
     return a;
@@ -63,6 +70,16 @@ class ErrorBound {
   friend ErrorBound larger(ErrorBound a, const ErrorBound& b) {
     mag_max(a.m_, a.m_, b.m_);
     return a;
+  }
+  /// As a double, rounded up; and back: unknown where it is no number.
+  std::array<double, 1> doubles() const { return {mag_get_d(m_)}; }
+  static ErrorBound of(const std::array<double, 1>& x) {
+    ErrorBound b;
+    if (x[0] < std::numeric_limits<double>::infinity())
+      mag_set_d(b.m_, x[0]);
+    else
+      mag_inf(b.m_);
+    return b;
   }
 
  private:
@@ -105,6 +122,8 @@ class Ball {
     arb_add_error_mag(r.x_, by.m_);
     return r;
   }
+  /// Within 2^-50 of every number, relatively, or within 2^-700; NaN where nothing is.
+  std::array<double, 1> nearest() const;
   /// The radius that n balls share; they become zero.
   static ErrorBound take_joint_error(Ball* first, int n);
   /// Every radius becomes `carried` plus the 2-norm of all of them.

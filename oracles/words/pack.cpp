@@ -95,6 +95,18 @@ Pack<W> Pack<W>::widened(const Bounds& by) const {
 }
 
 template <int W>
+std::array<double, Pack<W>::size> Pack<W>::nearest() const {
+  std::array<double, size> all{};
+  for (int i = 0; i < size; ++i) {
+    double rest = radius(i);
+    for (int w = W; w-- > 1;) rest += std::abs(word(w, i));
+    const bool near = rest * up <= std::max(0x1p-50 * std::abs(word(0, i)), 0x1p-701);
+    all[static_cast<std::size_t>(i)] = near ? word(0, i) : std::numeric_limits<double>::quiet_NaN();
+  }
+  return all;
+}
+
+template <int W>
 typename Pack<W>::Bounds Pack<W>::take_joint_error(Pack* first, int n) {
   Bounds joint;
   if (n > 0) std::copy_n(first->at_ + W * size, size, joint.at.begin());

@@ -68,6 +68,8 @@ class alignas(64) Pack {
   /// At least |x| for every x in the balls.
   Bounds sizes() const;
   Pack widened(const Bounds& by) const;
+  /// Within 2^-50 of every number, relatively, or within 2^-700; NaN where nothing is.
+  std::array<double, size> nearest() const;
   /// The radius that n packs share; they become zero.
   static Bounds take_joint_error(Pack* first, int n);
   /// Every radius becomes `carried` plus the 2-norm of all of them.

@@ -29,6 +29,11 @@ struct UpperBounds {
     for (std::size_t i = 0; i < N; ++i) a.at[i] = (a.at[i] + b.at[i]) * (1 + 0x1p-50);
     return a;
   }
+  /// Nothing is no part of anything, 0 / 0 = 0; any other part is large enough to be squared.
+  friend UpperBounds operator/(UpperBounds a, const UpperBounds& b) {
+    for (std::size_t i = 0; i < N; ++i) a.at[i] = a.at[i] == 0 ? 0 : a.at[i] / b.at[i] * (1 + 0x1p-50) + 0x1p-500;
+    return a;
+  }
   friend UpperBounds sqrt(UpperBounds a) {
     for (double& x : a.at) x = std::sqrt(x) * (1 + 0x1p-50);
     return a;
@@ -38,6 +43,9 @@ struct UpperBounds {
     for (std::size_t i = 0; i < N; ++i) a.at[i] = a.at[i] >= b.at[i] ? a.at[i] : b.at[i] + 0 * a.at[i];
     return a;
   }
+  /// As doubles, one for each number, rounded up; and back.
+  const std::array<double, N>& doubles() const { return at; }
+  static UpperBounds of(const std::array<double, N>& x) { return {x}; }
 };
 /// Of a scalar that has no errors.
 struct NoBounds {
@@ -45,8 +53,9 @@ struct NoBounds {
   friend NoBounds operator+(NoBounds, NoBounds) { return {}; }
 };
 
-/// An enclosure has `Bounds`, `sizes`, `widened`, `take_joint_error` and `put_joint_error`. Between steps the errors of
-/// a column are *joint*: every number of it has the same radius, and that bounds the 2-norm of all of them.
+/// An enclosure has `Bounds`, `sizes`, `nearest`, `widened`, `take_joint_error` and `put_joint_error`. Between steps
+/// the errors of a column are *joint*: every number of it has the same radius, and that bounds the 2-norm of all of
+/// them.
 template <class S>
 concept Enclosure = requires {
   typename S::Bounds;
@@ -72,6 +81,15 @@ Bounds<S> size_of([[maybe_unused]] const S& x) {
     return x.sizes();
   else
     return {};
+}
+
+/// `x`, or what it holds with an error more.
+template <class S>
+decltype(auto) widened(const S& x, [[maybe_unused]] const Bounds<S>& error) {
+  if constexpr (Enclosure<S>)
+    return x.widened(error);
+  else
+    return (x);
 }
 
 /// x_0 ... x_{n-1}, each given by `x(i)`: the sum of their squares. Zero where nobody asks for norms.

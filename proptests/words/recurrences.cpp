@@ -1,0 +1,138 @@
+// Bounds of recurrences over hundreds of tokens: every number lies within its own, and the widest of a tensor is far
+// below the largest number.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "oracles/core/bind.hpp"
+#include "oracles/core/room.hpp"
+#include "oracles/scalars/precise.hpp"
+#include "oracles/words/pack.hpp"
+#include "reference/core/inputs.hpp"
+#include "reference/core/random.hpp"
+#include "reference/mdn.hpp"
+#include "reference/rls.hpp"
+
+namespace assay {
+namespace {
+
+struct Case {
+  std::string room;
+  Style style;
+};
+
+class Recurrences : public testing::TestWithParam<Case> {};
+
+void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo>& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (const auto& [name, exact] : want) {
+    double largest = 0, bound = 0;
+    for (std::size_t i = 0; i < exact.data.size(); ++i) {
+      const Enclosed& x = got.at(name).data[i];
+      const Mp100 off = Mp100(x.value.hi) + Mp100(x.value.lo) - Mp100(exact.data[i].hi) - Mp100(exact.data[i].lo);
+      // `exact` is rounded to a pair.
+      ASSERT_LE(abs(off), Mp100(x.bound) + ldexp(Mp100(std::abs(x.value.hi)), -104)) << what << ' ' << name << ' ' << i;
+      largest = std::max(largest, std::abs(x.value.hi)), bound = std::max(bound, x.bound);
+    }
+    EXPECT_LE(bound, word_target * largest) << what << ' ' << name;
+  }
+}
+
+TEST_P(Recurrences, are_bounded_over_hundreds_of_tokens) {
+  const Room& room = *find_room(GetParam().room);
+  for (const Params& params : room.variants()) {
+    const CaseSpec spec{GetParam().room, {1, 300, 2, 0, 8, 3, 0}, Format::bf16, GetParam().style, 4, params};
+    const Problem problem = room.make(spec);
+    const auto found = room.in_words(problem, {2, 1});
+    ASSERT_TRUE(found.has_value()) << spec.repro();
+    const BasicAnswer<HiLo> exact = room.values(problem, Tier::mp100);
+    expect_held(found->outputs, exact.outputs, spec.repro());
+    expect_held(found->gradients, exact.gradients, spec.repro() + " gradient");
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* room : {"gated_deltanet", "mdn", "rls"})
+    for (const Style style : all_styles) all.push_back({room, style});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rooms, Recurrences, testing::ValuesIn(cases()),
+                         [](const auto& c) { return c.param.room + "_" + std::string(name_of(c.param.style)); });
+
+/// All numbers of an answer, outputs and gradients.
+template <class M, class Binding>
+std::vector<std::vector<Pack<2>>> tensors(const Binding& binding, const typename M::template Inputs<Pack<2>>& in,
+                                          const typename M::template Outputs<Pack<2>>& cotangent) {
+  std::vector<std::vector<Pack<2>>> all;
+  const auto add = [&](const Field&, const auto& tensor) { all.push_back(tensor.data); };
+  const auto out = M::forward(binding.options(), in);
+  const auto d = M::backward(binding.options(), in, cotangent);
+  binding.for_each(out, add), binding.for_each(d, add);
+  return all;
+}
+
+template <class M>
+class RoughRecurrences : public testing::Test {};
+using RoughRooms = testing::Types<mdn, rls>;
+TYPED_TEST_SUITE(RoughRecurrences, RoughRooms);
+
+/// Where inputs are balls, far wider than what is rounded, bounds hold the answers to any numbers in these, and are not
+/// `slack` times as wide as the eight drawn need.
+TYPED_TEST(RoughRecurrences, hold_what_any_numbers_in_their_inputs_give) {
+  using M = TypeParam;
+  using P = Pack<2>;
+  constexpr double radius = 0x1p-60, slack = std::is_same_v<M, rls> ? 0x1p20 : 0x1p13;
+  for (const Style style : {Style::normal, Style::repeated_keys, Style::gate_ends}) {
+    const CaseSpec spec{std::string(M::name), {1, 24, 1, 0, 4, 3, 0}, Format::bf16, style, 6, {}};
+    const Problem problem = make_problem<M>(spec);
+    const Binding<M, double> binding(problem);
+    for (const char* rough : {"initial_state", "initial_momentum", "v", "lambda", "final_state", "final_covariance"}) {
+      auto wide = binding.completed(binding.template given_inputs<P>(0)), exact = wide;
+      auto wide_end = binding.template cotangent<P>(0), exact_end = wide_end;
+      const Stream stream(7, rough);
+      bool is_rough = false;
+      const auto widen = [&](const Field& f, auto& tensor) {
+        if (f.name != rough) return;
+        is_rough = true;
+        for (P& x : tensor.data) x = x.widened(P(radius).sizes());
+      };
+      const auto move = [&](const Field& f, auto& tensor) {
+        if (f.name != rough) return;
+        std::uint64_t at = 0;
+        for (P& x : tensor.data)
+          for (int lane = 0; lane < P::size; ++lane, ++at) {
+            P moved = x;
+            moved += P(stream.integer(at, 2) == 0 ? radius : -radius);
+            x.take(lane, moved);
+          }
+      };
+      binding.for_each(wide, widen), binding.for_each(exact, move);
+      // Outputs carry their cotangents' names: those of gradients alone.
+      binding.for_each(wide_end, widen), binding.for_each(exact_end, move);
+      if (!is_rough) continue;
+      const auto bounds = tensors<M>(binding, wide, wide_end), numbers = tensors<M>(binding, exact, exact_end);
+      for (std::size_t k = 0; k < bounds.size(); ++k) {
+        double seen = 0, widest = 0;
+        for (std::size_t i = 0; i < bounds[k].size(); ++i)
+          for (int lane = 0; lane < P::size; ++lane) {
+            const WordBall x = bounds[k][i].number(lane), y = numbers[k][i].number(lane);
+            const double off = std::abs((x.word[0] - y.word[0]) + (x.word[1] - y.word[1]));
+            ASSERT_LE(off, x.radius + y.radius) << spec.repro() << ' ' << rough << ' ' << k << ' ' << i;
+            seen = std::max(seen, off), widest = std::max(widest, x.radius);
+          }
+        if (seen > 0x1p-80) {
+          EXPECT_LE(widest, slack * seen) << spec.repro() << ' ' << rough << ' ' << k;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace assay
