@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -853,6 +854,29 @@ TEST(lla_caches, only_conjugate_gradients_count_steps) {
   const auto cells = result_of(cg_case()).answer.outputs.at("rows.iterations").data;
   EXPECT_EQ(cells[2].kind, Cell::Kind::count);
   EXPECT_EQ(cells[2].text, "2");
+}
+
+/// Row i sees i + 1 keys, and its residual is zero after as many steps, or two: whether others were made nobody can
+/// tell, and nothing but the count needs to know.
+TEST(lla_caches, steps_that_may_not_have_been_made_cost_no_bound) {
+  const CaseResult direct = result_of(good_case());
+  for (const std::optional<Tier> tier : {std::optional<Tier>(), std::optional(Tier::ball), std::optional(Tier::w2)}) {
+    const Decimals cg = result_of(changed(cg_case(), "/params/iterations", 5), {.digits = 30, .tier = tier}).answer;
+    EXPECT_NEAR(cg.bounds.at("rows.iterations"), 4, 1e-6);
+    EXPECT_EQ(cg.bounds.size(), cg.outputs.size() + cg.gradients.size());
+    const auto compare = [&](const BasicArrays<Cell>& got, const BasicArrays<Cell>& want, const std::string& prefix) {
+      for (const auto& [name, array] : got) {
+        if (name == "rows.iterations") continue;
+        const double bound = cg.bounds.at(prefix + name);
+        EXPECT_LE(bound, 1e-28) << name;
+        for (std::size_t i = 0; i < array.data.size(); ++i)
+          EXPECT_LE(abs(Mp50(array.data[i].text) - Mp50(want.at(name).data[i].text)), Mp50(bound) + Mp50("1e-37"))
+              << name << ' ' << i;
+      }
+    };
+    compare(cg.outputs, direct.answer.outputs, "");
+    compare(cg.gradients, direct.answer.gradients, "d_");
+  }
 }
 
 /// In mode absolute the ridge in units of the weights, lambda exp(-lse), is beyond double where the scores are below

@@ -164,7 +164,7 @@ struct lla {
       for (int x = 0; x < K; ++x) c.probe(i, x) = row.probe[static_cast<std::size_t>(x)];
       for (int x = 0; x < V; ++x) c.mean_v(i, x) = row.mean_v[static_cast<std::size_t>(x)];
       c.iterations(i) =
-          options.solver == Options::Solver::cg ? S(row.iterations) : S(std::numeric_limits<double>::quiet_NaN());
+          options.solver == Options::Solver::cg ? row.iterations : S(std::numeric_limits<double>::quiet_NaN());
     }
     return c;
   }

@@ -399,8 +399,7 @@ BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
     };
     if constexpr (requires { M::caches(binding.options(), in); })
       if (parts.caches) add_rows(M::caches(binding.options(), in));
-    // Their eigenvalues come from an iteration, whose rest an enclosure does not see.
-    if constexpr (!std::is_same_v<S, Ball> && requires { diagnostics(binding.options(), in); })
+    if constexpr (requires { diagnostics(binding.options(), in); })
       if (parts.diagnostics) add_rows(diagnostics(binding.options(), in));
     if (!parts.gradients) continue;
     const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "oracles/scalars/scalar.hpp"
+#include "reference/core/carried_error.hpp"
 #include "reference/core/dense.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/parallax.hpp"
@@ -38,6 +40,8 @@ S operation_error() {
   // The worst operation of W2 (its logarithm) is good to 40 * 2^-106; w2.hpp has the others.
   if constexpr (std::is_same_v<S, W2>)
     return S(0x1p-100);
+  else if constexpr (Enclosure<S>)  // which knows its own
+    return S(0);
   else
     return S(std::numeric_limits<S>::epsilon());
 }
@@ -47,6 +51,7 @@ S operation_error() {
 template <class S>
 S largest_eigenvalue(Tensor<S, 2> a) {
   using std::abs;
+  if constexpr (Enclosure<S>) return a.empty() ? S(0) : largest_eigenpair(std::move(a)).value;
   const int n = a.size(0);
   // Convergence is quadratic: about ten sweeps, whatever the precision. More would only stir rounding errors.
   constexpr int max_sweeps = 50;
@@ -73,13 +78,23 @@ bool cholesky(Tensor<S, 2>& a, const std::vector<S>& noise) {
   using std::sqrt;
   for (int j = 0; j < a.size(0); ++j) {
     for (int x = 0; x < j; ++x) a(j, j) -= a(j, x) * a(j, x);
-    if (!(a(j, j) > noise[static_cast<std::size_t>(j)])) return false;
+    if (is_larger(a(j, j), noise[static_cast<std::size_t>(j)]) == false) return false;
     a(j, j) = sqrt(a(j, j));
     for (int i = j + 1; i < a.size(0); ++i) {
       for (int x = 0; x < j; ++x) a(i, j) -= a(i, x) * a(j, x);
       a(i, j) /= a(j, j);
     }
   }
+  return true;
+}
+
+/// Whether rows [first, last) are known to be the same numbers.
+template <class S>
+bool are_equal(const Tensor<S, 2>& rows, int first, int last) {
+  for (int j = first + 1; j < last; ++j)
+    for (int x = 0; x < rows.size(1); ++x)
+      if (is_larger(rows(j, x), rows(first, x)) != false || is_larger(rows(first, x), rows(j, x)) != false)
+        return false;
   return true;
 }
 
@@ -98,18 +113,20 @@ struct RowMoments {
         square_v(row.mean_v.size(), S(0)) {
     const int K = in.k.size(1), V = in.v.size(1);
     std::vector<S> k(row.mean_k.size()), v(row.mean_v.size());
+    // Then each is the mean, which no rounding shows.
+    const bool equal_k = are_equal(in.k, row.first, row.last), equal_v = are_equal(in.v, row.first, row.last);
     for (int j = row.first; j < row.last; ++j) {
       const S p = row.p(j);
-      const auto centre = [&](int n, const Tensor<S, 2>& from, const std::vector<S>& mean, std::vector<S>& to,
-                              std::vector<S>& square) {
+      const auto centre = [&](int n, const Tensor<S, 2>& from, bool equal, const std::vector<S>& mean,
+                              std::vector<S>& to, std::vector<S>& square) {
         for (int x = 0; x < n; ++x) {
           const auto at = static_cast<std::size_t>(x);
-          to[at] = from(j, x) - mean[at];
+          to[at] = equal ? S(0) : from(j, x) - mean[at];
           square[at] += p * from(j, x) * from(j, x);
         }
       };
-      centre(K, in.k, row.mean_k, k, square_k);
-      centre(V, in.v, row.mean_v, v, square_v);
+      centre(K, in.k, equal_k, row.mean_k, k, square_k);
+      centre(V, in.v, equal_v, row.mean_v, v, square_v);
       const auto add = [&p](Tensor<S, 2>& into, const std::vector<S>& a, const std::vector<S>& b) {
         for (int x = 0; x < into.size(0); ++x)
           for (int y = 0; y < into.size(1); ++y)
@@ -119,6 +136,14 @@ struct RowMoments {
     }
   }
 };
+
+/// One or zero; both, where an enclosure cannot tell.
+template <class S>
+S count_of(std::optional<bool> yes) {
+  if constexpr (Enclosure<S>)
+    if (!yes) return S(0.5).widened(size_of(S(0.5)));
+  return S(yes == true ? 1 : 0);
+}
 
 template <class S>
 S sum_of(const std::vector<S>& terms) {
@@ -188,8 +213,9 @@ ParallaxDiagnostics<S> diagnostics(const parallax::Options& options, const paral
     // Sums over the keys of products of a few rounded numbers, then over dimensions.
     const S terms(8 * (keys + K + V));
     const S size_k = detail::sum_of(moments.square_k), size_v = detail::sum_of(moments.square_v);
-    const auto vanishes = [&](const S& norm, const S& size) {
-      return !(norm > terms * detail::operation_error<S>() * size);
+    // a / b, undefined where b is no more than `noise`; of enclosures that cannot tell, nothing is known.
+    const auto over = [&](const S& a, const S& b, const S& noise) {
+      return is_larger(b, noise) == false ? undefined : S(a / b);
     };
 
     S shift = S(0), mean = S(0), rho = S(0);
@@ -203,8 +229,9 @@ ParallaxDiagnostics<S> diagnostics(const parallax::Options& options, const paral
     shift = sqrt(shift), mean = sqrt(mean), rho = sqrt(rho);
     const S spectral = detail::spectral_norm(moments.cross);
     d.probe_norm(i) = rho;
-    d.cor(i) = vanishes(mean, sqrt(size_v)) ? undefined : shift / mean;
-    d.cpa(i) = rho == S(0) || vanishes(spectral, sqrt(size_k * size_v)) ? undefined : shift / (rho * spectral);
+    const S noise = terms * detail::operation_error<S>();
+    d.cor(i) = over(shift, mean, noise * sqrt(size_v));
+    d.cpa(i) = over(shift, rho * spectral, rho * noise * sqrt(size_k * size_v));
     d.corr_norm(i) = detail::correlation_norm(moments, keys, terms);
 
     d.score_min(i) = d.score_max(i) = undefined;
@@ -214,11 +241,11 @@ ParallaxDiagnostics<S> diagnostics(const parallax::Options& options, const paral
       const S p = row.p(j), score = p * (S(1) + row.mean_t - row.t(j));
       d.score(i, j) = score;
       squares += score * score;
-      if (!(d.score_min(i) <= score)) d.score_min(i) = score;
-      if (!(d.score_max(i) >= score)) d.score_max(i) = score;
+      d.score_min(i) = j == row.first ? score : S(-larger(S(-d.score_min(i)), S(-score)));
+      d.score_max(i) = j == row.first ? score : larger(d.score_max(i), score);
       // -ln p without the cancellation in lse - s; a weight that underflows adds 0 ln 0 = 0.
-      if (p > S(0)) d.entropy(i) += p * (log(row.sum) + (row.max - row.s(j)));
-      if (abs(score) > S(1) / S(10)) d.density(i) += S(1);
+      if (is_larger(p, S(0)) != false) d.entropy(i) += p * (log(row.sum) + (row.max - row.s(j)));
+      d.density(i) += detail::count_of<S>(is_larger(S(abs(score)), S(S(1) / S(10))));
     }
     if (row.first == 0 && keys > 0) {
       d.sink_softmax(i) = row.p(0);

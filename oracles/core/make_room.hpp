@@ -83,32 +83,38 @@ BasicAnswer<To> convert_answer(F&& convert, const BasicAnswer<Sources>&... sourc
 /// At most half a unit of the last of `digits` digits of x, and a twentieth of it at least.
 inline double half_unit(const Ball& x, int digits) { return 0.5 * std::abs(x.middle()) * std::pow(10.0, -digits); }
 
-/// The arrays with every number as a cell and the largest distance between cell and number by tensor; nothing if a ball
-/// is too wide to tell the digits. With `last`, what cannot be told from zero is zero.
+/// A number as a cell; nothing if its ball is too wide to tell the digits. With `last`, what cannot be told from zero
+/// is zero. `bound` becomes at least the distance of the truth from what is printed.
+inline std::optional<Cell> narrow_cell(std::string_view name, const Ball& x, int digits, bool last, double& bound) {
+  if (x.is_undefined()) return cell(name, x, digits);
+  if (is_count(name)) return x.radius() == 0 ? std::optional(cell(name, x, digits)) : std::nullopt;
+  std::optional<std::string> text = x.decimal(digits);
+  if (!text && last && std::isfinite(x.radius()) && x.contains_zero()) text = "0.0";
+  // A number that lies half way between two decimals: either is right, and the bound says so.
+  if (!text && last && x.radius() <= 1e-20 * half_unit(x, digits)) text = x.middle_decimal(digits);
+  if (!text) return std::nullopt;
+  if (!text->ends_with("inf")) bound = std::max(bound, (x - Ball::parse(*text)).largest_size());
+  return Cell{std::move(*text), Cell::Kind::decimal};
+}
+
+/// The arrays with every number as a cell, and their bounds. A tensor with a ball that is too wide is left out if it is
+/// the last time, and nothing is found before.
 inline std::optional<BasicArrays<Cell>> narrow_cells(const BasicArrays<Ball>& arrays, std::string_view prefix,
                                                      int digits, bool last, Decimals& result) {
   BasicArrays<Cell> cells;
   for (const auto& [name, array] : arrays) {
-    BasicArray<Cell>& to = cells[name];
-    to.shape = array.shape;
+    BasicArray<Cell> to{array.shape, {}};
     double bound = 0;
     for (const Ball& x : array.data) {
-      if (x.is_undefined() || is_count(name)) {
-        to.data.push_back(cell(name, x, digits));
-        continue;
-      }
-      std::optional<std::string> text = x.decimal(digits);
-      if (!text && last && x.contains_zero()) text = "0.0";
-      // A number that lies half way between two decimals: either is right, and the bound says so.
-      if (!text && last && x.radius() <= 1e-20 * half_unit(x, digits)) text = x.middle_decimal(digits);
-      if (!text) return std::nullopt;
-      if (text->ends_with("inf"))
-        bound = std::max(bound, 0.0);
-      else
-        bound = std::max(bound, (x - Ball::parse(*text)).largest_size());
-      to.data.push_back({std::move(*text), Cell::Kind::decimal});
+      std::optional<Cell> cell = narrow_cell(name, x, digits, last, bound);
+      if (!cell) break;
+      to.data.push_back(std::move(*cell));
     }
+    const bool whole = to.data.size() == array.data.size();
+    if (!whole && !last) return std::nullopt;
+    if (!whole) continue;
     result.bounds[std::string(prefix) + name] = bound;
+    cells[name] = std::move(to);
   }
   return cells;
 }
@@ -121,6 +127,22 @@ inline std::optional<Decimals> narrow_enough(const BasicAnswer<Ball>& answer, in
   if (!gradients) return std::nullopt;
   result.outputs = std::move(*outputs), result.gradients = std::move(*gradients);
   return result;
+}
+
+/// Bounds of the tensors that narrow_cells left out, for what is printed of them: as far as their balls reach.
+inline void add_wide_bounds(const BasicArrays<Ball>& arrays, const BasicArrays<Cell>& printed, std::string_view prefix,
+                            Decimals& result) {
+  for (const auto& [name, array] : arrays) {
+    if (result.bounds.contains(std::string(prefix) + name)) continue;
+    const std::vector<Cell>& cells = printed.find(name)->second.data;
+    double bound = 0;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const Ball& x = array.data[i];
+      if (x.is_undefined() && cells[i].text.empty()) continue;
+      bound = std::max(bound, (x - Ball::parse(cells[i].text.empty() ? "inf" : cells[i].text)).largest_size());
+    }
+    if (std::isfinite(bound)) result.bounds[std::string(prefix) + name] = bound;
+  }
 }
 
 /// The arrays as pairs of doubles with their distance from the numbers, rounded up to a power of two; nothing if a
@@ -162,6 +184,14 @@ inline double widest(const BasicAnswer<WordBall>& answer) {
       if (radius > 0) ratio = std::max(ratio, radius / largest);
     }
   return ratio;
+}
+
+/// Whether a count came out as more numbers than one.
+inline bool has_open_count(const BasicAnswer<WordBall>& answer) {
+  return std::any_of(answer.outputs.begin(), answer.outputs.end(), [](const auto& tensor) {
+    return is_count(tensor.first) && std::any_of(tensor.second.data.begin(), tensor.second.data.end(),
+                                                 [](const WordBall& x) { return x.radius > 0; });
+  });
 }
 
 /// A number as a cell. `bound` becomes at least the distance of the truth from what is printed.
@@ -350,11 +380,11 @@ struct RoomFunctions {
     if (tier != Tier::ball && words_of(tier) == 0)
       return detail::with_scalar(tier,
                                  [&]<class S>(const S&) { return printed(answer<M, S>(binding, parts), digits); });
-    // Eigenvalues come from an iteration, whose rest no radius sees.
-    parts.caches = true, parts.diagnostics = false;
-    if (words_of(tier) > 0)
-      if (const auto found = narrow_words(binding, parts, {words_of(tier), 1}))
-        return detail::word_decimals(*found, digits);
+    if (words_of(tier) > 0) {
+      parts.diagnostics = false;
+      const auto found = narrow_words(binding, parts, {words_of(tier), 1});
+      if (found && !detail::has_open_count(*found)) return detail::word_decimals(*found, digits);
+    }
     return proven(binding, parts, digits);
   }
 
@@ -394,18 +424,36 @@ struct RoomFunctions {
     return result;
   }
 
-  /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they do not cover, and
-  /// what they cannot decide, by two tiers that agree.
+  /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they cannot decide, by
+  /// two tiers that agree.
   static Decimals proven(const Binding<M, std::string>& binding, const AnswerParts& parts, int digits) {
-    std::optional<Decimals> result =
-        in_balls(binding, {parts.gradients, parts.caches, false}, 128 + 4 * digits,
-                 [&](const BasicAnswer<Ball>& balls, bool last) { return detail::narrow_enough(balls, digits, last); });
-    const bool covered = result && !(parts.diagnostics && has_diagnostics<M>);
-    if (covered) return std::move(*result);
-    if (!result) return agreed(binding, parts, digits);
-    Decimals rest = agreed(binding, {false, false, true}, digits);
-    result->outputs.merge(rest.outputs);
-    return std::move(*result);
+    Decimals result;
+    BasicAnswer<Ball> wide;
+    const auto add = [&](Decimals&& more) {
+      result.outputs.merge(more.outputs), result.gradients.merge(more.gradients), result.bounds.merge(more.bounds);
+    };
+    // Whether nothing is left out.
+    const auto enclose = [&](const AnswerParts& some) {
+      bool whole = false;
+      auto found = in_balls(binding, some, 128 + 4 * digits, [&](BasicAnswer<Ball> balls, bool last) {
+        auto cells = detail::narrow_enough(balls, digits, last);
+        whole =
+            cells && cells->outputs.size() == balls.outputs.size() && cells->gradients.size() == balls.gradients.size();
+        if (cells && !whole) wide.outputs.merge(balls.outputs), wide.gradients.merge(balls.gradients);
+        return cells;
+      });
+      if (found) add(std::move(*found));
+      return whole;
+    };
+    // Apart: where no enclosure decides the one, it may well decide the other.
+    bool whole = enclose({parts.gradients, parts.caches, false});
+    if (parts.gradients && result.outputs.empty()) enclose({false, parts.caches, false});
+    if (parts.diagnostics && has_diagnostics<M>) whole = enclose({false, false, true}) && whole;
+    if (whole) return result;
+    add(agreed(binding, parts, digits));
+    detail::add_wide_bounds(wide.outputs, result.outputs, "", result);
+    detail::add_wide_bounds(wide.gradients, result.gradients, "d_", result);
+    return result;
   }
 
   /// Two tiers vouch for every digit, and where they cannot, two higher ones do.
@@ -448,7 +496,9 @@ struct RoomFunctions {
     const auto sums = result.outputs.find("rows.row_sum");
     if (sums == result.outputs.end()) return;
     const auto empty = std::count(sums->second.data.begin(), sums->second.data.end(), Cell{"0.0", Cell::Kind::decimal});
-    if (empty > 0) result.outputs["empty_rows"] = {{}, {Cell{std::to_string(empty), Cell::Kind::count}}};
+    if (empty == 0) return;
+    result.outputs["empty_rows"] = {{}, {Cell{std::to_string(empty), Cell::Kind::count}}};
+    if (result.bounds.contains("rows.row_sum")) result.bounds["empty_rows"] = 0;
   }
 };
 

@@ -165,11 +165,17 @@ class Ball {
 
   friend Ball exp(const Ball& a) { return applied(arb_exp, a); }
   friend Ball log(const Ball& a) { return applied(arb_log, a); }
-  friend Ball sqrt(const Ball& a) { return applied(arb_sqrt, a); }
+  /// The number is taken to be in the domain, however far below zero its ball reaches.
+  friend Ball sqrt(const Ball& a) { return applied(arb_sqrtpos, a); }
   friend Ball abs(const Ball& a) {
     Ball r;
     arb_abs(r.x_, a.x_);
     return r;
+  }
+  /// Whether a > b, if all pairs of numbers in the balls agree on that.
+  friend std::optional<bool> is_larger(const Ball& a, const Ball& b) {
+    const bool yes = arb_gt(a.x_, b.x_) != 0;
+    return yes || arb_le(a.x_, b.x_) != 0 ? std::optional(yes) : std::nullopt;
   }
   /// Encloses the larger of any two numbers of the balls; never Undecided.
   friend Ball larger(const Ball& a, const Ball& b) {

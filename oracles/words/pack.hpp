@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -131,6 +132,14 @@ class alignas(64) Pack {
     return unanimous(a, b, [](int sign) { return sign == 0; });
   }
   friend bool operator!=(const Pack& a, const Pack& b) { return !(a == b); }
+  /// Whether a > b, if all numbers of all eight pairs of balls agree on that; Divided if lanes differ.
+  friend std::optional<bool> is_larger(const Pack& a, const Pack& b) {
+    const Pack difference = a - b;
+    const std::optional<bool> first = difference.is_positive(0);
+    for (int lane = 1; lane < size; ++lane)
+      if (difference.is_positive(lane) != first) throw Divided();
+    return first;
+  }
   /// True, or Undecided where nothing is known any more.
   friend bool isfinite(const Pack& a) {
     if (!a.is_known()) throw Undecided();
@@ -177,6 +186,10 @@ class alignas(64) Pack {
   /// The signs of all numbers; Undecided if a ball holds zero and more.
   static std::array<int, size> signs_of(const Pack& a);
 
+  std::optional<bool> is_positive(int lane) const {
+    if (!is_zero(lane) && !(least(lane) > 0)) return std::nullopt;
+    return word(0, lane) > 0;
+  }
   bool is_known() const;
   double& word(int w, int lane) { return at_[w * size + lane]; }
   double word(int w, int lane) const { return at_[w * size + lane]; }

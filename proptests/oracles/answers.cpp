@@ -356,6 +356,25 @@ TEST(Diagnostics, LargestEigenvalueOfTheSecondDifference) {
   }
 }
 
+TEST(Diagnostics, ABoundWhereEnclosuresDecide) {
+  // Keys 0 and 1 are the same: row 1 has no covariance, and row 2 one of rank 1, which no pivot can show.
+  const Json one = answered(R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1"}, "inputs": {
+    "q": [["1", "0"], ["0.5", "1"], ["1", "2"]], "k": [["1", "0.5"], ["1", "0.5"], ["2", "-1"]],
+    "rho": [["1", "2"], ["1", "1"], ["0.5", "1"]], "v": [["1"], ["3"], ["4"]]}})");
+  for (const auto& [name, array] : one["outputs"].items())
+    EXPECT_EQ(one["bounds"].contains(name), name != "diagnostics.corr_norm") << name;
+  EXPECT_TRUE(one["outputs"]["diagnostics.cpa"][1].is_null());
+  EXPECT_TRUE(one["outputs"]["diagnostics.corr_norm"][2].is_null());
+  // Ten equal weights are 1/10, which is not above it; enclosures cannot say so.
+  std::string rows = R"(["1"])";
+  for (int i = 1; i < 10; ++i) rows += R"(, ["1"])";
+  const Json ten = answered(R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1", "causal": false},
+    "inputs": {"q": [["0"]], "rho": [["0"]], "k": [)" +
+                            rows + R"(], "v": [)" + rows + "]}}");
+  EXPECT_EQ(ten["bounds"]["diagnostics.density"], "1.01e+1");  // none or all, rounded up
+  EXPECT_EQ(ten["bounds"].size(), ten["outputs"].size());
+}
+
 TEST(Diagnostics, IdentitiesOfSectionEight) {
   const std::string record = R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1.5"}, "inputs": {
     "q": [["1","0.5"],["-1","2"],["0.25","1"],["3","1"],["-0.5","0.75"]],

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <type_traits>
 
 #include "reference/core/columns.hpp"
@@ -60,6 +61,12 @@ template <class S>
 concept Enclosure = requires {
   typename S::Bounds;
 };
+
+/// Whether a > b. An enclosure has its own, which says nothing where it cannot tell.
+template <class S>
+std::optional<bool> is_larger(const S& a, const S& b) {
+  return a > b;
+}
 
 namespace detail {
 template <class S>

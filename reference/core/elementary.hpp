@@ -2,6 +2,7 @@
 // Elementary functions made of exp and log alone, so that every scalar of the oracles has them; none of them cancels.
 #include <cmath>
 
+#include "reference/core/carried_error.hpp"
 #include "reference/core/planted.hpp"
 
 namespace assay {
@@ -19,7 +20,7 @@ S log_of_one_plus(const S& y) {
 template <class S>
 S sigmoid(const S& x) {
   using std::exp;
-  if (x > S(0)) return S(1) / (S(1) + exp(-x));
+  if (is_larger(x, S(0)) == true) return S(1) / (S(1) + exp(-x));  // at zero either form will do
   const S power = exp(x);
   return power / (S(1) + power);
 }
@@ -28,7 +29,7 @@ S sigmoid(const S& x) {
 template <class S>
 S softplus(const S& x) {
   using std::exp;
-  return x > S(0) ? x + log_of_one_plus(S(exp(-x))) : log_of_one_plus(S(exp(x)));
+  return is_larger(x, S(0)) == true ? x + log_of_one_plus(S(exp(-x))) : log_of_one_plus(S(exp(x)));
 }
 
 }  // namespace ASSAY_REFERENCES

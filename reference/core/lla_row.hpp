@@ -77,7 +77,7 @@ struct LlaRow : VisibleRow<S> {
   std::vector<S> tilt = {};          // y = rho* / (1 - tbar): o = vbar - X y
   S mean_t = S(0), boundary = S(0);  // tbar = rho*.zbar, eta = tbar / (1 - tbar)
   S denominator = S(0);              // delta / omega = 1 - tbar
-  int iterations = 0;
+  S iterations = S(0);
 };
 
 /// d eps / d lambda: exp(-lse), 1 / omega' or 1. The square of a root overflows and underflows only where the ridge
@@ -140,15 +140,15 @@ LlaRow<S> lla_row(const LlaOptions& options, const Tensor<S, 2>& q, const Tensor
 /// Solves every diagonal block of the row's system for `x`, in place; a residual up to `tolerance` ends conjugate
 /// gradients. The most steps that a block took; 0 if solved directly.
 template <class S>
-int lla_solve(const LlaOptions& options, const LlaRow<S>& row, const S& tolerance, std::vector<S>& x) {
+S lla_solve(const LlaOptions& options, const LlaRow<S>& row, const S& tolerance, std::vector<S>& x) {
   const int size = static_cast<int>(x.size()) / options.blocks;
-  int steps = 0;
+  S steps = S(0);
   for (int b = 0; b < options.blocks; ++b) {
     const auto block = std::span<S>(x).subspan(static_cast<std::size_t>(b * size), static_cast<std::size_t>(size));
     if (options.solver == LlaOptions::Solver::direct)
       solve_definite(row.system, b * size, block);
     else
-      steps = std::max(steps, conjugate_gradients(row.system, b * size, options.iterations, tolerance, block));
+      steps = larger(steps, conjugate_gradients(row.system, b * size, options.iterations, tolerance, block));
   }
   return steps;
 }
