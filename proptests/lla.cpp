@@ -879,6 +879,21 @@ TEST(lla_caches, steps_that_may_not_have_been_made_cost_no_bound) {
   }
 }
 
+/// With equal weights everything is rational, and a rational number is off by its last digit's rounding.
+TEST(lla_caches, rational_where_no_query_prefers_a_key) {
+  Json record = good_case();
+  record["inputs"]["q"] = Json::parse(R"([["0", "0"], ["0", "0"], ["0", "0"]])");
+  const CaseResult exact = result_of(record, {.digits = 40, .tier = Tier::exact}), proven = result_of(record);
+  ASSERT_EQ(exact.status, Status::ok) << exact.message;
+  for (const auto& [name, array] : exact.answer.outputs)
+    EXPECT_TRUE(array.data == proven.answer.outputs.at(name).data) << name;
+  for (const auto& [name, array] : exact.answer.gradients)
+    EXPECT_TRUE(array.data == proven.answer.gradients.at(name).data) << name;
+  ASSERT_EQ(exact.answer.bounds.size(), proven.answer.bounds.size());
+  for (const auto& [name, bound] : exact.answer.bounds) EXPECT_LE(bound, 1e-38) << name;
+  EXPECT_GT(exact.answer.bounds.at("o"), 0);
+}
+
 /// In mode absolute the ridge in units of the weights, lambda exp(-lse), is beyond double where the scores are below
 /// -1400 or above: softmax attention, or the limit of no ridge, and no NaN.
 TEST(lla_extremes, ridges_that_overflow_in_double) {

@@ -229,6 +229,21 @@ inline Enclosed word_pair(const WordBall& x) {
   return {{x.word[0], x.word[1]}, power_of_two_above((x.radius + rest) * (1 + 0x1p-40))};
 }
 
+/// Rational numbers are off by what printing rounds away.
+inline void add_bounds(const BasicArrays<Rational>& exact, const BasicArrays<Cell>& printed, std::string_view prefix,
+                       Decimals& result) {
+  for (const auto& [name, array] : exact) {
+    double& bound = result.bounds[std::string(prefix) + name];
+    const std::vector<Cell>& cells = printed.find(name)->second.data;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (!isfinite(array.data[i])) continue;
+      const Rational off = abs(array.data[i] - Rational::parse(cells[i].text));
+      if (off != Rational(0))
+        bound = std::max({bound, to_double(off) * (1 + 0x1p-40), std::numeric_limits<double>::denorm_min()});
+    }
+  }
+}
+
 /// Calls `f` with a value of the tier's scalar.
 template <class F>
 decltype(auto) with_scalar(Tier tier, F&& f) {
@@ -371,9 +386,14 @@ struct RoomFunctions {
 
   template <class S>
   static Decimals printed(const BasicAnswer<S>& answer, int digits) {
-    return {detail::convert_answer<Cell>(
-                [&](std::string_view name, const S& x) { return detail::cell(name, x, digits); }, answer),
-            {}};
+    Decimals result{detail::convert_answer<Cell>(
+                        [&](std::string_view name, const S& x) { return detail::cell(name, x, digits); }, answer),
+                    {}};
+    if constexpr (std::is_same_v<S, Rational>) {
+      detail::add_bounds(answer.outputs, result.outputs, "", result);
+      detail::add_bounds(answer.gradients, result.gradients, "d_", result);
+    }
+    return result;
   }
 
   static Decimals in_tier(const Binding<M, std::string>& binding, AnswerParts parts, int digits, Tier tier) {

@@ -37,8 +37,8 @@ bool root_of(const cpp_int& n, cpp_int& root) {
 
 Rational::Rational(double x) {
   if (!std::isfinite(x)) {
-    require(x < 0, "exact: ", x, " has no place in exact arithmetic");
-    minus_infinity_ = true;
+    require(!(x > 0), "exact: ", x, " has no place in exact arithmetic");
+    kind_ = x < 0 ? Kind::minus_infinity : Kind::undefined;
     return;
   }
   int exponent = 0;
@@ -71,8 +71,8 @@ Rational& Rational::operator/=(const Rational& b) {
 }
 
 Rational exp(const Rational& a) {
-  if (a.minus_infinity_) return {0};
-  if (a.value_ == 0) return {1};
+  if (a.kind_ == Rational::Kind::minus_infinity) return {0};
+  if (a.finite() == 0) return {1};
   refuse("exp", a.value_);
 }
 
@@ -90,7 +90,7 @@ Rational sqrt(const Rational& a) {
 
 std::string Rational::decimal(int digits) const {
   require(digits >= 1, "digits must be at least 1, not ", digits);
-  if (minus_infinity_) return "-inf";
+  if (kind_ != Kind::finite) return kind_ == Kind::undefined ? "nan" : "-inf";
   if (value_ == 0) return "0.0";
   const cpp_rational size = abs(value_);
   const cpp_int limit = pow(cpp_int(10), static_cast<unsigned>(digits));
@@ -113,15 +113,17 @@ std::string Rational::decimal(int digits) const {
   return (value_ < 0 ? "-" : "") + text;
 }
 
+Rational Rational::undefined() { return {std::numeric_limits<double>::quiet_NaN()}; }
+
 const Rational::Number& Rational::finite() const {
-  if (minus_infinity_) throw Refusal(Status::unsupported, -1, "exact: arithmetic with -inf");
+  if (kind_ != Kind::finite) throw Refusal(Status::unsupported, -1, text("exact: arithmetic with ", decimal(1)));
   return value_;
 }
 
 int Rational::compare(const Rational& a, const Rational& b) {
-  if (a.minus_infinity_ || b.minus_infinity_)
-    return static_cast<int>(b.minus_infinity_) - static_cast<int>(a.minus_infinity_);
-  return a.value_.compare(b.value_);
+  const bool a_least = a.kind_ == Kind::minus_infinity, b_least = b.kind_ == Kind::minus_infinity;
+  if (a_least || b_least) return static_cast<int>(b_least) - static_cast<int>(a_least);
+  return a.finite().compare(b.finite());
 }
 
 }  // namespace assay

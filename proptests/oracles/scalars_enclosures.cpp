@@ -393,6 +393,9 @@ TEST(Rational, refuses_what_is_not_rational) {
   EXPECT_EQ(status([] { sqrt(Rational(-4)); }), Status::unsupported);
   EXPECT_EQ(status([] { Rational(1) / Rational(0); }), Status::nonfinite);
   EXPECT_EQ(status([] { Rational(-INFINITY) * Rational(0); }), Status::unsupported);
+  EXPECT_EQ(status([] { Rational(NAN) * Rational(2); }), Status::unsupported);
+  EXPECT_EQ(status([] { static_cast<void>(Rational(NAN) < Rational(2)); }), Status::unsupported);
+  EXPECT_TRUE(isnan(Rational(0) + Rational(NAN)));
   EXPECT_THROW(Rational{INFINITY}, InputError);
   EXPECT_THROW(Rational::parse("1/3"), InputError);
 }
