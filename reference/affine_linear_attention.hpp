@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -73,10 +74,7 @@ struct affine_linear_attention {
     for (int i = 0; i < T; ++i) {
       moments.add(in.k, in.v, i);
       const S n = planted<"scatter_not_divided">(S(moments.count), S(1));
-      for (int x = 0; x < V; ++x) {
-        o(i, x) = moments.mean_v(x);
-        for (int y = 0; y < K; ++y) o(i, x) -= moments.scatter_vk(x, y) / n * in.rho(i, y);
-      }
+      for (int x = 0; x < V; ++x) o(i, x) = moments.mean_v(x) - dot(line(moments.scatter_vk, x), line(in.rho, i)) / n;
     }
     return {o, moments.mean_k, moments.mean_v, moments.scatter_vk};
   }
@@ -84,24 +82,32 @@ struct affine_linear_attention {
   /// With n keys up to i:
   ///   drho_i = -X_i^T do_i,  dk_j = -sum_{i >= j} do_i.(v_j - vbar_i) rho_i / n
   ///   dv_j = sum_{i >= j} (1 - rho_i.(k_j - kbar_i)) do_i / n
+  /// and over later rows Q_j = sum_{i >= j} do_i rho_i^T / n [V, K], what multiplies v_j and k_j.
   template <class S>
   static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Inputs<S> d{Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent), Tensor<S, 2>(in.rho.extent)};
     UniformMoments<S> moments(K, V);
+    std::vector<S> of_rho, of_do;  // what row i puts on every dk_j along rho_i and on every dv_j along do_i
     for (int i = 0; i < T; ++i) {
       moments.add(in.k, in.v, i);
       const S n(moments.count);
-      for (int x = 0; x < V; ++x)
-        for (int y = 0; y < K; ++y) d.rho(i, y) -= moments.scatter_vk(x, y) / n * cotangent.o(i, x);
-      for (int j = 0; j <= i; ++j) {
-        S a = S(0), t = S(0);
-        for (int x = 0; x < V; ++x)
-          a += cotangent.o(i, x) * (in.v(j, x) - planted<"value_mean_kept_in_dk">(moments.mean_v(x), S(0)));
-        for (int y = 0; y < K; ++y)
-          t += in.rho(i, y) * (in.k(j, y) - planted<"key_mean_kept_in_dv">(moments.mean_k(y), S(0)));
-        for (int x = 0; x < V; ++x) d.v(j, x) += (S(1) - t) / n * cotangent.o(i, x);
-        for (int y = 0; y < K; ++y) d.k(j, y) -= a / n * in.rho(i, y);
+      const Line<const S> g = line(cotangent.o, i), rho = line(in.rho, i);
+      for (int x = 0; x < V; ++x) subtract_scaled(line(d.rho, i), S(g[x] / n), line(moments.scatter_vk, x));
+      of_rho.push_back(planted<"value_mean_kept_in_dk">(dot(g, line(moments.mean_v.data)), S(0)) / n);
+      of_do.push_back((S(1) + planted<"key_mean_kept_in_dv">(dot(rho, line(moments.mean_k.data)), S(0))) / n);
+    }
+    Tensor<S, 2> Q(V, K);
+    std::vector<S> dk(static_cast<std::size_t>(K), S(0)), dv(static_cast<std::size_t>(V), S(0));
+    for (int j = T - 1; j >= 0; --j) {
+      const Line<const S> g = line(cotangent.o, j), rho = line(in.rho, j);
+      add_scaled(line(dk), of_rho[static_cast<std::size_t>(j)], rho);
+      add_scaled(line(dv), of_do[static_cast<std::size_t>(j)], g);
+      for (int y = 0; y < K; ++y) d.k(j, y) = dk[static_cast<std::size_t>(y)];
+      for (int x = 0; x < V; ++x) {
+        add_scaled(line(Q, x), S(g[x] / S(j + 1)), rho);
+        subtract_scaled(line(d.k, j), in.v(j, x), line(Q, x));
+        d.v(j, x) = dv[static_cast<std::size_t>(x)] - dot(line(Q, x), line(in.k, j));
       }
     }
     UniformMoments<S> of_final(K, V);

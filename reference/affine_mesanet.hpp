@@ -5,10 +5,12 @@
 // with l_i = lambda / i (lambda on the sums: "sum", the default) or lambda ("mean"). Local linear attention without its
 // softmax. What is carried is kbar, vbar, M_kk = n C and M_vk = n X.
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "reference/core/dense.hpp"
+#include "reference/core/definite.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/ridge.hpp"
@@ -83,25 +85,25 @@ struct affine_mesanet {
                                                             : planted<"ridge_of_sums_on_means">(S(S(1) / S(n)), S(1));
   }
 
-  /// (C + l_i)^{-1} x.
+  /// n (C + l_i).
   template <class S>
-  static std::vector<S> solve(const Options& options, const Inputs<S>& in, int i, const UniformMoments<S>& moments,
-                              std::vector<S> x) {
-    Tensor<S, 2> system = moments.scatter_kk;
-    for (S& element : system.data) element /= S(moments.count);
-    for (int a = 0; a < in.k.size(1); ++a)
-      system(a, a) += ridge_unit<S>(options, moments.count) * broadcast_at(in.lambda, i, a);
-    solve_definite(system, 0, std::span<S>(x));
-    return x;
+  static DefiniteSystem<S> system(const Options& options, const Inputs<S>& in, int i,
+                                  const UniformMoments<S>& moments) {
+    Tensor<S, 2> sums = moments.scatter_kk;
+    const S unit = S(moments.count) * ridge_unit<S>(options, moments.count);
+    for (int a = 0; a < in.k.size(1); ++a) sums(a, a) += unit * broadcast_at(in.lambda, i, a);
+    return {std::move(sums), 0, in.k.size(1)};
   }
 
   /// y_i.
   template <class S>
-  static std::vector<S> probe(const Options& options, const Inputs<S>& in, int i, const UniformMoments<S>& moments) {
+  static std::vector<S> probe(const Inputs<S>& in, int i, const UniformMoments<S>& moments,
+                              const DefiniteSystem<S>& of_row) {
     std::vector<S> offset;
     for (int a = 0; a < in.k.size(1); ++a)
-      offset.push_back(moments.mean_k(a) - planted<"offset_from_zero">(in.q(i, a), S(0)));
-    return solve(options, in, i, moments, offset);
+      offset.push_back(S(moments.count) * (moments.mean_k(a) - planted<"offset_from_zero">(in.q(i, a), S(0))));
+    of_row.solve(offset);
+    return offset;
   }
 
   template <class S>
@@ -111,12 +113,9 @@ struct affine_mesanet {
     UniformMoments<S> moments(K, V);
     for (int i = 0; i < T; ++i) {
       moments.add(in.k, in.v, i);
-      const std::vector<S> y = probe(options, in, i, moments);
-      for (int c = 0; c < V; ++c) {
-        o(i, c) = moments.mean_v(c);
-        for (int a = 0; a < K; ++a)
-          o(i, c) -= moments.scatter_vk(c, a) / S(moments.count) * y[static_cast<std::size_t>(a)];
-      }
+      const std::vector<S> y = probe(in, i, moments, system(options, in, i, moments));
+      for (int c = 0; c < V; ++c)
+        o(i, c) = moments.mean_v(c) - dot(line(moments.scatter_vk, c), line(y)) / S(moments.count);
     }
     return {o, moments.mean_k, moments.mean_v, moments.scatter_kk, moments.scatter_vk};
   }
@@ -124,26 +123,53 @@ struct affine_mesanet {
   /// With kt = k_j - kbar_i, x_i = -(C_i + l_i)^{-1} X_i^T do_i and n keys up to i:
   ///   dq_i = -x_i,  dk_j = sum_{i >= j} [x_i - (y_i.kt) x_i - (x_i.kt) y_i - do_i.(v_j - vbar_i) y_i] / n
   ///   dv_j = sum_{i >= j} (1 - y_i.kt) do_i / n,  dlambda_i = -(d l_i / d lambda) x_i y_i
+  /// and over later rows N_j = sum_{i >= j} (x_i y_i^T + y_i x_i^T) / n, Q_j = sum_{i >= j} do_i y_i^T / n, what
+  /// multiplies k_j and v_j.
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Inputs<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent),
                 Tensor<S, 2>(in.lambda.extent)};
     UniformMoments<S> moments(K, V);
+    Tensor<S, 2> xs(T, K), ys(T, K);
+    std::vector<S> of_x, of_y;  // what row i puts on every dk_j along x_i and y_i, and on every dv_j along do_i
     for (int i = 0; i < T; ++i) {
       moments.add(in.k, in.v, i);
       const S n(moments.count);
-      const std::vector<S> y = probe(options, in, i, moments);
+      const Line<const S> g = line(cotangent.o, i), mean_k = line(std::as_const(moments.mean_k.data));
+      const DefiniteSystem<S> of_row = system(options, in, i, moments);
+      const std::vector<S> y = probe(in, i, moments, of_row);
       std::vector<S> x(y.size(), S(0));
-      for (int a = 0; a < K; ++a)
-        for (int c = 0; c < V; ++c) x[static_cast<std::size_t>(a)] -= moments.scatter_vk(c, a) / n * cotangent.o(i, c);
-      x = solve(options, in, i, moments, x);
+      for (int c = 0; c < V; ++c) subtract_scaled(line(x), g[c], line(moments.scatter_vk, c));
+      of_row.solve(x);
       for (int a = 0; a < K; ++a) {
         const auto at = static_cast<std::size_t>(a);
+        xs(i, a) = x[at], ys(i, a) = y[at];
         d.q(i, a) = -x[at];
         broadcast_at(d.lambda, i, a) -= ridge_unit<S>(options, moments.count) * x[at] * y[at];
       }
-      for (int j = 0; j <= i; ++j) add_token(in, cotangent, moments, i, j, x, y, d);
+      const S along_x = planted<"probe_term_of_dk_dropped">(dot(mean_k, line(x)), S(0));
+      of_x.push_back((S(1) + dot(mean_k, line(y))) / n);
+      of_y.push_back((along_x + dot(g, line(moments.mean_v.data))) / n);
+    }
+    Tensor<S, 2> N(K, K), Q(V, K);
+    std::vector<S> dk(static_cast<std::size_t>(K), S(0)), dv(static_cast<std::size_t>(V), S(0));
+    for (int j = T - 1; j >= 0; --j) {
+      const S n(j + 1);
+      const Line<const S> g = line(cotangent.o, j), x = line(std::as_const(xs), j), y = line(std::as_const(ys), j);
+      add_scaled(line(dk), of_x[static_cast<std::size_t>(j)], x);
+      add_scaled(line(dk), of_y[static_cast<std::size_t>(j)], y);
+      add_scaled(line(dv), of_x[static_cast<std::size_t>(j)], g);
+      for (int a = 0; a < K; ++a) {
+        add_scaled(line(N, a), S(x[a] / n), y);
+        add_scaled(line(N, a), planted<"probe_term_of_dk_dropped">(S(y[a] / n), S(0)), x);
+        d.k(j, a) = dk[static_cast<std::size_t>(a)] - dot(line(N, a), line(in.k, j));
+      }
+      for (int c = 0; c < V; ++c) {
+        add_scaled(line(Q, c), S(g[c] / n), y);
+        subtract_scaled(line(d.k, j), in.v(j, c), line(Q, c));
+        d.v(j, c) = dv[static_cast<std::size_t>(c)] - dot(line(Q, c), line(in.k, j));
+      }
     }
     UniformMoments<S> of_final(K, V);
     of_final.mean_k = cotangent.final_mean_k, of_final.mean_v = cotangent.final_mean_v;
@@ -151,29 +177,6 @@ struct affine_mesanet {
     add_moment_gradients(moments, planted<"final_moments_without_gradient">(of_final, UniformMoments<S>(K, V)), in.k,
                          in.v, d.k, d.v);
     return d;
-  }
-
-  /// What row i puts on dk_j and dv_j.
-  template <class S>
-  static void add_token(const Inputs<S>& in, const Outputs<S>& cotangent, const UniformMoments<S>& moments, int i,
-                        int j, const std::vector<S>& x, const std::vector<S>& y, Inputs<S>& d) {
-    const int K = in.k.size(1), V = in.v.size(1);
-    const S n(moments.count);
-    S along_x = S(0), along_y = S(0), a = S(0);
-    for (int b = 0; b < K; ++b) {
-      const S centred = in.k(j, b) - moments.mean_k(b);
-      along_x += x[static_cast<std::size_t>(b)] * centred;
-      along_y += y[static_cast<std::size_t>(b)] * centred;
-    }
-    for (int c = 0; c < V; ++c) {
-      a += cotangent.o(i, c) * (in.v(j, c) - moments.mean_v(c));
-      d.v(j, c) += (S(1) - along_y) / n * cotangent.o(i, c);
-    }
-    for (int b = 0; b < K; ++b) {
-      const auto at = static_cast<std::size_t>(b);
-      const S probe_term = planted<"probe_term_of_dk_dropped">(along_x, S(0)) * y[at];
-      d.k(j, b) += (x[at] - along_y * x[at] - probe_term - a * y[at]) / n;
-    }
   }
 };
 

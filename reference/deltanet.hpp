@@ -12,6 +12,7 @@
 #include "reference/core/carried_error.hpp"
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -104,6 +105,11 @@ struct deltanet {
     return t > 0 ? in.k(t - 1, i) : in.k_carry(i);
   }
 
+  template <class S>
+  static Line<const S> features(const Options& options, const Inputs<S>& in, int t) {
+    return {in.k.size(1) > 0 ? &feature(options, in, t, 0) : nullptr, 1, in.k.size(1)};
+  }
+
   /// What a step makes of errors of the state: 1, or |I - beta x x^T|.
   template <class S>
   static Bounds<S> step_norm(const Options& options, const Inputs<S>& in, int t) {
@@ -119,7 +125,7 @@ struct deltanet {
 
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> o(T, V);
     Columns<S> state(in.initial_state);
     join_errors(state);
@@ -128,15 +134,13 @@ struct deltanet {
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(state, j);
         if (writes(options, t)) {
-          S read = S(0);
-          for (int i = 0; i < K; ++i) read += state(i, j) * feature(options, in, t, i);
+          const S read = dot(column(state, j), features(options, in, t));
           const S v = in.v(planted<"write_of_the_next_value">(t, std::min(t + 1, T - 1)), j);
           const S u = in.beta(t) * (v - planted<"write_without_error">(read, S(0)));
-          for (int i = 0; i < K; ++i) state(i, j) += feature(options, in, t, i) * u;
+          add_scaled(column(state, j), u, features(options, in, t));
         }
         carried.put_back(state, j, norm);
-        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
-        o(t, j) *= in.scale();
+        o(t, j) = dot(column(state, j), line(in.q, t)) * in.scale();
       }
     }
     return {o, state.tensor()};
@@ -157,11 +161,8 @@ struct deltanet {
       const Bounds<S> norm = step_norm(options, in, t), feature_size = feature_norm(options, in, t);
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(state, j);
-        S read = S(0);
-        for (int i = 0; i < K; ++i) read += state(i, j) * feature(options, in, t, i);
-        residual(t, j) = in.v(t, j) - read;
-        const S u = in.beta(t) * residual(t, j);
-        for (int i = 0; i < K; ++i) state(i, j) += feature(options, in, t, i) * u;
+        residual(t, j) = in.v(t, j) - dot(column(state, j), features(options, in, t));
+        add_scaled(column(state, j), S(in.beta(t) * residual(t, j)), features(options, in, t));
         carried.put_back(state, j, norm);
         residual(t, j) = carried.whole(residual(t, j), feature_size);
       }
@@ -177,31 +178,29 @@ struct deltanet {
       const Columns<S>&before = states.before(t), &after = states.after(t);
       const Bounds<S> unit = size_of(S(1)), norm = step_norm(options, in, t),
                       feature_size = feature_norm(options, in, t);
+      const Line<S> dx = !options.shifted() ? line(d.k, t) : t > 0 ? line(d.k, t - 1) : line(d.k_carry.data);
+      S of_errors = S(0);  // what the errors of G put on dx
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(G, j);
         const S read_gradient = in.scale() * cotangent.o(t, j);
-        for (int i = 0; i < K; ++i) {
-          d.q(t, i) += after(i, j) * read_gradient;
-          G(i, j) += in.q(t, i) * read_gradient;
-        }
+        add_scaled(line(d.q, t), read_gradient, column(after, j));
+        add_scaled(column(G, j), read_gradient, line(in.q, t));
         if (!writes(options, t)) {
           carried.put_back(G, j, unit);
           continue;
         }
-        S e = S(0);
-        for (int i = 0; i < K; ++i) e += G(i, j) * feature(options, in, t, i);
+        const S e = dot(column(G, j), features(options, in, t));
         const S& whole_e = carried.whole(e, feature_size);
         const S u = in.beta(t) * residual(t, j), du = in.beta(t) * e, whole_du = in.beta(t) * whole_e;
         d.v(t, j) = whole_du;
         d.beta(t) += whole_e * residual(t, j);
-        for (int i = 0; i < K; ++i) {
-          S& dx = !options.shifted() ? d.k(t, i) : t > 0 ? d.k(t - 1, i) : d.k_carry(i);
-          const S read = planted<"read_gradient_of_k_dropped">(S(before(i, j) * whole_du), S(0));
-          dx += carried.whole(G(i, j), unit) * u - read;
-          G(i, j) -= planted<"adjoint_not_corrected">(S(feature(options, in, t, i) * du), S(0));
-        }
+        add_scaled(dx, u, column(G, j));
+        of_errors += carried.whole(S(0), unit) * u;
+        subtract_scaled(dx, planted<"read_gradient_of_k_dropped">(whole_du, S(0)), column(before, j));
+        subtract_scaled(column(G, j), planted<"adjoint_not_corrected">(du, S(0)), features(options, in, t));
         carried.put_back(G, j, norm);
       }
+      for (int i = 0; writes(options, t) && i < K; ++i) dx[i] += of_errors;
     }
     d.initial_state = G.tensor();
     return d;

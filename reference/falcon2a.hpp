@@ -11,6 +11,7 @@
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -131,7 +132,8 @@ struct falcon2a {
     const Gain<S> gain = gain_of(in.beta(t), denominator(options, in, t), in.decay_floor);
     for (int i = 0; i < K; ++i) {
       const S step = gain.eta * write_feature(options, in, t, i);
-      for (int j = 0; j < V; ++j) state.matrix(i, j) = gain.gamma * state.matrix(i, j) + step * in.v(t, j);
+      for (int j = 0; j < V; ++j) state.matrix(i, j) *= gain.gamma;
+      add_scaled(line(state.matrix, i), step, line(in.v, t));
       if (options.normalizes())
         state.normalizer(i) = planted<"normalizer_without_decay">(gain.gamma, S(1)) * state.normalizer(i) + step;
     }
@@ -160,10 +162,9 @@ struct falcon2a {
     for (int t = 0; t < T; ++t) {
       write(options, in, t, state);
       const S n = divisor(options, in, t, state);
-      for (int j = 0; j < V; ++j) {
-        for (int i = 0; i < K; ++i) o(t, j) += state.matrix(i, j) * in.q(t, i);
-        if (n != S(0)) o(t, j) /= n;
-      }
+      for (int i = 0; i < K; ++i) add_scaled(line(o, t), in.q(t, i), line(state.matrix, i));
+      if (options.normalizes() && n != S(0))
+        for (int j = 0; j < V; ++j) o(t, j) /= n;
     }
     return {o, state.matrix, state.normalizer};
   }
@@ -184,15 +185,14 @@ struct falcon2a {
       const State<S>&before = states.before(t), &after = states.after(t);
       const S n = divisor(options, in, t, after);
       S d_n = S(0);
-      for (int j = 0; j < V && n != S(0); ++j) {
-        const S c = cotangent.o(t, j) / n;
-        S o = S(0);
+      if (n != S(0)) {
+        std::vector<S> c;
+        for (int j = 0; j < V; ++j) c.push_back(cotangent.o(t, j) / n);
         for (int i = 0; i < K; ++i) {
-          o += after.matrix(i, j) * in.q(t, i) / n;
-          d.q(t, i) += after.matrix(i, j) * c;
-          G(i, j) += in.q(t, i) * c;
+          add_dot(d.q(t, i), line(after.matrix, i), line(c));
+          add_scaled(line(G, i), in.q(t, i), line(c));
         }
-        d_n -= c * o;
+        if (normalized) d_n -= dot(line(d.q, t), line(in.q, t)) / n;
       }
       for (int i = 0; i < K && normalized; ++i) {
         d.q(t, i) += d_n * after.normalizer(i);
@@ -205,13 +205,12 @@ struct falcon2a {
       for (int i = 0; i < K; ++i) {
         const S x = write_feature(options, in, t, i);
         S& dx = write_feature(options, d, t, i);
-        for (int j = 0; j < V; ++j) {
-          d.v(t, j) += gain.eta * G(i, j) * x;
-          dx += gain.eta * G(i, j) * in.v(t, j);
-          d_eta += G(i, j) * x * in.v(t, j);
-          d_gamma += G(i, j) * before.matrix(i, j);
-          G(i, j) *= gain.gamma;
-        }
+        const S along = dot(line(G, i), line(in.v, t));
+        add_scaled(line(d.v, t), S(gain.eta * x), line(G, i));
+        dx += gain.eta * along;
+        d_eta += x * along;
+        add_dot(d_gamma, line(G, i), line(before.matrix, i));
+        for (int j = 0; j < V; ++j) G(i, j) *= gain.gamma;
         if (!normalized) continue;
         dx += gain.eta * g(i);
         d_eta += planted<"normalizer_gain_constant">(S(g(i) * x), S(0));

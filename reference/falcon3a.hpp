@@ -5,10 +5,12 @@
 // with B_t = |I_t|, fewer than B near a start. A window without energy and eps = 0 make a step a no-op, decay included.
 // A continuation takes the pairs still inside the window as its tail.
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -132,17 +134,23 @@ struct falcon3a {
     return {window, D, in.beta(t) / D, S(1) - in.alpha(t), size};
   }
 
+  /// The values of pair j.
+  template <class In>
+  static auto values_of(const Pairs<In>& pairs, int j, int count) {
+    using S = std::remove_reference_t<decltype(pairs.v(j, 0))>;
+    return Line<S>{count > 0 ? &pairs.v(j, 0) : nullptr, 1, count};
+  }
+
   template <class S>
   static Tensor<S, 2> written(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 2>& before) {
     const Pairs<const Inputs<S>> pairs(options, in);
     const Step<S> step = step_of(options, in, t);
     Tensor<S, 2> after = before;
-    for (int i = 0; i < before.size(0); ++i)
-      for (int c = 0; c < before.size(1); ++c) {
-        S sum = S(0);
-        for (int j = step.window.first; j < step.window.last; ++j) sum += pairs.x(j, i) * pairs.v(j, c);
-        after(i, c) = step.gamma * before(i, c) + step.rho * sum / S(step.size);
-      }
+    for (S& element : after.data) element *= step.gamma;
+    const S weight = step.rho / S(step.size);
+    for (int j = step.window.first; j < step.window.last; ++j)
+      for (int i = 0; i < before.size(0); ++i)
+        add_scaled(line(after, i), S(weight * pairs.x(j, i)), values_of(pairs, j, before.size(1)));
     return after;
   }
 
@@ -155,8 +163,7 @@ struct falcon3a {
     Tensor<S, 2>& state = out.final_state;
     for (int t = 0; t < T; ++t) {
       if (options.writes(t)) state = written(options, in, t, state);
-      for (int c = 0; c < V; ++c)
-        for (int i = 0; i < K; ++i) out.o(t, c) += state(i, c) * in.q(t, i);
+      for (int i = 0; i < K; ++i) add_scaled(line(out.o, t), in.q(t, i), line(state, i));
     }
     write_final_tail(pairs, out);
     return out;
@@ -180,28 +187,28 @@ struct falcon3a {
     Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
     for (int t = T - 1; t >= 0; --t) {
       const Tensor<S, 2>&before = states.before(t), &after = states.after(t);
-      for (int i = 0; i < K; ++i)
-        for (int c = 0; c < V; ++c) {
-          d.q(t, i) += after(i, c) * cotangent.o(t, c);
-          G(i, c) += in.q(t, i) * cotangent.o(t, c);
-        }
+      for (int i = 0; i < K; ++i) {
+        add_dot(d.q(t, i), line(after, i), line(cotangent.o, t));
+        add_scaled(line(G, i), in.q(t, i), line(cotangent.o, t));
+      }
       if (!options.writes(t)) continue;
       const Step<S> step = step_of(options, in, t);
       if (step.D == S(0)) continue;
       const S size = S(step.size), weight = step.rho / size;
       S d_rho = S(0);
       for (int j = step.window.first; j < step.window.last; ++j)
-        for (int i = 0; i < K; ++i)
-          for (int c = 0; c < V; ++c) {
-            d_pairs.x(j, i) += weight * G(i, c) * pairs.v(j, c);
-            d_pairs.v(j, c) += weight * G(i, c) * pairs.x(j, i);
-            d_rho += G(i, c) * pairs.x(j, i) * pairs.v(j, c) / size;
-          }
-      for (int i = 0; i < K; ++i)
-        for (int c = 0; c < V; ++c) {
-          d.alpha(t) -= G(i, c) * planted<"alpha_gradient_after_the_write">(before(i, c), after(i, c));
-          G(i, c) *= step.gamma;
+        for (int i = 0; i < K; ++i) {
+          const S along = dot(line(G, i), values_of(pairs, j, V));
+          d_pairs.x(j, i) += weight * along;
+          add_scaled(values_of(d_pairs, j, V), S(weight * pairs.x(j, i)), line(G, i));
+          d_rho += pairs.x(j, i) * along;
         }
+      d_rho /= size;
+      for (int i = 0; i < K; ++i) {
+        subtract_dot(d.alpha(t), line(G, i),
+                     planted<"alpha_gradient_after_the_write">(line(before, i), line(after, i)));
+        for (int c = 0; c < V; ++c) G(i, c) *= step.gamma;
+      }
       d.beta(t) = d_rho / step.D;
       const S slope = S(-2) * d_rho * step.rho / step.D / S(step.window.size());
       for (int j = step.window.first; j < step.window.last; ++j)

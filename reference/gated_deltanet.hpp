@@ -10,6 +10,7 @@
 
 #include "reference/core/carried_error.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -100,6 +101,15 @@ struct gated_deltanet {
     }
   };
 
+  /// At least the 2-norm.
+  template <class S>
+  static Bounds<S> norm(const Line<const S>& x) {
+    if constexpr (Enclosure<S>)
+      return sqrt(size_of(dot(x, x)));
+    else
+      return {};
+  }
+
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     using std::exp;
@@ -112,19 +122,15 @@ struct gated_deltanet {
       const StepNorms<S> norms(options, in, t, alpha);
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(state, j);
+        const bool on_decayed = options.error == planted<"error_of_the_other_state">(Error::decayed, Error::undecayed);
         S read = S(0);
-        for (int i = 0; i < K; ++i) {
-          const S decayed = alpha * state(i, j);
-          const bool on_decayed =
-              options.error == planted<"error_of_the_other_state">(Error::decayed, Error::undecayed);
-          read += (on_decayed ? decayed : state(i, j)) * in.k(t, i);
-          state(i, j) = decayed;
-        }
+        if (!on_decayed) add_dot(read, column(state, j), line(in.k, t));
+        for (int i = 0; i < K; ++i) state(i, j) *= alpha;
+        if (on_decayed) add_dot(read, column(state, j), line(in.k, t));
         const S u = in.beta(t) * (in.v(t, j) - read), write = planted<"write_decayed">(u, S(u * alpha));
-        for (int i = 0; i < K; ++i) state(i, j) += in.k(t, i) * write;
+        add_scaled(column(state, j), write, line(in.k, t));
         carried.put_back(state, j, norms.state);
-        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
-        o(t, j) *= in.scale();
+        o(t, j) = dot(column(state, j), line(in.q, t)) * in.scale();
       }
     }
     return {o, state.tensor()};
@@ -148,11 +154,12 @@ struct gated_deltanet {
       const StepNorms<S> norms(options, in, t, alpha);
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(state, j);
-        S read = S(0);
-        for (int i = 0; i < K; ++i) read += (decayed ? alpha * state(i, j) : state(i, j)) * in.k(t, i);
-        error(t, j) = in.v(t, j) - read;
-        const S write = in.beta(t) * error(t, j);
-        for (int i = 0; i < K; ++i) state(i, j) = alpha * state(i, j) + in.k(t, i) * write;
+        if (decayed)
+          for (int i = 0; i < K; ++i) state(i, j) *= alpha;
+        error(t, j) = in.v(t, j) - dot(column(state, j), line(in.k, t));
+        if (!decayed)
+          for (int i = 0; i < K; ++i) state(i, j) *= alpha;
+        add_scaled(column(state, j), S(in.beta(t) * error(t, j)), line(in.k, t));
         carried.put_back(state, j, norms.state);
         error(t, j) = carried.whole(error(t, j), norms.residual);
       }
@@ -167,32 +174,31 @@ struct gated_deltanet {
     for (int t = T - 1; t >= 0; --t) {
       const Columns<S>&before = states.before(t), &after = states.after(t);
       const S alpha = exp(in.log_decay(t));
+      S of_errors = S(0);  // what the errors of G put on dk
       const StepNorms<S> norms(options, in, t, alpha);
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(G, j);
         const S read_gradient = in.scale() * cotangent.o(t, j), u = in.beta(t) * error(t, j);
-        S gk = S(0);
-        for (int i = 0; i < K; ++i) {
-          d.q(t, i) += after(i, j) * read_gradient;
-          G(i, j) += in.q(t, i) * read_gradient;
-          gk += G(i, j) * in.k(t, i);
-        }
+        add_scaled(line(d.q, t), read_gradient, column(after, j));
+        add_scaled(column(G, j), read_gradient, line(in.q, t));
+        const S gk = dot(column(G, j), line(in.k, t));
         const S de = in.beta(t) * gk;
         const S& whole_gk = carried.whole(gk, norms.key);
         const S whole_de = in.beta(t) * whole_gk;
         d.v(t, j) = planted<"value_gradient_unscaled">(whole_de, whole_gk);
         d.beta(t) += whole_gk * error(t, j);
-        for (int i = 0; i < K; ++i) {
-          const S R = alpha * before(i, j);
-          d.k(t, i) += carried.whole(G(i, j), norms.unit) * u - (decayed ? R : before(i, j)) * whole_de;
-          const S write = in.k(t, i) * de;
-          const S kept = planted<"decay_gradient_of_the_new_state">(R, after(i, j));
-          const S H = decayed ? G(i, j) - write : G(i, j);
-          d.log_decay(t) += carried.whole(H, norms.kept) * kept;
-          G(i, j) = decayed ? S(alpha * H) : alpha * H - write;
-        }
+        add_scaled(line(d.k, t), u, column(G, j));
+        of_errors += carried.whole(S(0), norms.unit) * u;
+        subtract_scaled(line(d.k, t), decayed ? S(alpha * whole_de) : whole_de, column(before, j));
+        if (decayed) subtract_scaled(column(G, j), de, line(in.k, t));
+        const S of_decay = planted<"decay_gradient_of_the_new_state">(alpha, S(1));
+        const Line<const S> kept = planted<"decay_gradient_of_the_new_state">(column(before, j), column(after, j));
+        d.log_decay(t) += carried.whole(dot(column(G, j), kept), norms.kept * norm(kept)) * of_decay;
+        for (int i = 0; i < K; ++i) G(i, j) *= alpha;
+        if (!decayed) subtract_scaled(column(G, j), de, line(in.k, t));
         carried.put_back(G, j, norms.state);
       }
+      for (int i = 0; i < K; ++i) d.k(t, i) += of_errors;
     }
     d.initial_state = G.tensor();
     return d;

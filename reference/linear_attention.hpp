@@ -10,6 +10,7 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -131,14 +132,14 @@ struct linear_attention {
     for (int t = 0; t < T; ++t) {
       for (int i = 0; i < K; ++i) out.final_normalizer(i) += in.k(t, i);
       const S n = denominator(options, in, t, out.final_normalizer);
-      for (int j = 0; j < V; ++j) {
-        for (int i = 0; i < K; ++i) {
-          const S before = out.final_state(i, j);
-          out.final_state(i, j) += in.k(t, i) * in.v(t, j);
-          out.o(t, j) += planted<"linear_attention_reads_before_the_write">(out.final_state(i, j), before) * in.q(t, i);
-        }
-        out.o(t, j) *= in.scale() / n;
+      const bool reads_last = planted<"linear_attention_reads_before_the_write">(true, false);
+      for (int i = 0; i < K; ++i) {
+        if (!reads_last) add_scaled(line(out.o, t), in.q(t, i), line(out.final_state, i));
+        add_scaled(line(out.final_state, i), in.k(t, i), line(in.v, t));
+        if (reads_last) add_scaled(line(out.o, t), in.q(t, i), line(out.final_state, i));
       }
+      const S factor = in.scale() / n;
+      for (int j = 0; j < V; ++j) out.o(t, j) *= factor;
     }
     if (!options.normalizes()) out.final_normalizer = {};
     return out;
@@ -160,7 +161,7 @@ struct linear_attention {
     Replay states(State<S>{in.initial_state, normalizer_of(in)}, T, [&](int t, State<S>& state) {
       for (int i = 0; i < K; ++i) {
         state.normalizer(i) += in.k(t, i);
-        for (int j = 0; j < V; ++j) state.matrix(i, j) += in.k(t, i) * in.v(t, j);
+        add_scaled(line(state.matrix, i), in.k(t, i), line(in.v, t));
       }
     });
     const Outputs<S> out = forward(options, in);
@@ -177,19 +178,21 @@ struct linear_attention {
       const auto& [state, normalizer] = states.after(t);
       const S n = denominator(options, in, t, normalizer);
       S dn = S(0);
-      for (int j = 0; j < V && options.normalizes(); ++j) dn -= cotangent.o(t, j) * out.o(t, j) / n;
+      if (options.normalizes()) dn -= dot(line(cotangent.o, t), line(out.o, t)) / n;
+      const S factor = in.scale() / n;
+      std::vector<S> dy;  // scale dy
+      for (int j = 0; j < V; ++j) dy.push_back(factor * cotangent.o(t, j));
+      const bool of_all_reads = planted<"linear_attention_value_gradient_of_later_reads">(true, false);
       for (int i = 0; i < K; ++i) {
         d.q(t, i) =
             planted<"linear_attention_query_gradient_misses_the_normalizer">(S(in.scale() * dn * normalizer(i)), S(0));
         h(i) += in.scale() * dn * in.q(t, i);
         d.k(t, i) = planted<"linear_attention_key_gradient_misses_the_normalizer">(h(i), S(0));
-        for (int j = 0; j < V; ++j) {
-          const S dy = cotangent.o(t, j) / n, later = G(i, j);
-          d.q(t, i) += in.scale() * state(i, j) * dy;
-          G(i, j) += in.scale() * in.q(t, i) * dy;
-          d.k(t, i) += G(i, j) * in.v(t, j);
-          d.v(t, j) += planted<"linear_attention_value_gradient_of_later_reads">(G(i, j), later) * in.k(t, i);
-        }
+        if (!of_all_reads) add_scaled(line(d.v, t), in.k(t, i), line(G, i));
+        add_dot(d.q(t, i), line(state, i), line(dy));
+        add_scaled(line(G, i), in.q(t, i), line(dy));
+        add_dot(d.k(t, i), line(G, i), line(in.v, t));
+        if (of_all_reads) add_scaled(line(d.v, t), in.k(t, i), line(G, i));
       }
     }
     return d;

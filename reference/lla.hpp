@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/lla_gradients.hpp"
 #include "reference/core/lla_row.hpp"
 #include "reference/core/planted.hpp"
@@ -135,17 +136,16 @@ struct lla {
 
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int n = in.q.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int n = in.q.size(0), V = in.v.size(1);
     Outputs<S> out{Tensor<S, 2>(n, V)};
     for (int i = 0; i < n; ++i) {
       const LlaRow<S> row = row_of(options, in, i);
       for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
+      std::vector<S> key(row.mean_k.size()), value(row.mean_v.size());
       for (int j = row.first; j < row.last; ++j) {
-        S along = S(0);
-        for (int x = 0; x < K; ++x)
-          along += row.tilt[static_cast<std::size_t>(x)] * (in.k(j, x) - row.mean_k[static_cast<std::size_t>(x)]);
-        const S tilted = row.p(j) * along;
-        for (int x = 0; x < V; ++x) out.o(i, x) -= tilted * (in.v(j, x) - row.mean_v[static_cast<std::size_t>(x)]);
+        for (std::size_t x = 0; x < key.size(); ++x) key[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
+        for (std::size_t x = 0; x < value.size(); ++x) value[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
+        subtract_scaled(line(out.o, i), S(row.p(j) * dot(row.tilt, key)), line(value));
       }
     }
     return out;
@@ -206,11 +206,13 @@ struct lla {
     const bool mass = options.lambda_mode == Options::LambdaMode::mass;
     const S e = planted<"ridge_detached">(of_row.euler, mass ? S(0) : of_row.euler);
     of_row.score_sum += e;
+    // Where masses count, no score is compared: heads that differ in the largest stay together.
     int largest = row.first;
-    for (int j = row.first; j < row.last; ++j) {
-      if (mass) of_row.score[static_cast<std::size_t>(j - row.first)] += row.p(j) * e;
-      if (j > row.first && row.s(j) > row.s(largest)) largest = j;
-    }
+    for (int j = row.first; j < row.last; ++j)
+      if (mass)
+        of_row.score[static_cast<std::size_t>(j - row.first)] += row.p(j) * e;
+      else if (row.s(j) > row.s(largest))
+        largest = j;
     if (!mass) of_row.score[static_cast<std::size_t>(largest - row.first)] += e;
   }
 
@@ -221,27 +223,26 @@ struct lla {
                                      Inputs<S>& d) {
     const S h = in.bandwidth();
     const S sign = planted<"offset_gradient_sign">(S(-1), S(1));
-    for (int x = 0; x < in.k.size(1); ++x) d.q(i, x) += of_row.score_sum / h * row.mean_k[static_cast<std::size_t>(x)];
+    add_scaled(line(d.q, i), S(of_row.score_sum / h), line(row.mean_k));
+    std::vector<S> centred(row.mean_k.size());
     d.bandwidth() -= of_row.score_sum / h * row.max;
     for (int j = row.first; j < row.last; ++j) {
       const S D = of_row.score[static_cast<std::size_t>(j - row.first)] / h;
-      for (int x = 0; x < in.k.size(1); ++x) {
-        const S& dz = of_row.offset(j - row.first, x);
-        d.q(i, x) += D * (in.k(j, x) - row.mean_k[static_cast<std::size_t>(x)]) + sign * dz;
-        d.k(j, x) += D * in.q(i, x) + dz;
-      }
+      for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
+      add_scaled(line(d.q, i), D, line(centred));
+      add_scaled(line(d.q, i), sign, line(of_row.offset, j - row.first));
+      add_scaled(line(d.k, j), D, line(in.q, i));
+      add_scaled(line(d.k, j), S(1), line(of_row.offset, j - row.first));
       d.bandwidth() -= D * (row.s(j) - row.max);
     }
   }
 
   template <class S>
   static void add_values(const Inputs<S>& in, const LlaRow<S>& row, std::span<const S> g, Inputs<S>& d) {
+    std::vector<S> key(row.mean_k.size());
     for (int j = row.first; j < row.last; ++j) {
-      S along = S(0);
-      for (int x = 0; x < in.k.size(1); ++x)
-        along += row.tilt[static_cast<std::size_t>(x)] * (in.k(j, x) - row.mean_k[static_cast<std::size_t>(x)]);
-      const S score = row.p(j) * (S(1) - along);
-      for (int x = 0; x < in.v.size(1); ++x) d.v(j, x) += score * g[static_cast<std::size_t>(x)];
+      for (std::size_t x = 0; x < key.size(); ++x) key[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
+      add_scaled(line(d.v, j), S(row.p(j) * (S(1) - dot(row.tilt, key))), line(g));
     }
   }
 };

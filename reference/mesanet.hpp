@@ -3,10 +3,12 @@
 //   S_i = S_{i-1} + v_i k_i^T [V, K],   G_i = G_{i-1} + k_i k_i^T,   o_i = S_i x_i,   x_i = (G_i + l_i)^{-1} q_i
 // with l_i = lambda on the sums ("sum", the default) or i lambda ("mean": lambda on the means).
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "reference/core/dense.hpp"
+#include "reference/core/definite.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/ridge.hpp"
@@ -80,18 +82,15 @@ struct mesanet {
   /// Adds the pair of token i to S and G.
   template <class S>
   static void write(const Inputs<S>& in, int i, Tensor<S, 2>& state, Tensor<S, 2>& gram) {
-    for (int b = 0; b < in.k.size(1); ++b) {
-      for (int a = 0; a < in.k.size(1); ++a) gram(a, b) += in.k(i, a) * in.k(i, b);
-      for (int a = 0; a < in.v.size(1); ++a) state(a, b) += in.v(i, a) * in.k(i, b);
-    }
+    for (int a = 0; a < in.k.size(1); ++a) add_scaled(line(gram, a), in.k(i, a), line(in.k, i));
+    for (int a = 0; a < in.v.size(1); ++a) add_scaled(line(state, a), in.v(i, a), line(in.k, i));
   }
 
-  /// (G_i + l_i)^{-1} x.
+  /// G_i + l_i.
   template <class S>
-  static std::vector<S> solve(const Options& options, const Inputs<S>& in, int i, Tensor<S, 2> gram, std::vector<S> x) {
+  static DefiniteSystem<S> system(const Options& options, const Inputs<S>& in, int i, Tensor<S, 2> gram) {
     for (int a = 0; a < gram.size(0); ++a) gram(a, a) += ridge_unit<S>(options, i) * broadcast_at(in.lambda, i, a);
-    solve_definite(gram, 0, std::span<S>(x));
-    return x;
+    return {std::move(gram), 0, in.k.size(1)};
   }
 
   template <class S>
@@ -106,12 +105,12 @@ struct mesanet {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Outputs<S> out{Tensor<S, 2>(T, V), Tensor<S, 2>(V, K), Tensor<S, 2>(K, K)};
     for (int i = 0; i < T; ++i) {
-      const Tensor<S, 2> before = out.final_gram;
+      const bool solves_late = planted<"solves_before_the_write">(true, false);
+      const Tensor<S, 2> before = solves_late ? Tensor<S, 2>() : out.final_gram;
       write(in, i, out.final_state, out.final_gram);
-      const std::vector<S> x =
-          solve(options, in, i, planted<"solves_before_the_write">(out.final_gram, before), query(in, i));
-      for (int c = 0; c < V; ++c)
-        for (int a = 0; a < K; ++a) out.o(i, c) += out.final_state(c, a) * x[static_cast<std::size_t>(a)];
+      std::vector<S> x = query(in, i);
+      system(options, in, i, solves_late ? out.final_gram : before).solve(x);
+      for (int c = 0; c < V; ++c) add_dot(out.o(i, c), line(out.final_state, c), line(x));
     }
     return out;
   }
@@ -127,11 +126,11 @@ struct mesanet {
     Tensor<S, 2> state(V, K), gram(K, K), solutions(T, K);
     for (int i = 0; i < T; ++i) {
       write(in, i, state, gram);
-      const std::vector<S> x = solve(options, in, i, gram, query(in, i));
-      std::vector<S> a(x.size(), S(0));
-      for (int b = 0; b < K; ++b)
-        for (int c = 0; c < V; ++c) a[static_cast<std::size_t>(b)] += state(c, b) * cotangent.o(i, c);
-      a = solve(options, in, i, gram, a);
+      const DefiniteSystem<S> of_row = system(options, in, i, gram);
+      std::vector<S> x = query(in, i), a(x.size(), S(0));
+      of_row.solve(x);
+      for (int c = 0; c < V; ++c) add_scaled(line(a), cotangent.o(i, c), line(state, c));
+      of_row.solve(a);
       const S unit = ridge_unit<S>(options, i) * planted<"ridge_gradient_sign">(S(1), S(-1));
       for (int b = 0; b < K; ++b) {
         const auto at = static_cast<std::size_t>(b);
@@ -147,16 +146,12 @@ struct mesanet {
     }
     for (int j = T - 1; j >= 0; --j)
       for (int a = 0; a < K; ++a) {
-        for (int c = 0; c < V; ++c) {
-          P(a, c) += solutions(j, a) * cotangent.o(j, c);
-          d.k(j, a) += P(a, c) * in.v(j, c);
-          d.v(j, c) += P(a, c) * in.k(j, a);
-        }
-        for (int b = 0; b < K; ++b) {
-          const S other_half = solutions(j, a) * d.q(j, b);
-          N(a, b) += d.q(j, a) * solutions(j, b) + planted<"gram_gradient_not_symmetric">(other_half, S(0));
-          d.k(j, a) -= N(a, b) * in.k(j, b);
-        }
+        add_scaled(line(P, a), solutions(j, a), line(cotangent.o, j));
+        add_dot(d.k(j, a), line(P, a), line(in.v, j));
+        add_scaled(line(d.v, j), in.k(j, a), line(P, a));
+        add_scaled(line(N, a), d.q(j, a), line(solutions, j));
+        add_scaled(line(N, a), planted<"gram_gradient_not_symmetric">(solutions(j, a), S(0)), line(d.q, j));
+        subtract_dot(d.k(j, a), line(N, a), line(in.k, j));
       }
     return d;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -90,13 +91,11 @@ struct parallax {
     row.mean_v.assign(static_cast<std::size_t>(V), S(0));
     row.mean_k.assign(static_cast<std::size_t>(K), S(0));
     for (int j = row.first; j < row.last; ++j) {
-      S t = S(0);
-      for (int x = 0; x < K; ++x) t += in.rho(i, x) * in.k(j, x);
-      row.probe.push_back(t);
+      row.probe.push_back(dot(line(in.rho, i), line(in.k, j)));
       const S p = row.p(j);
-      row.mean_t += p * t;
-      for (int x = 0; x < V; ++x) row.mean_v[static_cast<std::size_t>(x)] += p * in.v(j, x);
-      for (int x = 0; x < K; ++x) row.mean_k[static_cast<std::size_t>(x)] += p * in.k(j, x);
+      row.mean_t += p * row.probe.back();
+      add_scaled(line(row.mean_v), p, line(in.v, j));
+      add_scaled(line(row.mean_k), p, line(in.k, j));
     }
     return row;
   }
@@ -108,10 +107,12 @@ struct parallax {
     for (int i = 0; i < n; ++i) {
       const Row<S> row = row_of(options, in, i);
       for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
+      std::vector<S> centred(row.mean_v.size());
       for (int j = row.first; j < row.last; ++j) {
         const S tilted =
             planted<"tilt_not_weighted">(row.p(j), S(1)) * (row.t(j) - row.mean_t) * planted<"tilt_sign">(S(1), S(-1));
-        for (int x = 0; x < V; ++x) out.o(i, x) -= tilted * (in.v(j, x) - row.mean_v[static_cast<std::size_t>(x)]);
+        for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
+        subtract_scaled(line(out.o, i), tilted, line(centred));
       }
     }
     return out;
@@ -138,7 +139,7 @@ struct parallax {
   /// less cancels.
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int n = in.q.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int n = in.q.size(0);
     const S h = in.bandwidth();
     Inputs<S> d{{},
                 Tensor<S, 2>(in.q.extent),
@@ -148,24 +149,20 @@ struct parallax {
     const Outputs<S> out = forward(options, in);
     for (int i = 0; i < n; ++i) {
       const Row<S> row = row_of(options, in, i);
-      S tau = S(0), b = S(0);
-      for (int x = 0; x < V; ++x) {
-        tau += cotangent.o(i, x) * out.o(i, x);
-        b += cotangent.o(i, x) * row.mean_v[static_cast<std::size_t>(x)];
-      }
+      const Line<const S> g = line(cotangent.o, i);
+      const S tau = dot(g, line(out.o, i)), b = dot(g, line(row.mean_v));
+      std::vector<S> centred(row.mean_k.size());
       for (int j = row.first; j < row.last; ++j) {
-        S a = S(0);
-        for (int x = 0; x < V; ++x) a += cotangent.o(i, x) * in.v(j, x);
+        const S a = dot(g, line(in.v, j));
         const S p = row.p(j), tilt = row.mean_t - row.t(j);
         const S D = p * (a - tau + planted<"tilt_gradient_dropped">(tilt, S(0)) * (a - b)) / h;
         const S E = -p * (a - b);
-        for (int x = 0; x < K; ++x) {
-          const S centred = in.k(j, x) - row.mean_k[static_cast<std::size_t>(x)];
-          d.q(i, x) += D * centred;
-          d.rho(i, x) += E * centred;
-          d.k(j, x) += D * in.q(i, x) + planted<"probe_term_of_dk_dropped">(E, S(0)) * in.rho(i, x);
-        }
-        for (int x = 0; x < V; ++x) d.v(j, x) += p * (S(1) + tilt) * cotangent.o(i, x);
+        for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
+        add_scaled(line(d.q, i), D, line(centred));
+        add_scaled(line(d.rho, i), E, line(centred));
+        add_scaled(line(d.k, j), D, line(in.q, i));
+        add_scaled(line(d.k, j), planted<"probe_term_of_dk_dropped">(E, S(0)), line(in.rho, i));
+        add_scaled(line(d.v, j), S(p * (S(1) + tilt)), g);
         d.bandwidth() -= D * (row.s(j) - row.max);
       }
     }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -85,7 +86,7 @@ struct softmax_attention {
       c.lse(i) = row.lse();
       for (int j = row.first; j < row.last; ++j) {
         const S p = planted<"weights_not_normalised">(row.p(j), S(row.p(j) * row.sum));
-        for (int x = 0; x < V; ++x) c.mean_v(i, x) += p * in.v(j, x);
+        add_scaled(line(c.mean_v, i), p, line(in.v, j));
       }
     }
     return c;
@@ -95,23 +96,19 @@ struct softmax_attention {
   /// dv_j = sum_i p_ij g_i. The rows of D sum to zero, so s_ij - m_i stands in for s_ij: less cancels.
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int n = in.q.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int n = in.q.size(0);
     const S h = in.bandwidth();
     Inputs<S> d{{}, Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent)};
     const Outputs<S> out = forward(options, in);
     for (int i = 0; i < n; ++i) {
       const VisibleRow<S> row = visible_row(options, in.q, in.k, h, i);
-      S tau = S(0);
-      for (int x = 0; x < V; ++x) tau += cotangent.o(i, x) * out.o(i, x);
+      const S tau = dot(line(cotangent.o, i), line(out.o, i));
       for (int j = row.first; j < row.last; ++j) {
-        S a = S(0);
-        for (int x = 0; x < V; ++x) a += cotangent.o(i, x) * in.v(j, x);
+        const S a = dot(line(cotangent.o, i), line(in.v, j));
         const S p = row.p(j), D = p * (a - planted<"row_term_dropped">(tau, S(0))) / h;
-        for (int x = 0; x < K; ++x) {
-          d.q(i, x) += D * in.k(j, x);
-          d.k(j, x) += D * in.q(i, x);
-        }
-        for (int x = 0; x < V; ++x) d.v(j, x) += p * cotangent.o(i, x);
+        add_scaled(line(d.q, i), D, line(in.k, j));
+        add_scaled(line(d.k, j), D, line(in.q, i));
+        add_scaled(line(d.v, j), p, line(cotangent.o, i));
         d.bandwidth() -= D * (row.s(j) - row.max) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
       }
     }

@@ -80,16 +80,146 @@ inline void multiply_balls(double* r, const double* a, const double* b, const Pa
   }
 }
 
+/// z + x y, or z - x y.
+template <int W, bool Minus>
+ASSAY_INLINE void store_multiply_add(double* r, int first, const Balls<W>& z, const Balls<W>& x, const Balls<W>& y,
+                                     const PackConstants& c) {
+  Words<Lanes, W> sum = z.middle;
+  multiply_add_words<W>(sum.w, (Minus ? -x.middle : x.middle).w, y.middle.w);
+  renormalise<W>(sum.w);
+  const Lanes rounding = broadcast(c.multiply_add) * fma(x.size, y.size, z.size);
+  store_balls<W>(r, first, settled(sum), z.radius + product_radius(x, y) + rounding);
+}
+
 /// r += a b, or r -= a b.
 template <int W, bool Minus>
 inline void multiply_add_balls(double* r, const double* a, const double* b, const PackConstants& c) {
+  for (int i = 0; i < pack_size; i += lane_count)
+    store_multiply_add<W, Minus>(r, i, load_balls<W>(r, i), load_balls<W>(a, i), load_balls<W>(b, i), c);
+}
+
+/// r_j += a b_j for j < n, or r_j -= a b_j.
+template <int W, bool Minus>
+inline void add_scaled_balls(PackLine r, const double* a, ConstPackLine b, std::size_t n, const PackConstants& c) {
   for (int i = 0; i < pack_size; i += lane_count) {
-    const Balls<W> x = load_balls<W>(a, i), y = load_balls<W>(b, i), z = load_balls<W>(r, i);
-    Words<Lanes, W> sum = z.middle;
-    multiply_add_words<W>(sum.w, (Minus ? -x.middle : x.middle).w, y.middle.w);
-    renormalise<W>(sum.w);
-    const Lanes rounding = broadcast(c.multiply_add) * fma(x.size, y.size, z.size);
-    store_balls<W>(r, i, settled(sum), z.radius + product_radius(x, y) + rounding);
+    const Balls<W> x = load_balls<W>(a, i);
+    double* to = r.first;
+    const double* from = b.first;
+    for (std::size_t j = 0; j < n; ++j, to += r.step, from += b.step)
+      store_multiply_add<W, Minus>(to, i, load_balls<W>(to, i), x, load_balls<W>(from, i), c);
+  }
+}
+
+/// Half of a sum of products, and what the radius of the sum is made of.
+template <int W>
+struct DotTerms {
+  Words<Lanes, W> sum = words<Lanes, W>(0);
+  Lanes sizes = broadcast(0), radius = broadcast(0), smallest = broadcast(0);
+
+  ASSAY_INLINE void add(const double* a, const double* b, int first) {
+    const Balls<W> x = load_balls<W>(a, first), y = load_balls<W>(b, first);
+    multiply_add_words<W>(sum.w, x.middle.w, y.middle.w);
+    const Lanes reach = y.size + y.radius;
+    sizes = fma(x.size, y.size, sizes);
+    radius = radius + fma(x.size, y.radius, x.radius * reach);
+    smallest = smallest + lesser(x.size + x.radius, reach);
+  }
+};
+
+/// r += a_0 b_0 + ... + a_(n-1) b_(n-1), or r -= that. Two sums take turns: one would wait for itself.
+template <int W, bool Minus>
+inline void add_dot_balls(double* r, ConstPackLine a, ConstPackLine b, std::size_t n, const PackConstants& c) {
+  constexpr std::size_t chunk = 2 * terms_per_chunk, run = 2 * terms_per_renormalisation;
+  for (int i = 0; i < pack_size; i += lane_count)
+    for (std::size_t first = 0; first < n; first += chunk) {
+      const std::size_t last = n - first < chunk ? n : first + chunk;
+      const double* x = a.first + static_cast<std::ptrdiff_t>(first) * a.step;
+      const double* y = b.first + static_cast<std::ptrdiff_t>(first) * b.step;
+      DotTerms<W> even, odd;
+      double runs = 0;
+      for (std::size_t from = first; from < last; from += run) {
+        const std::size_t to = last - from < run ? last : from + run;
+        std::size_t j = from;
+        for (; j + 1 < to; j += 2, x += 2 * a.step, y += 2 * b.step) {
+          even.add(x, y, i);
+          odd.add(x + a.step, y + b.step, i);
+        }
+        if (j < to) even.add(x, y, i);
+        renormalise<W>(even.sum.w);
+        renormalise<W>(odd.sum.w);
+        runs += 1;
+      }
+      const Balls<W> z = load_balls<W>(r, i);
+      const Words<Lanes, W> dot = even.sum + odd.sum;
+      const Lanes sums = size_of(even.sum) + size_of(odd.sum) + size_of(dot) + z.size;
+      const Lanes rounding = fma(broadcast(c.dot * runs), even.sizes + odd.sizes, broadcast(c.add) * sums);
+      const Lanes lost = lesser((even.smallest + odd.smallest) * broadcast(1024), broadcast(chunk * pack_underflow));
+      // Hundreds of non-negative terms, rounded.
+      const Lanes own = (even.radius + odd.radius + rounding + lost) * broadcast(1 + 0x1p-40);
+      store_balls<W>(r, i, settled(Minus ? z.middle - dot : z.middle + dot), z.radius + own);
+    }
+}
+
+/// The sum of the words, rounded.
+template <int W>
+ASSAY_INLINE Lanes nearest(const Words<Lanes, W>& x) {
+  Lanes sum = x.w[W - 1];
+  for (int w = W - 2; w >= 0; --w) sum = sum + x.w[w];
+  return sum;
+}
+template <int W>
+ASSAY_INLINE Lanes sum_of_sizes(const Words<Lanes, W>& x, int first) {
+  Lanes sum = broadcast(0);
+  for (int w = W - 1; w >= first; --w) sum = sum + abs(x.w[w]);
+  return sum;
+}
+
+/// Long division, a word at a time. What the quotient q misses is measured: a / b - q = (a - q b) / b. Not a number, or
+/// infinite, is the radius where b may be zero.
+template <int W>
+inline void divide_balls(double* r, const double* a, const double* b, const PackConstants& c) {
+  constexpr double up = 1 + 0x1p-49, down = 1 - 0x1p-49;
+  for (int i = 0; i < pack_size; i += lane_count) {
+    const Balls<W> x = load_balls<W>(a, i), y = load_balls<W>(b, i);
+    const Lanes divisor = nearest(y.middle), zero = broadcast(0);
+    Balls<W> q{words<Lanes, W>(0), zero, zero};
+    Words<Lanes, W> rest = x.middle;
+    for (int step = 0; step < W; ++step) {
+      const Lanes digit = nearest(rest) / divisor;
+      q.middle = plus(q.middle, digit);
+      multiply_add<W, W>(rest.w, zero - digit, y.middle.w);
+      renormalise<W>(rest.w);
+    }
+    q.size = size_of(q.middle);
+    rest = x.middle;
+    multiply_add_words<W>(rest.w, (-q.middle).w, y.middle.w);
+    renormalise<W>(rest.w);
+    const Lanes radius = x.radius + product_radius(q, y) + broadcast(c.multiply_add) * fma(q.size, y.size, x.size);
+    const Lanes most = (sum_of_sizes(rest, 0) + radius) * broadcast(up);
+    const Lanes least = abs(y.middle.w[0]) * broadcast(down) - (sum_of_sizes(y.middle, 1) + y.radius) * broadcast(up);
+    // By zero where it would be by anything below.
+    const Lanes missed = most / (zero - lesser(zero - least, zero));
+    store_balls<W>(r, i, q.middle, missed * broadcast(up) + underflow_of(most));
+  }
+}
+
+/// The first words of the lower triangle of n x n packs, [n][n][8]; `rest` gets the sum of the squares of everything
+/// left out, radii and the upper triangle too.
+template <int W>
+inline void leading_words(ConstPackLine rows, std::size_t n, double* A, double* rest) {
+  for (int lane = 0; lane < pack_size; lane += lane_count) {
+    Lanes squares = broadcast(0);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double* from = rows.first + static_cast<std::ptrdiff_t>(i) * rows.step;
+      double* to = A + i * n * pack_size;
+      for (std::size_t j = 0; j <= i; ++j, from += (W + 1) * pack_size, to += pack_size) {
+        const Balls<W> x = load_balls<W>(from, lane);
+        const Lanes left = sum_of_sizes(x.middle, 1) + x.radius;
+        squares = fma(left * broadcast(i == j ? 1 : 2), left, squares);
+        store(to + lane, x.middle.w[0]);
+      }
+    }
+    store(rest + lane, squares);
   }
 }
 
@@ -108,8 +238,18 @@ inline void exp_balls(double* r, const double* a, const PackConstants& c) {
 
 template <int W>
 constexpr PackKernels pack_kernels() {
-  return {add_balls<W>, subtract_balls<W>, multiply_balls<W>, multiply_add_balls<W, false>, multiply_add_balls<W, true>,
-          exp_balls<W>};
+  return {add_balls<W>,
+          subtract_balls<W>,
+          multiply_balls<W>,
+          divide_balls<W>,
+          multiply_add_balls<W, false>,
+          multiply_add_balls<W, true>,
+          add_dot_balls<W, false>,
+          add_dot_balls<W, true>,
+          add_scaled_balls<W, false>,
+          add_scaled_balls<W, true>,
+          exp_balls<W>,
+          leading_words<W>};
 }
 
 }  // namespace assay::words::ASSAY_WORDS_ISA

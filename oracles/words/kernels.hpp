@@ -72,14 +72,35 @@ inline constexpr double pack_underflow = 0x1p-1050;
 
 /// The rounding errors of a pack's operations; magnitude.hpp says relative to what.
 struct PackConstants {
-  double add, multiply, multiply_add, exp;
+  double add, multiply, multiply_add, dot, exp;
+};
+
+/// Packs in memory, `step` doubles apart.
+struct PackLine {
+  double* first;
+  std::ptrdiff_t step;
+};
+struct ConstPackLine {
+  const double* first;
+  std::ptrdiff_t step;
 };
 
 /// ball_kernels.hpp. A result may be one of the operands.
 struct PackKernels {
   using Binary = void (*)(double* result, const double* a, const double* b, const PackConstants&);
-  Binary add, subtract, multiply, multiply_add, multiply_subtract;
+  using Dot = void (*)(double* result, ConstPackLine a, ConstPackLine b, std::size_t n, const PackConstants&);
+  using Scaled = void (*)(PackLine result, const double* a, ConstPackLine b, std::size_t n, const PackConstants&);
+  Binary add, subtract, multiply, divide, multiply_add, multiply_subtract;
+  Dot add_dot, subtract_dot;
+  Scaled add_scaled, subtract_scaled;
   void (*exp)(double* result, const double* a, const PackConstants&);
+  void (*leading_words)(ConstPackLine rows, std::size_t n, double* A, double* rest);
+};
+
+/// definite_kernels.hpp: eight symmetric positive definite systems of doubles.
+struct DefiniteKernels {
+  void (*factor)(double* A, std::size_t n);
+  void (*solve)(const double* L, double* x, std::size_t n);
 };
 
 /// What depends on the number of words: matrix.hpp, delta_slab.hpp, passes.hpp.
@@ -112,6 +133,7 @@ struct Kernels {
   WordKernels words[5];
   Preconditioner<float> in_float;
   Preconditioner<double> in_double;
+  DefiniteKernels definite;
 };
 
 const Kernels& kernels(Isa isa);

@@ -1,6 +1,7 @@
 #pragma once
 // The table of one instruction set: included by kernels_*.cpp alone.
 #include "oracles/words/ball_kernels.hpp"
+#include "oracles/words/definite_kernels.hpp"
 #include "oracles/words/delta_slab.hpp"
 #include "oracles/words/kernels.hpp"
 #include "oracles/words/matrix.hpp"
@@ -34,7 +35,8 @@ inline const Kernels& table() {
   static constexpr Kernels all{lane_count,
                                {{}, word_kernels<1>(), word_kernels<2>(), word_kernels<3>(), word_kernels<4>()},
                                preconditioner<float>(),
-                               preconditioner<double>()};
+                               preconditioner<double>(),
+                               {factor_definite, solve_definite}};
   return all;
 }
 

@@ -33,6 +33,7 @@ ASSAY_INLINE Lanes broadcast(double x) { return {_mm512_set1_pd(x)}; }
 ASSAY_INLINE Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes operator*(Lanes a, Lanes b) { return {_mm512_mul_pd(a.v, b.v)}; }
+ASSAY_INLINE Lanes operator/(Lanes a, Lanes b) { return {_mm512_div_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
 ASSAY_INLINE Lanes product_rest(Lanes a, Lanes b, Lanes p) { return {_mm512_fmsub_pd(a.v, b.v, p.v)}; }
 ASSAY_INLINE Lanes abs(Lanes a) { return {_mm512_abs_pd(a.v)}; }
@@ -49,6 +50,7 @@ ASSAY_INLINE Lanes broadcast(double x) { return {_mm256_set1_pd(x)}; }
 ASSAY_INLINE Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes operator*(Lanes a, Lanes b) { return {_mm256_mul_pd(a.v, b.v)}; }
+ASSAY_INLINE Lanes operator/(Lanes a, Lanes b) { return {_mm256_div_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
 ASSAY_INLINE Lanes product_rest(Lanes a, Lanes b, Lanes p) { return {_mm256_fmsub_pd(a.v, b.v, p.v)}; }
 ASSAY_INLINE Lanes abs(Lanes a) { return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v)}; }
@@ -64,6 +66,7 @@ ASSAY_INLINE Lanes broadcast(double x) { return {x}; }
 ASSAY_INLINE Lanes operator+(Lanes a, Lanes b) { return {a.v + b.v}; }
 ASSAY_INLINE Lanes operator-(Lanes a, Lanes b) { return {a.v - b.v}; }
 ASSAY_INLINE Lanes operator*(Lanes a, Lanes b) { return {a.v * b.v}; }
+ASSAY_INLINE Lanes operator/(Lanes a, Lanes b) { return {a.v / b.v}; }
 ASSAY_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) { return {std::fma(a.v, b.v, c.v)}; }
 ASSAY_INLINE Lanes product_rest(Lanes a, Lanes b, Lanes p) { return {std::fma(a.v, b.v, -p.v)}; }
 ASSAY_INLINE Lanes abs(Lanes a) { return {std::fabs(a.v)}; }

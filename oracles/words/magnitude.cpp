@@ -54,6 +54,15 @@ double chunk_error() {
   return std::max(first, error_of(row_of<W, Long>(2 * terms_per_chunk)) - first);
 }
 
+/// What every run between two renormalisations adds to the error of a row of up to a chunk.
+template <int W>
+double run_error() {
+  double worst = 0;
+  for (int runs = 1; runs * terms_per_renormalisation <= terms_per_chunk; ++runs)
+    worst = std::max(worst, error_of(row_of<W, true>(runs * terms_per_renormalisation)) / runs);
+  return worst;
+}
+
 /// A constant of the table: W words, rounded as exp_table.hpp promises.
 template <int W>
 Words<Magnitude, W> constant(double size) {
@@ -105,10 +114,11 @@ Constants derive() {
   });
   c.chunk = chunk_error<W, false>();
   c.chunk_words = chunk_error<W, true>();
+  c.run_words = run_error<W>();
   c.chunk_add = c.add;
   if constexpr (W > 1) c.exp = exp_error<W>() * (1 + 0x1p-12);
   for (double* x : {&c.add, &c.multiply, &c.multiply_plain, &c.update, &c.multiply_add, &c.chunk, &c.chunk_words,
-                    &c.chunk_add, &c.exp})
+                    &c.run_words, &c.chunk_add, &c.exp})
     *x *= safety;
   return c;
 }

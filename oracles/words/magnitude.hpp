@@ -16,6 +16,7 @@ struct Constants {
   double multiply_add;    ///< renormalised c + a b: times size(c) + size(a) size(b)
   double chunk;           ///< a chunk of terms_per_chunk products: times sum |a| size(b)
   double chunk_words;     ///< the same where a has as many words: times sum size(a) size(b)
+  double run_words;       ///< as chunk_words, for every terms_per_renormalisation of up to a chunk
   double chunk_add;       ///< adding one chunk to the total: times sum |a| size(b) over all chunks
   double exp;             ///< relative error of exp: words, tables and polynomial
 };

@@ -25,7 +25,7 @@ const PackConstants& pack_constants(int words) {
     std::array<PackConstants, 3> list{};
     for (int w = 2; w <= 4; ++w) {
       const Constants& c = constants(w);
-      list[static_cast<std::size_t>(w - 2)] = {c.add, c.multiply, c.multiply_add, c.exp};
+      list[static_cast<std::size_t>(w - 2)] = {c.add, c.multiply, c.multiply_add, c.run_words, c.exp};
     }
     return list;
   }();
@@ -163,25 +163,6 @@ Pack<W> Pack<W>::extreme(const Pack& a, const Pack& b, bool larger) {
   return r;
 }
 
-/// Long division, a word at a time. What the quotient q misses is measured: a / b - q = (a - q b) / b.
-template <int W>
-Pack<W> Pack<W>::quotient(const Pack& a, const Pack& b) {
-  Pack q, rest = a;
-  for (int step = 0; step <= W; ++step) {
-    Pack digit;
-    for (int i = 0; i < size; ++i) digit.word(0, i) = rest.nearest(i) / b.nearest(i);
-    q += digit;
-    rest -= digit * b;
-  }
-  q.forget_radii();
-  rest = a - q * b;
-  for (int i = 0; i < size; ++i) {
-    const double divisor = b.least(i);
-    q.radius(i) = divisor > 0 ? rest.most(i) / divisor * up : unknown;
-  }
-  return q;
-}
-
 /// Newton's iteration; sqrt(a) - s = (a - s^2) / (sqrt(a) + s).
 template <int W>
 Pack<W> Pack<W>::square_root(const Pack& a) {
@@ -227,7 +208,7 @@ Pack<W> Pack<W>::logarithm(const Pack& a) {
   const auto missed = [&] { return a * exp(-y) - Pack(1); };
   for (int step = 1; step < W; ++step) {
     const Pack d = missed();
-    y += d * (Pack(1) - d * (Pack(0.5) - d / Pack(3)));
+    y += d * (Pack(1) - d * Pack(0.5));
     y.forget_radii();
   }
   const Pack d = missed();

@@ -15,6 +15,7 @@
 #include "oracles/words/kernels.hpp"
 #include "oracles/words/word_ball.hpp"
 #include "reference/core/carried_error.hpp"
+#include "reference/core/lines.hpp"
 
 namespace assay {
 
@@ -27,6 +28,9 @@ class Divided : public std::exception {
 namespace words {
 /// As derived for W words.
 const PackConstants& pack_constants(int words);
+
+template <int W>
+class DefiniteSolver;
 }  // namespace words
 
 template <int W>
@@ -64,6 +68,30 @@ class alignas(64) Pack {
     for (int w = 0; w <= W; ++w) at_[w * size + lane] = other.at_[w * size + lane];
   }
 
+  /// Number `lane` becomes exactly that one.
+  void take(int lane, double x) {
+    for (int w = 0; w <= W; ++w) at_[w * size + lane] = w == 0 ? x : 0;
+  }
+
+  // What reference/core/lines.hpp and dense.hpp take instead of number after number.
+  static void add_dot(Pack& sum, const Line<const Pack>& a, const Line<const Pack>& b) {
+    kernels().add_dot(sum.at_, words_of(a), words_of(b), static_cast<std::size_t>(a.size), constants());
+  }
+  static void subtract_dot(Pack& sum, const Line<const Pack>& a, const Line<const Pack>& b) {
+    kernels().subtract_dot(sum.at_, words_of(a), words_of(b), static_cast<std::size_t>(a.size), constants());
+  }
+  static void add_scaled(const Line<Pack>& y, const Pack& a, const Line<const Pack>& x) {
+    if (x.size == 0) return;
+    kernels().add_scaled({y.first->at_, doubles(y.step)}, a.at_, words_of(x), static_cast<std::size_t>(x.size),
+                         constants());
+  }
+  static void subtract_scaled(const Line<Pack>& y, const Pack& a, const Line<const Pack>& x) {
+    if (x.size == 0) return;
+    kernels().subtract_scaled({y.first->at_, doubles(y.step)}, a.at_, words_of(x), static_cast<std::size_t>(x.size),
+                              constants());
+  }
+  using DefiniteSolver = words::DefiniteSolver<W>;
+
   // What reference/core/carried_error.hpp asks of an enclosure.
   using Bounds = UpperBounds<size>;
   /// At least |x| for every x in the balls.
@@ -89,7 +117,10 @@ class alignas(64) Pack {
     kernels().multiply(at_, at_, b.at_, constants());
     return *this;
   }
-  Pack& operator/=(const Pack& b) { return *this = *this / b; }
+  Pack& operator/=(const Pack& b) {
+    kernels().divide(at_, at_, b.at_, constants());
+    return *this;
+  }
   Pack& operator+=(const Product& p) {
     kernels().multiply_add(at_, p.a.at_, p.b.at_, constants());
     return *this;
@@ -117,7 +148,11 @@ class alignas(64) Pack {
     return r -= b;
   }
   friend Product operator*(const Pack& a, const Pack& b) { return {a, b}; }
-  friend Pack operator/(const Pack& a, const Pack& b) { return quotient(a, b); }
+  friend Pack operator/(const Pack& a, const Pack& b) {
+    Pack r{Unset()};
+    kernels().divide(r.at_, a.at_, b.at_, constants());
+    return r;
+  }
 
   // True or false for all eight pairs and every number in their balls, or Divided, or Undecided.
   friend bool operator<(const Pack& a, const Pack& b) {
@@ -169,7 +204,12 @@ class alignas(64) Pack {
     return derived;
   }
 
-  static Pack quotient(const Pack& a, const Pack& b);
+  friend class words::DefiniteSolver<W>;
+  static std::ptrdiff_t doubles(std::ptrdiff_t packs) { return packs * (W + 1) * size; }
+  static words::ConstPackLine words_of(const Line<const Pack>& x) {
+    return {x.size > 0 ? x.first->at_ : nullptr, doubles(x.step)};
+  }
+
   static Pack exponential(const Pack& a);
   static Pack logarithm(const Pack& a);
   static Pack square_root(const Pack& a);

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #include "proptests/words/cases.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/lines.hpp"
 
 namespace assay::words {
 namespace {
@@ -140,6 +142,45 @@ TYPED_TEST(PackOf, HoldsEveryResultOfEveryNumberInItsOperands) {
   }
 }
 
+TYPED_TEST(PackOf, SumsOfProductsHoldEveryNumberInTheirTerms) {
+  constexpr int W = TypeParam::value;
+  Random random(4);
+  for (const int n : {0, 1, 2, 3, 31, 34, 255, 256, 300}) {
+    const Packed<W> start(random);
+    std::vector<Packed<W>> a, b;
+    std::vector<Pack<W>> x, y;
+    for (int k = 0; k < n; ++k) {
+      a.emplace_back(random), b.emplace_back(random);
+      x.push_back(a.back().pack), y.push_back(b.back().pack);
+    }
+    Pack<W> more = start.pack, less = start.pack;
+    add_dot(more, line(x), line(y));
+    subtract_dot(less, line(x), line(y));
+    std::vector<Pack<W>> rows(static_cast<std::size_t>(n), start.pack);
+    add_scaled(line(rows), more, line(x));
+    for (int i = 0; i < pack_size; ++i)
+      for (int which = 0; which < 9; ++which) {
+        Mp200 sum = 0;
+        for (int k = 0; k < n; ++k) {
+          const auto at = static_cast<std::size_t>(k);
+          sum += a[at].truth(i, which + k) * b[at].truth(i, which / 3 + k);
+        }
+        const WordBall up = more.number(i), down = less.number(i);
+        ASSERT_LE(abs(middle(up) - start.truth(i, which) - sum), Mp200(up.radius)) << n;
+        ASSERT_LE(abs(middle(down) - start.truth(i, which) + sum), Mp200(down.radius)) << n;
+      }
+    for (int k = 0; k < n; ++k) {
+      Pack<W> one = start.pack;
+      one += more * x[static_cast<std::size_t>(k)];
+      EXPECT_EQ(std::memcmp(&one, &rows[static_cast<std::size_t>(k)], sizeof one), 0) << k;
+    }
+  }
+  Pack<W> zero;
+  const std::vector<Pack<W>> zeros(5), thirds(5, Pack<W>(1) / Pack<W>(3));
+  add_dot(zero, line(zeros), line(thirds));
+  EXPECT_TRUE(zero == Pack<W>(0)) << "exactly";
+}
+
 TYPED_TEST(PackOf, ExponentiatesFromTheSmallestToTheLargest) {
   constexpr int W = TypeParam::value;
   Random random(2);
@@ -238,10 +279,21 @@ TYPED_TEST(PackOf, SameBitsOnAllInstructionSets) {
     const auto results = [&](Isa isa) {
       const PackKernels& k = kernels(isa).words[W].pack;
       std::vector<std::array<double, n>> all;
-      for (const auto op : {k.add, k.subtract, k.multiply, k.multiply_add, k.multiply_subtract}) {
+      for (const auto op : {k.add, k.subtract, k.multiply, k.divide, k.multiply_add, k.multiply_subtract}) {
         all.push_back(operand[0]);
         op(all.back().data(), operand[0].data(), operand[1].data(), c);
       }
+      const ConstPackLine a{operand[0].data(), 0}, b{operand[1].data(), 0};
+      for (const auto op : {k.add_dot, k.subtract_dot}) {
+        all.push_back(operand[0]);
+        op(all.back().data(), a, b, 37, c);
+      }
+      for (const auto op : {k.add_scaled, k.subtract_scaled}) {
+        all.push_back(operand[0]);
+        op({all.back().data(), 0}, a.first, b, 3, c);
+      }
+      all.emplace_back();
+      k.leading_words(a, 1, all.back().data(), all.back().data() + pack_size);
       all.emplace_back();
       std::array<double, n> small = operand[0];
       for (double& x : small) x *= 0x1p-20;

@@ -8,41 +8,11 @@
 #include <vector>
 
 #include "reference/core/carried_error.hpp"
+#include "reference/core/definite.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
-
-template <class S>
-S dot(std::span<const S> a, std::span<const S> b) {
-  S sum = S(0);
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-template <class S>
-S dot(const std::vector<S>& a, const std::vector<S>& b) {
-  return dot(std::span<const S>(a), std::span<const S>(b));
-}
-
-/// Replaces the right-hand side `x` by the solution, for the diagonal block of `a` that starts at row and column
-/// `first`: A = L D L^T, symmetric positive definite. An infinite diagonal element makes its unknown zero.
-template <class S>
-void solve_definite(const Tensor<S, 2>& a, int first, std::span<S> x) {
-  const int n = static_cast<int>(x.size());
-  Tensor<S, 2> column(n, n), L(n, n);  // column = L D, so that an infinite D never meets a zero of L
-  for (int j = 0; j < n; ++j)
-    for (int i = j; i < n; ++i) {
-      column(i, j) = a(first + i, first + j);
-      for (int k = 0; k < j; ++k) column(i, j) -= L(i, k) * column(j, k);
-      if (i > j) L(i, j) = column(i, j) / column(j, j);
-    }
-  const auto at = [&x](int i) -> S& { return x[static_cast<std::size_t>(i)]; };
-  for (int i = 0; i < n; ++i)
-    for (int k = 0; k < i; ++k) at(i) -= L(i, k) * at(k);
-  for (int i = n - 1; i >= 0; --i) {
-    at(i) /= column(i, i);
-    for (int k = i + 1; k < n; ++k) at(i) -= L(k, i) * at(k);
-  }
-}
 
 /// Makes `x` hold wherever conjugate gradients may stop from here on: no further away than all steps that are left, and
 /// these make up A^{-1} residual (docs/error-analysis.md, section 9). The count of steps, between `step` and `steps`.

@@ -7,8 +7,10 @@
 // Its rooms say which decay, which error and which p they mean; the recurrence and its reverse are here, once.
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "reference/core/carried_error.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
@@ -136,20 +138,18 @@ void step(const Terms<S>& in, int t, Columns<S>& state, Tensor<S, 2>& error, Ten
   for (int j = 0; j < V; ++j) {
     const CarriedError<S> carried(state, j);
     S predicted = S(0);
-    for (int i = 0; i < K; ++i) {
-      const S R = planted<"first_order_decays_once">(in.D(t, i), in.D(0, i)) * state(i, j);
-      if (in.error != Error::none) predicted += (of_decayed ? R : state(i, j)) * in.p(t, i);
-      state(i, j) = R;
-    }
+    if (in.error != Error::none && !of_decayed) add_dot(predicted, column(state, j), line(in.p, t));
+    for (int i = 0; i < K; ++i) state(i, j) *= planted<"first_order_decays_once">(in.D(t, i), in.D(0, i));
+    if (in.error != Error::none && of_decayed) add_dot(predicted, column(state, j), line(in.p, t));
     error(t, j) = planted<"first_order_writes_the_first_value">(in.v(t, j), in.v(t, 0)) - predicted;
     const S write = in.beta(t) * error(t, j);
+    Line<const S> query = line(in.q, t);
+    query.step = planted<"first_order_reads_the_first_channel">(1, 0);
+    const bool reads_last = planted<"first_order_reads_before_the_write">(true, false);
     S read = S(0);
-    for (int i = 0; i < K; ++i) {
-      const S before = state(i, j);
-      state(i, j) += in.k(t, i) * write;
-      read += planted<"first_order_reads_before_the_write">(state(i, j), before) *
-              planted<"first_order_reads_the_first_channel">(in.q(t, i), in.q(t, 0));
-    }
+    if (!reads_last) add_dot(read, column(state, j), query);
+    add_scaled(column(state, j), write, line(in.k, t));
+    if (reads_last) add_dot(read, column(state, j), query);
     carried.put_back(state, j, norms.state);
     error(t, j) = carried.whole(error(t, j), norms.prediction);
     o(t, j) = carried.whole(read, norms.state * norms.query) * in.scale;
@@ -182,41 +182,41 @@ Gradients<S> backward(const Terms<S>& in, const Reads<S>& cotangent) {
   Gradients<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent),    Tensor<S, 2>(in.v.extent),
                  Tensor<S, 2>(in.k.extent), Tensor<S, 1>(in.beta.extent), Tensor<S, 2>(in.decay.extent),
                  Tensor<S, 2>(K, V)};
+  std::vector<S> R(static_cast<std::size_t>(K));
   for (int t = T - 1; t >= 0; --t) {
     const Columns<S>&before = states.before(t), &after = states.after(t);
     const StepNorms<S> norms(in, t);
+    S of_errors = S(0);  // what the errors of G put on dk
     for (int j = 0; j < V; ++j) {
       const CarriedError<S> carried(G, j);
       const S read_gradient = in.scale * cotangent.o(t, j), write = in.beta(t) * error(t, j);
-      S gk = S(0);
-      for (int i = 0; i < K; ++i) {
-        const S& read = planted<"first_order_query_gradient_before_the_write">(after(i, j), before(i, j));
-        d.q(t, i) += read * read_gradient;
-        G(i, j) += in.q(t, i) * read_gradient;
-        gk += G(i, j) * in.k(t, i);
-      }
+      add_scaled(line(d.q, t), read_gradient,
+                 planted<"first_order_query_gradient_before_the_write">(column(after, j), column(before, j)));
+      add_scaled(column(G, j), read_gradient, line(in.q, t));
+      const S gk = dot(column(G, j), line(in.k, t));
       const S de = in.beta(t) * gk;
       const S& whole_gk = carried.whole(gk, norms.key);
       const S whole_de = in.beta(t) * whole_gk;
       d.v(t, j) = whole_de;
       d.beta(t) += whole_gk * planted<"first_order_strength_gradient_of_values">(error(t, j), in.v(t, j));
+      add_scaled(line(d.k, t), write, column(G, j));
+      of_errors += carried.whole(S(0), norms.unit) * write;
+      for (int i = 0; i < K; ++i) R[static_cast<std::size_t>(i)] = in.D(t, i) * before(i, j);
+      const S read = planted<"first_order_forgets_the_prediction_backward">(de, S(0));
+      if (in.error != Error::none)
+        subtract_scaled(line(d.p, t), planted<"first_order_prediction_gradient_sign">(whole_de, S(-whole_de)),
+                        in.error == Error::decayed ? line(R) : column(before, j));
+      if (in.error == Error::decayed) subtract_scaled(column(G, j), read, line(in.p, t));
       for (int i = 0; i < K; ++i) {
-        const S& D = in.D(t, i);
-        const S R = D * before(i, j);
-        d.k(t, i) += carried.whole(G(i, j), norms.unit) * write;
-        S H = G(i, j), rest = S(0);
-        if (in.error != Error::none) {
-          const S dp = -(in.error == Error::decayed ? R : before(i, j)) * whole_de;
-          d.p(t, i) += planted<"first_order_prediction_gradient_sign">(dp, -dp);
-          const S read = planted<"first_order_forgets_the_prediction_backward">(S(-in.p(t, i) * de), S(0));
-          (in.error == Error::decayed ? H : rest) += read;
-        }
         S& dlog = d.log_decay(in.decay.size(0) == 1 ? 0 : t, in.decay.size(1) == 1 ? 0 : i);
-        dlog += carried.whole(H, norms.kept) * planted<"first_order_decay_gradient_with_the_write">(R, after(i, j));
-        G(i, j) = planted<"first_order_forgets_the_decay_backward">(D, S(1)) * H + rest;
+        dlog += carried.whole(G(i, j), norms.kept) *
+                planted<"first_order_decay_gradient_with_the_write">(R[static_cast<std::size_t>(i)], after(i, j));
+        G(i, j) *= planted<"first_order_forgets_the_decay_backward">(in.D(t, i), S(1));
       }
+      if (in.error == Error::undecayed) subtract_scaled(column(G, j), read, line(in.p, t));
       carried.put_back(G, j, norms.state);
     }
+    for (int i = 0; i < K; ++i) d.k(t, i) += of_errors;
   }
   d.initial_state = G.tensor();
   return d;

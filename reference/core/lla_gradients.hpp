@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reference/core/dense.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/lla_row.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/tensor.hpp"
@@ -34,15 +35,13 @@ class LlaRowBackward {
         keys_(row.last - row.first, k.size(1)),
         mean_a_(dot(g, std::span<const S>(row.mean_v))) {
     for (int j = row.first; j < row.last; ++j) {
-      S a = S(0);
-      for (int x = 0; x < v.size(1); ++x) a += g[static_cast<std::size_t>(x)] * v(j, x);
-      a_.push_back(a);
+      a_.push_back(dot(line(g), line(v, j)));
       p_.push_back(row.p(j));
       for (int x = 0; x < k.size(1); ++x) keys_(j - row.first, x) = k(j, x) - at(row.mean_k, x);
     }
     tilt_gradient_.assign(row.tilt.size(), S(0));
     for (int j = 0; j < keys_.size(0); ++j)
-      for (int x = 0; x < keys_.size(1); ++x) at(tilt_gradient_, x) -= at(p_, j) * (at(a_, j) - mean_a_) * keys_(j, x);
+      subtract_scaled(line(tilt_gradient_), S(at(p_, j) * (at(a_, j) - mean_a_)), line(keys_, j));
     output_ = mean_a_ + dot(row.tilt, tilt_gradient_);
   }
 
@@ -84,7 +83,7 @@ class LlaRowBackward {
     std::vector<S> u(rho.size(), S(0)), dmu(rho.size());
     for (int j = 0; j < keys_.size(0); ++j) {
       const std::vector<S> z = offsets(j, S(1));
-      for (std::size_t c = 0; c < u.size(); ++c) u[c] += at(a_, j) * at(p_, j) / delta * z[c];
+      add_scaled(line(u), S(at(a_, j) * at(p_, j) / delta), line(z));
     }
     lla_solve(options_, row_, tolerance, u);
     for (std::size_t c = 0; c < u.size(); ++c) dmu[c] = S(2) * beta * rho[c] - u[c];

@@ -11,6 +11,7 @@
 
 #include "reference/core/dense.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/ridge.hpp"
@@ -113,20 +114,20 @@ LlaRow<S> lla_row(const LlaOptions& options, const Tensor<S, 2>& q, const Tensor
 
   for (int j = row.first; j < row.last; ++j) {
     const S p = row.p(j);
-    for (int x = 0; x < K; ++x) at(row.mean_k, x) += p * k(j, x);
-    for (int x = 0; x < V; ++x) at(row.mean_v, x) += p * v(j, x);
+    add_scaled(line(row.mean_k), p, line(k, j));
+    add_scaled(line(row.mean_v), p, line(v, j));
   }
   row.ridge_unit = lla_ridge(options, row, S(1));
   for (int x = 0; x < K; ++x) {
     at(row.offset, x) = at(row.mean_k, x) - q(i, x);
     at(row.ridge, x) = lla_ridge(options, row, broadcast_at(lambda, i, x));
   }
+  std::vector<S> centred(row.mean_k.size());
   for (int j = row.first; j < row.last; ++j) {
     const S p = row.p(j);
-    for (int x = 0; x < K; ++x) {
-      const S weighted = p * (k(j, x) - at(row.mean_k, x));
-      for (int y = 0; y <= x; ++y) row.system(x, y) += weighted * (k(j, y) - at(row.mean_k, y));
-    }
+    for (int x = 0; x < K; ++x) at(centred, x) = k(j, x) - at(row.mean_k, x);
+    for (int x = 0; x < K; ++x)
+      add_scaled(Line<S>{&row.system(x, 0), 1, x + 1}, S(p * at(centred, x)), {centred.data(), 1, x + 1});
   }
   for (int x = 0; x < K; ++x)
     for (int y = 0; y <= x; ++y) {

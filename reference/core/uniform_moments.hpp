@@ -1,5 +1,8 @@
 #pragma once
 // Means and scatters of keys and values under equal weights, as they come (lla-family.md section 7).
+#include <vector>
+
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/tensor.hpp"
 
@@ -20,11 +23,11 @@ struct UniformMoments {
     const int K = mean_k.size(0), V = mean_v.size(0);
     ++count;
     const S weight = planted<"scatter_weight_of_the_last_pair">(S(S(count - 1) / S(count)), S(1));
-    for (int b = 0; b < K; ++b) {
-      const S e = weight * (k(j, b) - mean_k(b));
-      for (int a = 0; a < K; ++a) scatter_kk(a, b) += e * (k(j, a) - mean_k(a));
-      for (int a = 0; a < V; ++a) scatter_vk(a, b) += e * (v(j, a) - mean_v(a));
-    }
+    std::vector<S> key;
+    for (int b = 0; b < K; ++b) key.push_back(k(j, b) - mean_k(b));
+    for (int a = 0; a < K; ++a)
+      add_scaled(line(scatter_kk, a), S(weight * key[static_cast<std::size_t>(a)]), line(key));
+    for (int a = 0; a < V; ++a) add_scaled(line(scatter_vk, a), S(weight * (v(j, a) - mean_v(a))), line(key));
     for (int a = 0; a < K; ++a) mean_k(a) += (k(j, a) - mean_k(a)) / S(count);
     for (int a = 0; a < V; ++a) mean_v(a) += (v(j, a) - mean_v(a)) / S(count);
   }
@@ -36,16 +39,22 @@ template <class S>
 void add_moment_gradients(const UniformMoments<S>& last, const UniformMoments<S>& cotangent, const Tensor<S, 2>& k,
                           const Tensor<S, 2>& v, Tensor<S, 2>& dk, Tensor<S, 2>& dv) {
   const int K = k.size(1), V = v.size(1);
-  for (int j = 0; j < last.count; ++j)
+  Tensor<S, 2> both = cotangent.scatter_kk;
+  for (int a = 0; a < K; ++a)
+    for (int b = 0; b < K; ++b) both(a, b) += cotangent.scatter_kk(b, a);
+  for (int j = 0; j < last.count; ++j) {
+    std::vector<S> key, value;
+    for (int a = 0; a < K; ++a) key.push_back(k(j, a) - last.mean_k(a));
+    for (int c = 0; c < V; ++c) value.push_back(v(j, c) - last.mean_v(c));
     for (int a = 0; a < K; ++a) {
       dk(j, a) += cotangent.mean_k(a) / S(last.count);
-      for (int b = 0; b < K; ++b)
-        dk(j, a) += (cotangent.scatter_kk(a, b) + cotangent.scatter_kk(b, a)) * (k(j, b) - last.mean_k(b));
-      for (int c = 0; c < V; ++c) {
-        dk(j, a) += cotangent.scatter_vk(c, a) * (v(j, c) - last.mean_v(c));
-        dv(j, c) += cotangent.scatter_vk(c, a) * (k(j, a) - last.mean_k(a));
-      }
+      add_dot(dk(j, a), line(both, a), line(key));
     }
+    for (int c = 0; c < V; ++c) {
+      add_scaled(line(dk, j), value[static_cast<std::size_t>(c)], line(cotangent.scatter_vk, c));
+      add_dot(dv(j, c), line(cotangent.scatter_vk, c), line(key));
+    }
+  }
   for (int j = 0; j < last.count; ++j)
     for (int c = 0; c < V; ++c) dv(j, c) += cotangent.mean_v(c) / S(last.count);
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "reference/core/error.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -70,13 +71,10 @@ struct VisibleRow : VisibleRange {
 template <class S>
 VisibleRow<S> visible_row(const VisibleOptions& o, const Tensor<S, 2>& q, const Tensor<S, 2>& k, const S& h, int i) {
   using std::exp;
-  const int K = k.size(1);
   VisibleRow<S> row{visible_range(o, q.size(0), k.size(0), i), S(0), S(0), {}, {}};
   row.max = S(-std::numeric_limits<double>::infinity());
   for (int j = row.first; j < row.last; ++j) {
-    S s = S(0);
-    for (int x = 0; x < K; ++x) s += q(i, x) * k(j, x);
-    row.scores.push_back(s / h);
+    row.scores.push_back(dot(line(q, i), line(k, j)) / h);
     row.max = larger(row.max, row.scores.back());
   }
   for (const S& s : row.scores) {
