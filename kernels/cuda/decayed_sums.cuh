@@ -45,7 +45,7 @@ struct DeviceSums {
         decay(decays),
         scale(scales),
         initial_state(initial),
-        o(Divided ? result<P, "sums">(s.heads, s.len, v.cols()) : result<P, "out">(s.heads, s.len, v.cols())),
+        o(Divided ? result<P, "W">(s.heads, s.len, v.cols()) : result<P, "out">(s.heads, s.len, v.cols())),
         final_state(result<P, "end">(s.heads, s.key_dim, v.cols())),
         states(result<P, "Sc">(s.heads, chunks * D, v.cols())),
         adjoints(result<P, "Sc">(s.heads, with_gradients ? chunks * D : 0, v.cols())),

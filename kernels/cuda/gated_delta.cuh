@@ -12,11 +12,12 @@ namespace assay::tile {
 struct Chunk {
   int tile, length, forward_values, backward_values;
 };
-template <Format F, int D, bool WithGradients>
+template <Format F, int D, bool Predicts, bool WithGradients>
 constexpr Chunk chunk_of() {
+  if (F == Format::fp64 && Predicts) return {2, 16, 16, 16};
   if (F == Format::fp64) return {1, 32, 16, 16};
   if (F == Format::tf32) return {2, 16, 64, 64};
-  if (F == Format::bf16 && !WithGradients) return {0, 64, 64, 0};
+  if (F == Format::bf16 && !WithGradients && !(Predicts && D == 128)) return {0, 64, 64, 0};
   return {1, 32, 64, D == 64 ? 64 : 32};
 }
 
@@ -24,7 +25,7 @@ constexpr Chunk chunk_of() {
 template <class P, Format F, int D, bool Predicts, bool WithGradients>
 Answer gated_delta(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times, int lag) {
   constexpr int stages = 2;
-  constexpr Chunk shapes = chunk_of<F, D, WithGradients>();
+  constexpr Chunk shapes = chunk_of<F, D, Predicts, WithGradients>();
   constexpr int C = shapes.length;
   using B = MmaBlock<P, C / 16>;
   using Forward = GatedDeltaForward<B, C, D, shapes.forward_values, stages, Predicts>;
@@ -106,9 +107,10 @@ Answer gated_delta(const RecurrenceShape& shape, const Problem& problem, GpuTime
   return answer;
 }
 
-inline int gated_delta_tile(const Problem& problem, Format precision) {
+template <bool Predicts>
+int gated_delta_tile(const Problem& problem, Format precision) {
   return with_instance(precision, RecurrenceShape(problem).key_dim, [&]<Format F, int D>() {
-    return problem.cotangents.empty() ? chunk_of<F, D, false>().tile : chunk_of<F, D, true>().tile;
+    return problem.cotangents.empty() ? chunk_of<F, D, Predicts, false>().tile : chunk_of<F, D, Predicts, true>().tile;
   });
 }
 

@@ -76,8 +76,9 @@ TYPED_TEST(DefiniteOf, HoldsTheSolutionOfEverySystemInTheBalls) {
             for (std::size_t i = 0; i < solution.size(); ++i) {
               const WordBall got = x[i].number(lane);
               ASSERT_LE(abs(middle(got) - solution[i]), Mp200(got.radius)) << n << ' ' << ridge << ' ' << radius;
-              // Norms of inputs are a few units; conditions n / ridge.
-              const double narrow = std::ldexp(1, 12 - 53 * W) + 16 * radius;
+              // Norms of inputs are a few units; conditions n / ridge; a residual costs `chunk_words` of u^W.
+              constexpr double chunk_words[] = {5.0e3, 2.8e5, 2.0e7};  // docs/error-analysis.md, section 2
+              const double narrow = std::ldexp(chunk_words[W - 2], -53 * W) + 16 * radius;
               EXPECT_LE(got.radius, narrow * n * n * n / (ridge * ridge)) << n << ' ' << ridge << ' ' << radius;
             }
           }
