@@ -211,7 +211,7 @@ struct lla {
     for (int j = row.first; j < row.last; ++j)
       if (mass)
         of_row.score[static_cast<std::size_t>(j - row.first)] += row.p(j) * e;
-      else if (row.s(j) > row.s(largest))
+      else if (j > row.first && row.s(j) > row.s(largest))
         largest = j;
     if (!mass) of_row.score[static_cast<std::size_t>(largest - row.first)] += e;
   }

@@ -96,7 +96,7 @@ void ErrorShape<N>::mix(int to, const Lanes& a, const Lanes& b) {
 template <std::size_t N>
 void ErrorShape<N>::scale(const Lanes& f) {
   const Lanes before = trace();
-  for (Vector* q : {&own_[0], &own_[1], &cross_})
+  for (Vector* q : {own_.data(), own_.data() + 1, &cross_})
     for (Lanes& x : *q)
       for (std::size_t n = 0; n < N; ++n) x[n] *= f[n] * f[n];
   widen(before, f, each<N>([](std::size_t) { return floor; }));

@@ -36,7 +36,9 @@ class ErrorShape {
   Lanes largest(int block) const;
 
  private:
-  std::size_t at(int i, int l) const { return static_cast<std::size_t>(i * size_ + l); }
+  std::size_t at(int i, int l) const {
+    return static_cast<std::size_t>(i) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(l);
+  }
   Lanes& cross(int block, int i, int l) { return block == 0 ? cross_[at(i, l)] : cross_[at(l, i)]; }
   Vector times(int block, const Vector& v) const;
   Lanes quadratic(const Vector& v, const Vector& Qv) const;
