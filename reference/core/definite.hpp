@@ -32,10 +32,10 @@ class DefiniteSystem {
     const int n = static_cast<int>(x.size());
     const auto at = [&x](int i) -> S& { return x[static_cast<std::size_t>(i)]; };
     for (int i = 0; i < n; ++i)
-      for (int k = 0; k < i; ++k) at(i) -= L_(i, k) * at(k);
+      for (int k = 0; k < i; ++k) at(i) -= factor_(i, k) * at(k);
     for (int i = n - 1; i >= 0; --i) {
       at(i) /= column_(i, i);
-      for (int k = i + 1; k < n; ++k) at(i) -= L_(k, i) * at(k);
+      for (int k = i + 1; k < n; ++k) at(i) -= factor_(k, i) * at(k);
     }
   }
 
@@ -53,17 +53,17 @@ class DefiniteSystem {
   static constexpr bool solves_itself = requires { typename S::DefiniteSolver; };
 
   void eliminate(int first, int n) {
-    column_ = L_ = Tensor<S, 2>(n, n);
+    column_ = factor_ = Tensor<S, 2>(n, n);
     for (int j = 0; j < n; ++j)
       for (int i = j; i < n; ++i) {
         column_(i, j) = a_(first + i, first + j);
-        for (int k = 0; k < j; ++k) column_(i, j) -= L_(i, k) * column_(j, k);
-        if (i > j) L_(i, j) = column_(i, j) / column_(j, j);
+        for (int k = 0; k < j; ++k) column_(i, j) -= factor_(i, k) * column_(j, k);
+        if (i > j) factor_(i, j) = column_(i, j) / column_(j, j);
       }
   }
 
   Tensor<S, 2> a_;
-  Tensor<S, 2> column_, L_;  // column = L D, so that an infinite D never meets a zero of L
+  Tensor<S, 2> column_, factor_;  // column = L D, so that an infinite D never meets a zero of L
   typename SolverOf<S>::type solver_;
 };
 

@@ -130,18 +130,18 @@ Gain<S> gain_of(const S& beta, const Denominator<S>& D, const Tensor<S, 0>& deca
 template <class S>
 class GainAdjoint {
  public:
-  GainAdjoint(RidgeCoupling coupling, const Denominator<S>& D) : coupling_(coupling), D_(D) {}
+  GainAdjoint(RidgeCoupling coupling, const Denominator<S>& D) : coupling_(coupling), denominator_(D) {}
 
   /// dbeta from deta and dgamma:  deta += m ridge dalpha,  dridge += m eta dalpha,  dalpha = -dgamma;
   /// dbeta = deta / D,  dD = -deta eta / D
   S add(const Gain<S>& gain, const S& d_eta, const S& d_gamma) {
-    if (D_.value == S(0)) return S(0);
+    if (denominator_.value == S(0)) return S(0);
     const bool follows = planted<"clamped_decay_passes_gradient">(gain.decay_follows, true);
     const S d_alpha = follows ? S(-d_gamma) : S(0);
-    const S total = d_eta + D_.ridge * d_alpha;
+    const S total = d_eta + denominator_.ridge * d_alpha;
     d_ridge_ += gain.eta * d_alpha;
-    d_denominator_ -= total * gain.eta / D_.value;
-    return total / D_.value;
+    d_denominator_ -= total * gain.eta / denominator_.value;
+    return total / denominator_.value;
   }
   S energy(const S& lambda) const {
     const bool live =
@@ -149,12 +149,13 @@ class GainAdjoint {
     return live ? S(d_denominator_ + (d_ridge_ + d_denominator_) * lambda) : d_denominator_;
   }
   S lambda() const {
-    return coupling_ == RidgeCoupling::raw ? S(d_ridge_ + d_denominator_) : S((d_ridge_ + d_denominator_) * D_.energy);
+    return coupling_ == RidgeCoupling::raw ? S(d_ridge_ + d_denominator_)
+                                           : S((d_ridge_ + d_denominator_) * denominator_.energy);
   }
 
  private:
   RidgeCoupling coupling_;
-  Denominator<S> D_;
+  Denominator<S> denominator_;
   S d_ridge_ = S(0), d_denominator_ = S(0);
 };
 
