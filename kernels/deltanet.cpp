@@ -21,7 +21,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   using B = HostBlock<T>;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, D);
-  const auto coordinate = [=](int i) { return std::pair(i / blocks, i % blocks); };
+  const HeadBlocks coordinate{blocks};
   bool next_latent = false;
   OptionReader read(problem.params);
   read("alignment", next_latent, {{"same_step", false}, {"next_latent", true}});

@@ -25,16 +25,17 @@ void divide_by_count(const RecurrenceShape& shape, const Policy& policy, HostArr
   HostBlock<T>(policy, ~0ULL).round("scale", scale.data.data(), scale.data.size());
 }
 
-template <class T, int C, int D>
-Answer plain(const RecurrenceShape& shape, const Problem& problem, const Policy& policy) {
-  DecayedSums<T, C, D, false> sums(shape, problem, policy);
+template <class T>
+Answer plain(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
+  DecayedSums<T> sums(shape, problem, policy, tile, {});
   if (normalization_of(problem) == Normalization::count) divide_by_count(shape, policy, sums.scale);
   sums.forward();
   Answer answer{{{"o", sums.o.array()}, {"final_state", sums.final_state.array()}}, {}};
   if (problem.cotangents.empty()) return answer;
   sums.make_parts();
   sums.backward(shape.input<T>(problem.cotangents, "o", shape.heads, shape.len, shape.value_dim),
-                shape.input<T>(problem.cotangents, "final_state", shape.heads, shape.key_dim, shape.value_dim), sums);
+                shape.input<T>(problem.cotangents, "final_state", shape.heads, shape.key_dim, shape.value_dim),
+                sums.parts);
   answer.gradients = sums.gradients();
   return answer;
 }
@@ -56,10 +57,11 @@ Array as_vector(const RecurrenceShape& shape, const HostArray<T>& column) {
   return x.array();
 }
 
-template <class T, int C, int D>
-Answer by_features(const RecurrenceShape& shape, const Problem& problem, const Policy& policy) {
+template <class T>
+Answer by_features(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
   using B = HostBlock<T>;
-  DecayedSums<T, C, D, false, true> sums(shape, problem, policy), mass(shape, problem, launch_policy(policy, 8));
+  DecayedSums<T> sums(shape, problem, policy, tile, {.divided = true}),
+      mass(shape, problem, launch_policy(policy, 8), tile, {.divided = true});
   mass.v = shape.output<T>(shape.heads, shape.len, mass_columns);
   for (std::size_t i = 0; i < mass.v.data.size(); ++i) mass.v.data[i] = T(i % mass_columns == 0 ? 1 : 0);
   mass.initial_state = as_column<T>(shape, problem.inputs, "initial_normalizer");
@@ -69,8 +71,10 @@ Answer by_features(const RecurrenceShape& shape, const Problem& problem, const P
   mass.forward();
   auto o = shape.output<T>(shape.heads, shape.len, shape.value_dim);
   const int tiles = sums.chunks(), blocks = sums.blocks();
-  host_launch<NormalizedRead<B, C, D>, T>(launch_policy(policy, 9), {sums.o.in(), mass.o.in(), o.out(), eps, blocks},
-                                          shape.heads * tiles * blocks, sums.by_chunk());
+  with_size(sums.size, [&]<int C, int D>() {
+    host_launch<NormalizedRead<B, C, D>, T>(launch_policy(policy, 9), {sums.o.in(), mass.o.in(), o.out(), eps, blocks},
+                                            shape.heads * tiles * blocks, sums.by_chunk());
+  });
   Answer answer{{{"o", o.array()},
                  {"final_state", sums.final_state.array()},
                  {"final_normalizer", as_vector(shape, mass.final_state)}},
@@ -79,13 +83,15 @@ Answer by_features(const RecurrenceShape& shape, const Problem& problem, const P
 
   const auto o_cotangent = shape.input<T>(problem.cotangents, "o", shape.heads, shape.len, shape.value_dim);
   auto dsums = o, dmass = mass.v;
-  host_launch<NormalizedReadBackward<B, C, D, 2>, T>(
-      launch_policy(policy, 10), {sums.o.in(), mass.o.in(), o_cotangent.in(), dsums.out(), dmass.out(), eps, blocks},
-      shape.heads * tiles, [tiles](int i) { return std::pair(i / tiles, i % tiles); });
+  with_size(sums.size, [&]<int C, int D>() {
+    host_launch<NormalizedReadBackward<B, C, D, 2>, T>(
+        launch_policy(policy, 10), {sums.o.in(), mass.o.in(), o_cotangent.in(), dsums.out(), dmass.out(), eps, blocks},
+        shape.heads * tiles, HeadBlocks{tiles});
+  });
   sums.make_parts(1);
   sums.backward(dsums, shape.input<T>(problem.cotangents, "final_state", shape.heads, shape.key_dim, shape.value_dim),
-                sums);
-  mass.backward(dmass, as_column<T>(shape, problem.cotangents, "final_normalizer"), sums, blocks);
+                sums.parts);
+  mass.backward(dmass, as_column<T>(shape, problem.cotangents, "final_normalizer"), sums.parts, blocks);
   answer.gradients = sums.gradients();
   if (problem.inputs.contains("initial_normalizer"))
     answer.gradients["initial_normalizer"] = as_vector(shape, mass.dinitial_state);
@@ -94,10 +100,10 @@ Answer by_features(const RecurrenceShape& shape, const Problem& problem, const P
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_scalar(policy, [&]<class T>() {
     const Policy run = with_narrow_state(policy);
-    return normalization_of(problem) == Normalization::features ? by_features<T, C, D>(shape, problem, run)
-                                                                : plain<T, C, D>(shape, problem, run);
+    return normalization_of(problem) == Normalization::features ? by_features<T>(shape, problem, run, tile)
+                                                                : plain<T>(shape, problem, run, tile);
   });
 }
 

@@ -1,5 +1,20 @@
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/delta_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(gla, chunkwise, stays_within_budget)
+ASSAY_OBEYS(gla, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(gla, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(gla, chunkwise, same_bits_twice)
+ASSAY_OBEYS(gla, chunkwise, every_element_is_written)
+ASSAY_OBEYS(gla, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(gla, chunkwise, heads_are_independent)
+ASSAY_OBEYS(gla, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(gla, chunkwise, linear_in_values)
+ASSAY_OBEYS(gla, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(gla, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(gla)
 
 namespace assay::laws {
 namespace {
@@ -51,6 +66,28 @@ ASSAY_REFUSES_BAD_INPUTS(gla)
 
 namespace assay {
 namespace {
+
+/// Equal channels are one gate: Mamba-2, whose gate gradient is the sum over channels (I14).
+RC_GTEST_PROP(gla_chunkwise, equal_channels_are_one_gate, ()) {
+  const laws::Subject s = laws::subject(kernel_rooms(), "gla", "chunkwise"),
+                      one = laws::subject(kernel_rooms(), "mamba2", "chunkwise");
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c), scalar = p;
+  scalar.mechanism = "mamba2";
+  Array &g = p.inputs.at("log_decay"), &gate = scalar.inputs.at("log_decay");
+  gate = Array({g.shape[0], g.shape[1]});
+  const auto K = static_cast<std::size_t>(g.shape[2]);
+  for (std::size_t i = 0; i < g.data.size(); ++i) g.data[i] = gate.data[i / K] = g.data[i / K * K];
+  const auto over_channels = [&](Arrays arrays) {
+    Array total(gate.shape);
+    for (std::size_t i = 0; i < g.data.size(); ++i) total.data[i / K] += arrays.at("d_log_decay").data[i];
+    arrays.at("d_log_decay") = total;
+    return arrays;
+  };
+  laws::expect_within(over_channels(laws::flat(s.run(p, Format::exact, c.tile))),
+                      laws::flat(one.run(scalar, Format::exact, c.tile)),
+                      over_channels(laws::allowance(s, p, Format::fp64, c.tile)), 2);
+}
 
 TEST(gla_bad_inputs, kinds_of_inputs) {
   EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("gla")),

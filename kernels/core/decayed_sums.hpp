@@ -27,7 +27,8 @@ struct ChunkUpdates {
     typename B::In left, right;
     typename B::RowIn log_decay, scale;
     typename B::Out updates;
-    int group, shared_heads, blocks;
+    typename B::RowOut totals;  // forward: a_C, DK times for each chunk
+    int len, group, shared_heads, blocks;
   };
   struct Smem {
     std::conditional_t<Backward, typename B::template Tile<"Q", C, DK>, typename B::template Tile<"K", C, DK>> left;
@@ -54,8 +55,13 @@ struct ChunkUpdates {
           if constexpr (Backward) x.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
           if constexpr (Decays && Backward)
             x.map("X"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
-          if constexpr (Decays && !Backward)
+          if constexpr (Decays && !Backward) {
             x.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+            const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+            if (v0 == 0)
+              b.store_row("decay"_s, a.totals, head, chunk * DK,
+                          b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, chunk * C, count));
+          }
           b.put(s.weighted, x);
           b.sync();
           b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.left, s.weighted), v0);
@@ -68,7 +74,7 @@ template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Decays, bool Back
 struct StatePass {
   struct Args {
     typename B::In start, updates;
-    typename B::RowIn log_decay;
+    typename B::RowIn totals;
     typename B::Out states, end;
     int len;
   };
@@ -104,12 +110,7 @@ struct StatePass {
           if constexpr (!Backward) restart = restart || b.planted("state_not_carried"_s, false, true);
           if (restart) S.zip("S"_s, first, s.start);
           b.store("Sc"_s, a.states, head, j * DK, S, v0);
-          if constexpr (Decays) {
-            const int n = imin(C, a.len - j * C);
-            int count = C;
-            if constexpr (!Backward) count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
-            S.map("S"_s, carried, b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, j * C, count));
-          }
+          if constexpr (Decays) S.map("S"_s, carried, b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK));
           S.zip("S"_s, plus, s.W[st]);
         });
     b.store("end"_s, a.end, head, 0, S, v0);

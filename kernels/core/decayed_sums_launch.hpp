@@ -1,111 +1,68 @@
 #pragma once
-// The launches of kernels/core/decayed_sums.hpp on the CPU executor, shared by the rooms whose arithmetic it is.
+// The launches of kernels/core/decayed_sums.hpp on the CPU executor, compiled once for the rooms whose arithmetic it
+// is.
 #include <array>
-#include <utility>
 
-#include "kernels/core/decayed_sums.hpp"
 #include "kernels/core/recurrence.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 
+/// Parts of the gradients of what heads and blocks share, the parts of every head one after another.
+template <class T>
+struct GradientParts {
+  HostArray<T> dq, dk, dlog_decay;
+};
+
+/// Whether there are decays, and whether o holds sums that a denominator will divide.
+struct SumKind {
+  bool decays = false, divided = false;
+};
+
+/// A pass over the chunks of every head: the states before all of them from what each adds (backward: the cotangents of
+/// the states after them), and the last one to `end`. Totals have no rows if there are no decays.
+template <class T>
+HostArray<T> pass_states(const Policy& policy, ChunkSize size, bool backward, int len, const HostArray<T>& start,
+                         const HostArray<T>& updates, const HostArray<T>& totals, HostArray<T>& end);
+
 /// Inputs in the executor's scalar, and what a forward pass keeps for a backward one. `decay` has no rows if there are
-/// no decays; `scale` has one number for each token of each head. `Divided`: o holds sums that a denominator will
-/// divide.
-template <class T, int C, int D, bool Decays, bool Divided = false>
+/// no decays; `scale` has one number for each token of each head.
+template <class T>
 struct DecayedSums {
   const RecurrenceShape& shape;
   Policy policy;
+  ChunkSize size;
+  SumKind kind;
   HostArray<T> q, k, v, decay, scale, initial_state;
   bool logs = true;  ///< `decay` holds logs
-  HostArray<T> o, final_state, states;
-  HostArray<T> dq, dk, dlog_decay;  ///< the parts of every head, one after another
+  HostArray<T> o, final_state, states, totals;
+  GradientParts<T> parts;
   HostArray<T> dv, dinitial_state;
 
-  static constexpr int stages = 2;
-  int chunks() const { return imax(1, ceil_div(shape.len, C)); }
-  int blocks() const { return ceil_div(v.cols, D); }
+  int chunks() const { return imax(1, ceil_div(shape.len, size.tokens)); }
+  int blocks() const { return ceil_div(v.cols, size.dim); }
 
   /// With the arrays that all rooms read as they are.
-  DecayedSums(const RecurrenceShape& s, const Problem& problem, const Policy& p)
-      : shape(s),
-        policy(p),
-        q(s.input<T>(problem.inputs, "q", s.shared_heads, s.len, s.key_dim)),
-        k(s.input<T>(problem.inputs, "k", s.shared_heads, s.len, s.key_dim)),
-        v(s.input<T>(problem.inputs, "v", s.heads, s.len, s.value_dim)),
-        decay(s.output<T>(s.heads, Decays ? s.len : 0, 1)),
-        scale(s.output<T>(s.heads, s.len, 1)),
-        initial_state(s.input<T>(problem.inputs, "initial_state", s.heads, s.key_dim, s.value_dim)) {
-    std::fill(scale.data.begin(), scale.data.end(), s.scale<T>(problem, p));
-  }
+  DecayedSums(const RecurrenceShape& s, const Problem& problem, const Policy& p, int tile, SumKind what);
 
-  void forward() {
-    o = shape.output<T>(shape.heads, shape.len, v.cols);
-    final_state = shape.output<T>(shape.heads, shape.key_dim, v.cols);
-    states = pass<false>(k, v, initial_state, final_state);
-    host_launch<ChunkOutputs<B, C, D, D, Decays, Divided>, T>(
-        launch_policy(policy, 2),
-        {q.in(), k.in(), v.in(), states.in(), decays(), scale.row_in(), o.out(), shape.group, shape.shared_heads,
-         blocks()},
-        shape.heads * chunks() * blocks(), by_chunk());
-  }
+  void forward();
   /// Room for the parts of every head, `more` of which another pass writes.
-  void make_parts(int more = 0) {
-    const int parts = shape.heads * (blocks() + more);
-    dq = shape.output<T>(parts, shape.len, shape.key_dim), dk = dq;
-    dlog_decay = shape.output<T>(parts, Decays ? shape.len : 0, 1);
-  }
+  void make_parts(int more = 0);
   /// Parts are written to `whole`, after `first` others of each head.
-  template <class Whole>
-  void backward(const HostArray<T>& o_cotangent, const HostArray<T>& final_cotangent, Whole& whole, int first = 0) {
-    dv = shape.output<T>(shape.heads, shape.len, v.cols);
-    dinitial_state = shape.output<T>(shape.heads, shape.key_dim, v.cols);
-    const HostArray<T> adjoints = pass<true>(q, o_cotangent, final_cotangent, dinitial_state);
-    host_launch<ChunkGradients<B, C, D, D, Decays>, T>(
-        launch_policy(policy, 5),
-        {q.in(), k.in(), v.in(), states.in(), adjoints.in(), o_cotangent.in(), decays(), scale.row_in(), whole.dq.out(),
-         whole.dk.out(), dv.out(), whole.dlog_decay.row_out(), shape.group, blocks(), whole.dq.heads / shape.heads,
-         first},
-        shape.heads * chunks() * blocks(), by_chunk());
-  }
+  void backward(const HostArray<T>& o_cotangent, const HostArray<T>& final_cotangent, GradientParts<T>& whole,
+                int first = 0);
   /// Gradients of q, k, v and the initial state, the parts of blocks and groups summed.
-  Arrays gradients() const {
-    const Policy last = launch_policy(policy, 6);
-    const int parts = dq.heads / shape.heads;
-    return {{"q", sum_parts(last, "part", "out", dq, parts, q).array()},
-            {"k", sum_parts(last, "part", "out", dk, parts, k).array()},
-            {"v", dv.array()},
-            {"initial_state", dinitial_state.array()}};
-  }
-  HostArray<T> log_decay_gradient() const {
-    return sum_parts(launch_policy(policy, 7), "dlog_decay", "dlog_decay", dlog_decay, dq.heads / shape.heads, decay);
-  }
-
-  auto decays() const { return decay.row_in(logs); }
+  Arrays gradients() const;
+  HostArray<T> log_decay_gradient() const;
   /// Blocks of a head: its chunks, and the value columns of each.
-  auto by_chunk() const {
-    const int blocks_of_head = chunks() * blocks();
-    return [=](int i) { return std::pair(i / blocks_of_head, i % blocks_of_head); };
-  }
+  HeadBlocks by_chunk() const { return {chunks() * blocks()}; }
 
  private:
-  using B = HostBlock<T>;
-
-  /// The states before all chunks (backward: the cotangents of the states after them); the last goes to `end`.
-  template <bool Backward>
-  HostArray<T> pass(const HostArray<T>& left, const HostArray<T>& right, const HostArray<T>& start, HostArray<T>& end) {
-    auto updates = shape.output<T>(shape.heads, chunks() * D, v.cols), all = updates;
-    host_launch<ChunkUpdates<B, C, D, D, Decays, Backward>, T>(
-        launch_policy(policy, Backward ? 3 : 0),
-        {left.in(), right.in(), decays(), scale.row_in(), updates.out(), shape.group, shape.shared_heads, blocks()},
-        shape.heads * chunks() * blocks(), by_chunk());
-    const int n = blocks();
-    host_launch<StatePass<B, C, D, D, stages, Decays, Backward>, T>(
-        launch_policy(policy, Backward ? 4 : 1), {start.in(), updates.in(), decays(), all.out(), end.out(), shape.len},
-        shape.heads * n, [n](int i) { return std::pair(i / n, i % n); });
-    return all;
-  }
+  HostArray<T> pass(bool backward, const HostArray<T>& left, const HostArray<T>& right, const HostArray<T>& start,
+                    HostArray<T>& end);
 };
+extern template struct DecayedSums<double>;
+extern template struct DecayedSums<long double>;
 
 /// The faults of these programs,
 inline constexpr std::array sum_mutants{

@@ -22,15 +22,6 @@
 
 namespace assay::tile {
 
-/// The first, if it is there to choose.
-template <bool First, class A, class B>
-TILE_FN auto& chosen(A& first, B& second) {
-  if constexpr (First)
-    return first;
-  else
-    return second;
-}
-
 /// One block per head and per DV columns of the values; `block` counts the latter.
 template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Predicts>
 struct GatedDeltaForward {

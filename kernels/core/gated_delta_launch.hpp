@@ -16,7 +16,7 @@ Answer gated_delta(const RecurrenceShape& shape, const Problem& problem, const P
   using B = HostBlock<T>;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, D);
-  const auto coordinate = [=](int i) { return std::pair(i / blocks, i % blocks); };
+  const HeadBlocks coordinate{blocks};
   const bool with_gradients = !problem.cotangents.empty();
 
   const auto q = shape.input<T>(problem.inputs, "q", shared, len, K);

@@ -84,6 +84,11 @@ class HostBlock {
       check(wrote == epoch, "read after write without a barrier");
       read = epoch;
     }
+    /// Every element is read and written by one thread alone.
+    void on_update(long epoch) {
+      on_read(epoch);
+      wrote = epoch;
+    }
     void on_write(long epoch) {
       check(pending, "write over a load still in flight");
       check(read == epoch, "write after read without a barrier");
@@ -239,6 +244,16 @@ class HostBlock {
     one.v.fill(1);
     p.fold(one, xy);
     return p.total();
+  }
+  template <class St, class X, class Y>
+  auto dot(St st, X& x, Y& y) requires requires {
+    x.on_read(0L);
+  }
+  {  // of shared tiles
+    const auto copy = [](auto, auto a) { return a; };
+    auto u = acc(st, Shape<X::rows, X::cols>{}), v = u;
+    u.zip(st, copy, x), v.zip(st, copy, y);
+    return dot(st, u, v);
   }
   template <class F, int R>
   bool any(F f, const Row<R>& x) {
@@ -463,6 +478,147 @@ class HostBlock {
     return o;
   }
 
+  // ---- decays with a column per key channel, as a shared tile of the factors alpha: running products along every
+  // column. Rows and columns beyond the end act as alpha = 1.
+
+  template <class St, class Tl>
+  void channel_decays(St, Tl& alpha, const In& g, int head, int row0) {
+    alpha.on_write(epoch_);
+    for (int r = 0; r < Tl::rows; ++r)
+      for (int c = 0; c < Tl::cols; ++c)
+        alpha.v[idx(r * Tl::cols + c)] = row0 + r < g.rows && c < g.cols
+                                             ? exponential(g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(c)])
+                                             : T(1);
+    round(St::name(), alpha.v.data(), alpha.v.size());
+  }
+  /// d(i) = prod_{l <= i} alpha_l.
+  template <class St, class Dst, class Src>
+  void channel_prefix(St, Dst& d, Src& alpha) {
+    alpha.on_read(epoch_), d.on_write(epoch_);
+    d.v = alpha.v;
+    for (int i = 1; i < Dst::rows; ++i) {
+      multiply(row_of(d, i), row_of(d, i - 1), Dst::cols);
+      round(St::name(), row_of(d, i), Dst::cols);
+    }
+  }
+  /// d(j) = prod_{l > j} alpha_l.
+  template <class St, class Dst, class Src>
+  void channel_suffix(St, Dst& d, Src& alpha) {
+    alpha.on_read(epoch_), d.on_write(epoch_);
+    d.v.assign(d.v.size(), T(1));
+    for (int j = Dst::rows - 2; j >= 0; --j) {
+      std::copy_n(row_of(alpha, j + 1), Dst::cols, row_of(d, j));
+      multiply(row_of(d, j), row_of(d, j + 1), Dst::cols);
+      round(St::name(), row_of(d, j), Dst::cols);
+    }
+  }
+  /// Row r holds prod_{l < count} alpha_l of channel r.
+  template <class St, int R, class Src>
+  Row<R> channel_total(St, Shape<R>, Src& alpha, int count) {
+    static_assert(Src::cols == R);
+    alpha.on_read(epoch_);
+    Row<R> o;
+    o.v.fill(1);
+    for (int l = 0; l < count; ++l) {
+      multiply(o.v.data(), row_of(alpha, l), R);
+      round(St::name(), o.v.data(), R);
+    }
+    return o;
+  }
+  /// d(i, j) = sum over channels of x_i k_j prod_{j < l <= i - lag} alpha_l for j <= i, 0 above the diagonal. Two lanes
+  /// share the channels of a column, as on the device.
+  template <class Sum, class St, class Dst, class X, class K, class Src>
+  void channel_scores(Sum, St, Dst& d, X& x, K& k, Src& alpha, int lag = 0) {
+    constexpr int N = Dst::rows, D = K::cols, half = D / 2;
+    x.on_read(epoch_), k.on_read(epoch_), alpha.on_read(epoch_), d.on_write(epoch_);
+    const Format f = format_of(Sum::name()), g = format_of(St::name());
+    std::vector<T> decayed(static_cast<std::size_t>(D) * N);  // of each channel, the keys so far
+    std::array<T, static_cast<std::size_t>(2) * N> sums;
+    for (int i = 0; i < N; ++i) {
+      sums.fill(0);
+      for (int c = 0; c < D; ++c) {
+        T* w = &decayed[idx(c * N)];
+        T* sum = &sums[idx(c / half * N)];
+        if (i > lag) {
+          const T a = alpha.v[idx((i - lag) * D + c)];
+          for (int j = 0; j < i - lag; ++j) w[j] *= a;
+          round_as(St::name(), g, w, idx(i - lag));
+        }
+        w[i] = k.v[idx(i * D + c)];
+        for (int j = 0; j <= i; ++j) sum[j] += x.v[idx(i * D + c)] * w[j];
+        round_as(Sum::name(), f, sum, idx(i + 1));
+      }
+      for (int j = 0; j < N; ++j) d.v[idx(i * N + j)] = sums[idx(j)] + sums[idx(N + j)];
+      round_as(Sum::name(), f, row_of(d, i), N);
+    }
+    round(Dst::site, d.v.data(), d.v.size());
+  }
+
+  // ---- and their adjoints, term by term as above.
+
+  /// dg(r) = sum_{i >= r} from(i) + sum_{j < r} before(j): terms of rows of a prefix and of a suffix.
+  template <class St, class Dst, class Src>
+  void channel_gates(St, Dst& dg, Src& from, Src& before) {
+    constexpr int N = Dst::rows, D = Dst::cols;
+    from.on_read(epoch_), before.on_read(epoch_), dg.on_write(epoch_);
+    dg.v = from.v;
+    for (int r = N - 2; r >= 0; --r) {
+      add(row_of(dg, r), row_of(dg, r + 1), D);
+      round(St::name(), row_of(dg, r), D);
+    }
+    std::vector<T> sum(D, T(0));
+    for (int r = 1; r < N; ++r) {
+      add(sum.data(), row_of(before, r - 1), D);
+      round(St::name(), sum.data(), D);
+      add(row_of(dg, r), sum.data(), D);
+      round(St::name(), row_of(dg, r), D);
+    }
+  }
+  /// With the cotangent of channel_scores, lower triangular, adds what is theirs to dX(i), dK(j) and dg(r):
+  ///   sum_j dA_ij k_j prod alpha,   sum_i dA_ij x_i prod alpha,   sum_{j < r <= i} dA_ij x_i k_j prod alpha
+  template <class Sum, class St, class Ct, class X, class K, class Src, class Dx, class Dk, class Dg>
+  void channel_adjoint(Sum, St, Ct& dA, X& x, K& k, Src& alpha, Dx& dx, Dk& dk, Dg& dg) {
+    constexpr int N = Ct::rows, D = K::cols;
+    const std::string_view sum = Sum::name(), st = St::name();
+    const Format f = format_of(sum), g = format_of(st);
+    dA.on_read(epoch_), x.on_read(epoch_), k.on_read(epoch_), alpha.on_read(epoch_);
+    dx.on_update(epoch_), dg.on_update(epoch_);
+    if (static_cast<const void*>(&dk) != static_cast<const void*>(&dx)) dk.on_update(epoch_);
+    std::vector<T> reached(static_cast<std::size_t>(N) * D), y(D);  // reached: of row i, the sum over j < r
+    const auto multiply_rounded = [&](T* p, const T* q) { multiply(p, q, D), round_as(st, g, p, D); };
+    const auto add_rounded = [&](T* p, T scale, const T* q) {
+      for (int c = 0; c < D; ++c) p[c] += scale * q[c];
+      round_as(sum, f, p, D);
+    };
+    for (int i = 0; i < N; ++i) {
+      std::fill(y.begin(), y.end(), T(0));
+      for (int j = 0; j <= i; ++j) {
+        std::copy(y.begin(), y.end(), &reached[idx(j * D)]);
+        multiply_rounded(y.data(), row_of(alpha, j));
+        add_rounded(y.data(), dA.v[idx(i * N + j)], row_of(k, j));
+      }
+      add_rounded(row_of(dx, i), 1, y.data());
+      std::copy_n(row_of(x, i), D, y.data());
+      for (int r = i; r > 0; --r) {
+        multiply_rounded(y.data(), row_of(alpha, r));
+        for (int c = 0; c < D; ++c) row_of(dg, r)[c] += reached[idx(r * D + c)] * y[idx(c)];
+        round_as(sum, f, row_of(dg, r), D);
+      }
+    }
+    for (int j = 0; j < N; ++j) {
+      std::fill(y.begin(), y.end(), T(0));
+      for (int i = N - 1; i >= j; --i) {
+        if (i < N - 1) multiply_rounded(y.data(), row_of(alpha, i + 1));
+        add_rounded(y.data(), dA.v[idx(i * N + j)], row_of(x, i));
+      }
+      add_rounded(row_of(dk, j), 1, y.data());
+    }
+  }
+  template <int R>
+  Col<R> column_of(const Row<R>& x) {
+    return {x.v};
+  }
+
   template <class Tl>
   void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
     t.on_write(epoch_);
@@ -532,8 +688,9 @@ class HostBlock {
   static T gate(const RowIn& g, int head, int row) { return row < g.rows ? g.p[at(head, g.rows, row)] : T(0); }
   static T decay(const RowIn& g, int head, int row) {
     if (row >= g.rows) return T(1);
-    return g.logs ? ex2(gate(g, head, row) * T(1.442695040888963407359924681001892137L)) : gate(g, head, row);
+    return g.logs ? exponential(gate(g, head, row)) : gate(g, head, row);
   }
+  static T exponential(T x) { return ex2(x * T(1.442695040888963407359924681001892137L)); }
 
   Format format_of(std::string_view site) const { return policy_.sites.at(site); }
 
@@ -562,6 +719,16 @@ class HostBlock {
   void hide(Cc& c) {
     if (!c.landing.empty()) throw HazardError("product issued on an accumulator in flight");
     c.landing.assign(c.v.size(), poison), c.landing.swap(c.v);
+  }
+  template <class Tl>
+  static T* row_of(Tl& t, int r) {
+    return &t.v[idx(r * Tl::cols)];
+  }
+  static void multiply(T* x, const T* y, int n) {
+    for (int i = 0; i < n; ++i) x[i] *= y[i];
+  }
+  static void add(T* x, const T* y, int n) {
+    for (int i = 0; i < n; ++i) x[i] += y[i];
   }
   template <class X>
   void touch(X& x) {

@@ -67,11 +67,9 @@ struct HostArray {
 struct HostShape {
   bool head_axis;
   int heads, shared_heads;
-  std::vector<int> shape(int h, std::initializer_list<int> rest) const {
-    std::vector<int> s;
-    if (head_axis) s.push_back(h);
-    s.insert(s.end(), rest.begin(), rest.end());
-    return s;
+  std::vector<int> shape(int h, std::vector<int> rest) const {
+    if (head_axis) rest.insert(rest.begin(), h);
+    return rest;
   }
 };
 

@@ -88,6 +88,12 @@ struct RecurrenceShape {
   }
 };
 
+/// Block i of a launch is block i % of_head of head i / of_head.
+struct HeadBlocks {
+  int of_head;
+  std::pair<int, int> operator()(int i) const { return {i / of_head, i % of_head}; }
+};
+
 /// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending,
 /// each sum rounded at `part`, the total at `out`.
 template <class T>
@@ -130,24 +136,39 @@ inline std::string key_dim_obstacle(const Problem& problem) {
   return d <= max_head_dim ? "" : text("K is compiled in up to ", max_head_dim, ", got ", d);
 }
 
-/// Calls f.template operator()<T, C, D>() with the scalar that the policy needs, the chunk of tile shape `tile` (64, 32
-/// or 16) and the smallest compiled dimension that holds K and, up to the largest, V.
+/// Tokens of a chunk and the dimension that the programs of a problem are compiled for.
+struct ChunkSize {
+  int tokens, dim;
+};
+/// Of tile shape `tile` (64, 32 or 16) and the smallest compiled dimension that holds K and, up to the largest, V.
+inline ChunkSize chunk_size(const RecurrenceShape& shape, int tile) {
+  const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
+  return {tile == 1 ? 32 : tile == 2 ? 16 : 64, d <= 16 ? 16 : d <= 64 ? 64 : max_head_dim};
+}
+/// Calls f.template operator()<C, D>() with that size.
 template <class F>
-Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int tile, F f) {
-  const auto with_dim = [&]<class T, int C>() {
-    const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
-    if (d <= 16) return f.template operator()<T, C, 16>();
+auto with_size(ChunkSize size, F f) {
+  const auto with_dim = [&]<int C>() {
+    if (size.dim == 16) return f.template operator()<C, 16>();
     if constexpr (Faults::planted) throw InputError(faults_are_small);
     if constexpr (!Faults::planted)
-      return d <= 64 ? f.template operator()<T, C, 64>() : f.template operator()<T, C, max_head_dim>();
+      return size.dim == 64 ? f.template operator()<C, 64>() : f.template operator()<C, max_head_dim>();
   };
-  const auto with_scalar = [&]<int C>() {
-    return wants_long_double(policy) ? with_dim.template operator()<long double, C>()
-                                     : with_dim.template operator()<double, C>();
-  };
-  if (tile == 1) return with_scalar.template operator()<32>();
-  if (tile == 2) return with_scalar.template operator()<16>();
-  return with_scalar.template operator()<64>();
+  if (size.tokens == 32) return with_dim.template operator()<32>();
+  if (size.tokens == 16) return with_dim.template operator()<16>();
+  return with_dim.template operator()<64>();
+}
+/// Calls f.template operator()<T>() with the scalar that the policy needs.
+template <class F>
+Answer with_scalar(const Policy& policy, F f) {
+  return wants_long_double(policy) ? f.template operator()<long double>() : f.template operator()<double>();
+}
+/// Both.
+template <class F>
+Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int tile, F f) {
+  return with_scalar(policy, [&]<class T>() {
+    return with_size(chunk_size(shape, tile), [&]<int C, int D>() { return f.template operator()<T, C, D>(); });
+  });
 }
 
 inline constexpr std::string_view chunk_tiles[] = {"64", "32", "16"};

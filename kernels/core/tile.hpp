@@ -10,7 +10,7 @@
 //               rows(site, f, rows...)  load_row / load_col / store_row
 //               acc.map(site, f, rows, cols or accs...)  acc.zip(site, f, acc or tile, rows, cols or accs...)
 //               acc.mask(pred(r, c), fill)  acc.scale(row)  acc.row_max()
-//               partial.fold(alpha, acc)  partial.total()  dot(site, acc, acc)  any(f, row)
+//               partial.fold(alpha, acc)  partial.total()  dot(site, acc, acc)  dot(site, tile, tile)  any(f, row)
 //   products    ab / abt / atb(site, A, B) -> acc    mma / mma_abt / mma_atb(acc, A, B)
 //               A: a shared tile or cast(site, acc); pairs that share B in one call
 //               abt_async, mma_async, await(acc), exclusive(f)
@@ -20,8 +20,13 @@
 //   decays      of a row of logs, or of the decays themselves:
 //               decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
 //               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates
+//   channels    decays with one column per key channel, as a shared tile of factors alpha:
+//               channel_decays(site, alpha, in, head, row)  channel_total(site, Shape<R>, alpha, count) -> row
+//               channel_prefix / channel_suffix(site, tile, alpha)  channel_scores(sum, site, tile, X, K, alpha[, lag])
+//               channel_gates(site, dg, from, before)  channel_adjoint(sum, site, dA, X, K, alpha, dX, dK, dg)
+//               column_of(row) -> column
 //   faults      planted("name"_s, healthy, broken): `healthy`, except where that mutant is planted
-// Reductions (row_max, total, dot, any), decays and products are collective.
+// Reductions (row_max, total, dot, any), decays, channels and products are collective.
 #include <cmath>
 #include <cstddef>
 #include <stdexcept>
@@ -71,6 +76,15 @@ struct Nothing {};
 /// A tile that is there only if it is needed.
 template <bool Needed, class Tile>
 using TileIf = std::conditional_t<Needed, Tile, Nothing>;
+
+/// The first, if it is there to choose.
+template <bool First, class A, class B>
+TILE_FN auto& chosen(A& first, B& second) {
+  if constexpr (First)
+    return first;
+  else
+    return second;
+}
 
 /// Two results of one collective operation.
 template <class A, class B>

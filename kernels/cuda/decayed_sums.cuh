@@ -32,7 +32,7 @@ struct DeviceSums {
   int chunks, blocks;
   const DeviceArray &q, &k, &v, &decay, &scale, &initial_state;
   bool logs = true;  ///< `decay` holds logs
-  DeviceArray o, final_state, states, adjoints, updates, dv, dinitial_state;
+  DeviceArray o, final_state, states, adjoints, updates, totals, dv, dinitial_state;
 
   DeviceSums(const RecurrenceShape& s, const DeviceArray& queries, const DeviceArray& keys, const DeviceArray& values,
              const DeviceArray& decays, const DeviceArray& scales, const DeviceArray& initial, bool with_gradients)
@@ -50,6 +50,7 @@ struct DeviceSums {
         states(result<P, "Sc">(s.heads, chunks * D, v.cols())),
         adjoints(result<P, "Sc">(s.heads, with_gradients ? chunks * D : 0, v.cols())),
         updates(result<P, "W">(s.heads, chunks * D, v.cols())),
+        totals(result<P, "scale">(s.heads, Decays ? chunks * D : 0, 1)),  // gates, like the scale
         dv(result<P, "out">(s.heads, with_gradients ? s.len : 0, v.cols())),
         dinitial_state(result<P, "end">(s.heads, with_gradients ? s.key_dim : 0, v.cols())) {}
 
@@ -78,11 +79,11 @@ struct DeviceSums {
   void pass(const DeviceArray& left, const DeviceArray& right, const DeviceArray& start, DeviceArray& all,
             DeviceArray& end) {
     launch<ChunkUpdates<B, C, D, DV, Decays, Backward>, B, 1>(
-        {in<B>(left), in<B>(right), row_in<B>(decay, logs), row_in<B>(scale), out<B>(updates), shape.group,
-         shape.shared_heads, blocks},
+        {in<B>(left), in<B>(right), row_in<B>(decay, logs), row_in<B>(scale), out<B>(updates), row_out<B>(totals),
+         shape.len, shape.group, shape.shared_heads, blocks},
         grid());
     launch<StatePass<B, C, D, DV, stages, Decays, Backward>, B, 1>(
-        {in<B>(start), in<B>(updates), row_in<B>(decay, logs), out<B>(all), out<B>(end), shape.len},
+        {in<B>(start), in<B>(updates), row_in<B>(totals), out<B>(all), out<B>(end), shape.len},
         BlockGrid{shape.heads, blocks});
   }
 };

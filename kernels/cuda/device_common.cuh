@@ -312,6 +312,7 @@ struct RegisterOps {
     });
   }
   template <class St, class A>
+  requires requires(const A& x) { x.x; }
   TILE_FN auto dot(St st, const A& x, const A& y) {
     auto p = partial(st, Shape<A::rows>{});
 #pragma unroll
@@ -320,6 +321,23 @@ struct RegisterOps {
       for (int nt = 0; nt < A::NT; ++nt)
 #pragma unroll
         for (int i = 0; i < 4; ++i) p.v[mt][i >> 1] += x.x[mt][nt][i] * y.x[mt][nt][i];
+    return p.total();
+  }
+
+  /// Of shared tiles, the sums of each row in the order of an accumulator's.
+  template <class St, class X, class Y>
+  requires requires(const X& x) { x.raw; }
+  TILE_FN auto dot(St st, const X& x, const Y& y) {
+    auto p = partial(st, Shape<X::rows>{});
+    each_row(p, [&](Real& sum, int r) {
+#pragma unroll
+      for (int nt = 0; nt < X::cols / 8; ++nt)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int c = nt * 8 + 2 * w.slot() + i;
+          sum += Real(x.at(r, c)) * Real(y.at(r, c));
+        }
+    });
     return p.total();
   }
 

@@ -62,6 +62,10 @@ const std::vector<Variant>& variants() {
       {"retnet", "chunkwise", Style::long_memory, {{"head", 3L}}},
       {"mamba2", "chunkwise", Style::gate_ends, {}},
       {"mamba2", "chunkwise", Style::dead_memory, {}},
+      {"gla", "chunkwise", Style::gate_ends, {}},
+      {"gla", "chunkwise", Style::dead_memory, {}},
+      {"kda", "chunkwise", Style::gate_ends, {}},
+      {"kda", "chunkwise", Style::repeated_keys, {}},
   };
   return all;
 }
