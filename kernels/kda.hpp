@@ -67,9 +67,9 @@ struct ChannelSystem {
   }
 };
 
-inline constexpr SiteTable::Init channel_system_site_list[] = {{"Lc", Role::operand},     {"KK", Role::accumulator},
-                                                               {"A", Role::accumulator},  {"T", Role::accumulator},
-                                                               {"dL", Role::accumulator}, {"LU", Role::accumulator}};
+inline constexpr SiteTable::Init channel_system_site_list[] = {
+    {"Lc", Role::operand},     {"KK", Role::accumulator}, {"A", Role::accumulator}, {"T", Role::accumulator},
+    {"dL", Role::accumulator}, {"dX", Role::accumulator}, {"LU", Role::accumulator}};
 inline constexpr SiteTable kda_sites = channel_sites.with(delta_pass_site_list).with(channel_system_site_list);
 
 }  // namespace assay::tile
