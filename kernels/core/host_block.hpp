@@ -32,6 +32,11 @@ inline void round_values(double* p, std::size_t n, Format f, Rounding mode, Rand
 }
 void round_values(long double* p, std::size_t n, Format f, Rounding mode, RandomBits& random);
 
+/// c += a b for [rows][depth] and [depth][cols], every product added and rounded to fp64 on its own, as round_values
+/// would but with one rounding. Returns false, and does nothing, unless all elements are doubles.
+bool add_products_in_fp64(long double* c, const long double* a, const long double* b, int rows, int depth, int cols,
+                          Rounding mode, RandomBits& random);
+
 inline namespace ASSAY_EXECUTORS {
 
 template <class T>
@@ -744,6 +749,10 @@ class HostBlock {
   template <int K, int R, int C>
   void product(Acc<R, C>& c, const T* a, const T* b) {
     const int step = c.format != Format::exact ? policy_.products : K;
+    if constexpr (std::is_same_v<T, long double>)
+      if (step == 1 && c.format == Format::fp64 && policy_.stats == nullptr &&
+          add_products_in_fp64(c.v.data(), a, b, R, K, C, policy_.rounding, random_))
+        return;
     for (int r = 0; r < R; ++r) {
       T* o = &c.v[idx(r * C)];
       for (int k = 0; k < K; k += step) {
