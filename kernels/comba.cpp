@@ -8,9 +8,9 @@ namespace {
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
-    return gated_delta<T, C, D, true>(shape, problem, with_narrow_sites(policy), 1);
-  });
+  const ErrorKind error{.predicts = true, .lag = 1};
+  const auto run = [&]<class T>() { return gated_delta<T>(shape, problem, with_narrow_sites(policy), tile, error); };
+  return with_scalar(policy, run);
 }
 
 constexpr KernelForm forms[] = {

@@ -8,14 +8,6 @@ namespace {
 
 constexpr int stages = 2;
 
-/// Calls f(element of x, the element of the keys it stands for): x is the keys one row later, after the carried key.
-template <class T, class F>
-void each_shifted(HostArray<T>& x, HostArray<T>& keys, HostArray<T>& carry, F f) {
-  const auto row = static_cast<std::size_t>(x.cols), head = row * static_cast<std::size_t>(x.rows);
-  for (std::size_t i = 0; i < x.data.size(); ++i)
-    f(x.data[i], i % head < row ? carry.data[i / head * row + i % head] : keys.data[i - row]);
-}
-
 template <class T, int C, int D>
 Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy) {
   using B = HostBlock<T>;

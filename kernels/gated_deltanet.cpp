@@ -11,9 +11,9 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   int lag = 0;
   OptionReader read(problem.params);
   read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
-    return gated_delta<T, C, D, false>(shape, problem, with_narrow_sites(policy), lag);
-  });
+  const ErrorKind error{.predicts = false, .lag = lag};
+  const auto run = [&]<class T>() { return gated_delta<T>(shape, problem, with_narrow_sites(policy), tile, error); };
+  return with_scalar(policy, run);
 }
 
 constexpr KernelForm forms[] = {

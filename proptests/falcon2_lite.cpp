@@ -1,4 +1,19 @@
 #include "proptests/core/falcon_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(falcon2_lite, chunkwise, stays_within_budget)
+ASSAY_OBEYS(falcon2_lite, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(falcon2_lite, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(falcon2_lite, chunkwise, same_bits_twice)
+ASSAY_OBEYS(falcon2_lite, chunkwise, every_element_is_written)
+ASSAY_OBEYS(falcon2_lite, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(falcon2_lite, chunkwise, heads_are_independent)
+ASSAY_OBEYS(falcon2_lite, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(falcon2_lite, chunkwise, linear_in_values)
+ASSAY_OBEYS(falcon2_lite, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(falcon2_lite, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(falcon2_lite)
 
 namespace assay::laws {
 namespace {

@@ -60,7 +60,7 @@ struct GatedDeltaForward {
       return x * b.planted("beta_of_column"_s, row, column);
     };
     const auto minus_read = [](auto read, auto v) { return v - read; };
-    const auto scaled = [&](auto x) { return x * b.planted("scale_forgotten"_s, a.scale, Real{1}); };
+    const auto scaled = [&](auto x) { return x * b.planted("scale_twice"_s, a.scale, a.scale + a.scale); };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
@@ -135,7 +135,7 @@ struct GatedDeltaBackward {
     typename B::Out dq, dk, dv, dp, initial_gradient;
     typename B::RowOut dbeta, dlog_decay;
     Real scale;
-    int len, lag, group, blocks;
+    int len, lag, group, blocks, key_parts;  // key_parts: of dk for each head, those of the blocks first
   };
   struct Smem {
     typename B::template Tile<"Q", C, DK> Q[ST];
@@ -178,7 +178,9 @@ struct GatedDeltaBackward {
     const auto scaled = [&](auto x) { return x * a.scale; };
     const auto scaled_plus = [&](auto x, auto y) { return x * a.scale + y; };
     const auto scaled_times = [&](auto, auto x, auto decay) { return x * a.scale * decay; };
-    const auto dq_scaled = [&](auto x, auto decay) { return x * b.planted("dq_unscaled"_s, a.scale, Real{1}) * decay; };
+    const auto dq_scaled = [&](auto x, auto decay) {
+      return x * b.planted("dq_scale_twice"_s, a.scale, a.scale + a.scale) * decay;
+    };
     const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
     const auto sum = [&](auto state, auto scores, auto errors, auto row, auto read, auto end) {
       return b.planted("dlog_decay_without_state"_s, state, state * 0) +
@@ -294,7 +296,7 @@ struct GatedDeltaBackward {
           b.mma_atb(dK, s.M, Q);
           b.mma(dX, s.N, K);
           b.mma_atb(dK, s.N, X);
-          b.store("part"_s, a.dk, part, j * C, dK);
+          b.store("part"_s, a.dk, head * a.key_parts + block, j * C, dK);
           if constexpr (Predicts) b.store("part"_s, a.dp, part, j * C, dX);
 
           auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);

@@ -1,79 +1,67 @@
 #pragma once
-// The launches of kernels/core/gated_delta.hpp on the CPU executor, shared by the rooms whose arithmetic it is.
+// The launches of kernels/core/gated_delta.hpp on the CPU executor, compiled once for the rooms whose arithmetic it is.
 #include <array>
-#include <utility>
 
-#include "kernels/core/gated_delta.hpp"
 #include "kernels/core/recurrence.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 
-/// The answer of a rule whose errors are taken `lag` decays behind.
-template <class T, int C, int D, bool Predicts>
-Answer gated_delta(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int lag) {
-  constexpr int stages = 2;
-  using B = HostBlock<T>;
-  const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
-  const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, D);
-  const HeadBlocks coordinate{blocks};
-  const bool with_gradients = !problem.cotangents.empty();
+/// What a rule predicts with, and when: with a key of its own, or the one it writes; `lag` decays behind.
+struct ErrorKind {
+  bool predicts = false;
+  int lag = 0;
+};
 
-  const auto q = shape.input<T>(problem.inputs, "q", shared, len, K);
-  const auto k = shape.input<T>(problem.inputs, "k", shared, len, K);
-  const auto v = shape.input<T>(problem.inputs, "v", heads, len, V);
-  const auto p = shape.input<T>(problem.inputs, "p", shared, Predicts ? len : 0, K);
-  const auto beta = shape.vector_input<T>(problem.inputs, "beta", heads, len);
-  const auto log_decay = shape.vector_input<T>(problem.inputs, "log_decay", heads, len);
-  const auto initial_state = shape.input<T>(problem.inputs, "initial_state", heads, K, V);
-  const T scale = shape.scale<T>(problem, policy);
-  auto o = shape.output<T>(heads, len, V), final_state = shape.output<T>(heads, K, V);
-  auto states = shape.output<T>(heads, with_gradients ? chunks * D : 0, V);
-  host_launch<GatedDeltaForward<B, C, D, D, stages, Predicts>, T>(
-      launch_policy(policy, 0),
-      {q.in(), k.in(), v.in(), p.in(), beta.row_in(), log_decay.row_in(), initial_state.in(), o.out(),
-       final_state.out(), states.out(), scale, len, lag, shape.group, shared},
-      heads * blocks, coordinate);
-  Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}}, {}};
-  if (!with_gradients) return answer;
+/// Inputs in the executor's scalar, and what a forward pass keeps for a backward one.
+template <class T>
+struct GatedDelta {
+  const RecurrenceShape& shape;
+  Policy policy;
+  ChunkSize size;
+  ErrorKind kind;
+  HostArray<T> q, k, v, p, beta, decay, initial_state;
+  bool logs = true;  ///< `decay` holds logs
+  T scale;
+  HostArray<T> o, final_state, states;
+  HostArray<T> dq, dk, dp, dbeta, dlog_decay;  ///< the parts of every head, one after another
+  HostArray<T> dv, dinitial_state;
 
-  const auto o_cotangent = shape.input<T>(problem.cotangents, "o", heads, len, V);
-  const auto final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V);
-  auto dq = shape.output<T>(heads * blocks, len, K), dk = dq;
-  auto dp = shape.output<T>(heads * blocks, Predicts ? len : 0, K);
-  auto dbeta = shape.output<T>(heads * blocks, len, 1), dlog_decay = dbeta;
-  auto dv = shape.output<T>(heads, len, V), initial_gradient = shape.output<T>(heads, K, V);
-  host_launch<GatedDeltaBackward<B, C, D, D, stages, Predicts>, T>(launch_policy(policy, 1),
-                                                                   {q.in(),
-                                                                    k.in(),
-                                                                    v.in(),
-                                                                    p.in(),
-                                                                    beta.row_in(),
-                                                                    log_decay.row_in(),
-                                                                    states.in(),
-                                                                    o_cotangent.in(),
-                                                                    final_cotangent.in(),
-                                                                    dq.out(),
-                                                                    dk.out(),
-                                                                    dv.out(),
-                                                                    dp.out(),
-                                                                    initial_gradient.out(),
-                                                                    dbeta.row_out(),
-                                                                    dlog_decay.row_out(),
-                                                                    scale,
-                                                                    len,
-                                                                    lag,
-                                                                    shape.group,
-                                                                    blocks},
-                                                                   heads * blocks, coordinate);
-  const Policy sums = launch_policy(policy, 2);
-  answer.gradients = {{"q", sum_parts(sums, "part", "out", dq, blocks, q).array()},
-                      {"k", sum_parts(sums, "part", "out", dk, blocks, k).array()},
-                      {"v", dv.array()},
-                      {"beta", sum_parts(sums, "dbeta", "dbeta", dbeta, blocks, beta).array()},
-                      {"log_decay", sum_parts(sums, "dlog_decay", "dlog_decay", dlog_decay, blocks, log_decay).array()},
-                      {"initial_state", initial_gradient.array()}};
-  if (Predicts) answer.gradients["p"] = sum_parts(sums, "part", "out", dp, blocks, p).array();
+  int chunks() const { return imax(1, ceil_div(shape.len, size.tokens)); }
+  int blocks() const { return ceil_div(shape.value_dim, size.dim); }
+
+  /// With the arrays that all rooms read as they are, but for the decays and the write strengths.
+  GatedDelta(const RecurrenceShape& s, const Problem& problem, const Policy& what, int tile, ErrorKind error);
+
+  void forward(bool keeps_states);
+  /// `more`: parts of dk for each head that another program writes.
+  void backward(const Problem& problem, int more = 0);
+  Policy sums() const { return launch_policy(policy, 2); }
+  Arrays outputs() const { return {{"o", o.array()}, {"final_state", final_state.array()}}; }
+  /// Gradients of q, k, v, p and the initial state, the parts of blocks and groups summed.
+  Arrays gradients() const;
+  HostArray<T> beta_gradient() const { return sum_parts(sums(), "dbeta", "dbeta", dbeta, blocks(), beta); }
+  HostArray<T> log_decay_gradient() const {
+    return sum_parts(sums(), "dlog_decay", "dlog_decay", dlog_decay, blocks(), decay);
+  }
+};
+extern template struct GatedDelta<double>;
+extern template struct GatedDelta<long double>;
+
+/// The answer of a rule whose gates are its inputs.
+template <class T>
+Answer gated_delta(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile,
+                   ErrorKind error) {
+  GatedDelta<T> rule(shape, problem, policy, tile, error);
+  rule.beta = shape.vector_input<T>(problem.inputs, "beta", shape.heads, shape.len);
+  rule.decay = shape.vector_input<T>(problem.inputs, "log_decay", shape.heads, shape.len);
+  rule.forward(!problem.cotangents.empty());
+  Answer answer{rule.outputs(), {}};
+  if (problem.cotangents.empty()) return answer;
+  rule.backward(problem);
+  answer.gradients = rule.gradients();
+  answer.gradients["beta"] = rule.beta_gradient().array();
+  answer.gradients["log_decay"] = rule.log_decay_gradient().array();
   return answer;
 }
 
@@ -86,7 +74,7 @@ inline constexpr std::array gated_delta_mutants{
     Mutant{"scores_exclude_self", "j < i instead of j <= i in Q K^T", "catalogue"},
     Mutant{"initial_state_ignored", "the first chunk starts from zero", "FLA naive delta_rule chunk"},
     Mutant{"state_not_carried", "every chunk starts from the initial state", "MDN common-mode reference"},
-    Mutant{"scale_forgotten", "o not scaled", "TE#2300 class"},
+    Mutant{"scale_twice", "o scaled by twice the scale", "TE#2300 class"},
     Mutant{"head_modulo", "value head h reads query and key head h mod H instead of h div group", "fla#1029"},
     Mutant{"state_in_bf16", "the state accumulates in bf16", "triton#7216 class"},
     Mutant{"inverse_in_bf16", "the triangular inverse substitutes in bf16", "megagdn-pto#74, aiter#4952"},
@@ -98,7 +86,7 @@ inline constexpr std::array gated_delta_mutants{
     Mutant{"dlog_decay_index", "dlog_decay_r misses the read of row r itself", "fla class"},
     Mutant{"dbeta_of_value", "dbeta takes v instead of v minus what the state reads", "fla#1142 class"},
     Mutant{"dk_without_read", "dk without the term of the read K S", "fla#1140 class"},
-    Mutant{"dq_unscaled", "dq's term of the state without the scale", "GQA"},
+    Mutant{"dq_scale_twice", "dq's term of the state with twice the scale", "GQA"},
     Mutant{"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"},
 };
 

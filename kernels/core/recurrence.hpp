@@ -88,6 +88,14 @@ struct RecurrenceShape {
   }
 };
 
+/// Calls f(element of x, the element of the keys it stands for): x is the keys one row later, after the carried key.
+template <class T, class F>
+void each_shifted(HostArray<T>& x, HostArray<T>& keys, HostArray<T>& carry, F f) {
+  const auto row = static_cast<std::size_t>(x.cols), head = row * static_cast<std::size_t>(x.rows);
+  for (std::size_t i = 0; i < x.data.size(); ++i)
+    f(x.data[i], i % head < row ? carry.data[i / head * row + i % head] : keys.data[i - row]);
+}
+
 /// Block i of a launch is block i % of_head of head i / of_head.
 struct HeadBlocks {
   int of_head;

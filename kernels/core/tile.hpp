@@ -109,7 +109,7 @@ struct SiteTable {
     const char* name;
     Role role;
   };
-  static constexpr int capacity = 64;
+  static constexpr int capacity = 96;
   Entry entries[capacity]{};
   int size = 0;
 

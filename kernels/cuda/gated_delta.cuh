@@ -21,88 +21,130 @@ constexpr Chunk chunk_of() {
   return {1, 32, 64, D == 64 ? 64 : 32};
 }
 
-/// The answer of a rule whose errors are taken `lag` decays behind; P is the contract in format F.
+/// Arrays of a forward and a backward pass; the passes themselves allocate nothing. P is the contract in format F.
+template <class P, Format F, int D, bool Predicts, bool WithGradients>
+struct DeviceDelta {
+  static constexpr Chunk sizes = chunk_of<F, D, Predicts, WithGradients>();
+  static constexpr int C = sizes.length, stages = 2;
+  using B = MmaBlock<P, C / 16>;
+  using Real = typename P::Real;
+
+  const RecurrenceShape& shape;
+  int lag, chunks, blocks, key_parts;
+  Real scale;
+  bool logs = true;  ///< decays are given as logs
+  DeviceArray q, k, v, p, initial_state, o_cotangent, final_cotangent;
+  DeviceArray o, final_state, states;
+  DeviceArray dq_parts, dk_parts, dp_parts, dbeta_parts, dlog_decay_parts;
+  DeviceArray dq, dk, dp, dbeta, dlog_decay, dv, dinitial_state;
+
+  /// `keys`: the keys that are written; `more`: parts of their gradient for each head that another program writes.
+  DeviceDelta(const RecurrenceShape& s, const Problem& problem, DeviceArray keys, double read_scale, int errors_lag,
+              int more = 0)
+      : shape(s),
+        lag(errors_lag),
+        chunks(imax(1, ceil_div(s.len, C))),
+        blocks(WithGradients ? ceil_div(s.value_dim, sizes.backward_values) : 0),
+        key_parts(WithGradients ? blocks + more : 0),
+        scale(real<P>(read_scale)),
+        q(upload<P, "Q">(problem.inputs, "q", s.shared_heads, s.len, s.key_dim)),
+        k(std::move(keys)),
+        v(upload<P, "V">(problem.inputs, "v", s.heads, s.len, s.value_dim)),
+        // An operand like the key; rules without a prediction key have no site for it.
+        p(upload<P, "K">(problem.inputs, "p", s.shared_heads, Predicts ? s.len : 0, s.key_dim)),
+        initial_state(upload<P, "S0">(problem.inputs, "initial_state", s.heads, s.key_dim, s.value_dim)),
+        o_cotangent(upload<P, "dO">(problem.cotangents, "o", s.heads, s.len, s.value_dim)),
+        final_cotangent(upload<P, "dfinal">(problem.cotangents, "final_state", s.heads, s.key_dim, s.value_dim)),
+        o(result<P, "out">(s.heads, s.len, s.value_dim)),
+        final_state(result<P, "final">(s.heads, s.key_dim, s.value_dim)),
+        states(result<P, "H">(s.heads, WithGradients ? chunks * D : 0, s.value_dim)),
+        dq_parts(result<P, "part">(s.heads * blocks, s.len, s.key_dim)),
+        dk_parts(result<P, "part">(s.heads * key_parts, s.len, s.key_dim)),
+        dp_parts(result<P, "part">(s.heads * blocks, Predicts ? s.len : 0, s.key_dim)),
+        dbeta_parts(result<P, "dbeta">(s.heads * blocks, s.len, 1)),
+        dlog_decay_parts(result<P, "dlog_decay">(s.heads * blocks, s.len, 1)),
+        dq(result<P, "out">(s.shared_heads, s.len, s.key_dim)),
+        dk(result<P, "out">(s.shared_heads, s.len, s.key_dim)),
+        dp(result<P, "out">(s.shared_heads, Predicts ? s.len : 0, s.key_dim)),
+        dbeta(result<P, "dbeta">(s.heads, s.len, 1)),
+        dlog_decay(result<P, "dlog_decay">(s.heads, s.len, 1)),
+        dv(result<P, "out">(s.heads, s.len, s.value_dim)),
+        dinitial_state(result<P, "initial">(s.heads, s.key_dim, s.value_dim)) {}
+
+  void forward(const DeviceArray& beta, const DeviceArray& decay) {
+    launch<GatedDeltaForward<B, C, D, sizes.forward_values, stages, Predicts>, B, 1>(
+        {in<B>(q), in<B>(k), in<B>(v), in<B>(p), row_in<B>(beta), row_in<B>(decay, logs), in<B>(initial_state),
+         out<B>(o), out<B>(final_state), out<B>(states), scale, shape.len, lag, shape.group, shape.shared_heads},
+        BlockGrid{shape.heads, ceil_div(shape.value_dim, sizes.forward_values)});
+  }
+  /// All gradients, but those of the keys as parts.
+  void backward(const DeviceArray& beta, const DeviceArray& decay) {
+    launch<GatedDeltaBackward<B, C, D, sizes.backward_values, stages, Predicts>, B, 1>({in<B>(q),
+                                                                                        in<B>(k),
+                                                                                        in<B>(v),
+                                                                                        in<B>(p),
+                                                                                        row_in<B>(beta),
+                                                                                        row_in<B>(decay, logs),
+                                                                                        in<B>(states),
+                                                                                        in<B>(o_cotangent),
+                                                                                        in<B>(final_cotangent),
+                                                                                        out<B>(dq_parts),
+                                                                                        out<B>(dk_parts),
+                                                                                        out<B>(dv),
+                                                                                        out<B>(dp_parts),
+                                                                                        out<B>(dinitial_state),
+                                                                                        row_out<B>(dbeta_parts),
+                                                                                        row_out<B>(dlog_decay_parts),
+                                                                                        scale,
+                                                                                        shape.len,
+                                                                                        lag,
+                                                                                        shape.group,
+                                                                                        blocks,
+                                                                                        key_parts},
+                                                                                       BlockGrid{shape.heads, blocks});
+    sum_parts<P, "part", "out">(dq_parts, dq);
+    sum_parts<P, "part", "out">(dp_parts, dp);
+    sum_parts<P, "dbeta", "dbeta">(dbeta_parts, dbeta);
+    sum_parts<P, "dlog_decay", "dlog_decay">(dlog_decay_parts, dlog_decay);
+  }
+  void sum_keys() { sum_parts<P, "part", "out">(dk_parts, dk); }
+
+  Arrays outputs() const {
+    return {{"o", download(o, array_shape(shape, shape.heads, shape.len, shape.value_dim))},
+            {"final_state", download(final_state, array_shape(shape, shape.heads, shape.key_dim, shape.value_dim))}};
+  }
+  /// Of q, v and the initial state.
+  Arrays gradients() const {
+    return {
+        {"q", download(dq, array_shape(shape, shape.shared_heads, shape.len, shape.key_dim))},
+        {"v", download(dv, array_shape(shape, shape.heads, shape.len, shape.value_dim))},
+        {"initial_state", download(dinitial_state, array_shape(shape, shape.heads, shape.key_dim, shape.value_dim))}};
+  }
+};
+
+/// The answer of a rule whose gates are its inputs and whose errors are taken `lag` decays behind.
 template <class P, Format F, int D, bool Predicts, bool WithGradients>
 Answer gated_delta(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times, int lag) {
-  constexpr int stages = 2;
-  constexpr Chunk shapes = chunk_of<F, D, Predicts, WithGradients>();
-  constexpr int C = shapes.length;
-  using B = MmaBlock<P, C / 16>;
-  using Forward = GatedDeltaForward<B, C, D, shapes.forward_values, stages, Predicts>;
-  const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
-  const int chunks = imax(1, ceil_div(len, C));
-
-  const auto q = upload<P, "Q">(problem.inputs, "q", shared, len, K);
-  const auto k = upload<P, "K">(problem.inputs, "k", shared, len, K);
-  const auto v = upload<P, "V">(problem.inputs, "v", heads, len, V);
-  // An operand like the key; rules without a prediction key have no site for it.
-  const auto p = upload<P, "K">(problem.inputs, "p", shared, Predicts ? len : 0, K);
-  const auto beta = upload<P, "beta">(problem.inputs, "beta", heads, len, 1);
-  const auto log_decay = upload<P, "decay">(problem.inputs, "log_decay", heads, len, 1);
-  const auto initial_state = upload<P, "S0">(problem.inputs, "initial_state", heads, K, V);
-  const auto scale = real<P>(shape.scale<double>(problem, Policy::of(gated_delta_sites, F)));
-  auto o = result<P, "out">(heads, len, V), final_state = result<P, "final">(heads, K, V);
-  auto states = result<P, "H">(heads, WithGradients ? chunks * D : 0, V);
-  const double forward = run_timed(times, [&] {
-    launch<Forward, B, 1>(
-        {in<B>(q), in<B>(k), in<B>(v), in<B>(p), row_in<B>(beta), row_in<B>(log_decay), in<B>(initial_state), out<B>(o),
-         out<B>(final_state), out<B>(states), scale, len, lag, shape.group, shared},
-        BlockGrid{heads, ceil_div(V, shapes.forward_values)});
-  });
+  DeviceDelta<P, F, D, Predicts, WithGradients> rule(
+      shape, problem, upload<P, "K">(problem.inputs, "k", shape.shared_heads, shape.len, shape.key_dim),
+      shape.scale<double>(problem, Policy::of(gated_delta_sites, F)), lag);
+  const auto beta = upload<P, "beta">(problem.inputs, "beta", shape.heads, shape.len, 1);
+  const auto log_decay = upload<P, "decay">(problem.inputs, "log_decay", shape.heads, shape.len, 1);
+  const double forward = run_timed(times, [&] { rule.forward(beta, log_decay); });
   if (times != nullptr) times->forward = forward;
-  Answer answer{{{"o", download(o, array_shape(shape, heads, len, V))},
-                 {"final_state", download(final_state, array_shape(shape, heads, K, V))}},
-                {}};
+  Answer answer{rule.outputs(), {}};
   if constexpr (WithGradients) {
-    using Backward = GatedDeltaBackward<B, C, D, shapes.backward_values, stages, Predicts>;
-    const int blocks = ceil_div(V, shapes.backward_values);
-    const auto o_cotangent = upload<P, "dO">(problem.cotangents, "o", heads, len, V);
-    const auto final_cotangent = upload<P, "dfinal">(problem.cotangents, "final_state", heads, K, V);
-    auto dq_parts = result<P, "part">(heads * blocks, len, K), dk_parts = result<P, "part">(heads * blocks, len, K);
-    auto dbeta_parts = result<P, "dbeta">(heads * blocks, len, 1), dbeta = result<P, "dbeta">(heads, len, 1);
-    auto dlog_decay_parts = result<P, "dlog_decay">(heads * blocks, len, 1);
-    auto dlog_decay = result<P, "dlog_decay">(heads, len, 1);
-    auto dq = result<P, "out">(shared, len, K), dk = result<P, "out">(shared, len, K);
-    auto dp_parts = result<P, "part">(heads * blocks, Predicts ? len : 0, K);
-    auto dp = result<P, "out">(shared, Predicts ? len : 0, K);
-    auto dv = result<P, "out">(heads, len, V), initial_gradient = result<P, "initial">(heads, K, V);
     const double backward = run_timed(times, [&] {
-      launch<Backward, B, 1>({in<B>(q),
-                              in<B>(k),
-                              in<B>(v),
-                              in<B>(p),
-                              row_in<B>(beta),
-                              row_in<B>(log_decay),
-                              in<B>(states),
-                              in<B>(o_cotangent),
-                              in<B>(final_cotangent),
-                              out<B>(dq_parts),
-                              out<B>(dk_parts),
-                              out<B>(dv),
-                              out<B>(dp_parts),
-                              out<B>(initial_gradient),
-                              row_out<B>(dbeta_parts),
-                              row_out<B>(dlog_decay_parts),
-                              scale,
-                              len,
-                              lag,
-                              shape.group,
-                              blocks},
-                             BlockGrid{heads, blocks});
-      sum_parts<P, "part", "out">(dq_parts, dq);
-      sum_parts<P, "part", "out">(dk_parts, dk);
-      sum_parts<P, "part", "out">(dp_parts, dp);
-      sum_parts<P, "dbeta", "dbeta">(dbeta_parts, dbeta);
-      sum_parts<P, "dlog_decay", "dlog_decay">(dlog_decay_parts, dlog_decay);
+      rule.backward(beta, log_decay);
+      rule.sum_keys();
     });
     if (times != nullptr) times->backward = backward;
-    answer.gradients = {{"q", download(dq, array_shape(shape, shared, len, K))},
-                        {"k", download(dk, array_shape(shape, shared, len, K))},
-                        {"v", download(dv, array_shape(shape, heads, len, V))},
-                        {"beta", download(dbeta, token_shape(shape))},
-                        {"log_decay", download(dlog_decay, token_shape(shape))},
-                        {"initial_state", download(initial_gradient, array_shape(shape, heads, K, V))}};
-    if (Predicts) answer.gradients["p"] = download(dp, array_shape(shape, shared, len, K));
+    answer.gradients = rule.gradients();
+    answer.gradients["k"] = download(rule.dk, array_shape(shape, shape.shared_heads, shape.len, shape.key_dim));
+    answer.gradients["beta"] = download(rule.dbeta, token_shape(shape));
+    answer.gradients["log_decay"] = download(rule.dlog_decay, token_shape(shape));
+    if (Predicts)
+      answer.gradients["p"] = download(rule.dp, array_shape(shape, shape.shared_heads, shape.len, shape.key_dim));
   }
   return answer;
 }

@@ -338,8 +338,7 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
   RC_PRE(T >= 2 && p.inputs.contains("initial_state"));
   RC_PRE(normalization_of(p) != "count");  // a segment counts from its own start
   const int cut = *rc::gen::inRange(1, T);
-  const auto alignment = p.params.find("alignment");
-  const bool shifted = alignment != p.params.end() && std::get<std::string>(alignment->second) == "next_latent";
+  const bool shifted = s.room.shifted(p.params);
 
   Problem first = segment(s, p, 0, cut), second = segment(s, p, cut, T);
   Answer head = s.run(first, Format::exact, c.tile);

@@ -1,0 +1,92 @@
+#include "kernels/core/falcon_launch.hpp"
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+namespace {
+
+/// 1 for every token that writes: all but the first of a sequence whose features are the keys one row later.
+template <class T>
+HostArray<T> writing_rows(const RecurrenceShape& shape, const FalconOptions& options, const Policy& policy) {
+  auto active = shape.output<T>(shape.heads, shape.len, 1);
+  const bool skips = options.next_latent && options.sequence_start;
+  const int first = Faults::choose(policy, "first_row_writes"_s, skips ? 1 : 0, 0);
+  for (std::size_t i = 0; i < active.data.size(); ++i)
+    active.data[i] = static_cast<int>(i % static_cast<std::size_t>(shape.len)) < first ? T(0) : T(1);
+  return active;
+}
+
+template <class T>
+T rounded_gate(const Problem& problem, const Policy& policy, std::string_view name) {
+  T x = parameter(problem, name, T(0));
+  HostBlock<T>(policy, ~0ULL).round("lambda", &x, 1);
+  return x;
+}
+
+template <class T>
+Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
+  const int heads = shape.heads, len = shape.len;
+  const FalconOptions options(problem);
+  const bool with_gradients = !problem.cotangents.empty();
+  GatedDelta<T> rule(shape, problem, policy, tile, {.predicts = false, .lag = 1});
+  auto carry = shape.vector_input<T>(problem.inputs, "k_carry", shape.shared_heads, shape.key_dim);
+  if (options.next_latent) {
+    HostArray<T> keys = rule.k;
+    each_shifted(rule.k, keys, carry, [](T& feature, const T& key) { feature = key; });
+  }
+  rule.scale = T(1);
+  const auto beta = shape.vector_input<T>(problem.inputs, "beta", heads, len);
+  const auto lambda = shape.vector_input<T>(problem.inputs, "lambda", heads, len);
+  const auto active = writing_rows<T>(shape, options, policy);
+  const T eps = rounded_gate<T>(problem, policy, "eps"), floor = rounded_gate<T>(problem, policy, "decay_floor");
+  rule.beta = beta, rule.decay = beta, rule.logs = false;
+  const int chunks = rule.chunks();
+  with_size(rule.size, [&]<int C, int D>() {
+    host_launch<FalconGain<HostBlock<T>, C, D>, T>(
+        launch_policy(policy, 3),
+        {rule.k.in(), beta.row_in(), lambda.row_in(), active.row_in(), rule.beta.row_out(), rule.decay.row_out(), eps,
+         floor, options.coupling, shape.group},
+        heads * chunks, HeadBlocks{chunks});
+  });
+  rule.forward(with_gradients);
+  Answer answer{rule.outputs(), {}};
+  if (!with_gradients) return answer;
+
+  for (std::size_t i = 0; i < rule.decay.data.size(); ++i)
+    require(rule.decay.data[i] != 0, "the decay of token ", i % static_cast<std::size_t>(len),
+            " is 0: chunkwise gradients go through its logarithm");
+  rule.backward(problem, 1);
+  const HostArray<T> deta = rule.beta_gradient(), dlog_gamma = rule.log_decay_gradient();
+  auto dbeta = shape.output<T>(heads, len, 1), dlambda = dbeta;
+  dbeta.shape = dlambda.shape = beta.shape;
+  with_size(rule.size, [&]<int C, int D>() {
+    host_launch<FalconGainBackward<HostBlock<T>, C, D>, T>(
+        launch_policy(policy, 4),
+        {rule.k.in(), beta.row_in(), lambda.row_in(), active.row_in(), deta.row_in(), dlog_gamma.row_in(),
+         dbeta.row_out(), dlambda.row_out(), rule.dk.out(), eps, floor, options.coupling, shape.group,
+         rule.blocks() + 1},
+        heads * chunks, HeadBlocks{chunks});
+  });
+  answer.gradients = rule.gradients();
+  if (options.next_latent) {
+    HostArray<T> features = rule.k, keys = rule.k;
+    const Array& summed = answer.gradients.at("k");
+    features.data.assign(summed.data.begin(), summed.data.end());
+    std::fill(keys.data.begin(), keys.data.end(), T(0));
+    each_shifted(features, keys, carry, [](const T& feature, T& key) { key = feature; });
+    answer.gradients["k"] = keys.array();
+  }
+  answer.gradients["beta"] = dbeta.array();
+  answer.gradients["lambda"] = dlambda.array();
+  if (problem.inputs.contains("k_carry")) answer.gradients["k_carry"] = carry.array();
+  return answer;
+}
+
+}  // namespace
+
+Answer falcon_rule(const Problem& problem, const Policy& policy, int tile) {
+  const RecurrenceShape shape(problem);
+  return with_scalar(policy, [&]<class T>() { return run<T>(shape, problem, with_narrow_sites(policy), tile); });
+}
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile
