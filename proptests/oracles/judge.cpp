@@ -184,6 +184,20 @@ TEST(Judge, names_what_a_vector_cannot_reveal) {
   EXPECT_TRUE(judge(expected_of({40}, 1e-4), healthy(expected_of({40}, 1e-4), 1)).blind_spots.empty());
 }
 
+/// A row that is zero and must be exactly so hides that nothing wrote it; a tensor of such rows says nothing.
+TEST(Judge, names_what_an_exact_zero_cannot_reveal) {
+  const auto zero_from = [](int first) {
+    Expected e = expected_of({2, 12, 8});
+    std::vector<double> got = healthy(e, 2);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (static_cast<int>(i / 8 % 12) >= first) e.value[i] = {0, 0}, e.sigma[i] = e.bound[i] = got[i] = 0;
+    return judge(e, got);
+  };
+  EXPECT_EQ(zero_from(11).verdict, Verdict::pass) << zero_from(11).reason;
+  EXPECT_EQ(zero_from(11).blind_spots, std::vector<std::string_view>{"last_row_zero"});
+  EXPECT_EQ(zero_from(0).verdict, Verdict::vacuous);
+}
+
 TEST(Judge, is_vacuous_where_sigma_drowns_the_values) {
   const Expected e = expected_of({2, 24, 16}, 2.0);
   const Judgement j = judge(e, healthy(e, 1));
