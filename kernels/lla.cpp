@@ -104,10 +104,9 @@ class Tiled {
                                               lse_.row_out(), first_.row_out(), centre_.out(), scale_, shape_.sees,
                                               shape_.group, shape_.kv_heads, wants_first()});
     auto offset = matrix(K_);
-    launch<LlaOffsets<B, BM, D, stages>>({q_.in(), centre_.in(), l_.row_in(), offset.out()});
-    auto one = rows();
-    std::fill(one.data.begin(), one.data.end(), T(1));
-    y_ = solve(offset, one, delta_, shape_.about_query);
+    auto slack = rows();
+    launch<LlaOffsets<B, BM, D, stages>>({q_.in(), centre_.in(), l_.row_in(), offset.out(), slack.row_out()});
+    y_ = solve(offset, slack, delta_, shape_.about_query);
     launch<LlaOutput<B, BM, BN, D, stages>>({q_.in(), k_.in(), v_.in(), y_.whole.in(), centre_.in(), m_.row_in(),
                                              l_.row_in(), y_.unit.row_in(), o_.out(), scale_, shape_.sees, shape_.group,
                                              shape_.kv_heads});
@@ -147,11 +146,10 @@ class Tiled {
          dk.out(),      dv.out(),         scale_,          inv_h,       shape_.sees,     shape_.group,
          kv_heads,      blocks,           wants_first()},
         kv_heads, shape_.keys, BN);
-    const std::vector<double> slopes(dlambda.data.begin(), dlambda.data.end());
     return {{"q", dq.array()},
             {"k", dk.array()},
             {"v", dv.array()},
-            {"lambda", shape_.ridge_gradient(problem_, slopes)},
+            {"lambda", shape_.ridge_gradient(problem_, dlambda.data)},
             {"bandwidth", bandwidth_gradient(dh, h)}};
   }
 

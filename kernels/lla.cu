@@ -39,7 +39,6 @@ class Tiled {
         g_(upload<P, "dO">(problem.cotangents, "o", heads_, with_gradients_ ? n_ : 0, V_)),
         lambda_(format_of<P, "lambda">, heads_, n_, K_, shape.ridges(problem)),
         index_(format_of<P, "first">, 1, m_, 1, counted(m_)),
-        one_(format_of<P, "delta">, heads_, n_, 1, std::vector<double>(count(heads_) * count(n_), 1.0)),
         row_max_(row<"m">()),
         row_sum_(row<"l">()),
         lse_(row<"lse">()),
@@ -47,6 +46,7 @@ class Tiled {
         delta_(row<"delta">()),
         centre_(matrix<"kbar">(K_)),
         offset_(matrix<"rhs">(K_)),
+        slack_(row<"delta">()),
         o_(matrix<"out">(V_)),
         query_(upload<P, "kbar">(problem.inputs, "q", heads_, n_, K_)),
         y_(*this, blocks_ > 1 && with_gradients_) {
@@ -160,8 +160,9 @@ class Tiled {
     launch_rows<LlaMoments<B, rows, keys, D, stages>>(
         {in<B>(q_), in<B>(k_), row_in<B>(index_), row_out<B>(row_max_), row_out<B>(row_sum_), row_out<B>(lse_),
          row_out<B>(first_), out<B>(centre_), scale_, shape_.sees, shape_.group, kv_heads_, wants_first()});
-    launch_rows<LlaOffsets<B, rows, D, stages>>({in<B>(q_), in<B>(centre_), row_in<B>(row_sum_), out<B>(offset_)});
-    solve(offset_, one_, y_, delta_, shape_.about_query);
+    launch_rows<LlaOffsets<B, rows, D, stages>>(
+        {in<B>(q_), in<B>(centre_), row_in<B>(row_sum_), out<B>(offset_), row_out<B>(slack_)});
+    solve(offset_, slack_, y_, delta_, shape_.about_query);
     launch_rows<LlaOutput<B, rows, keys, D, stages>>({in<B>(q_), in<B>(k_), in<B>(v_), in<B>(y_.whole), in<B>(centre_),
                                                       row_in<B>(row_max_), row_in<B>(row_sum_), row_in<B>(y_.unit),
                                                       out<B>(o_), scale_, shape_.sees, shape_.group, kv_heads_});
@@ -223,7 +224,7 @@ class Tiled {
   const LlaShape& shape_;
   int heads_, kv_heads_, n_, m_, K_, V_, blocks_;
   bool with_gradients_;
-  DeviceArray q_, k_, v_, g_, lambda_, index_, one_, row_max_, row_sum_, lse_, first_, delta_, centre_, offset_, o_,
+  DeviceArray q_, k_, v_, g_, lambda_, index_, row_max_, row_sum_, lse_, first_, delta_, centre_, offset_, slack_, o_,
       query_;
   Solution y_;
   typename P::Real scale_, inv_bandwidth_;

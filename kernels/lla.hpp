@@ -143,10 +143,10 @@ struct LlaSolve {
   using Real = typename B::Real;
   struct Args {
     typename B::In q, k, centre, rhs, lambda;
-    typename B::RowIn m, l, slack;  // slack: the unit of the right-hand side, on the tolerance
+    typename B::RowIn m, l, slack;  // slack: the tolerance's unit
     typename B::Out x, parts;       // parts, if wanted: [heads * blocks], each with the columns of its block alone
     typename B::RowOut unit, delta;
-    Real scale, relative, tolerance;  // at rest: |r| <= relative |rhs| or tolerance slack / l
+    Real scale, relative, tolerance;  // at rest: |r| <= relative |rhs| or tolerance slack
     Visibility sees;
     int group, kv_heads, steps;
     SystemBlocks blocks;
@@ -181,8 +181,8 @@ struct LlaSolve {
     const auto weighted_square = [](auto t, auto w) { return w * t * t; };
     const auto scaled_up = [](auto p, auto lambda, auto unit) { return unit * lambda * p; };
     const auto centred = [](auto y, auto c, auto share, auto all) { return share * (y - all * c); };
-    const auto threshold = [&](auto square, auto share, auto slack) {
-      const auto own = a.tolerance * slack * share;
+    const auto threshold = [&](auto square, auto slack) {
+      const auto own = a.tolerance * slack;
       return maxi(a.relative * a.relative * square, own * own);
     };
     const auto going = [](auto square, auto stop) { return square > stop ? 1 : 0; };
@@ -214,7 +214,7 @@ struct LlaSolve {
       R.mask(within, 0);
       auto P = R;
       auto square = b.dot("rr"_s, R, R);
-      const auto stop = b.rows("stop"_s, threshold, square, b.planted("residual_per_weight"_s, share, one), slack);
+      const auto stop = b.rows("stop"_s, threshold, square, slack);
       auto go = b.rows("go"_s, going, square, stop);
       for (int step = 0; step < a.steps && b.any([](auto y) { return y > 0; }, go); ++step) {
         P.scale(b.rows("alpha"_s, unit_length, b.dot("rr"_s, P, P), go));
@@ -283,13 +283,14 @@ struct LlaSolve {
   }
 };
 
-/// The right-hand side zbar of the forward solve: one query tile, no keys.
+/// The right-hand side zbar of the forward solve, and the unit of its tolerance, where the largest weight is one.
 template <ExecutorTypes B, int BM, int D, int ST>
 struct LlaOffsets {
   struct Args {
     typename B::In q, centre;
     typename B::RowIn l;
     typename B::Out offset;
+    typename B::RowOut slack;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -309,6 +310,10 @@ struct LlaOffsets {
     Z.zip(
         "rhs"_s, [](auto c, auto q, auto sum) { return sum > 0 ? c - q : 0; }, s.Q, l);  // nothing seen: y = 0
     b.store("rhs"_s, a.offset, head, q0, Z);
+    const auto share = b.rows(
+        "inv"_s, [](auto y) { return y > 0 ? 1 / y : 0; }, l);
+    b.store_row("delta"_s, a.slack, head, q0,
+                b.planted("residual_per_weight"_s, share, b.row("inv"_s, Shape<BM>{}, 1)));
   }
 };
 

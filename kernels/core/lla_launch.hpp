@@ -39,7 +39,7 @@ struct LlaShape : AttentionShape {
     about_query = !converges || (blocks.count > 1 && form == Form::sigma);
     // In exact arithmetic as many steps as dimensions; rounding costs more of them.
     if (converges) steps = 16 + 4 * blocks.columns;
-    if (const auto it = problem.params.find("tolerance"); it != problem.params.end()) {
+    if (const auto it = problem.params.find("tolerance"); !converges && it != problem.params.end()) {
       const std::string& text = std::get<std::string>(it->second);
       std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), text.data() + text.size(), tolerance);
     }
@@ -58,12 +58,13 @@ struct LlaShape : AttentionShape {
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = given.data[place(given, i)];
     return all;
   }
-  /// What the gradients of all those are together: each given number has the sum over what it stands for.
-  Array ridge_gradient(const Problem& problem, const std::vector<double>& all) const {
-    Array sums(problem.inputs.at("lambda").shape);
-    std::fill(sums.data.begin(), sums.data.end(), 0.0);
-    for (std::size_t i = 0; i < all.size(); ++i) sums.data[place(sums, i)] += all[i];
-    return sums;
+  /// What the gradients of all those are together: each given number has the sum, in T, over what it stands for.
+  template <class T>
+  Array ridge_gradient(const Problem& problem, const std::vector<T>& all) const {
+    const Array& given = problem.inputs.at("lambda");
+    std::vector<T> sums(given.data.size());
+    for (std::size_t i = 0; i < all.size(); ++i) sums[place(given, i)] += all[i];
+    return Array(given.shape, std::vector<double>(sums.begin(), sums.end()));
   }
 
  private:
