@@ -3,22 +3,30 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace assay::laws {
 namespace {
 
-/// A case with what is expected of the healthy kernel on it.
+/// A case, and what is expected of the healthy kernel on it: computed when it is first asked for.
 struct Trial {
   CaseSpec spec;
   int tile;
   Problem problem;
-  Expectation expectation;
+  std::optional<Expectation> expectation = {};
+
+  const Expectation& expected_of(const Subject& healthy) {
+    if (!expectation)
+      expectation = expect(oracle_of(healthy.room, problem), {&healthy.form, spec.precision, tile, 1}, problem,
+                           default_draws(spec.precision));
+    return *expectation;
+  }
 };
 
 /// Long enough for several tiles and a ragged end, several groups of heads, each setting of the room; fp32 shows what
-/// is lost to a narrower format, bf16 what a user runs. Computed once for a form.
-const std::vector<Trial>& trials(const Subject& s) {
+/// is lost to a narrower format, bf16 what a user runs. Made once for a form.
+std::vector<Trial>& trials(const Subject& s) {
   static std::map<const KernelForm*, std::vector<Trial>> all;
   std::vector<Trial>& list = all[&s.form];
   if (!list.empty()) return list;
@@ -30,9 +38,7 @@ const std::vector<Trial>& trials(const Subject& s) {
         if (s.form.name == "split_decode") spec.shape.query_len = 3;
         Problem problem = s.room.make(spec);
         if (!s.form.obstacle(problem).empty()) continue;
-        Expectation e =
-            expect(oracle_of(s.room, problem), {&s.form, precision, smallest, 1}, problem, default_draws(precision));
-        list.push_back({spec, smallest, std::move(problem), std::move(e)});
+        list.push_back({spec, smallest, std::move(problem)});
       }
   return list;
 }
@@ -67,11 +73,11 @@ std::string unmatched_faults(std::string_view room) {
 std::string conviction(const PlantedFault& fault) {
   const Subject healthy = subject(kernel_rooms(), fault.room, fault.form);
   const Subject planted = subject(mutant_rooms(), fault.room, fault.form);
-  for (const Trial& trial : trials(healthy)) {
+  for (Trial& trial : trials(healthy)) {
     Policy policy = Policy::of(planted.form.sites, trial.spec.precision);
     policy.fault = fault.mutant;
     const Arrays got = flat(planted.form.run(trial.problem, policy, trial.tile));
-    for (const auto& [name, expected] : trial.expectation.tensors) {
+    for (const auto& [name, expected] : trial.expected_of(healthy).tensors) {
       const Judgement j = judge(expected, got.at(name).data);
       if (j.verdict == Verdict::fail) return trial.spec.repro() + ": " + name + ": " + j.reason;
     }
