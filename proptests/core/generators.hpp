@@ -44,10 +44,6 @@ inline rc::Gen<LawCase> law_cases(const Room& room, const KernelForm& form) {
         *rc::gen::elementOf(std::vector<Format>(std::begin(kernel_precisions), std::end(kernel_precisions)));
     c.spec.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);
     c.spec.params = *rc::gen::elementOf(room.variants());
-    if (const auto blocks = c.spec.params.find("blocks"); blocks != c.spec.params.end()) {
-      const int count = static_cast<int>(std::get<long>(blocks->second));
-      c.spec.shape.key_dim = (c.spec.shape.key_dim + count - 1) / count * count;  // they are equally large
-    }
     if (form.name == "split_decode")
       c.spec.shape.query_len = std::min(*rc::gen::element(1, 2, 4), c.spec.shape.seq_len);
     return c;
