@@ -14,6 +14,7 @@
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/core/write_lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -101,8 +102,7 @@ struct falcon1 {
   template <class S>
   static S residual(const Options& options, const Inputs<S>& in, const Columns<S>& state, const S& gamma, int t,
                     int j) {
-    S read = S(0);
-    for (int i = 0; i < in.k.size(1); ++i) read += state(i, j) * write_feature(options, in, t, i);
+    const S read = dot(column(state, j), features(options, in, t));
     return in.v(t, j) - planted<"residual_of_decayed_state">(read, gamma * read);
   }
 
@@ -120,12 +120,12 @@ struct falcon1 {
         for (int j = 0; j < V; ++j) {
           const CarriedError<S> carried(state, j);
           const S u = gain.eta * residual(options, in, state, gain.gamma, t, j);
-          for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+          for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
+          add_scaled(column(state, j), u, features(options, in, t));
           carried.put_back(state, j, norm);
         }
       }
-      for (int j = 0; j < V; ++j)
-        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
+      for (int j = 0; j < V; ++j) add_dot(o(t, j), column(state, j), line(in.q, t));
     }
     return {o, state.tensor()};
   }
@@ -149,7 +149,8 @@ struct falcon1 {
         const CarriedError<S> carried(state, j);
         r(t, j) = residual(options, in, state, gain.gamma, t, j);
         const S u = gain.eta * r(t, j);
-        for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+        for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
+        add_scaled(column(state, j), u, features(options, in, t));
         carried.put_back(state, j, norm);
         r(t, j) = carried.whole(r(t, j), x_norm);
       }
@@ -160,38 +161,39 @@ struct falcon1 {
       const Columns<S>&before = states.before(t), &after = states.after(t);
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(G, j);
-        for (int i = 0; i < K; ++i) {
-          d.q(t, i) += after(i, j) * cotangent.o(t, j);
-          G(i, j) += in.q(t, i) * cotangent.o(t, j);
-        }
+        add_scaled(line(d.q, t), cotangent.o(t, j), column(after, j));
+        add_scaled(column(G, j), cotangent.o(t, j), line(in.q, t));
         carried.put_back(G, j, unit);
       }
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
       const Bounds<S> norm = step_norm(gain, D), x_norm = feature_norm(options, in, t);
-      S d_eta = S(0), d_gamma = S(0);
+      const Line<const S> x = features(options, in, t);
+      const Line<S> dx = features(options, d, t);
+      S d_eta = S(0), d_gamma = S(0), of_errors = S(0);  // what the errors of G put on dx
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(G, j);
-        S e = S(0);
-        for (int i = 0; i < K; ++i) e += G(i, j) * write_feature(options, in, t, i);
+        const S e = dot(column(G, j), x);
         const S& whole_e = carried.whole(e, x_norm);
         const S u = gain.eta * r(t, j), du = gain.eta * e, whole_du = gain.eta * whole_e;
         d.v(t, j) = whole_du;
         d_eta += whole_e * r(t, j);
-        for (int i = 0; i < K; ++i) {
-          const S& whole_G = carried.whole(G(i, j), unit);
-          write_feature(options, d, t, i) += whole_G * u - before(i, j) * whole_du;
-          d_gamma += whole_G * before(i, j);
-          G(i, j) = gain.gamma * G(i, j) - write_feature(options, in, t, i) * du;
-        }
+        add_scaled(dx, u, column(G, j));
+        of_errors += carried.whole(S(0), unit) * u;
+        subtract_scaled(dx, whole_du, column(before, j));
+        d_gamma += carried.whole(dot(column(G, j), column(before, j)),
+                                 norm_of<S>(K, [&](int i) -> const S& { return before(i, j); }));
+        for (int i = 0; i < K; ++i) G(i, j) *= gain.gamma;
+        subtract_scaled(column(G, j), du, x);
         carried.put_back(G, j, norm);
       }
+      for (int i = 0; i < K; ++i) dx[i] += of_errors;
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
       d.beta(t) = adjoint.add(gain, d_eta, d_gamma);
       d.lambda(t) = adjoint.lambda();
       const S slope = adjoint.energy(in.lambda(t)) * planted<"energy_gradient_halved">(S(2), S(1));
-      for (int i = 0; i < K; ++i) write_feature(options, d, t, i) += slope * write_feature(options, in, t, i);
+      add_scaled(dx, slope, x);
     }
     d.initial_state = G.tensor();
     return d;

@@ -13,6 +13,7 @@
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/core/write_lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -108,7 +109,7 @@ struct falcon2 {
   template <class S>
   static S residual(const Options& options, const Inputs<S>& in, const Columns<S>& state, int t, int j) {
     S r = in.v(t, j);
-    for (int i = 0; i < in.k.size(1); ++i) r -= state(i, j) * write_feature(options, in, t, i);
+    subtract_dot(r, column(state, j), features(options, in, t));
     return r;
   }
 
@@ -125,12 +126,12 @@ struct falcon2 {
           const Gain<S> gain = channel_gain(in, D, t, j);
           const CarriedError<S> carried(state, j);
           const S u = gain.eta * residual(options, in, state, t, j);
-          for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+          for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
+          add_scaled(column(state, j), u, features(options, in, t));
           carried.put_back(state, j, step_norm(gain, D));
         }
       }
-      for (int j = 0; j < V; ++j)
-        for (int i = 0; i < K; ++i) o(t, j) += state(i, j) * in.q(t, i);
+      for (int j = 0; j < V; ++j) add_dot(o(t, j), column(state, j), line(in.q, t));
     }
     return {o, state.tensor()};
   }
@@ -154,7 +155,8 @@ struct falcon2 {
         const CarriedError<S> carried(state, j);
         r(t, j) = residual(options, in, state, t, j);
         const S u = gain.eta * r(t, j);
-        for (int i = 0; i < K; ++i) state(i, j) = gain.gamma * state(i, j) + write_feature(options, in, t, i) * u;
+        for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
+        add_scaled(column(state, j), u, features(options, in, t));
         carried.put_back(state, j, step_norm(gain, D));
         r(t, j) = carried.whole(r(t, j), x_norm);
       }
@@ -165,37 +167,39 @@ struct falcon2 {
       const Columns<S>&before = states.before(t), &after = states.after(t);
       for (int j = 0; j < V; ++j) {
         const CarriedError<S> carried(G, j);
-        for (int i = 0; i < K; ++i) {
-          d.q(t, i) += after(i, j) * cotangent.o(t, j);
-          G(i, j) += in.q(t, i) * cotangent.o(t, j);
-        }
+        add_scaled(line(d.q, t), cotangent.o(t, j), column(after, j));
+        add_scaled(column(G, j), cotangent.o(t, j), line(in.q, t));
         carried.put_back(G, j, unit);
       }
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
       const Bounds<S> x_norm = feature_norm(options, in, t);
+      const Line<const S> x = features(options, in, t);
+      const Line<S> dx = features(options, d, t);
+      S of_errors = S(0);  // what the errors of G put on dx
       for (int j = 0; j < V; ++j) {
         const Gain<S> gain = channel_gain(in, D, t, j);
         const CarriedError<S> carried(G, j);
-        S e = S(0), d_gamma = S(0);
-        for (int i = 0; i < K; ++i) e += G(i, j) * write_feature(options, in, t, i);
+        const S e = dot(column(G, j), x);
         const S& whole_e = carried.whole(e, x_norm);
         const S u = gain.eta * r(t, j), du = gain.eta * e, whole_du = gain.eta * whole_e;
         d.v(t, j) = whole_du;
-        for (int i = 0; i < K; ++i) {
-          const S& whole_G = carried.whole(G(i, j), unit);
-          write_feature(options, d, t, i) += whole_G * u - before(i, j) * whole_du;
-          d_gamma += whole_G * before(i, j);
-          G(i, j) = gain.gamma * G(i, j) - write_feature(options, in, t, i) * du;
-        }
+        add_scaled(dx, u, column(G, j));
+        of_errors += carried.whole(S(0), unit) * u;
+        subtract_scaled(dx, whole_du, column(before, j));
+        const S d_gamma = carried.whole(dot(column(G, j), column(before, j)),
+                                        norm_of<S>(K, [&](int i) -> const S& { return before(i, j); }));
+        for (int i = 0; i < K; ++i) G(i, j) *= gain.gamma;
+        subtract_scaled(column(G, j), du, x);
         carried.put_back(G, j, step_norm(gain, D));
         if (planted<"last_channel_alone_moves_the_ridge">(false, true)) adjoint = {options.ridge_coupling, D};
         d.beta(t, j) = adjoint.add(gain, whole_e * r(t, j), d_gamma);
       }
       d.lambda(t) = adjoint.lambda();
       const S slope = S(2) * adjoint.energy(in.lambda(t));
-      for (int i = 0; i < K; ++i) write_feature(options, d, t, i) += slope * write_feature(options, in, t, i);
+      for (int i = 0; i < K; ++i) dx[i] += of_errors;
+      add_scaled(dx, slope, x);
     }
     d.initial_state = G.tensor();
     return d;

@@ -7,11 +7,13 @@
 //   o_t = scale S_t^T q_t
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
 #include "reference/core/carried_pair.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -114,17 +116,18 @@ struct mdn {
     const Bounds<S> read_error = errors.along(0, row(in.q, t));
     for (int j = 0; j < V; ++j) {
       errors.take(state, momentum, j);
-      S predicted = S(0);
-      for (int i = 0; i < K; ++i)
-        predicted += planted<"mdn_error_of_the_decayed_state">(state(i, j), S(alpha * state(i, j))) * in.p(t, i);
-      const S e = in.v(t, j) - predicted;
-      S read = S(0);
-      for (int i = 0; i < K; ++i) {
-        const S stale = momentum(i, j), before = state(i, j);
-        momentum(i, j) = mu * stale - eta * in.k(t, i) * e;
-        state(i, j) = alpha * before - in.beta(t) * planted<"mdn_stale_momentum">(momentum(i, j), stale);
-        read += planted<"mdn_reads_before_the_write">(state(i, j), before) * in.q(t, i);
-      }
+      const Line<S> S_j = column(state, j), M_j = column(momentum, j);
+      const S predicted = dot(S_j, line(in.p, t));
+      const S e = in.v(t, j) - planted<"mdn_error_of_the_decayed_state">(predicted, S(alpha * predicted));
+      const bool is_fresh = planted<"mdn_stale_momentum">(true, false),
+                 reads_last = planted<"mdn_reads_before_the_write">(true, false);
+      S read = reads_last ? S(0) : dot(S_j, line(in.q, t));
+      for (int i = 0; i < K; ++i) S_j[i] *= alpha;
+      if (!is_fresh) subtract_scaled(S_j, in.beta(t), M_j);
+      for (int i = 0; i < K; ++i) M_j[i] *= mu;
+      subtract_scaled(M_j, S(eta * e), line(in.k, t));
+      if (is_fresh) subtract_scaled(S_j, in.beta(t), M_j);
+      if (reads_last) add_dot(read, S_j, line(in.q, t));
       error(t, j) = widened(e, errors.of(j, prediction_error));
       o(t, j) = widened(read, errors.of(j, read_error)) * in.scale();
       errors.note(state, momentum, j);
@@ -165,6 +168,7 @@ struct mdn {
                 {}};
     Columns<S> G(cotangent.final_state), N(cotangent.final_momentum);
     PairErrors<S> errors(G, N);
+    std::vector<S> whole(static_cast<std::size_t>(K), S(0));  // a column of G, then of N, with their errors
     for (int t = T - 1; t >= 0; --t) {
       const auto& [before, stale, before_errors] = states.before(t);
       const auto& [after, fresh, after_errors] = states.after(t);
@@ -176,29 +180,27 @@ struct mdn {
       for (int j = 0; j < V; ++j) {
         errors.take(G, N, j);
         const Bounds<S> G_error = errors.of(j, of_G), N_error = errors.of(j, of_N);
-        S nk = S(0);
-        for (int i = 0; i < K; ++i) {
-          d.q(t, i) += in.scale() * after(i, j) * cotangent.o(t, j);
-          G(i, j) += in.scale() * in.q(t, i) * cotangent.o(t, j);
-          const S& whole_G = widened(G(i, j), G_error);
-          d.log_alpha(t) += alpha * whole_G * before(i, j);
-          d.beta(t) -= whole_G * planted<"mdn_step_gradient_of_stale_momentum">(fresh(i, j), stale(i, j));
-          N(i, j) -= in.beta(t) * G(i, j);
-          const S& whole_N = widened(N(i, j), N_error);
-          d.log_mu(t) += mu * whole_N * planted<"mdn_momentum_gradient_after_its_decay">(stale(i, j), fresh(i, j));
-          nk += N(i, j) * in.k(t, i);
-          d.k(t, i) -= in.eta(t) * whole_N * error(t, j);
-        }
-        const S de = -in.eta(t) * nk;
+        const Line<S> G_j = column(G, j), N_j = column(N, j);
+        const S read_gradient = in.scale() * cotangent.o(t, j);
+        add_scaled(line(d.q, t), read_gradient, column(after, j));
+        add_scaled(G_j, read_gradient, line(in.q, t));
+        for (int i = 0; i < K; ++i) whole[static_cast<std::size_t>(i)] = widened(G_j[i], G_error);
+        d.log_alpha(t) += alpha * dot(line(whole), column(before, j));
+        subtract_dot(d.beta(t), line(whole),
+                     planted<"mdn_step_gradient_of_stale_momentum">(column(fresh, j), column(stale, j)));
+        subtract_scaled(N_j, in.beta(t), G_j);
+        for (int i = 0; i < K; ++i) whole[static_cast<std::size_t>(i)] = widened(N_j[i], N_error);
+        d.log_mu(t) +=
+            mu * dot(line(whole), planted<"mdn_momentum_gradient_after_its_decay">(column(stale, j), column(fresh, j)));
+        subtract_scaled(line(d.k, t), S(in.eta(t) * error(t, j)), line(whole));
+        const S nk = dot(N_j, line(in.k, t)), de = -in.eta(t) * nk;
         const S& whole_nk = widened(nk, errors.of(j, of_nk));
         const S whole_de = -in.eta(t) * whole_nk;
         d.v(t, j) = whole_de;
         d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-whole_nk), whole_nk) * error(t, j);
-        for (int i = 0; i < K; ++i) {
-          d.p(t, i) -= before(i, j) * whole_de;
-          G(i, j) = alpha * G(i, j) - planted<"mdn_forgets_the_prediction_backward">(in.p(t, i), S(0)) * de;
-          N(i, j) *= mu;
-        }
+        subtract_scaled(line(d.p, t), whole_de, column(before, j));
+        for (int i = 0; i < K; ++i) G_j[i] *= alpha, N_j[i] *= mu;
+        subtract_scaled(G_j, planted<"mdn_forgets_the_prediction_backward">(de, S(0)), line(in.p, t));
         errors.note(G, N, j);
       }
       errors.put_back(G, N);

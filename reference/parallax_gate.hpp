@@ -6,6 +6,7 @@
 
 #include "reference/core/elementary.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -74,17 +75,13 @@ struct parallax_gate {
   /// w_g.x_i.
   template <class S>
   static S logit(const Inputs<S>& in, int i) {
-    S sum = S(0);
-    for (int a = 0; a < in.x.size(1); ++a) sum += in.w_g(a) * in.x(i, a);
-    return sum;
+    return dot(line(in.w_g.data), line(in.x, i));
   }
 
   /// Component b of W_r x_i.
   template <class S>
   static S raw_probe(const Inputs<S>& in, int i, int b) {
-    S sum = S(0);
-    for (int a = 0; a < in.x.size(1); ++a) sum += in.w_r(b, a) * in.x(i, a);
-    return sum;
+    return dot(line(in.w_r, b), line(in.x, i));
   }
 
   template <class S>
@@ -118,7 +115,7 @@ struct parallax_gate {
   ///   dx_i = gate_i W_r^T drho_i + dgate_i s_i w_g
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int K = in.q.size(1), D = in.x.size(1);
+    const int K = in.q.size(1);
     const auto of_probed = parallax::backward(options, probed(in), {cotangent.o});
     Inputs<S> d{of_probed.bandwidth,
                 of_probed.q,
@@ -136,16 +133,12 @@ struct parallax_gate {
       S dgate = cotangent.gate(i);
       for (int b = 0; b < K; ++b) {
         dgate += d.rho(i, b) * raw_probe(in, i, b);
-        for (int a = 0; a < D; ++a) {
-          d.w_r(b, a) += factor * d.rho(i, b) * in.x(i, a);
-          d.x(i, a) += gate * in.w_r(b, a) * d.rho(i, b);
-        }
+        add_scaled(line(d.w_r, b), S(factor * d.rho(i, b)), line(in.x, i));
+        add_scaled(line(d.x, i), S(gate * d.rho(i, b)), line(in.w_r, b));
       }
       const S dz = planted<"gate_without_gradient">(S(dgate * slope), S(0));
-      for (int a = 0; a < D; ++a) {
-        d.w_g(a) += dz * in.x(i, a);
-        d.x(i, a) += dz * in.w_g(a);
-      }
+      add_scaled(line(d.w_g.data), dz, line(in.x, i));
+      add_scaled(line(d.x, i), dz, line(in.w_g.data));
     }
     return d;
   }

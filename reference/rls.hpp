@@ -4,6 +4,7 @@
 //   P_0 = I / lambda,   g_t = P_{t-1} x_t / (1 + x_t^T P_{t-1} x_t)
 //   S_t = S_{t-1} + g_t (v_t - S_{t-1}^T x_t)^T,   P_t = P_{t-1} - g_t (P_{t-1} x_t)^T,   o_t = S_t^T q_t
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reference/core/falcon.hpp"
@@ -13,6 +14,7 @@
 #include "reference/core/replay.hpp"
 #include "reference/core/ridge_errors.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/core/write_lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -105,17 +107,14 @@ struct rls {
   template <class S>
   static RidgeStep<S> step_of(const Options& options, const Inputs<S>& in, int t, const State<S>& before) {
     const int K = in.k.size(1), V = in.v.size(1);
+    const Line<const S> x = features(options, in, t);
     RidgeStep<S> step;
-    step.p.assign(static_cast<std::size_t>(K), S(0));
-    for (int i = 0; i < K; ++i) {
-      S& p = step.p[static_cast<std::size_t>(i)];
-      for (int l = 0; l < K; ++l) p += before.covariance(i, l) * write_feature(options, in, t, l);
-      step.s += write_feature(options, in, t, i) * p;
-    }
+    for (int i = 0; i < K; ++i) step.p.push_back(dot(line(before.covariance, i), x));
+    add_dot(step.s, x, line(step.p));
     for (const S& p : step.p) step.gain.push_back(p / step.s);
     for (int c = 0; c < V; ++c) {
       S r = in.v(t, c);
-      for (int i = 0; i < K; ++i) r -= before.mean(i, c) * write_feature(options, in, t, i);
+      subtract_dot(r, column(before.mean, c), x);
       step.r.push_back(planted<"residual_after_the_write">(r, S(r / step.s)));
     }
     return step;
@@ -127,36 +126,32 @@ struct rls {
     const int K = in.k.size(1), V = in.v.size(1);
     state.errors.take(state.mean, state.covariance);
     RidgeStep<S>& step = state.step = step_of(options, in, t, state);
-    for (int c = 0; c < V; ++c)
-      for (int i = 0; i < K; ++i)
-        state.mean(i, c) += step.gain[static_cast<std::size_t>(i)] * step.r[static_cast<std::size_t>(c)];
+    for (int c = 0; c < V; ++c) add_scaled(column(state.mean, c), step.r[static_cast<std::size_t>(c)], line(step.gain));
     for (int i = 0; i < K; ++i) {
       const S& g = step.gain[static_cast<std::size_t>(i)];
-      for (int l = first_column<S>(i); l < K; ++l) {
-        const S& p = step.p[static_cast<std::size_t>(l)];
-        state.covariance(i, l) -= p * planted<"covariance_not_divided">(g, S(g * step.s));
-      }
+      subtract_scaled(computed<S>(line(state.covariance, i), i), planted<"covariance_not_divided">(g, S(g * step.s)),
+                      computed<S>(line(step.p), i));
     }
     const auto x = [&](int i) -> const S& { return write_feature(options, in, t, i); };
     state.errors.put_back(state.mean, state.covariance, squares_of<S>(K, x), step);
   }
 
-  /// Of row i of a symmetric matrix what has to be computed: enclosures take the rest from the other side, which makes
-  /// their middles symmetric.
-  template <class S>
-  static int first_column(int i) {
-    return Enclosure<S> ? i : 0;
+  /// Of row i of a symmetric matrix, or of a vector that makes one, what has to be computed: enclosures take the rest
+  /// from the other side, which makes their middles symmetric.
+  template <class S, class X>
+  static Line<X> computed(const Line<X>& row, int i) {
+    const int first = Enclosure<S> ? i : 0;
+    return {row.first + first * row.step, row.step, row.size - first};
   }
 
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> o(T, V);
     State<S> state = prior(in);
     for (int t = 0; t < T; ++t) {
       write(options, in, t, state);
-      for (int c = 0; c < V; ++c)
-        for (int i = 0; i < K; ++i) o(t, c) += state.mean(i, c) * in.q(t, i);
+      for (int c = 0; c < V; ++c) add_dot(o(t, c), column(state.mean, c), line(in.q, t));
     }
     return {o, state.mean.tensor(), state.covariance};
   }
@@ -178,48 +173,46 @@ struct rls {
     if (T > 0) errors.note_covariance(Pi, states.after(T - 1).errors);
     for (int t = T - 1; t >= 0; --t) {
       const State<S>&before = states.before(t), &after = states.after(t);
-      for (int i = 0; i < K; ++i)
-        for (int c = 0; c < V; ++c) {
-          d.q(t, i) += after.mean(i, c) * cotangent.o(t, c);
-          G(i, c) += in.q(t, i) * cotangent.o(t, c);
-        }
+      for (int c = 0; c < V; ++c) {
+        add_scaled(line(d.q, t), cotangent.o(t, c), column(after.mean, c));
+        add_scaled(column(G, c), cotangent.o(t, c), line(in.q, t));
+      }
       errors.note_mean(G, after.errors);
       if (!options.writes(t)) continue;
       const RidgeStep<S>& step = after.step;
+      const Line<const S> x = features(options, in, t), p = line(step.p), gain = line(step.gain);
       errors.step(before.errors, after.errors, step);
-      std::vector<S> d_p(static_cast<std::size_t>(K), S(0)), d_r(static_cast<std::size_t>(V), S(0));
-      S d_s = S(0);
-      for (int i = 0; i < K; ++i) {
-        const S& g = step.gain[static_cast<std::size_t>(i)];
-        S d_g = S(0);
-        for (int c = 0; c < V; ++c) {
-          d_r[static_cast<std::size_t>(c)] += G(i, c) * g;
-          d_g += G(i, c) * step.r[static_cast<std::size_t>(c)];
-        }
-        for (int l = 0; l < K; ++l) {
-          d_g -= Pi(i, l) * step.p[static_cast<std::size_t>(l)];
-          d_p[static_cast<std::size_t>(l)] -= Pi(i, l) * g;
-        }
-        d_s -= d_g * g / step.s;
-        d_p[static_cast<std::size_t>(i)] += d_g / step.s;
+      std::vector<S> d_g(static_cast<std::size_t>(K), S(0)), d_p = d_g, d_r;
+      for (int c = 0; c < V; ++c) {
+        d_r.push_back(dot(column(G, c), gain));
+        add_scaled(line(d_g), step.r[static_cast<std::size_t>(c)], column(G, c));
       }
-      for (int i = 0; i < K; ++i) d_p[static_cast<std::size_t>(i)] += d_s * write_feature(options, in, t, i);
-      for (int c = 0; c < V; ++c) d.v(t, c) = widened(d_r[static_cast<std::size_t>(c)], errors.of_value(c));
-      const S& whole_d_s = widened(d_s, errors.of_slope());
       for (int i = 0; i < K; ++i) {
-        S& dx = write_feature(options, d, t, i);
-        dx += whole_d_s * step.p[static_cast<std::size_t>(i)];
-        for (int c = 0; c < V; ++c) {
-          dx -= before.mean(i, c) * d.v(t, c);
-          G(i, c) -= write_feature(options, in, t, i) * d_r[static_cast<std::size_t>(c)];
-        }
-        for (int l = 0; l < K; ++l) dx += before.covariance(l, i) * d_p[static_cast<std::size_t>(l)];
-        dx = widened(dx, errors.of_feature());
-        for (int l = first_column<S>(i); l < K; ++l) {
-          S passed = d_p[static_cast<std::size_t>(i)] * write_feature(options, in, t, l);
-          if constexpr (Enclosure<S>)
-            passed = S(0.5) * (passed + d_p[static_cast<std::size_t>(l)] * write_feature(options, in, t, i));
-          Pi(i, l) += planted<"covariance_cotangent_dropped">(passed, S(0));
+        subtract_dot(d_g[static_cast<std::size_t>(i)], line(Pi, i), p);
+        subtract_scaled(line(d_p), gain[i], line(Pi, i));
+      }
+      const S d_s = -dot(line(d_g), gain) / step.s;
+      for (std::size_t i = 0; i < d_p.size(); ++i) d_p[i] += d_g[i] / step.s;
+      add_scaled(line(d_p), d_s, x);
+      const Line<S> dx = features(options, d, t);
+      add_scaled(dx, widened(d_s, errors.of_slope()), p);
+      for (int c = 0; c < V; ++c) {
+        const S& dr = d_r[static_cast<std::size_t>(c)];
+        d.v(t, c) = widened(dr, errors.of_value(c));
+        subtract_scaled(dx, d.v(t, c), column(before.mean, c));
+        subtract_scaled(column(G, c), dr, x);
+      }
+      for (int l = 0; l < K; ++l) add_scaled(dx, d_p[static_cast<std::size_t>(l)], line(before.covariance, l));
+      for (int i = 0; i < K; ++i) {
+        dx[i] = widened(dx[i], errors.of_feature());
+        if (!planted<"covariance_cotangent_dropped">(true, false)) continue;
+        const S& passed = d_p[static_cast<std::size_t>(i)];
+        const Line<S> row = computed<S>(line(Pi, i), i);
+        if constexpr (Enclosure<S>) {
+          add_scaled(row, S(S(0.5) * passed), computed<S>(x, i));
+          add_scaled(row, S(S(0.5) * x[i]), computed<S>(line(d_p), i));
+        } else {
+          add_scaled(row, passed, x);
         }
       }
       errors.note_mean(G, before.errors);

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "oracles/core/channels.hpp"
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
+#include "oracles/core/word_form.hpp"
 #include "oracles/words/definite.hpp"
 #include "oracles/words/pack.hpp"
 #include "oracles/words/parallel.hpp"
@@ -35,14 +38,11 @@ struct PackedHeads {
   }
 };
 
-/// What one pack of heads found: a tensor of packs for each name, in the order of the room's fields.
+/// One tensor of a pack of heads.
 template <class P>
 struct PackedTensor : HeadTensor {
   std::vector<P> data;
-};
-template <class P>
-struct PackedAnswer {
-  std::vector<PackedTensor<P>> outputs, gradients;
+  int value_axis = -1;  ///< of `shape`
 };
 
 /// `read<S>(head)` for every lane, zipped together. Where `is_given` says no, a tensor is the same for all heads.
@@ -85,18 +85,18 @@ void require_known(const std::vector<P>& numbers) {
 }
 
 template <class P, class Tensor>
-PackedTensor<P> packed(std::string_view name, Tensor& tensor) {
-  return {{name, std::vector<int>(tensor.extent.begin(), tensor.extent.end())}, std::move(tensor.data)};
+PackedTensor<P> packed(std::string_view name, Tensor& tensor, int value_axis = -1) {
+  return {{name, std::vector<int>(tensor.extent.begin(), tensor.extent.end())}, std::move(tensor.data), value_axis};
 }
 
 template <class P, class M, class X, class In>
 std::vector<PackedTensor<P>> outputs_of(const Binding<M, X>& binding, const In& in, bool caches) {
   std::vector<PackedTensor<P>> list;
-  auto out = M::forward(binding.options(), in);
+  auto out = WordForm<M>::forward(binding.options(), in);
   binding.for_each(out, [&](const Field& f, auto& tensor) {
     if (f.missing == Field::Missing::absent && tensor.empty()) return;
     require_known(tensor.data);
-    list.push_back(packed<P>(f.name, tensor));
+    list.push_back(packed<P>(f.name, tensor, value_axis(f, tensor.rank)));
   });
   if constexpr (requires { M::caches(binding.options(), in); })
     if (caches) {
@@ -107,91 +107,129 @@ std::vector<PackedTensor<P>> outputs_of(const Binding<M, X>& binding, const In& 
   return list;
 }
 
-template <class P, class M, class X, class In>
-std::vector<PackedTensor<P>> gradients_of(const Binding<M, X>& binding, const In& in, const PackedHeads& heads) {
+template <class P, class M, class X, class In, class Out>
+std::vector<PackedTensor<P>> gradients_of(const Binding<M, X>& binding, const In& in, const Out& cotangent) {
   std::vector<PackedTensor<P>> list;
-  auto d = M::backward(binding.options(), in, zipped_cotangent<P>(binding, heads));
+  auto d = WordForm<M>::backward(binding.options(), in, cotangent);
   binding.for_each(d, [&](const Field& f, auto& tensor) {
     if (!f.differentiable || (f.missing == Field::Missing::absent && !binding.has(f))) return;
     require_known(tensor.data);
-    list.push_back({{f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)}, std::move(tensor.data)});
+    list.push_back({{f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
+                    std::move(tensor.data),
+                    value_axis(f, tensor.rank)});
   });
   return list;
 }
 
-/// Outputs and gradients at the same time where there are threads for it.
+/// What the threads share out: one part of the answer, of one pack of heads, in one slice of its value channels.
+template <class P>
+struct PackedPart {
+  enum class Of { gradients, outputs };
+
+  PackedHeads heads;
+  Channels slice;
+  Of of;
+  std::vector<PackedTensor<P>> found;  ///< in the order of the room's fields
+  std::exception_ptr failed;
+};
+
 template <class M, class P, class X>
-PackedAnswer<P> answer_of(const Binding<M, X>& binding, const AnswerParts& parts, const PackedHeads& heads,
-                          int threads) {
-  const auto in = zipped_inputs<P>(binding, heads);
-  PackedAnswer<P> answer;
-  if (threads < 2 || !parts.gradients) {
-    answer.outputs = outputs_of<P>(binding, in, parts.caches);
-    if (parts.gradients) answer.gradients = gradients_of<P>(binding, in, heads);
-    return answer;
-  }
-  std::array<std::exception_ptr, 2> failed;  // the outputs' goes first, whoever was faster
-  words::in_parallel(2, threads, [&](std::size_t part) {
-    try {
-      if (part == 0)
-        answer.outputs = outputs_of<P>(binding, in, parts.caches);
-      else
-        answer.gradients = gradients_of<P>(binding, in, heads);
-    } catch (...) {
-      failed[part] = std::current_exception();
-    }
-  });
-  for (const std::exception_ptr& one : failed)
-    if (one) std::rethrow_exception(one);
-  return answer;
+void compute(const Binding<M, X>& binding, const AnswerParts& parts, PackedPart<P>& part) try {
+  const auto in = in_slice<M>(zipped_inputs<P>(binding, part.heads), part.slice);
+  part.found =
+      part.of == PackedPart<P>::Of::outputs
+          ? outputs_of<P>(binding, in, parts.caches)
+          : gradients_of<P>(binding, in, cotangent_in_slice<M>(zipped_cotangent<P>(binding, part.heads), part.slice));
+} catch (...) {
+  part.failed = std::current_exception();
 }
 
-/// As answer_of, but heads that want different branches go one by one.
+/// All parts of the answers of `packs`: the order of the packs, of each the outputs before the gradients.
 template <class M, class P, class X>
-std::vector<std::pair<PackedHeads, PackedAnswer<P>>> answers_of(const Binding<M, X>& binding, const AnswerParts& parts,
-                                                                const PackedHeads& heads, int threads) {
-  std::vector<std::pair<PackedHeads, PackedAnswer<P>>> list;
-  try {
-    list.emplace_back(heads, answer_of<M, P>(binding, parts, heads, threads));
-  } catch (const Divided&) {
-    for (int lane = 0; lane < heads.count; ++lane) {
-      PackedHeads one;
-      one.head.fill(heads.head[static_cast<std::size_t>(lane)]);
-      one.count = 1;
-      list.emplace_back(one, answer_of<M, P>(binding, parts, one, threads));
-    }
+std::vector<PackedPart<P>> computed(const Binding<M, X>& binding, const AnswerParts& parts,
+                                    const std::vector<PackedHeads>& packs, int threads) {
+  using Of = typename PackedPart<P>::Of;
+  std::vector<PackedPart<P>> list;
+  for (const PackedHeads& heads : packs)
+    for (const Of of : {Of::outputs, Of::gradients})
+      for (const Channels& slice : slices_of<M>(binding.extents()[Axis::value_dim]))
+        if (of == Of::outputs || parts.gradients) list.push_back({heads, slice, of, {}, {}});
+  // Gradients take longest and go first.
+  std::vector<PackedPart<P>*> order;
+  for (const Of of : {Of::gradients, Of::outputs})
+    for (PackedPart<P>& part : list)
+      if (part.of == of) order.push_back(&part);
+  words::in_parallel(order.size(), threads, [&](std::size_t i) { compute(binding, parts, *order[i]); });
+  return list;
+}
+
+/// The failure of the first part that failed, if any.
+template <class P>
+std::exception_ptr failure_of(std::span<const PackedPart<P>> parts) {
+  for (const PackedPart<P>& part : parts)
+    if (part.failed) return part.failed;
+  return nullptr;
+}
+
+/// Whether heads want different branches; rethrows any other failure.
+inline bool is_divided(const std::exception_ptr& failure) try {
+  if (failure) std::rethrow_exception(failure);
+  return false;
+} catch (const Divided&) {
+  return true;
+}
+
+/// Every head of a pack as a pack of its own.
+inline std::vector<PackedHeads> one_by_one(const PackedHeads& heads) {
+  std::vector<PackedHeads> list;
+  for (int lane = 0; lane < heads.count; ++lane) {
+    PackedHeads one;
+    one.head.fill(heads.head[static_cast<std::size_t>(lane)]);
+    one.count = 1;
+    list.push_back(one);
   }
   return list;
+}
+
+/// Adds what the parts of one pack of heads found; frees it.
+template <class P>
+void add_parts(std::span<PackedPart<P>> parts, HeadSums& sums, BasicAnswer<WordBall>& answer) {
+  using Of = typename PackedPart<P>::Of;
+  for (const Of of : {Of::outputs, Of::gradients}) {
+    std::vector<std::vector<PackedTensor<P>>*> slices;
+    for (PackedPart<P>& part : parts)
+      if (part.of == of) slices.push_back(&part.found);
+    if (slices.empty()) continue;
+    BasicArrays<WordBall>& into = of == Of::outputs ? answer.outputs : answer.gradients;
+    for (std::size_t k = 0; k < slices.front()->size(); ++k) {
+      const PackedTensor<P> tensor = joined_slices(slices, k, of == Of::gradients);
+      const PackedHeads& heads = parts.front().heads;
+      for (int lane = 0; lane < heads.count; ++lane)
+        sums.add(into, heads.head[static_cast<std::size_t>(lane)], tensor, tensor.data.size(),
+                 [&](std::size_t n) { return tensor.data[n].number(lane); });
+    }
+  }
 }
 
 template <class M, int W, class X>
 BasicAnswer<WordBall> in_words(const Binding<M, X>& binding, const AnswerParts& parts, int threads) {
   using P = Pack<W>;
-  const std::vector<PackedHeads> packs = PackedHeads::of(binding.heads().own);
-  std::vector<std::vector<std::pair<PackedHeads, PackedAnswer<P>>>> found(packs.size());
-  std::vector<std::exception_ptr> failed(packs.size());
-  const int threads_of_pack = threads / static_cast<int>(std::max<std::size_t>(packs.size(), 1));
-  words::in_parallel(packs.size(), threads, [&](std::size_t i) {
-    try {
-      found[i] = answers_of<M, P>(binding, parts, packs[i], threads_of_pack);
-    } catch (...) {
-      failed[i] = std::current_exception();
-    }
-  });
   BasicAnswer<WordBall> result;
   HeadSums sums(binding.heads(), W);
+  const std::vector<PackedHeads> packs = PackedHeads::of(binding.heads().own);
+  std::vector<PackedPart<P>> found = computed<M, P>(binding, parts, packs, threads);
+  const std::size_t parts_of_pack = found.size() / std::max<std::size_t>(packs.size(), 1);
   for (std::size_t i = 0; i < packs.size(); ++i) {
-    if (failed[i]) std::rethrow_exception(failed[i]);
-    for (auto& [heads, answer] : found[i])
-      for (int lane = 0; lane < heads.count; ++lane) {
-        const int head = heads.head[static_cast<std::size_t>(lane)];
-        const auto add = [&](BasicArrays<WordBall>& into, const PackedTensor<P>& tensor) {
-          sums.add(into, head, tensor, tensor.data.size(), [&](std::size_t n) { return tensor.data[n].number(lane); });
-        };
-        for (const auto& tensor : answer.outputs) add(result.outputs, tensor);
-        for (const auto& tensor : answer.gradients) add(result.gradients, tensor);
-      }
-    found[i].clear();
+    const auto of_pack = std::span(found).subspan(i * parts_of_pack, parts_of_pack);
+    if (!is_divided(failure_of<P>(of_pack))) {
+      add_parts<P>(of_pack, sums, result);
+      continue;
+    }
+    for (PackedPart<P>& part : of_pack) part.found.clear();
+    std::vector<PackedPart<P>> of_heads = computed<M, P>(binding, parts, one_by_one(packs[i]), threads);
+    if (const std::exception_ptr failure = failure_of<P>(of_heads)) std::rethrow_exception(failure);
+    for (std::size_t n = 0; n < of_heads.size(); n += parts_of_pack)
+      add_parts<P>(std::span(of_heads).subspan(n, parts_of_pack), sums, result);
   }
   return result;
 }

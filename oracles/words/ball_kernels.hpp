@@ -26,7 +26,7 @@ ASSAY_INLINE Balls<W> load_balls(const double* pack, int first) {
   return a;
 }
 
-/// Rounded up: at most seven operations on non-negative numbers formed `radius`.
+/// Rounded up: at most a dozen operations on non-negative numbers formed `radius`.
 template <int W>
 ASSAY_INLINE void store_balls(double* pack, int first, const Words<Lanes, W>& middle, Lanes radius) {
   for (int w = 0; w < W; ++w) store(pack + w * pack_size + first, middle.w[w]);
@@ -65,10 +65,18 @@ inline void subtract_balls(double* r, const double* a, const double* b, const Pa
   }
 }
 
-/// What the radii of x and y make of that of x y, and how much an underflow may add.
+template <int W>
+ASSAY_INLINE Lanes sum_of_sizes(const Words<Lanes, W>& x, int first) {
+  Lanes sum = broadcast(0);
+  for (int w = W - 1; w >= first; --w) sum = sum + abs(x.w[w]);
+  return sum;
+}
+
+/// What the radii of x and y make of that of x y, and how much an underflow may add. A size may be twice the number,
+/// which in a decaying state would add up with every token.
 template <int W>
 ASSAY_INLINE Lanes product_radius(const Balls<W>& x, const Balls<W>& y) {
-  return fma(x.size, y.radius, x.radius * (y.size + y.radius)) +
+  return fma(sum_of_sizes(x.middle, 0), y.radius, x.radius * (sum_of_sizes(y.middle, 0) + y.radius)) +
          underflow_of(lesser(x.size + x.radius, y.size + y.radius));
 }
 
@@ -165,12 +173,6 @@ template <int W>
 ASSAY_INLINE Lanes nearest(const Words<Lanes, W>& x) {
   Lanes sum = x.w[W - 1];
   for (int w = W - 2; w >= 0; --w) sum = sum + x.w[w];
-  return sum;
-}
-template <int W>
-ASSAY_INLINE Lanes sum_of_sizes(const Words<Lanes, W>& x, int first) {
-  Lanes sum = broadcast(0);
-  for (int w = W - 1; w >= first; --w) sum = sum + abs(x.w[w]);
   return sum;
 }
 

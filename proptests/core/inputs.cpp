@@ -4,12 +4,15 @@
 
 #include <Eigen/SVD>
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -166,6 +169,21 @@ TEST(Inputs, Sha256GivesTheAnswersOfNist) {
     const std::size_t third = whole.size() / 3;
     EXPECT_EQ(Sha256().update(whole.substr(0, third)).update(whole.substr(third)).hex(), digest);
   }
+}
+
+/// Whatever came before them.
+TEST(Inputs, Sha256OfDoublesIsThatOfTheirBytes) {
+  std::vector<double> values;
+  for (int i = 0; i < 100; ++i) values.push_back(0.37 * i - 3);
+  std::string bytes;
+  for (const double x : values)
+    for (int shift = 0; shift < 64; shift += 8)
+      bytes += static_cast<char>(std::bit_cast<std::uint64_t>(x) >> shift & 255);
+  for (const std::string& text : {std::string(), std::string("abc"), std::string(61, 'a'), std::string(64, 'a')})
+    for (const std::size_t n : {0, 1, 7, 8, 9, 100})
+      EXPECT_EQ(Sha256().update(text).update(std::span<const double>(values).first(n)).hex(),
+                Sha256().update(text).update(std::string_view(bytes).substr(0, 8 * n)).hex())
+          << text.size() << ' ' << n;
 }
 
 TEST(Inputs, Sha256ReadsDoublesAsLittleEndian) {

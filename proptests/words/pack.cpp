@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proptests/words/cases.hpp"
+#include "reference/core/elementary.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/lines.hpp"
 
@@ -221,6 +222,30 @@ TYPED_TEST(PackOf, ZeroIsExactHoweverItIsMade) {
   EXPECT_FALSE(third == zero);
   EXPECT_THROW(static_cast<void>(third - third == zero), Undecided);
   EXPECT_TRUE(zero < third && third < one && one > third && zero <= zero && one >= third && one != third);
+}
+
+/// Gates of several heads at once: they need not have the same sign, nor know it.
+TYPED_TEST(PackOf, GatesTakeNumbersOfBothSigns) {
+  constexpr int W = TypeParam::value;
+  constexpr double radius = 0x1p-70;
+  Random random(9);
+  for (int round = 0; round < 60 && !this->HasFatalFailure(); ++round) {
+    Pack<W> exact;
+    std::array<double, pack_size> x{};
+    for (int i = 0; i < pack_size; ++i) {
+      x[static_cast<std::size_t>(i)] = round % 4 == 0 && i == 3 ? 0 : std::ldexp(random.real(), round % 10);
+      exact.take(i, x[static_cast<std::size_t>(i)]);
+    }
+    const Pack<W> wide = exact.widened(Pack<W>(radius).sizes());
+    const auto truth = [&](int i, int n) {
+      return Mp200(x[static_cast<std::size_t>(i)]) + Mp200(radius) * (n % 3 - 1);
+    };
+    const auto none = [](int) { return 0.0; };
+    expect_held<W>(
+        sigmoid(wide), [&](int i, int n) { return Mp200(1 / (1 + exp(-truth(i, n)))); }, none, false, "sigmoid");
+    expect_held<W>(
+        softplus(wide), [&](int i, int n) { return Mp200(log(1 + exp(truth(i, n)))); }, none, false, "softplus");
+  }
 }
 
 TYPED_TEST(PackOf, SaysWhatItCannotDecide) {

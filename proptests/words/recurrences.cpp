@@ -10,8 +10,8 @@
 
 #include "oracles/core/bind.hpp"
 #include "oracles/core/room.hpp"
-#include "oracles/scalars/precise.hpp"
 #include "oracles/words/pack.hpp"
+#include "proptests/words/held.hpp"
 #include "reference/core/inputs.hpp"
 #include "reference/core/random.hpp"
 #include "reference/mdn.hpp"
@@ -27,37 +27,17 @@ struct Case {
 
 class Recurrences : public testing::TestWithParam<Case> {};
 
-void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo>& want, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (const auto& [name, exact] : want) {
-    double largest = 0, bound = 0;
-    for (std::size_t i = 0; i < exact.data.size(); ++i) {
-      const Enclosed& x = got.at(name).data[i];
-      const Mp100 off = Mp100(x.value.hi) + Mp100(x.value.lo) - Mp100(exact.data[i].hi) - Mp100(exact.data[i].lo);
-      // `exact` is rounded to a pair.
-      ASSERT_LE(abs(off), Mp100(x.bound) + ldexp(Mp100(std::abs(x.value.hi)), -104)) << what << ' ' << name << ' ' << i;
-      largest = std::max(largest, std::abs(x.value.hi)), bound = std::max(bound, x.bound);
-    }
-    EXPECT_LE(bound, word_target * largest) << what << ' ' << name;
-  }
-}
-
 TEST_P(Recurrences, are_bounded_over_hundreds_of_tokens) {
   const Room& room = *find_room(GetParam().room);
   for (const Params& params : room.variants()) {
     const CaseSpec spec{GetParam().room, {1, 300, 2, 0, 8, 3, 0}, Format::bf16, GetParam().style, 4, params};
-    const Problem problem = room.make(spec);
-    const auto found = room.in_words(problem, {2, 1});
-    ASSERT_TRUE(found.has_value()) << spec.repro();
-    const BasicAnswer<HiLo> exact = room.values(problem, Tier::mp100);
-    expect_held(found->outputs, exact.outputs, spec.repro());
-    expect_held(found->gradients, exact.gradients, spec.repro() + " gradient");
+    expect_answered(room, room.make(spec), spec.repro());
   }
 }
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* room : {"gated_deltanet", "mdn", "rls"})
+  for (const char* room : {"gated_deltanet", "comba", "mdn", "rls"})
     for (const Style style : all_styles) all.push_back({room, style});
   return all;
 }

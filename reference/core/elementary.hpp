@@ -16,20 +16,47 @@ S log_of_one_plus(const S& y) {
   return log(sum) + (y - (sum - S(1))) / sum;
 }
 
+/// A scalar that holds several numbers, which need not have the same sign.
+template <class S>
+concept Several = requires(S x) {
+  x.take(0, x);
+  x.number(0).word[0];
+  S::size;
+};
+
+/// `positive` where the middle of x is, and `other` where it is not: number by number.
+template <Several S>
+S chosen(const S& x, const S& positive, const S& other) {
+  S result = other;
+  for (int i = 0; i < S::size; ++i)
+    if (x.number(i).word[0] > 0) result.take(i, positive);
+  return result;
+}
+
 /// 1 / (1 + exp(-x)).
 template <class S>
 S sigmoid(const S& x) {
   using std::exp;
-  if (is_larger(x, S(0)) == true) return S(1) / (S(1) + exp(-x));  // at zero either form will do
-  const S power = exp(x);
-  return power / (S(1) + power);
+  if constexpr (Several<S>) {  // true of any x; the choice keeps exp from overflowing
+    const S power = exp(chosen(x, S(-x), x)), sum = S(1) + power;
+    return chosen(x, S(S(1) / sum), S(power / sum));
+  } else {
+    if (is_larger(x, S(0)) == true) return S(1) / (S(1) + exp(-x));  // at zero either form will do
+    const S power = exp(x);
+    return power / (S(1) + power);
+  }
 }
 
 /// log(1 + exp(x)).
 template <class S>
 S softplus(const S& x) {
   using std::exp;
-  return is_larger(x, S(0)) == true ? x + log_of_one_plus(S(exp(-x))) : log_of_one_plus(S(exp(x)));
+  if constexpr (Several<S>) {
+    const S rest = log_of_one_plus(S(exp(chosen(x, S(-x), x))));
+    return chosen(x, S(x + rest), rest);
+  } else {
+    return is_larger(x, S(0)) == true ? x + log_of_one_plus(S(exp(-x))) : log_of_one_plus(S(exp(x)));
+  }
 }
 
 }  // namespace ASSAY_REFERENCES

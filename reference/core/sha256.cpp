@@ -1,6 +1,12 @@
 #include "reference/core/sha256.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 namespace assay {
 namespace {
@@ -15,9 +21,14 @@ constexpr std::array<std::uint32_t, 64> round_constants{
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-void compress(std::array<std::uint32_t, 8>& state, const std::array<unsigned char, 64>& block) {
+using State = std::array<std::uint32_t, 8>;
+using Block = std::array<unsigned char, 64>;
+
+void compress_in_software(State& state, const Block& block) {
   std::array<std::uint32_t, 64> w{};
-  for (std::size_t i = 0; i < 64; ++i) w[i / 4] = w[i / 4] << 8 | block[i];
+  const auto byte = [&block](std::size_t i) -> std::uint32_t { return block[i]; };
+  for (std::size_t i = 0; i < 16; ++i)
+    w[i] = byte(4 * i) << 24 | byte(4 * i + 1) << 16 | byte(4 * i + 2) << 8 | byte(4 * i + 3);
   for (std::size_t i = 16; i < 64; ++i) {
     const std::uint32_t a = w[i - 15], b = w[i - 2];
     w[i] = w[i - 16] + w[i - 7] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) +
@@ -34,6 +45,50 @@ void compress(std::array<std::uint32_t, 8>& state, const std::array<unsigned cha
   for (std::size_t i = 0; i < 8; ++i) state[i] += add[i];
 }
 
+#ifdef __x86_64__
+/// The same by the processor's own instructions, which are ten times as fast.
+__attribute__((target("sha,sse4.1"))) void compress_in_hardware(State& state, const Block& block) {
+  const auto load = [](const void* from) __attribute__((target("sha,sse4.1"))) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(from));
+  };
+  // The instructions want the state as (a b e f) and (c d g h), the words big-endian.
+  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  __m128i abcd = _mm_shuffle_epi32(load(state.data()), 0xb1), efgh = _mm_shuffle_epi32(load(state.data() + 4), 0x1b);
+  __m128i abef = _mm_alignr_epi8(abcd, efgh, 8), cdgh = _mm_blend_epi16(efgh, abcd, 0xf0);
+  const __m128i abef_before = abef, cdgh_before = cdgh;
+  __m128i w[4];  // NOLINT(modernize-avoid-c-arrays): std::array warns of attributes lost
+  for (std::size_t i = 0; i < 4; ++i) w[i] = _mm_shuffle_epi8(load(block.data() + 16 * i), swap);
+  for (std::size_t i = 0; i < 16; ++i) {
+    __m128i& oldest = w[i % 4];
+    const __m128i newest = w[(i + 3) % 4], sum = _mm_add_epi32(oldest, load(round_constants.data() + 4 * i));
+    cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+    abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+    const __m128i next =
+        _mm_add_epi32(_mm_sha256msg1_epu32(oldest, w[(i + 1) % 4]), _mm_alignr_epi8(newest, w[(i + 2) % 4], 4));
+    oldest = _mm_sha256msg2_epu32(next, newest);
+  }
+  abef = _mm_shuffle_epi32(_mm_add_epi32(abef, abef_before), 0x1b);
+  cdgh = _mm_shuffle_epi32(_mm_add_epi32(cdgh, cdgh_before), 0xb1);
+  abcd = _mm_blend_epi16(abef, cdgh, 0xf0), efgh = _mm_alignr_epi8(cdgh, abef, 8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(state.data()), abcd);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(state.data() + 4), efgh);
+}
+
+bool has_instructions() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_SSE4_1) == 0) return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
+}
+#endif
+
+void compress(State& state, const Block& block) {
+#ifdef __x86_64__
+  static const bool in_hardware = has_instructions();
+  if (in_hardware) return compress_in_hardware(state, block);
+#endif
+  compress_in_software(state, block);
+}
+
 }  // namespace
 
 void Sha256::absorb(unsigned char byte) {
@@ -47,9 +102,18 @@ Sha256& Sha256::update(std::string_view bytes) {
 }
 
 Sha256& Sha256::update(std::span<const double> values) {
-  for (const double x : values)
-    for (int shift = 0; shift < 64; shift += 8)
-      absorb(static_cast<unsigned char>(std::bit_cast<std::uint64_t>(x) >> shift));
+  std::array<unsigned char, 8> bytes{};
+  for (const double x : values) {
+    for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<unsigned char>(std::bit_cast<std::uint64_t>(x) >> 8 * i);
+    const std::size_t at = length_ % 64;
+    if (at % 8 != 0) {  // bytes of a text came before
+      for (const unsigned char byte : bytes) absorb(byte);
+      continue;
+    }
+    std::copy(bytes.begin(), bytes.end(), block_.begin() + static_cast<std::ptrdiff_t>(at));
+    length_ += 8;
+    if (length_ % 64 == 0) compress(state_, block_);
+  }
   return *this;
 }
 

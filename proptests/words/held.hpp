@@ -1,0 +1,43 @@
+#pragma once
+// Answers in words judged by answers in many digits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "oracles/core/room.hpp"
+#include "oracles/scalars/precise.hpp"
+
+namespace assay {
+
+/// Every number lies within its bound, and the widest bound of a tensor meets the rooms' target, but for its being
+/// rounded up to a power of two. Relative to a tensor of zeros nothing is small.
+inline void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo>& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (const auto& [name, exact] : want) {
+    ASSERT_EQ(got.at(name).shape, exact.shape) << what << ' ' << name;
+    double largest = 0, bound = 0;
+    for (std::size_t i = 0; i < exact.data.size(); ++i) {
+      const Enclosed& x = got.at(name).data[i];
+      const Mp100 off = Mp100(x.value.hi) + Mp100(x.value.lo) - Mp100(exact.data[i].hi) - Mp100(exact.data[i].lo);
+      // `exact` is rounded to a pair.
+      ASSERT_LE(abs(off), Mp100(x.bound) + ldexp(Mp100(std::abs(x.value.hi)), -104)) << what << ' ' << name << ' ' << i;
+      largest = std::max(largest, std::abs(x.value.hi)), bound = std::max(bound, x.bound);
+    }
+    if (largest > 0) {
+      EXPECT_LE(bound, 2 * word_target * largest) << what << ' ' << name;
+    }
+  }
+}
+
+/// The answer in two words by one thread, which is what the reference says in a hundred digits.
+inline void expect_answered(const Room& room, const Problem& problem, const std::string& what) {
+  const auto found = room.in_words(problem, {2, 1});
+  ASSERT_TRUE(found.has_value()) << what;
+  const BasicAnswer<HiLo> exact = room.values(problem, Tier::mp100);
+  expect_held(found->outputs, exact.outputs, what);
+  expect_held(found->gradients, exact.gradients, what + " gradient");
+}
+
+}  // namespace assay
