@@ -87,11 +87,11 @@ void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed,
     for (std::size_t i = 0; i < limits.data.size(); ++i) {
       // Both are doubles: answers of longer sums, each rounded once. An allowance learnt from a few runs may be smaller
       // than that where one sum is next to exact.
-      const double allowed =
+      const double limit =
           times * limits.data[i] + unit_roundoff(Format::fp64) * (std::fabs(a.data[i]) + std::fabs(b.data[i]));
-      const bool within = std::fabs(a.data[i] - b.data[i]) <= allowed;
+      const bool within = std::fabs(a.data[i] - b.data[i]) <= limit;
       if (!within)
-        RC_FAIL(text(name, place(a.shape, i), ": got ", a.data[i], ", want ", b.data[i], ", allowed ", allowed));
+        RC_FAIL(text(name, place(a.shape, i), ": got ", a.data[i], ", want ", b.data[i], ", allowed ", limit));
     }
   }
 }
