@@ -85,10 +85,10 @@ void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed,
     const Array &a = got.at(name), &b = want.at(name);
     RC_ASSERT(a.shape == b.shape);
     for (std::size_t i = 0; i < limits.data.size(); ++i) {
-      // Both are doubles: answers of longer sums, each rounded once. An allowance learnt from a few runs may be smaller
-      // than that where one sum is next to exact.
-      const double limit =
-          times * limits.data[i] + unit_roundoff(Format::fp64) * (std::fabs(a.data[i]) + std::fabs(b.data[i]));
+      // `times` counts the answers on the way from one to the other. Each is a double, rounded once from a longer sum;
+      // an allowance learnt from a few runs may be smaller than that where a sum is next to exact.
+      const double rounding = unit_roundoff(Format::fp64) * std::max(std::fabs(a.data[i]), std::fabs(b.data[i]));
+      const double limit = times * (limits.data[i] + rounding);
       const bool within = std::fabs(a.data[i] - b.data[i]) <= limit;
       if (!within)
         RC_FAIL(text(name, place(a.shape, i), ": got ", a.data[i], ", want ", b.data[i], ", allowed ", limit));

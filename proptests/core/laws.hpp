@@ -32,7 +32,7 @@ Arrays flat(Answer answer);
 /// What may separate a correct kernel from the oracle under that precision's contract: reach * sigma + bound by name.
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile);
 
-/// Fails the property where `got` and `want` are further apart than `times` the allowance.
+/// Fails the property where `got` and `want` are further apart than `times` the allowance and the rounding to fp64.
 void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed, double times);
 
 // ---- within the budget -----------------------------------------------------------
