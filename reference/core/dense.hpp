@@ -117,7 +117,7 @@ Eigenpair<S> enclosed_eigenpair(const Tensor<S, 2>& a, const Tensor<S, 2>& V, in
     return sum;
   };
   const auto over = [](const S& x, const S& positive) {
-    return is_larger(positive, S(0)) == true ? S(x / positive) : S(S(1) / S(0));
+    return is_larger(positive, S(0)).value_or(false) ? S(x / positive) : S(S(1) / S(0));
   };
   const S least = over(D(best, best), G(best, best));
   S most = least;

@@ -41,7 +41,7 @@ S sigmoid(const S& x) {
     const S power = exp(chosen(x, S(-x), x)), sum = S(1) + power;
     return chosen(x, S(S(1) / sum), S(power / sum));
   } else {
-    if (is_larger(x, S(0)) == true) return S(1) / (S(1) + exp(-x));  // at zero either form will do
+    if (is_larger(x, S(0)).value_or(false)) return S(1) / (S(1) + exp(-x));  // at zero either form will do
     const S power = exp(x);
     return power / (S(1) + power);
   }
