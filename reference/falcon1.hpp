@@ -125,7 +125,7 @@ struct falcon1 {
           carried.put_back(state, j, norm);
         }
       }
-      for (int j = 0; j < V; ++j) add_dot(o(t, j), column(state, j), line(in.q, t));
+      add_read(o, t, state, in.q);
     }
     return {o, state.tensor()};
   }

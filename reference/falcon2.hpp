@@ -131,7 +131,7 @@ struct falcon2 {
           carried.put_back(state, j, step_norm(gain, D));
         }
       }
-      for (int j = 0; j < V; ++j) add_dot(o(t, j), column(state, j), line(in.q, t));
+      add_read(o, t, state, in.q);
     }
     return {o, state.tensor()};
   }

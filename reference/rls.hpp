@@ -151,7 +151,7 @@ struct rls {
     State<S> state = prior(in);
     for (int t = 0; t < T; ++t) {
       write(options, in, t, state);
-      for (int c = 0; c < V; ++c) add_dot(o(t, c), column(state.mean, c), line(in.q, t));
+      add_read(o, t, state.mean, in.q);
     }
     return {o, state.mean.tensor(), state.covariance};
   }
@@ -173,10 +173,7 @@ struct rls {
     if (T > 0) errors.note_covariance(Pi, states.after(T - 1).errors);
     for (int t = T - 1; t >= 0; --t) {
       const State<S>&before = states.before(t), &after = states.after(t);
-      for (int c = 0; c < V; ++c) {
-        add_scaled(line(d.q, t), cotangent.o(t, c), column(after.mean, c));
-        add_scaled(column(G, c), cotangent.o(t, c), line(in.q, t));
-      }
+      add_read_gradients(d.q, G, t, after.mean, in.q, cotangent.o);
       errors.note_mean(G, after.errors);
       if (!options.writes(t)) continue;
       const RidgeStep<S>& step = after.step;

@@ -28,18 +28,8 @@ struct WordForm<falcon3> {
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     if (options.has_window) return falcon3::forward(options, in);
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    const Pairs<const Inputs<S>> pairs(options, in);
-    Outputs<S> out{Tensor<S, 2>(T, V), Tensor<S, 2>(K, V), Tensor<S, 2>(pairs.count(), K),
-                   Tensor<S, 2>(pairs.count(), V)};
-    State<S> state = initial(options, in);
-    for (int t = 0; t < T; ++t) {
-      write(options, in, t, state);
-      add_read(out.o, t, state.matrix, in.q);
-    }
-    write_final_tail(pairs, out);
-    out.final_state = state.matrix.tensor();
-    return out;
+    return read_every_step<Outputs<S>>(options, in, initial(options, in),
+                                       [&](int t, State<S>& state) { write(options, in, t, state); });
   }
 
   template <class S>

@@ -7,6 +7,7 @@
 #include "reference/core/falcon.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/core/write_lines.hpp"
 
 namespace assay {
 
@@ -45,20 +46,20 @@ struct PairSums {
   S mean_energy() const { return energy / S(count); }
 };
 
-/// o_t = S_t^T q_t.
-template <class S>
-void add_read(Tensor<S, 2>& o, int t, const Columns<S>& state, const Tensor<S, 2>& q) {
-  for (int c = 0; c < state.size(1); ++c) add_dot(o(t, c), column(state, c), line(q, t));
-}
-
-/// dq = S_t do,  G += q do^T.
-template <class S>
-void add_read_gradients(Tensor<S, 2>& dq, Columns<S>& G, int t, const Columns<S>& state, const Tensor<S, 2>& q,
-                        const Tensor<S, 2>& d_o) {
-  for (int c = 0; c < state.size(1); ++c) {
-    add_scaled(line(dq, t), d_o(t, c), column(state, c));
-    add_scaled(column(G, c), d_o(t, c), line(q, t));
+/// The outputs of a rule that reads at every step what `write(t, state)` has made of the state.
+template <class Out, class Options, class In, class State, class Write>
+Out read_every_step(const Options& options, const In& in, State state, Write write) {
+  using S = typename In::scalar;
+  const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+  const Pairs<const In> pairs(options, in);
+  Out out{Tensor<S, 2>(T, V), Tensor<S, 2>(K, V), Tensor<S, 2>(pairs.count(), K), Tensor<S, 2>(pairs.count(), V)};
+  for (int t = 0; t < T; ++t) {
+    write(t, state);
+    add_read(out.o, t, state.matrix, in.q);
   }
+  write_final_tail(pairs, out);
+  out.final_state = state.matrix.tensor();
+  return out;
 }
 
 }  // namespace assay

@@ -55,7 +55,7 @@ S softplus(const S& x) {
     const S rest = log_of_one_plus(S(exp(chosen(x, S(-x), x))));
     return chosen(x, S(x + rest), rest);
   } else {
-    return is_larger(x, S(0)) == true ? x + log_of_one_plus(S(exp(-x))) : log_of_one_plus(S(exp(x)));
+    return is_larger(x, S(0)).value_or(false) ? x + log_of_one_plus(S(exp(-x))) : log_of_one_plus(S(exp(x)));
   }
 }
 
