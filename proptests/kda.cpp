@@ -19,18 +19,8 @@ ASSAY_KILLS_ITS_MUTANTS(kda)
 namespace assay::laws {
 namespace {
 
-/// Equal channels are one gate: gated DeltaNet, whose gate gradient is the sum over channels (I14).
 std::string equal_channels_are_gated_deltanet(const Room& room, const Problem& problem) {
-  ExactProblem p = exact(problem), gated = p;
-  ExactArray &g = p.inputs.at("log_decay"), &one = gated.inputs.at("log_decay");
-  const auto K = static_cast<std::size_t>(g.shape[2]);
-  one = ExactArray({g.shape[0], g.shape[1]});
-  for (std::size_t i = 0; i < g.data.size(); ++i) g.data[i] = one.data[i / K] = g.data[i / K * K];
-  ExactAnswer got = answer(room, p);
-  ExactArray total(one.shape);
-  for (std::size_t i = 0; i < g.data.size(); ++i) total.data[i / K] += got.gradients.at("log_decay").data[i];
-  got.gradients.at("log_decay") = total;
-  return same(got, answer("gated_deltanet", gated));
+  return equal_channels_are("gated_deltanet", room, problem);
 }
 
 /// Without write strength nothing is written: gated linear attention on values that are zero.
@@ -65,26 +55,8 @@ ASSAY_REFUSES_BAD_INPUTS(kda)
 namespace assay {
 namespace {
 
-/// Equal channels are one gate: gated DeltaNet, whose gate gradient is the sum over channels (I14).
 RC_GTEST_PROP(kda_chunkwise, equal_channels_are_one_gate, ()) {
-  const laws::Subject s = laws::subject(kernel_rooms(), "kda", "chunkwise"),
-                      one = laws::subject(kernel_rooms(), "gated_deltanet", "chunkwise");
-  const LawCase c = *law_cases(s.room, s.form);
-  Problem p = s.problem(c), scalar = p;
-  scalar.mechanism = "gated_deltanet";
-  Array &g = p.inputs.at("log_decay"), &gate = scalar.inputs.at("log_decay");
-  gate = Array({g.shape[0], g.shape[1]});
-  const auto K = static_cast<std::size_t>(g.shape[2]);
-  for (std::size_t i = 0; i < g.data.size(); ++i) g.data[i] = gate.data[i / K] = g.data[i / K * K];
-  const auto over_channels = [&](Arrays arrays) {
-    Array total(gate.shape);
-    for (std::size_t i = 0; i < g.data.size(); ++i) total.data[i / K] += arrays.at("d_log_decay").data[i];
-    arrays.at("d_log_decay") = total;
-    return arrays;
-  };
-  laws::expect_within(over_channels(laws::flat(s.run(p, Format::exact, c.tile))),
-                      laws::flat(one.run(scalar, Format::exact, c.tile)),
-                      over_channels(laws::allowance(s, p, Format::fp64, c.tile)), 2);
+  laws::expect_equal_channels_are("gated_deltanet", "kda");
 }
 
 TEST(kda_bad_inputs, kinds_of_inputs) {

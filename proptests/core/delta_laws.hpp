@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proptests/core/exact_problem.hpp"
+#include "proptests/core/laws.hpp"
 #include "proptests/core/reference_laws.hpp"
 
 namespace assay::laws {
@@ -297,6 +298,46 @@ inline std::string gate_gradients_telescope(const Room& room, const Problem& pro
       }
   }
   return "";
+}
+
+/// Gives all channels of a gate the first one's values; that one gate.
+template <class A>
+A make_one_gate(A& g) {
+  A one({g.shape[0], g.shape[1]});
+  const auto K = static_cast<std::size_t>(g.shape[2]);
+  for (std::size_t i = 0; i < g.data.size(); ++i) g.data[i] = one.data[i / K] = g.data[i / K * K];
+  return one;
+}
+/// Summed over channels, as the gradient of the one gate is.
+template <class A>
+A over_channels(const A& d) {
+  A total({d.shape[0], d.shape[1]});
+  const auto K = static_cast<std::size_t>(d.shape[2]);
+  for (std::size_t i = 0; i < d.data.size(); ++i) total.data[i / K] += d.data[i];
+  return total;
+}
+
+/// Equal channels are one gate: the rule called `scalar`, whose gate gradient is the sum over channels (I14).
+inline std::string equal_channels_are(const char* scalar, const Room& room, const Problem& problem) {
+  ExactProblem p = exact(problem), one = p;
+  one.inputs.at("log_decay") = make_one_gate(p.inputs.at("log_decay"));
+  ExactAnswer got = answer(room, p);
+  got.gradients.at("log_decay") = over_channels(got.gradients.at("log_decay"));
+  return same(got, answer(scalar, one));
+}
+/// The same of their kernels, for a drawn case.
+inline void expect_equal_channels_are(std::string_view scalar, std::string_view room) {
+  const Subject s = subject(kernel_rooms(), room, "chunkwise"), other = subject(kernel_rooms(), scalar, "chunkwise");
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c), one = p;
+  one.mechanism = scalar;
+  one.inputs.at("log_decay") = make_one_gate(p.inputs.at("log_decay"));
+  const auto summed = [](Arrays arrays) {
+    arrays.at("d_log_decay") = over_channels(arrays.at("d_log_decay"));
+    return arrays;
+  };
+  expect_within(summed(flat(s.run(p, Format::exact, c.tile))), flat(other.run(one, Format::exact, c.tile)),
+                summed(allowance(s, p, Format::fp64, c.tile)), 2);
 }
 
 }  // namespace assay::laws
