@@ -11,8 +11,8 @@
 
 namespace assay {
 
-/// Every number lies within its bound, and the widest bound of a tensor meets the rooms' target, but for its being
-/// rounded up to a power of two. Relative to a tensor of zeros nothing is small.
+/// Every number lies within its bound, and the widest bound of a tensor meets the rooms' target, both rounded up to a
+/// power of two, as bounds are. Relative to a tensor of zeros nothing is small.
 inline void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo>& want, const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
   for (const auto& [name, exact] : want) {
@@ -26,7 +26,7 @@ inline void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo
       largest = std::max(largest, std::abs(x.value.hi)), bound = std::max(bound, x.bound);
     }
     if (largest > 0) {
-      EXPECT_LE(bound, 2 * word_target * largest) << what << ' ' << name;
+      EXPECT_LE(bound, std::exp2(std::ceil(std::log2(word_target * largest)))) << what << ' ' << name;
     }
   }
 }
