@@ -27,8 +27,8 @@ namespace assay {
 namespace {
 
 /// Several chunks and a ragged one, grouped heads; and for forms that take few queries, several splits of the keys.
-constexpr Shape default_shape{.seq_len = 100, .heads = 4, .shared_heads = 2};
-constexpr Shape decode_shape{.seq_len = 600, .heads = 4, .shared_heads = 2, .query_len = 4};
+constexpr Shape default_shape{.seq_len = 100, .heads = 2, .shared_heads = 1};
+constexpr Shape decode_shape{.seq_len = 600, .heads = 2, .shared_heads = 1, .query_len = 4};
 
 /// One kernel at one precision: what a thread works on.
 struct Task {

@@ -14,10 +14,11 @@ namespace {
 constexpr std::size_t block = 64;
 
 // Both random modes are, in the normal range, nearest_even after a uniform jitter of half a unit: the long double has
-// the 11 bits below fp64's last place, the `rest`, that show it. Grid points have no rest: they stay.
+// the 11 bits below fp64's last place, the `rest`, that show it. Grid points have no rest: they stay, and take an
+// everyday spacing, for that of a zero is subnormal and costs a hundred times the multiplication.
 [[gnu::always_inline]] inline double jittered(double x, double rest, std::uint64_t draw) {
   const double binade = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000);
-  const double spacing = std::max(binade, std::numeric_limits<double>::min()) * 0x1p-52;
+  const double spacing = (rest != 0 ? std::max(binade, std::numeric_limits<double>::min()) : 1.0) * 0x1p-52;
   const double moved = rest + (static_cast<double>(static_cast<std::int64_t>(draw >> 12)) * 0x1p-52 - 0.5) * spacing;
   const double up = moved > 0.5 * spacing ? spacing : 0.0, down = moved < -0.5 * spacing ? spacing : 0.0;
   return rest != 0 ? x + up - down : x;
@@ -58,7 +59,7 @@ bool as_doubles(const long double* p, int n, std::vector<double>& x) {
 
 void round_values(long double* p, std::size_t n, Format f, Rounding mode, RandomBits& random) {
   if (f == Format::exact) return;
-  std::array<double, block> x{}, rest{};
+  std::array<double, block> x, rest;  // left unset: most spans are short
   for (std::size_t first = 0; first < n; first += block) {
     const std::size_t count = std::min(block, n - first);
     for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<double>(p[first + i]);

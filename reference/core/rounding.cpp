@@ -14,6 +14,7 @@ namespace assay {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double largest = std::numeric_limits<double>::max();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 constexpr double power_of_two(int exponent) {
@@ -70,13 +71,14 @@ bool rounds_nothing(Format format) { return info(format).mantissa_bits == 52; }
 
 // Every mode is nearest_even of x plus a dither, in [-1/2, 1/2] of a spacing, that is never added (the sum would round)
 // but compared with the distance to the midpoints: 0 for nearest_even, -1/2 for toward_zero, uniform for the others.
-// Products are by powers of two, differences are of neighbours: exact wherever the outcome depends on them.
+// Products are by powers of two, differences are of neighbours: exact wherever the outcome depends on them. At -O0,
+// where this is tested as well, a standard function would be a call.
 template <bool dithered>
 ASSAY_INLINE double round_one(double x, const Grid& g, [[maybe_unused]] double dither) {
   constexpr std::uint64_t sign = 0x8000000000000000, exponent = 0x7ff0000000000000;
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  const double magnitude = std::bit_cast<double>(bits & ~sign);
-  const double own_binade = std::bit_cast<double>(bits & exponent);
+  const auto bits = __builtin_bit_cast(std::uint64_t, x);
+  const double magnitude = __builtin_bit_cast(double, bits & ~sign);
+  const double own_binade = __builtin_bit_cast(double, bits& exponent);
   const double capped = own_binade < g.highest_binade ? own_binade : g.highest_binade;
   const double binade = capped > g.lowest_binade ? capped : g.lowest_binade;
 
@@ -91,13 +93,13 @@ ASSAY_INLINE double round_one(double x, const Grid& g, [[maybe_unused]] double d
     y = (y + up) - down;
   }
   y = y > g.max_finite ? g.beyond : y;
-  y = magnitude > std::numeric_limits<double>::max() ? g.at_infinity : y;
-  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(y) | (bits & sign));
+  y = magnitude > largest ? g.at_infinity : y;
+  return __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, y) | (bits & sign));
 }
 
 // An odd multiple of 2^-53 in (-1/2, 1/2): symmetric, and of normal numbers none is brought level with a midpoint.
 ASSAY_INLINE double uniform_dither(std::uint64_t random_bits) {
-  const double one_to_two = std::bit_cast<double>((random_bits >> 12) | 0x3ff0000000000000);
+  const double one_to_two = __builtin_bit_cast(double, (random_bits >> 12) | 0x3ff0000000000000);
   return (one_to_two - 1.5) + 0x1p-53;
 }
 
@@ -107,7 +109,7 @@ double dither_of(Rounding rounding, std::uint64_t random_bits) {
 }
 
 // Calls body(block) on pieces of one fixed length: what compilers vectorise at every optimisation level.
-constexpr std::size_t block = 32;
+constexpr std::size_t block = 16;
 template <class Body>
 ASSAY_INLINE void for_each_block(double* p, std::size_t n, const Body& body) {
   std::size_t i = 0;

@@ -7,6 +7,7 @@ downwards, that no text is left unfinished, and that CMake compiles everything. 
 """
 import argparse
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -35,6 +36,9 @@ LAYERS = ["reference", "kernels", "oracles", "fixtures", "tools", "proptests"]
 
 CPP = {".hpp", ".cpp", ".cu", ".cuh"}
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
+CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+# Whatever check_text says of single lines.
+SUSPECT = re.compile(rf"\t|[^\S\n]$|{UNFINISHED.pattern}|{CONFLICT.pattern}", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
@@ -103,12 +107,18 @@ def check_rooms(root, files, findings):
             findings.append(f"{path} belongs to no room: mechanisms.def does not list {name.partition('.')[0]}.")
 
 
+@functools.cache  # the self-test looks at nearly the same tree many times
+def suspect_lines(text):
+    return text.split("\n") if SUSPECT.search(text) else []
+
+
 def check_text(root, files, findings):
     for path in files:
-        suffix, text = pathlib.PurePath(path).suffix, read(root, path)
-        if "\0" in text[:8000]:  # as git tells binary files from text
+        suffix, content = pathlib.PurePath(path).suffix, (root / path).read_bytes()
+        if b"\0" in content[:8000]:  # as git tells binary files from text
             continue
-        for number, line in enumerate(text.split("\n"), start=1):
+        text = content.decode(errors="replace")
+        for number, line in enumerate(suspect_lines(text), start=1):
             where = f"{path}:{number}"
             if suffix in CPP and "\t" in line:
                 findings.append(f"{where}: a tab; C++ is indented with spaces.")
@@ -116,7 +126,7 @@ def check_text(root, files, findings):
                 findings.append(f"{where}: trailing whitespace.")
             if unfinished := UNFINISHED.search(line):
                 findings.append(f"{where}: {unfinished[0]} marks unfinished work; finish it or open an issue.")
-            if re.match(r"(<{7}|>{7}) ", line):
+            if CONFLICT.match(line):
                 findings.append(f"{where}: a conflict marker.")
         if text and not text.endswith("\n"):
             findings.append(f"{path}: the last line does not end.")
