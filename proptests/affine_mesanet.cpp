@@ -53,7 +53,7 @@ std::string is_lla_of_a_wide_bandwidth(const Room& room, const Problem& given) {
     ExactProblem local = p;
     local.params = {{"bandwidth", "1e95"}, {"lambda_mode", mode}};
     if (std::string s = same_rows(got, answer("lla", local), {"q", "k", "v", "lambda"}); !s.empty())
-      return mode + ": " + s;
+      return text(mode, ": ", s);
   }
   return "";
 }

@@ -109,12 +109,14 @@ Table table_of(const std::vector<RoomCost>& all) {
                {"time per token and head", true},
                {"of double", true},
                {"faster than mp50", true},
+               {"than cpp_bin_float_50", true},
                {"bound", true},
                {"peak memory", true}},
               {}};
   for (const RoomCost& row : all)
     table.rows.push_back({row.mechanism, row.tier, fmt::format("{:.3g} us", 1e6 * row.seconds),
                           fmt::format("{:.3g}", row.per_double), fmt::format("{:.3g}x", row.faster),
+                          fmt::format("{:.3g}x", row.of_bin_float),
                           row.log2_bound == 0 ? "" : fmt::format("2^{:.1f}", row.log2_bound),
                           fmt::format("{:.0f} MB", 1e-6 * row.peak_memory)});
   return table;
@@ -130,6 +132,7 @@ std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options)
                         {"seconds_per_token_and_head", row.seconds},
                         {"of_double", row.per_double},
                         {"faster_than_mp50", row.faster},
+                        {"faster_than_cpp_bin_float_50", row.of_bin_float},
                         {"log2_bound", row.log2_bound},
                         {"peak_memory", row.peak_memory}});
       return nlohmann::ordered_json{{"format", "assay-bench-rooms"}, {"version", 1}, {"rows", std::move(list)}}.dump(
@@ -144,7 +147,9 @@ std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options)
   }
   return fmt::format(
              "assay bench rooms: processor time on one core, outputs and gradients, T = {}, d = {}\n"
-             "w2, w3, w4: eight heads at a time, with bounds; double and mp50 (MPFR, 168 bits): one head\n\n",
+             "w2, w3, w4: eight heads at a time, with bounds; double and mp50 (MPFR, 168 bits): one head\n"
+             "cpp_bin_float_50: mp50's time multiplied by what the delta rule's loop takes in the one and in the "
+             "other\n\n",
              options.tokens, options.dim) +
          table_of(all).text();
 }
@@ -157,8 +162,9 @@ int run_rooms(const RoomsOptions& options, Console& console) {
   std::vector<RoomCost> all;
   {
     Progress progress(console, chosen.size());
+    const double bin_float = words::bin_float_over_mp50();
     for (const Room* room : chosen) {
-      const std::vector<RoomCost> rows = bench_room(*room, options.tokens, options.dim);
+      const std::vector<RoomCost> rows = bench_room(*room, options.tokens, options.dim, bin_float);
       all.insert(all.end(), rows.begin(), rows.end());
       progress.step(std::string(room->name));
     }

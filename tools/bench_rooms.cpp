@@ -52,13 +52,13 @@ Problem problem_of(const Room& room, int tokens, int dim, int count) {
 
 }  // namespace
 
-std::vector<RoomCost> bench_room(const Room& room, int tokens, int dim) {
+std::vector<RoomCost> bench_room(const Room& room, int tokens, int dim, double bin_float) {
   const Problem all = problem_of(room, tokens, dim, heads), one = problem_of(room, tokens, dim, 1);
   if (!room.in_words(problem_of(room, 4, 2, 1), {})) return {};
   std::vector<RoomCost> rows;
   const auto add = [&](Tier tier, double seconds, double log2_bound) {
     rows.push_back(
-        {std::string(room.name), std::string(name_of(tier)), seconds / tokens, 0, 0, log2_bound, peak_memory()});
+        {std::string(room.name), std::string(name_of(tier)), seconds / tokens, 0, 0, 0, log2_bound, peak_memory()});
   };
   for (const Tier tier : {Tier::fp64, Tier::mp50}) add(tier, timed([&] { room.values(one, tier); }), 0);
   for (const Tier tier : {Tier::w2, Tier::w3, Tier::w4}) {
@@ -68,7 +68,10 @@ std::vector<RoomCost> bench_room(const Room& room, int tokens, int dim) {
     });
     add(tier, seconds / heads, bound);
   }
-  for (RoomCost& row : rows) row.per_double = row.seconds / rows[0].seconds, row.faster = rows[1].seconds / row.seconds;
+  for (RoomCost& row : rows) {
+    row.per_double = row.seconds / rows[0].seconds, row.faster = rows[1].seconds / row.seconds;
+    row.of_bin_float = bin_float * row.faster;
+  }
   return rows;
 }
 

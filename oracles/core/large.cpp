@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -17,26 +18,35 @@ namespace {
 
 using Answered = BasicAnswer<Enclosed>;
 
-BasicArrays<Enclosed> without_bounds(const BasicArrays<HiLo>& arrays) {
+/// What a pair may leave out of an exact number: half a unit of its second double, which is the nearest to what the
+/// first leaves.
+double pair_rounding(const HiLo& x) {
+  return power_of_two_above(std::fabs(x.lo) * 0x1p-53 + std::numeric_limits<double>::denorm_min());
+}
+
+BasicArrays<Enclosed> with_bounds(const BasicArrays<HiLo>& arrays, bool exact) {
   BasicArrays<Enclosed> result;
   for (const auto& [name, array] : arrays) {
     BasicArray<Enclosed>& to = result[name];
     to.shape = array.shape;
     to.data.reserve(array.data.size());
-    for (const HiLo& x : array.data) to.data.push_back({x, no_bound});
+    for (const HiLo& x : array.data) to.data.push_back({x, exact ? pair_rounding(x) : no_bound});
   }
   return result;
 }
 
 /// Whether every number comes with a bound.
-bool bounded(std::optional<Tier> tier) { return !tier || *tier == Tier::ball || words_of(*tier) > 0; }
+bool bounded(std::optional<Tier> tier) {
+  return !tier || *tier == Tier::ball || *tier == Tier::exact || words_of(*tier) > 0;
+}
 
 /// All heads of `problem`, one after the other.
 Answered answer_at_once(const Room& room, const Problem& problem, std::optional<Tier> tier) {
-  if (bounded(tier))
+  const bool exact = tier == Tier::exact;
+  if (bounded(tier) && !exact)
     if (std::optional<Answered> proven = room.enclosed(problem)) return std::move(*proven);
-  const BasicAnswer<HiLo> values = room.values(problem, bounded(tier) ? Tier::mp100 : *tier);
-  return {without_bounds(values.outputs), without_bounds(values.gradients)};
+  const BasicAnswer<HiLo> values = room.values(problem, bounded(tier) && !exact ? Tier::mp100 : *tier);
+  return {with_bounds(values.outputs, exact), with_bounds(values.gradients, exact)};
 }
 
 /// The groups of heads of a problem: each is one shared head and the output heads that read it.

@@ -401,9 +401,16 @@ struct RoomFunctions {
       return detail::with_scalar(tier,
                                  [&]<class S>(const S&) { return printed(answer<M, S>(binding, parts), digits); });
     if (words_of(tier) > 0) {
-      parts.diagnostics = false;
-      const auto found = narrow_words(binding, parts, {words_of(tier), 1});
-      if (found && !detail::has_open_count(*found)) return detail::word_decimals(*found, digits);
+      const auto found = narrow_words(binding, {parts.gradients, parts.caches, false}, {words_of(tier), 1});
+      if (found && !detail::has_open_count(*found)) {
+        Decimals result = detail::word_decimals(*found, digits);
+        // Diagnostics compare and count: enclosures decide that, whatever the tier.
+        if (parts.diagnostics && has_diagnostics<M>) {
+          Decimals more = proven(binding, {false, false, true}, digits);
+          result.outputs.merge(more.outputs), result.bounds.merge(more.bounds);
+        }
+        return result;
+      }
     }
     return proven(binding, parts, digits);
   }

@@ -271,7 +271,7 @@ int window_of(const ExactProblem& p) {
 }
 
 Matrix write_features(const ExactProblem& p) {
-  const Matrix k = input(p, "k");
+  Matrix k = input(p, "k");
   if (!shifted(p)) return k;
   Matrix x(k.rows, k.cols);
   if (first_row(p) == 0) add_rows(x, 0, transposed(input(p, "k_carry")));

@@ -10,6 +10,9 @@
 
 namespace assay::words::ASSAY_WORDS_ISA {
 
+/// Where word `w` of a pack begins; its radius is the word after the last.
+constexpr std::size_t word_at(int w) { return static_cast<std::size_t>(w) * pack_size; }
+
 /// As many of a pack's eight numbers as there are lanes.
 template <int W>
 struct Balls {
@@ -20,8 +23,8 @@ struct Balls {
 template <int W>
 ASSAY_INLINE Balls<W> load_balls(const double* pack, int first) {
   Balls<W> a;
-  for (int w = 0; w < W; ++w) a.middle.w[w] = load(pack + w * pack_size + first);
-  a.radius = load(pack + W * pack_size + first);
+  for (int w = 0; w < W; ++w) a.middle.w[w] = load(pack + word_at(w) + first);
+  a.radius = load(pack + word_at(W) + first);
   a.size = size_of(a.middle);
   return a;
 }
@@ -29,8 +32,8 @@ ASSAY_INLINE Balls<W> load_balls(const double* pack, int first) {
 /// Rounded up: at most a dozen operations on non-negative numbers formed `radius`.
 template <int W>
 ASSAY_INLINE void store_balls(double* pack, int first, const Words<Lanes, W>& middle, Lanes radius) {
-  for (int w = 0; w < W; ++w) store(pack + w * pack_size + first, middle.w[w]);
-  store(pack + W * pack_size + first, radius * broadcast(1 + 0x1p-49));
+  for (int w = 0; w < W; ++w) store(pack + word_at(w) + first, middle.w[w]);
+  store(pack + word_at(W) + first, radius * broadcast(1 + 0x1p-49));
 }
 
 /// Exact. Sums that cancel can leave the leading word empty after one pass; a size then tells nothing.
@@ -137,7 +140,7 @@ struct DotTerms {
 /// r += a_0 b_0 + ... + a_(n-1) b_(n-1), or r -= that. Two sums take turns: one would wait for itself.
 template <int W, bool Minus>
 inline void add_dot_balls(double* r, ConstPackLine a, ConstPackLine b, std::size_t n, const PackConstants& c) {
-  constexpr std::size_t chunk = 2 * terms_per_chunk, run = 2 * terms_per_renormalisation;
+  constexpr std::size_t chunk = std::size_t{2} * terms_per_chunk, run = std::size_t{2} * terms_per_renormalisation;
   for (int i = 0; i < pack_size; i += lane_count)
     for (std::size_t first = 0; first < n; first += chunk) {
       const std::size_t last = n - first < chunk ? n : first + chunk;
@@ -214,7 +217,7 @@ inline void leading_words(ConstPackLine rows, std::size_t n, double* A, double* 
     for (std::size_t i = 0; i < n; ++i) {
       const double* from = rows.first + static_cast<std::ptrdiff_t>(i) * rows.step;
       double* to = A + i * n * pack_size;
-      for (std::size_t j = 0; j <= i; ++j, from += (W + 1) * pack_size, to += pack_size) {
+      for (std::size_t j = 0; j <= i; ++j, from += word_at(W + 1), to += pack_size) {
         const Balls<W> x = load_balls<W>(from, lane);
         const Lanes left = sum_of_sizes(x.middle, 1) + x.radius;
         squares = fma(left * broadcast(i == j ? 1 : 2), left, squares);

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <random>
 
+#include "oracles/scalars/precise.hpp"
 #include "oracles/words/delta.hpp"
 #include "oracles/words/lla.hpp"
 
@@ -70,6 +71,29 @@ void add_tiers(Rows& rows, F&& run) {
       rows.add(std::to_string(words) + " words " + std::string(name_of(isa)), seconds, bound);
     }
 }
+
+/// Gates that are open for most of the time, keys of length one.
+struct DeltaInputs {
+  std::vector<double> q, k, v, beta, log_decay;
+  DeltaProblem problem;
+
+  explicit DeltaInputs(const BenchSize& size) {
+    std::mt19937_64 bits(1);
+    const std::size_t T = size.tokens, d = size.dim;
+    q = numbers(T * d, 1, bits), k = numbers(T * d, std::sqrt(3 / static_cast<double>(d)), bits);
+    v = numbers(T * d, 1, bits), beta = numbers(T, 1, bits), log_decay = numbers(T, 0.01, bits);
+    for (double& x : beta) x = std::fabs(x);
+    for (double& x : log_decay) x = -std::fabs(x);
+    problem.steps = T, problem.keys = problem.values = d;
+    problem.q = q, problem.k = k, problem.v = v, problem.beta = beta, problem.log_decay = log_decay;
+    problem.scale = reciprocal_sqrt(static_cast<double>(d));
+  }
+  ~DeltaInputs() = default;
+  DeltaInputs(const DeltaInputs&) = delete;  // the problem points into it
+  DeltaInputs(DeltaInputs&&) = delete;
+  DeltaInputs& operator=(const DeltaInputs&) = delete;
+  DeltaInputs& operator=(DeltaInputs&&) = delete;
+};
 
 /// The recurrence as anyone would write it, the state of a value in a row.
 template <class S>
@@ -166,18 +190,16 @@ double processor_time() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+double bin_float_over_mp50() {
+  const DeltaInputs inputs({4, 64, 4});
+  const double slow = timed([&] { keep(delta_loop<BinFloat50>(inputs.problem, 4)); });
+  return slow / timed([&] { keep(delta_loop<Mp50>(inputs.problem, 4)); });
+}
+
 std::vector<BenchRow> bench_delta(const BenchSize& size) {
-  std::mt19937_64 bits(1);
-  const std::size_t T = size.tokens, d = size.dim;
-  const double unit = std::sqrt(3 / static_cast<double>(d));
-  const auto q = numbers(T * d, 1, bits), k = numbers(T * d, unit, bits), v = numbers(T * d, 1, bits);
-  auto beta = numbers(T, 1, bits), log_decay = numbers(T, 0.01, bits);
-  for (double& x : beta) x = std::fabs(x);
-  for (double& x : log_decay) x = -std::fabs(x);
-  DeltaProblem problem;
-  problem.steps = T, problem.keys = problem.values = d;
-  problem.q = q, problem.k = k, problem.v = v, problem.beta = beta, problem.log_decay = log_decay;
-  problem.scale = reciprocal_sqrt(static_cast<double>(d));
+  const std::size_t T = size.tokens;
+  const DeltaInputs inputs(size);
+  const DeltaProblem& problem = inputs.problem;
   const auto slow = static_cast<double>(size.sample), all = static_cast<double>(T);
   Rows rows("gated_deltanet", timed([&] { keep(delta_loop<double>(problem, T)); }) / all,
             timed([&] { keep(delta_loop<BinFloat50>(problem, size.sample)); }) / slow);

@@ -26,6 +26,8 @@ struct BenchSize {
 
 /// gated_deltanet, scalar decay: every number of words on every instruction set of this machine.
 std::vector<BenchRow> bench_delta(const BenchSize& size);
+/// The time of cpp_bin_float_50 over that of mp50, both in the delta rule's loop.
+double bin_float_over_mp50();
 /// lla, ridge mode max, lambda 1e-3: the last 32 queries of the head.
 std::vector<BenchRow> bench_lla(const BenchSize& size);
 

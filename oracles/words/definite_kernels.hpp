@@ -8,6 +8,7 @@ namespace assay::words::ASSAY_WORDS_ISA {
 
 /// Elements (i ... i + Rows - 1, j) of the factor, where all columns before are done.
 template <int Rows>
+// NOLINTNEXTLINE(readability-non-const-parameter): written to by way of of_row
 ASSAY_INLINE void factor_rows(double* A, std::size_t n, std::size_t i, std::size_t j, int lane, Lanes inverse) {
   const double* of_column = A + j * n * pack_size + lane;
   double* of_row[Rows];

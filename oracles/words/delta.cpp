@@ -102,6 +102,13 @@ StepNorms norms(const DeltaProblem& x, const Prepared& y, std::span<const double
   return n;
 }
 
+/// What a sum along the keys misses, in the parts that delta_slab.hpp has: times sum |a| size(b).
+double reading(int words, std::size_t keys) {
+  const std::size_t parts = delta_parts(words);
+  return accumulation(words, static_cast<int>((keys + parts - 1) / parts)) +
+         static_cast<double>(parts - 1) * constants(words).add;
+}
+
 DeltaBound step_bound(const DeltaProblem& x, const Prepared& y, std::span<const double> p, std::size_t t) {
   const Constants& c = constants(y.words);
   const StepNorms n = norms(x, y, p, t);
@@ -111,7 +118,7 @@ DeltaBound step_bound(const DeltaProblem& x, const Prepared& y, std::span<const 
   const double slack = static_cast<double>(x.keys + 64) * 0x1p-52;
   // Sizes of computed decays and the decays themselves: within 2^-40 of the first word; slack covers it.
   const double most = decaying ? n.decay_most * (1 + 0x1p-40) + n.dropped : 1;
-  const double decay_error = decaying ? most * (c.multiply + 1.01 * c.exp) + n.dropped : 0;
+  const double exp_error = decaying ? 1.01 * c.exp * most + n.dropped : 0;
 
   double growth = most, kept = 1;
   if (x.error == DeltaError::undecayed) {
@@ -120,15 +127,19 @@ DeltaBound step_bound(const DeltaProblem& x, const Prepared& y, std::span<const 
     kept = rank_one_norm(1, beta, n, same, slack);
     growth = kept * most;
   }
-  const double reads = x.error == DeltaError::none ? 0
-                                                   : written * accumulation(y.words, static_cast<int>(x.keys)) *
-                                                         n.prediction * (x.error == DeltaError::decayed ? most : 1);
+  // A decay of the whole state is part of the update, and multiplies what was read; others make a state of their own.
+  const bool by_step = y.decay_form == DeltaDecay::per_step, decayed = x.error == DeltaError::decayed;
+  double read = reading(y.words, x.keys) * (decayed ? most : 1);
+  if (by_step && decayed) read += c.multiply * most + exp_error;
+  if (x.error == DeltaError::none) read = 0;
+  const double update = by_step ? c.decayed_update : c.update;
+  const double decay_error = by_step ? exp_error : kept * (exp_error + (decaying ? c.multiply * most : 0));
   const double scale = std::fabs(x.scale.word[0]) * (1 + 0x1p-40);
   DeltaBound b{};
   b.growth = growth * safety;
-  b.of_state = (kept * decay_error + reads + c.update * most) * safety * safety;
+  b.of_state = (decay_error + written * n.prediction * read + update * most) * safety * safety;
   b.of_residual = written * (c.add + c.multiply_plain) * safety * safety;
-  b.of_write = c.update * n.key * safety * safety;
+  b.of_write = update * n.key * safety * safety;
   b.floor = (kept + written + 1) * underflow;
   b.out_of_state = scale * n.query * safety * safety;
   b.out_floor = (scale + 1) * underflow;
@@ -150,7 +161,7 @@ Prepared prepare(const DeltaProblem& x, const Effort& effort, const Kernels& tab
                                                  : DeltaDecay::per_channel;
   y.decay = decays(x, y.words, table);
   const Constants& c = constants(y.words);
-  y.read_error = accumulation(y.words, static_cast<int>(x.keys)) * safety;
+  y.read_error = reading(y.words, x.keys) * safety;
   y.scale_error = std::fabs(x.scale.word[0]) * (x.scale.error_of(y.words) + c.multiply) * safety * safety;
   const std::span<const double> p = x.p.empty() ? x.k : x.p;
   y.bound.reserve(x.steps);

@@ -4,7 +4,9 @@
 //   R = D_t S,   e = v_t - P^T p_t  (P = R: decayed, P = S: undecayed, none),   S <- R + beta_t k_t e^T,   o_t = scale
 //   S^T q_t
 //
-// Columns never meet, so a slab stays in the first-level cache. docs/error-analysis.md, section 4.
+// Columns never meet, so a slab stays in the first-level cache. A decay of the whole state is part of its update, S <-
+// alpha S + ..., and e takes alpha (S^T p); decays by channel are applied a step ahead, so that R is what is stored.
+// docs/error-analysis.md, section 4.
 #include "oracles/words/exp.hpp"
 #include "oracles/words/kernels.hpp"
 #include "oracles/words/passes.hpp"
@@ -42,53 +44,110 @@ ASSAY_INLINE Lanes column_size(const Lanes* squares) {
   return fma(sqrt(sum), broadcast(1 + 0x1p-30), broadcast(0x1p-530));
 }
 
+/// A sum of products along the keys, in `parts` sums of every parts-th term that do not wait for each other.
+template <int W>
+struct KeySum {
+  static constexpr std::size_t parts = delta_parts(W);
+  Words<Lanes, W> part[parts];
+
+  ASSAY_INLINE KeySum() {
+    for (auto& p : part) p = words<Lanes, W>(0);
+  }
+  ASSAY_INLINE void settle() {
+    for (auto& p : part) renormalise<W>(p.w);
+  }
+  ASSAY_INLINE Words<Lanes, W> total() {
+    settle();
+    Words<Lanes, W> sum = part[0];
+    for (std::size_t i = 1; i < parts; ++i) sum = sum + part[i];
+    return sum;
+  }
+};
+
+/// What step t does with element i of a column before the update: reads it, and decays it where each channel has a
+/// decay of its own.
+template <int W, DeltaDecay Decay, DeltaError Error>
+ASSAY_INLINE void look_ahead(const DeltaSlab& s, std::size_t t, std::size_t i, Words<Lanes, W>& x,
+                             Words<Lanes, W>& read) {
+  const std::size_t at = t * s.keys + i;
+  if constexpr (Error == DeltaError::undecayed) multiply_add<W, W>(read.w, broadcast(s.p[at]), x.w);
+  if constexpr (Decay == DeltaDecay::per_channel) x = broadcast_words<W>(s.decay + at * W) * x;
+  if constexpr (Error == DeltaError::decayed) multiply_add<W, W>(read.w, broadcast(s.p[at]), x.w);
+}
+
+/// Calls f(i, part) for every element of a column, and `settle` often enough for sums in KeySum::parts parts.
+template <int W, class F, class Settle>
+ASSAY_INLINE void each_key(std::size_t keys, F&& f, Settle&& settle) {
+  constexpr std::size_t parts = KeySum<W>::parts, run = parts * terms_per_renormalisation;
+  std::size_t i = 0;
+  for (; i + parts <= keys; i += parts) {
+#pragma GCC unroll 4
+    for (std::size_t part = 0; part < parts; ++part) f(i + part, part);
+    if ((i + parts) % run == 0) settle();
+  }
+  for (; i < keys; ++i) f(i, 0);
+}
+
+/// One pass over the column for every step: the update, the output's sum, and the next step's look ahead.
 template <int W, DeltaDecay Decay, DeltaError Error>
 inline void delta_steps(const DeltaSlab& s) {
+  constexpr bool by_step = Decay == DeltaDecay::per_step;
+  // |c[1]| <= u |c[0]| after a renormalisation of two words: twice the square of the first is enough.
+  constexpr int counted = W == 2 ? 1 : W;
   const std::size_t K = s.keys;
-  Lanes squares[W];
-  for (int w = 0; w < W; ++w) squares[w] = broadcast(0);
-  for (std::size_t i = 0; i < K; ++i) add_squares<W>(squares, load_words<W>(s.state + i * W * lane_count).w);
-  Lanes size = column_size<W>(squares), error = load(s.error);
+  Lanes squares[W], error = load(s.error);
+  for (int w = 0; w < counted; ++w) squares[w] = broadcast(0);
+  KeySum<W> reads;
+  each_key<W>(
+      K,
+      [&](std::size_t i, std::size_t part) {
+        double* row = s.state + i * W * lane_count;
+        Words<Lanes, W> x = load_words<W>(row);
+        add_squares<counted>(squares, x.w);
+        if (s.steps > 0) look_ahead<W, Decay, Error>(s, 0, i, x, reads.part[part]);
+        if (s.steps > 0) store_words<W>(row, x);
+      },
+      [&] { reads.settle(); });
+  Lanes size = column_size<counted>(squares) * broadcast(W == 2 ? 1.4142135623730952 : 1);
   const Words<Lanes, W> scale = broadcast_words<W>(s.scale);
 
   for (std::size_t t = 0; t < s.steps; ++t) {
-    const double *q = s.q + t * K, *k = s.k + t * K, *p = s.p + t * K;
+    const double *q = s.q + t * K, *k = s.k + t * K;
     const DeltaBound& bound = s.bound[t];
+    const bool last = t + 1 == s.steps;
 
-    Words<Lanes, W> alpha, read = words<Lanes, W>(0);
-    if constexpr (Decay == DeltaDecay::per_step) alpha = broadcast_words<W>(s.decay + t * W);
-    if constexpr (Decay != DeltaDecay::none || Error != DeltaError::none)
-      for (std::size_t i = 0; i < K; ++i) {
-        double* row = s.state + i * W * lane_count;
-        Words<Lanes, W> x = load_words<W>(row);
-        if constexpr (Error == DeltaError::undecayed) multiply_add<W, W>(read.w, broadcast(p[i]), x.w);
-        if constexpr (Decay == DeltaDecay::per_channel) alpha = broadcast_words<W>(s.decay + (t * K + i) * W);
-        if constexpr (Decay != DeltaDecay::none) {
-          x = alpha * x;
-          store_words<W>(row, x);
-        }
-        if constexpr (Error == DeltaError::decayed) multiply_add<W, W>(read.w, broadcast(p[i]), x.w);
-        if constexpr (Error != DeltaError::none)
-          if ((i + 1) % terms_per_renormalisation == 0) renormalise<W>(read.w);
-      }
-    if constexpr (Error != DeltaError::none) renormalise<W>(read.w);
-
+    Words<Lanes, W> alpha, read = reads.total();
+    if constexpr (by_step) alpha = broadcast_words<W>(s.decay + t * W);
+    if constexpr (by_step && Error == DeltaError::decayed) read = alpha * read;
     const Lanes v = load(s.v + t * s.value_stride);
     const Words<Lanes, W> write = times(plus(-read, v), broadcast(s.beta[t]));
 
-    Words<Lanes, W> out = words<Lanes, W>(0);
-    for (int w = 0; w < W; ++w) squares[w] = broadcast(0);
-    for (std::size_t i = 0; i < K; ++i) {
+    KeySum<W> outs;
+    reads = KeySum<W>();
+    for (int w = 0; w < counted; ++w) squares[w] = broadcast(0);
+    const auto update = [&](std::size_t i, std::size_t part, const auto& next) __attribute__((always_inline)) {
       double* row = s.state + i * W * lane_count;
       Words<Lanes, W> x = load_words<W>(row);
+      if constexpr (by_step) x = product(alpha, x);
       multiply_add<W, W>(x.w, broadcast(k[i]), write.w);
       renormalise<W>(x.w);
+      add_squares<counted>(squares, x.w);
+      multiply_add<W, W>(outs.part[part].w, broadcast(q[i]), x.w);
+      next(i, part, x);
       store_words<W>(row, x);
-      add_squares<W>(squares, x.w);
-      multiply_add<W, W>(out.w, broadcast(q[i]), x.w);
-      if ((i + 1) % terms_per_renormalisation == 0) renormalise<W>(out.w);
-    }
-    renormalise<W>(out.w);
+    };
+    const auto settle = [&] { outs.settle(), reads.settle(); };
+    const auto ahead = [&](std::size_t i, std::size_t part, Words<Lanes, W> & x) __attribute__((always_inline)) {
+      look_ahead<W, Decay, Error>(s, t + 1, i, x, reads.part[part]);
+    };
+    const auto stay = [](std::size_t, std::size_t, Words<Lanes, W>&) {};
+    if (last)
+      each_key<W>(
+          K, [&](std::size_t i, std::size_t part) __attribute__((always_inline)) { update(i, part, stay); }, settle);
+    else
+      each_key<W>(
+          K, [&](std::size_t i, std::size_t part) __attribute__((always_inline)) { update(i, part, ahead); }, settle);
+    const Words<Lanes, W> out = outs.total();
 
     // Everything here is a sum of non-negative products; the coefficients have room for its roundings.
     const Lanes residual = abs(v) + size_of(read);
@@ -96,7 +155,7 @@ inline void delta_steps(const DeltaSlab& s) {
     e = fma(broadcast(bound.of_state), size, e);
     e = fma(broadcast(bound.of_residual), residual, e);
     error = fma(broadcast(bound.of_write), size_of(write), e);
-    size = column_size<W>(squares);
+    size = column_size<counted>(squares) * broadcast(W == 2 ? 1.4142135623730952 : 1);
     const Lanes read_error = fma(broadcast(s.read_error), size, error);
     const Words<Lanes, W> o = out * scale;
     for (int w = 0; w < W; ++w) store(s.out[w] + t * s.value_stride, o.w[w]);

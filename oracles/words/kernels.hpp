@@ -32,6 +32,9 @@ struct DeltaBound {
   double out_floor;
 };
 
+/// Sums along the keys that do not wait for each other, where the words leave registers for them.
+constexpr std::size_t delta_parts(int words) { return words < 4 ? 2 : 1; }
+
 /// As many columns of one problem as there are lanes. Layouts: state [key][word][lanes], decay [step][word] or
 /// [step][key][word].
 struct DeltaSlab {

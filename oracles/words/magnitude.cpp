@@ -16,6 +16,7 @@ using portable::Magnitude;
 using portable::magnitudes;
 using portable::multiply_add;
 using portable::multiply_add_words;
+using portable::product;
 using portable::renormalise;
 using portable::splat;
 using portable::terms_per_chunk;
@@ -106,6 +107,12 @@ Constants derive() {
     renormalise<W>(sum.w);
     return error_of(sum);
   });
+  c.decayed_update = worst_of_two([](double a, double b) {
+    auto sum = product(magnitudes<W>(1), magnitudes<W>(a));
+    multiply_add<W, W>(sum.w, splat<Magnitude>(1), magnitudes<W>(b).w);
+    renormalise<W>(sum.w);
+    return error_of(sum);
+  });
   c.multiply_add = worst_of_two([](double a, double b) {
     auto sum = magnitudes<W>(a);
     multiply_add_words<W>(sum.w, magnitudes<W>(1).w, magnitudes<W>(b).w);
@@ -117,8 +124,8 @@ Constants derive() {
   c.run_words = run_error<W>();
   c.chunk_add = c.add;
   if constexpr (W > 1) c.exp = exp_error<W>() * (1 + 0x1p-12);
-  for (double* x : {&c.add, &c.multiply, &c.multiply_plain, &c.update, &c.multiply_add, &c.chunk, &c.chunk_words,
-                    &c.run_words, &c.chunk_add, &c.exp})
+  for (double* x : {&c.add, &c.multiply, &c.multiply_plain, &c.update, &c.decayed_update, &c.multiply_add, &c.chunk,
+                    &c.chunk_words, &c.run_words, &c.chunk_add, &c.exp})
     *x *= safety;
   return c;
 }

@@ -13,6 +13,7 @@ struct Constants {
   double multiply;        ///< a b: times size(a) size(b)
   double multiply_plain;  ///< times(a, b), b one word: times size(a) |b|
   double update;          ///< renormalised c + a b, a one word: times size(c) + |a| size(b)
+  double decayed_update;  ///< renormalised a x + b y, b one word: times size(a) size(x) + |b| size(y)
   double multiply_add;    ///< renormalised c + a b: times size(c) + size(a) size(b)
   double chunk;           ///< a chunk of terms_per_chunk products: times sum |a| size(b)
   double chunk_words;     ///< the same where a has as many words: times sum size(a) size(b)

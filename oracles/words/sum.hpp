@@ -105,7 +105,20 @@ ASSAY_INLINE void multiply_add(V* c, const V& a, const V* b) {
   }
 }
 
-/// c += a b, both of W words, without the products below the last word.
+/// a b, the first words of both alone, with zeros for the words below: where a sum of products begins.
+template <class V, int W>
+ASSAY_INLINE Words<V, W> first_product(const V& a, const V& b) {
+  Words<V, W> r = words<V, W>(0);
+  if constexpr (W == 1) {
+    r.w[0] = a * b;
+  } else {
+    const Two<V> p = two_product(a, b);
+    r.w[0] = p.high, r.w[1] = p.low;
+  }
+  return r;
+}
+
+/// c += a b, both of W words, without the products below the last word; from product (I, J) on.
 template <int W, int I = 0, int J = 0, class V>
 ASSAY_INLINE void multiply_add_words(V* c, const V* a, const V* b) {
   if constexpr (I < W && J < W) {
@@ -140,18 +153,24 @@ template <class V, int W>
 ASSAY_INLINE Words<V, W> operator-(const Words<V, W>& a, const Words<V, W>& b) {
   return a + -b;
 }
+/// a b with its words as they come, not renormalised.
+template <class V, int W>
+ASSAY_INLINE Words<V, W> product(const Words<V, W>& a, const Words<V, W>& b) {
+  Words<V, W> r = first_product<V, W>(a.w[0], b.w[0]);
+  multiply_add_words<W, 0, 1>(r.w, a.w, b.w);
+  return r;
+}
 template <class V, int W>
 ASSAY_INLINE Words<V, W> operator*(const Words<V, W>& a, const Words<V, W>& b) {
-  Words<V, W> r = words<V, W>(0);
-  multiply_add_words<W>(r.w, a.w, b.w);
+  Words<V, W> r = product(a, b);
   renormalise<W>(r.w);
   return r;
 }
 /// a b, b one word.
 template <class V, int W>
 ASSAY_INLINE Words<V, W> times(const Words<V, W>& a, const V& b) {
-  Words<V, W> r = words<V, W>(0);
-  multiply_add<W, W>(r.w, b, a.w);
+  Words<V, W> r = first_product<V, W>(b, a.w[0]);
+  multiply_add<W, W, 1>(r.w, b, a.w);
   renormalise<W>(r.w);
   return r;
 }

@@ -105,12 +105,13 @@ inline std::string numbers_must_be_finite(const Room& room) {
       const std::string index = rank == 0 ? "" : rank == 1 ? "[1]" : "[1][0]";
       for (const char* number : {"nan", "inf", "-inf"}) {
         const bool legal = f.domain == Domain::log_decay && part == "inputs" && number == std::string_view("-inf");
-        const Json bad = changed(good, "/" + where + "/" + name + (rank == 0 ? "" : rank == 1 ? "/1" : "/1/0"), number);
-        const std::string prefix = where == "inputs" ? "" : where + ".";
+        const char* at = rank == 0 ? "" : rank == 1 ? "/1" : "/1/0";
+        const Json bad = changed(good, text("/", where, "/", name, at), number);
+        const std::string tensor = where == "inputs" ? name : text(where, ".", name);
         if (legal && result_of(bad).status != Status::ok) return name + ": -inf closes a gate";
         if (!legal)
           if (std::string s =
-                  refusal(bad, Status::nonfinite, by_token ? 1 : -1, prefix + name + index + ": not a finite number");
+                  refusal(bad, Status::nonfinite, by_token ? 1 : -1, text(tensor, index, ": not a finite number"));
               !s.empty())
             return s;
       }

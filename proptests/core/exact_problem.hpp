@@ -117,7 +117,7 @@ inline ExactArray sum(const ExactArray& a, const ExactArray& b) {
 /// Row t of `a` times number t of `by`, for arrays [H][T][...] and [H][T].
 inline ExactArray scaled_rows(const ExactArray& a, const ExactArray& by) {
   ExactArray out = a;
-  const std::size_t width = by.data.empty() ? 0 : a.data.size() / by.data.size();
+  const std::size_t width = by.data.empty() ? 1 : a.data.size() / by.data.size();
   for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] *= by.data[i / width];
   return out;
 }

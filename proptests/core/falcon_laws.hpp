@@ -122,7 +122,8 @@ inline std::vector<FalconStep> falcon_steps(const ExactProblem& p, const FalconH
     const Mp100 energy = window_energy(h, row);
     const Mp100 ridge = word(p, "ridge_coupling").empty() ? lambda(t, 0) : Mp100(lambda(t, 0) * energy);
     if (energy + ridge + eps == 0) continue;
-    const Mp100 b = beta(t, beta.size(1) == 1 ? 0 : c), D = energy + ridge + eps;
+    const Mp100& b = beta(t, beta.size(1) == 1 ? 0 : c);
+    const Mp100 D = energy + ridge + eps;
     steps.back() = {b / (D * row.size()), (D - b * ridge) / D};
     if (p.params.contains("decay_floor"))
       steps.back().gamma = std::max(steps.back().gamma, parameter(p, "decay_floor"));
@@ -504,7 +505,7 @@ inline void expect_short_segments(const Room& room) {
 /// A law of this room on rows without energy: `ASSAY_DEGENERATE_ROWS_OBEY(falcon1, is_unrolled, ...)`.
 #define ASSAY_DEGENERATE_ROWS_OBEY(mechanism, ...)                                                      \
   TEST(mechanism##_reference, degenerate_rows_are_defined) {                                            \
-    using namespace ::assay::laws;                                                                      \
+    using namespace ::assay::laws; /* NOLINT(google-build-using-namespace) */                           \
     const ::assay::Room& room = *::assay::find_room(#mechanism);                                        \
     for (const ::assay::CaseSpec& spec : reference_cases(room))                                         \
       EXPECT_EQ(degenerate_rows_are_defined(room, room.make(spec), {__VA_ARGS__}), "") << spec.repro(); \

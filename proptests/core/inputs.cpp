@@ -173,8 +173,8 @@ TEST(Inputs, Sha256GivesTheAnswersOfNist) {
 
 /// Whatever came before them.
 TEST(Inputs, Sha256OfDoublesIsThatOfTheirBytes) {
-  std::vector<double> values;
-  for (int i = 0; i < 100; ++i) values.push_back(0.37 * i - 3);
+  std::vector<double> values(100);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.37 * static_cast<double>(i) - 3;
   std::string bytes;
   for (const double x : values)
     for (int shift = 0; shift < 64; shift += 8)

@@ -124,7 +124,7 @@ inline std::string final_moments_are_sums(const Room& room, const Problem& given
                                                                {"final_scatter_vk", scatter(v, k).data}};
     for (const auto& [name, numbers] : want) {
       if (!got.outputs.contains(name)) continue;
-      const std::string s = near(name, {{}, head_of(got.outputs.at(name), H, head).data}, {{}, numbers});
+      std::string s = near(name, {{}, head_of(got.outputs.at(name), H, head).data}, {{}, numbers});
       if (!s.empty()) return s;
     }
   }

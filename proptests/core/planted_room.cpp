@@ -10,8 +10,7 @@ thread_local bool asked = false;
 
 }  // namespace
 
-/// Declared in reference/core/planted.hpp where faults are planted.
-bool is_planted(std::string_view fault);
+// Declared in reference/core/planted.hpp, where faults are planted.
 bool is_planted(std::string_view fault) {
   const bool planted = !active.empty() && fault == active;
   asked = asked || planted;

@@ -31,7 +31,9 @@ class PlantFault {
   explicit PlantFault(std::string_view fault);
   ~PlantFault();
   PlantFault(const PlantFault&) = delete;
+  PlantFault(PlantFault&&) = delete;
   PlantFault& operator=(const PlantFault&) = delete;
+  PlantFault& operator=(PlantFault&&) = delete;
   /// Whether any reference has asked for the fault since.
   static bool was_asked();
 };

@@ -377,9 +377,8 @@ std::string segments_concatenate(const Room& room, const Problem& problem) {
     const auto it = one.outputs.find(r.field.name);
     if (it == one.outputs.end()) continue;
     const BasicArray<Mp100> last = numbers_of(after.outputs.at(it->first));
-    const std::string s =
-        compare(it->first, is_by_token(r) ? joined(numbers_of(start.outputs.at(it->first)), last) : last,
-                numbers_of(it->second));
+    std::string s = compare(it->first, is_by_token(r) ? joined(numbers_of(start.outputs.at(it->first)), last) : last,
+                            numbers_of(it->second));
     if (!s.empty()) return s;
   }
   for (const RoomFacts::Ranked& r : room.inputs()) {

@@ -101,7 +101,7 @@ std::string conviction(const PlantedReferenceFault& fault, const std::vector<Ref
 /// Makes a test of a law: `ASSAY_REFERENCE_OBEYS(kda, backward_is_the_adjoint)`.
 #define ASSAY_REFERENCE_OBEYS(mechanism, law)                                            \
   TEST(mechanism##_reference, law) {                                                     \
-    using namespace ::assay::laws;                                                       \
+    using namespace ::assay::laws; /* NOLINT(google-build-using-namespace) */            \
     EXPECT_EQ(::assay::laws::first_violation(*::assay::find_room(#mechanism), law), ""); \
   }
 
@@ -109,7 +109,7 @@ std::string conviction(const PlantedReferenceFault& fault, const std::vector<Ref
 #define ASSAY_REFERENCE_KILLS_ITS_FAULTS(mechanism, ...)                                            \
   class ReferenceFaults : public ::testing::TestWithParam<::assay::laws::PlantedReferenceFault> {}; \
   TEST_P(ReferenceFaults, is_found) {                                                               \
-    using namespace ::assay::laws;                                                                  \
+    using namespace ::assay::laws; /* NOLINT(google-build-using-namespace) */                       \
     EXPECT_NE(::assay::laws::conviction(GetParam(), {__VA_ARGS__}), "");                            \
   }                                                                                                 \
   INSTANTIATE_TEST_SUITE_P(mechanism, ReferenceFaults,                                              \

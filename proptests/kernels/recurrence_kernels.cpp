@@ -394,7 +394,7 @@ TEST(RecurrenceKernels, EveryCompiledDimension) {
 Array rows_of(const Array& a, int first, int count) {
   Array part = a;
   part.shape[1] = count, part.data.clear();
-  const long row = static_cast<long>(a.data.size()) / (a.shape[0] * a.shape[1]);
+  const long row = static_cast<long>(a.data.size()) / (static_cast<long>(a.shape[0]) * a.shape[1]);
   for (int h = 0; h < a.shape[0]; ++h) {
     const auto from = a.data.begin() + static_cast<long>(at(h, first, a.shape[1])) * row;
     part.data.insert(part.data.end(), from, from + count * row);

@@ -375,6 +375,25 @@ TEST(Diagnostics, ABoundWhereEnclosuresDecide) {
   EXPECT_EQ(ten["bounds"].size(), ten["outputs"].size());
 }
 
+TEST(Diagnostics, EveryTierOfWordsHasThem) {
+  const std::string record = R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1.5"}, "inputs": {
+    "q": [["1","0.5"],["-1","2"],["0.25","1"]], "k": [["0.5","1"],["2","-1"],["-1","0.25"]],
+    "rho": [["1","2"],["0.5","0"],["2","-1"]], "v": [["1"],["-2"],["0.5"]]}})";
+  const Json proven = answered(record);
+  for (const Tier tier : {Tier::w2, Tier::w3, Tier::w4}) {
+    const Json words = answered(record, {.digits = 40, .tier = tier});
+    for (const auto& [name, array] : proven["outputs"].items()) {
+      EXPECT_TRUE(words["bounds"].contains(name)) << name_of(tier) << ' ' << name;
+      if (name.starts_with("diagnostics.") || name == "score") {
+        EXPECT_EQ(words["outputs"][name], array) << name_of(tier);
+      }
+    }
+    EXPECT_TRUE(words["outputs"].contains("diagnostics.cor"));
+    EXPECT_FALSE(
+        answered(record, {.digits = 40, .tier = tier, .diagnostics = false})["outputs"].contains("diagnostics.cor"));
+  }
+}
+
 TEST(Diagnostics, IdentitiesOfSectionEight) {
   const std::string record = R"({"id": "a", "mechanism": "parallax", "params": {"bandwidth": "1.5"}, "inputs": {
     "q": [["1","0.5"],["-1","2"],["0.25","1"],["3","1"],["-0.5","0.75"]],

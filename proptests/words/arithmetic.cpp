@@ -12,7 +12,13 @@
 namespace assay::words {
 namespace {
 
-using namespace portable;
+using portable::multiply_add;
+using portable::plus;
+using portable::product;
+using portable::renormalise;
+using portable::size_of;
+using portable::times;
+using portable::Words;
 
 template <int W>
 Mp100 exact(const Words<double, W>& x) {
@@ -60,7 +66,7 @@ TYPED_TEST(WordsOf, KeepTheProvenConstantsUnderCancellation) {
   constexpr int W = TypeParam::value;
   const Constants& c = constants(W);
   Random random(1);
-  Seen add, multiply, plain, update;
+  Seen add, multiply, plain, update, decayed;
   for (int i = 0; i < 3000 && !this->HasFatalFailure(); ++i) {
     const auto a = draw<W>(random), b = i % 2 ? opposite(a, random) : draw<W>(random);
     const double x = random.normal();
@@ -73,6 +79,14 @@ TYPED_TEST(WordsOf, KeepTheProvenConstantsUnderCancellation) {
     multiply_add<W, W>(sum.w, x, b.w);
     renormalise<W>(sum.w);
     update(exact(sum) - truth, allowed);
+
+    const Words<double, W> d = i % 2 ? opposite(a * b, random) : b;
+    const double y = i % 2 ? 1 : x;
+    Words<double, W> fused = product(a, b);
+    multiply_add<W, W>(fused.w, y, d.w);
+    renormalise<W>(fused.w);
+    decayed(exact(fused) - (exact(a) * exact(b) + exact(d) * y),
+            c.decayed_update * (size_of(a) * size_of(b) + std::fabs(y) * size_of(d)));
   }
 }
 

@@ -203,7 +203,7 @@ TEST(WordsDelta, ErrorsOfAForgottenStateTravelOn) {
   for (std::size_t i = 6 * V; i < T * V; ++i) {
     ASSERT_LT(std::fabs(got.o.word[0][i]), 100);
     const Mp100 error = abs(value(got.o, i) - exact.o[i]);
-    ASSERT_GT(error, Mp100(0x1p-60)) << "the case is not what it should be";
+    ASSERT_GT(error, Mp100(0x1p-70)) << "the case is not what it should be";
     ASSERT_LE(error, Mp100(got.o.bound[i]));
   }
 }
