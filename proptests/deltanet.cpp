@@ -32,12 +32,9 @@ std::string is_the_gated_rule_without_gates(const Room& room, const Problem& p) 
     for (int h = 0; h < k.shape[0]; ++h)
       for (int t = T - 1; t >= 0; --t)
         for (int x = 0; x < K; ++x)
-          k.data[index(k, h, t, x)] =
-              t > 0 ? k.data[index(k, h, t - 1, x)]
-              : carry != p.inputs.end()
-                  ? carry->second
-                        .data[static_cast<std::size_t>(h) * static_cast<std::size_t>(K) + static_cast<std::size_t>(x)]
-                  : 0;
+          k.data[index(k, h, t, x)] = t > 0                     ? k.data[index(k, h, t - 1, x)]
+                                      : carry != p.inputs.end() ? carry->second.data[index(carry->second, h, x)]
+                                                                : 0;
   }
   const BasicArrays<HiLo> want = find_room("gated_deltanet")->values(gated, Tier::mp100).outputs;
   const BasicArrays<HiLo> got = room.values(p, Tier::mp100).outputs;

@@ -199,7 +199,7 @@ DefinedRow defined_row(const Settings& s, const Head<Mp100>& in, int i) {
   d.mean_t = 1 - d.denominator / (unit * r.omega);
   if (s.direct() && s.blocks == 1) {
     ExactMatrix visible(r.last - r.first, V);
-    std::copy_n(in.v.data.begin() + r.first * V, visible.data.size(), visible.data.begin());
+    std::copy_n(in.v.data.begin() + std::ptrdiff_t{r.first} * V, visible.data.size(), visible.data.begin());
     d.o = regression_intercept(r.w, r.z, visible, r.ridge);
     return d;
   }

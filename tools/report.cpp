@@ -26,7 +26,8 @@
 namespace assay {
 namespace {
 
-/// Several chunks and a ragged one, grouped heads; and for forms that take few queries, several splits of the keys.
+/// Several chunks and a ragged one, two heads that share their keys; and for forms that take few queries, several
+/// splits of the keys. With one shared head nothing tells which of several a head reads: the laws and mutants do.
 constexpr Shape default_shape{.seq_len = 100, .heads = 2, .shared_heads = 1};
 constexpr Shape decode_shape{.seq_len = 600, .heads = 2, .shared_heads = 1, .query_len = 4};
 

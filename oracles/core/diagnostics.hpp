@@ -46,6 +46,12 @@ S operation_error() {
     return S(std::numeric_limits<S>::epsilon());
 }
 
+/// a > b, or of enclosures that cannot tell.
+template <class S>
+bool may_be_larger(const S& a, const S& b) {
+  return is_larger(a, b).value_or(true);
+}
+
 /// The largest eigenvalue of a symmetric positive semidefinite matrix, by cyclic Jacobi rotations: within about
 /// 4 n operation errors, relatively.
 template <class S>
@@ -78,7 +84,7 @@ bool cholesky(Tensor<S, 2>& a, const std::vector<S>& noise) {
   using std::sqrt;
   for (int j = 0; j < a.size(0); ++j) {
     for (int x = 0; x < j; ++x) a(j, j) -= a(j, x) * a(j, x);
-    if (is_larger(a(j, j), noise[static_cast<std::size_t>(j)]) == false) return false;
+    if (!may_be_larger(a(j, j), noise[static_cast<std::size_t>(j)])) return false;
     a(j, j) = sqrt(a(j, j));
     for (int i = j + 1; i < a.size(0); ++i) {
       for (int x = 0; x < j; ++x) a(i, j) -= a(i, x) * a(j, x);
@@ -93,8 +99,7 @@ template <class S>
 bool are_equal(const Tensor<S, 2>& rows, int first, int last) {
   for (int j = first + 1; j < last; ++j)
     for (int x = 0; x < rows.size(1); ++x)
-      if (is_larger(rows(j, x), rows(first, x)) != false || is_larger(rows(first, x), rows(j, x)) != false)
-        return false;
+      if (may_be_larger(rows(j, x), rows(first, x)) || may_be_larger(rows(first, x), rows(j, x))) return false;
   return true;
 }
 
@@ -215,7 +220,7 @@ ParallaxDiagnostics<S> diagnostics(const parallax::Options& options, const paral
     const S size_k = detail::sum_of(moments.square_k), size_v = detail::sum_of(moments.square_v);
     // a / b, undefined where b is no more than `noise`; of enclosures that cannot tell, nothing is known.
     const auto over = [&](const S& a, const S& b, const S& noise) {
-      return is_larger(b, noise) == false ? undefined : S(a / b);
+      return detail::may_be_larger(b, noise) ? S(a / b) : undefined;
     };
 
     S shift = S(0), mean = S(0), rho = S(0);
@@ -244,7 +249,7 @@ ParallaxDiagnostics<S> diagnostics(const parallax::Options& options, const paral
       d.score_min(i) = j == row.first ? score : S(-larger(S(-d.score_min(i)), S(-score)));
       d.score_max(i) = j == row.first ? score : larger(d.score_max(i), score);
       // -ln p without the cancellation in lse - s; a weight that underflows adds 0 ln 0 = 0.
-      if (is_larger(p, S(0)) != false) d.entropy(i) += p * (log(row.sum) + (row.max - row.s(j)));
+      if (detail::may_be_larger(p, S(0))) d.entropy(i) += p * (log(row.sum) + (row.max - row.s(j)));
       d.density(i) += detail::count_of<S>(is_larger(S(abs(score)), S(S(1) / S(10))));
     }
     if (row.first == 0 && keys > 0) {

@@ -42,10 +42,10 @@ bool bounded(std::optional<Tier> tier) {
 
 /// All heads of `problem`, one after the other.
 Answered answer_at_once(const Room& room, const Problem& problem, std::optional<Tier> tier) {
-  const bool exact = tier == Tier::exact;
-  if (bounded(tier) && !exact)
+  const bool exact = tier == Tier::exact, by_enclosures = bounded(tier) && !exact;
+  if (by_enclosures)
     if (std::optional<Answered> proven = room.enclosed(problem)) return std::move(*proven);
-  const BasicAnswer<HiLo> values = room.values(problem, bounded(tier) && !exact ? Tier::mp100 : *tier);
+  const BasicAnswer<HiLo> values = room.values(problem, by_enclosures ? Tier::mp100 : *tier);
   return {with_bounds(values.outputs, exact), with_bounds(values.gradients, exact)};
 }
 

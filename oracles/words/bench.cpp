@@ -75,7 +75,7 @@ void add_tiers(Rows& rows, F&& run) {
 /// Gates that are open for most of the time, keys of length one.
 struct DeltaInputs {
   std::vector<double> q, k, v, beta, log_decay;
-  DeltaProblem problem;
+  DeltaProblem problem;  ///< of these
 
   explicit DeltaInputs(const BenchSize& size) {
     std::mt19937_64 bits(1);
@@ -88,11 +88,6 @@ struct DeltaInputs {
     problem.q = q, problem.k = k, problem.v = v, problem.beta = beta, problem.log_decay = log_decay;
     problem.scale = reciprocal_sqrt(static_cast<double>(d));
   }
-  ~DeltaInputs() = default;
-  DeltaInputs(const DeltaInputs&) = delete;  // the problem points into it
-  DeltaInputs(DeltaInputs&&) = delete;
-  DeltaInputs& operator=(const DeltaInputs&) = delete;
-  DeltaInputs& operator=(DeltaInputs&&) = delete;
 };
 
 /// The recurrence as anyone would write it, the state of a value in a row.

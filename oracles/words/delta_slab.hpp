@@ -24,25 +24,32 @@ template <int W>
 ASSAY_INLINE void store_words(double* p, const Words<Lanes, W>& x) {
   for (int w = 0; w < W; ++w) store(p + static_cast<std::size_t>(w) * lane_count, x.w[w]);
 }
-/// sum over words of (c[w] / u^w)^2, word by word: the square of a size in the 2-norm.
+/// The size of a column of renormalised numbers in the 2-norm: the root of the sum of (c[w] / u^w)^2.
 template <int W>
-ASSAY_INLINE void add_squares(Lanes* squares, const Lanes* c) {
-  squares[0] = fma(c[0], c[0], squares[0]);
-  double unit = 1;
-#pragma GCC unroll 4
-  for (int w = 1; w < W; ++w) {
-    unit *= 0x1p53;
-    const Lanes scaled = c[w] * broadcast(unit);
-    squares[w] = fma(scaled, scaled, squares[w]);
+struct ColumnSize {
+  // |c[1]| <= u |c[0]| after a renormalisation of two words: twice the square of the first is enough.
+  static constexpr int counted = W == 2 ? 1 : W;
+  Lanes squares[counted];
+
+  ASSAY_INLINE ColumnSize() {
+    for (Lanes& sum : squares) sum = broadcast(0);
   }
-}
-/// The size of a column, rounded up, squares that underflow included.
-template <int W>
-ASSAY_INLINE Lanes column_size(const Lanes* squares) {
-  Lanes sum = squares[W - 1];
-  for (int w = W - 2; w >= 0; --w) sum = sum + squares[w];
-  return fma(sqrt(sum), broadcast(1 + 0x1p-30), broadcast(0x1p-530));
-}
+  ASSAY_INLINE void add(const Words<Lanes, W>& x) {
+    double unit = 1;
+#pragma GCC unroll 4
+    for (int w = 0; w < counted; ++w, unit *= 0x1p53) {
+      const Lanes scaled = w == 0 ? x.w[0] : x.w[w] * broadcast(unit);
+      squares[w] = fma(scaled, scaled, squares[w]);
+    }
+  }
+  /// Rounded up, squares that underflow included.
+  ASSAY_INLINE Lanes total() const {
+    Lanes sum = squares[counted - 1];
+    for (int w = counted - 2; w >= 0; --w) sum = sum + squares[w];
+    if constexpr (counted < W) sum = sum + sum;
+    return fma(sqrt(sum), broadcast(1 + 0x1p-30), broadcast(0x1p-530));
+  }
+};
 
 /// A sum of products along the keys, in `parts` sums of every parts-th term that do not wait for each other.
 template <int W>
@@ -92,23 +99,21 @@ ASSAY_INLINE void each_key(std::size_t keys, F&& f, Settle&& settle) {
 template <int W, DeltaDecay Decay, DeltaError Error>
 inline void delta_steps(const DeltaSlab& s) {
   constexpr bool by_step = Decay == DeltaDecay::per_step;
-  // |c[1]| <= u |c[0]| after a renormalisation of two words: twice the square of the first is enough.
-  constexpr int counted = W == 2 ? 1 : W;
   const std::size_t K = s.keys;
-  Lanes squares[W], error = load(s.error);
-  for (int w = 0; w < counted; ++w) squares[w] = broadcast(0);
+  ColumnSize<W> column;
+  Lanes error = load(s.error);
   KeySum<W> reads;
   each_key<W>(
       K,
       [&](std::size_t i, std::size_t part) {
         double* row = s.state + i * W * lane_count;
         Words<Lanes, W> x = load_words<W>(row);
-        add_squares<counted>(squares, x.w);
+        column.add(x);
         if (s.steps > 0) look_ahead<W, Decay, Error>(s, 0, i, x, reads.part[part]);
         if (s.steps > 0) store_words<W>(row, x);
       },
       [&] { reads.settle(); });
-  Lanes size = column_size<counted>(squares) * broadcast(W == 2 ? 1.4142135623730952 : 1);
+  Lanes size = column.total();
   const Words<Lanes, W> scale = broadcast_words<W>(s.scale);
 
   for (std::size_t t = 0; t < s.steps; ++t) {
@@ -124,14 +129,14 @@ inline void delta_steps(const DeltaSlab& s) {
 
     KeySum<W> outs;
     reads = KeySum<W>();
-    for (int w = 0; w < counted; ++w) squares[w] = broadcast(0);
+    column = ColumnSize<W>();
     const auto update = [&](std::size_t i, std::size_t part, const auto& next) __attribute__((always_inline)) {
       double* row = s.state + i * W * lane_count;
       Words<Lanes, W> x = load_words<W>(row);
       if constexpr (by_step) x = product(alpha, x);
       multiply_add<W, W>(x.w, broadcast(k[i]), write.w);
       renormalise<W>(x.w);
-      add_squares<counted>(squares, x.w);
+      column.add(x);
       multiply_add<W, W>(outs.part[part].w, broadcast(q[i]), x.w);
       next(i, part, x);
       store_words<W>(row, x);
@@ -155,7 +160,7 @@ inline void delta_steps(const DeltaSlab& s) {
     e = fma(broadcast(bound.of_state), size, e);
     e = fma(broadcast(bound.of_residual), residual, e);
     error = fma(broadcast(bound.of_write), size_of(write), e);
-    size = column_size<counted>(squares) * broadcast(W == 2 ? 1.4142135623730952 : 1);
+    size = column.total();
     const Lanes read_error = fma(broadcast(s.read_error), size, error);
     const Words<Lanes, W> o = out * scale;
     for (int w = 0; w < W; ++w) store(s.out[w] + t * s.value_stride, o.w[w]);

@@ -106,9 +106,9 @@ inline Problem with_closed_gates(const Room& room, Problem problem) {
   for (const auto& [f, rank] : room.inputs()) {
     if (f.domain != Domain::log_decay || f.place != Field::Place::input) continue;
     Array& a = problem.inputs.find(f.name)->second;
-    const auto T = static_cast<std::size_t>(a.shape[1]), width = static_cast<std::size_t>(rank > 1 ? a.shape[2] : 1);
-    for (std::size_t row = T / 2; row < a.data.size() / width; row += T)
-      for (std::size_t x = 0; x < width; ++x) a.data[row * width + x] = -std::numeric_limits<double>::infinity();
+    const int H = a.shape[0], T = a.shape[1], width = rank > 1 ? a.shape[2] : 1;
+    for (int h = 0; h < H; ++h)
+      for (int x = 0; x < width; ++x) a.data[index(a, h, T / 2, x)] = -std::numeric_limits<double>::infinity();
   }
   return problem;
 }

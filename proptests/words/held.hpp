@@ -26,7 +26,7 @@ inline void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo
       largest = std::max(largest, std::abs(x.value.hi)), bound = std::max(bound, x.bound);
     }
     if (largest > 0) {
-      EXPECT_LE(bound, std::exp2(std::ceil(std::log2(word_target * largest)))) << what << ' ' << name;
+      EXPECT_LE(bound, power_of_two_above(word_target * largest)) << what << ' ' << name;
     }
   }
 }

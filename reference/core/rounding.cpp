@@ -77,8 +77,8 @@ template <bool dithered>
 ASSAY_INLINE double round_one(double x, const Grid& g, [[maybe_unused]] double dither) {
   constexpr std::uint64_t sign = 0x8000000000000000, exponent = 0x7ff0000000000000;
   const auto bits = __builtin_bit_cast(std::uint64_t, x);
-  const double magnitude = __builtin_bit_cast(double, bits & ~sign);
-  const double own_binade = __builtin_bit_cast(double, bits& exponent);
+  const double magnitude = __builtin_bit_cast(double, (bits & ~sign));
+  const double own_binade = __builtin_bit_cast(double, (bits & exponent));
   const double capped = own_binade < g.highest_binade ? own_binade : g.highest_binade;
   const double binade = capped > g.lowest_binade ? capped : g.lowest_binade;
 

@@ -36,9 +36,6 @@ LAYERS = ["reference", "kernels", "oracles", "fixtures", "tools", "proptests"]
 
 CPP = {".hpp", ".cpp", ".cu", ".cuh"}
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
-CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
-# Whatever check_text says of single lines.
-SUSPECT = re.compile(rf"\t|[^\S\n]$|{UNFINISHED.pattern}|{CONFLICT.pattern}", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
@@ -108,8 +105,19 @@ def check_rooms(root, files, findings):
 
 
 @functools.cache  # the self-test looks at nearly the same tree many times
-def suspect_lines(text):
-    return text.split("\n") if SUSPECT.search(text) else []
+def line_findings(text, is_cpp):
+    """What is wrong with single lines, as (number, sentence)."""
+    found = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if is_cpp and "\t" in line:
+            found.append((number, "a tab; C++ is indented with spaces."))
+        if line != line.rstrip():
+            found.append((number, "trailing whitespace."))
+        if unfinished := UNFINISHED.search(line):
+            found.append((number, f"{unfinished[0]} marks unfinished work; finish it or open an issue."))
+        if re.match(r"(<{7}|>{7}) ", line):
+            found.append((number, "a conflict marker."))
+    return found
 
 
 def check_text(root, files, findings):
@@ -118,16 +126,7 @@ def check_text(root, files, findings):
         if b"\0" in content[:8000]:  # as git tells binary files from text
             continue
         text = content.decode(errors="replace")
-        for number, line in enumerate(suspect_lines(text), start=1):
-            where = f"{path}:{number}"
-            if suffix in CPP and "\t" in line:
-                findings.append(f"{where}: a tab; C++ is indented with spaces.")
-            if line != line.rstrip():
-                findings.append(f"{where}: trailing whitespace.")
-            if unfinished := UNFINISHED.search(line):
-                findings.append(f"{where}: {unfinished[0]} marks unfinished work; finish it or open an issue.")
-            if CONFLICT.match(line):
-                findings.append(f"{where}: a conflict marker.")
+        findings += [f"{path}:{number}: {what}" for number, what in line_findings(text, suffix in CPP)]
         if text and not text.endswith("\n"):
             findings.append(f"{path}: the last line does not end.")
         if suffix == ".hpp" and not re.search(r"^#pragma once$", text, re.MULTILINE):
