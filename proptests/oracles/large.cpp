@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oracles/scalars/scalar.hpp"
+#include "proptests/core/reference_laws.hpp"
 
 namespace assay {
 namespace {
@@ -58,6 +59,39 @@ TEST_P(Large, GroupsOfHeadsAreThoseOfTheWhole) {
     const auto again = answer_large(room, problem, Tier::ball, threads);
     EXPECT_TRUE(same_bits(parts.outputs, again.outputs) && same_bits(parts.gradients, again.gradients)) << threads;
   }
+}
+
+TEST(LargeExact, RationalsAreOffByWhatTheirPairsLeaveOut) {
+  const Room& room = *find_room("deltanet");
+  const Problem problem = room.make(grouped(room));  // of four keys: the root of a scale is rational
+  BasicProblem<std::string> same = laws::in_decimals(problem);
+  const auto write_all_digits = [](const Arrays& from, BasicArrays<std::string>& to) {
+    for (const auto& [name, array] : from)
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        std::string& text = to.find(name)->second.data[i];
+        text = to_decimal(array.data[i], 120);
+        ASSERT_EQ(from_decimal<Mp200>(text), Mp200(array.data[i])) << name << ' ' << i;
+      }
+  };
+  write_all_digits(problem.inputs, same.inputs);
+  write_all_digits(problem.cotangents, same.cotangents);
+  const auto exact = answer_large(room, problem, Tier::exact, 2);
+  const Decimals printed = room.decimals(same, {.digits = 120, .tier = Tier::exact});
+  int inexact = 0;
+  const auto check = [&](const BasicArrays<Enclosed>& pairs, const BasicArrays<Cell>& numbers) {
+    for (const auto& [name, array] : pairs)
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        const auto& [value, bound] = array.data[i];
+        const auto truth = from_decimal<Mp200>(numbers.find(name)->second.data[i].text);
+        const Mp200 off = abs(truth - Mp200(value.hi) - Mp200(value.lo));
+        EXPECT_LE(off, Mp200(bound)) << name << ' ' << i;
+        EXPECT_LE(bound, 0x1p-105 * std::fabs(value.hi) + 0x1p-1073) << name << ' ' << i;
+        inexact += off > Mp200(bound) / 8;
+      }
+  };
+  check(exact.outputs, printed.outputs);
+  check(exact.gradients, printed.gradients);
+  EXPECT_GT(inexact, 0);
 }
 
 TEST_P(Large, TiersAreTheRoomsOwn) {
