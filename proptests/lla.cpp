@@ -614,6 +614,35 @@ std::string blocks_end_where_they_should(const Room& room, const Problem& given)
   return "";
 }
 
+/// Where half of the coordinates have no ridge, o is what small ones lead to, of which three tell all but the third
+/// order: keys that are few, and what the other half has, included.
+std::string no_ridge_is_where_small_ones_lead(const Room& room, const Problem& given) {
+  ExactProblem p = exact(given);
+  const Settings s(p);
+  if (!s.direct() || (s.blocks > 1 && !s.centred_blocks())) return "";
+  p.cotangents.clear();
+  p.params["lambda0"] = "limit";
+  const std::vector<int>& shape = p.inputs.at("q").shape;
+  const auto o = [&](const Mp100& ridge) {
+    ExactArray lambda(shape);
+    for (std::size_t i = 0; i < lambda.data.size(); ++i) lambda.data[i] = i % 2 == 0 ? ridge : 1;
+    p.inputs["lambda"] = lambda;
+    return answer(room, p).outputs.at("o");
+  };
+  const Mp100 ridge("1e-25");
+  const ExactArray none = o(0), one = o(ridge), two = o(2 * ridge), four = o(4 * ridge);
+  Mp100 size = 1;
+  for (const Mp100& x : none.data) size = std::max<Mp100>(size, abs(x));
+  for (std::size_t i = 0; i < none.data.size(); ++i) {
+    const Mp100 slope = abs(two.data[i] - one.data[i]) / size;
+    const Mp100 limit = (8 * one.data[i] - 6 * two.data[i] + four.data[i]) / 3;
+    // Beyond that the ridge is not small yet; the next order is about slope^3, and a solve loses what the ridge does.
+    if (slope < Mp100("1e-15") && !(abs(limit - none.data[i]) <= Mp100("1e-40") * size))
+      return text("o[", i, "]: ", to_decimal(none.data[i], 20), " where small ridges lead to ", to_decimal(limit, 20));
+  }
+  return "";
+}
+
 /// lambda (LLA - SA) -> -X zbar as lambda grows (mode mass): the next order is 1 / lambda.
 std::string large_ridges_leave_softmax_attention(const Room& room, const Problem& given) {
   ExactProblem p = with(exact(given), {{"solver", "direct"}, {"lambda_mode", "mass"}, {"blocks", 1L}});
@@ -668,9 +697,10 @@ ASSAY_REFERENCE_OBEYS(lla, doubled_tokens_halve_the_ridge)
 ASSAY_REFERENCE_OBEYS(lla, visible_tokens_may_be_reordered)
 ASSAY_REFERENCE_OBEYS(lla, windows_end_where_they_should)
 ASSAY_REFERENCE_OBEYS(lla, blocks_end_where_they_should)
+ASSAY_REFERENCE_OBEYS(lla, no_ridge_is_where_small_ones_lead)
 ASSAY_REFERENCE_OBEYS(lla, large_ridges_leave_softmax_attention)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(lla, is_what_it_is_defined_to_be, direct_backward_is_the_adjoint,
-                                 gradients_hold_the_solves)
+                                 gradients_hold_the_solves, no_ridge_is_where_small_ones_lead)
 
 namespace assay {
 namespace {
@@ -823,6 +853,46 @@ TEST(lla_singular, blocks) {
   EXPECT_EQ(refusal(changed(changed(one, "/inputs/lambda", "0"), "/params/block_form", "centered"), Status::singular, 0,
                     "lambda: zero in 1 dimensions of row 0, where its keys less the first have rank 0"),
             "");
+}
+
+/// What lla_limits.cpp measures is right; here, what a problem in the limit has and has not.
+TEST(lla_singular, the_limit) {
+  Json bare = changed(changed(good_case(), "/inputs/lambda", "0"), "/params/lambda0", "limit");
+  EXPECT_EQ(refusal(bare, Status::singular, 0,
+                    "lambda: zero in 2 dimensions of row 0, where its keys less the first have rank 0"),
+            "");
+  EXPECT_EQ(result_of(changed(bare, "/params/causal", false)).status, Status::ok) << "with gradients, nothing singular";
+  bare.erase("cotangents");
+  const CaseResult got = result_of(bare);
+  ASSERT_EQ(got.status, Status::ok) << got.message;
+  const auto text = [&](const char* name, std::size_t i) { return got.answer.outputs.at(name).data.at(i).text; };
+  // One key: its value. Of three that span the plane, the probe too.
+  EXPECT_EQ(Mp50(text("o", 0)), Mp50(bare["inputs"]["v"][0][0].get<std::string>()));
+  for (const char* name : {"rows.denominator", "rows.boundary", "rows.mean_t"}) {
+    EXPECT_EQ(text(name, 0), "") << name;
+    EXPECT_NE(text(name, 2), "") << name;
+  }
+  EXPECT_EQ(text("rows.probe", 0), "");
+  EXPECT_NE(text("rows.probe", 4), "");
+  EXPECT_TRUE(got.answer.bounds.contains("o"));
+
+  // Equal keys are one key, with the mean of their values; what has a ridge never was singular.
+  Json equal = changed(bare, "/params/causal", false);
+  equal["inputs"]["k"] = Json::parse(R"([["1", "1"], ["1", "1"], ["1", "1"]])");
+  equal["inputs"]["v"] = Json::parse(R"([["1"], ["2"], ["6"]])");
+  EXPECT_EQ(Mp50(result_of(equal).answer.outputs.at("o").data[1].text), 3);
+  const Json ridge = changed(bare, "/inputs/lambda", "0.5");
+  EXPECT_EQ(result_of(ridge).answer.outputs.at("o").data,
+            result_of(changed(ridge, "/params/lambda0", "refuse")).answer.outputs.at("o").data);
+
+  for (const char* solver : {"cg", "direct"}) {
+    Json sigma = changed(changed(bare, "/params/solver", solver), "/params/iterations", 2);
+    sigma["params"]["blocks"] = std::string(solver) == "cg" ? 1 : 2;
+    EXPECT_EQ(result_of(sigma).status, Status::singular) << solver;
+  }
+  EXPECT_EQ(
+      refusal(changed(bare, "/params/lambda0", "zero"), Status::domain, -1, "params.lambda0: unknown value 'zero'"),
+      "");
 }
 
 /// Rows before the first key are zero, counted, and never singular.

@@ -6,7 +6,8 @@
 // This is the intercept at q_i of the ridge regression of v on k. The same in the Sigma form:
 //   Sigma = C + eps + zbar zbar^T,   rho* = Sigma^{-1} zbar,   o = vbar - X rho* / (1 - rho*.zbar)
 // solver = cg takes `iterations` steps towards rho*, and block_form = sigma with blocks > 1 keeps the diagonal blocks
-// of Sigma; block_form = centered keeps those of C. Without a ridge C must be nonsingular.
+// of Sigma; block_form = centered keeps those of C. Without a ridge C must be nonsingular; or else, under lambda0 =
+// limit, o is vbar - X C^+ zbar, what it tends to as the ridge vanishes, and has no gradient.
 #include <cmath>
 #include <limits>
 #include <span>
@@ -38,7 +39,8 @@ struct lla {
       {"offset_gradient_sign", "dq with + sum_j dz_j"},
       {"mass_gradient_dropped", "D without - beta"},
       {"system_gradient_not_symmetric", "d Sigma with one of its two halves"},
-      {"blocks_mixed_in_gradients", "quadratic terms of the gradients over all blocks together"}};
+      {"blocks_mixed_in_gradients", "quadratic terms of the gradients over all blocks together"},
+      {"limit_along_keys", "lambda0 limit: the range of C taken for that of keys, not of their offsets"}};
 
   using Options = LlaOptions;
 
@@ -106,7 +108,7 @@ struct lla {
       require_domain(options.blocks == 1 || options.block_form == Options::BlockForm::sigma, -1,
                      "block_form: solver cg solves the sigma form");
     }
-    if (has_zero_ridge(in.lambda)) check_span(options, in);
+    if (has_zero_ridge(in.lambda) && !options.takes_limit()) check_span(options, in);
   }
 
   /// Refuses (SINGULAR) a row whose system is singular: C needs keys that span the coordinates without ridge affinely,
@@ -130,7 +132,10 @@ struct lla {
   template <class S>
   static LlaRow<S> row_of(const Options& options, const Inputs<S>& in, int i) {
     LlaRow<S> row = lla_row(options, in.q, in.k, in.v, in.lambda, in.bandwidth(), i);
-    lla_solve_row(options, in.tolerance(), row, i);
+    if (options.takes_limit() && has_zero_ridge(in.lambda))
+      lla_solve_limit(options, in.k, in.lambda, row, i);
+    else
+      lla_solve_row(options, in.tolerance(), row, i);
     return row;
   }
 
@@ -177,6 +182,7 @@ struct lla {
   /// For conjugate gradients it is the derivative of the solution, at the probe reached, with a second solve as long.
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
+    if (options.takes_limit() && has_zero_ridge(in.lambda)) check_span(options, in);
     Inputs<S> d{{},
                 {},
                 Tensor<S, 2>(in.q.extent),

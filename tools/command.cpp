@@ -89,13 +89,41 @@ void OutputFile::commit(const std::function<void(std::ostream&)>& write) {
   temporary_.clear();
 }
 
+Progress::Progress(Console& console, std::size_t total, std::chrono::milliseconds every)
+    : console_(console), total_(total) {
+  if (!console.terminal) return;
+  clock_ = std::jthread([this, every](const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!ends_.wait_for(lock, stop, every, [&] { return stop.stop_requested(); })) draw();
+  });
+}
+
 Progress::~Progress() {
-  if (console_.terminal) console_.err << "\r\033[K" << std::flush;
+  if (!console_.terminal) return;
+  clock_ = {};  // stops and joins
+  console_.err << "\r\033[K" << std::flush;
 }
 
 void Progress::step(std::string_view what) {
-  ++done_;
-  if (console_.terminal) console_.err << "\r\033[K" << done_ << '/' << total_ << ' ' << what << std::flush;
+  const std::scoped_lock lock(mutex_);
+  ++done_, what_ = what;
+  draw();
+}
+
+void Progress::step(std::size_t total, std::string_view what) {
+  {
+    const std::scoped_lock lock(mutex_);
+    total_ = total;
+  }
+  step(what);
+}
+
+void Progress::draw() {
+  if (!console_.terminal) return;
+  console_.err << "\r\033[K";
+  if (total_ > 0) console_.err << done_ << '/' << total_ << ' ' << what_ << ", ";
+  const auto passed = std::chrono::steady_clock::now() - start_;
+  console_.err << std::chrono::duration_cast<std::chrono::seconds>(passed).count() << " s" << std::flush;
 }
 
 }  // namespace assay

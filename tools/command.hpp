@@ -1,10 +1,14 @@
 #pragma once
 // The frame of the program: verbs, streams, exit codes. A verb is one file tools/VERB.cpp and one line in command.cpp.
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
@@ -66,10 +70,11 @@ class OutputFile {
   std::ostream& standard_output_;
 };
 
-/// "3/30 what" on one line that rewrites itself, on a terminal only.
+/// "3/30 what, 12 s" on one line that rewrites itself, with every step and every second, on a terminal only.
 class Progress {
  public:
-  Progress(Console& console, std::size_t total) : console_(console), total_(total) {}
+  /// A total of 0 is not known yet.
+  explicit Progress(Console& console, std::size_t total = 0, std::chrono::milliseconds every = std::chrono::seconds(1));
   Progress(const Progress&) = delete;
   Progress(Progress&&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -77,10 +82,19 @@ class Progress {
   ~Progress();
 
   void step(std::string_view what);
+  /// As above, of that many.
+  void step(std::size_t total, std::string_view what);
 
  private:
+  void draw();
+
   Console& console_;
+  std::mutex mutex_;
   std::size_t total_, done_ = 0;
+  std::string what_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::condition_variable_any ends_;
+  std::jthread clock_;  // last: it uses all of the above
 };
 
 }  // namespace assay

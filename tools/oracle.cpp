@@ -6,7 +6,6 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "fixtures/problem_file.hpp"
@@ -19,7 +18,7 @@ namespace {
 
 struct OracleOptions {
   std::string cases, output = "-";
-  std::string tier;
+  std::string tier, lambda0;
   DecimalOptions decimals;
   bool skip_diagnostics = false;
   bool names_digits = false;  ///< --digits was typed
@@ -36,17 +35,25 @@ bool is_safetensors(const std::string& path) {
   return file.read(head.data(), head.size()) && head.back() == 0;
 }
 
+/// What --lambda0 says goes for every problem that has that setting and is silent about it.
+template <class X>
+bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
+  const Room* room = find_room(problem.mechanism);
+  if (lambda0.empty() || room == nullptr) return false;
+  const auto& options = room->options;
+  return std::find(options.begin(), options.end(), "lambda0") != options.end() &&
+         problem.params.emplace("lambda0", lambda0).second;
+}
+
 /// Every case answered, in order; whole cases are shared out among the threads, so their number changes no digit.
 std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& options, unsigned threads,
                           Console& console) {
   std::vector<Json> records(cases.size());
   Progress progress(console, cases.size());
-  std::mutex progress_mutex;
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < cases.size(); i = next++) {
       records[i] = result_record(cases[i], answer_case(cases[i], options));
-      const std::scoped_lock lock(progress_mutex);
       progress.step(cases[i].problem.id);
     }
   };
@@ -60,7 +67,9 @@ int answer_cases(const OracleOptions& options, unsigned threads, Console& consol
   DecimalOptions decimals = options.decimals;
   decimals.diagnostics = !options.skip_diagnostics;
   decimals.tier = tier_from(options.tier);
-  const std::vector<Case> cases = load_cases(options.cases);
+  std::vector<Case> cases = load_cases(options.cases);
+  for (Case& c : cases)
+    if (set_lambda0(options.lambda0, c.problem)) c.record["params"]["lambda0"] = options.lambda0;
   OutputFile file(options.output, console.out);
   file.commit(case_file_text(answers(cases, decimals, threads, console)));
   return exit_passed;
@@ -68,15 +77,15 @@ int answer_cases(const OracleOptions& options, unsigned threads, Console& consol
 
 int answer_problem(const OracleOptions& options, unsigned threads, Console& console) {
   require(!options.names_digits, "--digits: the answer to a safetensors file is pairs of doubles");
-  const ProblemFile problem = read_problem(read_safetensors(options.cases), options.cases);
+  ProblemFile problem = read_problem(read_safetensors(options.cases), options.cases);
+  if (set_lambda0(options.lambda0, problem.problem))
+    problem.metadata["params"] = json_of(problem.problem.params).dump();
   OutputFile file(options.output, console.out);
-  std::optional<Progress> progress;
-  const Safetensors answer = answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,
-                                         [&](std::size_t total, std::string_view what) {
-                                           if (!progress) progress.emplace(console, total);
-                                           progress->step(what);
-                                         });
-  progress.reset();
+  const Safetensors answer = [&] {
+    Progress progress(console);
+    return answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,
+                       [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  }();
   file.commit([&](std::ostream& out) { write_safetensors(out, answer); });
   return exit_passed;
 }
@@ -102,6 +111,11 @@ std::function<int(Console&)> add(CLI::App& app) {
          "compute in this precision; w2, w3, w4 and ball prove a bound for every tensor, and take more words or bits "
          "where they must; without a tier every digit is proven")
       ->check(CLI::IsMember(tiers));
+  app.add_option(
+         "--lambda0", options->lambda0,
+         "what becomes of a row of lla that a zero in lambda makes singular, where the case does not say: refuse "
+         "it, or the limit of one ridge that vanishes there")
+      ->check(CLI::IsMember({"refuse", "limit"}));
   app.add_option("--threads", options->threads,
                  "cases of a JSON file, or heads of a safetensors file, answered at once; 0 means one per core")
       ->check(CLI::Range(0, 1024))

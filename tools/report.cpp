@@ -431,12 +431,10 @@ int run_report(const Flags& flags, Console& console) {
   options.params = params_of(flags.inputs);
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
-  std::unique_ptr<Progress> progress;
-  const Report report = make_report(options, [&](std::size_t total, std::string_view what) {
-    if (progress == nullptr) progress = std::make_unique<Progress>(console, total);
-    progress->step(what);
-  });
-  progress.reset();
+  const Report report = [&] {
+    Progress progress(console);
+    return make_report(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  }();
   file.commit(print(report, *table_format_from(flags.format)));
   return report.passed() ? exit_passed : exit_failed;
 }

@@ -22,7 +22,8 @@ words::RidgeMode mode_of(LlaOptions::LambdaMode mode) {
 
 bool engine_applies(const LlaOptions& options, const lla::Inputs<double>& in) {
   const double n = in.q.size(0), T = in.k.size(0), K = in.k.size(1);
-  return options.solver == LlaOptions::Solver::direct && options.blocks == 1 && n * T * K * K >= engine_work;
+  return options.solver == LlaOptions::Solver::direct && options.blocks == 1 && n * T * K * K >= engine_work &&
+         !(options.takes_limit() && has_zero_ridge(in.lambda));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ Limit identity(Name name, Name mechanism, Name statement, Name source, const std
   return {name, mechanism, statement, source, 0, [=](const Mp200&) { return left() - right(); }, right};
 }
 
-constexpr Name section_9 = "lla-family.md 9", section_10 = "lla-family.md 10";
+constexpr Name section_9 = "lla-family.md 9", section_10 = "lla-family.md 10", section_12 = "lla-family.md 12";
 
 ExactProblem line_problem(Name mode) { return seeded("lla", {{"lambda_mode", std::string(mode)}}); }
 ExactProblem mean_problem() { return seeded("affine_mesanet", {{"lambda_scaling", "mean"}}); }
@@ -134,6 +134,15 @@ Limit ridge_of_dimensions_to_infinity() {
           }};
 }
 
+/// vbar - X C^+ zbar, of every row.
+Vector limit_of_ridge(const ExactProblem& p) {
+  const Head head(p);
+  return head.each_row([&](int i) {
+    const Moments m = head.softmax(i);
+    return m.vbar - m.X * pseudo_solve(m.C, m.zbar);
+  });
+}
+
 Limit ridge_to_zero(Name name, Name mode) {
   return {name,
           "lla",
@@ -142,11 +151,7 @@ Limit ridge_to_zero(Name name, Name mode) {
           1,
           [=](const Mp200& eps) {
             const ExactProblem p = line_problem(mode);
-            const Head head(p);
-            return output(with_ridge(p, eps)) - head.each_row([&](int i) {
-              const Moments m = head.softmax(i);
-              return m.vbar - m.X * pseudo_solve(m.C, m.zbar);
-            });
+            return output(with_ridge(p, eps)) - limit_of_ridge(p);
           },
           [=] {
             const Head head(line_problem(mode));
@@ -155,6 +160,36 @@ Limit ridge_to_zero(Name name, Name mode) {
               return (1 / mass_of(mode, head, i)) * (m.X * pseudo_solve(m.C, pseudo_solve(m.C, m.zbar)));
             });
           }};
+}
+
+ExactProblem in_the_limit(ExactProblem p) {
+  p.params.insert_or_assign("lambda0", std::string("limit"));
+  return p;
+}
+
+Limit no_ridge() {
+  return identity(
+      "no_ridge", "lla", "lambda = 0 under lambda0 limit: o = vbar - X C^+ zbar, C singular in early rows", section_12,
+      [] { return output(in_the_limit(with_ridge(line_problem("mass"), 0))); },
+      [] { return limit_of_ridge(line_problem("mass")); });
+}
+
+/// Neither coordinates nor keys make up C alone.
+Limit ridge_of_dimensions_to_zero(Name name, const Params& params) {
+  return {name,
+          "lla",
+          "lambda = diag(eps, eps, 3, 4): o -> that of lambda = diag(0, 0, 3, 4) under lambda0 limit",
+          section_12,
+          1,
+          [=](const Mp200& eps) {
+            const auto with = [&](const Mp200& ridge) {
+              ExactProblem p = seeded("lla", params);
+              p.inputs["lambda"] = {{7, 4}, repeated({ridge, ridge, 3, 4}, 7)};
+              return p;
+            };
+            return output(with(eps)) - output(in_the_limit(with(0)));
+          },
+          [] { return Vector{}; }};
 }
 
 Limit ridge_to_infinity_gradients() {
@@ -200,17 +235,23 @@ std::vector<Limit> ridge_modes() {
 }
 
 std::vector<Limit> ridge_limits() {
-  std::vector<Limit> list = {ridge_to_infinity("ridge_to_infinity", "mass"),
-                             ridge_to_infinity("absolute_ridge_to_infinity", "absolute"),
-                             ridge_to_infinity("max_ridge_to_infinity", "max"),
-                             ridge_to_infinity_second_order("ridge_to_infinity_second_order", "mass"),
-                             ridge_to_infinity_second_order("absolute_ridge_to_infinity_second_order", "absolute"),
-                             ridge_to_infinity_second_order("max_ridge_to_infinity_second_order", "max"),
-                             ridge_of_dimensions_to_infinity(),
-                             ridge_to_infinity_gradients(),
-                             ridge_to_zero("ridge_to_zero", "mass"),
-                             ridge_to_zero("absolute_ridge_to_zero", "absolute"),
-                             ridge_to_zero("max_ridge_to_zero", "max")};
+  std::vector<Limit> list = {
+      ridge_to_infinity("ridge_to_infinity", "mass"),
+      ridge_to_infinity("absolute_ridge_to_infinity", "absolute"),
+      ridge_to_infinity("max_ridge_to_infinity", "max"),
+      ridge_to_infinity_second_order("ridge_to_infinity_second_order", "mass"),
+      ridge_to_infinity_second_order("absolute_ridge_to_infinity_second_order", "absolute"),
+      ridge_to_infinity_second_order("max_ridge_to_infinity_second_order", "max"),
+      ridge_of_dimensions_to_infinity(),
+      ridge_to_infinity_gradients(),
+      ridge_to_zero("ridge_to_zero", "mass"),
+      ridge_to_zero("absolute_ridge_to_zero", "absolute"),
+      ridge_to_zero("max_ridge_to_zero", "max"),
+      no_ridge(),
+      ridge_of_dimensions_to_zero("ridge_of_dimensions_to_zero", {}),
+      ridge_of_dimensions_to_zero("absolute_ridge_of_dimensions_to_zero", {{"lambda_mode", "absolute"}}),
+      ridge_of_dimensions_to_zero("ridge_of_dimensions_to_zero_in_blocks",
+                                  {{"blocks", 2L}, {"block_form", "centered"}})};
   for (const Limit& l : ridge_modes()) list.push_back(l);
   return list;
 }

@@ -37,9 +37,10 @@ struct ColumnSize {
   ASSAY_INLINE void add(const Words<Lanes, W>& x) {
     double unit = 1;
 #pragma GCC unroll 4
-    for (int w = 0; w < counted; ++w, unit *= 0x1p53) {
+    for (int w = 0; w < counted; ++w) {
       const Lanes scaled = w == 0 ? x.w[0] : x.w[w] * broadcast(unit);
       squares[w] = fma(scaled, scaled, squares[w]);
+      unit *= 0x1p53;
     }
   }
   /// Rounded up, squares that underflow included.

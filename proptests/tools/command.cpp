@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -201,6 +203,42 @@ TEST_F(Files, OracleAnswersEveryCase) {
     EXPECT_EQ(run_assay({"oracle", path("in.json"), "--digits", "3", "--threads", threads}).out, read("out.json"));
 }
 
+/// --lambda0 goes for every case that is silent about it, and is in the record of the answer.
+TEST_F(Files, OracleTakesTheLimitWhereItIsTold) {
+  const char* two = R"({"format": "assay-cases", "version": 1, "cases": [
+    {"id": "a", "mechanism": "lla", "params": {"bandwidth": "2"}, "inputs":
+      {"q": [["1"]], "k": [["2"]], "v": [["3"]], "lambda": "0"}},
+    {"id": "b", "mechanism": "lla", "params": {"bandwidth": "2", "lambda0": "refuse"}, "inputs":
+      {"q": [["1"]], "k": [["2"]], "v": [["3"]], "lambda": "0"}},
+    {"id": "c", "mechanism": "value_averaging", "inputs": {"v": [["3"]]}}]})";
+  const std::string in = write("in.json", two);
+  const auto status = [&](const Ran& ran, std::size_t i) { return Json::parse(ran.out)["cases"][i]["status"]; };
+  const Ran silent = run_assay({"oracle", in}), told = run_assay({"oracle", in, "--lambda0", "limit"});
+  EXPECT_EQ(status(silent, 0), "SINGULAR");
+  EXPECT_EQ(status(told, 0), "OK");
+  EXPECT_EQ(status(told, 1), "SINGULAR");
+  EXPECT_EQ(status(told, 2), "OK");
+  EXPECT_EQ(Json::parse(told.out)["cases"][0]["params"]["lambda0"], "limit");
+  EXPECT_FALSE(Json::parse(told.out)["cases"][2].contains("params"));
+  EXPECT_EQ(run_assay({"oracle", in, "--lambda0", "zero"}).code, exit_usage);
+
+  // The shape of a file: the ridge of one head, and one key.
+  const std::string problem = path("case.safetensors"), answer = path("answer.safetensors");
+  ASSERT_EQ(run_assay({"case", "lla", "--shape", "1,1,1,2", "--no-cotangents", "-o", problem}).code, exit_passed);
+  Safetensors file = read_safetensors(problem);
+  StoredTensor& ridge = file.tensors.at("lambda");
+  std::fill(ridge.bytes.begin(), ridge.bytes.end(), 0);
+  write_safetensors(problem, file);
+  for (const bool limit : {false, true}) {
+    std::vector<std::string> command = {"oracle", problem, "-o", answer};
+    if (limit) command.insert(command.end(), {"--lambda0", "limit"});
+    EXPECT_EQ(run_assay(command).code, exit_passed);
+    const Safetensors got = read_safetensors(answer);
+    EXPECT_EQ(got.metadata.at("status"), limit ? "OK" : "SINGULAR");
+    EXPECT_EQ(got.metadata.at("params").find("limit") != std::string::npos, limit);
+  }
+}
+
 TEST_F(Files, EveryTierAnswers) {
   const std::string in = write("in.json", cases);
   for (const Tier tier : all_tiers) {
@@ -367,8 +405,30 @@ TEST(Progress, OnlyOnATerminal) {
   { Progress(quiet, 2).step("a"); }
   EXPECT_EQ(err.str(), "");
   { Progress(terminal, 2).step("a"); }
-  EXPECT_NE(err.str().find("1/2 a"), std::string::npos);
+  EXPECT_EQ(err.str(), "\r\033[K1/2 a, 0 s\r\033[K");
   EXPECT_EQ(out.str(), "");
+}
+
+/// Long work between two steps is seen to go on.
+TEST(Progress, TheClockRunsWithoutSteps) {
+  struct Counted : std::stringbuf {
+    std::atomic<int> lines = 0;
+    int sync() override {
+      ++lines;
+      lines.notify_all();
+      return 0;
+    }
+  } counted;
+  std::ostream err(&counted);
+  std::ostringstream out;
+  Console terminal{out, err, true};
+  {
+    Progress progress(terminal, 0, std::chrono::milliseconds(1));
+    counted.lines.wait(0);
+    progress.step(3, "a");
+  }
+  EXPECT_TRUE(counted.str().starts_with("\r\033[K0 s\r\033[K")) << counted.str();
+  EXPECT_NE(counted.str().find("1/3 a, 0 s"), std::string::npos) << counted.str();
 }
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "reference/core/carried_error.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -37,27 +40,47 @@ constexpr std::uint64_t power_mod(std::uint64_t base, std::uint64_t exponent) {
 
 using Residues = Tensor<std::uint64_t, 2>;
 
-/// A finite number of any precision modulo the prime.
+/// A finite number modulo the prime, in any precision or as a fraction: the value of one that carries more, and of an
+/// enclosure the only number in it.
 template <class S>
 std::uint64_t residue_of(const S& x) {
   using detail::rank_prime;
   using std::frexp, std::ldexp;
-  constexpr int chunk = 53;
-  int exponent = 0;
-  std::uint64_t sum = 0;
-  for (S fraction = frexp(x, &exponent); fraction != S(0);) {
-    fraction = ldexp(fraction, chunk);
-    exponent -= chunk;
-    const auto digits = static_cast<std::int64_t>(fraction);
-    fraction -= S(static_cast<double>(digits));
-    // 2^(p - 1) = 1.
-    const std::uint64_t shift =
-        exponent >= 0 ? static_cast<std::uint64_t>(exponent) : rank_prime - 1 - static_cast<std::uint64_t>(-exponent);
-    const std::uint64_t size =
-        detail::product_mod(static_cast<std::uint64_t>(digits < 0 ? -digits : digits), detail::power_mod(2, shift));
-    sum = detail::difference_mod(sum, digits < 0 ? size : detail::difference_mod(0, size));
+  if constexpr (requires { x.value; }) {
+    return residue_of(x.value);
+  } else if constexpr (Enclosure<S>) {
+    std::uint64_t negative = 0;
+    for (S rest = x; rest != S(0);) {  // undecided where there are other numbers
+      const double part = rest.nearest()[0];
+      negative = detail::difference_mod(negative, residue_of(part));
+      rest -= S(part);
+    }
+    return detail::difference_mod(0, negative);
+  } else if constexpr (requires { numerator(x.value()), denominator(x.value()); }) {
+    const auto modulo = [](const auto& n) {
+      const std::remove_cvref_t<decltype(n)> rest(abs(n) % rank_prime);
+      return n < 0 ? detail::difference_mod(0, static_cast<std::uint64_t>(rest)) : static_cast<std::uint64_t>(rest);
+    };
+    return detail::product_mod(modulo(numerator(x.value())),
+                               detail::power_mod(modulo(denominator(x.value())), rank_prime - 2));
+  } else {
+    constexpr int chunk = 53;
+    int exponent = 0;
+    std::uint64_t sum = 0;
+    for (S fraction = frexp(x, &exponent); fraction != S(0);) {
+      fraction = ldexp(fraction, chunk);
+      exponent -= chunk;
+      const auto digits = static_cast<std::int64_t>(fraction);
+      fraction -= S(static_cast<double>(digits));
+      // 2^(p - 1) = 1.
+      const std::uint64_t shift =
+          exponent >= 0 ? static_cast<std::uint64_t>(exponent) : rank_prime - 1 - static_cast<std::uint64_t>(-exponent);
+      const std::uint64_t size =
+          detail::product_mod(static_cast<std::uint64_t>(digits < 0 ? -digits : digits), detail::power_mod(2, shift));
+      sum = detail::difference_mod(sum, digits < 0 ? size : detail::difference_mod(0, size));
+    }
+    return sum;
   }
-  return sum;
 }
 
 template <class S>
@@ -67,15 +90,16 @@ Residues residues_of(const Tensor<S, 2>& vectors) {
   return r;
 }
 
-/// The rank of vectors [first, last) less row `origin` of `origins`, in the coordinates named.
-inline int exact_rank(const Residues& vectors, int first, int last, const Residues& origins, int origin,
-                      std::span<const int> coordinates) {
+/// The first of the vectors [first, last) that are independent, `vector(j)` being the residues of the j-th; no more
+/// than the space has dimensions.
+template <class F>
+std::vector<int> independent(int first, int last, std::size_t dimensions, F&& vector) {
   using detail::difference_mod, detail::product_mod;
+  std::vector<int> found;
   std::vector<std::vector<std::uint64_t>> echelon;  // reduced so far, leading element 1
   std::vector<std::size_t> lead;
-  for (int j = first; j < last && echelon.size() < coordinates.size(); ++j) {
-    std::vector<std::uint64_t> x;
-    for (const int c : coordinates) x.push_back(difference_mod(vectors(j, c), origins(origin, c)));
+  for (int j = first; j < last && found.size() < dimensions; ++j) {
+    std::vector<std::uint64_t> x = vector(j);
     for (std::size_t r = 0; r < echelon.size(); ++r) {
       const std::uint64_t factor = x[lead[r]];
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = difference_mod(x[i], product_mod(factor, echelon[r][i]));
@@ -87,8 +111,20 @@ inline int exact_rank(const Residues& vectors, int first, int last, const Residu
     for (std::uint64_t& element : x) element = product_mod(element, inverse);
     echelon.push_back(std::move(x));
     lead.push_back(pivot);
+    found.push_back(j);
   }
-  return static_cast<int>(echelon.size());
+  return found;
+}
+
+/// The rank of vectors [first, last) less row `origin` of `origins`, in the coordinates named.
+inline int exact_rank(const Residues& vectors, int first, int last, const Residues& origins, int origin,
+                      std::span<const int> coordinates) {
+  return static_cast<int>(independent(first, last, coordinates.size(), [&](int j) {
+                            std::vector<std::uint64_t> x;
+                            for (const int c : coordinates)
+                              x.push_back(detail::difference_mod(vectors(j, c), origins(origin, c)));
+                            return x;
+                          }).size());
 }
 
 }  // namespace assay

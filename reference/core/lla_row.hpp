@@ -4,13 +4,16 @@
 // are in units where the weights sum to one.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reference/core/dense.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/exact_rank.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -26,6 +29,9 @@ struct LlaOptions : VisibleOptions {
   enum class LambdaMode { mass, absolute, max };
   enum class Solver { direct, cg };
   enum class BlockForm { sigma, centered };
+  /// What becomes of a row that a zero in lambda makes singular: SINGULAR, or the limit of one ridge that vanishes
+  /// there.
+  enum class ZeroRidge { refuse, limit };
 
   LambdaMode lambda_mode = LambdaMode::mass;
   Solver solver = Solver::direct;
@@ -33,9 +39,10 @@ struct LlaOptions : VisibleOptions {
   int iterations = 0;
   int blocks = 1;
   BlockForm block_form = BlockForm::sigma;
+  ZeroRidge lambda0 = ZeroRidge::refuse;
 
   static constexpr std::string_view names[] = {"causal",     "window", "lambda_mode", "solver",
-                                               "iterations", "blocks", "block_form"};
+                                               "iterations", "blocks", "block_form",  "lambda0"};
   /// The settings that tests, fixtures and pages walk through.
   static std::vector<Params> variants() {
     return {{},
@@ -59,11 +66,14 @@ struct LlaOptions : VisibleOptions {
     read("iterations", o.iterations);
     read("blocks", o.blocks);
     read("block_form", o.block_form, {{"sigma", BlockForm::sigma}, {"centered", BlockForm::centered}});
+    read("lambda0", o.lambda0, {{"refuse", ZeroRidge::refuse}, {"limit", ZeroRidge::limit}});
     return o;
   }
 
   /// Whether the system is C + eps, rather than Sigma / omega.
   bool centred() const { return solver == Solver::direct && (blocks == 1 || block_form == BlockForm::centered); }
+  /// Whether there is a limit where C + eps is singular.
+  bool takes_limit() const { return lambda0 == ZeroRidge::limit && centred(); }
 };
 
 /// One query's row; all zeros if it sees nothing.
@@ -178,6 +188,100 @@ void lla_solve_row(const LlaOptions& options, const S& tolerance, LlaRow<S>& row
   row.boundary = row.mean_t / row.denominator;
   for (std::size_t x = 0; x < row.tilt.size(); ++x)
     row.tilt[x] = planted<"probe_for_tilt">(S(row.probe[x] / row.denominator), row.probe[x]);
+}
+
+/// The keys of the row whose offsets from the first one are a basis of all of them, in the coordinates named.
+template <class S>
+std::vector<int> independent_keys(const LlaRow<S>& row, const Tensor<S, 2>& k, const std::vector<int>& coordinates) {
+  const auto residues = [&](int j) {
+    std::vector<std::uint64_t> list;
+    for (const int c : coordinates) list.push_back(residue_of(k(j, c)));
+    return list;
+  };
+  if (coordinates.empty()) return {};
+  const std::vector<std::uint64_t> origin = residues(row.first);
+  return independent(row.first + 1, row.last, coordinates.size(), [&](int j) {
+    std::vector<std::uint64_t> x = residues(j);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = detail::difference_mod(x[i], origin[i]);
+    return x;
+  });
+}
+
+/// A basis of the range of C + eps in one block: the coordinates that have a ridge, and in the others, `bare`, the
+/// offsets of independent keys from the first one.
+template <class S>
+struct RangeBasis {
+  std::vector<int> ridged, bare;
+  Tensor<S, 2> offsets;  // [independent keys, bare]
+
+  RangeBasis(const LlaRow<S>& row, const Tensor<S, 2>& k, const Tensor<S, 2>& lambda, int i, int first, int last)
+      : bare(without_ridge(lambda, i, first, last)) {
+    for (int x = first; x < last; ++x)
+      if (std::find(bare.begin(), bare.end(), x) == bare.end()) ridged.push_back(x);
+    const std::vector<int> keys = independent_keys(row, k, bare);
+    offsets = Tensor<S, 2>(static_cast<int>(keys.size()), static_cast<int>(bare.size()));
+    for (int c = 0; c < offsets.size(0); ++c)
+      for (int x = 0; x < offsets.size(1); ++x) {
+        const int from = bare[static_cast<std::size_t>(x)];
+        offsets(c, x) =
+            k(keys[static_cast<std::size_t>(c)], from) - planted<"limit_along_keys">(k(row.first, from), S(0));
+      }
+  }
+
+  int size() const { return static_cast<int>(ridged.size()) + offsets.size(0); }
+  bool is_whole() const { return offsets.size(0) == offsets.size(1); }
+
+  /// Vector c of the basis times what is at(x) in coordinate x.
+  template <class F>
+  S along(int c, F&& at) const {
+    const int units = static_cast<int>(ridged.size());
+    if (c < units) return at(ridged[static_cast<std::size_t>(c)]);
+    S sum = S(0);
+    for (int x = 0; x < offsets.size(1); ++x) sum += offsets(c - units, x) * at(bare[static_cast<std::size_t>(x)]);
+    return sum;
+  }
+
+  /// y = B (B^T a B)^{-1} B^T z in the coordinates of the block, B the vectors of the basis.
+  void solve(const Tensor<S, 2>& a, const std::vector<S>& z, std::vector<S>& y) const {
+    Tensor<S, 2> image(a.size(0), size()), inner(size(), size());
+    std::vector<S> parts;
+    for (int c = 0; c < size(); ++c) {
+      for (const std::vector<int>* coordinates : {&ridged, &bare})
+        for (const int x : *coordinates) image(x, c) = along(c, [&](int from) { return a(x, from); });
+      parts.push_back(along(c, [&](int x) { return z[static_cast<std::size_t>(x)]; }));
+    }
+    for (int c = 0; c < size(); ++c)
+      for (int d = 0; d < size(); ++d) inner(c, d) = along(d, [&](int x) { return image(x, c); });
+    solve_definite(inner, 0, std::span<S>(parts));
+    for (std::size_t c = 0; c < ridged.size(); ++c) y[static_cast<std::size_t>(ridged[c])] = parts[c];
+    for (int x = 0; x < offsets.size(1); ++x) {
+      S& sum = y[static_cast<std::size_t>(bare[static_cast<std::size_t>(x)])];
+      sum = S(0);
+      for (int c = 0; c < offsets.size(0); ++c)
+        sum += offsets(c, x) * parts[ridged.size() + static_cast<std::size_t>(c)];
+    }
+  }
+};
+
+/// As lla_solve_row, where lambda is zero in some coordinates and o is its limit as one ridge vanishes in all of them
+/// (section 12):
+///   o = vbar - X A^+ zbar,   A = C + eps
+/// X takes its keys from A's range alone: with B a basis of that, B (B^T A B)^{-1} B^T zbar is as good as A^+ zbar, and
+/// no part of it grows without bound. A row that is singular has no probe.
+template <class S>
+void lla_solve_limit(const LlaOptions& options, const Tensor<S, 2>& k, const Tensor<S, 2>& lambda, LlaRow<S>& row,
+                     int i) {
+  if (row.first == row.last) return;
+  const int size = k.size(1) / options.blocks;
+  bool whole = true;
+  for (int first = 0; first < k.size(1); first += size) {
+    const RangeBasis<S> basis(row, k, lambda, i, first, first + size);
+    whole = whole && basis.is_whole();
+    basis.solve(row.system, row.offset, row.tilt);
+  }
+  if (whole) return lla_solve_row(options, S(0), row, i);
+  row.boundary = row.denominator = row.mean_t = S(std::numeric_limits<double>::quiet_NaN());
+  row.probe.assign(row.probe.size(), row.mean_t);
 }
 
 }  // namespace ASSAY_REFERENCES
