@@ -1,4 +1,5 @@
 #include "proptests/core/falcon_laws.hpp"
+#include "proptests/core/index.hpp"
 
 namespace assay::laws {
 namespace {
@@ -70,8 +71,7 @@ std::string no_prior_interpolates(const Room& room, const Problem& problem) {
     ExactArray left({n, V});
     for (int j = 0; j < n; ++j)
       for (int c = 0; c < V; ++c)
-        left.data[static_cast<std::size_t>(j * V + c)] =
-            row_times(first.x, j, head_of(state, heads_of(p), 0), c) - first.v(j, c);
+        left.data[index(left, j, c)] = row_times(first.x, j, head_of(state, heads_of(p), 0), c) - first.v(j, c);
     return left;
   });
 }

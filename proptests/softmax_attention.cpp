@@ -25,9 +25,8 @@ namespace {
 
 /// o_i = sum_j exp(q_i.k_j / h) v_j / sum_j exp(q_i.k_j / h) over the visible keys, with no shift.
 std::string is_the_quotient_of_sums(const Room& room, const Problem& p) {
-  const Mp100 none(0);
   return agrees("o", room.values(p, Tier::mp100).outputs.at("o"),
-                attention_by_definition(p, [&](int, int, int) { return none; }));
+                attention_by_definition(p, [](int, int, int) { return Mp100(0); }));
 }
 
 }  // namespace

@@ -13,6 +13,11 @@ namespace assay {
 template <class M, class X>
 BasicAnswer<WordBall> answer_in_words(const Binding<M, X>& binding, const AnswerParts& parts, const WordEffort& effort);
 
+/// How many words the gradients of a room take from the first few tokens on: with fewer, all the work would be done
+/// twice (NAME_engine.hpp).
+template <class M>
+inline constexpr int words_of_gradients = 2;
+
 /// The same by a faster way that a room has for large problems (NAME_engine.hpp), in `effort.words` words or in more
 /// where its bounds ask for it; nothing if it has none, or none for this problem.
 template <class M>

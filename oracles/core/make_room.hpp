@@ -420,6 +420,7 @@ struct RoomFunctions {
   static std::optional<BasicAnswer<WordBall>> narrow_words(const Binding<M, X>& binding, const AnswerParts& parts,
                                                            WordEffort effort) {
     std::optional<BasicAnswer<WordBall>> found;
+    if (parts.gradients) effort.words = std::max(effort.words, words_of_gradients<M>);
     for (; effort.words <= 4; ++effort.words) {
       try {
         found = answer_in_words<M, X>(binding, parts, effort);

@@ -88,14 +88,18 @@ ErrorBound Ball::take_joint_error(Ball* first, int n) {
   return joint;
 }
 
-void Ball::put_joint_error(Ball* first, int n, const ErrorBound& carried) {
+ErrorBound Ball::take_errors(Ball* first, int n) {
   ErrorBound squares;
   for (int i = 0; i < n; ++i) {
-    mag_srcptr radius = arb_radref(first[i].x_);
+    mag_ptr radius = arb_radref(first[i].x_);
     mag_addmul(squares.m_, radius, radius);
+    mag_zero(radius);
   }
-  const ErrorBound joint = carried + sqrt(std::move(squares));
-  for (int i = 0; i < n; ++i) mag_set(arb_radref(first[i].x_), joint.m_);
+  return sqrt(std::move(squares));
+}
+
+void Ball::set_joint_error(Ball* first, int n, const ErrorBound& error) {
+  for (int i = 0; i < n; ++i) mag_set(arb_radref(first[i].x_), error.m_);
 }
 
 }  // namespace assay

@@ -126,8 +126,10 @@ class Ball {
   std::array<double, 1> nearest() const;
   /// The radius that n balls share; they become zero.
   static ErrorBound take_joint_error(Ball* first, int n);
-  /// Every radius becomes `carried` plus the 2-norm of all of them.
-  static void put_joint_error(Ball* first, int n, const ErrorBound& carried);
+  /// At least the 2-norm of n radii, which become zero.
+  static ErrorBound take_errors(Ball* first, int n);
+  /// Every radius becomes that.
+  static void set_joint_error(Ball* first, int n, const ErrorBound& error);
 
   Ball operator-() const {
     Ball r;

@@ -115,20 +115,26 @@ typename Pack<W>::Bounds Pack<W>::take_joint_error(Pack* first, int n) {
 }
 
 template <int W>
-void Pack<W>::put_joint_error(Pack* first, int n, const Bounds& carried) {
+typename Pack<W>::Bounds Pack<W>::take_errors(Pack* first, int n) {
   Bounds squares, sum;
-  for (int k = 0; k < n; ++k)
+  for (int k = 0; k < n; ++k) {
     for (std::size_t i = 0; i < size; ++i) {
       const double r = first[k].radius(static_cast<int>(i));
       squares.at[i] += r * r;
       sum.at[i] += r;
     }
+    first[k].forget_radii();
+  }
   Bounds own;
   // n squares and their sum, rounded; and squares that underflow.
   for (std::size_t i = 0; i < size; ++i)
     own.at[i] = sum.at[i] == 0 ? 0 : std::sqrt(squares.at[i]) * (1 + 0x1p-30) + 0x1p-500;
-  const Bounds joint = carried + own;
-  for (int k = 0; k < n; ++k) std::copy_n(joint.at.begin(), size, first[k].at_ + W * size);
+  return own;
+}
+
+template <int W>
+void Pack<W>::set_joint_error(Pack* first, int n, const Bounds& error) {
+  for (int k = 0; k < n; ++k) std::copy_n(error.at.begin(), size, first[k].at_ + W * size);
 }
 
 template <int W>

@@ -101,8 +101,10 @@ class alignas(64) Pack {
   std::array<double, size> nearest() const;
   /// The radius that n packs share; they become zero.
   static Bounds take_joint_error(Pack* first, int n);
-  /// Every radius becomes `carried` plus the 2-norm of all of them.
-  static void put_joint_error(Pack* first, int n, const Bounds& carried);
+  /// At least the 2-norm of n radii, which become zero.
+  static Bounds take_errors(Pack* first, int n);
+  /// Every radius becomes that.
+  static void set_joint_error(Pack* first, int n, const Bounds& error);
 
   Pack operator-() const;
   Pack& operator+=(const Pack& b) {

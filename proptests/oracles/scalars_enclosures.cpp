@@ -102,12 +102,14 @@ TEST(Ball, prints_the_digits_that_all_its_numbers_round_to) {
 template <class S>
 Tensor<S, 2> definite(int n, int rank, double ridge, std::uint64_t seed) {
   const Stream stream(seed, "definite");
+  const auto drawn = [&](int row, int l) {
+    return S(stream.normal(static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(rank) +
+                           static_cast<std::uint64_t>(l)));
+  };
   Tensor<S, 2> a(n, n);
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < n; ++j)
-      for (int l = 0; l < rank; ++l)
-        a(i, j) += S(stream.normal(static_cast<std::uint64_t>(i * rank + l))) *
-                   S(stream.normal(static_cast<std::uint64_t>(j * rank + l)));
+      for (int l = 0; l < rank; ++l) a(i, j) += drawn(i, l) * drawn(j, l);
   for (int i = 0; i < n; ++i) a(i, i) += S(ridge);
   return a;
 }

@@ -45,15 +45,24 @@ Words<double, W> opposite(const Words<double, W>& a, Random& random) {
   return plus(-a, std::ldexp(a.w[0] * random.real(), -static_cast<int>(random.below(150))));
 }
 
-struct Seen {
-  double worst = 0;
+class Seen {
+ public:
+  Seen() = default;
+  Seen(const Seen&) = delete;
+  Seen(Seen&&) = delete;
+  Seen& operator=(const Seen&) = delete;
+  Seen& operator=(Seen&&) = delete;
+  ~Seen() { EXPECT_GT(worst_, 0) << "no rounding error was ever seen"; }
+
   void operator()(const Mp100& error, double allowed) {
     if (error == 0) return;
     const double ratio = static_cast<double>(Mp100(abs(error) / allowed));
     ASSERT_LE(ratio, 1);
-    worst = std::max(worst, ratio);
+    worst_ = std::max(worst_, ratio);
   }
-  ~Seen() { EXPECT_GT(worst, 0) << "no rounding error was ever seen"; }
+
+ private:
+  double worst_ = 0;
 };
 
 template <class T>

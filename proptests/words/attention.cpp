@@ -188,7 +188,7 @@ TEST(WordsAttention, ARowWithoutKeysGivesNothing) {
     const LlaData data(c);
     const LlaGradients got = backward(data, 2, {0, 2});
     for (const Certified* x : {&got.o, &got.d_q, &got.d_probe})
-      for (std::size_t i = 0; i < std::min<std::size_t>(7 * 4, x->bound.size()); ++i) {
+      for (std::size_t i = 0; i < std::min(std::size_t{7} * 4, x->bound.size()); ++i) {
         EXPECT_EQ(x->word[0][i], 0);
         EXPECT_EQ(x->bound[i], 0);
       }

@@ -42,8 +42,10 @@ TEST(Channels, OfTheSecondAxisOrTheFirstComeBackWhereTheyWere) {
       std::vector<double> data;
       int value_axis;
     };
+    const std::vector<Channels> cuts = slices_of<deltanet>(130);
     std::vector<std::vector<Part>> parts;
-    for (const Channels& slice : slices_of<deltanet>(130)) {
+    parts.reserve(cuts.size());
+    for (const Channels& slice : cuts) {
       Tensor<double, 2> part = whole;
       detail::cut(part, axis, slice);
       parts.push_back({{{part.extent[0], part.extent[1]}, part.data, axis}, {{2}, {1, 10}, -1}});

@@ -177,12 +177,12 @@ TEST(WordsDelta, AWrongLastDigitIsSeen) {
   std::size_t apart = 0;
   for (std::size_t i = 0; i < wrong.bound.size(); ++i) {
     const bool differs = abs(value(right.o, i) - value(other.o, i)) > Mp100(right.o.bound[i]) + other.o.bound[i];
-    if (i < 500 * 16) {
+    if (i < std::size_t{500} * 16) {
       ASSERT_FALSE(differs);
     }
     if (differs) ++apart;
   }
-  EXPECT_GT(apart, 450u * 16);
+  EXPECT_GT(apart, std::size_t{450} * 16);
 }
 
 TEST(WordsDelta, ErrorsOfAForgottenStateTravelOn) {

@@ -5,8 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "proptests/words/cases.hpp"
@@ -173,7 +174,8 @@ TYPED_TEST(PackOf, SumsOfProductsHoldEveryNumberInTheirTerms) {
     for (int k = 0; k < n; ++k) {
       Pack<W> one = start.pack;
       one += more * x[static_cast<std::size_t>(k)];
-      EXPECT_EQ(std::memcmp(&one, &rows[static_cast<std::size_t>(k)], sizeof one), 0) << k;
+      const std::span<const Pack<W>> got(&rows[static_cast<std::size_t>(k)], 1), want(&one, 1);
+      EXPECT_TRUE(std::ranges::equal(std::as_bytes(got), std::as_bytes(want))) << k;
     }
   }
   Pack<W> zero;

@@ -54,9 +54,9 @@ struct NoBounds {
   friend NoBounds operator+(NoBounds, NoBounds) { return {}; }
 };
 
-/// An enclosure has `Bounds`, `sizes`, `nearest`, `widened`, `take_joint_error` and `put_joint_error`. Between steps
-/// the errors of a column are *joint*: every number of it has the same radius, and that bounds the 2-norm of all of
-/// them.
+/// An enclosure has `Bounds`, `sizes`, `nearest`, `widened`, `take_joint_error`, `take_errors` and `set_joint_error`.
+/// Between steps the errors of a column are *joint*: every number of it has the same radius, and that bounds the 2-norm
+/// of all of them.
 template <class S>
 concept Enclosure = requires {
   typename S::Bounds;
@@ -148,7 +148,8 @@ Bounds<S> symmetric_norm([[maybe_unused]] const S& alpha, [[maybe_unused]] const
 template <class S>
 void join_errors([[maybe_unused]] Columns<S>& state) {
   if constexpr (Enclosure<S>)
-    for (int j = 0; j < state.size(1); ++j) S::put_joint_error(state.column(j), state.size(0), Bounds<S>());
+    for (int j = 0; j < state.size(1); ++j)
+      S::set_joint_error(state.column(j), state.size(0), S::take_errors(state.column(j), state.size(0)));
 }
 
 /// The joint error of a column of a state while a step maps it.
@@ -169,7 +170,8 @@ class CarriedError<S> {
   CarriedError(Columns<S>& state, int column) : error_(S::take_joint_error(state.column(column), state.size(0))) {}
   S whole(const S& x, const Bounds<S>& norm) const { return x.widened(norm * error_); }
   void put_back(Columns<S>& state, int column, const Bounds<S>& norm) const {
-    S::put_joint_error(state.column(column), state.size(0), norm * error_);
+    const Bounds<S> own = S::take_errors(state.column(column), state.size(0));
+    S::set_joint_error(state.column(column), state.size(0), norm * error_ + own);
   }
 
  private:

@@ -76,10 +76,7 @@ class PairErrors<S> {
   }
   void note(Columns<S>& x, Columns<S>& y, int j) {
     B own;
-    for (Columns<S>* state : {&x, &y}) {
-      S::put_joint_error(state->column(j), state->size(0), B());
-      own = own + S::take_joint_error(state->column(j), state->size(0));
-    }
+    for (Columns<S>* state : {&x, &y}) own = own + S::take_errors(state->column(j), state->size(0));
     own_[static_cast<std::size_t>(j)] = own;
   }
   void put_back(Columns<S>& x, Columns<S>& y) {
@@ -90,8 +87,8 @@ class PairErrors<S> {
     for (int j = 0; j < x.size(1); ++j) {
       B &share = share_[static_cast<std::size_t>(j)], part = own_[static_cast<std::size_t>(j)] / most;
       share = share + part * part;
-      S::put_joint_error(x.column(j), x.size(0), of(j, radius[0]));
-      S::put_joint_error(y.column(j), y.size(0), of(j, radius[1]));
+      S::set_joint_error(x.column(j), x.size(0), of(j, radius[0]));
+      S::set_joint_error(y.column(j), y.size(0), of(j, radius[1]));
     }
   }
 

@@ -155,7 +155,8 @@ S lla_solve(const LlaOptions& options, const LlaRow<S>& row, const S& tolerance,
   const int size = static_cast<int>(x.size()) / options.blocks;
   S steps = S(0);
   for (int b = 0; b < options.blocks; ++b) {
-    const auto block = std::span<S>(x).subspan(static_cast<std::size_t>(b * size), static_cast<std::size_t>(size));
+    const auto block = std::span<S>(x).subspan(static_cast<std::size_t>(b) * static_cast<std::size_t>(size),
+                                               static_cast<std::size_t>(size));
     if (options.solver == LlaOptions::Solver::direct)
       solve_definite(row.system, b * size, block);
     else
@@ -195,6 +196,7 @@ template <class S>
 std::vector<int> independent_keys(const LlaRow<S>& row, const Tensor<S, 2>& k, const std::vector<int>& coordinates) {
   const auto residues = [&](int j) {
     std::vector<std::uint64_t> list;
+    list.reserve(coordinates.size());
     for (const int c : coordinates) list.push_back(residue_of(k(j, c)));
     return list;
   };

@@ -44,12 +44,6 @@ class RidgeAdjointErrors {
 };
 
 namespace detail {
-/// The 2-norm of the radii of n numbers, which become zero.
-template <Enclosure S>
-Bounds<S> own_errors(S* first, int n) {
-  S::put_joint_error(first, n, Bounds<S>());
-  return S::take_joint_error(first, n);
-}
 /// The upper triangle counts.
 template <class S>
 void make_symmetric(Tensor<S, 2>& A) {
@@ -100,15 +94,15 @@ class RidgeErrors<S> {
     const int K = covariance.size(0);
     detail::make_symmetric(covariance);
     S sum = S(0), most = S(0);
-    covariance_ = covariance_ + detail::own_errors(covariance.data.data(), K * K) * trace_;
+    covariance_ = covariance_ + S::take_errors(covariance.data.data(), K * K) * trace_;
     for (int i = 0; i < K; ++i) sum += covariance(i, i), most = larger(most, covariance(i, i));
     slack_ = size_of(S(S(1) / (S(1) - S(0).widened(covariance_))));
     largest_ = size_of(most) * slack_, norm_ = size_of(smaller(sum, widest_)) * slack_;
-    S::put_joint_error(covariance.data.data(), K * K, covariance_ * largest_);
+    S::set_joint_error(covariance.data.data(), K * K, covariance_ * largest_);
     for (int c = 0; c < mean.size(1); ++c) {
       B& error = mean_[static_cast<std::size_t>(c)];
-      error = error + detail::own_errors(mean.column(c), K) * sqrt(trace_);
-      S::put_joint_error(mean.column(c), K, error * sqrt(largest_));
+      error = error + S::take_errors(mean.column(c), K) * sqrt(trace_);
+      S::set_joint_error(mean.column(c), K, error * sqrt(largest_));
     }
   }
 
@@ -132,12 +126,12 @@ class RidgeAdjointErrors<S> {
   void note_mean(Columns<S>& G, const RidgeErrors<S>& state) {
     for (int c = 0; c < G.size(1); ++c) {
       B& error = mean_[static_cast<std::size_t>(c)];
-      error = error + detail::own_errors(G.column(c), G.size(0)) * sqrt(state.norm_);
+      error = error + S::take_errors(G.column(c), G.size(0)) * sqrt(state.norm_);
     }
   }
   void note_covariance(Tensor<S, 2>& Pi, const RidgeErrors<S>& state) {
     detail::make_symmetric(Pi);
-    covariance_ = covariance_ + detail::own_errors(Pi.data.data(), static_cast<int>(Pi.data.size())) * state.norm_;
+    covariance_ = covariance_ + S::take_errors(Pi.data.data(), static_cast<int>(Pi.data.size())) * state.norm_;
   }
   /// Takes the errors back over a step.
   void step(const RidgeErrors<S>& before, const RidgeErrors<S>& after, const RidgeStep<S>& step) {

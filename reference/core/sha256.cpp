@@ -51,6 +51,10 @@ __attribute__((target("sha,sse4.1"))) void compress_in_hardware(State& state, co
   const auto load = [](const void* from) __attribute__((target("sha,sse4.1"))) {
     return _mm_loadu_si128(static_cast<const __m128i*>(from));
   };
+  using Words __attribute__((vector_size(16))) = std::uint32_t;
+  const auto plus = [](__m128i x, __m128i y) __attribute__((target("sha,sse4.1"))) {
+    return __builtin_bit_cast(__m128i, __builtin_bit_cast(Words, x) + __builtin_bit_cast(Words, y));
+  };
   // The instructions want the state as (a b e f) and (c d g h), the words big-endian.
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   __m128i abcd = _mm_shuffle_epi32(load(state.data()), 0xb1), efgh = _mm_shuffle_epi32(load(state.data() + 4), 0x1b);
@@ -60,15 +64,14 @@ __attribute__((target("sha,sse4.1"))) void compress_in_hardware(State& state, co
   for (std::size_t i = 0; i < 4; ++i) w[i] = _mm_shuffle_epi8(load(block.data() + 16 * i), swap);
   for (std::size_t i = 0; i < 16; ++i) {
     __m128i& oldest = w[i % 4];
-    const __m128i newest = w[(i + 3) % 4], sum = _mm_add_epi32(oldest, load(round_constants.data() + 4 * i));
+    const __m128i newest = w[(i + 3) % 4], sum = plus(oldest, load(round_constants.data() + 4 * i));
     cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
     abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
-    const __m128i next =
-        _mm_add_epi32(_mm_sha256msg1_epu32(oldest, w[(i + 1) % 4]), _mm_alignr_epi8(newest, w[(i + 2) % 4], 4));
+    const __m128i next = plus(_mm_sha256msg1_epu32(oldest, w[(i + 1) % 4]), _mm_alignr_epi8(newest, w[(i + 2) % 4], 4));
     oldest = _mm_sha256msg2_epu32(next, newest);
   }
-  abef = _mm_shuffle_epi32(_mm_add_epi32(abef, abef_before), 0x1b);
-  cdgh = _mm_shuffle_epi32(_mm_add_epi32(cdgh, cdgh_before), 0xb1);
+  abef = _mm_shuffle_epi32(plus(abef, abef_before), 0x1b);
+  cdgh = _mm_shuffle_epi32(plus(cdgh, cdgh_before), 0xb1);
   abcd = _mm_blend_epi16(abef, cdgh, 0xf0), efgh = _mm_alignr_epi8(cdgh, abef, 8);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(state.data()), abcd);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(state.data() + 4), efgh);
