@@ -110,12 +110,8 @@ struct parallax_gate {
     return parallax::caches(options, probed(in));
   }
 
-  /// From Parallax's drho_i, with r_i = W_r x_i and the gate's slope s_i = gate_i (1 - gate_i):
-  ///   dgate_i = drho_i.r_i,  dW_r = sum_i gate_i drho_i x_i^T,  dw_g = sum_i dgate_i s_i x_i
-  ///   dx_i = gate_i W_r^T drho_i + dgate_i s_i w_g
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int K = in.q.size(1);
     const auto of_probed = parallax::backward(options, probed(in), {cotangent.o});
     Inputs<S> d{of_probed.bandwidth,
                 of_probed.q,
@@ -125,6 +121,16 @@ struct parallax_gate {
                 Tensor<S, 2>(in.w_r.extent),
                 Tensor<S, 1>(in.w_g.extent),
                 of_probed.rho};
+    add_front(in, cotangent, d);
+    return d;
+  }
+
+  /// From Parallax's drho_i, which d.rho has, with r_i = W_r x_i and the gate's slope s_i = gate_i (1 - gate_i):
+  ///   dgate_i = drho_i.r_i,  dW_r = sum_i gate_i drho_i x_i^T,  dw_g = sum_i dgate_i s_i x_i
+  ///   dx_i = gate_i W_r^T drho_i + dgate_i s_i w_g
+  template <class S>
+  static void add_front(const Inputs<S>& in, const Outputs<S>& cotangent, Inputs<S>& d) {
+    const int K = in.q.size(1);
     for (std::size_t i = 0; i < d.rho.data.size(); ++i) d.rho.data[i] += cotangent.rho.data[i];
     for (int i = 0; i < in.q.size(0); ++i) {
       // 1 - sigmoid(z) is sigmoid(-z), which does not cancel.
@@ -140,7 +146,6 @@ struct parallax_gate {
       add_scaled(line(d.w_g.data), dz, line(in.x, i));
       add_scaled(line(d.x, i), dz, line(in.w_g.data));
     }
-    return d;
   }
 };
 

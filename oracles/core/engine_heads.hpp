@@ -44,17 +44,19 @@ inline WordBall number_of(const words::Certified& x, std::size_t i) {
 
 /// Adds o and, of the gradients found, those of the room's inputs.
 template <class M>
-void add_gradients(const Binding<M, double>& binding, const typename M::template Inputs<double>& in, int head,
-                   const words::LlaGradients& found, HeadSums& sums, BasicAnswer<WordBall>& answer) {
+void add_found(const Binding<M, double>& binding, const typename M::template Inputs<double>& in, int head,
+               const words::LlaGradients& found, HeadSums& sums, BasicAnswer<WordBall>& answer) {
   const std::array<std::pair<std::string_view, const words::Certified*>, 6> all{{{"q", &found.d_q},
                                                                                  {"k", &found.d_k},
                                                                                  {"v", &found.d_v},
                                                                                  {"lambda", &found.d_lambda},
                                                                                  {"rho", &found.d_probe},
                                                                                  {"bandwidth", &found.d_bandwidth}}};
+  sums.add(answer.outputs, head, {"o", {in.q.size(0), in.v.size(1)}}, found.o.bound.size(),
+           [&](std::size_t i) { return number_of(found.o, i); });
   binding.for_each(in, [&](const Field& f, const auto& tensor) {
     for (const auto& [name, x] : all)
-      if (name == f.name)
+      if (name == f.name && !x->bound.empty())
         sums.add(answer.gradients, head, {name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
                  x->bound.size(), [x = x](std::size_t i) { return number_of(*x, i); });
   });
@@ -69,6 +71,16 @@ inline bool all_bounded(const BasicAnswer<WordBall>& x) {
   return true;
 }
 
+/// o of one head and, if asked for, the gradients.
+template <class M>
+words::LlaGradients engine_head(const Binding<M, double>& binding, int head, const words::LlaProblem& problem,
+                                bool gradients, const words::Effort& how) {
+  if (gradients) return words::lla_backward(problem, binding.template cotangent<double>(head).o.data, how);
+  words::LlaGradients found;
+  found.o = words::lla_forward(problem, how).o;
+  return found;
+}
+
 /// All heads; problem_of(inputs of a head) is the engine's problem, or nothing where the engine is not for it. Nothing
 /// either if numbers are out of the engine's range, or overflow in it.
 template <class M, class F>
@@ -81,18 +93,7 @@ std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& bind
     const typename M::template Inputs<double> in = binding.template inputs<double>(head);
     const std::optional<words::LlaProblem> problem = problem_of(in);
     if (!problem) return std::nullopt;
-    const auto add_output = [&](const words::Certified& o) {
-      sums.add(answer.outputs, head, {"o", {in.q.size(0), in.v.size(1)}}, o.bound.size(),
-               [&o](std::size_t i) { return number_of(o, i); });
-    };
-    if (!gradients) {
-      add_output(words::lla_forward(*problem, how).o);
-      continue;
-    }
-    const auto cotangent = binding.template cotangent<double>(head);
-    const words::LlaGradients found = words::lla_backward(*problem, cotangent.o.data, how);
-    add_output(found.o);
-    add_gradients<M>(binding, in, head, found, sums, answer);
+    add_found<M>(binding, in, head, engine_head(binding, head, *problem, gradients, how), sums, answer);
   }
   if (!all_bounded(answer)) return std::nullopt;
   return answer;

@@ -32,7 +32,13 @@ void check(const LlaProblem& x, const Effort& effort, const Escalation& escalati
   const bool solved = x.slope == Slope::solved;
   require(solved || x.mode == RidgeMode::mass, "mode: only a ridge has one");
   check_span("lambda", x.lambda, solved ? n == 1 || n == x.queries || n == x.queries * x.dim : n == 0, 0);
-  check_span("probe", x.probe, x.probe.size() == (x.slope == Slope::given ? x.queries * x.dim : 0), -0x1p100);
+  const std::size_t probes = x.slope == Slope::given ? x.queries * x.dim : 0;
+  if (const Certified* rho = x.probe_in_words) {
+    check_span("probe", rho->word[0], rho->bound.size() == probes, -0x1p100);
+    check_span("the bound of probe", rho->bound, rho->bound.size() == probes, 0);
+  } else {
+    check_span("probe", x.probe, x.probe.size() == probes, -0x1p100);
+  }
   require(std::fabs(x.inverse_bandwidth.word[0]) < 0x1p100, "inverse_bandwidth: out of range");
   require(x.window == 0 || x.causal, "window: only causal attention has one");
 }

@@ -33,7 +33,8 @@ struct LlaProblem {
   std::size_t window = 0;  ///< the newest so many of them; 0: all
   Factor inverse_bandwidth = exactly(1);
   Slope slope = Slope::solved;
-  std::span<const double> probe;  ///< rho, [Tq, K]; only where eta is given
+  std::span<const double> probe;              ///< rho, [Tq, K]; only where eta is given ...
+  const Certified* probe_in_words = nullptr;  ///< ... and not in words, each within its bound
 };
 
 /// A row whose bound exceeds target * max |o| is computed again with one word more, up to `most_words`; for gradients

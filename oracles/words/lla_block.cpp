@@ -253,15 +253,35 @@ void Block::set_ridge(std::size_t b) {
   query.ridge_least = least;
 }
 
-/// eta = rho / omega.
+/// eta = rho / omega. What a rho in words is off by, and the words of it that are not taken, are its error.
 void Block::set_probe(std::size_t b) {
-  const Query& query = queries_[b];
+  Query& query = queries_[b];
+  const Certified* in_words = problem_.probe_in_words;
+  double squares = 0;
   with_words(words_, [&](auto w) {
     constexpr int W = decltype(w)::value;
     const auto inverse = words_of<W>(query.inverse);
-    for (std::size_t a = 0; a < problem_.dim; ++a)
-      put<W>(line_.unknown.row(b), a, times(inverse, problem_.probe[query.index * problem_.dim + a]));
+    for (std::size_t a = 0; a < problem_.dim; ++a) {
+      const std::size_t at = query.index * problem_.dim + a;
+      if (in_words == nullptr) {
+        put<W>(line_.unknown.row(b), a, times(inverse, problem_.probe[at]));
+        continue;
+      }
+      Words<double, W> rho{};
+      double error = in_words->bound[at];
+      for (int n = 0; n < in_words->words; ++n) {
+        const double word = in_words->word[static_cast<std::size_t>(n)][at];
+        if (n < W)
+          rho.w[n] = word;
+        else
+          error += std::fabs(word);
+      }
+      put<W>(line_.unknown.row(b), a, inverse * rho);
+      squares += error * error;
+    }
   });
+  // An error whose square underflows counts, too.
+  if (in_words != nullptr) query.probe_error = std::sqrt(squares) * (1 + 0x1p-30) + underflow;
 }
 
 /// Builds A in R, factors it, and raises the proven lower bound of its smallest eigenvalue if that is possible.

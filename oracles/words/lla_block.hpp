@@ -109,6 +109,7 @@ struct Query {
   double ridge_least = 0;    ///< lower bound of the exact ridge
   double ridge_most = 0;     ///< upper bound of the computed ridge's sizes
   double ridge_error = 0;    ///< absolute, of every ridge entry
+  double probe_error = 0;    ///< of the given rho, 2-norm
   double eigenvalue = 0;     ///< lower bound of the smallest eigenvalue of A
   double correction = 0, last_correction = 0;
   bool settled = false;  ///< the level of refine() has nothing more to say

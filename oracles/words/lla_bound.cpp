@@ -103,8 +103,9 @@ SystemErrors Block::system_errors(std::size_t b, const RowErrors& row, System& s
 SystemErrors Block::line_errors(std::size_t b, const RowErrors& row) {
   const double N = row_size(line_.unknown.row(b), problem_.dim, words_).norm, C = row.center_size;
   const double per_key = N * (row.gamma_d + constants_.add);
-  // A given eta is off by the error of 1 / omega, which is an error of the slopes.
-  const double given = problem_.slope == Slope::given ? 1.01 * N * row.normalised + underflow : 0;
+  // A given eta is off by the errors of rho and of 1 / omega, which are errors of the slopes.
+  const double of_probe = 1.01 / row.omega * queries_[b].probe_error;
+  const double given = problem_.slope == Slope::given ? 1.01 * N * row.normalised + of_probe + underflow : 0;
   const double constant = N * ((row.gamma_dot + constants_.add) * C + row.mean) + 1.01 * given * (C + row.mean);
   std::vector<double> slope(keys_);
   for (std::size_t j = 0; j < keys_; ++j)

@@ -181,6 +181,49 @@ TEST(WordsAttention, AProbeOfZerosIsSoftmaxAttention) {
   for (std::size_t t = 0; t < 5; ++t) expect_agree(*named(got)[t].second, *named(plain)[t].second, named(got)[t].first);
 }
 
+/// rho in words, every number further off than before by what its bound says.
+Certified moved_probe(const LlaData& data, double off, int words) {
+  Certified rho(words, data.problem.queries, data.problem.dim);
+  Random random(3);
+  for (std::size_t i = 0; i < data.probe.size(); ++i) {
+    rho.word[0][i] = data.probe[i], rho.bound[i] = off;
+    rho.word[1][i] = random.below(2) == 0 ? off : -off;
+  }
+  return rho;
+}
+
+TEST(WordsAttention, AProbeInWordsIsOffByItsBound) {
+  const LlaData data(square_of(Slope::given, 40, 7));
+  const auto truth = reference(data);
+  for (const double off : {0.0, 0x1p-70, 0x1p-30}) {
+    const Certified rho = moved_probe(data, off, 2);
+    LlaProblem x = data.problem;
+    x.probe = {}, x.probe_in_words = &rho;
+    const LlaGradients got = lla_backward(x, data.g, {2, 2, best_isa()}, {0, 2});
+    expect_gradients(data, got, truth);
+    Mp100 farthest = 0;
+    for (std::size_t i = 0; i < got.o.bound.size(); ++i)
+      farthest = std::max(farthest, Mp100(abs(value(got.o, i) - truth[0][i])));
+    EXPECT_GE(farthest, Mp100(off) / 8);
+    EXPECT_LE(worst(got.o), 256 * off + 0x1p-80);
+  }
+}
+
+/// Words of rho that a tier has no room for are its error.
+TEST(WordsAttention, AProbeOfMoreWordsThanTheTier) {
+  const LlaData data(square_of(Slope::given, 40, 7));
+  Certified rho = moved_probe(data, 0, 3);
+  std::fill(rho.word[2].begin(), rho.word[2].end(), 0x1p-60);
+  LlaProblem x = data.problem;
+  x.probe = {}, x.probe_in_words = &rho;
+  const LlaGradients coarse = lla_backward(x, data.g, {2, 2, best_isa()}, {0, 2}),
+                     fine = lla_backward(x, data.g, {3, 2, best_isa()}, {0, 3});
+  for (std::size_t t = 0; t < 6; ++t)
+    expect_agree(*named(coarse)[t].second, *named(fine)[t].second, named(fine)[t].first);
+  EXPECT_LT(worst(fine.o), 0x1p-100);
+  EXPECT_GT(worst(coarse.o), 0x1p-64);
+}
+
 TEST(WordsAttention, ARowWithoutKeysGivesNothing) {
   for (const Slope slope : both) {
     LlaCase c = square_of(slope, 12, 4);
@@ -232,6 +275,13 @@ TEST(WordsAttention, RefusesAProbeOrARidgeThatIsNotAskedFor) {
   x = data.problem, x.lambda = data.lambda;
   EXPECT_THROW(run(x), InputError);
   x = data.problem, x.probe = x.probe.first(7);
+  EXPECT_THROW(run(x), InputError);
+  Certified rho = moved_probe(data, 0, 2);
+  x = data.problem, x.probe_in_words = &rho;
+  EXPECT_NO_THROW(run(x));
+  rho.bound[5] = -1;
+  EXPECT_THROW(run(x), InputError);
+  rho = Certified(2, 8, 3);
   EXPECT_THROW(run(x), InputError);
 }
 

@@ -1,4 +1,5 @@
-// Large problems of softmax attention and Parallax go to the engine, whose answers are the rooms' own in 335 bits.
+// Large problems of softmax attention, Parallax and gated Parallax go to the engine, whose answers are the rooms' own
+// in 335 bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "oracles/core/lla_engine.hpp"
 #include "oracles/core/parallax_engine.hpp"
+#include "oracles/core/parallax_gate_engine.hpp"
 #include "oracles/core/softmax_attention_engine.hpp"
 
 namespace assay {
@@ -38,7 +40,7 @@ void expect_same(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo>& want
 
 template <class M>
 class AttentionRooms : public testing::Test {};
-using Rooms = testing::Types<softmax_attention, parallax>;
+using Rooms = testing::Types<softmax_attention, parallax, parallax_gate>;
 TYPED_TEST_SUITE(AttentionRooms, Rooms);
 
 TYPED_TEST(AttentionRooms, LargeProblemsGoToTheEngineAndSmallOnesDoNot) {
