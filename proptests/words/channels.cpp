@@ -51,6 +51,7 @@ TEST(Channels, OfTheSecondAxisOrTheFirstComeBackWhereTheyWere) {
       parts.push_back({{{part.extent[0], part.extent[1]}, part.data, axis}, {{2}, {1, 10}, -1}});
     }
     std::vector<std::vector<Part>*> slices;
+    slices.reserve(parts.size());
     for (auto& list : parts) slices.push_back(&list);
     EXPECT_EQ(joined_slices(slices, 0, true).data, whole.data) << axis;
     EXPECT_EQ(joined_slices(slices, 1, true).data, (std::vector<double>{3, 30})) << axis;
