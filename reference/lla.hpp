@@ -132,7 +132,7 @@ struct lla {
   template <class S>
   static LlaRow<S> row_of(const Options& options, const Inputs<S>& in, int i) {
     LlaRow<S> row = lla_row(options, in.q, in.k, in.v, in.lambda, in.bandwidth(), i);
-    if (options.takes_limit() && has_zero_ridge(in.lambda))
+    if (options.takes_limit())
       lla_solve_limit(options, in.k, in.lambda, row, i);
     else
       lla_solve_row(options, in.tolerance(), row, i);

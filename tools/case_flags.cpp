@@ -7,9 +7,7 @@
 #include "reference/core/error.hpp"
 
 namespace assay {
-namespace {
 
-/// Whether the mechanism has a setting or a number of that name.
 bool takes(const Room& room, std::string_view param) {
   const auto inputs = room.inputs();
   return std::find(room.options.begin(), room.options.end(), param) != room.options.end() ||
@@ -17,8 +15,6 @@ bool takes(const Room& room, std::string_view param) {
            return r.field.place == Field::Place::param && r.field.name == param;
          });
 }
-
-}  // namespace
 
 void add_case_flags(CLI::App& app, CaseFlags& flags) {
   app.add_option("--style", flags.style, "how the inputs are distributed")

@@ -32,6 +32,9 @@ void add_case_flags(CLI::App& app, CaseFlags& flags);
 /// The settings typed. Throws InputError unless each is NAME=VALUE.
 Params params_of(const CaseFlags& flags);
 
+/// Whether the mechanism has a setting or a number of that name.
+bool takes(const Room& room, std::string_view param);
+
 /// Throws InputError if the room knows no such setting or does not take its value. One token of `shape` is tried.
 void refuse_params(const Room& room, const Params& params, Shape shape);
 

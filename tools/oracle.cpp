@@ -11,6 +11,7 @@
 #include "fixtures/problem_file.hpp"
 #include "oracles/core/case_file.hpp"
 #include "reference/core/error.hpp"
+#include "tools/case_flags.hpp"
 #include "tools/command.hpp"
 
 namespace assay {
@@ -39,9 +40,7 @@ bool is_safetensors(const std::string& path) {
 template <class X>
 bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
   const Room* room = find_room(problem.mechanism);
-  if (lambda0.empty() || room == nullptr) return false;
-  const auto& options = room->options;
-  return std::find(options.begin(), options.end(), "lambda0") != options.end() &&
+  return !lambda0.empty() && room != nullptr && takes(*room, "lambda0") &&
          problem.params.emplace("lambda0", lambda0).second;
 }
 

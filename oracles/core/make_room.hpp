@@ -473,10 +473,12 @@ struct RoomFunctions {
       if (found) add(std::move(*found));
       return whole;
     };
-    // Apart: where no enclosure decides the one, it may well decide the other.
-    bool whole = enclose({parts.gradients, parts.caches, false});
+    // Apart: where no enclosure decides the one, it may well decide the other. Diagnostics come with the outputs.
+    const bool diagnostics = parts.diagnostics && has_diagnostics<M>;
+    bool whole = true;
+    if (parts.gradients || parts.caches || !diagnostics) whole = enclose({parts.gradients, parts.caches, false});
     if (parts.gradients && result.outputs.empty()) enclose({false, parts.caches, false});
-    if (parts.diagnostics && has_diagnostics<M>) whole = enclose({false, false, true}) && whole;
+    if (diagnostics) whole = enclose({false, false, true}) && whole;
     if (whole) return result;
     add(agreed(binding, parts, digits));
     detail::add_wide_bounds(wide.outputs, result.outputs, "", result);

@@ -269,19 +269,17 @@ struct RangeBasis {
 /// (section 12):
 ///   o = vbar - X A^+ zbar,   A = C + eps
 /// X takes its keys from A's range alone: with B a basis of that, B (B^T A B)^{-1} B^T zbar is as good as A^+ zbar, and
-/// no part of it grows without bound. A row that is singular has no probe.
+/// no part of it grows without bound. A row that is singular has no probe; one that is not is solved as any other.
 template <class S>
 void lla_solve_limit(const LlaOptions& options, const Tensor<S, 2>& k, const Tensor<S, 2>& lambda, LlaRow<S>& row,
                      int i) {
   if (row.first == row.last) return;
   const int size = k.size(1) / options.blocks;
-  bool whole = true;
-  for (int first = 0; first < k.size(1); first += size) {
-    const RangeBasis<S> basis(row, k, lambda, i, first, first + size);
-    whole = whole && basis.is_whole();
-    basis.solve(row.system, row.offset, row.tilt);
-  }
-  if (whole) return lla_solve_row(options, S(0), row, i);
+  std::vector<RangeBasis<S>> blocks;
+  for (int first = 0; first < k.size(1); first += size) blocks.emplace_back(row, k, lambda, i, first, first + size);
+  if (std::all_of(blocks.begin(), blocks.end(), [](const auto& basis) { return basis.is_whole(); }))
+    return lla_solve_row(options, S(0), row, i);
+  for (const RangeBasis<S>& basis : blocks) basis.solve(row.system, row.offset, row.tilt);
   row.boundary = row.denominator = row.mean_t = S(std::numeric_limits<double>::quiet_NaN());
   row.probe.assign(row.probe.size(), row.mean_t);
 }
