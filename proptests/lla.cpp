@@ -12,9 +12,21 @@
 #include <vector>
 
 #include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/laws.hpp"
 #include "proptests/core/lla_laws.hpp"
+#include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
 #include "reference/core/exact_rank.hpp"
+
+ASSAY_OBEYS(lla, tiled, stays_within_budget)
+ASSAY_OBEYS(lla, tiled, exact_policy_is_the_oracle)
+ASSAY_OBEYS(lla, tiled, tile_shape_changes_nothing)
+ASSAY_OBEYS(lla, tiled, same_bits_twice)
+ASSAY_OBEYS(lla, tiled, every_element_is_written)
+ASSAY_OBEYS(lla, tiled, the_future_changes_no_bit)
+ASSAY_OBEYS(lla, tiled, heads_are_independent)
+ASSAY_OBEYS(lla, tiled, linear_in_values)
+ASSAY_KILLS_ITS_MUTANTS(lla)
 
 namespace assay::laws {
 namespace {
@@ -704,6 +716,198 @@ ASSAY_REFERENCE_KILLS_ITS_FAULTS(lla, is_what_it_is_defined_to_be, direct_backwa
 
 namespace assay {
 namespace {
+
+laws::Subject tiled() { return laws::subject(kernel_rooms(), "lla", "tiled"); }
+
+/// `names` of what the kernel answers without rounding, against `want`, as sharply as the fp64 contracts of both can
+/// say.
+void expect_exactly(const laws::Subject& s, const Problem& p, int tile, const Arrays& want,
+                    const std::vector<std::string>& names, const Arrays& allowed_to_want = {}) {
+  Arrays allowed = laws::allowance(s, p, Format::fp64, tile);
+  std::erase_if(allowed, [&](const auto& entry) { return std::ranges::find(names, entry.first) == names.end(); });
+  for (auto& [name, limits] : allowed)
+    if (const auto it = allowed_to_want.find(name); it != allowed_to_want.end())
+      for (std::size_t i = 0; i < limits.data.size(); ++i) limits.data[i] += it->second.data[i];
+  laws::expect_within(laws::flat(s.run(p, Format::exact, tile)), want, allowed, 2);
+}
+
+/// Conjugate gradients that stop have another gradient: the solution's, at what they have reached. And where one key is
+/// seen, blocks of Sigma have gradients that are rounding errors.
+RC_GTEST_PROP(lla_tiled, backward_is_the_adjoint, ()) {
+  const laws::Subject s = tiled();
+  const LawCase c = *law_cases(s.room, s.form);
+  const laws::Settings settings(laws::exact(s.problem(c)));
+  RC_PRE(settings.direct());
+  RC_PRE(settings.blocks == 1 || settings.centred_blocks() || c.spec.shape.seq_len > 1);
+  laws::backward_is_the_adjoint(s, c);
+}
+
+/// (q, k, h, lambda) -> (c q, c k, c^2 h, c^2 lambda) changes nothing (lla-family.md section 10):
+///   <q, dq> + <k, dk> + 2 h dh + 2 <lambda, dlambda> = 0
+RC_GTEST_PROP(lla_tiled, gradients_obey_scale, ()) {
+  const laws::Subject s = tiled();
+  const LawCase c = *law_cases(s.room, s.form);
+  const Problem p = s.problem(c);
+  RC_PRE(laws::Settings(laws::exact(p)).direct());
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  const auto against = [&](const std::string& name, const Array& known) {
+    return laws::product(known, got.at("d_" + name), allowed.at("d_" + name));
+  };
+  const Array h({}, {std::stod(std::get<std::string>(p.params.at("bandwidth")))});
+  laws::expect_zero_sum({{1, against("q", p.inputs.at("q"))},
+                         {1, against("k", p.inputs.at("k"))},
+                         {2, against("lambda", p.inputs.at("lambda"))},
+                         {2, against("bandwidth", h)}});
+}
+
+/// The scores sum to one: constant values come out as they went in. (After a few steps in eight bits they are numbers
+/// of any size, whose rounding is the whole of that sum.)
+RC_GTEST_PROP(lla_tiled, constant_values_come_out, ()) {
+  const laws::Subject s = tiled();
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c);
+  RC_PRE(laws::Settings(laws::exact(p)).direct() || info(c.spec.precision).bits > 8);
+  for (double& x : p.inputs.at("v").data) x = 0.75;
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  for (std::size_t i = 0; i < got.at("o").data.size(); ++i)
+    RC_ASSERT(std::fabs(got.at("o").data[i] - 0.75) <= allowed.at("o").data[i]);
+}
+
+/// A ridge beyond all keys, or no step of conjugate gradients: softmax attention, gradients included.
+RC_GTEST_PROP(lla_tiled, ends_at_softmax_attention, ()) {
+  const laws::Subject s = tiled(), softmax = laws::subject(kernel_rooms(), "softmax_attention", "tiled");
+  LawCase c = *law_cases(s.room, s.form);
+  const bool no_steps = *rc::gen::arbitrary<bool>();
+  if (no_steps)
+    c.spec.params = {{"solver", "cg"}, {"iterations", 0L}, {"tolerance", "0"}};
+  else
+    c.spec.params = {{"lambda_mode", "mass"}};
+  Problem p = s.problem(c);
+  if (!no_steps)
+    for (double& x : p.inputs.at("lambda").data) x = 0x1p100;
+  Problem plain = p;
+  plain.mechanism = "softmax_attention";
+  plain.inputs.erase("lambda");
+  plain.params = {{"bandwidth", p.params.at("bandwidth")}};
+  expect_exactly(s, p, c.tile, laws::flat(softmax.run(plain, Format::exact, c.tile)),
+                 {"o", "d_q", "d_k", "d_v", "d_bandwidth"}, laws::allowance(softmax, plain, Format::fp64, c.tile));
+}
+
+/// Equal weights, as the bandwidth grows: Affine MesaNet, with the ridge on the means (mode mass) or on the sums.
+RC_GTEST_PROP(lla_tiled, equal_weights_are_affine_mesanet, ()) {
+  const laws::Subject s = tiled();
+  LawCase c = *law_cases(s.room, s.form);
+  const bool mass = *rc::gen::arbitrary<bool>();
+  c.spec.params = {{"lambda_mode", mass ? "mass" : *rc::gen::element("absolute", "max")}};
+  Problem p = s.problem(c);
+  p.params["bandwidth"] = text(0x1p100);
+  Problem equal = p;
+  equal.mechanism = "affine_mesanet";
+  equal.params = {{"lambda_scaling", mass ? "mean" : "sum"}};
+  Arrays want;
+  for (const auto& [name, tensor] : oracle_of(*find_room("affine_mesanet"), equal).tensors) {
+    Array& a = want[name] = Array(tensor.shape);
+    std::ranges::transform(tensor.value, a.data.begin(), [](const HiLo& x) { return x.hi; });
+  }
+  expect_exactly(s, p, c.tile, want, {"o", "d_q", "d_k", "d_v", "d_lambda"});
+}
+
+/// As many steps as dimensions are the solution, in the Sigma form as in the centred one.
+RC_GTEST_PROP(lla_tiled, as_many_steps_as_dimensions_solve, ()) {
+  const laws::Subject s = tiled();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.style = Style::normal;
+  c.spec.params = {};
+  RC_PRE(c.spec.shape.key_dim <= 8);
+  const Problem p = s.problem(c);
+  Problem steps = p;
+  steps.params["solver"] = "cg", steps.params["iterations"] = 2L * c.spec.shape.key_dim;
+  steps.params["tolerance"] = "0";
+  expect_exactly(s, p, c.tile, laws::flat(s.run(steps, Format::exact, c.tile)),
+                 {"o", "d_q", "d_k", "d_v", "d_lambda", "d_bandwidth"},
+                 laws::allowance(s, steps, Format::fp64, c.tile));
+}
+
+/// One block is none, to the bit; blocks of one or two dimensions are the oracle's, in both forms.
+RC_GTEST_PROP(lla_tiled, blocks_end_where_they_should, ()) {
+  const laws::Subject s = tiled();
+  LawCase c = *law_cases(s.room, s.form);
+  const std::string form = *rc::gen::element("sigma", "centered");
+  c.spec.params = {{"blocks", 1L}, {"block_form", form}};
+  const Problem p = s.problem(c);
+  Problem none = p;
+  none.params.erase("blocks"), none.params.erase("block_form");
+  RC_ASSERT(laws::flat(s.run(p, c.spec.precision, c.tile)) == laws::flat(s.run(none, c.spec.precision, c.tile)));
+  const int K = c.spec.shape.key_dim;
+  c.spec.shape.seq_len = std::min(c.spec.shape.seq_len, 33);
+  c.spec.params["blocks"] = K % 2 == 0 && *rc::gen::arbitrary<bool>() ? K / 2L : long{K};
+  laws::exact_policy_is_the_oracle(s, c);
+}
+
+/// A window of one key returns its value, and one that reaches back to the start changes no bit.
+RC_GTEST_PROP(lla_tiled, windows_of_one_and_of_all, ()) {
+  const laws::Subject s = tiled();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {{"window", 1L}};
+  Problem p = s.problem(c);
+  // Rounded, k - kbar is zero in most runs and not in all: so few draws can miss it.
+  const Array one = s.run(p, Format::exact, c.tile).outputs.at("o");
+  const Array allowed = laws::allowance(s, p, Format::fp64, c.tile).at("o");
+  const Array& v = p.inputs.at("v");
+  const std::size_t head = one.data.size() / static_cast<std::size_t>(c.spec.shape.own());
+  const auto group = static_cast<std::size_t>(c.spec.shape.own() / c.spec.shape.shared());
+  for (std::size_t i = 0; i < one.data.size(); ++i)
+    RC_ASSERT(std::fabs(one.data[i] - v.data[i / head / group * head + i % head]) <= allowed.data[i]);
+  p.params["window"] = static_cast<long>(c.spec.shape.seq_len);
+  Problem unlimited = p;
+  unlimited.params.erase("window");
+  RC_ASSERT(laws::flat(s.run(p, c.spec.precision, c.tile)) == laws::flat(s.run(unlimited, c.spec.precision, c.tile)));
+}
+
+/// A row that has converged is left alone while others of its tile go on: it has the bits that it has by itself.
+RC_GTEST_PROP(lla_tiled, a_row_at_rest_keeps_its_bits, ()) {
+  const laws::Subject s = tiled();
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.shape.heads = c.spec.shape.shared_heads = 1;
+  c.spec.params = {{"causal", false}};
+  if (*rc::gen::arbitrary<bool>())
+    c.spec.params = {{"causal", false}, {"solver", "cg"}, {"iterations", 9L}, {"tolerance", "0.5"}};
+  Problem p = s.problem(c);
+  Array& lambda = p.inputs.at("lambda");
+  const int n = c.spec.shape.seq_len, K = c.spec.shape.key_dim, row = *rc::gen::inRange(0, n);
+  if (*rc::gen::arbitrary<bool>())  // it is at rest before the first step
+    for (int x = 0; x < K; ++x) p.inputs.at("q").data[laws::index(p.inputs.at("q"), 0, row, x)] = 0;
+  Problem alone = p;
+  const auto keep = [&](Array& a) {
+    const auto width = static_cast<std::ptrdiff_t>(a.data.size()) / n;
+    a.data = {a.data.begin() + row * width, a.data.begin() + (row + 1) * width};
+    a.shape[1] = 1;
+  };
+  keep(alone.inputs.at("q")), keep(alone.cotangents.at("o"));
+  if (lambda.shape.size() > 1) keep(alone.inputs.at("lambda"));
+  const Answer all = s.run(p, c.spec.precision, c.tile), one = s.run(alone, c.spec.precision, c.tile);
+  const auto same_bits = [&](const Array& a, const Array& b) {
+    const std::size_t width = b.data.size();
+    for (std::size_t x = 0; x < width; ++x) RC_ASSERT(a.data[static_cast<std::size_t>(row) * width + x] == b.data[x]);
+  };
+  same_bits(all.outputs.at("o"), one.outputs.at("o"));
+  same_bits(all.gradients.at("q"), one.gradients.at("q"));
+}
+
+/// What conjugate gradients cannot solve is refused in one sentence.
+TEST(lla_tiled, refuses_systems_without_a_ridge) {
+  const laws::Subject s = tiled();
+  Problem p = s.room.make({"lla", {1, 9, 1, 1, 4, 3, 0}, Format::fp32, Style::normal, 3, {}});
+  EXPECT_EQ(s.form.obstacle(p), "");
+  for (double& x : p.inputs.at("lambda").data) x = 0x1p-60;
+  EXPECT_NE(s.form.obstacle(p).find("too small for conjugate gradients"), std::string::npos);
+  p.params["solver"] = "cg", p.params["iterations"] = 2L;
+  EXPECT_EQ(s.form.obstacle(p), "");
+  p.inputs.at("lambda").data[0] = 0;
+  EXPECT_EQ(s.form.obstacle(p), "lambda: conjugate gradients need a ridge in every dimension, got 0");
+}
 
 using bad_inputs::changed, bad_inputs::refusal, bad_inputs::result_of;
 

@@ -1,6 +1,10 @@
 #include "kernels/core/host_math.hpp"
 
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "kernels/core/tile.hpp"
@@ -30,16 +34,35 @@ namespace {
 
 constexpr long double ln2 = 0.693147180559945309417232121458176568L;
 
-/// 2^x = 2^n e^(f ln 2), |f| <= 1/2, Taylor until the next term is below the last bit: |f ln 2|^degree / degree!.
+/// ln(2)^i / i!, i <= degree.
+template <class T, std::size_t degree>
+constexpr std::array<T, degree + 1> exp2_coefficients() {
+  std::array<T, degree + 1> c{};
+  long double term = 1;
+  for (std::size_t i = 0; i <= degree; ++i) {
+    c[i] = static_cast<T>(term);
+    term *= ln2 / static_cast<long double>(i + 1);
+  }
+  return c;
+}
+
+/// x 2^n. A factor of two that is a normal double is exact, and saves the call.
 template <class T>
-T exp2_series(T x, int degree) {
+T scaled(T x, int n) {
+  if (n < -1000 || n > 1000) return std::ldexp(x, n);
+  return x * static_cast<T>(std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52));
+}
+
+/// 2^x = 2^n e^(f ln 2), |f| <= 1/2, Taylor until the next term is below the last bit: |f ln 2|^degree / degree!.
+template <std::size_t degree, class T>
+T exp2_series(T x) {
+  static constexpr std::array<T, degree + 1> c = exp2_coefficients<T, degree>();
   if (!(x > T(-20000))) return x != x ? x : T(0);
   if (x > T(20000)) return std::numeric_limits<T>::infinity();
-  const T n = std::rint(x);
-  const T f = (x - n) * static_cast<T>(ln2);
-  T sum = T(1);
-  for (int i = degree; i >= 1; --i) sum = T(1) + sum * f / T(i);
-  return std::ldexp(sum, static_cast<int>(n));
+  const T n = std::rint(x), f = x - n;
+  T sum = c[degree];
+  for (std::size_t i = degree; i-- > 0;) sum = sum * f + c[i];
+  return scaled(sum, static_cast<int>(n));
 }
 
 /// log2 x = e + 2/ln 2 artanh((m - 1)/(m + 1)), m in [sqrt(1/2), sqrt(2)): the argument is at most 0.1716.
@@ -59,8 +82,8 @@ T log2_series(T x, int terms) {
 }  // namespace
 
 // 0.3466^14 / 14! = 4e-18 and 0.3466^18 / 18! = 8e-25; 0.1716^(2 * 11) = 1.5e-17 and 0.1716^(2 * 15) = 1e-23.
-double ex2(double x) { return exp2_series(x, 13); }
-long double ex2(long double x) { return exp2_series(x, 17); }
+double ex2(double x) { return exp2_series<13>(x); }
+long double ex2(long double x) { return exp2_series<17>(x); }
 double lg2(double x) { return log2_series(x, 11); }
 long double lg2(long double x) { return log2_series(x, 15); }
 

@@ -22,6 +22,7 @@ struct KernelForm {
   /// Outputs, and gradients if the problem has cotangents, all heads. `tile` indexes `tiles`. The problem has passed
   /// the door of its room (shapes, finiteness, domain).
   Answer (*run)(const Problem& problem, const Policy& policy, int tile);
+  bool iterative = false;  ///< solves a system for every query: what is judged by default is smaller
 };
 
 struct KernelRoom {

@@ -42,8 +42,8 @@ constexpr std::string_view output_site = "out";
 
 }  // namespace
 
-Oracle oracle_of(const Room& room, const Problem& problem) {
-  std::optional<BasicAnswer<Enclosed>> proven = room.in_words(problem, {});
+Oracle oracle_of(const Room& room, const Problem& problem, int words) {
+  std::optional<BasicAnswer<Enclosed>> proven = room.in_words(problem, {.words = words});
   if (!proven) proven = room.enclosed(problem);
   require(proven.has_value(), room.name, ": no enclosure decides a comparison of equal numbers");
   Oracle oracle;

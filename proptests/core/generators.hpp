@@ -44,6 +44,17 @@ inline rc::Gen<LawCase> law_cases(const Room& room, const KernelForm& form) {
         *rc::gen::elementOf(std::vector<Format>(std::begin(kernel_precisions), std::end(kernel_precisions)));
     c.spec.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);
     c.spec.params = *rc::gen::elementOf(room.variants());
+    if (form.iterative) {  // each step is a pass over the keys, and there are as many as dimensions or more
+      c.spec.shape.heads = std::max(c.spec.shape.shared_heads, std::min(c.spec.shape.heads, 2));
+      // What few steps on eight-bit operands leave is no small error: draws do not tell how large it gets.
+      if (info(c.spec.precision).bits == 8) c.spec.precision = Format::fp16;
+      c.spec.shape.seq_len = std::min(c.spec.shape.seq_len, *rc::gen::element(17, 33));
+      c.spec.shape.key_dim = std::min(c.spec.shape.key_dim, 8);
+    }
+    if (const auto blocks = c.spec.params.find("blocks"); blocks != c.spec.params.end()) {
+      const int count = static_cast<int>(std::get<long>(blocks->second));
+      c.spec.shape.key_dim = (c.spec.shape.key_dim + count - 1) / count * count;  // they are equally large
+    }
     if (form.name == "split_decode")
       c.spec.shape.query_len = std::min(*rc::gen::element(1, 2, 4), c.spec.shape.seq_len);
     return c;

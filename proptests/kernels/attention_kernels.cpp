@@ -12,12 +12,36 @@
 
 #include "kernels/core/host_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "oracles/scalars/precise.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
 
 using Long = long double;
+
+/// 2^x, from Horner's rule on c_i (f ln 2)^i / i!: every step rounds a product and a sum that are together at most
+/// |f ln 2| < 0.35 of the next sum, which is at least 0.7, so 2 u / (1 - 0.35) / 0.7 < 5 u; u more for x / ln 2 in f
+/// and for what the series leaves out.
+template <class T>
+void exponentials_are_within(double u) {
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    const double x = (static_cast<double>(RandomBits{7}.at(i) >> 12) * 0x1p-51 - 1) * (i % 2 == 0 ? 1000 : 2);
+    const Mp50 truth = pow(Mp50(2), Mp50(x)), got(tile::ex2(static_cast<T>(x)));
+    ASSERT_LE(abs(got / truth - 1), 6 * u) << "2^" << x;
+  }
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  EXPECT_EQ(tile::ex2(T(0)), T(1));
+  EXPECT_EQ(tile::ex2(T(-7)), T(0x1p-7));
+  EXPECT_EQ(tile::ex2(T(-1074)), T(0x1p-1074));
+  EXPECT_EQ(tile::ex2(-infinity), T(0));
+  EXPECT_EQ(tile::ex2(infinity), infinity);
+  EXPECT_TRUE(std::isnan(tile::ex2(std::numeric_limits<T>::quiet_NaN())));
+}
+TEST(host_math, exponentials_are_accurate) {
+  exponentials_are_within<double>(0x1p-53);
+  exponentials_are_within<Long>(0x1p-64);
+}
 
 struct Case {
   int heads, kv_heads, queries, keys, K, V;

@@ -1,0 +1,878 @@
+#pragma once
+// Local linear attention as tile programs (lla-family.md sections 3 to 6). Query i sees the keys j in J_i; h is the
+// bandwidth, c_i = kbar_i the weighted mean of the keys, zbar_i = c_i - q_i, kt_ij = k_j - c_i.
+//   weights    x_ij = (log2(e) / h) q_i.k_j,  m_i = max_j x_ij,  w_ij = 2^(x_ij - m_i),  l_i = sum_j w_ij,  p = w / l
+//   system     A_i = C_i + eps_i,  C_i = sum_j p_ij kt_ij kt_ij^T,  eps_i = lambda_i times 1 (mode mass), 1 / l_i (max)
+//              or 2^-lse_i (absolute); never formed: A d = (sum_j w_ij (kt_ij.d) kt_ij) / l_i + eps_i d
+//   forward    A_i y_i = zbar_i,  o_i = sum_j p_ij (1 - y_i.kt_ij) v_j
+//   backward   a_ij = g_i.v_j,  b_i = sum_j p_ij a_ij,  dy_i = -sum_j p_ij (a_ij - b_i) kt_ij,  A_i x_i = dy_i,
+//              N_ij = 1 - y_i.kt_ij,  F_ij = a_ij - b_i + x_i.kt_ij,  D_ij = p_ij N_ij F_ij,
+//              dq_i = 1/h sum_j D_ij k_j - x_i,  dk_j = sum_i 1/h D_ij q_i + p_ij (N_ij x_i - F_ij y_i),
+//              dv_j = sum_i p_ij N_ij g_i,  deps_i = -x_i y_i,  dh = -(ln 2 / h) sum_ij D_ij x_ij
+//   and D_ij += e_i p_ij (mass), e_i at the first largest score alone (max), e_i = eps_i.deps_i: then sum_j D_ij = 0;
+//   in mode absolute that sum is -e_i.
+// A few steps of conjugate gradients, and blocks of Sigma = C + eps + zbar zbar^T, are systems about q_i in place of
+// c_i, with solution rho and y = rho / delta, delta = 1 - rho.zbar. With tau = b + y.dy, x solving Sigma x = dy - b
+// zbar, and block by block n = 1 / delta - y.zbar, N = n - y.kt, F = a - 2 tau delta N + x.z:
+//   D_ij = p_ij (a_ij (1 - y.kt) + sum over blocks of N (x.z - tau delta N) + (blocks - 1) tau / delta),
+//   deps_i = -y_i (x_i + tau delta y_i),  sum_j dz_ij = n x - (b - 2 tau delta n + x.zbar) y
+// Blocks of C differ by the sum over them alone: D_ij = p_ij ((a_ij - b_i)(1 - y.kt) + sum over blocks of N (x.kt)).
+// Solutions are stored in the operands' format, each row in a unit of its own, and whatever is centred is centred at
+// what was stored: y.kt = unit (Y.k - Y.c).
+// Query head a reads key/value head a / group. A row that sees nothing has o = 0 and gradients 0.
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// The unit of lambda on the sums over 2^x_ij: their sum, one, or the largest term.
+enum class RidgeUnit { mass, absolute, max };
+
+/// Blocks of a system: their number and the columns of one.
+struct SystemBlocks {
+  int count, columns;
+};
+
+/// The faults of this room's masks.
+template <class X>
+TILE_FN Visibility lla_visibility(X& b, Visibility sees) {
+  sees.ahead = b.planted("mask_one_key_less"_s, 0, -1);
+  sees.window = b.planted("window_dropped"_s, sees.window, 0);
+  return sees;
+}
+
+/// eps = unit lambda. A ridge beyond the range is the largest within: y = 0 either way.
+template <class X, class Row>
+TILE_FN auto ridge_unit(X& b, RidgeUnit ridge, const Row& m, const Row& l) {
+  const auto unit = [=]<class T>(T top, T sum) -> T {
+    if (ridge == RidgeUnit::mass || !(sum > 0)) return 1;
+    if (ridge == RidgeUnit::max) return 1 / sum;
+    const T power = ex2(-top);
+    return (power < 0x1p100f ? power : 0x1p100f) / sum;
+  };
+  const auto shift = b.planted("ridge_unshifted"_s, m,
+                               b.rows(
+                                   "m"_s, [](auto top) { return 0 * top; }, m));
+  return b.rows("unit"_s, unit, shift, l);
+}
+
+/// One query tile over its key tiles: m, l, lse, the key mean c and, if wanted, the first key of largest score.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct LlaMoments {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k;
+    typename B::RowIn index;  // 0, 1, ... for every key
+    typename B::RowOut m, l, lse, first;
+    typename B::Out centre;
+    Real scale;  // log2(e) / h
+    Visibility sees;
+    int group, kv_heads;
+    bool wants_first;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"K", BN, D> K[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = lla_visibility(b, a.sees);
+    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453});
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN + b.planted("first_tile_skipped"_s, 0, head == 0 && q0 > 0);
+    auto C = b.acc("kbar"_s, Shape<BM, D>{});
+    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto l = b.partial("l"_s, Shape<BM>{});
+    auto first = b.row("first"_s, Shape<BM>{}, 0);
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
+    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
+    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
+    const auto minus_index = [](auto y, auto most, auto j) { return y == most ? -j : -INFINITY; };
+    const auto moved = [](auto old, auto from, auto to, auto minus_j) { return to > from ? -minus_j : old; };
+    const auto copy = [](auto y) { return y; };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
+
+    b.load(s.Q, a.q, head, q0);
+    b.pipeline(
+        Shape<ST>{}, imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0),
+        [&](int j, int st) { b.load(s.K[st], a.k, kv, (j0 + j) * BN); },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          auto S = b.abt("S"_s, s.Q, s.K[st]);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN))
+            S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
+          const auto most = S.row_max();
+          const auto mx = b.rows("m"_s, top, m, most);
+          if (a.wants_first) {
+            auto J = S;
+            J.map("first"_s, minus_index, most, b.load_col("first"_s, Shape<1, BN>{}, a.index, 0, k0));
+            first = b.rows("first"_s, moved, first, m, mx, J.row_max());
+          }
+          const auto shift = b.rows("m"_s, finite, mx);
+          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
+          S.map("p"_s, weight, shift);
+          l.fold(alpha, S);
+          C.scale(b.planted("kbar_not_rescaled"_s, alpha, one));
+          // Everything is centred at c, so its weights are two operands: what the first leaves is the second.
+          auto high = S;
+          high.map("P1"_s, copy);
+          S.zip("p"_s, difference, high);
+          b.mma(C, b.cast("P1"_s, high), s.K[st]);
+          b.mma(C, b.cast("P1"_s, S), s.K[st]);
+          m = mx;
+        });
+    const auto sum = l.total();
+    C.scale(b.rows("inv"_s, inverse, sum));
+    b.store_row("m"_s, a.m, head, q0, b.rows("m"_s, finite, m));
+    b.store_row("l"_s, a.l, head, q0, sum);
+    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, finite, b.rows("lse"_s, log_sum, sum, m)));
+    b.store_row("first"_s, a.first, head, q0, first);
+    b.store("kbar"_s, a.centre, head, q0, C);
+  }
+};
+
+/// One query tile's systems by conjugate gradients, each row until its residual is small enough or the steps are done;
+/// a row at rest stays as it is while others go on. A search direction is what its operand holds: the step along it is
+/// the best one, and the next direction conjugate to it, whatever the rounding has made of it.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct LlaSolve {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, centre, rhs, lambda;
+    typename B::RowIn m, l, slack;  // slack: the tolerance's unit
+    typename B::Out x, parts;       // parts, if wanted: [heads * blocks], each with the columns of its block alone
+    typename B::RowOut unit, delta;
+    Real scale, relative, tolerance;  // at rest: |r| <= relative |rhs| or tolerance slack
+    Visibility sees;
+    int group, kv_heads, steps;
+    SystemBlocks blocks;
+    RidgeUnit ridge;
+    bool tilts;  // the solution is rho, y = rho / delta is wanted
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"P", BM, D> P;
+    typename B::template Tile<"kbar", BM, D> C;
+    typename B::template Tile<"rhs", BM, D> R;
+    typename B::template Tile<"lambda", BM, D> L;
+    typename B::template Tile<"K", BN, D> K[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = lla_visibility(b, a.sees);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN, tiles = imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0);
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto zero = b.row("alpha"_s, Shape<BM>{}, 0);
+    const auto copy = [](auto, auto y) { return y; };
+    const auto same = [](auto y) { return y; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+    const auto add_scaled = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
+    const auto subtract_scaled = [](auto y0, auto y1, auto factor) { return y0 - factor * y1; };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
+    const auto weighted_square = [](auto t, auto w) { return w * t * t; };
+    const auto scaled_up = [](auto p, auto lambda, auto unit) { return unit * lambda * p; };
+    const auto centred = [](auto y, auto c, auto share, auto all) { return share * (y - all * c); };
+    const auto threshold = [&](auto square, auto slack) {
+      const auto own = a.tolerance * slack;
+      return maxi(a.relative * a.relative * square, own * own);
+    };
+    const auto going = [](auto square, auto stop) { return square > stop ? 1 : 0; };
+    const auto unit_length = [](auto square, auto go) { return go * (square > 0 ? ex2(lg2(square) / -2) : 0); };
+    const auto best = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? along / bend : 0; };
+    const auto conjugate = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? -along / bend : 0; };
+    const auto still = [](auto square, auto bend, auto go) { return go > 0 && bend > 0 ? square : 0; };
+    const auto registers = [&](auto& tile) {
+      auto x = b.acc("R"_s, Shape<BM, D>{});
+      x.zip("R"_s, copy, tile);
+      return x;
+    };
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.C, a.centre, head, q0);
+    b.load(s.R, a.rhs, head, q0);
+    b.load(s.L, a.lambda, head, q0);
+    b.pipeline(
+        Shape<ST>{}, 0, [](int, int) {}, [](int, int) {});
+    const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
+    const auto l = b.load_row("l"_s, Shape<BM>{}, a.l, head, q0);
+    const auto slack = b.load_row("delta"_s, Shape<BM>{}, a.slack, head, q0);
+    const auto share = b.rows("inv"_s, inverse, l);
+    const auto unit = ridge_unit(b, a.ridge, m, l);
+    auto Y = b.acc("R"_s, Shape<BM, D>{});
+    for (int block = 0; block < a.blocks.count; ++block) {
+      const auto within = [&](int, int c) { return c / a.blocks.columns == block; };
+      auto R = registers(s.R);
+      R.mask(within, 0);
+      auto P = R;
+      auto square = b.dot("rr"_s, R, R);
+      const auto stop = b.rows("stop"_s, threshold, square, slack);
+      auto go = b.rows("go"_s, going, square, stop);
+      for (int step = 0; step < a.steps && b.any([](auto y) { return y > 0; }, go); ++step) {
+        P.scale(b.rows("alpha"_s, unit_length, b.dot("rr"_s, P, P), go));
+        P.map("P"_s, same);
+        b.put(s.P, P);
+        const auto along_centre = b.dot("pc"_s, P, registers(s.C));
+        auto AP = b.acc("AP"_s, Shape<BM, D>{});
+        auto bend = b.partial("bend"_s, Shape<BM>{});
+        auto all = b.partial("all"_s, Shape<BM>{});
+        b.pipeline(
+            Shape<ST>{}, tiles, [&](int j, int st) { b.load(s.K[st], a.k, kv, (j0 + j) * BN); },
+            [&](int j, int st) {
+              const int k0 = (j0 + j) * BN;
+              auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.P, s.K[st]);
+              S.map("p"_s, weight, m);
+              if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+              T.map("T"_s, difference, b.planted("image_not_centred"_s, along_centre, zero));
+              auto U = T;
+              U.zip("wtt"_s, weighted_square, S);
+              bend.fold(one, U);
+              T.zip("wt"_s, product, S);
+              T.map("P2"_s, same);
+              all.fold(one, T);
+              b.mma(AP, b.cast("P2"_s, T), s.K[st]);
+            });
+        AP.zip("AP"_s, centred, s.C, share, all.total());
+        auto E = P;
+        E.zip("eps"_s, scaled_up, s.L, unit);
+        AP.zip("AP"_s, sum, E);
+        AP.mask(within, 0);
+        const auto curvature = b.rows("bend"_s, add_scaled, b.dot("bend"_s, P, E), bend.total(), share);
+        const auto alpha = b.rows("alpha"_s, best, b.dot("rp"_s, R, P), curvature, go);
+        Y.zip("R"_s, add_scaled, P, alpha);
+        R.zip("R"_s, subtract_scaled, AP, alpha);
+        const auto beta = b.rows("alpha"_s, conjugate, b.dot("rp"_s, R, AP), curvature, go);
+        auto next = R;
+        next.zip("R"_s, add_scaled, P, b.planted("steepest_descent"_s, beta, zero));
+        P = next;
+        square = b.rows("rr"_s, still, b.dot("rr"_s, R, R), curvature, b.planted("rows_not_frozen"_s, go, one));
+        go = b.planted("rows_not_frozen"_s, b.rows("go"_s, going, square, stop), one);
+      }
+    }
+    auto delta = one;
+    if (a.tilts) {
+      delta = b.rows("delta"_s, difference, one, b.dot("rr"_s, Y, registers(s.R)));
+      Y.scale(b.planted("probe_for_tilt"_s,
+                        b.rows(
+                            "delta"_s, [](auto y) { return 1 / y; }, delta),
+                        one));
+    }
+    // A length beyond one is shared by the operand and its unit: neither leaves the range of a narrow format so soon.
+    const auto shrinking = [](auto square) {
+      return square > 1 ? ex2(lg2(square) / -4) : square > 0 ? ex2(lg2(square) / -2) : 0;
+    };
+    const auto shrink = b.rows("yunit"_s, shrinking, b.dot("rr"_s, Y, Y));
+    Y.scale(shrink);
+    Y.map("Y"_s, same);
+    b.store_row("yunit"_s, a.unit, head, q0, b.rows("yunit"_s, inverse, shrink));
+    b.store_row("delta"_s, a.delta, head, q0, delta);
+    b.store("Y"_s, a.x, head, q0, Y);
+    for (int block = 0; block < a.blocks.count && a.parts.p != nullptr; ++block) {
+      auto part = Y;
+      part.mask([&](int, int c) { return c / a.blocks.columns == block; }, 0);
+      b.store("Y"_s, a.parts, head * a.blocks.count + block, q0, part);
+    }
+  }
+};
+
+/// The right-hand side zbar of the forward solve, and the unit of its tolerance, where the largest weight is one.
+template <ExecutorTypes B, int BM, int D, int ST>
+struct LlaOffsets {
+  struct Args {
+    typename B::In q, centre;
+    typename B::RowIn l;
+    typename B::Out offset;
+    typename B::RowOut slack;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"kbar", BM, D> C;
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.C, a.centre, head, q0);
+    b.pipeline(
+        Shape<ST>{}, 0, [](int, int) {}, [](int, int) {});
+    const auto l = b.load_row("l"_s, Shape<BM>{}, a.l, head, q0);
+    auto Z = b.acc("rhs"_s, Shape<BM, D>{});
+    Z.zip(
+        "rhs"_s, [](auto, auto c) { return c; }, s.C);
+    Z.zip(
+        "rhs"_s, [](auto c, auto q, auto sum) { return sum > 0 ? c - q : 0; }, s.Q, l);  // nothing seen: y = 0
+    b.store("rhs"_s, a.offset, head, q0, Z);
+    const auto share = b.rows(
+        "inv"_s, [](auto y) { return y > 0 ? 1 / y : 0; }, l);
+    b.store_row("delta"_s, a.slack, head, q0,
+                b.planted("residual_per_weight"_s, share, b.row("inv"_s, Shape<BM>{}, 1)));
+  }
+};
+
+/// o of one query tile.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct LlaOutput {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v, y, centre;
+    typename B::RowIn m, l, y_unit;
+    typename B::Out o;
+    Real scale;
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"Y", BM, D> Y;
+    typename B::template Tile<"kbar", BM, D> C;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = lla_visibility(b, a.sees);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN;
+    auto O = b.acc("O"_s, Shape<BM, D>{});
+    const auto copy = [](auto, auto y) { return y; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
+    const auto remainder = [](auto t, auto along_centre, auto unit) { return 1 - unit * (t - along_centre); };
+    const auto registers = [&](auto& tile) {
+      auto x = b.acc("R"_s, Shape<BM, D>{});
+      x.zip("R"_s, copy, tile);
+      return x;
+    };
+    const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
+    const auto unit = b.load_row("yunit"_s, Shape<BM>{}, a.y_unit, head, q0);
+    auto along_centre = b.row("pc"_s, Shape<BM>{}, 0);
+    const auto zero = along_centre;
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.Y, a.y, head, q0);
+    b.load(s.C, a.centre, head, q0);
+    b.pipeline(
+        Shape<ST>{}, imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0),
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          if (j == 0) along_centre = b.planted("mean_t_dropped"_s, b.dot("pc"_s, registers(s.Y), registers(s.C)), zero);
+          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.Y, s.K[st]);
+          S.map("p"_s, weight, m);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          T.map("N"_s, remainder, along_centre, unit);
+          S.zip("wt"_s, product, T);
+          b.mma(O, b.cast("P2"_s, S), s.V[st]);
+        });
+    O.scale(b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0)));
+    b.store("out"_s, a.o, head, q0, O);
+  }
+};
+
+/// Backward, first pass: b_i, and the right-hand side of the second solve, dy_i or dy_i - b_i zbar_i. Two sweeps: the
+/// second one takes from a_ij its mean.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct LlaAdjoint {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v, g, centre;
+    typename B::RowIn m, l;
+    typename B::RowOut mean;
+    typename B::Out rhs;
+    Real scale;
+    Visibility sees;
+    int group, kv_heads;
+    bool about_query;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"dO", BM, D> G;
+    typename B::template Tile<"kbar", BM, D> C;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = lla_visibility(b, a.sees);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN, tiles = imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0);
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto copy = [](auto, auto y) { return y; };
+    const auto same = [](auto y) { return y; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
+    const auto deviation = [](auto a_ij, auto w, auto mean) { return w * (a_ij - mean); };
+    const auto negative = [](auto y, auto c, auto share, auto all) { return share * (all * c - y); };
+    const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
+    const auto share = b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
+    const auto load = [&](int j, int st) {
+      b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+      b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+    };
+    const auto weights = [&](int j, int st) {
+      const int k0 = (j0 + j) * BN;
+      auto S = b.abt("S"_s, s.Q, s.K[st]);
+      S.map("p"_s, weight, m);
+      if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+      return S;
+    };
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.G, a.g, head, q0);
+    b.load(s.C, a.centre, head, q0);
+    auto moment = b.partial("mean"_s, Shape<BM>{});
+    b.pipeline(Shape<ST>{}, tiles, load, [&](int j, int st) {
+      auto A = b.abt("dP"_s, s.G, s.V[st]);
+      auto W = weights(j, st);
+      A.zip("E"_s, product, W);
+      moment.fold(one, A);
+    });
+    const auto mean = b.rows("mean"_s, product, moment.total(), share);
+    auto dY = b.acc("dY"_s, Shape<BM, D>{});
+    auto all = b.partial("all"_s, Shape<BM>{});
+    b.pipeline(Shape<ST>{}, tiles, load, [&](int j, int st) {
+      auto A = b.abt("dP"_s, s.G, s.V[st]);
+      auto W = weights(j, st);
+      A.zip("E"_s, deviation, W, mean);
+      A.map("dS"_s, same);
+      all.fold(one, A);
+      b.mma(dY, b.cast("dS"_s, A), s.K[st]);
+    });
+    dY.zip("rhs"_s, negative, s.C, share, all.total());
+    if (a.about_query) {
+      auto Z = b.acc("rhs"_s, Shape<BM, D>{});
+      Z.zip("rhs"_s, copy, s.C);
+      Z.zip(
+          "rhs"_s, [](auto c, auto q) { return c - q; }, s.Q);
+      dY.zip(
+          "rhs"_s, [](auto y, auto z, auto mean_i) { return y - mean_i * z; }, Z, mean);
+    }
+    b.store_row("mean"_s, a.mean, head, q0, mean);
+    b.store("rhs"_s, a.rhs, head, q0, dY);
+  }
+};
+
+/// Backward, the numbers of one query tile that no key enters: dlambda, sum_j dz_ij, and the coefficients of N, F and
+/// D.
+template <ExecutorTypes B, int BM, int D, int ST>
+struct LlaCoefficients {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, centre, rhs, lambda, y, x, y_parts, x_parts;
+    typename B::RowIn m, l, mean, delta, y_unit, x_unit;
+    typename B::Out dlambda, dz;
+    typename B::RowOut ny, nx;      // [heads * blocks]: N = ny - unit Y.k,  x.z = unit X.k - nx
+    typename B::RowOut f0, f1;      // F = a - f0 - f1 N + x.z
+    typename B::RowOut s0, kappa;   // D = p ((a - f0)(s0 + sum of N) + sum of N (x.z - f1 / 2 N) + kappa)
+    typename B::RowOut e, row_sum;  // e at the largest score; sum_j D_ij, where it is known
+    SystemBlocks blocks;
+    RidgeUnit ridge;
+    bool about_query;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"kbar", BM, D> C;
+    typename B::template Tile<"rhs", BM, D> R;
+    typename B::template Tile<"lambda", BM, D> L;
+    typename B::template Tile<"Y", BM, D> Y[ST + 1];
+    typename B::template Tile<"X", BM, D> X[ST + 1];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const int blocks = a.blocks.count;
+    const auto one = b.row("n"_s, Shape<BM>{}, 1);
+    const auto zero = b.row("n"_s, Shape<BM>{}, 0);
+    const auto copy = [](auto, auto y) { return y; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+    const auto registers = [&](auto& tile) {
+      auto x = b.acc("R"_s, Shape<BM, D>{});
+      x.zip("R"_s, copy, tile);
+      return x;
+    };
+    const auto scaled = [&](auto& tile, const auto& unit) {
+      auto x = registers(tile);
+      x.scale(unit);
+      return x;
+    };
+    const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
+    const auto l = b.load_row("l"_s, Shape<BM>{}, a.l, head, q0);
+    const auto mean = b.load_row("mean"_s, Shape<BM>{}, a.mean, head, q0);
+    const auto delta = b.load_row("delta"_s, Shape<BM>{}, a.delta, head, q0);
+    const auto y_unit = b.load_row("yunit"_s, Shape<BM>{}, a.y_unit, head, q0);
+    const auto x_unit = b.load_row("yunit"_s, Shape<BM>{}, a.x_unit, head, q0);
+    const auto unit = ridge_unit(b, a.ridge, m, l);
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.C, a.centre, head, q0);
+    b.load(s.R, a.rhs, head, q0);
+    b.load(s.L, a.lambda, head, q0);
+    b.load(s.Y[ST], a.y, head, q0);
+    b.load(s.X[ST], a.x, head, q0);
+    b.pipeline(
+        Shape<ST>{}, 0, [](int, int) {}, [](int, int) {});
+    auto Z = registers(s.C);
+    Z.zip("rhs"_s, difference, s.Q);
+    auto Y = scaled(s.Y[ST], y_unit), Xs = scaled(s.X[ST], x_unit);
+    auto f0 = mean, f1 = zero, kappa = zero;
+    if (a.about_query) {
+      auto dY = registers(s.R);
+      dY.zip(
+          "rhs"_s, [](auto y, auto z, auto mean_i) { return y + mean_i * z; }, Z, mean);
+      const auto tau = b.rows("tau"_s, sum, mean, b.dot("tau"_s, Y, dY));
+      f0 = zero;
+      f1 = b.rows(
+          "tau"_s, [](auto t, auto d) { return 2 * t * d; }, tau, b.planted("mass_gradient_dropped"_s, delta, zero));
+      kappa = b.rows(
+          "tau"_s, [=](auto t, auto d) { return d != 0 ? (blocks - 1) * t / d : 0; }, tau, delta);
+    }
+    auto slope = Y;
+    slope.map(
+        "dlam"_s, [](auto y, auto f) { return f / 2 * y; }, f1);
+    slope.zip("dlam"_s, sum, Xs);
+    slope.zip("dlam"_s, product, Y);
+    slope.map(
+        "dlam"_s, [](auto y, auto u) { return -u * y; }, unit);
+    b.store("dlam"_s, a.dlambda, head, q0, slope);
+    const auto e = b.planted("ridge_detached"_s, b.dot("e"_s, slope, registers(s.L)), zero);
+    if (a.ridge == RidgeUnit::mass) kappa = b.rows("tau"_s, sum, kappa, e);
+
+    auto dZ = b.acc("dz"_s, Shape<BM, D>{});
+    auto n_sum = zero;
+    b.pipeline(
+        Shape<ST>{}, blocks,
+        [&](int j, int st) {
+          b.load(s.Y[st], a.y_parts, head * blocks + j, q0);
+          b.load(s.X[st], a.x_parts, head * blocks + j, q0);
+        },
+        [&](int j, int st) {
+          auto Yb = scaled(s.Y[st], y_unit), Xb = scaled(s.X[st], x_unit);
+          auto n = one, lift = zero;
+          if (a.about_query) {
+            n = b.rows(
+                "n"_s, [](auto d, auto t) { return d != 0 ? 1 / d - t : 0; }, delta, b.dot("n"_s, Yb, Z));
+            lift = b.dot("n"_s, Xb, Z);
+          }
+          n_sum = b.rows("n"_s, sum, n_sum, n);
+          const auto C = registers(s.C);
+          b.store_row("n"_s, a.ny, head * blocks + j, q0, b.rows("n"_s, sum, n, b.dot("n"_s, Yb, C)));
+          b.store_row("n"_s, a.nx, head * blocks + j, q0, b.rows("n"_s, difference, b.dot("n"_s, Xb, C), lift));
+          const auto w = b.rows(
+              "n"_s, [](auto g, auto g0, auto g1, auto nb, auto x) { return g - g0 - g1 * nb + x; }, mean, f0, f1, n,
+              lift);
+          Xb.scale(n);
+          Yb.scale(w);
+          dZ.zip("dz"_s, sum, Xb);
+          dZ.zip("dz"_s, difference, Yb);
+        });
+    b.store("dz"_s, a.dz, head, q0, dZ);
+    b.store_row("tau"_s, a.f0, head, q0, f0);
+    b.store_row("tau"_s, a.f1, head, q0, f1);
+    b.store_row("n"_s, a.s0, head, q0, b.rows("n"_s, difference, one, n_sum));
+    b.store_row("tau"_s, a.kappa, head, q0, kappa);
+    b.store_row("e"_s, a.e, head, q0, e);
+    b.store_row("e"_s, a.row_sum, head, q0, a.ridge == RidgeUnit::absolute ? b.rows("e"_s, difference, zero, e) : zero);
+  }
+};
+
+/// Backward, second pass: one query tile over its key tiles gives dq_i and sum_j D_ij log2 p_ij.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct LlaBackwardQuery {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v, g, y, x, centre, dz;  // y, x: in parts
+    typename B::RowIn lse, y_unit, x_unit, ny, nx, f0, f1, s0, kappa, e, row_sum, first, index;
+    typename B::RowOut dh;
+    typename B::Out dq;
+    Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
+    Visibility sees;
+    int group, kv_heads, blocks;
+    bool about_query, has_first;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"dO", BM, D> G;
+    typename B::template Tile<"kbar", BM, D> C;
+    typename B::template Tile<"dz", BM, D> Z;
+    typename B::template Tile<"Y", BM, D> Y[ST];
+    typename B::template Tile<"X", BM, D> X[ST];
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = lla_visibility(b, a.sees);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads), blocks = a.blocks;
+    const int j0 = sees.first_key(q0) / BN, tiles = imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0);
+    auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
+    auto dh = b.partial("dh"_s, Shape<BM>{});
+    auto whole = b.partial("all"_s, Shape<BM>{}), rounded = b.partial("all"_s, Shape<BM>{});
+    auto nu = b.acc("N"_s, Shape<BM, BN>{}), cross = b.acc("NU"_s, Shape<BM, BN>{});
+    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    const auto row = [&](auto site, const auto& from) { return b.load_row(site, Shape<BM>{}, from, head, q0); };
+    const auto lse = row("lse"_s, a.lse), y_unit = row("yunit"_s, a.y_unit), x_unit = row("yunit"_s, a.x_unit);
+    const auto f0 = row("tau"_s, a.f0), f1 = row("tau"_s, a.f1), kappa = row("tau"_s, a.kappa), e = row("e"_s, a.e);
+    const auto s0 = row("n"_s, a.s0), first = row("first"_s, a.first);
+    const auto same = [](auto y) { return y; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
+    const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
+    const auto remainder = [](auto t, auto n, auto unit) { return n - unit * t; };
+    const auto offset = [](auto t, auto n, auto unit) { return unit * t - n; };
+    const auto quadratic = [](auto u, auto n, auto f) { return n * (u - f / 2 * n); };
+    const auto score_gradient = [](auto a_ij, auto p, auto n, auto y, auto f, auto more) {
+      return p * ((a_ij - f) * n + y + more);
+    };
+    const auto at_the_first = [](auto d, auto first_i, auto j, auto e_i) { return j == first_i ? d + e_i : d; };
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.G, a.g, head, q0);
+    b.load(s.C, a.centre, head, q0);
+    b.load(s.Z, a.dz, head, q0);
+    b.pipeline(
+        Shape<ST>{}, tiles * blocks,
+        [&](int j, int st) {
+          if (blocks > 1 || j < ST) {
+            b.load(s.Y[st], a.y, head * blocks + j % blocks, q0);
+            b.load(s.X[st], a.x, head * blocks + j % blocks, q0);
+          }
+          b.load(s.K[st], a.k, kv, (j0 + j / blocks) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j / blocks) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j / blocks) * BN, block = j % blocks;
+          if (block == 0) {
+            nu = b.acc("N"_s, Shape<BM, BN>{}), cross = b.acc("NU"_s, Shape<BM, BN>{});
+            nu.map("N"_s, sum, s0);
+          }
+          auto [N, U] = b.abt("T"_s, "T"_s, s.Y[st], s.X[st], s.K[st]);
+          N.map("N"_s, remainder, b.load_row("n"_s, Shape<BM>{}, a.ny, head * blocks + block, q0), y_unit);
+          U.map("T"_s, offset, b.load_row("n"_s, Shape<BM>{}, a.nx, head * blocks + block, q0), x_unit);
+          nu.zip("N"_s, sum, N);
+          U.zip("NU"_s, quadratic, N, f1);
+          cross.zip("NU"_s, sum, U);
+          if (block < blocks - 1) return;
+          auto L = b.abt("S"_s, s.Q, s.K[st]);
+          L.map("logp"_s, log_weight, lse);
+          auto P = L;
+          P.map("p"_s, [](auto x) { return ex2(x); });
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          auto A = b.abt("dP"_s, s.G, s.V[st]);
+          A.zip("D"_s, score_gradient, P, nu, cross, f0, kappa);
+          if (a.has_first) {
+            A.map("D"_s, at_the_first, first, b.load_col("first"_s, Shape<1, BN>{}, a.index, 0, k0), e);
+            if (!sees.all(q0, q0 + BM, k0, k0 + BN)) A.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          }
+          whole.fold(one, A);
+          L.zip("dh"_s, product, A);
+          dh.fold(one, L);
+          A.map("dS"_s, same);
+          rounded.fold(one, A);
+          b.mma(dQ, b.cast("dS"_s, A), s.K[st]);
+        });
+    // The rows of D have known sums: k_j - c_i stands in for k_j, and log2 p for x.
+    const auto sums = a.about_query ? whole.total() : row("e"_s, a.row_sum);
+    const auto rest = b.rows(
+        "all"_s, [](auto y0, auto y1) { return y0 - y1; }, sums, rounded.total());
+    const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
+    const Real sign = b.planted("offset_sign"_s, Real{1}, Real{-1});
+    dQ.zip(
+        "dq"_s, [&](auto y, auto c, auto factor) { return (y + factor * c) * inv_h; }, s.C, rest);
+    dQ.zip(
+        "dq"_s, [&](auto y, auto z) { return y - sign * z; }, s.Z);
+    b.store_row("dh"_s, a.dh, head, q0,
+                b.rows(
+                    "dh"_s, [](auto y, auto z, auto d) { return y + z * d; }, dh.total(), lse, sums));
+    b.store("out"_s, a.dq, head, q0, dQ);
+  }
+};
+
+/// Backward, third pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
+/// keys by queries, so that what multiplies g, q, x and y is a left factor as it stands.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct LlaBackwardKey {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v, g, y, x;  // y, x: in parts
+    typename B::RowIn lse, y_unit, x_unit, ny, nx, f0, f1, s0, kappa, e, first, index;
+    typename B::Out dk, dv;
+    Real scale, inv_bandwidth;
+    Visibility sees;
+    int group, kv_heads, blocks;
+    bool has_first;
+  };
+  struct Smem {
+    typename B::template Tile<"K", BN, D> K;
+    typename B::template Tile<"V", BN, D> V;
+    typename B::template Tile<"Q", BM, D> Q[ST];
+    typename B::template Tile<"dO", BM, D> G[ST];
+    typename B::template Tile<"Y", BM, D> Y[ST];
+    typename B::template Tile<"X", BM, D> X[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
+    const Visibility sees = lla_visibility(b, a.sees);
+    const int i0 = sees.first_row(k0) / BM, tiles = imax(0, ceil_div(sees.last_row(k0 + BN), BM) - i0);
+    const int blocks = a.blocks, steps = tiles * blocks;
+    const Real inv_h = a.inv_bandwidth;
+    const Real kept = b.planted("dk_without_x"_s, Real{1}, Real{0});
+    auto dK = b.acc("dK"_s, Shape<BN, D>{});
+    auto dV = b.acc("dV"_s, Shape<BN, D>{});
+    auto nu = b.acc("N"_s, Shape<BN, BM>{}), cross = b.acc("NU"_s, Shape<BN, BM>{});
+    const auto index = b.load_row("first"_s, Shape<BN>{}, a.index, 0, k0);
+    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto weight = [&](auto y, auto z) { return ex2(y * a.scale - z); };
+    const auto remainder = [](auto t, auto n, auto unit) { return n - unit * t; };
+    const auto offset = [](auto t, auto n, auto unit) { return unit * t - n; };
+    const auto quadratic = [](auto u, auto n, auto f) { return n * (u - f / 2 * n); };
+    const auto residual = [](auto a_ij, auto n, auto u, auto f, auto g) { return a_ij - f - g * n + u; };
+    const auto score_gradient = [](auto a_ij, auto p, auto n, auto y, auto f, auto more) {
+      return p * ((a_ij - f) * n + y + more);
+    };
+    const auto at_the_first = [](auto d, auto j, auto first_i, auto e_i) { return j == first_i ? d + e_i : d; };
+
+    b.load(s.K, a.k, kv, k0);
+    b.load(s.V, a.v, kv, k0);
+    b.pipeline(
+        Shape<ST>{}, b.planted("dk_one_head_of_group"_s, a.group, 1) * steps,
+        [&](int j, int st) {
+          const int head = kv * a.group + j / steps, block = j % blocks, q0 = (i0 + j % steps / blocks) * BM;
+          b.load(s.Q[st], a.q, head, q0);
+          b.load(s.G[st], a.g, head, q0);
+          b.load(s.Y[st], a.y, head * blocks + block, q0);
+          b.load(s.X[st], a.x, head * blocks + block, q0);
+        },
+        [&](int j, int st) {
+          const int head = kv * a.group + j / steps, block = j % blocks, q0 = (i0 + j % steps / blocks) * BM;
+          const auto col = [&](auto site, const auto& from, int part) {
+            return b.load_col(site, Shape<1, BM>{}, from, part, q0);
+          };
+          const auto y_unit = col("yunit"_s, a.y_unit, head), x_unit = col("yunit"_s, a.x_unit, head);
+          const auto f0 = col("tau"_s, a.f0, head), f1 = col("tau"_s, a.f1, head);
+          if (block == 0) {
+            nu = b.acc("N"_s, Shape<BN, BM>{}), cross = b.acc("NU"_s, Shape<BN, BM>{});
+            nu.map("N"_s, sum, col("n"_s, a.s0, head));
+          }
+          auto P = b.abt("S"_s, s.K, s.Q[st]);
+          P.map("p"_s, weight, col("lse"_s, a.lse, head));
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
+          auto A = b.abt("dP"_s, s.V, s.G[st]);
+          auto N = b.abt("T"_s, s.K, s.Y[st]);
+          N.map("N"_s, remainder, col("n"_s, a.ny, head * blocks + block), y_unit);
+          auto U = b.abt("T"_s, s.K, s.X[st]);
+          U.map("T"_s, offset, col("n"_s, a.nx, head * blocks + block), x_unit);
+          auto F = A;
+          F.zip("F"_s, residual, N, U, f0, f1);
+          F.zip(
+              "F"_s, [](auto f, auto p, auto unit) { return -unit * p * f; }, P, y_unit);
+          b.mma(dK, b.cast("dT"_s, F), s.Y[st]);
+          auto W = N;
+          W.zip(
+              "F"_s, [&](auto n, auto p, auto unit) { return kept * unit * p * n; }, P, x_unit);
+          b.mma(dK, b.cast("dT"_s, W), s.X[st]);
+          nu.zip("N"_s, sum, N);
+          U.zip("NU"_s, quadratic, N, f1);
+          cross.zip("NU"_s, sum, U);
+          if (block < blocks - 1) return;
+          A.zip("D"_s, score_gradient, P, nu, cross, f0, col("tau"_s, a.kappa, head));
+          if (a.has_first) {
+            A.map("D"_s, at_the_first, index, col("first"_s, a.first, head), col("e"_s, a.e, head));
+            if (!sees.all(q0, q0 + BM, k0, k0 + BN)) A.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
+          }
+          A.map("D"_s, [&](auto d) { return d * inv_h; });
+          b.mma(dK, b.cast("dS"_s, A), s.Q[st]);
+          auto coefficient = P;
+          coefficient.zip("wt"_s, product, nu);
+          b.mma(dV, b.cast("P2"_s, b.planted("dv_without_probe"_s, coefficient, P)), s.G[st]);
+        });
+    b.store("out"_s, a.dk, kv, k0, dK);
+    b.store("out"_s, a.dv, kv, k0, dV);
+  }
+};
+
+inline constexpr SiteTable::Init lla_tiled_roles[] = {{"Q", Role::operand},
+                                                      {"K", Role::operand},
+                                                      {"V", Role::operand},
+                                                      {"dO", Role::operand},
+                                                      {"P", Role::operand},
+                                                      {"Y", Role::operand},
+                                                      {"X", Role::operand},
+                                                      {"P1", Role::operand},
+                                                      {"P2", Role::operand},
+                                                      {"dS", Role::operand},
+                                                      {"dT", Role::operand},
+                                                      {"scale", Role::gate},
+                                                      {"inv_bandwidth", Role::gate},
+                                                      {"lambda", Role::gate},
+                                                      {"m", Role::gate},
+                                                      {"lse", Role::gate},
+                                                      {"first", Role::gate},
+                                                      {"alpha", Role::gate},
+                                                      {"inv", Role::gate},
+                                                      {"unit", Role::gate},
+                                                      {"stop", Role::gate},
+                                                      {"go", Role::gate},
+                                                      {"delta", Role::gate},
+                                                      {"yunit", Role::gate},
+                                                      {"mean", Role::gate},
+                                                      {"tau", Role::gate},
+                                                      {"n", Role::gate},
+                                                      {"e", Role::gate},
+                                                      {"S", Role::accumulator},
+                                                      {"T", Role::accumulator},
+                                                      {"p", Role::accumulator},
+                                                      {"l", Role::accumulator},
+                                                      {"kbar", Role::accumulator},
+                                                      {"rhs", Role::accumulator},
+                                                      {"R", Role::accumulator},
+                                                      {"rr", Role::accumulator},
+                                                      {"rp", Role::accumulator},
+                                                      {"pc", Role::accumulator},
+                                                      {"AP", Role::accumulator},
+                                                      {"bend", Role::accumulator},
+                                                      {"all", Role::accumulator},
+                                                      {"wt", Role::accumulator},
+                                                      {"wtt", Role::accumulator},
+                                                      {"eps", Role::accumulator},
+                                                      {"N", Role::accumulator},
+                                                      {"O", Role::accumulator},
+                                                      {"dP", Role::accumulator},
+                                                      {"E", Role::accumulator},
+                                                      {"dY", Role::accumulator},
+                                                      {"dlam", Role::accumulator},
+                                                      {"dz", Role::accumulator},
+                                                      {"NU", Role::accumulator},
+                                                      {"F", Role::accumulator},
+                                                      {"D", Role::accumulator},
+                                                      {"logp", Role::accumulator},
+                                                      {"dQ", Role::accumulator},
+                                                      {"dq", Role::accumulator},
+                                                      {"dh", Role::accumulator},
+                                                      {"dK", Role::accumulator},
+                                                      {"dV", Role::accumulator},
+                                                      {"out", Role::output}};
+/// Sites of forward and backward. Keys, directions and stored solutions are operands; the vectors of the systems, their
+/// right-hand sides and all sums are as wide as the accumulators.
+inline constexpr SiteTable lla_tiled_sites(lla_tiled_roles);
+
+}  // namespace assay::tile
