@@ -26,8 +26,9 @@ struct Oracle {
   bool head_axis = false;
 };
 
-/// Values in so many words (2 to 4), or in more where the bounds ask for it, with the proven bounds of docs/error-analysis.md.
-/// Throws what the room throws on bad input, and InputError where no enclosure decides a comparison.
+/// Values in so many words (2 to 4), or in more where the bounds ask for it, with the proven bounds of
+/// docs/error-analysis.md. Throws what the room throws on bad input, and InputError where no enclosure decides a
+/// comparison.
 Oracle oracle_of(const Room& room, const Problem& problem, int words = 2);
 
 /// A form of a kernel, the precision whose contract it keeps, and how it is run.
