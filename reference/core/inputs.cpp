@@ -176,6 +176,7 @@ class Generator {
     for (const auto& [field, rank] : room.inputs) {
       softmax_ |= field.domain == Domain::bandwidth;
       delta_ |= field.domain == Domain::write_strength;
+      momentum_ |= field.domain == Domain::gradient_weight;
     }
   }
 
@@ -280,7 +281,9 @@ class Generator {
       case Domain::query:
         return shape_queries(group, rows);
       case Domain::key:
-        return shape_keys(field, head, rows);
+        shape_keys(field, head, rows);
+        if (momentum_ && field.name == "p") return follow_written_keys(field, head, rows);
+        return;
       case Domain::value:
         if (spec_.style == Style::cancelling_values) cancel(rows);
         return scale_value_channels(rows);
@@ -396,6 +399,18 @@ class Generator {
     }
     if (delta_ || spec_.style == Style::unit_keys)
       for (int i = 0; i < k.count; ++i) set_length(k[i], 1);
+  }
+
+  /// With momentum, errors read by a key that has nothing to do with the written one grow from token to token: instead,
+  /// the written key and a quarter of its length beside it.
+  void follow_written_keys(const Field& field, int head, const Rows& p) const {
+    std::vector<double> written(p.all.size());
+    const Rows k{Row(written), p.first, p.count, p.width};
+    Field of_k = field;
+    of_k.name = "k";
+    fill(of_k, head, k);
+    scale(p.all, 0.25);
+    for (int i = 0; i < p.count; ++i) add(p[i], 1, k[i]);
   }
 
   /// Rows of norm K^{1/2} whose cosine with `unit` is cosine^{1/2}, independent otherwise.
@@ -540,7 +555,7 @@ class Generator {
   const RoomFacts& room_;
   Codes codes_;
   bool integers_;
-  bool softmax_ = false, delta_ = false;
+  bool softmax_ = false, delta_ = false, momentum_ = false;
   double root_key_dim_;
 };
 
