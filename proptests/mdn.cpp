@@ -2,6 +2,21 @@
 
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/delta_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(mdn, chunkwise, stays_within_budget)
+ASSAY_OBEYS(mdn, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(mdn, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(mdn, chunkwise, same_bits_twice)
+ASSAY_OBEYS(mdn, chunkwise, every_element_is_written)
+ASSAY_OBEYS(mdn, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(mdn, chunkwise, heads_are_independent)
+ASSAY_OBEYS(mdn, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(mdn, chunkwise, linear_in_values)
+ASSAY_OBEYS(mdn, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(mdn, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(mdn)
 
 namespace assay::laws {
 namespace {
@@ -424,6 +439,55 @@ ASSAY_REFUSES_BAD_INPUTS(mdn)
 
 namespace assay {
 namespace {
+
+laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "mdn", "chunkwise"); }
+
+void set_all(Array& a, double x) { std::fill(a.data.begin(), a.data.end(), x); }
+
+/// mu = 0, M_0 = 0, p = k: the kernel of gated DeltaNet with errors of the undecayed state and beta eta for beta, which
+/// is exact where eta is a power of two (I5).
+RC_GTEST_PROP(mdn_chunkwise, without_momentum_is_gated_deltanet, ()) {
+  const laws::Subject s = chunkwise(), plain = laws::subject(kernel_rooms(), "gated_deltanet", "chunkwise");
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c);
+  set_all(p.inputs.at("log_mu"), -std::numeric_limits<double>::infinity());
+  set_all(p.inputs.at("initial_momentum"), 0);
+  p.inputs.at("p") = p.inputs.at("k");
+  p.cotangents.erase("final_momentum");
+  Array& eta = p.inputs.at("eta");
+  for (std::size_t i = 0; i < eta.data.size(); ++i) eta.data[i] = std::ldexp(1.0, static_cast<int>(i % 3) - 1);
+  const Array beta = p.inputs.at("beta");
+  Problem gated = p;
+  gated.mechanism = "gated_deltanet";
+  gated.params["error"] = "undecayed";
+  gated.inputs["log_decay"] = p.inputs.at("log_alpha");
+  for (const char* name : {"p", "log_alpha", "log_mu", "eta", "initial_momentum"}) gated.inputs.erase(name);
+  const auto times = [](Array a, const Array& b) {
+    for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] *= b.data[i];
+    return a;
+  };
+  gated.inputs.at("beta") = times(beta, eta);
+
+  Arrays got = laws::flat(s.run(p, Format::exact, c.tile)), want = laws::flat(plain.run(gated, Format::exact, c.tile)),
+         allowed = laws::allowance(s, p, Format::fp64, c.tile);
+  for (const char* name : {"d_log_mu", "d_initial_momentum"})
+    for (const double x : got.at(name).data) RC_ASSERT(x == 0);
+  want["d_eta"] = times(want.at("d_beta"), beta), want["d_beta"] = times(want.at("d_beta"), eta);
+  want["d_log_alpha"] = want.at("d_log_decay");
+  for (Arrays* arrays : {&got, &allowed})
+    for (std::size_t i = 0; i < arrays->at("d_k").data.size(); ++i)
+      arrays->at("d_k").data[i] += arrays->at("d_p").data[i];
+  for (const char* name : {"d_p", "d_log_mu", "d_initial_momentum", "final_momentum"}) allowed.erase(name);
+  // One answer each, and the factor of its own for those of beta and eta.
+  laws::expect_within(got, want, allowed, 3);
+}
+
+/// -inf in both gates of one token.
+RC_GTEST_PROP(mdn_chunkwise, closed_gates_are_ordinary, ()) {
+  const laws::Subject s = chunkwise();
+  const LawCase c = *law_cases(s.room, s.form);
+  laws::exact_policy_is_the_oracle(s, laws::with_closed_gates(s.room, s.problem(c)), c.tile);
+}
 
 TEST(mdn_bad_inputs, kinds_of_inputs) {
   EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn")),

@@ -483,6 +483,78 @@ class HostBlock {
     return o;
   }
 
+  /// Row i holds exp(g_i).
+  template <class St, int R>
+  Row<R> decays(St, Shape<R>, const RowIn& g, int head, int row0) {
+    Row<R> o;
+    for (int r = 0; r < R; ++r) o.v[idx(r)] = decay(g, head, row0 + r);
+    round(St::name(), o.v.data(), R);
+    return o;
+  }
+
+  // ---- sums of rows that decay from row to row, one product and one sum a row, and their adjoints.
+
+  /// d(i) = sum_{l <= i - lag} x(l) prod_{l < r <= i - lag} exp(g_r), for every column.
+  template <class St, class Dst, class Src>
+  void decay_scan(St, Dst& d, Src& x, const RowIn& g, int head, int row0, int lag = 0) {
+    constexpr int N = Dst::rows, D = Dst::cols;
+    x.on_read(epoch_), d.on_write(epoch_);
+    d.v.assign(d.v.size(), T(0));
+    for (int i = lag; i < N; ++i) {
+      T* sum = row_of(d, i);
+      if (i > lag) {
+        const T alpha = decay(g, head, row0 + i - lag);
+        for (int c = 0; c < D; ++c) sum[c] = alpha * row_of(d, i - 1)[c];
+      }
+      add(sum, row_of(x, i - lag), D);
+      round(St::name(), sum, D);
+    }
+    round(Dst::site, d.v.data(), d.v.size());
+  }
+  /// The same for a row of numbers.
+  template <class St, int R>
+  Row<R> decay_scan(St, const Row<R>& x, const RowIn& g, int head, int row0, int lag = 0) {
+    Row<R> o;
+    o.v.fill(0);
+    T sum = 0;
+    for (int i = lag; i < R; ++i) {
+      sum = decay(g, head, row0 + i - lag) * sum + x.v[idx(i - lag)];
+      round(St::name(), &sum, 1);
+      o.v[idx(i)] = sum;
+    }
+    return o;
+  }
+  /// What cotangents of decay_scan without lag (`now`) and with lag 1 (`late`) give the rows that it sums:
+  /// d(l) = sum_{i >= l} (now(i) + late(i + 1)) prod_{l < r <= i} exp(g_r).
+  template <class St, class Dst, class Src>
+  void decay_scan_adjoint(St, Dst& d, Src& now, Src& late, const RowIn& g, int head, int row0) {
+    constexpr int N = Dst::rows, D = Dst::cols;
+    now.on_read(epoch_), late.on_read(epoch_), d.on_write(epoch_);
+    for (int l = N - 1; l >= 0; --l) {
+      T* sum = row_of(d, l);
+      std::copy_n(row_of(now, l), D, sum);
+      if (l == N - 1) continue;
+      const T alpha = decay(g, head, row0 + l + 1);
+      for (int c = 0; c < D; ++c) sum[c] += row_of(late, l + 1)[c];
+      round(St::name(), sum, D);
+      for (int c = 0; c < D; ++c) sum[c] += alpha * row_of(d, l + 1)[c];
+      round(St::name(), sum, D);
+    }
+    round(Dst::site, d.v.data(), d.v.size());
+  }
+  template <class St, int R>
+  Row<R> decay_scan_adjoint(St, const Row<R>& now, const Row<R>& late, const RowIn& g, int head, int row0) {
+    Row<R> o = now;
+    for (int l = R - 2; l >= 0; --l) {
+      T& sum = o.v[idx(l)];
+      sum += late.v[idx(l + 1)];
+      round(St::name(), &sum, 1);
+      sum += decay(g, head, row0 + l + 1) * o.v[idx(l + 1)];
+      round(St::name(), &sum, 1);
+    }
+    return o;
+  }
+
   // ---- decays with a column per key channel, as a shared tile of the factors alpha: running products along every
   // column. Rows and columns beyond the end act as alpha = 1.
 

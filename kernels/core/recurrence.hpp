@@ -52,9 +52,11 @@ struct RecurrenceShape {
       if (axis < it->second.shape.size()) dim = std::max(dim, it->second.shape[axis]);
     };
     widen(key_dim, problem.inputs, "q", 1), widen(key_dim, problem.inputs, "k", 1);
-    widen(key_dim, problem.inputs, "initial_state", 0), widen(key_dim, problem.cotangents, "final_state", 0);
-    widen(value_dim, problem.inputs, "v", 1), widen(value_dim, problem.inputs, "initial_state", 1);
-    widen(value_dim, problem.cotangents, "o", 1), widen(value_dim, problem.cotangents, "final_state", 1);
+    widen(value_dim, problem.inputs, "v", 1), widen(value_dim, problem.cotangents, "o", 1);
+    for (const std::string_view state : {"initial_state", "initial_momentum"})
+      widen(key_dim, problem.inputs, state, 0), widen(value_dim, problem.inputs, state, 1);
+    for (const std::string_view state : {"final_state", "final_momentum"})
+      widen(key_dim, problem.cotangents, state, 0), widen(value_dim, problem.cotangents, state, 1);
   }
 
   /// An array of `h` heads as [h][rows][cols]; zeros if it is missing.

@@ -20,6 +20,9 @@
 //   decays      of a row of logs, or of the decays themselves:
 //               decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
 //               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates
+//               decays(site, Shape<R>, in, head, row) -> row
+//               decay_scan(site, tile, tile, in, head, row[, lag])  decay_scan(site, row, in, head, row[, lag]) -> row
+//               decay_scan_adjoint(site, [tile,] now, late, in, head, row)
 //   channels    decays with one column per key channel, as a shared tile of factors alpha:
 //               channel_decays(site, alpha, in, head, row)  channel_total(site, Shape<R>, alpha, count) -> row
 //               channel_prefix / channel_suffix(site, tile, alpha)  channel_scores(sum, site, tile, X, K, alpha[, lag])

@@ -41,6 +41,7 @@ void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed,
 void stays_within_budget(const Subject& s, const LawCase& c);
 /// With no site rounded the kernel is the oracle, as sharply as the fp64 contract can say.
 void exact_policy_is_the_oracle(const Subject& s, const LawCase& c);
+void exact_policy_is_the_oracle(const Subject& s, const Problem& p, int tile);
 /// Any tile shape, the same exact answer.
 void tile_shape_changes_nothing(const Subject& s, const LawCase& c);
 

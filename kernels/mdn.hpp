@@ -1,0 +1,638 @@
+#pragma once
+// Momentum DeltaNet, chunkwise (delta-family.md 2.5 and 2.6). A token's gradient stays in the momentum and is written
+// again at every later step, so that what it weighs after token i is no product of decays. For a chunk of C tokens
+//   rho_ij = prod_{j < l <= i} mu_l,   a_i = prod_{l <= i} alpha_l,   m_i = prod_{l <= i} mu_l
+//   Gamma_ij = alpha_i Gamma_{i-1,j} + beta_i rho_ij,   b_i = alpha_i b_{i-1} + beta_i m_i,   from zero
+// without a logarithm, quotient or difference: any gate may be 0. g and r are the last rows of Gamma and rho; errors
+// read the state before their token, with late rows: Gamma'_ij = Gamma_{i-1,j}, a'_i = a_{i-1}, b'_i = b_{i-1}. With
+// the state S and the momentum M before the chunk
+//   T = (I + strict_lower(P K^T) o Gamma' diag(eta))^{-1} by forward substitution,   E = T (V - a' o P S + b' o P M)
+//   O = scale (a o Q S - b o Q M + (lower(Q K^T) o Gamma diag(eta)) E)
+//   S <- a_C S - b_C M + K^T (eta g o E),   M <- m_C M - K^T (eta r o E)
+// Backward, last chunk first, G and N the cotangents of S and M after the chunk and Y = scale dO:
+//   dE = (lower(Q K^T) o Gamma diag(eta))^T Y + eta g o K G - eta r o K N,   dV = T^T dE
+//   N <- m_C N - b_C G - Q^T (b o Y) + P^T (b' o dV),   G <- a_C G + Q^T (a o Y) - P^T (a' o dV)
+//   X = lower(Y E^T) o Gamma,   F = -strict_lower(dV E^T) o Gamma'
+//   dQ = a o Y S^T - b o Y M^T + X diag(eta) K,   dP = -a' o dV S^T + b' o dV M^T + F diag(eta) K
+//   dK = eta o H,   deta = rowsum(H o K),   H = X^T Q + F^T P + (g o E) G^T - (r o E) N^T
+// What Gamma sums, beta_l rho_lj and beta_l m_l, gets its gradient through the transposed recurrence
+//   D_lj = dGamma_lj + dGamma'_{l+1,j} + alpha_{l+1} D_{l+1,j},   and likewise d_l from db and db'
+//   dbeta_l = sum_j D_lj rho_lj + d_l m_l,   dlog_alpha_l = alpha_l (sum_j D_lj Gamma'_lj + d_l b'_l) + ...
+// and a product of gates, times its cotangent, is a term of the gradient of the log of every gate it contains.
+// Chunks are independent but for the two passes. States lie in memory as operands, DK rows for each chunk; Gamma and
+// the inverses as C rows.
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// What every chunk weighs its tokens and what it carries with; the totals DK times for each chunk.
+template <class Row>
+struct MomentumRows {
+  Row a, b, late_a, late_b, g, r, total_a, total_b, total_m;
+};
+
+/// All that does not depend on the values. Blocks are chunks.
+template <ExecutorTypes B, int C, int DK>
+struct MomentumSystem {
+  struct Args {
+    typename B::In k, p;
+    typename B::RowIn log_alpha, log_mu, beta, eta;
+    typename B::Out weights, late_weights, inverse;
+    MomentumRows<typename B::RowOut> rows;
+    int len, group;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"Kp", C, DK> P;
+    typename B::template Tile<"decay", C, C> rho;
+    typename B::template Tile<"Gamma", C, C> steps;  // diag(beta) rho
+    typename B::template Tile<"Gamma", C, C> Gamma;
+    typename B::template Tile<"Gamma", C, C> late;
+    typename B::template Tile<"A", C, C> A;
+    typename B::template Tile<"Tc", C, C> T;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int row = chunk * C, n = imin(C, a.len - row);
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto times_beta = [&](auto x, auto beta) {
+      return x * b.planted("step_offset"_s, beta, beta + decltype(beta)(1e-6));
+    };
+    const auto stepped = [&](auto, auto x, auto beta) { return times_beta(x, beta); };
+    const auto weighed = [&](auto x, auto weight, auto of_row, auto of_column) {
+      return x * weight * b.planted("eta_of_row"_s, of_column, of_row);
+    };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.K, a.k, head / a.group, row);
+          b.load(s.P, a.p, head / a.group, row);
+        },
+        [&](int, int) {
+          auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
+          auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, row);
+          auto eta_of_column = b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row);
+          b.decay_ratios("decay"_s, s.rho, a.log_mu, head, row);
+          b.sync();
+          auto X = b.acc("Gamma"_s, Shape<C, C>{});
+          X.zip("Gamma"_s, stepped, s.rho, beta);
+          b.put(s.steps, X);
+          b.sync();
+          b.decay_scan("Gamma"_s, s.Gamma, s.steps, a.log_alpha, head, row);
+          b.decay_scan("Gamma"_s, s.late, s.steps, a.log_alpha, head, row, b.planted("weights_of_errors"_s, 1, 0));
+          b.sync();
+          X.zip("Gamma"_s, copy, s.Gamma);
+          b.store("Gamma"_s, a.weights, head, row, X);
+          X.zip("Gamma"_s, copy, s.late);
+          b.store("Gamma"_s, a.late_weights, head, row, X);
+          auto A = b.abt("PK"_s, s.P, s.K);
+          A.zip("A"_s, weighed, s.late, eta, eta_of_column);
+          A.mask([](int i, int j) { return i > j; }, 0);
+          b.put(s.A, A);
+          b.sync();
+          b.unit_lower_inverse("T"_s, s.T, s.A);
+          b.sync();
+          A.zip("PK"_s, copy, s.T);
+          b.store("Tc"_s, a.inverse, head, row, A);
+
+          auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
+          auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
+          auto momentum_steps = b.rows("Gamma"_s, times_beta, m, beta);
+          auto last_steps = b.rows("Gamma"_s, times_beta, z, beta);
+          auto none = b.row("Gamma"_s, Shape<C>{}, 0);
+          b.store_row("decay"_s, a.rows.a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row));
+          b.store_row("decay"_s, a.rows.late_a, head, row,
+                      b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row, 1));
+          b.store_row("Gamma"_s, a.rows.b, head, row, b.decay_scan("Gamma"_s, momentum_steps, a.log_alpha, head, row));
+          b.store_row("Gamma"_s, a.rows.late_b, head, row,
+                      b.decay_scan("Gamma"_s, momentum_steps, a.log_alpha, head, row, 1));
+          b.store_row("Gamma"_s, a.rows.g, head, row,
+                      b.decay_scan_adjoint("Gamma"_s, last_steps, none, a.log_mu, head, row));
+          b.store_row("decay"_s, a.rows.r, head, row, b.decay_suffix("decay"_s, Shape<C>{}, a.log_mu, head, row));
+          const int count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+          b.store_row("decay"_s, a.rows.total_a, head, chunk * DK,
+                      b.decay_total("decay"_s, Shape<DK>{}, a.log_alpha, head, row, count));
+          b.store_row("Gamma"_s, a.rows.total_b, head, chunk * DK,
+                      b.gates_of_total("Gamma"_s, Shape<DK>{}, b.rows("Gamma"_s, times, momentum_steps, z)));
+          b.store_row("decay"_s, a.rows.total_m, head, chunk * DK,
+                      b.decay_total("decay"_s, Shape<DK>{}, a.log_mu, head, row, C));
+        });
+  }
+};
+
+/// The errors, and the state and momentum before every chunk. Blocks are DV columns of the values of a head.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct MomentumPass {
+  struct Args {
+    typename B::In k, p, v, inverse, initial_state, initial_momentum;
+    typename B::RowIn eta;
+    MomentumRows<typename B::RowIn> rows;
+    typename B::Out errors, states, momenta, final_state, final_momentum;
+    int len, group;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> K[ST];
+    typename B::template Tile<"Kp", C, DK> P[ST];
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
+    typename B::template Tile<"S0", DK, DV> S0;
+    typename B::template Tile<"M0", DK, DV> M0;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Mc", DK, DV> M;
+    typename B::template Tile<"Wc", C, DV> W;
+    typename B::template Tile<"gEc", C, DV> gE;
+    typename B::template Tile<"rEc", C, DV> rE;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto same = [](auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto negative_times = [](auto x, auto y) { return -(x * y); };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus_read = [](auto read, auto v) { return v - read; };
+    const auto minus_times = [](auto x, auto y, auto z) { return x - y * z; };
+    auto S = b.acc("S"_s, Shape<DK, DV>{}), M = b.acc("M"_s, Shape<DK, DV>{});
+    b.load(s.S0, a.initial_state, head, 0, v0);
+    b.load(s.M0, a.initial_momentum, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, chunks,
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, head / a.group, j * C);
+          b.load(s.P[st], a.p, head / a.group, j * C);
+          b.load(s.V[st], a.v, head, j * C, v0);
+          b.load(s.T[st], a.inverse, head, j * C);
+        },
+        [&](int j, int st) {
+          if (j == 0) S.zip("S"_s, copy, s.S0);
+          if (j == 0 || b.planted("momentum_not_carried"_s, false, true)) M.zip("M"_s, copy, s.M0);
+          b.store("Sc"_s, a.states, head, j * DK, S, v0);
+          b.store("Mc"_s, a.momenta, head, j * DK, M, v0);
+          b.put(s.S, S);
+          b.put(s.M, M);
+          b.sync();
+          auto W = b.ab("W"_s, s.P[st], s.S);
+          W.map("W"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, head, j * C));
+          W.zip("W"_s, minus_read, s.V[st]);
+          auto of_momentum = b.ab("W"_s, s.P[st], s.M);
+          of_momentum.map("W"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, j * C));
+          if (b.planted("errors_without_momentum"_s, true, false)) W.zip("W"_s, plus, of_momentum);
+          b.put(s.W, W);
+          b.sync();
+          auto E = b.ab("R"_s, s.T[st], s.W);
+          E.map("E"_s, same);  // rounded once for those who read it here and there
+          b.store("E"_s, a.errors, head, j * C, E, v0);
+          auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, j * C);
+          auto written = E;
+          written.map("X"_s, times,
+                      b.rows("Gamma"_s, times, eta, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, j * C)));
+          b.put(s.gE, written);
+          E.map("X"_s, negative_times,
+                b.rows("decay"_s, times, eta, b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, j * C)));
+          b.put(s.rE, E);
+          b.sync();
+          S.map("S"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, head, j * DK));
+          S.zip("S"_s, minus_times, M, b.load_row("Gamma"_s, Shape<DK>{}, a.rows.total_b, head, j * DK));
+          b.mma_atb(S, s.K[st], s.gE);
+          M.map("M"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, head, j * DK));
+          b.mma_atb(M, s.K[st], s.rE);
+        });
+    b.store("end"_s, a.final_state, head, 0, S, v0);
+    b.store("end"_s, a.final_momentum, head, 0, M, v0);
+  }
+};
+
+/// What the queries read. Blocks are pairs of a chunk and DV columns of the values, in this order.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct MomentumOutputs {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, errors, states, momenta, weights;
+    typename B::RowIn eta;
+    MomentumRows<typename B::RowIn> rows;
+    typename B::Out o;
+    Real scale;
+    int group, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"E", C, DV> E;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Mc", DK, DV> M;
+    typename B::template Tile<"Gamma", C, C> Gamma;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int chunk = block / a.blocks, v0 = block % a.blocks * DV, row = chunk * C;
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto weighed = [](auto x, auto weight, auto eta) { return x * weight * eta; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto scaled = [&](auto x) { return x * a.scale; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, head / a.group, row);
+          b.load(s.K, a.k, head / a.group, row);
+          b.load(s.E, a.errors, head, row, v0);
+          b.load(s.S, a.states, head, chunk * DK, v0);
+          b.load(s.M, a.momenta, head, chunk * DK, v0);
+          b.load(s.Gamma, a.weights, head, row);
+        },
+        [&](int, int) {
+          auto P = b.abt("QK"_s, s.Q, s.K);
+          P.zip("P"_s, weighed, s.Gamma, b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row));
+          P.mask([](int i, int j) { return i >= j; }, 0);
+          auto O = b.ab("O"_s, s.Q, s.S);
+          O.map("O"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.a, head, row));
+          auto of_momentum = b.ab("O"_s, s.Q, s.M);
+          of_momentum.map("O"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.b, head, row));
+          O.zip("O"_s, minus, of_momentum);
+          b.mma(O, b.cast("Pc"_s, P), s.E);
+          O.map("o"_s, scaled);
+          b.store("out"_s, a.o, head, row, O, v0);
+        });
+  }
+};
+
+/// What the cotangents of the outputs give those of the errors, the state and the momentum. Blocks as of the outputs.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct MomentumReads {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, o_cotangent, weights;
+    typename B::RowIn eta;
+    MomentumRows<typename B::RowIn> rows;
+    typename B::Out derrors, state_updates, momentum_updates;
+    Real scale;
+    int group, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"Gamma", C, C> Gamma;
+    typename B::template Tile<"Pc", C, C> P;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"aYc", C, DV> aY;
+    typename B::template Tile<"bYc", C, DV> bY;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int chunk = block / a.blocks, v0 = block % a.blocks * DV, row = chunk * C;
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto negative_times = [](auto x, auto y) { return -(x * y); };
+    const auto weighed = [](auto x, auto weight, auto eta) { return x * weight * eta; };
+    const auto scaled = [&](auto, auto x) { return x * a.scale; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, head / a.group, row);
+          b.load(s.K, a.k, head / a.group, row);
+          b.load(s.dO, a.o_cotangent, head, row, v0);
+          b.load(s.Gamma, a.weights, head, row);
+        },
+        [&](int, int) {
+          auto P = b.abt("QK"_s, s.Q, s.K);
+          P.zip("P"_s, weighed, s.Gamma, b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row));
+          P.mask([](int i, int j) { return i >= j; }, 0);
+          b.put(s.P, P);
+          auto Y = b.acc("X"_s, Shape<C, DV>{});
+          Y.zip("X"_s, scaled, s.dO);
+          b.put(s.Y, Y);
+          auto bY = Y;
+          bY.map("X"_s, negative_times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.b, head, row));
+          b.put(s.bY, bY);
+          Y.map("X"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.a, head, row));
+          b.put(s.aY, Y);
+          b.sync();
+          b.store("dE"_s, a.derrors, head, row, b.atb("dE"_s, s.P, s.Y), v0);
+          b.store("dW"_s, a.state_updates, head, chunk * DK, b.atb("dW"_s, s.Q, s.aY), v0);
+          b.store("dW"_s, a.momentum_updates, head, chunk * DK, b.atb("dW"_s, s.Q, s.bY), v0);
+        });
+  }
+};
+
+/// The gradients of the errors, which are those of the values, and the cotangents of state and momentum after every
+/// chunk. Blocks are DV columns of the values of a head.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct MomentumAdjointPass {
+  struct Args {
+    typename B::In k, p, derrors, state_updates, momentum_updates, inverse, final_state, final_momentum;
+    typename B::RowIn eta;
+    MomentumRows<typename B::RowIn> rows;
+    typename B::Out dv, dvalues, states, momenta, initial_state, initial_momentum;  // dvalues: dv as an operand
+    int len, group;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> K[ST];
+    typename B::template Tile<"Kp", C, DK> P[ST];
+    typename B::template Tile<"dE", C, DV> dE0[ST];
+    typename B::template Tile<"dW", DK, DV> dS[ST];
+    typename B::template Tile<"dW", DK, DV> dM[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
+    typename B::template Tile<"S0", DK, DV> G0;
+    typename B::template Tile<"M0", DK, DV> N0;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"Nc", DK, DV> N;
+    typename B::template Tile<"dEc", C, DV> dE;
+    typename B::template Tile<"aRc", C, DV> aR;
+    typename B::template Tile<"bRc", C, DV> bR;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto start = [&](auto zero, auto x) { return b.planted("final_cotangent_dropped"_s, x, zero); };
+    const auto same = [](auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto negative_times = [](auto x, auto y) { return -(x * y); };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto minus_step = [&](auto x, auto y, auto z) {
+      return x - b.planted("adjoint_without_step"_s, y, y * 0) * z;
+    };
+    auto G = b.acc("G"_s, Shape<DK, DV>{}), N = b.acc("N"_s, Shape<DK, DV>{});
+    b.load(s.G0, a.final_state, head, 0, v0);
+    b.load(s.N0, a.final_momentum, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, chunks,
+        [&](int i, int st) {
+          const int j = chunks - 1 - i;
+          b.load(s.K[st], a.k, head / a.group, j * C);
+          b.load(s.P[st], a.p, head / a.group, j * C);
+          b.load(s.dE0[st], a.derrors, head, j * C, v0);
+          b.load(s.dS[st], a.state_updates, head, j * DK, v0);
+          b.load(s.dM[st], a.momentum_updates, head, j * DK, v0);
+          b.load(s.T[st], a.inverse, head, j * C);
+        },
+        [&](int i, int st) {
+          const int j = chunks - 1 - i;
+          if (i == 0) G.zip("G"_s, copy, s.G0);
+          if (i == 0) N.zip("N"_s, start, s.N0);
+          b.store("Gc"_s, a.states, head, j * DK, G, v0);
+          b.store("Nc"_s, a.momenta, head, j * DK, N, v0);
+          b.put(s.G, G);
+          b.put(s.N, N);
+          b.sync();
+          auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, j * C);
+          auto dE = b.ab("dE"_s, s.K[st], s.G);
+          dE.map("dE"_s, times,
+                 b.rows("Gamma"_s, times, eta, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, j * C)));
+          auto of_momentum = b.ab("dE"_s, s.K[st], s.N);
+          of_momentum.map("dE"_s, times,
+                          b.rows("decay"_s, times, eta, b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, j * C)));
+          dE.zip("dE"_s, minus, of_momentum);
+          dE.zip("dE"_s, plus, s.dE0[st]);
+          b.put(s.dE, dE);
+          b.sync();
+          auto R = b.atb("R"_s, s.T[st], s.dE);
+          b.store("out"_s, a.dv, head, j * C, R, v0);
+          R.map("dR"_s, same);  // rounded once for those who read it here and there
+          b.store("dR"_s, a.dvalues, head, j * C, R, v0);
+          auto bR = R;
+          bR.map("X"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, j * C));
+          b.put(s.bR, bR);
+          R.map("X"_s, negative_times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, head, j * C));
+          b.put(s.aR, R);
+          b.sync();
+          N.map("N"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, head, j * DK));
+          N.zip("N"_s, minus_step, G, b.load_row("Gamma"_s, Shape<DK>{}, a.rows.total_b, head, j * DK));
+          N.zip("N"_s, plus, s.dM[st]);
+          b.mma_atb(N, s.P[st], s.bR);
+          G.map("G"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, head, j * DK));
+          G.zip("G"_s, plus, s.dS[st]);
+          b.mma_atb(G, s.P[st], s.aR);
+        });
+    b.store("end"_s, a.initial_state, head, 0, G, v0);
+    b.store("end"_s, a.initial_momentum, head, 0, N, v0);
+  }
+};
+
+/// Gradients of a chunk's tokens, as parts: those of the value columns v0.. of its head. Blocks as of the outputs.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct MomentumGradients {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, p, errors, dvalues, o_cotangent, states, momenta, state_adjoints, momentum_adjoints;
+    typename B::In weights, late_weights;
+    typename B::RowIn log_alpha, log_mu, beta, eta;
+    MomentumRows<typename B::RowIn> rows;
+    typename B::Out dq, dk, dp;
+    typename B::RowOut dlog_alpha, dlog_mu, dbeta, deta;
+    Real scale;
+    int group, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"Kp", C, DK> P;
+    typename B::template Tile<"E", C, DV> E;
+    typename B::template Tile<"dR", C, DV> R;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Mc", DK, DV> M;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"Nc", DK, DV> N;
+    typename B::template Tile<"Gamma", C, C> Gamma;
+    typename B::template Tile<"Gamma", C, C> late;
+    typename B::template Tile<"decay", C, C> rho;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"gEc", C, DV> gE;
+    typename B::template Tile<"rEc", C, DV> rE;
+    typename B::template Tile<"Xc", C, C> X;   // to keys
+    typename B::template Tile<"Xc", C, C> Xq;  // to queries
+    typename B::template Tile<"Fc", C, C> F;   // to keys
+    typename B::template Tile<"Fc", C, C> Fp;  // to prediction keys
+    typename B::template Tile<"dGamma", C, C> dGamma;
+    typename B::template Tile<"dGamma", C, C> dlate;
+    typename B::template Tile<"dsteps", C, C> D;
+    typename B::template Tile<"dsteps", C, C> terms;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV, row = chunk * C;
+    const int part = head * a.blocks + block % a.blocks;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto scaled = [&](auto, auto x) { return x * a.scale; };
+    const auto negative = [](auto x) { return -x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto negative_times = [](auto x, auto y) { return -(x * y); };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto weighed = [](auto x, auto y, auto eta) { return x * y * eta; };
+    const auto negative_weighed = [](auto x, auto y, auto eta) { return -(x * y * eta); };
+    const auto plus_times = [](auto x, auto y, auto z) { return x + y * z; };
+    const auto minus_times = [](auto x, auto y, auto z) { return x - y * z; };
+    const auto plus_products = [](auto x, auto z, auto y) { return x + z * y; };
+    const auto of_alpha = [](auto alpha, auto sums, auto prefix, auto late, auto carried) {
+      return alpha * sums + prefix + late + carried;
+    };
+    const auto of_mu = [&](auto ratios, auto prefix, auto last, auto carried) {
+      return ratios + prefix + last + b.planted("dlog_mu_without_momentum"_s, carried, carried * 0);
+    };
+    const auto lower = [](int i, int j) { return i >= j; };
+    const auto strictly_lower = [](int i, int j) { return i > j; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, shared, row);
+          b.load(s.K, a.k, shared, row);
+          b.load(s.P, a.p, shared, row);
+          b.load(s.E, a.errors, head, row, v0);
+          b.load(s.R, a.dvalues, head, row, v0);
+          b.load(s.dO, a.o_cotangent, head, row, v0);
+          b.load(s.S, a.states, head, chunk * DK, v0);
+          b.load(s.M, a.momenta, head, chunk * DK, v0);
+          b.load(s.G, a.state_adjoints, head, chunk * DK, v0);
+          b.load(s.N, a.momentum_adjoints, head, chunk * DK, v0);
+          b.load(s.Gamma, a.weights, head, row);
+          b.load(s.late, a.late_weights, head, row);
+        },
+        [&](int, int) {
+          auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
+          auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, row);
+          auto eta_of_column = b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row);
+          auto g = b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, row);
+          auto r = b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, row);
+          auto late_b = b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, row);
+          b.decay_ratios("decay"_s, s.rho, a.log_mu, head, row);
+          auto Y = b.acc("X"_s, Shape<C, DV>{});
+          Y.zip("X"_s, scaled, s.dO);
+          b.put(s.Y, Y);
+          auto E = b.acc("X"_s, Shape<C, DV>{});
+          E.zip("X"_s, copy, s.E);
+          auto gE = E, rE = E;
+          gE.map("X"_s, times, g);
+          b.put(s.gE, gE);
+          rE.map("X"_s, negative_times, r);
+          b.put(s.rE, rE);
+          b.sync();
+
+          // Scores and weights.
+          auto X = b.abt("dP"_s, s.Y, s.E);
+          X.mask(lower, 0);
+          auto QK = b.abt("QK"_s, s.Q, s.K);
+          QK.zip("P"_s, weighed, X, eta_of_column);
+          b.put(s.dGamma, QK);
+          X.zip("P"_s, times, s.Gamma);
+          b.put(s.X, X);
+          X.map("P"_s, times, eta_of_column);
+          b.put(s.Xq, X);
+          auto F = b.abt("dP"_s, s.R, s.E);
+          F.mask(strictly_lower, 0);
+          auto PK = b.abt("PK"_s, s.P, s.K);
+          PK.zip("P"_s, negative_weighed, F, eta_of_column);
+          b.put(s.dlate, PK);
+          F.zip("P"_s, negative_times, s.late);
+          b.put(s.F, F);
+          F.map("P"_s, times, eta_of_column);
+          b.put(s.Fp, F);
+          b.sync();
+
+          // Queries and prediction keys: what they read of the state, of the momentum, and of the chunk.
+          auto q = b.acc("from"_s, Shape<C, DK>{}), k = q, p = q;
+          q.zip("from"_s, copy, s.Q);
+          k.zip("from"_s, copy, s.K);
+          p.zip("from"_s, copy, s.P);
+          auto dQ = b.abt("dQ"_s, s.Y, s.S);
+          dQ.map("dQ"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.a, head, row));
+          auto from_row = b.dot("from"_s, q, dQ);
+          auto dQ_momentum = b.abt("dQ"_s, s.Y, s.M);
+          auto db = b.rows("from"_s, negative, b.dot("from"_s, q, dQ_momentum));
+          dQ_momentum.map("dQ"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.b, head, row));
+          dQ.zip("dQ"_s, minus, dQ_momentum);
+          b.mma(dQ, s.Xq, s.K);
+          b.store("part"_s, a.dq, part, row, dQ);
+          auto dP = b.abt("dP"_s, s.R, s.S);
+          dP.map("dP"_s, negative_times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, head, row));
+          auto from_late = b.dot("from"_s, p, dP);
+          auto dP_momentum = b.abt("dP"_s, s.R, s.M);
+          auto dlate_b = b.dot("from"_s, p, dP_momentum);
+          dP_momentum.map("dP"_s, times, late_b);
+          dP.zip("dP"_s, plus, dP_momentum);
+          b.mma(dP, s.Fp, s.K);
+          b.store("part"_s, a.dp, part, row, dP);
+
+          // Keys and their weight: what is written.
+          auto H = b.abt("dK"_s, s.gE, s.G);
+          if (b.planted("dk_without_momentum"_s, true, false)) b.mma_abt(H, s.rE, s.N);
+          b.mma_atb(H, s.X, s.Q);
+          b.mma_atb(H, s.F, s.P);
+          b.store_row("deta"_s, a.deta, part, row, b.dot("deta"_s, H, k));
+          H.map("dK"_s, times, eta);
+          b.store("part"_s, a.dk, part, row, H);
+
+          // Gates, backwards through the recurrences of Gamma and b.
+          auto KG = b.ab("KG"_s, s.K, s.G), KN = b.ab("KG"_s, s.K, s.N);
+          auto dg = b.rows("from"_s, times, eta, b.dot("from"_s, E, KG));
+          auto last = b.rows("from"_s, negative_times, b.rows("from"_s, times, eta, b.dot("from"_s, E, KN)), r);
+          auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
+          auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
+          b.decay_scan_adjoint("gates"_s, s.D, s.dGamma, s.dlate, a.log_alpha, head, row);
+          auto end = b.gates_of_total("gates"_s, Shape<C>{}, b.dot("from"_s, s.G, s.M));
+          auto d = b.rows("gates"_s, minus_times, b.decay_scan_adjoint("gates"_s, db, dlate_b, a.log_alpha, head, row),
+                          z, end);
+          b.sync();
+          auto D = b.acc("gates"_s, Shape<C, C>{}), ratios = D, weights = D;
+          D.zip("gates"_s, copy, s.D);
+          D.map("gates"_s, plus_products, z, b.column_of(dg));
+          D.mask(lower, 0);
+          ratios.zip("gates"_s, copy, s.rho);
+          weights.zip("gates"_s, copy, s.late);
+          b.store_row("dbeta"_s, a.dbeta, part, row, b.rows("gates"_s, plus_times, b.dot("gates"_s, D, ratios), d, m));
+          auto of_sums = b.rows("gates"_s, plus_times, b.dot("gates"_s, D, weights), d, late_b);
+          D.zip("gates"_s, weighed, s.rho, beta);
+          b.put(s.terms, D);
+          b.sync();
+          auto total_a = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, head, chunk * DK);
+          auto total_m = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, head, chunk * DK);
+          auto in_state =
+              b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), total_a));
+          auto in_momentum =
+              b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.M, s.N), total_m));
+          b.store_row(
+              "dlog_alpha"_s, a.dlog_alpha, part, row,
+              b.rows("gates"_s, of_alpha, b.decays("decay"_s, Shape<C>{}, a.log_alpha, head, row), of_sums,
+                     b.gates_of_prefix("gates"_s, from_row), b.gates_of_prefix("gates"_s, from_late, 1), in_state));
+          auto from_m = b.rows("gates"_s, times, b.rows("gates"_s, times, m, beta), d);
+          b.store_row("dlog_mu"_s, a.dlog_mu, part, row,
+                      b.rows("gates"_s, of_mu, b.gates_of_ratios("gates"_s, s.terms),
+                             b.gates_of_prefix("gates"_s, from_m), b.gates_of_suffix("gates"_s, last), in_momentum));
+        });
+  }
+};
+
+inline constexpr SiteTable::Init mdn_site_list[] = {
+    {"Q", Role::operand},        {"K", Role::operand},          {"Kp", Role::operand},
+    {"V", Role::operand},        {"dO", Role::operand},         {"E", Role::operand},
+    {"dR", Role::operand},       {"Sc", Role::operand},         {"Mc", Role::operand},
+    {"Gc", Role::operand},       {"Nc", Role::operand},         {"Tc", Role::operand},
+    {"Wc", Role::operand},       {"gEc", Role::operand},        {"rEc", Role::operand},
+    {"Pc", Role::operand},       {"Yc", Role::operand},         {"aYc", Role::operand},
+    {"bYc", Role::operand},      {"dEc", Role::operand},        {"aRc", Role::operand},
+    {"bRc", Role::operand},      {"Xc", Role::operand},         {"Fc", Role::operand},
+    {"decay", Role::gate},       {"Gamma", Role::gate},         {"beta", Role::gate},
+    {"eta", Role::gate},         {"scale", Role::gate},         {"dbeta", Role::gate},
+    {"deta", Role::gate},        {"dlog_alpha", Role::gate},    {"dlog_mu", Role::gate},
+    {"PK", Role::accumulator},   {"A", Role::accumulator},      {"T", Role::accumulator},
+    {"W", Role::accumulator},    {"R", Role::accumulator},      {"X", Role::accumulator},
+    {"S0", Role::accumulator},   {"M0", Role::accumulator},     {"S", Role::accumulator},
+    {"M", Role::accumulator},    {"QK", Role::accumulator},     {"P", Role::accumulator},
+    {"O", Role::accumulator},    {"o", Role::accumulator},      {"dE", Role::accumulator},
+    {"dW", Role::accumulator},   {"G", Role::accumulator},      {"N", Role::accumulator},
+    {"dP", Role::accumulator},   {"dQ", Role::accumulator},     {"dK", Role::accumulator},
+    {"KG", Role::accumulator},   {"dGamma", Role::accumulator}, {"dsteps", Role::accumulator},
+    {"from", Role::accumulator}, {"gates", Role::accumulator},  {"part", Role::accumulator},
+    {"end", Role::accumulator},  {"out", Role::output}};
+inline constexpr SiteTable mdn_sites{mdn_site_list};
+
+}  // namespace assay::tile
