@@ -200,7 +200,7 @@ constexpr Mutant tiled_mutants[] = {
 
 constexpr KernelForm forms[] = {
     {"tiled", "moments, conjugate gradients matrix-free over key tiles, output; backward with one more solve",
-     lla_tiled_sites, tiled_tiles, tiled_mutants, true, lla_obstacle, run_tiled, true},
+     lla_tiled_sites, tiled_tiles, tiled_mutants, true, lla_obstacle, run_tiled, {}, true},
 };
 
 }  // namespace

@@ -110,8 +110,15 @@ std::string page(const Room& room, const std::filesystem::path& source) {
       text += fmt::format("\n## Kernel `{}`\n\n{}. {}. Tiles:", form.name, form.summary,
                           form.has_gradients ? "Forward and backward" : "Forward only");
       for (const std::string_view t : form.tiles) text += fmt::format(" `{}`", t);
-      text += ".\n\nRounding sites, and the format of each in the contract of a precision:\n\n" + sites_table(form);
-      text += "\nMutants, each killed by a test:\n\n" + mutants_table(form);
+      text += ".";
+      if (!form.unstable.empty())
+        text += fmt::format(
+            "\n\nUnstable: {}. It runs where it is asked for, `assay report --mechanism {} --form {}`, and is judged "
+            "by "
+            "what is expected of `{}`.",
+            form.unstable, room.name, form.name, kernels->forms.front().name);
+      text += "\n\nRounding sites, and the format of each in the contract of a precision:\n\n" + sites_table(form);
+      if (!form.mutants.empty()) text += "\nMutants, each killed by a test:\n\n" + mutants_table(form);
     }
   text += fmt::format("\n## Golden fixture\n\n`fixtures/{}.safetensors` holds", room.name);
   const std::vector<GoldenCase> cases = golden_cases(room);

@@ -46,7 +46,10 @@ Json as_json() {
   for (const Room* room : rooms()) {
     Json forms = Json::array();
     for (const KernelForm& form : forms_of(*room))
-      forms.push_back({{"name", form.name}, {"summary", form.summary}, {"gradients", form.has_gradients}});
+      forms.push_back({{"name", form.name},
+                       {"summary", form.summary},
+                       {"gradients", form.has_gradients},
+                       {"unstable", form.unstable}});
     Json params = tensors(room->inputs(), Field::Place::param);
     for (const std::string_view option : room->options) params[std::string(option)] = "option";
     mechanisms.push_back({{"name", room->name},
@@ -73,9 +76,11 @@ std::string table_of(const std::string& head, const Json& list) {
 void print_tables(std::ostream& out, const Json& everything) {
   Json forms = Json::array();
   for (const Json& mechanism : everything["mechanisms"])
-    for (const Json& form : mechanism["forms"])
+    for (const Json& form : mechanism["forms"]) {
+      const auto summary = form["summary"].get<std::string>(), unstable = form["unstable"].get<std::string>();
       forms.push_back({{"name", mechanism["name"].get<std::string>() + ":" + form["name"].get<std::string>()},
-                       {"summary", form["summary"]}});
+                       {"summary", unstable.empty() ? summary : summary + "; UNSTABLE: " + unstable}});
+    }
   out << table_of("mechanism", everything["mechanisms"]) << '\n' << table_of("form", forms) << '\n';
   out << table_of("oracle tier", everything["tiers"]) << '\n' << table_of("input style", everything["styles"]) << '\n';
   out << "precision\n";

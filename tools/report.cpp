@@ -36,7 +36,7 @@ constexpr Shape iterative_shape{.seq_len = 100, .heads = 2, .shared_heads = 1, .
 /// One kernel at one precision: what a thread works on.
 struct Task {
   const Room* room;
-  const KernelForm* form;
+  const KernelForm *form, *measure;  ///< what runs, and what says how far it may be off
   Format precision;
   const Device* device = nullptr;  ///< null: the CPU executor
 };
@@ -67,15 +67,16 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
     refuse_params(*room, options.params, shape_of(options));
     for (const KernelForm& form : kernels->forms) {
       known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
-      if (!options.form.empty() && form.name != options.form) continue;
+      if (options.form.empty() ? !form.unstable.empty() : form.name != options.form) continue;
+      const KernelForm& measure = measure_of(*kernels, form);
       found = true;
       if (options.device != RunsOn::gpu)
         for (const Format precision : case_precisions)
           if (wanted(options.precisions, precision) && !drowns(form, precision, options))
-            tasks.push_back({room, &form, precision});
+            tasks.push_back({room, &form, &measure, precision});
       if (options.device != RunsOn::cpu && device != nullptr)
         for (const Format precision : device->precisions)
-          if (wanted(options.precisions, precision)) tasks.push_back({room, &form, precision, device});
+          if (wanted(options.precisions, precision)) tasks.push_back({room, &form, &measure, precision, device});
     }
   }
   require(found, "--form: there is no ", options.form, "; there are ", known);
@@ -150,6 +151,7 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
   row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
   row.mechanism = task.room->name, row.form = task.form->name, row.tile = task.form->tiles.front();
   row.precision = name_of(task.precision);
+  if (task.measure != task.form) row.judged_by = task.measure->name;
   const auto without = [&](Verdict verdict, const std::string& reason) {
     row.judgement.verdict = verdict, row.judgement.reason = reason;
     row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
@@ -167,11 +169,14 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
     if (!task.form->has_gradients) problem.cotangents.clear();
     Oracle oracle = oracle_of(*task.room, problem);
     row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
-    KernelUnderTest kernel{task.form, task.precision, 0, threads};
+    KernelUnderTest kernel{task.measure, task.precision, 0, threads};
     if (task.device != nullptr) kernel.tile = task.device->tile(task.room->name, *task.form, problem, task.precision);
     row.tile = task.form->tiles[static_cast<std::size_t>(kernel.tile)];
     std::optional<Answer> got;
-    if (task.device != nullptr) got = task.device->run(task.room->name, *task.form, problem, task.precision);
+    if (task.device != nullptr)
+      got = task.device->run(task.room->name, *task.form, problem, task.precision);
+    else if (task.measure != task.form)
+      got = task.form->run(problem, KernelUnderTest{task.form, task.precision, 0, threads}.policy(), kernel.tile);
     const int draws = default_draws(task.precision);
     std::vector<ReportRow> rows = judged(row, oracle, kernel, problem, draws, got);
     const auto any = [&rows](Verdict verdict) {
@@ -345,7 +350,8 @@ std::vector<std::vector<const ReportRow*>> by_kernel(const Report& report) {
 }
 
 std::string title_of(const ReportRow& row) {
-  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}", kernel_of(row), row.tile, row.shape);
+  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}{}", kernel_of(row), row.tile, row.shape,
+                     row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
 }
 
 std::string as_text(const Report& report) {
@@ -393,7 +399,8 @@ nlohmann::ordered_json record_of(const ReportRow& row) {
   set("worst_ulps", j.worst_ulps), set("worst_ulps_at", location(row, j.worst_ulps_at));
   set("rms_z", j.rms_z), set("rms_limit", j.rms_limit);
   set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
-  set("draws", row.draws), set("smallest_gain", j.smallest_gain), set("bound_over_sigma", j.bound_over_sigma);
+  set("draws", row.draws), set("judged_by", row.judged_by), set("smallest_gain", j.smallest_gain),
+      set("bound_over_sigma", j.bound_over_sigma);
   set("blind_spots", listed(j.blind_spots));
   record["command"] = row.command;
   return record;

@@ -45,7 +45,8 @@ struct ReportRow {
   std::string device{cpu_executor};  ///< that the kernel ran on
   std::string mechanism, form, tile, precision, ulp_format, tensor, shape;
   std::vector<int> extents;
-  int draws = 0;  ///< runs that sigma was learnt from
+  int draws = 0;          ///< runs that sigma was learnt from
+  std::string judged_by;  ///< the form that it was learnt from, if it is another one
   Judgement judgement;
   std::string command;  ///< makes this row, and those of the same kernel and precision, again
 

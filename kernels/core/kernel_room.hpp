@@ -22,6 +22,9 @@ struct KernelForm {
   /// Outputs, and gradients if the problem has cotangents, all heads. `tile` indexes `tiles`. The problem has passed
   /// the door of its room (shapes, finiteness, domain).
   Answer (*run)(const Problem& problem, const Policy& policy, int tile);
+  /// Of a published form that fails where the mathematics is met by others: one sentence why, and where it was
+  /// published. It is run when it is asked for, and judged by what is expected of the room's first form. "": healthy.
+  std::string_view unstable = {};
   bool iterative = false;  ///< solves a system for every query: what is judged by default is smaller
 };
 

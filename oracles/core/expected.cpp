@@ -62,6 +62,10 @@ Policy KernelUnderTest::policy() const {
   return policy;
 }
 
+const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form) {
+  return form.unstable.empty() ? form : kernels.forms.front();
+}
+
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws) {
   const Policy contract = kernel.policy();
   const auto answer = [&](const Policy& policy) { return named(kernel.form->run(problem, policy, kernel.tile)); };
@@ -119,8 +123,8 @@ Named<std::vector<double>> in_report_order(const Answer& answer, const Expectati
   for (const auto& [name, expected] : expectation.tensors) {
     const auto known =
         std::find_if(answered.begin(), answered.end(), [&n = name](const auto& tensor) { return tensor.first == n; });
-    if (known == answered.end()) throw std::runtime_error(name + ": the device does not answer it");
-    if (known->second.shape != expected.shape) throw std::runtime_error(name + ": the device answers another shape");
+    if (known == answered.end()) throw std::runtime_error(name + ": the kernel does not answer it");
+    if (known->second.shape != expected.shape) throw std::runtime_error(name + ": the kernel answers another shape");
     list.emplace_back(name, known->second.data);
   }
   return list;

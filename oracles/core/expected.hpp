@@ -44,6 +44,9 @@ struct KernelUnderTest {
 /// limits can be wide: a gain of 1e-12 shows in any case.
 constexpr int default_draws(Format precision) { return precision == Format::fp64 ? 8 : 12; }
 
+/// The form whose spread says how far `form` may be off: itself, or the first of its room if it is unstable.
+const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form);
+
 /// Expectations of every tensor that the kernel answers, and its answer under the contract's own rounding. A tensor of
 /// which the oracle knows nothing, or of another shape, throws InputError.
 struct Expectation {
@@ -52,8 +55,8 @@ struct Expectation {
 };
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws);
 
-/// A device's answer, its tensors in the order of `expectation`. Throws std::runtime_error if one is missing or has
-/// another shape.
+/// Another kernel's answer, its tensors in the order of `expectation`. Throws std::runtime_error if one is missing or
+/// has another shape.
 Named<std::vector<double>> in_report_order(const Answer& answer, const Expectation& expectation);
 
 }  // namespace assay

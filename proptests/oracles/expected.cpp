@@ -30,6 +30,7 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms)
       for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
+        if (!form.unstable.empty()) continue;
         const Room* room = find_room(kernels->name);
         const Problem problem = small_problem(*room, form, precision, Style::normal);
         const Expectation expectation =
