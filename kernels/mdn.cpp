@@ -1,6 +1,11 @@
 #include "kernels/mdn.hpp"
 
+#include <algorithm>
 #include <array>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/recurrence.hpp"
@@ -17,8 +22,10 @@ MomentumRows<To> each_row(MomentumArrays<T>& rows, F f) {
           f(rows.r), f(rows.total_a), f(rows.total_b), f(rows.total_m)};
 }
 
-template <class T>
-Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
+/// Outputs, and gradients if they are wanted.
+template <class T, template <ExecutorTypes, int, int> class Weights>
+Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile,
+                 bool with_gradients) {
   using B = HostBlock<T>;
   const ChunkSize size = chunk_size(shape, tile);
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
@@ -43,11 +50,12 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   auto states = shape.output<T>(heads, chunks * size.dim, V), momenta = states;
   auto final_state = shape.output<T>(heads, K, V), final_momentum = final_state;
   with_size(size, [&]<int C, int D>() {
-    host_launch<MomentumSystem<B, C, D>, T>(
+    const auto gates =
+        MomentumGates<B>{log_alpha.row_in(), log_mu.row_in(), beta.row_in(),
+                         each_row<typename B::RowOut>(arrays, [](HostArray<T>& x) { return x.row_out(); }), len};
+    host_launch<MomentumSystem<B, C, D, Weights<B, C, D>>, T>(
         launch_policy(policy, 0),
-        {k.in(), p.in(), log_alpha.row_in(), log_mu.row_in(), beta.row_in(), eta.row_in(), weights.out(),
-         late_weights.out(), inverse.out(),
-         each_row<typename B::RowOut>(arrays, [](HostArray<T>& x) { return x.row_out(); }), len, shape.group},
+        {k.in(), p.in(), gates, eta.row_in(), weights.out(), late_weights.out(), inverse.out(), shape.group},
         heads * chunks, HeadBlocks{chunks});
     host_launch<MomentumPass<B, C, D, D, 2>, T>(
         launch_policy(policy, 1),
@@ -61,7 +69,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   });
   Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}, {"final_momentum", final_momentum.array()}},
                 {}};
-  if (problem.cotangents.empty()) return answer;
+  if (!with_gradients) return answer;
 
   const auto o_cotangent = shape.input<T>(problem.cotangents, "o", heads, len, V),
              state_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V),
@@ -134,7 +142,27 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_scalar(policy, [&]<class T>() { return chunkwise<T>(shape, problem, with_narrow_state(policy), tile); });
+  return with_scalar(policy, [&]<class T>() {
+    return chunkwise<T, LinearWeights>(shape, problem, with_narrow_state(policy), tile, !problem.cotangents.empty());
+  });
+}
+
+Answer run_log_domain(const Problem& problem, const Policy& policy, int tile) {
+  const RecurrenceShape shape(problem);
+  return with_scalar(policy,
+                     [&]<class T>() { return chunkwise<T, LogDomainWeights>(shape, problem, policy, tile, false); });
+}
+
+std::string log_domain_obstacle(const Problem& problem) {
+  if (RecurrenceShape(problem).len == 0) return "there is no logarithm of a sum over no tokens";
+  for (const auto& [name, least] : {std::pair<const char*, double>{"beta", 0},
+                                    {"log_alpha", -std::numeric_limits<double>::infinity()},
+                                    {"log_mu", -std::numeric_limits<double>::infinity()}}) {
+    const std::vector<double>& x = problem.inputs.at(name).data;
+    const auto it = std::find_if(x.begin(), x.end(), [least = least](double y) { return !(y > least); });
+    if (it != x.end()) return text(name, '[', it - x.begin(), "] is ", *it, ", which has no place in a logarithm");
+  }
+  return key_dim_obstacle(problem);
 }
 
 constexpr std::array mutants{
@@ -156,6 +184,15 @@ constexpr std::array mutants{
 constexpr KernelForm forms[] = {
     {"chunkwise", "WY form with the linear recurrence of the weights: one triangular system per chunk of tokens",
      mdn_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+    {"log_domain",
+     "the same with the published weights, quotients of exponentials of prefix sums",
+     mdn_log_domain_sites,
+     chunk_tiles,
+     {},
+     false,
+     log_domain_obstacle,
+     run_log_domain,
+     "its weights cancel, and overflow, where mu decays faster than alpha; MDN (9)-(13), arXiv 2605.05838"},
 };
 
 }  // namespace

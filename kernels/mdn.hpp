@@ -21,6 +21,8 @@
 // and a product of gates, times its cotangent, is a term of the gradient of the log of every gate it contains.
 // Chunks are independent but for the two passes. States lie in memory as operands, DK rows for each chunk; Gamma and
 // the inverses as C rows.
+#include <limits>
+
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -31,36 +33,164 @@ struct MomentumRows {
   Row a, b, late_a, late_b, g, r, total_a, total_b, total_m;
 };
 
-/// All that does not depend on the values. Blocks are chunks.
+/// Gates in, weights out.
+template <ExecutorTypes B>
+struct MomentumGates {
+  typename B::RowIn log_alpha, log_mu, beta;
+  MomentumRows<typename B::RowOut> rows;
+  int len;
+};
+
+/// The weights by their recurrence.
 template <ExecutorTypes B, int C, int DK>
-struct MomentumSystem {
-  struct Args {
-    typename B::In k, p;
-    typename B::RowIn log_alpha, log_mu, beta, eta;
-    typename B::Out weights, late_weights, inverse;
-    MomentumRows<typename B::RowOut> rows;
-    int len, group;
-  };
+struct LinearWeights {
   struct Smem {
-    typename B::template Tile<"K", C, DK> K;
-    typename B::template Tile<"Kp", C, DK> P;
     typename B::template Tile<"decay", C, C> rho;
     typename B::template Tile<"Gamma", C, C> steps;  // diag(beta) rho
-    typename B::template Tile<"Gamma", C, C> Gamma;
-    typename B::template Tile<"Gamma", C, C> late;
-    typename B::template Tile<"A", C, C> A;
-    typename B::template Tile<"Tc", C, C> T;
   };
 
-  template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+  template <class Ex, class Tile>
+  TILE_FN static void run(Ex& b, Smem& s, Tile& Gamma, Tile& late, const MomentumGates<B>& a, int head, int chunk) {
     const int row = chunk * C, n = imin(C, a.len - row);
-    const auto copy = [](auto, auto x) { return x; };
     const auto times = [](auto x, auto y) { return x * y; };
     const auto times_beta = [&](auto x, auto beta) {
       return x * b.planted("step_offset"_s, beta, beta + decltype(beta)(1e-6));
     };
     const auto stepped = [&](auto, auto x, auto beta) { return times_beta(x, beta); };
+    auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
+    b.decay_ratios("decay"_s, s.rho, a.log_mu, head, row);
+    b.sync();
+    auto X = b.acc("Gamma"_s, Shape<C, C>{});
+    X.zip("Gamma"_s, stepped, s.rho, beta);
+    b.put(s.steps, X);
+    b.sync();
+    b.decay_scan("Gamma"_s, Gamma, s.steps, a.log_alpha, head, row);
+    b.decay_scan("Gamma"_s, late, s.steps, a.log_alpha, head, row, b.planted("weights_of_errors"_s, 1, 0));
+
+    auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
+    auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
+    auto of_momentum = b.rows("Gamma"_s, times_beta, m, beta), of_end = b.rows("Gamma"_s, times_beta, z, beta);
+    auto none = b.row("Gamma"_s, Shape<C>{}, 0);
+    const int count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+    b.store_row("decay"_s, a.rows.a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row));
+    b.store_row("decay"_s, a.rows.late_a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row, 1));
+    b.store_row("Gamma"_s, a.rows.b, head, row, b.decay_scan("Gamma"_s, of_momentum, a.log_alpha, head, row));
+    b.store_row("Gamma"_s, a.rows.late_b, head, row, b.decay_scan("Gamma"_s, of_momentum, a.log_alpha, head, row, 1));
+    b.store_row("Gamma"_s, a.rows.g, head, row, b.decay_scan_adjoint("Gamma"_s, of_end, none, a.log_mu, head, row));
+    b.store_row("decay"_s, a.rows.r, head, row, b.decay_suffix("decay"_s, Shape<C>{}, a.log_mu, head, row));
+    b.store_row("decay"_s, a.rows.total_a, head, chunk * DK,
+                b.decay_total("decay"_s, Shape<DK>{}, a.log_alpha, head, row, count));
+    b.store_row("Gamma"_s, a.rows.total_b, head, chunk * DK,
+                b.gates_of_total("Gamma"_s, Shape<DK>{}, b.rows("Gamma"_s, times, of_momentum, z)));
+    b.store_row("decay"_s, a.rows.total_m, head, chunk * DK,
+                b.decay_total("decay"_s, Shape<DK>{}, a.log_mu, head, row, C));
+  }
+};
+
+/// The weights as they were published (delta-family.md 2.7): with prefix sums la and lm of the log gates,
+///   lc_i = log sum_{l <= i} exp(log beta_l + lm_l - la_l)
+///   Gamma_ij = exp(la_i - lm_j + lc_i) (1 - exp(lc_{j-1} - lc_i)),   b_i = exp(la_i + lc_i)
+/// Where mu decays faster than alpha the factor in parentheses is what rounding leaves of it, and then the first one
+/// overflows. No gate may be closed and no beta be zero.
+template <ExecutorTypes B, int C, int DK>
+struct LogDomainWeights {
+  struct Smem {};
+
+  template <class Ex, class Tile>
+  TILE_FN static void run(Ex& b, Smem&, Tile& Gamma, Tile& late, const MomentumGates<B>& a, int head, int chunk) {
+    const int row = chunk * C;
+    const auto exponential = [](auto x) { return ex2(x * decltype(x)(1.442695040888963407359924681001892137L)); };
+    const auto logarithm = [](auto x) { return lg2(x) * decltype(x)(0.693147180559945309417232121458176568L); };
+    const auto second = [](auto, auto x) { return x; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto exponential_of_sum = [&](auto x, auto y) { return exponential(x + y); };
+    const auto exponential_of_difference = [&](auto x, auto y) { return exponential(x - y); };
+    const auto plus_logarithm = [&](auto x, auto y) { return x + logarithm(y); };
+    const auto weigh = [](auto x, auto ratio) { return x * (1 - ratio); };
+    const auto weigh_end = [&](auto la, auto lm, auto lc, auto before) {
+      return exponential(la - lm + lc) * (1 - exponential(before - lc));
+    };
+    const auto all = [](int, int) { return true; };
+    const auto lower = [](int i, int j) { return i >= j; };
+    const auto strictly_lower = [](int i, int j) { return i > j; };
+    auto log_alpha = b.load_row("log"_s, Shape<C>{}, a.log_alpha, head, row);
+    auto log_mu = b.load_row("log"_s, Shape<C>{}, a.log_mu, head, row);
+    auto late_la = b.gates_of_suffix("log"_s, log_alpha), la = b.rows("log"_s, plus, late_la, log_alpha);
+    auto lm = b.rows("log"_s, plus, b.gates_of_suffix("log"_s, log_mu), log_mu);
+    auto log_beta = b.rows("log"_s, logarithm, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row));
+    auto terms = b.column_of(b.rows("log"_s, minus, b.rows("log"_s, plus, log_beta, lm), la));
+    // Row i: the log of the sum of exp(terms) over the columns that it keeps.
+    const auto log_sum_exp = [&]<int R>(Shape<R>, auto keep) {
+      auto X = b.acc("exponent"_s, Shape<R, C>{});
+      X.map("exponent"_s, second, terms);
+      X.mask(keep, -std::numeric_limits<typename B::Real>::infinity());
+      auto top = X.row_max();
+      X.map("exponent"_s, exponential_of_difference, top);
+      X.mask(keep, 0);
+      auto sum = b.partial("log"_s, Shape<R>{});
+      sum.fold(b.row("log"_s, Shape<R>{}, 1), X);
+      return b.rows("log"_s, plus_logarithm, top, sum.total());
+    };
+    auto lc = log_sum_exp(Shape<C>{}, lower), late_lc = log_sum_exp(Shape<C>{}, strictly_lower);
+    auto end_lc = log_sum_exp(Shape<C>{}, all);
+    auto columns = b.column_of(lm), before = b.column_of(late_lc);
+    const auto put = [&](Tile& tile, const auto& la_of_row, const auto& lc_of_row, auto keep) {
+      auto ratio = b.acc("ratio"_s, Shape<C, C>{});
+      ratio.map(
+          "ratio"_s, [&](auto, auto log, auto earlier) { return exponential(earlier - log); }, lc_of_row, before);
+      auto X = b.acc("exponent"_s, Shape<C, C>{});
+      X.map(
+          "exponent"_s, [](auto, auto x, auto y, auto z) { return x - z + y; }, la_of_row, lc_of_row, columns);
+      X.map("Gamma"_s, exponential);
+      X.zip("Gamma"_s, weigh, ratio);
+      X.mask(keep, 0);
+      b.put(tile, X);
+    };
+    put(Gamma, la, lc, lower);
+    put(late, late_la, late_lc, strictly_lower);
+
+    auto end_la = b.gates_of_total("log"_s, Shape<C>{}, log_alpha),
+         end_lm = b.gates_of_total("log"_s, Shape<C>{}, log_mu);
+    auto total_la = b.gates_of_total("log"_s, Shape<DK>{}, log_alpha);
+    b.store_row("decay"_s, a.rows.a, head, row, b.rows("decay"_s, exponential, la));
+    b.store_row("decay"_s, a.rows.late_a, head, row, b.rows("decay"_s, exponential, late_la));
+    b.store_row("Gamma"_s, a.rows.b, head, row, b.rows("Gamma"_s, exponential_of_sum, la, lc));
+    b.store_row("Gamma"_s, a.rows.late_b, head, row, b.rows("Gamma"_s, exponential_of_sum, late_la, late_lc));
+    b.store_row("Gamma"_s, a.rows.g, head, row, b.rows("Gamma"_s, weigh_end, end_la, lm, end_lc, late_lc));
+    b.store_row("decay"_s, a.rows.r, head, row, b.rows("decay"_s, exponential_of_difference, end_lm, lm));
+    b.store_row("decay"_s, a.rows.total_a, head, chunk * DK, b.rows("decay"_s, exponential, total_la));
+    b.store_row("Gamma"_s, a.rows.total_b, head, chunk * DK,
+                b.rows("Gamma"_s, exponential_of_sum, total_la, log_sum_exp(Shape<DK>{}, all)));
+    b.store_row("decay"_s, a.rows.total_m, head, chunk * DK,
+                b.rows("decay"_s, exponential, b.gates_of_total("log"_s, Shape<DK>{}, log_mu)));
+  }
+};
+
+/// All that does not depend on the values. Blocks are chunks.
+template <ExecutorTypes B, int C, int DK, class Weights>
+struct MomentumSystem {
+  struct Args {
+    typename B::In k, p;
+    MomentumGates<B> gates;
+    typename B::RowIn eta;
+    typename B::Out weights, late_weights, inverse;
+    int group;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"Kp", C, DK> P;
+    typename B::template Tile<"Gamma", C, C> Gamma;
+    typename B::template Tile<"Gamma", C, C> late;
+    typename B::template Tile<"A", C, C> A;
+    typename B::template Tile<"Tc", C, C> T;
+    typename Weights::Smem weights;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int row = chunk * C;
+    const auto copy = [](auto, auto x) { return x; };
     const auto weighed = [&](auto x, auto weight, auto of_row, auto of_column) {
       return x * weight * b.planted("eta_of_row"_s, of_column, of_row);
     };
@@ -71,24 +201,16 @@ struct MomentumSystem {
           b.load(s.P, a.p, head / a.group, row);
         },
         [&](int, int) {
-          auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
-          auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, row);
-          auto eta_of_column = b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row);
-          b.decay_ratios("decay"_s, s.rho, a.log_mu, head, row);
+          Weights::run(b, s.weights, s.Gamma, s.late, a.gates, head, chunk);
           b.sync();
           auto X = b.acc("Gamma"_s, Shape<C, C>{});
-          X.zip("Gamma"_s, stepped, s.rho, beta);
-          b.put(s.steps, X);
-          b.sync();
-          b.decay_scan("Gamma"_s, s.Gamma, s.steps, a.log_alpha, head, row);
-          b.decay_scan("Gamma"_s, s.late, s.steps, a.log_alpha, head, row, b.planted("weights_of_errors"_s, 1, 0));
-          b.sync();
           X.zip("Gamma"_s, copy, s.Gamma);
           b.store("Gamma"_s, a.weights, head, row, X);
           X.zip("Gamma"_s, copy, s.late);
           b.store("Gamma"_s, a.late_weights, head, row, X);
           auto A = b.abt("PK"_s, s.P, s.K);
-          A.zip("A"_s, weighed, s.late, eta, eta_of_column);
+          A.zip("A"_s, weighed, s.late, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row),
+                b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row));
           A.mask([](int i, int j) { return i > j; }, 0);
           b.put(s.A, A);
           b.sync();
@@ -96,28 +218,6 @@ struct MomentumSystem {
           b.sync();
           A.zip("PK"_s, copy, s.T);
           b.store("Tc"_s, a.inverse, head, row, A);
-
-          auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
-          auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
-          auto momentum_steps = b.rows("Gamma"_s, times_beta, m, beta);
-          auto last_steps = b.rows("Gamma"_s, times_beta, z, beta);
-          auto none = b.row("Gamma"_s, Shape<C>{}, 0);
-          b.store_row("decay"_s, a.rows.a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row));
-          b.store_row("decay"_s, a.rows.late_a, head, row,
-                      b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row, 1));
-          b.store_row("Gamma"_s, a.rows.b, head, row, b.decay_scan("Gamma"_s, momentum_steps, a.log_alpha, head, row));
-          b.store_row("Gamma"_s, a.rows.late_b, head, row,
-                      b.decay_scan("Gamma"_s, momentum_steps, a.log_alpha, head, row, 1));
-          b.store_row("Gamma"_s, a.rows.g, head, row,
-                      b.decay_scan_adjoint("Gamma"_s, last_steps, none, a.log_mu, head, row));
-          b.store_row("decay"_s, a.rows.r, head, row, b.decay_suffix("decay"_s, Shape<C>{}, a.log_mu, head, row));
-          const int count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
-          b.store_row("decay"_s, a.rows.total_a, head, chunk * DK,
-                      b.decay_total("decay"_s, Shape<DK>{}, a.log_alpha, head, row, count));
-          b.store_row("Gamma"_s, a.rows.total_b, head, chunk * DK,
-                      b.gates_of_total("Gamma"_s, Shape<DK>{}, b.rows("Gamma"_s, times, momentum_steps, z)));
-          b.store_row("decay"_s, a.rows.total_m, head, chunk * DK,
-                      b.decay_total("decay"_s, Shape<DK>{}, a.log_mu, head, row, C));
         });
   }
 };
@@ -612,27 +712,29 @@ struct MomentumGradients {
 };
 
 inline constexpr SiteTable::Init mdn_site_list[] = {
-    {"Q", Role::operand},        {"K", Role::operand},          {"Kp", Role::operand},
-    {"V", Role::operand},        {"dO", Role::operand},         {"E", Role::operand},
-    {"dR", Role::operand},       {"Sc", Role::operand},         {"Mc", Role::operand},
-    {"Gc", Role::operand},       {"Nc", Role::operand},         {"Tc", Role::operand},
-    {"Wc", Role::operand},       {"gEc", Role::operand},        {"rEc", Role::operand},
-    {"Pc", Role::operand},       {"Yc", Role::operand},         {"aYc", Role::operand},
-    {"bYc", Role::operand},      {"dEc", Role::operand},        {"aRc", Role::operand},
-    {"bRc", Role::operand},      {"Xc", Role::operand},         {"Fc", Role::operand},
-    {"decay", Role::gate},       {"Gamma", Role::gate},         {"beta", Role::gate},
-    {"eta", Role::gate},         {"scale", Role::gate},         {"dbeta", Role::gate},
-    {"deta", Role::gate},        {"dlog_alpha", Role::gate},    {"dlog_mu", Role::gate},
-    {"PK", Role::accumulator},   {"A", Role::accumulator},      {"T", Role::accumulator},
-    {"W", Role::accumulator},    {"R", Role::accumulator},      {"X", Role::accumulator},
-    {"S0", Role::accumulator},   {"M0", Role::accumulator},     {"S", Role::accumulator},
-    {"M", Role::accumulator},    {"QK", Role::accumulator},     {"P", Role::accumulator},
-    {"O", Role::accumulator},    {"o", Role::accumulator},      {"dE", Role::accumulator},
-    {"dW", Role::accumulator},   {"G", Role::accumulator},      {"N", Role::accumulator},
-    {"dP", Role::accumulator},   {"dQ", Role::accumulator},     {"dK", Role::accumulator},
-    {"KG", Role::accumulator},   {"dGamma", Role::accumulator}, {"dsteps", Role::accumulator},
-    {"from", Role::accumulator}, {"gates", Role::accumulator},  {"part", Role::accumulator},
-    {"end", Role::accumulator},  {"out", Role::output}};
-inline constexpr SiteTable mdn_sites{mdn_site_list};
+    {"Q", Role::operand},      {"K", Role::operand},      {"Kp", Role::operand},    {"V", Role::operand},
+    {"E", Role::operand},      {"Sc", Role::operand},     {"Mc", Role::operand},    {"Tc", Role::operand},
+    {"Wc", Role::operand},     {"gEc", Role::operand},    {"rEc", Role::operand},   {"Pc", Role::operand},
+    {"decay", Role::gate},     {"Gamma", Role::gate},     {"beta", Role::gate},     {"eta", Role::gate},
+    {"scale", Role::gate},     {"PK", Role::accumulator}, {"A", Role::accumulator}, {"T", Role::accumulator},
+    {"W", Role::accumulator},  {"R", Role::accumulator},  {"X", Role::accumulator}, {"S0", Role::accumulator},
+    {"M0", Role::accumulator}, {"S", Role::accumulator},  {"M", Role::accumulator}, {"QK", Role::accumulator},
+    {"P", Role::accumulator},  {"O", Role::accumulator},  {"o", Role::accumulator}, {"end", Role::accumulator},
+    {"out", Role::output}};
+inline constexpr SiteTable::Init mdn_gradient_site_list[] = {
+    {"dO", Role::operand},         {"dR", Role::operand},         {"Gc", Role::operand},
+    {"Nc", Role::operand},         {"Yc", Role::operand},         {"aYc", Role::operand},
+    {"bYc", Role::operand},        {"dEc", Role::operand},        {"aRc", Role::operand},
+    {"bRc", Role::operand},        {"Xc", Role::operand},         {"Fc", Role::operand},
+    {"dbeta", Role::gate},         {"deta", Role::gate},          {"dlog_alpha", Role::gate},
+    {"dlog_mu", Role::gate},       {"dE", Role::accumulator},     {"dW", Role::accumulator},
+    {"G", Role::accumulator},      {"N", Role::accumulator},      {"dP", Role::accumulator},
+    {"dQ", Role::accumulator},     {"dK", Role::accumulator},     {"KG", Role::accumulator},
+    {"dGamma", Role::accumulator}, {"dsteps", Role::accumulator}, {"from", Role::accumulator},
+    {"gates", Role::accumulator},  {"part", Role::accumulator}};
+inline constexpr SiteTable::Init log_domain_site_list[] = {
+    {"log", Role::gate}, {"exponent", Role::gate}, {"ratio", Role::gate}};
+inline constexpr SiteTable mdn_sites = SiteTable(mdn_site_list).with(mdn_gradient_site_list);
+inline constexpr SiteTable mdn_log_domain_sites = SiteTable(mdn_site_list).with(log_domain_site_list);
 
 }  // namespace assay::tile

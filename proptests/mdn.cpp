@@ -489,6 +489,94 @@ RC_GTEST_PROP(mdn_chunkwise, closed_gates_are_ordinary, ()) {
   laws::exact_policy_is_the_oracle(s, laws::with_closed_gates(s.room, s.problem(c)), c.tile);
 }
 
+// ---- the published weights
+
+const KernelForm& log_domain() { return laws::subject(kernel_rooms(), "mdn", "log_domain").form; }
+
+/// 128 tokens with the same gates, and steps of 0.3, as section 6.2 has them.
+Problem with_gates(double log_alpha, double log_mu, Format precision) {
+  Problem p = find_room("mdn")->make({.mechanism = "mdn",
+                                      .shape = {.seq_len = 128, .heads = 1, .key_dim = 8, .value_dim = 8},
+                                      .precision = precision,
+                                      .style = Style::normal,
+                                      .seed = 5,
+                                      .params = {}});
+  p.cotangents.clear();
+  set_all(p.inputs.at("log_alpha"), log_alpha);
+  set_all(p.inputs.at("log_mu"), log_mu);
+  set_all(p.inputs.at("beta"), 0.3);
+  return p;
+}
+
+/// What the judge says of o, from the form at hand and from the room's healthy one.
+struct Verdicts {
+  Verdict published, healthy;
+};
+Verdicts verdicts(double log_alpha, double log_mu, Format precision) {
+  const laws::Subject s = chunkwise();
+  const Problem p = with_gates(log_alpha, log_mu, precision);
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws(precision));
+  const auto got = in_report_order(log_domain().run(p, Policy::of(log_domain().sites, precision), 0), e);
+  for (std::size_t t = 0; t < e.tensors.size(); ++t)
+    if (const auto& [name, expected] = e.tensors[t]; name == "o")
+      return {judge(expected, got[t].second).verdict, judge(expected, e.emulated[t].second).verdict};
+  return {Verdict::error, Verdict::error};
+}
+
+/// Section 6.2: digits go where mu decays faster than alpha, all of them at fp32 and, later, at fp64; then NaN.
+TEST(mdn_log_domain, fails_where_mu_decays_faster_than_alpha) {
+  struct Gates {
+    double log_alpha, log_mu;
+    Format precision;
+  };
+  for (const Gates& g :
+       {Gates{-0.05, -0.3, Format::fp32}, Gates{-0.05, -0.5, Format::fp32}, Gates{-0.05, -0.5, Format::bf16},
+        Gates{-0.05, -0.5, Format::fp64}, Gates{-0.01, -1.5, Format::fp32}, Gates{-1, -2, Format::bf16}}) {
+    const Verdicts v = verdicts(g.log_alpha, g.log_mu, g.precision);
+    EXPECT_EQ(v.published, Verdict::fail) << g.log_alpha << ' ' << g.log_mu << ' ' << name_of(g.precision);
+    EXPECT_EQ(v.healthy, Verdict::pass) << g.log_alpha << ' ' << g.log_mu << ' ' << name_of(g.precision);
+  }
+}
+
+TEST(mdn_log_domain, passes_where_it_does_not) {
+  for (const auto& [log_alpha, log_mu] : {std::pair{-1.0, -0.1}, {-0.5, -0.5}})
+    EXPECT_EQ(verdicts(log_alpha, log_mu, Format::bf16).published, Verdict::pass) << log_alpha;
+}
+
+/// In exact arithmetic it is the same: where nothing cancels, 64 bits are enough to say so.
+RC_GTEST_PROP(mdn_log_domain, exact_policy_is_the_oracle_where_nothing_cancels, ()) {
+  const laws::Subject s = chunkwise();
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c);
+  p.cotangents.clear();
+  set_all(p.inputs.at("log_alpha"), *rc::gen::element(-2.0, -1.0, -0.5));
+  set_all(p.inputs.at("log_mu"), *rc::gen::element(-0.5, -0.1, 0.0));
+  for (double& beta : p.inputs.at("beta").data) beta = std::max(beta, 0.125);
+  RC_ASSERT(log_domain().obstacle(p).empty());
+  Arrays want;
+  for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
+    want[name].shape = tensor.shape;
+    for (const HiLo& x : tensor.value) want[name].data.push_back(x.hi);
+  }
+  const laws::Subject published{s.room, log_domain()};
+  laws::expect_within(laws::flat(published.run(p, Format::exact, c.tile)), want,
+                      laws::allowance(s, p, Format::fp64, c.tile), 1);
+}
+
+TEST(mdn_log_domain, refuses_what_has_no_logarithm) {
+  const Problem p = with_gates(-0.5, -0.5, Format::bf16);
+  EXPECT_EQ(log_domain().obstacle(p), "");
+  for (const auto& [name, bad] : {std::pair<const char*, double>{"beta", 0},
+                                  {"beta", -1},
+                                  {"log_alpha", -std::numeric_limits<double>::infinity()},
+                                  {"log_mu", -std::numeric_limits<double>::infinity()}}) {
+    Problem other = p;
+    other.inputs.at(name).data[3] = bad;
+    EXPECT_NE(log_domain().obstacle(other).find(std::string(name) + "[3]"), std::string::npos) << name;
+    EXPECT_EQ(chunkwise().form.obstacle(other), "");
+  }
+}
+
 TEST(mdn_bad_inputs, kinds_of_inputs) {
   EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn")),
             "log gates: log_alpha log_mu; optional: initial_state initial_momentum; shared: q k p");

@@ -177,8 +177,12 @@ TEST(List, NamesEverything) {
     EXPECT_EQ(everything["mechanisms"][i]["name"], rooms()[i]->name);
     EXPECT_NE(table.out.find(rooms()[i]->name), std::string::npos);
     EXPECT_NE(table.out.find(rooms()[i]->summary), std::string::npos);
-    EXPECT_EQ(everything["mechanisms"][i]["forms"].empty(), find_kernels(kernel_rooms(), rooms()[i]->name) == nullptr);
+    const KernelRoom* kernels = find_kernels(kernel_rooms(), rooms()[i]->name);
+    const Json& forms = everything["mechanisms"][i]["forms"];
+    ASSERT_EQ(forms.size(), kernels == nullptr ? 0 : kernels->forms.size());
+    for (std::size_t f = 0; f < forms.size(); ++f) EXPECT_EQ(forms[f]["unstable"], kernels->forms[f].unstable);
   }
+  EXPECT_NE(table.out.find("; UNSTABLE: its weights cancel"), std::string::npos);
   EXPECT_EQ(everything["mechanisms"][0]["inputs"]["q"], "[T (queries), K]");
   EXPECT_EQ(everything["mechanisms"][0]["params"]["causal"], "option");
   for (const char* key : {"tiers", "precisions", "styles"}) EXPECT_FALSE(everything[key].empty()) << key;

@@ -126,7 +126,8 @@ TEST(Report, covers_every_form_and_tensor_and_passes) {
     EXPECT_LT(row["bound_over_sigma"].get<double>(), oracle_share);
   }
   std::size_t forms = 0;
-  for (const KernelRoom* room : kernel_rooms()) forms += room->forms.size();
+  for (const KernelRoom* room : kernel_rooms())
+    for (const KernelForm& form : room->forms) forms += form.unstable.empty() ? 1 : 0;
   EXPECT_EQ(kernels.size(), forms);
   const auto has = [&](const char* mechanism, const char* tensor) {
     return std::any_of(report["rows"].begin(), report["rows"].end(),
@@ -192,6 +193,26 @@ TEST(Report, gives_decoding_the_last_queries) {
       report["rows"][0]["command"],
       "build/assay report --mechanism parallax --form split_decode --precision fp32 --shape 1,4/40,2,16,16 --style "
       "normal --seed 0");
+}
+
+TEST(Report, judges_an_unstable_form_by_a_healthy_one_where_it_is_asked_for) {
+  const std::string dead = "report --mechanism mdn --precision fp32 --shape 1,40,2,16,16 --style dead_memory";
+  const Json healthy = Json::parse(run_words(dead + " --format json").out);
+  EXPECT_TRUE(healthy["passed"].get<bool>());
+  for (const Json& row : healthy["rows"]) {
+    EXPECT_EQ(row["form"], "chunkwise");
+    EXPECT_EQ(row["judged_by"], "");
+  }
+  const Ran ran = run_words(dead + " --form log_domain --format json");
+  EXPECT_EQ(ran.code, exit_failed);
+  const Json rows = Json::parse(ran.out)["rows"];
+  ASSERT_EQ(rows.size(), 3u);
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["verdict"], "FAIL");
+    EXPECT_EQ(row["judged_by"], "chunkwise");
+  }
+  EXPECT_NE(run_words(dead + " --form log_domain").out.find(", judged by the spread of chunkwise\n"),
+            std::string::npos);
 }
 
 TEST(Report, takes_the_settings_of_a_mechanism) {
