@@ -5,8 +5,24 @@
 #include <string>
 
 #include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/laws.hpp"
 #include "proptests/core/lla_laws.hpp"
+#include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
+#include "proptests/core/uniform_laws.hpp"
+
+ASSAY_OBEYS(affine_linear_attention, chunkwise, stays_within_budget)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, same_bits_twice)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, every_element_is_written)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, heads_are_independent)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, linear_in_values)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, weights_sum_to_one)
+ASSAY_OBEYS(affine_linear_attention, chunkwise, an_offset_costs_its_size)
+ASSAY_KILLS_ITS_MUTANTS(affine_linear_attention)
 
 namespace assay::laws {
 namespace {
@@ -68,6 +84,66 @@ ASSAY_REFERENCE_KILLS_ITS_FAULTS(affine_linear_attention, is_a_tilted_mean, back
 
 namespace assay {
 namespace {
+
+laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "affine_linear_attention", "chunkwise"); }
+
+/// Translating the keys changes no tilt, and (k, rho) -> (c k, rho / c) neither (lla-family.md section 10):
+///   sum_j dk_j = 0,   <k, dk> = <rho, drho>
+RC_GTEST_PROP(affine_linear_attention_chunkwise, gradients_obey_scale_and_translation, ()) {
+  const laws::Subject s = chunkwise();
+  const LawCase c = *law_cases(s.room, s.form);
+  const Problem p = laws::of_output_alone(s.problem(c));
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  const auto against = [&](const std::string& name, const Array& known) {
+    return laws::product(known, got.at("d_" + name), allowed.at("d_" + name));
+  };
+  const Array& k = p.inputs.at("k");
+  laws::expect_zero_sum({{1, against("k", k)}, {-1, against("rho", p.inputs.at("rho"))}});
+  for (int x = 0; x < k.shape[2]; ++x) laws::expect_zero_sum({{1, against("k", laws::one_column(k, 0, 1, x))}});
+}
+
+/// Without a probe it is value averaging, outputs and gradients of values, to the bit, at every precision.
+RC_GTEST_PROP(affine_linear_attention_chunkwise, no_probe_is_value_averaging, ()) {
+  const laws::Subject s = chunkwise(), mean = laws::subject(kernel_rooms(), "value_averaging", "chunkwise");
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.shape.shared_heads = 0;
+  Problem p = laws::of_output_alone(s.problem(c));
+  for (double& x : p.inputs.at("rho").data) x = 0;
+  Problem plain = p;
+  plain.mechanism = "value_averaging";
+  plain.inputs.erase("rho"), plain.inputs.erase("k");
+  const Answer got = s.run(p, c.spec.precision, c.tile), want = mean.run(plain, c.spec.precision, c.tile);
+  RC_ASSERT(got.outputs.at("o") == want.outputs.at("o"));
+  RC_ASSERT(got.gradients.at("v") == want.gradients.at("v"));
+}
+
+/// The last probe reads the final moments: o_T = vbar_T - M_vk rho_T / T.
+RC_GTEST_PROP(affine_linear_attention_chunkwise, the_last_read_is_of_the_final_moments, ()) {
+  const laws::Subject s = chunkwise();
+  const LawCase c = *law_cases(s.room, s.form);
+  const Problem p = s.problem(c);
+  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  const Array &o = got.at("o"), &scatter = got.at("final_scatter_vk"), &mean = got.at("final_mean_v");
+  const Array& rho = p.inputs.at("rho");
+  const int H = o.shape[0], T = o.shape[1], V = o.shape[2], K = rho.shape[2];
+  for (int h = 0; h < H; ++h)
+    for (int x = 0; x < V; ++x) {
+      Array read(o.shape), of_mean(mean.shape), along(scatter.shape);
+      read.data[laws::index(o, h, T - 1, x)] = 1, of_mean.data[static_cast<std::size_t>(h * V + x)] = 1;
+      for (int y = 0; y < K; ++y)
+        along.data[laws::index(scatter, h, x, y)] = rho.data[laws::index(rho, h, T - 1, y)] / T;
+      // rho / T is rounded, and so are products with it: one more rounding of each.
+      laws::Product tilt = laws::product(along, scatter, allowed.at("final_scatter_vk"));
+      for (int y = 0; y < K; ++y)
+        tilt.limit += unit_roundoff(Format::fp64) * std::fabs(along.data[laws::index(scatter, h, x, y)] *
+                                                              scatter.data[laws::index(scatter, h, x, y)]);
+      laws::expect_zero_sum({{1, laws::product(read, o, allowed.at("o"))},
+                             {-1, laws::product(of_mean, mean, allowed.at("final_mean_v"))},
+                             {1, tilt}});
+    }
+}
 
 TEST(affine_linear_attention_bad_inputs, the_table) {
   const Room& room = *find_room("affine_linear_attention");

@@ -4,8 +4,24 @@
 #include <string>
 
 #include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/laws.hpp"
 #include "proptests/core/lla_laws.hpp"
+#include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
+#include "proptests/core/uniform_laws.hpp"
+
+ASSAY_OBEYS(value_averaging, chunkwise, stays_within_budget)
+ASSAY_OBEYS(value_averaging, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(value_averaging, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(value_averaging, chunkwise, same_bits_twice)
+ASSAY_OBEYS(value_averaging, chunkwise, every_element_is_written)
+ASSAY_OBEYS(value_averaging, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(value_averaging, chunkwise, heads_are_independent)
+ASSAY_OBEYS(value_averaging, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(value_averaging, chunkwise, linear_in_values)
+ASSAY_OBEYS(value_averaging, chunkwise, weights_sum_to_one)
+ASSAY_OBEYS(value_averaging, chunkwise, an_offset_costs_its_size)
+ASSAY_KILLS_ITS_MUTANTS(value_averaging)
 
 namespace assay::laws {
 namespace {

@@ -26,12 +26,13 @@
 namespace assay {
 namespace {
 
-/// Several chunks and a ragged one, two heads that share their keys; and for forms that take few queries, several
-/// splits of the keys. With one shared head nothing tells which of several a head reads: the laws and mutants do.
+/// Several chunks and a ragged one, two heads that share their keys, in rooms where heads do; and for forms that take
+/// few queries, several splits of the keys. With one shared head nothing tells which of several a head reads: the laws
+/// and mutants do.
 constexpr Shape default_shape{.seq_len = 100, .heads = 2, .shared_heads = 1};
 constexpr Shape decode_shape{.seq_len = 600, .heads = 2, .shared_heads = 1, .query_len = 4};
 /// A solve costs as many passes over the keys as it takes steps, and those grow with the dimensions.
-constexpr Shape iterative_shape{.seq_len = 100, .heads = 2, .shared_heads = 1, .key_dim = 8, .value_dim = 8};
+constexpr int iterative_dims = 8;
 
 /// One kernel at one precision: what a thread works on.
 struct Task {
@@ -41,8 +42,11 @@ struct Task {
   const Device* device = nullptr;  ///< null: the CPU executor
 };
 
-Shape shape_of(const ReportOptions& options) {
-  return options.shape.empty() ? default_shape : shape_from(options.shape);
+Shape shape_of(const ReportOptions& options, const Room& room) {
+  if (!options.shape.empty()) return shape_from(options.shape);
+  Shape shape = default_shape;
+  if (!groups_heads(room.inputs())) shape.shared_heads = 0;
+  return shape;
 }
 
 /// In eight bits what a solve makes of the operands' roundings is as large as the gradients that are single numbers,
@@ -64,7 +68,7 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
     if (!wanted(options.mechanisms, room->name)) continue;
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
     if (kernels == nullptr) continue;
-    refuse_params(*room, options.params, shape_of(options));
+    refuse_params(*room, options.params, shape_of(options, *room));
     for (const KernelForm& form : kernels->forms) {
       known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
       if (options.form.empty() ? !form.unstable.empty() : form.name != options.form) continue;
@@ -91,7 +95,8 @@ Problem problem_of(const Task& task, const ReportOptions& options, CaseSpec& spe
   spec.mechanism = task.room->name;
   spec.precision = task.precision, spec.style = options.style, spec.seed = options.seed;
   spec.params = options.params;
-  spec.shape = options.shape.empty() && task.form->iterative ? iterative_shape : shape_of(options);
+  spec.shape = shape_of(options, *task.room);
+  if (options.shape.empty() && task.form->iterative) spec.shape.key_dim = spec.shape.value_dim = iterative_dims;
   Problem problem = task.room->make(spec);
   if (spec.shape.query_len > 0 || task.form->obstacle(problem).empty()) return problem;
   CaseSpec few = spec;

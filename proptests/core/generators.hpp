@@ -55,6 +55,7 @@ inline rc::Gen<LawCase> law_cases(const Room& room, const KernelForm& form) {
       const int count = static_cast<int>(std::get<long>(blocks->second));
       c.spec.shape.key_dim = (c.spec.shape.key_dim + count - 1) / count * count;  // they are equally large
     }
+    if (!groups_heads(room.inputs())) c.spec.shape.shared_heads = 0;
     if (form.name == "split_decode")
       c.spec.shape.query_len = std::min(*rc::gen::element(1, 2, 4), c.spec.shape.seq_len);
     return c;

@@ -270,7 +270,8 @@ void linear_in_values(const Subject& s, const LawCase& c) {
   }
   for (const RoomFacts::Ranked& ranked : s.room.outputs()) {
     const auto it = p.cotangents.find(ranked.field.name);
-    if (it == p.cotangents.end() || ranked.field.domain == Domain::normalizer) continue;  // sums of keys alone
+    if (it == p.cotangents.end() || ranked.field.domain == Domain::normalizer || ranked.field.domain == Domain::key)
+      continue;  // sums and means of keys alone
     const auto& [name, cotangent] = *it;
     out += dot(cotangent, got.at(name));
     limit += weighed(cotangent, allowed.at(name)) + rounding_of_dot(cotangent, got.at(name));

@@ -37,6 +37,7 @@ std::vector<Trial>& trials(const Subject& s) {
     for (const Format precision : {Format::fp32, Format::bf16})
       for (const Params& params : s.room.variants()) {
         CaseSpec spec{std::string(s.room.name), shape, precision, style, 11, params};
+        if (!groups_heads(s.room.inputs())) spec.shape.shared_heads = 0;
         if (s.form.name == "split_decode") spec.shape.query_len = 3;
         Problem problem = s.room.make(spec);
         if (!s.form.obstacle(problem).empty()) continue;

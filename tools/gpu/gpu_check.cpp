@@ -37,6 +37,24 @@ Problem make(const CaseSpec& spec) {
   throw InputError(text(spec.mechanism, ": no device kernels"));
 }
 
+/// Whether heads of that mechanism share some of their inputs.
+template <class M>
+bool groups_heads() {
+  bool shared = false;
+  const typename M::template Inputs<double> inputs;
+  M::template Inputs<double>::each(inputs, [&](const Field& field, const auto&) {
+    shared |= field.place == Field::Place::input && field.heads == Field::Heads::shared;
+  });
+  return shared;
+}
+bool groups_heads(std::string_view room) {
+#define GPU_ROOM(name) \
+  if (room == #name) return groups_heads<name>();
+  ASSAY_GPU_ROOMS
+#undef GPU_ROOM
+  throw InputError(text(room, ": no device kernels"));
+}
+
 /// What a room is tried with besides its defaults, at one shape: other branches of its launch code and its body.
 struct Variant {
   std::string_view room, form;
@@ -85,7 +103,8 @@ struct Case {
 
 bool decodes(const GpuForm& form) { return form.name == "split_decode"; }
 
-/// Lengths around tiles and chunks, two value heads to a query head's worth of keys, both head dimensions.
+/// Lengths around tiles and chunks, two value heads to a query head's worth of keys where heads share, both head
+/// dimensions.
 std::vector<Case> cases(bool subset, std::string_view only) {
   std::vector<Case> all;
   for (const GpuRoom* room : gpu_rooms())
@@ -95,7 +114,7 @@ std::vector<Case> cases(bool subset, std::string_view only) {
                                        [&](const KernelForm& f) { return f.name == form.name; });
       require(kernel != kernels->forms.end(), room->name, " has no CPU form '", form.name, "'");
       const auto add = [&](Format precision, int len, int dim, Style style, const Params& params) {
-        Shape shape{1, len, 4, 2, dim, dim, decodes(form) ? std::min(len, 3) : 0};
+        Shape shape{1, len, 4, groups_heads(room->name) ? 2 : 0, dim, dim, decodes(form) ? std::min(len, 3) : 0};
         if (text(room->name, '/', form.name, '/', name_of(precision), '/', dim).find(only) == std::string::npos) return;
         Case c{&*kernel, &form, {std::string(room->name), shape, precision, style, 0, params}};
         if (form.obstacle(make(c.spec), precision).empty()) all.push_back(std::move(c));

@@ -1,0 +1,461 @@
+#pragma once
+// Affine linear attention, chunkwise (lla-family.md section 7): what a token reads is a mean of values, tilted by how
+// far their keys lie from the mean key along its probe. Nothing is summed raw: keys and values of a chunk count from a
+// base (c, b) that no later token has touched, the means before the chunk or, in the first one, the first key and
+// value. With n tokens before a chunk, N_i = n + p_i up to its token i and X the covariance of values and keys before
+// it,
+//   T_ij = rho_i . (k_j - c),   t_i = sum_{j <= i} T_ij / N_i = rho_i . (kbar_i - c)
+//   P_ij = 1 - (T_ij - t_i),   o_i = b + (sum_{j <= i} P_ij (v_j - b) - n X rho_i) / N_i
+// Chunks are merged pairwise, m their own means, n_c their tokens and X_c their covariance, w = n_c / (n + n_c):
+//   X <- (1 - w) X + w X_c + w (1 - w) (m_v - b)(m_k - c)^T,   c <- c + w (m_k - c),   b <- b + w (m_v - b)
+// Backward, with F = n + 1, Y_i = do_i F / N_i, and kbar, vbar the means of the whole sequence:
+//   d_i = rho_i . (kbar_i - kbar),   A_ij = Y_i . (v_j - b),   e_i = Y_i . (vbar_i - vbar)
+//   Q <- Q + sum_i Y_i rho_i^T / F,   f <- f + sum_i (1 + d_i) Y_i / F,   h <- h + sum_i e_i rho_i / F
+// last chunk first, from what the final moments' cotangents say; with them as they are after a chunk, and
+// B_ij = A_ij - sum_{j <= i} A_ij / N_i:
+//   drho = -(n Y X + B (K - c)) / F,   dK = h - (V - vbar) Q - B^T rho / F,   dV = f - (K - kbar) Q^T + P^T Y / F
+// Sums over the tokens of a chunk are products with ones. Blocks are pairs of a chunk and DV columns of the values;
+// covariances lie in memory as [V][K] for each chunk.
+#include "kernels/core/token_weights.hpp"
+
+namespace assay::tile {
+
+/// Means and covariance of every chunk and, of the first one, its first token. Heads are those of keys and values.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct ChunkMoments {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In k, v;
+    typename B::Out mean_k, mean_v, first_k, first_v, covariance;
+    int len, chunks, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"V", C, DV> V;
+    typename B::template Tile<"Kc", C, DK> Kc;
+    typename B::template Tile<"Vc", C, DV> Vc;
+    typename B::template Tile<"ones", C, C> ones;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int chunk = block / a.blocks, v0 = block % a.blocks * DV, at = head * a.chunks + chunk;
+    const int tokens = imin(C, a.len - chunk * C), counted = b.planted("ragged_chunk_is_full"_s, tokens, C);
+    const Real n = Real(imax(1, counted));
+    const auto over = [&](auto x) { return x / n; };
+    const auto copy = [](auto, auto x) { return x; };
+    const auto minus = [](auto x, auto mean) { return x - mean; };
+    const auto inside = [&](int r, int) { return r < tokens; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.K, a.k, head, chunk * C);
+          b.load(s.V, a.v, head, chunk * C, v0);
+        },
+        [&](int, int) {
+          auto one = b.acc("X"_s, Shape<C, C>{});
+          one.map("X"_s, [](auto x) { return x + 1; });
+          b.put(s.ones, one);
+          b.sync();
+          auto keys = b.acc("X"_s, Shape<C, DK>{});
+          keys.zip("X"_s, copy, s.K);
+          if (block == 0) b.store("mean"_s, a.first_k, head, 0, keys);
+          auto mean_k = b.ab("mean"_s, s.ones, s.K);
+          mean_k.map("mean"_s, over);
+          if (v0 == 0) b.store("mean"_s, a.mean_k, at, 0, mean_k);
+          keys.zip("X"_s, minus, mean_k);
+          keys.mask(inside, 0);
+          b.put(s.Kc, keys);
+
+          auto values = b.acc("X"_s, Shape<C, DV>{});
+          values.zip("X"_s, copy, s.V);
+          if (chunk == 0) b.store("mean"_s, a.first_v, head, 0, values, v0);
+          auto mean_v = b.ab("mean"_s, s.ones, s.V);
+          mean_v.map("mean"_s, over);
+          b.store("mean"_s, a.mean_v, at, 0, mean_v, v0);
+          values.zip("X"_s, minus, mean_v);
+          values.mask(inside, 0);
+          b.put(s.Vc, values);
+          b.sync();
+          auto covariance = b.atb("W"_s, s.Vc, s.Kc);
+          covariance.map("W"_s, over);
+          b.store("W"_s, a.covariance, at, v0, covariance);
+        });
+  }
+};
+
+/// Bases and covariance before every chunk, first chunk first, and the moments of the whole sequence.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct MomentPass {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In covariance;
+    typename B::RowIn mean_k, mean_v, first_k, first_v;
+    typename B::Out states, final_scatter;
+    typename B::RowOut base_k, base_v, final_k, final_v;
+    int len, chunks;
+  };
+  struct Smem {
+    typename B::template Tile<"W", DV, DK> W[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int v0 = block * DV;
+    const auto minus = [](auto x, auto base) { return x - base; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus_share = [](auto x, auto own, auto weight) { return x + own * weight; };
+    const auto plus_apart = [&](auto x, auto dv, auto dk) {
+      return x + b.planted("means_apart_forgotten"_s, dv * dk, dv * 0);
+    };
+    auto c = b.load_row("mean"_s, Shape<DK>{}, a.first_k, head, 0);
+    auto v = b.load_row("mean"_s, Shape<DV>{}, a.first_v, head, v0);
+    auto X = b.acc("S"_s, Shape<DV, DK>{});
+    b.pipeline(
+        Shape<ST>{}, a.chunks, [&](int i, int st) { b.load(s.W[st], a.covariance, head * a.chunks + i, v0); },
+        [&](int i, int st) {
+          const int at = head * a.chunks + i, before = imin(i * C, a.len), all = imax(1, imin(before + C, a.len));
+          const Real own = Real(all - before) / Real(all);
+          const Real weight = b.planted("chunks_weigh_alike"_s, own, Real(1) / Real(i + 1));
+          b.store("Xc"_s, a.states, at, v0, X);
+          if (block == 0) b.store_row("mean"_s, a.base_k, at, 0, c);
+          b.store_row("mean"_s, a.base_v, at, v0, v);
+          const auto dk = b.rows("mean"_s, minus, b.load_row("mean"_s, Shape<DK>{}, a.mean_k, at, 0), c);
+          const auto dv = b.rows("mean"_s, minus, b.load_row("mean"_s, Shape<DV>{}, a.mean_v, at, v0), v);
+          const auto of_k = b.row("weight"_s, Shape<DK>{}, weight);
+          const auto of_v = b.row("weight"_s, Shape<DV>{}, weight);
+          const auto rest = b.row("weight"_s, Shape<DV>{}, Real(before) / Real(all));
+          const auto step_k = b.rows("mean"_s, times, dk, of_k);
+          const auto step_v = b.rows("mean"_s, times, dv, of_v);
+          X.map("S"_s, times, rest);
+          X.zip("S"_s, plus_share, s.W[st], of_v);
+          X.map("S"_s, plus_apart, b.rows("mean"_s, times, step_v, rest), b.column_of(dk));
+          c = b.rows("mean"_s, plus, c, step_k);
+          v = b.rows("mean"_s, plus, v, step_v);
+        });
+    X.map("end"_s, [&](auto x) { return x * Real(a.len); });
+    b.store("end"_s, a.final_scatter, head, v0, X);
+    if (block == 0) b.store_row("end"_s, a.final_k, head, 0, c);
+    b.store_row("end"_s, a.final_v, head, v0, v);
+  }
+};
+
+/// What the probes read.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct TiltedReads {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In rho, k, v, states;
+    typename B::RowIn base_k, base_v, count;
+    typename B::Out o;
+    typename B::RowOut tilt;  // t_i
+    int chunks, group, shared_heads, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"rho", C, DK> rho;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"V", C, DV> V;
+    typename B::template Tile<"Xc", DV, DK> X;
+    typename B::template Tile<"Kc", C, DK> Kc;
+    typename B::template Tile<"Vc", C, DV> Vc;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    const int chunk = block / a.blocks, v0 = block % a.blocks * DV, at = shared * a.chunks + chunk, before = chunk * C;
+    const auto minus = [](auto, auto x, auto base) { return x - base; };
+    const auto over = [](auto x, auto n) { return x / n; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto lower = [](int r, int c) { return r >= c; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.rho, a.rho, head, before);
+          b.load(s.K, a.k, shared, before);
+          b.load(s.V, a.v, shared, before, v0);
+          b.load(s.X, a.states, at, v0);
+        },
+        [&](int, int) {
+          const auto base = b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0);
+          auto keys = b.acc("X"_s, Shape<C, DK>{});
+          keys.zip("X"_s, minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0));
+          b.put(s.Kc, keys);
+          auto values = b.acc("X"_s, Shape<C, DV>{});
+          values.zip("X"_s, minus, s.V, base);
+          b.put(s.Vc, values);
+          b.sync();
+
+          const auto n = b.load_row("count"_s, Shape<C>{}, a.count, 0, before);
+          auto P = b.abt("T"_s, s.rho, s.Kc);
+          P.mask(lower, 0);
+          auto sum = b.partial("t"_s, Shape<C>{});
+          sum.fold(b.row("t"_s, Shape<C>{}, 1), P);
+          const auto tilt = b.rows("t"_s, over, sum.total(), n);
+          if (v0 == 0) b.store_row("t"_s, a.tilt, head, before, tilt);
+          P.map(
+              "P"_s, [&](auto x, auto t) { return b.planted("keys_not_centred"_s, x - t, x); }, tilt);
+          P.map("P"_s, [](auto x) { return 1 - x; });
+          P.mask([&](int r, int c) { return r >= c + b.planted("own_pair_unread"_s, 0, 1); }, 0);
+          auto O = b.abt("O"_s, s.rho, s.X);
+          O.map("O"_s, [&](auto x) { return b.planted("covariance_added"_s, -x, x) * Real(before); });
+          b.mma(O, b.cast("Pc"_s, P), s.Vc);
+          O.map("o"_s, over, n);
+          O.map("o"_s, plus, base);
+          b.store("out"_s, a.o, head, before, O, v0);
+        });
+  }
+};
+
+/// What every chunk adds to the adjoint moments.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct AdjointMoments {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In rho, v, o_cotangent;
+    typename B::RowIn base_k, base_v, final_k, final_v, tilt, count;
+    typename B::Out Q, f, h;  // h: a part for each block of values
+    int chunks, group, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"rho", C, DK> rho;
+    typename B::template Tile<"V", C, DV> V;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"Vc", C, DV> Vc;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"Yd", C, DV> Yd;
+    typename B::template Tile<"Re", C, DK> Re;
+    typename B::template Tile<"ones", C, C> ones;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV, before = chunk * C;
+    const int at = shared * a.chunks + chunk, own = head * a.chunks + chunk;
+    const int part = (head * a.blocks + block % a.blocks) * a.chunks + chunk;
+    const Real from = Real(before + 1);
+    const auto copy = [](auto, auto x) { return x; };
+    const auto minus = [](auto, auto x, auto base) { return x - base; };
+    const auto apart = [](auto, auto base, auto mean) { return base - mean; };
+    const auto over = [&](auto x) { return x / from; };
+    const auto over_count = [](auto x, auto count) { return x / count; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.rho, a.rho, head, before);
+          b.load(s.V, a.v, shared, before, v0);
+          b.load(s.dO, a.o_cotangent, head, before, v0);
+        },
+        [&](int, int) {
+          const auto n = b.load_row("count"_s, Shape<C>{}, a.count, 0, before);
+          const auto base = b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0);
+          auto one = b.acc("X"_s, Shape<C, C>{});
+          one.map("X"_s, [](auto x) { return x + 1; });
+          b.put(s.ones, one);
+          auto values = b.acc("X"_s, Shape<C, DV>{});
+          values.zip("X"_s, minus, s.V, base);
+          b.put(s.Vc, values);
+          auto Y = b.acc("X"_s, Shape<C, DV>{});
+          Y.zip("X"_s, copy, s.dO);
+          Y.map("X"_s, times, token_weights<C>(b, a.count, before));
+          b.put(s.Y, Y);
+          b.sync();
+
+          auto Q = b.atb("W"_s, s.Y, s.rho);
+          Q.map("W"_s, over);
+          b.store("W"_s, a.Q, own, v0, Q);
+          auto A = b.abt("A"_s, s.Y, s.Vc);
+          A.mask([](int r, int c) { return r >= c; }, 0);
+          auto sum = b.partial("e"_s, Shape<C>{});
+          sum.fold(b.row("e"_s, Shape<C>{}, 1), A);
+          const auto in_chunk = b.rows("e"_s, over_count, sum.total(), n);
+
+          auto to_mean = b.acc("X"_s, Shape<C, DV>{});
+          to_mean.map("X"_s, apart, base, b.load_col("mean"_s, Shape<1, DV>{}, a.final_v, shared, v0));
+          const auto e = b.rows("e"_s, plus, in_chunk, b.dot("e"_s, Y, to_mean));
+          auto rho = b.acc("X"_s, Shape<C, DK>{}), of_keys = b.acc("X"_s, Shape<C, DK>{});
+          rho.zip("X"_s, copy, s.rho);
+          of_keys.map("X"_s, apart, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0),
+                      b.load_col("mean"_s, Shape<1, DK>{}, a.final_k, shared, 0));
+          const auto d =
+              b.rows("t"_s, plus, b.load_row("t"_s, Shape<C>{}, a.tilt, head, before), b.dot("t"_s, rho, of_keys));
+          const auto one_more = [&](auto x) { return 1 + b.planted("later_keys_not_centred"_s, x, x * 0); };
+          Y.map("X"_s, times, b.rows("t"_s, one_more, d));
+          b.put(s.Yd, Y);
+          rho.map("X"_s, times, e);
+          b.put(s.Re, rho);
+          b.sync();
+          auto f = b.ab("f"_s, s.ones, s.Yd);
+          f.map("f"_s, over);
+          b.store("f"_s, a.f, own, 0, f, v0);
+          auto h = b.ab("f"_s, s.ones, s.Re);
+          h.map("f"_s, over);
+          b.store("f"_s, a.h, part, 0, h);
+        });
+  }
+};
+
+/// Adjoint moments after every chunk, last chunk first.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct AdjointPass {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In final_scatter, Q;
+    typename B::RowIn final_k, final_v, f, h;
+    typename B::Out states;
+    typename B::RowOut after_f, after_h;
+    int len, chunks, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"S0", DV, DK> start;
+    typename B::template Tile<"W", DV, DK> W[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int v0 = block * DV, parts = (head * a.blocks + block) * a.chunks;
+    const Real n = Real(imax(1, a.len));
+    const auto over = [&](auto x) { return x / n; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    auto f = b.rows("f"_s, over, b.load_row("S0"_s, Shape<DV>{}, a.final_v, head, v0));
+    auto h = b.rows("f"_s, over, b.load_row("S0"_s, Shape<DK>{}, a.final_k, head, 0));
+    if (block > 0) h = b.row("f"_s, Shape<DK>{}, 0);
+    auto Q = b.acc("S"_s, Shape<DV, DK>{});
+    b.load(s.start, a.final_scatter, head, v0);
+    b.pipeline(
+        Shape<ST>{}, a.chunks, [&](int i, int st) { b.load(s.W[st], a.Q, head * a.chunks + a.chunks - 1 - i, v0); },
+        [&](int i, int st) {
+          const int chunk = a.chunks - 1 - i, at = head * a.chunks + chunk;
+          if (i == 0)
+            Q.zip(
+                "S"_s, [&](auto zero, auto x) { return b.planted("final_cotangent_dropped"_s, -x, zero); }, s.start);
+          b.store("Qc"_s, a.states, at, v0, Q);
+          b.store_row("f"_s, a.after_f, at, v0, f);
+          b.store_row("f"_s, a.after_h, parts + chunk, 0, h);
+          Q.zip("S"_s, plus, s.W[st]);
+          f = b.rows("f"_s, plus, f, b.load_row("f"_s, Shape<DV>{}, a.f, at, v0));
+          h = b.rows("f"_s, plus, h, b.load_row("f"_s, Shape<DK>{}, a.h, parts + chunk, 0));
+        });
+  }
+};
+
+/// Gradients of a chunk's tokens: dv of this head, drho and dk this block's part, the value columns v0.. of its head.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct TiltedGradients {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In rho, k, v, o_cotangent, states, adjoints;
+    typename B::RowIn base_k, base_v, final_k, final_v, f, h, tilt, count;
+    typename B::Out drho, dk, dv;
+    int chunks, group, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"rho", C, DK> rho;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"V", C, DV> V;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"Xc", DV, DK> X;
+    typename B::template Tile<"Qc", DV, DK> Q;
+    typename B::template Tile<"Kc", C, DK> Kc;  // from the base
+    typename B::template Tile<"Kc", C, DK> Km;  // from the mean
+    typename B::template Tile<"Vc", C, DV> Vc;
+    typename B::template Tile<"Vc", C, DV> Vm;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"Pc", C, C> P;
+    typename B::template Tile<"Bc", C, C> Bs;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV, before = chunk * C;
+    const int at = shared * a.chunks + chunk, own = head * a.chunks + chunk;
+    const int part = head * a.blocks + block % a.blocks;
+    const Real from = Real(before + 1);
+    const auto minus = [](auto, auto x, auto base) { return x - base; };
+    const auto weighted = [](auto, auto y, auto w) { return y * w; };
+    const auto less = [](auto x, auto y) { return x - y; };
+    const auto taken_from = [](auto x, auto y) { return y - x; };
+    const auto over = [&](auto x) { return x / from; };
+    const auto over_count = [](auto x, auto count) { return x / count; };
+    const auto lower = [](int r, int c) { return r >= c; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.rho, a.rho, head, before);
+          b.load(s.K, a.k, shared, before);
+          b.load(s.V, a.v, shared, before, v0);
+          b.load(s.dO, a.o_cotangent, head, before, v0);
+          b.load(s.X, a.states, at, v0);
+          b.load(s.Q, a.adjoints, own, v0);
+        },
+        [&](int, int) {
+          const auto n = b.load_row("count"_s, Shape<C>{}, a.count, 0, before);
+          auto keys = b.acc("X"_s, Shape<C, DK>{});
+          keys.zip("X"_s, minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0));
+          b.put(s.Kc, keys);
+          keys.zip("X"_s, minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.final_k, shared, 0));
+          b.put(s.Km, keys);
+          auto values = b.acc("X"_s, Shape<C, DV>{});
+          values.zip("X"_s, minus, s.V, b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0));
+          b.put(s.Vc, values);
+          values.zip("X"_s, minus, s.V, b.load_col("mean"_s, Shape<1, DV>{}, a.final_v, shared, v0));
+          b.put(s.Vm, values);
+          auto Y = b.acc("X"_s, Shape<C, DV>{});
+          Y.zip("X"_s, weighted, s.dO, token_weights<C>(b, a.count, before));
+          b.put(s.Y, Y);
+          b.sync();
+
+          auto P = b.abt("T"_s, s.rho, s.Kc);
+          P.map("P"_s, less, b.load_row("t"_s, Shape<C>{}, a.tilt, head, before));
+          P.map("P"_s, [](auto x) { return 1 - x; });
+          P.mask(lower, 0);
+          b.put(s.P, P);
+          auto A = b.abt("A"_s, s.Y, s.Vc);
+          A.mask(lower, 0);
+          auto sum = b.partial("e"_s, Shape<C>{});
+          sum.fold(b.row("e"_s, Shape<C>{}, 1), A);
+          const auto centred = [&](auto x, auto mean) { return x - b.planted("values_not_centred"_s, mean, mean * 0); };
+          A.map("B"_s, centred, b.rows("e"_s, over_count, sum.total(), n));
+          A.mask(lower, 0);
+          b.put(s.Bs, A);
+          b.sync();
+
+          auto dV = b.atb("dV"_s, s.P, s.Y);
+          dV.map("dV"_s, over);
+          auto later_v = b.abt("dV"_s, s.Km, s.Q);
+          later_v.map("dV"_s, taken_from, b.load_col("f"_s, Shape<1, DV>{}, a.f, own, v0));
+          dV.zip(
+              "dV"_s, [&](auto x, auto y) { return x + b.planted("dv_without_later_reads"_s, y, y * 0); }, later_v);
+          b.store("part"_s, a.dv, head, before, dV, v0);
+          auto dK = b.atb("dK"_s, s.Bs, s.rho);
+          dK.map("dK"_s, over);
+          auto later_k = b.ab("dK"_s, s.Vm, s.Q);
+          later_k.map("dK"_s, taken_from, b.load_col("f"_s, Shape<1, DK>{}, a.h, part * a.chunks + chunk, 0));
+          dK.zip(
+              "dK"_s, [](auto x, auto y) { return y - x; }, later_k);
+          b.store("part"_s, a.dk, part, before, dK);
+          auto R = b.ab("dR"_s, s.Y, s.X);
+          R.map("dR"_s, [&](auto x) { return b.planted("drho_without_state"_s, x, x * 0) * Real(before); });
+          b.mma(R, s.Bs, s.Kc);
+          R.map("dR"_s, [&](auto x) { return -x / from; });
+          b.store("part"_s, a.drho, part, before, R);
+        });
+  }
+};
+
+inline constexpr SiteTable::Init affine_linear_attention_site_list[] = {
+    {"rho", Role::operand},    {"K", Role::operand},        {"V", Role::operand},       {"dO", Role::operand},
+    {"Kc", Role::operand},     {"Vc", Role::operand},       {"ones", Role::operand},    {"Xc", Role::operand},
+    {"Pc", Role::operand},     {"Yc", Role::operand},       {"Yd", Role::operand},      {"Re", Role::operand},
+    {"Qc", Role::operand},     {"Bc", Role::operand},       {"count", Role::gate},      {"weight", Role::gate},
+    {"X", Role::accumulator},  {"mean", Role::accumulator}, {"W", Role::accumulator},   {"S0", Role::accumulator},
+    {"S", Role::accumulator},  {"T", Role::accumulator},    {"t", Role::accumulator},   {"P", Role::accumulator},
+    {"O", Role::accumulator},  {"o", Role::accumulator},    {"A", Role::accumulator},   {"e", Role::accumulator},
+    {"f", Role::accumulator},  {"B", Role::accumulator},    {"dV", Role::accumulator},  {"dK", Role::accumulator},
+    {"dR", Role::accumulator}, {"part", Role::accumulator}, {"end", Role::accumulator}, {"out", Role::output}};
+inline constexpr SiteTable affine_linear_attention_sites{affine_linear_attention_site_list};
+
+}  // namespace assay::tile
