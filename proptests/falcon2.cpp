@@ -1,8 +1,57 @@
 #include "proptests/core/delta_laws.hpp"
 #include "proptests/core/falcon_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(falcon2, chunkwise, stays_within_budget)
+ASSAY_OBEYS(falcon2, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(falcon2, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(falcon2, chunkwise, same_bits_twice)
+ASSAY_OBEYS(falcon2, chunkwise, every_element_is_written)
+ASSAY_OBEYS(falcon2, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(falcon2, chunkwise, heads_are_independent)
+ASSAY_OBEYS(falcon2, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(falcon2, chunkwise, linear_in_values)
+ASSAY_OBEYS(falcon2, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(falcon2, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(falcon2)
 
 namespace assay::laws {
 namespace {
+
+RC_GTEST_PROP(falcon2_chunkwise, tied_gains_are_falcon2_lite, ()) {
+  const Subject s = subject(kernel_rooms(), "falcon2", "chunkwise"),
+                lite = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c), single = p;
+  single.mechanism = "falcon2_lite";
+  single.inputs.at("beta") = make_one_gate(p.inputs.at("beta"));
+  const auto summed = [](Arrays arrays) {
+    arrays.at("d_beta") = over_channels(arrays.at("d_beta"));
+    return arrays;
+  };
+  expect_within(summed(flat(s.run(p, Format::exact, c.tile))), flat(lite.run(single, Format::exact, c.tile)),
+                summed(allowance(s, p, Format::fp64, c.tile)), 2);
+}
+
+/// beta = 1 on a feature without energy and eps = 0: gamma = 1 - lambda / lambda. No gradient divides by it.
+TEST(falcon2_chunkwise, a_decay_of_zero_has_its_gradient) {
+  const Subject s = subject(kernel_rooms(), "falcon2", "chunkwise");
+  Problem p =
+      s.room.make({"falcon2", {1, 40, 2, 1, 8, 8, 0}, Format::fp64, Style::normal, 3, {{"alignment", "same_step"}}});
+  p.params["eps"] = "0";
+  const auto now_and_then = [](Array& a, double x) {
+    const auto T = static_cast<std::size_t>(a.shape[1]), width = static_cast<std::size_t>(a.shape[2]);
+    for (std::size_t i = 0; i < a.data.size(); ++i)
+      if (i / width % T % 16 == 9) a.data[i] = x;
+  };
+  now_and_then(p.inputs.at("k"), 0), now_and_then(p.inputs.at("beta"), 1);
+  const int smallest = static_cast<int>(s.form.tiles.size()) - 1;
+  const Expectation e =
+      expect(oracle_of(s.room, p), {&s.form, Format::fp64, smallest, 1}, p, default_draws(Format::fp64));
+  for (std::size_t t = 0; t < e.tensors.size(); ++t)
+    EXPECT_EQ(judge(e.tensors[t].second, e.emulated[t].second).verdict, Verdict::pass) << e.tensors[t].first;
+}
 
 /// Section 5: with the gains of the first channel in all, FALCON-1 with those; dbeta sums over channels.
 std::string tied_gains_are_falcon1(const Room& room, const Problem& problem) {

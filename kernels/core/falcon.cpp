@@ -4,17 +4,6 @@ namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 namespace {
 
-/// 1 for every token that writes: all but the first of a sequence whose features are the keys one row later.
-template <class T>
-HostArray<T> writing_rows(const RecurrenceShape& shape, const FalconOptions& options, const Policy& policy) {
-  auto active = shape.output<T>(shape.heads, shape.len, 1);
-  const bool skips = options.next_latent && options.sequence_start;
-  const int first = Faults::choose(policy, "first_row_writes"_s, skips ? 1 : 0, 0);
-  for (std::size_t i = 0; i < active.data.size(); ++i)
-    active.data[i] = static_cast<int>(i % static_cast<std::size_t>(shape.len)) < first ? T(0) : T(1);
-  return active;
-}
-
 template <class T>
 T rounded_gate(const Problem& problem, const Policy& policy, std::string_view name) {
   T x = parameter(problem, name, T(0));
@@ -22,29 +11,64 @@ T rounded_gate(const Problem& problem, const Policy& policy, std::string_view na
   return x;
 }
 
+}  // namespace
+
+template <class T>
+FalconRows<T>::FalconRows(const RecurrenceShape& shape, const Problem& problem, const Policy& policy)
+    : options(problem),
+      carry(shape.vector_input<T>(problem.inputs, "k_carry", shape.shared_heads, shape.key_dim)),
+      lambda(shape.vector_input<T>(problem.inputs, "lambda", shape.heads, shape.len)),
+      active(shape.output<T>(shape.heads, shape.len, 1)),
+      eps(rounded_gate<T>(problem, policy, "eps")),
+      floor(rounded_gate<T>(problem, policy, "decay_floor")) {
+  const bool skips = options.next_latent && options.sequence_start;
+  const int first = Faults::choose(policy, "first_row_writes"_s, skips ? 1 : 0, 0);
+  for (std::size_t i = 0; i < active.data.size(); ++i)
+    active.data[i] = static_cast<int>(i % static_cast<std::size_t>(shape.len)) < first ? T(0) : T(1);
+}
+
+template <class T>
+HostArray<T> FalconRows<T>::features(HostArray<T> keys) {
+  if (!options.next_latent) return keys;
+  HostArray<T> x = keys;
+  each_shifted(x, keys, carry, [](T& feature, const T& key) { feature = key; });
+  return x;
+}
+
+template <class T>
+void FalconRows<T>::of_keys(const Problem& problem, HostArray<T> keys, Arrays& gradients) {
+  if (options.next_latent) {
+    HostArray<T> x = keys;
+    const Array& summed = gradients.at("k");
+    x.data.assign(summed.data.begin(), summed.data.end());
+    std::fill(keys.data.begin(), keys.data.end(), T(0));
+    each_shifted(x, keys, carry, [](const T& feature, T& key) { key = feature; });
+    gradients["k"] = keys.array();
+  }
+  if (problem.inputs.contains("k_carry")) gradients["k_carry"] = carry.array();
+}
+
+template struct FalconRows<double>;
+template struct FalconRows<long double>;
+
+namespace {
+
 template <class T>
 Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
   const int heads = shape.heads, len = shape.len;
-  const FalconOptions options(problem);
   const bool with_gradients = !problem.cotangents.empty();
   GatedDelta<T> rule(shape, problem, policy, tile, {.predicts = false, .lag = 1});
-  auto carry = shape.vector_input<T>(problem.inputs, "k_carry", shape.shared_heads, shape.key_dim);
-  if (options.next_latent) {
-    HostArray<T> keys = rule.k;
-    each_shifted(rule.k, keys, carry, [](T& feature, const T& key) { feature = key; });
-  }
+  FalconRows<T> rows(shape, problem, policy);
+  rule.k = rows.features(rule.k);
   rule.scale = T(1);
   const auto beta = shape.vector_input<T>(problem.inputs, "beta", heads, len);
-  const auto lambda = shape.vector_input<T>(problem.inputs, "lambda", heads, len);
-  const auto active = writing_rows<T>(shape, options, policy);
-  const T eps = rounded_gate<T>(problem, policy, "eps"), floor = rounded_gate<T>(problem, policy, "decay_floor");
   rule.beta = beta, rule.decay = beta, rule.logs = false;
   const int chunks = rule.chunks();
   with_size(rule.size, [&]<int C, int D>() {
     host_launch<FalconGain<HostBlock<T>, C, D>, T>(
         launch_policy(policy, 3),
-        {rule.k.in(), beta.row_in(), lambda.row_in(), active.row_in(), rule.beta.row_out(), rule.decay.row_out(), eps,
-         floor, options.coupling, shape.group},
+        {rule.k.in(), beta.row_in(), rows.lambda.row_in(), rows.active.row_in(), rule.beta.row_out(),
+         rule.decay.row_out(), rows.eps, rows.floor, rows.options.coupling, shape.group},
         heads * chunks, HeadBlocks{chunks});
   });
   rule.forward(with_gradients);
@@ -61,23 +85,15 @@ Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& p
   with_size(rule.size, [&]<int C, int D>() {
     host_launch<FalconGainBackward<HostBlock<T>, C, D>, T>(
         launch_policy(policy, 4),
-        {rule.k.in(), beta.row_in(), lambda.row_in(), active.row_in(), deta.row_in(), dlog_gamma.row_in(),
-         dbeta.row_out(), dlambda.row_out(), rule.dk.out(), eps, floor, options.coupling, shape.group,
+        {rule.k.in(), beta.row_in(), rows.lambda.row_in(), rows.active.row_in(), deta.row_in(), dlog_gamma.row_in(),
+         dbeta.row_out(), dlambda.row_out(), rule.dk.out(), rows.eps, rows.floor, rows.options.coupling, shape.group,
          rule.blocks() + 1},
         heads * chunks, HeadBlocks{chunks});
   });
   answer.gradients = rule.gradients();
-  if (options.next_latent) {
-    HostArray<T> features = rule.k, keys = rule.k;
-    const Array& summed = answer.gradients.at("k");
-    features.data.assign(summed.data.begin(), summed.data.end());
-    std::fill(keys.data.begin(), keys.data.end(), T(0));
-    each_shifted(features, keys, carry, [](const T& feature, T& key) { key = feature; });
-    answer.gradients["k"] = keys.array();
-  }
+  rows.of_keys(problem, rule.k, answer.gradients);
   answer.gradients["beta"] = dbeta.array();
   answer.gradients["lambda"] = dlambda.array();
-  if (problem.inputs.contains("k_carry")) answer.gradients["k_carry"] = carry.array();
   return answer;
 }
 

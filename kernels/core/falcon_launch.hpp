@@ -1,6 +1,7 @@
 #pragma once
-// FALCON's rule with one step size per token on the CPU executor: the programs of kernels/core/falcon_gain.hpp around
-// those of kernels/core/gated_delta.hpp, compiled once for the rooms whose arithmetic it is.
+// FALCON's rooms on the CPU executor: what all of them read, and the rule with one step size per token, the programs of
+// kernels/core/falcon_gain.hpp around those of kernels/core/gated_delta.hpp, compiled once for the rooms whose
+// arithmetic it is.
 #include <array>
 
 #include "kernels/core/falcon_gain.hpp"
@@ -22,18 +23,37 @@ struct FalconOptions {
   }
 };
 
+/// What the gains of a problem read besides the steps, in the executor's scalar, and its keys on their way to features
+/// and back.
+template <class T>
+struct FalconRows {
+  FalconOptions options;
+  HostArray<T> carry, lambda, active;  ///< active: 1 for every token that writes
+  T eps, floor;                        ///< floor: 0 if there is none
+
+  FalconRows(const RecurrenceShape& shape, const Problem& problem, const Policy& policy);
+
+  /// What the keys write: themselves, or one row later.
+  HostArray<T> features(HostArray<T> keys);
+  /// gradients["k"], that of the features, becomes that of the keys, next to the carried key's.
+  void of_keys(const Problem& problem, HostArray<T> keys, Arrays& gradients);
+};
+extern template struct FalconRows<double>;
+extern template struct FalconRows<long double>;
+
 /// Throws InputError where a gradient is wanted and a decay is 0: it would be that of a logarithm.
 Answer falcon_rule(const Problem& problem, const Policy& policy, int tile);
 
-/// The faults of these programs.
-inline constexpr std::array falcon_mutants = joined(
-    gated_delta_mutants,
-    std::array{
-        Mutant{"floor_forgotten", "decay_floor is not applied", "catalogue"},
-        Mutant{"floor_passes_gradient", "a decay at its floor passes its gradient on", "FALCON E.2"},
-        Mutant{"ridge_left_out", "the denominator without the ridge", "catalogue"},
-        Mutant{"detached_ridge_stays_live", "a detached ridge passes its gradient on to the energy", "catalogue"},
-        Mutant{"first_row_writes", "the first row of a sequence decays the state", "catalogue"}});
+/// The faults of gains,
+inline constexpr std::array gain_mutants{
+    Mutant{"floor_forgotten", "decay_floor is not applied", "catalogue"},
+    Mutant{"floor_passes_gradient", "a decay at its floor passes its gradient on", "FALCON E.2"},
+    Mutant{"ridge_left_out", "the denominator without the ridge", "catalogue"},
+    Mutant{"first_row_writes", "the first row of a sequence decays the state", "catalogue"}};
+inline constexpr std::array coupling_mutants{
+    Mutant{"detached_ridge_stays_live", "a detached ridge passes its gradient on to the energy", "catalogue"}};
+/// and those of these programs.
+inline constexpr std::array falcon_mutants = joined(joined(gated_delta_mutants, gain_mutants), coupling_mutants);
 
 }  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

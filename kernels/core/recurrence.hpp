@@ -40,7 +40,9 @@ struct RecurrenceShape {
       const auto it = problem.inputs.find(name);
       return it != problem.inputs.end() && it->second.shape.size() == rank;
     };
-    head_axis = rank_is("v", 3) || rank_is("k", 3) || rank_is("initial_state", 3) || rank_is("beta", 2);
+    // A beta of two axes is one of every head, or one of every channel where gates of tokens have one axis.
+    const bool gates_of_heads = rank_is("beta", 2) && !rank_is("lambda", 1);
+    head_axis = rank_is("v", 3) || rank_is("k", 3) || rank_is("initial_state", 3) || gates_of_heads;
     len = problem.inputs.at("v").shape[head_axis ? 1 : 0];
     if (head_axis)
       heads = problem.inputs.at("v").shape[0], shared_heads = problem.inputs.at("q").shape[0],

@@ -25,9 +25,14 @@
 //               decay_scan_adjoint(site, [tile,] now, late, in, head, row)
 //   channels    decays with one column per key channel, as a shared tile of factors alpha:
 //               channel_decays(site, alpha, in, head, row)  channel_total(site, Shape<R>, alpha, count) -> row
-//               channel_prefix / channel_suffix(site, tile, alpha)  channel_scores(sum, site, tile, X, K, alpha[, lag])
+//               channel_prefix(site, tile, alpha[, lag])  channel_suffix(site, tile, alpha)
+//               channel_scores(sum, site, tile, X, K, alpha[, lag])
 //               channel_gates(site, dg, from, before)  channel_adjoint(sum, site, dA, X, K, alpha, dX, dK, dg)
 //               column_of(row) -> column
+//   values      those decays with one column per value channel, each with sums and a triangular system of its own:
+//               value_sums / value_sums_back(sum, site, y, A, x, alpha)
+//               value_solve / value_solve_back(sum, site, r, A, w, steps, alpha)
+//               value_gates(sum, site, dg, A, y, x, alpha[, lag])  value_end_gates(sum, site, dg, ...)
 //   faults      planted("name"_s, healthy, broken): `healthy`, except where that mutant is planted
 // Reductions (row_max, total, dot, any), decays, channels and products are collective.
 #include <cmath>

@@ -1,0 +1,430 @@
+#pragma once
+// FALCON-2, chunkwise (falcon-family.md 4.6): a step size eta and a decay gamma per token and value channel, so that a
+// chunk of C tokens has a triangular system for every channel, under one Gram matrix. In a channel, with the state S
+// before the chunk and running products of gamma,
+//   R(i, j) = prod_{j < l <= i} gamma_l,   a_i = prod_{l <= i} gamma_l,   z_j = prod_{l > j} gamma_l
+//   N = strict_lower(X X^T),   M = lower(Q X^T),   W = V - a_{i-1} o X S
+//   r_i = W_i - sum_{j < i} N_ij R(i-1, j) eta_j r_j by forward substitution,   U = eta o r
+//   O_i = a_i (Q S)_i + sum_{j <= i} M_ij R(i, j) U_j,   S <- a_C S + X^T (z o U)
+// Backward, last chunk first, G the cotangent of the state after the chunk:
+//   Y_j = z_j (X G)_j + sum_{i >= j} M_ij R(i, j) dO_i
+//   f_j = Y_j - sum_{i > j} N_ij R(i-1, j) eta_i f_i,   deta = f o r,   dV = eta o f,   P = -a_{i-1} o dV
+//   dN_ij = -sum_channels dV_i R(i-1, j) U_j (j < i),   dM_ij = sum_channels dO_i R(i, j) U_j (j <= i)
+//   dX = P S^T + (z o U) G^T + (dN + dN^T) X + dM^T Q,   dQ = (a o dO) S^T + dM X
+//   G <- a_C G + Q^T (a o dO) + X^T P
+// and dgamma_r is the derivative of each of these products by gamma_r, without a division: gamma = 0 is an ordinary
+// gate.
+#include "kernels/core/falcon_gain.hpp"
+
+namespace assay::tile {
+
+/// Step sizes and decays (kernels/core/falcon_gain.hpp): a column per channel, one denominator for all. Blocks are
+/// pairs of C tokens and DV channels.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct ChannelGain {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In x, beta;
+    typename B::RowIn lambda, active;
+    typename B::Out eta, gamma;
+    Real eps, floor;
+    Coupling coupling;
+    int group, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"beta", C, DV> beta;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    using Gain = FalconGain<B, C, DK>;
+    const int row0 = block / a.blocks * C, chunk = block / a.blocks, v0 = block % a.blocks * DV;
+    const auto decay_of = [&](auto eta, auto ridge) { return decay(b, eta, ridge, a.floor); };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.X, a.x, head / a.group, row0);
+          b.load(s.beta, a.beta, head, row0, v0);
+        },
+        [&](int, int) {
+          auto on = b.load_row("beta"_s, Shape<C>{}, a.active, head, row0);
+          auto energy = b.dot("energy"_s, s.X, s.X);
+          auto ridge = Gain::ridge_of(b, a, head, chunk, energy);
+          auto eta = steps(b, s.beta, Gain::denominator(b, a, energy, ridge), on);
+          b.store("eta"_s, a.eta, head, row0, eta, v0);
+          eta.map("gamma"_s, decay_of, ridge);
+          b.store("gamma"_s, a.gamma, head, row0, eta, v0);
+        });
+  }
+
+  /// eta of the rows that write; 0 in the others, and where the denominator is.
+  template <class Ex, class Beta, class Row>
+  TILE_FN static auto steps(Ex& b, Beta& beta, const Row& den, const Row& on) {
+    const auto copy = [](auto, auto x) { return x; };
+    const auto over = [](auto x, auto d, auto writes) { return writes != 0 && d != 0 ? x / d : d * 0; };
+    auto eta = b.acc("eta"_s, Shape<C, DV>{});
+    eta.zip("eta"_s, copy, beta);
+    eta.map("eta"_s, over, den, on);
+    return eta;
+  }
+  template <class Ex>
+  TILE_FN static auto decay(Ex& b, Real eta, Real ridge, Real floor) {
+    const Real gamma = 1 - eta * ridge;
+    return floor > 0 && gamma <= floor ? b.planted("floor_forgotten"_s, floor, gamma) : gamma;
+  }
+};
+
+/// Gradients of beta, lambda and the features from those of eta and gamma:
+///   dalpha = -m dgamma,   s = deta + ridge dalpha,   dbeta = s / den,   dden = -sum_channels dbeta eta
+///   dridge = sum_channels eta dalpha + dden,   the rest as in kernels/core/falcon_gain.hpp
+/// Blocks are C tokens; the channels follow in turn.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct ChannelGainBackward {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In x, beta, deta, dgamma;
+    typename B::RowIn lambda, active;
+    typename B::Out dbeta, dx;
+    typename B::RowOut dlambda;
+    Real eps, floor;
+    Coupling coupling;
+    int group, blocks, parts;  // parts of dx for each head, of which this is the last
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"beta", C, DV> beta[ST];
+    typename B::template Tile<"deta", C, DV> deta[ST];
+    typename B::template Tile<"dgamma", C, DV> dgamma[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    using Gain = FalconGain<B, C, DK>;
+    const int row0 = chunk * C;
+    const Coupling coupling = a.coupling;
+    const Real floor = a.floor;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto dalpha_of = [&](auto dgamma, auto eta, auto ridge) {
+      const bool held = b.planted("floor_passes_gradient"_s, floor > 0 && 1 - eta * ridge <= floor, false);
+      return held ? dgamma * 0 : -dgamma;
+    };
+    const auto through_decay = [](auto deta, auto dalpha, auto ridge) { return deta + ridge * dalpha; };
+    const auto over = [](auto x, auto den, auto on) { return on != 0 && den != 0 ? x / den : den * 0; };
+    const auto dlambda_of = [=](auto dridge, auto e) { return coupling == Coupling::raw ? dridge : dridge * e; };
+    const auto denergy_of = [=](auto dden, auto dridge, auto lambda) {
+      return coupling == Coupling::live ? dden + lambda * dridge : dden;
+    };
+    const auto twice_times = [&](auto x, auto de) { return b.planted("energy_gradient_halved"_s, 2, 1) * de * x; };
+    auto dden = b.row("dgain"_s, Shape<C>{}, 0), dridge = dden;
+    b.load(s.X, a.x, head / a.group, row0);
+    b.pipeline(
+        Shape<ST>{}, a.blocks,
+        [&](int j, int st) {
+          b.load(s.beta[st], a.beta, head, row0, j * DV);
+          b.load(s.deta[st], a.deta, head, row0, j * DV);
+          b.load(s.dgamma[st], a.dgamma, head, row0, j * DV);
+        },
+        [&](int j, int st) {
+          auto on = b.load_row("beta"_s, Shape<C>{}, a.active, head, row0);
+          auto energy = b.dot("energy"_s, s.X, s.X);
+          auto ridge = Gain::ridge_of(b, a, head, chunk, energy);
+          auto den = Gain::denominator(b, a, energy, ridge);
+          auto eta = ChannelGain<B, C, DK, DV>::steps(b, s.beta[st], den, on);
+          auto dalpha = b.acc("dgain"_s, Shape<C, DV>{}), dbeta = dalpha;
+          dalpha.zip("dgain"_s, copy, s.dgamma[st]);
+          dalpha.zip("dgain"_s, dalpha_of, eta, ridge);
+          dbeta.zip("dgain"_s, copy, s.deta[st]);
+          dbeta.zip("dgain"_s, through_decay, dalpha, ridge);
+          dbeta.map("dgain"_s, over, den, on);
+          b.store("dbeta"_s, a.dbeta, head, row0, dbeta, j * DV);
+          dden = b.rows("dgain"_s, minus, dden, b.dot("dgain"_s, dbeta, eta));
+          dridge = b.rows("dgain"_s, plus, dridge, b.dot("dgain"_s, dalpha, eta));
+        });
+    auto energy = b.dot("energy"_s, s.X, s.X);
+    auto lambda = b.load_row("lambda"_s, Shape<C>{}, a.lambda, head, row0);
+    dridge = b.rows("dgain"_s, plus, dridge, dden);
+    b.store_row("dbeta"_s, a.dlambda, head, row0, b.rows("dgain"_s, dlambda_of, dridge, energy));
+    auto dx = b.acc("part"_s, Shape<C, DK>{});
+    dx.zip("part"_s, copy, s.X);
+    dx.map("part"_s, twice_times, b.rows("dgain"_s, denergy_of, dden, dridge, lambda));
+    b.store("part"_s, a.dx, head * a.parts + a.parts - 1, row0, dx);
+  }
+};
+
+/// What both passes share: the chunk's decays, without those beyond its end, and its Gram matrices.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct ChannelRule {
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q[ST];
+    typename B::template Tile<"K", C, DK> X[ST];
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"eta", C, DV> eta[ST];
+    typename B::template Tile<"gamma", C, DV> gamma[ST];
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"alpha", C, DV> alpha;  // gamma, and 1 where there is none
+    typename B::template Tile<"alpha", C, DV> a;
+    typename B::template Tile<"alpha", C, DV> lagged;  // a of the row before
+    typename B::template Tile<"alpha", C, DV> z;
+    typename B::template Tile<"N", C, C> N;
+    typename B::template Tile<"M", C, C> M;
+    typename B::template Tile<"W", C, DV> W;
+    typename B::template Tile<"R", C, DV> R;
+    typename B::template Tile<"U", C, DV> U;
+    typename B::template Tile<"zUc", C, DV> zU;
+  };
+  struct Inputs {
+    typename B::In q, x, v, eta, gamma;
+    int len, width, group, shared_heads;
+  };
+
+  template <class Ex>
+  TILE_FN static void load(Ex& b, Smem& s, const Inputs& a, int st, int head, int shared, int row0, int v0) {
+    b.load(s.Q[st], a.q, shared, row0);
+    b.load(s.X[st], a.x, shared, row0);
+    b.load(s.V[st], a.v, head, row0, v0);
+    b.load(s.eta[st], a.eta, head, row0, v0);
+    b.load(s.gamma[st], a.gamma, head, row0, v0);
+  }
+  template <class Ex>
+  TILE_FN static void decays(Ex& b, Smem& s, const Inputs& a, int st, int row0, int v0) {
+    auto alpha = b.acc("alpha"_s, Shape<C, DV>{});
+    alpha.zip(
+        "alpha"_s, [](auto, auto x) { return x; }, s.gamma[st]);
+    alpha.mask([&](int r, int c) { return row0 + r < a.len && v0 + c < a.width; }, 1);
+    b.put(s.alpha, alpha);
+    b.sync();
+    b.channel_prefix("decay"_s, s.a, s.alpha);
+    b.channel_prefix("decay"_s, s.lagged, s.alpha, 1);
+    b.channel_suffix("decay"_s, s.z, s.alpha);
+    auto N = b.abt("KK"_s, s.X[st], s.X[st]);
+    N.mask([](int r, int c) { return r > c; }, 0);
+    b.put(s.N, N);
+    auto M = b.abt("QK"_s, s.Q[st], s.X[st]);
+    M.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+    b.put(s.M, M);
+  }
+  /// U and z o U from what the state reads, X S.
+  template <class Ex, class Acc>
+  TILE_FN static void solve(Ex& b, Smem& s, int st, const Acc& read) {
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto minus_read = [](auto r, auto v) { return v - r; };
+    auto W = read;
+    W.zip("W"_s, times, b.planted("error_of_decayed_state"_s, &s.lagged, &s.a)[0]);
+    W.zip("W"_s, minus_read, s.V[st]);
+    b.put(s.W, W);
+    b.sync();
+    b.value_solve("R"_s, "decay"_s, s.R, s.N, s.W, s.eta[st], s.alpha);
+    b.sync();
+    auto U = b.acc("U"_s, Shape<C, DV>{});
+    U.zip("U"_s, copy, s.R);
+    U.zip("U"_s, times, s.eta[st]);
+    b.put(s.U, U);
+    U.zip("U"_s, times, s.z);
+    b.put(s.zU, U);
+    b.sync();
+  }
+};
+
+/// One block per head and per DV value columns; `block` counts the latter.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct ChannelForward {
+  using Rule = ChannelRule<B, C, DK, DV, ST>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In initial_state;
+    typename B::Out o, final_state;
+    typename B::Out states;  // before every chunk, DK rows each; no rows: not kept
+  };
+  struct Smem : Rule::Smem {
+    typename B::template Tile<"S0", DK, DV> S0;
+    typename B::template Tile<"O", C, DV> O;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads), v0 = block * DV;
+    const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    auto S = b.acc("S"_s, Shape<DK, DV>{});
+    b.load(s.S0, a.initial_state, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, imax(1, ceil_div(a.in.len, C)),
+        [&](int j, int st) { Rule::load(b, s, a.in, st, head, shared, j * C, v0); },
+        [&](int j, int st) {
+          const int n = imin(C, a.in.len - j * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+          if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
+          b.store("H"_s, a.states, head, j * DK, S, v0);
+          b.put(s.S, S);
+          Rule::decays(b, s, a.in, st, j * C, v0);
+          b.sync();
+          auto O = b.ab("O"_s, s.Q[st], s.S);
+          O.zip("O"_s, times, s.a);
+          Rule::solve(b, s, st, b.ab("W"_s, s.X[st], s.S));
+          b.value_sums("O"_s, "decay"_s, s.O, s.M, s.U, s.alpha);
+          S.map("S"_s, times, b.column_of(b.channel_total("decay"_s, Shape<DV>{}, s.alpha, count)));
+          b.mma_atb(S, s.X[st], s.zU);
+          b.sync();
+          O.zip("O"_s, plus, s.O);
+          b.store("out"_s, a.o, head, j * C, O, v0);
+        });
+    b.store("final"_s, a.final_state, head, 0, S, v0);
+  }
+};
+
+/// Cotangents in, gradients out; dq and dx are this block's part, the value columns v0.. of its head.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct ChannelBackward {
+  using Rule = ChannelRule<B, C, DK, DV, ST>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In states, o_cotangent, final_cotangent;
+    typename B::Out dq, dx, dv, deta, dgamma, initial_gradient;
+    int blocks, key_parts;  // key_parts: of dx for each head, those of the blocks first
+  };
+  struct Smem : Rule::Smem {
+    typename B::template Tile<"dO", C, DV> dO[ST];
+    typename B::template Tile<"H", DK, DV> H[ST];
+    typename B::template Tile<"dfinal", DK, DV> dfinal;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"Y", C, DV> Y;
+    typename B::template Tile<"F", C, DV> F;
+    typename B::template Tile<"F", C, DV> negative;  // -dV
+    typename B::template Tile<"Fc", C, DV> P;
+    typename B::template Tile<"adOc", C, DV> adO;
+    typename B::template Tile<"from", C, DV> at;
+    typename B::template Tile<"from", C, DV> behind;
+    typename B::template Tile<"from", C, DV> before;
+    typename B::template Tile<"gates", C, DV> dgamma;
+    typename B::template Tile<"dM", C, C> dM;
+    typename B::template Tile<"dM", C, C> dN;
+    typename B::template Tile<"Mc", C, C> Mc;
+    typename B::template Tile<"Mc", C, C> Nc;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.in.group, part = head * a.blocks + block, v0 = block * DV;
+    const int chunks = imax(1, ceil_div(a.in.len, C));
+    const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
+    const auto copy = [](auto, auto x) { return x; };
+    const auto negative = [](auto x) { return -x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
+    auto G = b.acc("G"_s, Shape<DK, DV>{});
+    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, chunks,
+        [&](int i, int st) {
+          const int j = chunks - 1 - i;
+          Rule::load(b, s, a.in, st, head, shared, j * C, v0);
+          b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
+          b.load(s.H[st], a.states, head, j * DK, v0);
+        },
+        [&](int i, int st) {
+          const int j = chunks - 1 - i;
+          auto &Q = s.Q[st], &X = s.X[st];
+          auto& dO = s.dO[st];
+          if (i == 0) G.zip("G"_s, start, s.dfinal);
+          b.put(s.G, G);
+          auto S = b.acc("S"_s, Shape<DK, DV>{});
+          S.zip("S"_s, copy, s.H[st]);
+          b.put(s.S, S);
+          Rule::decays(b, s, a.in, st, j * C, v0);
+          b.sync();
+          auto XS = b.ab("W"_s, X, s.S), QS = b.ab("O"_s, Q, s.S), XG = b.ab("KG"_s, X, s.G);
+          Rule::solve(b, s, st, XS);
+
+          b.value_sums_back("F"_s, "decay"_s, s.F, s.M, dO, s.alpha);
+          b.sync();
+          auto Y = XG;
+          Y.zip("KG"_s, times, s.z);
+          Y.zip("F"_s, plus, s.F);
+          b.put(s.Y, Y);
+          b.sync();
+          b.value_solve_back("F"_s, "decay"_s, s.F, s.N, s.Y, s.eta[st], s.alpha);
+          b.sync();
+          auto F = b.acc("F"_s, Shape<C, DV>{});
+          F.zip("F"_s, copy, s.F);
+          auto deta = F;
+          if (b.planted("deta_without_writes"_s, false, true))
+            deta.zip("deta"_s, times, s.W);
+          else
+            deta.zip("deta"_s, times, s.R);
+          b.store("deta"_s, a.deta, head, j * C, deta, v0);
+          F.zip("F"_s, times, s.eta[st]);
+          b.store("out"_s, a.dv, head, j * C, F, v0);
+          F.map("F"_s, negative);
+          b.put(s.negative, F);
+          XS.zip("from"_s, times, F);
+          b.put(s.behind, XS);
+          F.zip("F"_s, times, s.lagged);
+          b.put(s.P, F);
+          QS.zip("from"_s, times, dO);
+          b.put(s.at, QS);
+          XG.zip("from"_s, times, s.U);
+          b.put(s.before, XG);
+          auto adO = b.acc("adO"_s, Shape<C, DV>{});
+          adO.zip("adO"_s, copy, dO);
+          adO.zip("adO"_s, times, s.a);
+          b.put(s.adO, adO);
+          b.sync();
+
+          b.channel_scores("dM"_s, "decay"_s, s.dM, dO, s.U, s.alpha);
+          b.channel_scores("dM"_s, "decay"_s, s.dN, s.negative, s.U, s.alpha, 1);
+          b.value_end_gates("gates"_s, "decay"_s, s.dgamma, s.at, s.behind, s.before, s.S, s.G, s.lagged, s.z, s.alpha);
+          b.sync();
+          auto dM = b.acc("dM"_s, Shape<C, C>{}), dN = dM;
+          dM.zip("dM"_s, copy, s.dM);
+          b.put(s.Mc, dM);
+          dN.zip("dM"_s, copy, s.dN);
+          dN.mask([](int r, int c) { return r > c; }, 0);
+          b.put(s.Nc, dN);
+          b.value_gates("gates"_s, "decay"_s, s.dgamma, s.M, dO, s.U, s.alpha);
+          b.sync();
+          if (b.planted("dgamma_without_errors"_s, true, false))
+            b.value_gates("gates"_s, "decay"_s, s.dgamma, s.N, s.negative, s.U, s.alpha, 1);
+          auto dQ = b.abt("dQ"_s, s.adO, s.S);
+          b.mma(dQ, s.Mc, X);
+          b.store("part"_s, a.dq, part, j * C, dQ);
+          auto dX = b.abt("dK"_s, s.zU, s.G);
+          b.mma_abt(dX, s.P, s.S);
+          b.mma_atb(dX, s.Mc, Q);
+          b.mma(dX, s.Nc, X);
+          b.mma_atb(dX, s.Nc, X);
+          b.store("part"_s, a.dx, head * a.key_parts + block, j * C, dX);
+          b.sync();
+          auto dgamma = b.acc("gates"_s, Shape<C, DV>{});
+          dgamma.zip("gates"_s, copy, s.dgamma);
+          b.store("dgamma"_s, a.dgamma, head, j * C, dgamma, v0);
+          G.map("G"_s, carried, b.column_of(b.channel_total("decay"_s, Shape<DV>{}, s.alpha, C)));
+          b.mma_atb(G, Q, s.adO);
+          b.mma_atb(G, X, s.P);
+        });
+    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+};
+
+inline constexpr SiteTable::Init channel_rule_site_list[] = {
+    {"Q", Role::operand},          {"K", Role::operand},           {"V", Role::operand},
+    {"dO", Role::operand},         {"Sc", Role::operand},          {"Gc", Role::operand},
+    {"zUc", Role::operand},        {"Fc", Role::operand},          {"adOc", Role::operand},
+    {"Mc", Role::operand},         {"beta", Role::gate},           {"decay", Role::gate},
+    {"alpha", Role::gate},         {"dbeta", Role::gate},          {"deta", Role::gate},
+    {"dgamma", Role::gate},        {"KK", Role::accumulator},      {"QK", Role::accumulator},
+    {"N", Role::accumulator},      {"M", Role::accumulator},       {"W", Role::accumulator},
+    {"R", Role::accumulator},      {"U", Role::accumulator},       {"O", Role::accumulator},
+    {"S0", Role::accumulator},     {"S", Role::accumulator},       {"H", Role::accumulator},
+    {"dfinal", Role::accumulator}, {"G", Role::accumulator},       {"KG", Role::accumulator},
+    {"Y", Role::accumulator},      {"F", Role::accumulator},       {"from", Role::accumulator},
+    {"gates", Role::accumulator},  {"dM", Role::accumulator},      {"adO", Role::accumulator},
+    {"dQ", Role::accumulator},     {"dK", Role::accumulator},      {"part", Role::accumulator},
+    {"final", Role::accumulator},  {"initial", Role::accumulator}, {"out", Role::output}};
+inline constexpr SiteTable falcon2_sites = SiteTable(channel_rule_site_list).with(falcon_gain_site_list);
+
+}  // namespace assay::tile
