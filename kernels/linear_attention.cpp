@@ -1,7 +1,7 @@
 #include "kernels/linear_attention.hpp"
 
-#include "kernels/core/decayed_sums_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/core/normalized_read_launch.hpp"
 
 namespace assay::tile {
 namespace {
@@ -40,61 +40,14 @@ Answer plain(const RecurrenceShape& shape, const Problem& problem, const Policy&
   return answer;
 }
 
-/// A vector for each head as the first of the columns of a mass, and back.
-template <class T>
-HostArray<T> as_column(const RecurrenceShape& shape, const Arrays& arrays, std::string_view name) {
-  const auto x = shape.vector_input<T>(arrays, name, shape.heads, shape.key_dim);
-  auto column = shape.output<T>(shape.heads, shape.key_dim, mass_columns);
-  for (std::size_t i = 0; i < column.data.size(); ++i)
-    column.data[i] = i % mass_columns == 0 ? x.data[i / mass_columns] : T(0);
-  return column;
-}
-template <class T>
-Array as_vector(const RecurrenceShape& shape, const HostArray<T>& column) {
-  auto x = shape.output<T>(shape.heads, shape.key_dim, 1);
-  x.shape.pop_back();
-  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = column.data[i * mass_columns];
-  return x.array();
-}
-
 template <class T>
 Answer by_features(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
-  using B = HostBlock<T>;
-  DecayedSums<T> sums(shape, problem, policy, tile, {.divided = true}),
-      mass(shape, problem, launch_policy(policy, 8), tile, {.divided = true});
-  mass.v = shape.output<T>(shape.heads, shape.len, mass_columns);
-  for (std::size_t i = 0; i < mass.v.data.size(); ++i) mass.v.data[i] = T(i % mass_columns == 0 ? 1 : 0);
-  mass.initial_state = as_column<T>(shape, problem.inputs, "initial_normalizer");
-  T eps = parameter<T>(problem, "eps", T(0));
-  B(policy, ~0ULL).round("eps", &eps, 1);
-  sums.forward();
-  mass.forward();
-  auto o = shape.output<T>(shape.heads, shape.len, shape.value_dim);
-  const int tiles = sums.chunks(), blocks = sums.blocks();
-  with_size(sums.size, [&]<int C, int D>() {
-    host_launch<NormalizedRead<B, C, D>, T>(launch_policy(policy, 9), {sums.o.in(), mass.o.in(), o.out(), eps, blocks},
-                                            shape.heads * tiles * blocks, sums.by_chunk());
-  });
-  Answer answer{{{"o", o.array()},
-                 {"final_state", sums.final_state.array()},
-                 {"final_normalizer", as_vector(shape, mass.final_state)}},
-                {}};
+  NormalizedSums<T> reads(shape, problem, policy, tile, {.divided = true}, "eps");
+  reads.forward();
+  Answer answer{reads.outputs(), {}};
   if (problem.cotangents.empty()) return answer;
-
-  const auto o_cotangent = shape.input<T>(problem.cotangents, "o", shape.heads, shape.len, shape.value_dim);
-  auto dsums = o, dmass = mass.v;
-  with_size(sums.size, [&]<int C, int D>() {
-    host_launch<NormalizedReadBackward<B, C, D, 2>, T>(
-        launch_policy(policy, 10), {sums.o.in(), mass.o.in(), o_cotangent.in(), dsums.out(), dmass.out(), eps, blocks},
-        shape.heads * tiles, HeadBlocks{tiles});
-  });
-  sums.make_parts(1);
-  sums.backward(dsums, shape.input<T>(problem.cotangents, "final_state", shape.heads, shape.key_dim, shape.value_dim),
-                sums.parts);
-  mass.backward(dmass, as_column<T>(shape, problem.cotangents, "final_normalizer"), sums.parts, blocks);
-  answer.gradients = sums.gradients();
-  if (problem.inputs.contains("initial_normalizer"))
-    answer.gradients["initial_normalizer"] = as_vector(shape, mass.dinitial_state);
+  reads.backward(problem);
+  answer.gradients = reads.gradients(problem);
   return answer;
 }
 
@@ -107,11 +60,8 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   });
 }
 
-constexpr auto mutants = joined(
-    sum_mutants,
-    std::array{Mutant{"counts_from_two", "o_t is divided by t + 1", "catalogue"},
-               Mutant{"eps_forgotten", "the denominator without eps", "catalogue"},
-               Mutant{"mass_is_constant", "backward takes the denominator for a constant", "FLA normalize class"}});
+constexpr auto mutants = joined(joined(sum_mutants, normalized_read_mutants),
+                                std::array{Mutant{"counts_from_two", "o_t is divided by t + 1", "catalogue"}});
 
 constexpr KernelForm forms[] = {
     {"chunkwise", "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",

@@ -1,8 +1,64 @@
 #include "proptests/core/delta_laws.hpp"
 #include "proptests/core/falcon_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(falcon2a, chunkwise, stays_within_budget)
+ASSAY_OBEYS(falcon2a, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(falcon2a, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(falcon2a, chunkwise, same_bits_twice)
+ASSAY_OBEYS(falcon2a, chunkwise, every_element_is_written)
+ASSAY_OBEYS(falcon2a, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(falcon2a, chunkwise, heads_are_independent)
+ASSAY_OBEYS(falcon2a, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(falcon2a, chunkwise, linear_in_values)
+ASSAY_OBEYS(falcon2a, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(falcon2a, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(falcon2a)
 
 namespace assay::laws {
 namespace {
+
+/// lambda = 0 closes no decay: linear attention of values times eta, at scale 1.
+RC_GTEST_PROP(falcon2a_chunkwise, without_ridge_it_is_linear_attention, ()) {
+  const Subject s = subject(kernel_rooms(), "falcon2a", "chunkwise"),
+                plain = subject(kernel_rooms(), "linear_attention", "chunkwise");
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {{"alignment", "same_step"}};
+  Problem p = s.problem(c), written = p;
+  p.params["eps"] = "1";
+  written.mechanism = "linear_attention";
+  written.params = {{"scale", "1"}};
+  for (double& x : p.inputs.at("lambda").data) x = 0;
+  for (const char* name : {"beta", "lambda"}) written.inputs.erase(name);
+  const Array &k = p.inputs.at("k"), &beta = p.inputs.at("beta");
+  Array& v = written.inputs.at("v");
+  const auto K = static_cast<std::size_t>(k.shape[2]), V = static_cast<std::size_t>(v.shape[2]),
+             T = static_cast<std::size_t>(v.shape[1]), group = static_cast<std::size_t>(v.shape[0] / k.shape[0]);
+  for (std::size_t i = 0; i < v.data.size(); ++i) {
+    const std::size_t row = i / V, shared = row / T / group * T + row % T;
+    double den = 1;
+    for (std::size_t j = 0; j < K; ++j) den += k.data[shared * K + j] * k.data[shared * K + j];
+    v.data[i] *= beta.data[row] / den;
+  }
+  const Arrays allowed = allowance(s, p, Format::fp64, c.tile);
+  const Arrays got = flat(s.run(p, Format::exact, c.tile)), want = flat(plain.run(written, Format::exact, c.tile));
+  // What is written was made here in doubles, with the roundings of a contract's steps: one more answer on the way.
+  for (const char* name : {"o", "final_state", "d_initial_state"})
+    expect_within({{name, got.at(name)}}, {{name, want.at(name)}}, {{name, allowed.at(name)}}, 3);
+}
+
+TEST(falcon2a_chunkwise, a_decay_of_zero_has_no_logarithm) {
+  const Subject s = subject(kernel_rooms(), "falcon2a", "chunkwise");
+  Problem p =
+      s.room.make({"falcon2a", {1, 3, 1, 1, 2, 2, 0}, Format::fp64, Style::normal, 3, {{"alignment", "same_step"}}});
+  p.params["eps"] = "0";
+  std::fill_n(p.inputs.at("k").data.begin() + 2, 2, 0.0);
+  p.inputs.at("beta").data[1] = 1;
+  EXPECT_THROW(s.run(p, Format::exact, 0), InputError);
+  p.cotangents.clear();
+  EXPECT_NO_THROW(s.run(p, Format::exact, 0));
+}
 
 bool normalizes(const Problem& p) { return p.params.contains("normalization"); }
 

@@ -58,8 +58,10 @@ void DecayedSums<T>::forward() {
            shape.shared_heads, blocks()},
           shape.heads * chunks() * blocks(), by_chunk());
     };
-    if (kind.decays) return read.template operator()<true, false>();
-    kind.divided ? read.template operator()<false, true>() : read.template operator()<false, false>();
+    if (kind.decays)
+      kind.divided ? read.template operator()<true, true>() : read.template operator()<true, false>();
+    else
+      kind.divided ? read.template operator()<false, true>() : read.template operator()<false, false>();
   });
 }
 

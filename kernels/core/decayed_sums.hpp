@@ -139,7 +139,7 @@ struct ChunkOutputs {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
     const auto times = [](auto x, auto y) { return x * y; };
-    const auto scaled = [&](auto x, auto scale) { return b.planted("scale_forgotten"_s, x * scale, x); };
+    const auto scaled = [&](auto x, auto scale) { return b.planted("scale_twice"_s, x * scale, x * (scale + scale)); };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {

@@ -69,7 +69,7 @@ inline constexpr std::array sum_mutants{
     Mutant{"scores_exclude_self", "j < i instead of j <= i in Q K^T", "catalogue"},
     Mutant{"initial_state_ignored", "the first chunk starts from zero", "FLA naive delta_rule chunk"},
     Mutant{"state_not_carried", "every chunk starts from the initial state", "MDN common-mode reference"},
-    Mutant{"scale_forgotten", "o not scaled", "TE#2300 class"},
+    Mutant{"scale_twice", "o scaled by twice the scale", "TE#2300 class"},
     Mutant{"head_modulo", "value head h reads query and key head h mod H instead of h div group", "fla#1029"},
     Mutant{"state_in_bf16", "the state accumulates in bf16", "triton#7216 class"},
     Mutant{"final_cotangent_dropped", "backward starts from a zero adjoint state", "FALCON Alg 6 line 20"},

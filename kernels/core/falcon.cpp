@@ -75,9 +75,7 @@ Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& p
   Answer answer{rule.outputs(), {}};
   if (!with_gradients) return answer;
 
-  for (std::size_t i = 0; i < rule.decay.data.size(); ++i)
-    require(rule.decay.data[i] != 0, "the decay of token ", i % static_cast<std::size_t>(len),
-            " is 0: chunkwise gradients go through its logarithm");
+  require_open(rule.decay);
   rule.backward(problem, 1);
   const HostArray<T> deta = rule.beta_gradient(), dlog_gamma = rule.log_decay_gradient();
   auto dbeta = shape.output<T>(heads, len, 1), dlambda = dbeta;

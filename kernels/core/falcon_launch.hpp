@@ -41,6 +41,14 @@ struct FalconRows {
 extern template struct FalconRows<double>;
 extern template struct FalconRows<long double>;
 
+/// Throws InputError where a decay of these is 0: chunkwise gradients go through its logarithm.
+template <class T>
+void require_open(const HostArray<T>& decays) {
+  for (std::size_t i = 0; i < decays.data.size(); ++i)
+    require(decays.data[i] != 0, "the decay of token ", i % static_cast<std::size_t>(decays.rows),
+            " is 0: chunkwise gradients go through its logarithm");
+}
+
 /// Throws InputError where a gradient is wanted and a decay is 0: it would be that of a logarithm.
 Answer falcon_rule(const Problem& problem, const Policy& policy, int tile);
 
