@@ -93,20 +93,6 @@ double error_at(const Expected& e, const std::vector<double>& got, std::size_t i
   return (got[i] - e.value[i].hi) - e.value[i].lo;
 }
 
-/// |error| / sigma: 0 within the oracle's bound where sigma is 0, infinite beyond it, and where anything is NaN.
-double z_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
-  const double error = std::fabs(error_at(e, got, i));
-  const double z = e.sigma[i] > 0 ? error / e.sigma[i] : (error <= e.bound[i] ? 0 : infinite);
-  return std::isnan(z) ? infinite : z;
-}
-
-/// |error| in units of the element's limit: above 1 it is rejected; NaN counts as infinite.
-double excess_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
-  const double error = std::fabs(error_at(e, got, i)), limit = e.reach[i] * e.sigma[i] + e.bound[i];
-  const double excess = limit > 0 ? error / limit : (error == 0 ? 0 : infinite);
-  return std::isnan(excess) ? infinite : excess;
-}
-
 /// Root mean square of error / sigma over the elements that may spread at all.
 double rms_z(const Expected& e, const std::vector<double>& got) {
   double squares = 0, count = 0;
@@ -154,23 +140,21 @@ struct Worst {
 
 /// Sets the verdict and the reason from the measurements.
 void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
+  const auto at = [&e](std::size_t i) { return e.place ? e.place(i) : place(e.shape, i); };
   const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!std::isfinite(got[i]))
-      return set(Verdict::fail, text(place(e.shape, i), " is ", got[i], ", not a finite number"));
+    if (!std::isfinite(got[i])) return set(Verdict::fail, text(at(i), " is ", got[i], ", not a finite number"));
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!std::isfinite(e.sigma[i]))
-      return set(Verdict::fail, text(place(e.shape, i), ": the contract's roundings overflow"));
+    if (!std::isfinite(e.sigma[i])) return set(Verdict::fail, text(at(i), ": the contract's roundings overflow"));
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i])))
-      return set(Verdict::undecided, text(place(e.shape, i), ": the oracle may be off by ", e.bound[i],
-                                          ", more than 1% of sigma = ", e.sigma[i]));
+      return set(Verdict::undecided,
+                 text(at(i), ": the oracle may be off by ", e.bound[i], ", more than 1% of sigma = ", e.sigma[i]));
   Worst excess;
   for (std::size_t i = 0; i < got.size(); ++i) excess.see(excess_at(e, got, i), i);
   if (!(excess.value <= 1))
-    return set(Verdict::fail,
-               text(place(e.shape, excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
-                    ": off by ", z_at(e, got, excess.at), " sigma, limit ", e.reach[excess.at]));
+    return set(Verdict::fail, text(at(excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
+                                   ": off by ", z_at(e, got, excess.at), " sigma, limit ", e.reach[excess.at]));
   if (!(j.rms_z <= e.rms_limit + oracle_share))
     return set(Verdict::fail, text("root mean square of error / sigma is ", j.rms_z, ", limit ", e.rms_limit));
   if (!j.accepted_corruptions.empty()) {
@@ -199,6 +183,18 @@ std::string place(const std::vector<int>& shape, std::size_t flat) {
     flat %= inner;
   }
   return out;
+}
+
+double z_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  const double error = std::fabs(error_at(e, got, i));
+  const double z = e.sigma[i] > 0 ? error / e.sigma[i] : (error <= e.bound[i] ? 0 : infinite);
+  return std::isnan(z) ? infinite : z;
+}
+
+double excess_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  const double error = std::fabs(error_at(e, got, i)), limit = e.reach[i] * e.sigma[i] + e.bound[i];
+  const double excess = limit > 0 ? error / limit : (error == 0 ? 0 : infinite);
+  return std::isnan(excess) ? infinite : excess;
 }
 
 Judgement judge(const Expected& e, const std::vector<double>& got) {

@@ -2,6 +2,7 @@
 // The judge: is a tensor what a correct kernel could have answered, and could this data have told us if it were not?
 // docs/judge.md says how every limit is derived; none is typed.
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@ struct Expected {
   std::vector<double> sigma;         ///< standard deviation of a correct kernel's error
   std::vector<double> reach;         ///< multiple of sigma that no element of a correct kernel exceeds
   double rms_limit = 0;              ///< nor the root mean square of error / sigma this
+  std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
 };
 
 /// One way in which a tensor can be wrong; a test that it passes shows nothing.
@@ -71,6 +73,12 @@ struct Judgement {
   std::vector<std::string_view> accepted_corruptions;  ///< that must be rejected
   std::vector<std::string_view> blind_spots;           ///< accepted ones that need not be
 };
+
+/// |error| / sigma of an element: 0 within the oracle's bound where sigma is 0, infinite beyond it, and where anything
+/// is NaN.
+double z_at(const Expected& expected, const std::vector<double>& got, std::size_t i);
+/// Its |error| in units of its limit: above 1 it is rejected; NaN counts as infinite.
+double excess_at(const Expected& expected, const std::vector<double>& got, std::size_t i);
 
 /// Judges `got`; throws InputError if it has not as many elements as expected. NaN and infinity fail.
 Judgement judge(const Expected& expected, const std::vector<double>& got);
