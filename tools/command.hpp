@@ -39,7 +39,7 @@ struct Command {
 };
 
 namespace commands {
-extern const Command bench, docs, fixtures, limits, list, make_case, oracle, report;
+extern const Command bench, check, docs, fixtures, limits, list, make_case, oracle, report;
 }
 
 /// Every verb, in the order of the help.

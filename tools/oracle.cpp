@@ -1,9 +1,7 @@
 // assay oracle CASES -o OUT: exact answers to the cases of a JSON file, or to the problem of a safetensors file.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <thread>
@@ -25,16 +23,6 @@ struct OracleOptions {
   bool names_digits = false;  ///< --digits was typed
   unsigned threads = 0;
 };
-
-/// By the name, or because the eighth byte is zero: the last of a header's length, and nothing that a text has.
-bool is_safetensors(const std::string& path) {
-  if (path.ends_with(".safetensors")) return true;
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown)) return false;
-  std::array<char, 8> head{};
-  std::ifstream file(path, std::ios::binary);
-  return file.read(head.data(), head.size()) && head.back() == 0;
-}
 
 /// What --lambda0 says goes for every problem that has that setting and is silent about it.
 template <class X>

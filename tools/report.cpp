@@ -6,12 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -123,40 +119,12 @@ std::string command_of(const Task& task, const ReportOptions& options, const Sha
   return one.command();
 }
 
-/// One row for each tensor of the oracle; `row` says what they have in common. `got` is the kernel's own answer, if
-/// its emulation is not what is judged.
-std::vector<ReportRow> judged(ReportRow row, const Oracle& oracle, const KernelUnderTest& kernel,
-                              const Problem& problem, int draws, const std::optional<Answer>& got) {
-  const Expectation expectation = expect(oracle, kernel, problem, draws);
-  const Named<std::vector<double>> answer = got ? in_report_order(*got, expectation) : expectation.emulated;
-  std::vector<ReportRow> rows;
-  row.draws = draws;
-  for (const auto& [name, truth] : oracle.tensors) {
-    if (truth.value.empty()) continue;
-    row.tensor = name, row.extents = truth.shape;
-    row.judgement = {};
-    row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
-    for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
-      const auto& [answered, expected] = expectation.tensors[t];
-      if (answered != name) continue;
-      row.ulp_format = name_of(expected.ulp_format);
-      row.judgement = judge(expected, answer[t].second);
-    }
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-/// Twelve draws know a number that stands alone only roughly, and its limit is wide: where that makes the verdict
-/// VACUOUS, it gets four times as many. Numbers that cancel far below their tensor's largest can have a sigma below an
-/// everyday bound: where that makes it UNDECIDED, the oracle answers in four words.
 std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, int threads) {
   CaseSpec spec;
   ReportRow row;
   row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
   row.mechanism = task.room->name, row.form = task.form->name, row.tile = task.form->tiles.front();
   row.precision = name_of(task.precision);
-  if (task.measure != task.form) row.judged_by = task.measure->name;
   const auto without = [&](Verdict verdict, const std::string& reason) {
     row.judgement.verdict = verdict, row.judgement.reason = reason;
     row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
@@ -172,64 +140,22 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
       if (!obstacle.empty()) return without(Verdict::unsupported, obstacle);
     }
     if (!task.form->has_gradients) problem.cotangents.clear();
-    Oracle oracle = oracle_of(*task.room, problem);
+    const Oracle oracle = oracle_of(*task.room, problem);
     row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
     KernelUnderTest kernel{task.measure, task.precision, 0, threads};
     if (task.device != nullptr) kernel.tile = task.device->tile(task.room->name, *task.form, problem, task.precision);
-    row.tile = task.form->tiles[static_cast<std::size_t>(kernel.tile)];
     std::optional<Answer> got;
     if (task.device != nullptr)
       got = task.device->run(task.room->name, *task.form, problem, task.precision);
     else if (task.measure != task.form)
       got = task.form->run(problem, KernelUnderTest{task.form, task.precision, 0, threads}.policy(), kernel.tile);
-    const int draws = default_draws(task.precision);
-    std::vector<ReportRow> rows = judged(row, oracle, kernel, problem, draws, got);
-    const auto any = [&rows](Verdict verdict) {
-      return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& r) { return r.judgement.verdict == verdict; });
-    };
-    if (any(Verdict::undecided)) {
-      oracle = oracle_of(*task.room, problem, 4);
-      rows = judged(row, oracle, kernel, problem, draws, got);
-    }
-    if (any(Verdict::vacuous)) rows = judged(row, oracle, kernel, problem, 4 * draws, got);
-    return rows;
+    const Trial trial{*task.room, kernel, problem, oracle, spec.shape.batch};
+    return judge_rows(trial, row, got);
   } catch (const InputError& error) {
     return without(Verdict::unsupported, error.what());
   } catch (const std::exception& error) {
     return without(Verdict::error, error.what());
   }
-}
-
-// ---- printing
-// --------------------------------------------------------------------------------------------------------
-
-std::string short_number(double x) { return x == 0 ? "0" : fmt::format("{:.2e}", x); }
-
-std::string short_ratio(double x) {
-  if (!std::isfinite(x)) return fmt::format("{}", x);
-  if (x >= 1e5) return fmt::format("{:.1e}", x);
-  return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.{}f}", x, x >= 10 ? 1 : 2);
-}
-
-/// g as a percentage.
-std::string percent(double g) {
-  if (!std::isfinite(g)) return "none";
-  return (g < 1e-4 ? fmt::format("{:.1e}", 100 * g) : short_ratio(100 * g)) + '%';
-}
-
-std::string location(const ReportRow& row, std::size_t flat) { return row.tensor + place(row.extents, flat); }
-
-std::string listed(const std::vector<std::string_view>& names) {
-  return names_in(names, [](std::string_view name) { return name; });
-}
-
-bool same_kernel(const ReportRow& a, const ReportRow& b) {
-  return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape;
-}
-
-/// "deltanet chunkwise", and the device if it is not the CPU executor.
-std::string kernel_of(const ReportRow& row) {
-  return row.mechanism + ' ' + row.form + (row.device == cpu_executor ? "" : " on " + row.device);
 }
 
 std::vector<std::string> header_of(const Report& report) {
@@ -239,205 +165,12 @@ std::vector<std::string> header_of(const Report& report) {
   const std::string places = names_in(devices, [&versions = report.device_versions](const std::string& device) {
     return device == cpu_executor ? "the CPU executor" : device + " (" + versions + ")";
   });
-  return {
-      fmt::format("assay report: kernels, run on {}, against the oracle", places),
-      fmt::format("inputs    style {}, seed {}, rounded once to the precision", name_of(report.options.style),
-                  report.options.seed),
-      "contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
-      "          accumulators and gates in fp32; fp64: all in fp64",
-      "columns   rel.error: Frobenius norms; max error: absolute; ulp: worst, in the output's format,",
-      "          at the value or the tensor's root mean square if that is larger;",
-      "          rms, worst: error in multiples of sigma, what a correct kernel spreads by;",
-      "          gain: the smallest that this tensor would have revealed",
-  };
-}
-
-std::vector<std::string> details_of(const ReportRow& row) {
-  const Judgement& j = row.judgement;
-  if (!row.judged()) return {"-", "-", "-", "-", "-", "-", "-"};
-  return {short_number(j.relative_error), short_number(j.max_error), location(row, j.max_error_at),
-          short_ratio(j.worst_ulps),      short_ratio(j.rms_z),      short_ratio(j.worst_z),
-          percent(j.smallest_gain)};
-}
-
-const std::vector<Table::Column> detail_columns = {{"rel.error", true}, {"max error", true}, {"at"},
-                                                   {"ulp", true},       {"rms", true},       {"worst", true},
-                                                   {"gain", true},      {"verdict"}};
-
-/// One line per kernel, one column per precision: the worst relative error of a tensor and the rms of error / sigma
-/// over the elements of all, or what is not a pass.
-Table summary_of(const Report& report) {
-  Table table{{{"rel.error, rms"}}, {}};
-  std::vector<std::string> precisions;
-  for (const ReportRow& row : report.rows)
-    if (std::find(precisions.begin(), precisions.end(), row.precision) == precisions.end()) {
-      precisions.push_back(row.precision);
-      table.columns.push_back({row.precision, true});
-    }
-  const ReportRow* previous = nullptr;
-  for (const ReportRow& first : report.rows) {
-    if (previous != nullptr && same_kernel(*previous, first)) continue;
-    previous = &first;
-    std::vector<std::string> cells{kernel_of(first)};
-    for (const std::string& precision : precisions) {
-      double error = 0, squares = 0, elements = 0;
-      Verdict verdict = Verdict::pass;
-      bool any = false;
-      for (const ReportRow& row : report.rows) {
-        if (!same_kernel(row, first) || row.precision != precision) continue;
-        any = true;
-        const double n = std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>());
-        error = std::max(error, row.judgement.relative_error);
-        squares += n * row.judgement.rms_z * row.judgement.rms_z, elements += n;
-        if (verdict == Verdict::pass) verdict = row.judgement.verdict;
-      }
-      cells.push_back(!any                       ? ""
-                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
-                                                 : std::string(name_of(verdict)));
-    }
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
-}
-
-/// "212 tensors: 210 PASS, 2 FAIL"
-std::string count_of(const Report& report) {
-  std::string counts;
-  for (const Verdict verdict :
-       {Verdict::pass, Verdict::fail, Verdict::vacuous, Verdict::undecided, Verdict::unsupported, Verdict::error}) {
-    const auto n = std::count_if(report.rows.begin(), report.rows.end(),
-                                 [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; });
-    if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
-  }
-  return fmt::format("{} tensors: {}", report.rows.size(), counts);
-}
-
-/// What did not pass, why, and how to see it again; what passed but could not have shown everything.
-std::vector<std::string> complaints_of(const Report& report) {
-  std::vector<std::string> lines;
-  for (const ReportRow& row : report.rows) {
-    if (row.judgement.verdict == Verdict::pass) {
-      if (!row.judgement.blind_spots.empty())
-        lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), row.precision,
-                                    row.tensor, listed(row.judgement.blind_spots)));
-      continue;
-    }
-    lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), row.precision,
-                                row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
-    lines.push_back("      " + row.command);
-  }
-  return lines;
-}
-
-/// The rows of one kernel as a table, the precision named where it changes.
-Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precision) {
-  Table table{{{"precision"}, {"tensor"}}, {}};
-  table.columns.insert(table.columns.end(), detail_columns.begin(), detail_columns.end());
-  const ReportRow* previous = nullptr;
-  for (const ReportRow* row : rows) {
-    const bool again = !repeat_precision && previous != nullptr && previous->precision == row->precision;
-    std::vector<std::string> cells{again ? "" : row->precision, row->tensor.empty() ? "-" : row->tensor};
-    for (std::string& cell : details_of(*row)) cells.push_back(std::move(cell));
-    cells.emplace_back(name_of(row->judgement.verdict));
-    table.rows.push_back(std::move(cells));
-    previous = row;
-  }
-  return table;
-}
-
-std::vector<std::vector<const ReportRow*>> by_kernel(const Report& report) {
-  std::vector<std::vector<const ReportRow*>> kernels;
-  for (const ReportRow& row : report.rows) {
-    if (kernels.empty() || !same_kernel(*kernels.back().front(), row)) kernels.emplace_back();
-    kernels.back().push_back(&row);
-  }
-  return kernels;
-}
-
-std::string title_of(const ReportRow& row) {
-  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}{}", kernel_of(row), row.tile, row.shape,
-                     row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
-}
-
-std::string as_text(const Report& report) {
-  std::string out;
-  for (const std::string& line : header_of(report)) out += line + '\n';
-  for (const auto& rows : by_kernel(report))
-    out += '\n' + title_of(*rows.front()) + '\n' + kernel_table(rows, false).text(2);
-  out += '\n' + summary_of(report).text() + '\n';
-  for (const std::string& line : complaints_of(report)) out += line + '\n';
-  return out + count_of(report) + "\nreproduce: " + report.options.command() + '\n';
-}
-
-std::string as_markdown(const Report& report) {
-  std::string out;
-  const std::vector<std::string> header = header_of(report);
-  out += "# " + header.front() + "\n\n```\n";
-  for (std::size_t i = 1; i < header.size(); ++i) out += header[i] + '\n';
-  out += "```\n\n" + summary_of(report).markdown();
-  for (const auto& rows : by_kernel(report))
-    out += "\n## " + title_of(*rows.front()) + "\n\n" + kernel_table(rows, true).markdown();
-  out += '\n' + count_of(report) + '\n';
-  if (const std::vector<std::string> lines = complaints_of(report); !lines.empty()) {
-    out += "\n```\n";
-    for (const std::string& line : lines) out += line + '\n';
-    out += "```\n";
-  }
-  return out + "\nReproduce: `" + report.options.command() + "`\n";
-}
-
-/// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
-nlohmann::ordered_json record_of(const ReportRow& row) {
-  const Judgement& j = row.judgement;
-  nlohmann::ordered_json record = {{"device", row.device}, {"mechanism", row.mechanism},    {"form", row.form},
-                                   {"tile", row.tile},     {"precision", row.precision},    {"shape", row.shape},
-                                   {"tensor", row.tensor}, {"verdict", name_of(j.verdict)}, {"reason", j.reason}};
-  const auto set = [&](const char* key, auto value) {
-    if (row.judged())
-      record[key] = value;
-    else
-      record[key] = nullptr;
-  };
-  set("ulp_format", row.ulp_format);
-  set("relative_error", j.relative_error), set("max_error", j.max_error);
-  set("max_error_at", location(row, j.max_error_at));
-  set("worst_ulps", j.worst_ulps), set("worst_ulps_at", location(row, j.worst_ulps_at));
-  set("rms_z", j.rms_z), set("rms_limit", j.rms_limit);
-  set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
-  set("draws", row.draws), set("judged_by", row.judged_by), set("smallest_gain", j.smallest_gain),
-      set("bound_over_sigma", j.bound_over_sigma);
-  set("blind_spots", listed(j.blind_spots));
-  record["command"] = row.command;
-  return record;
-}
-
-std::string as_json(const Report& report) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const ReportRow& row : report.rows) rows.push_back(record_of(row));
-  const nlohmann::ordered_json all = {{"format", "assay-report"},
-                                      {"version", 1},
-                                      {"style", name_of(report.options.style)},
-                                      {"seed", report.options.seed},
-                                      {"passed", report.passed()},
-                                      {"command", report.options.command()},
-                                      {"rows", std::move(rows)}};
-  return all.dump(2) + '\n';
-}
-
-std::string as_csv(const Report& report) {
-  Table table;
-  for (const ReportRow& row : report.rows) {
-    const nlohmann::ordered_json record = record_of(row);
-    std::vector<std::string> cells;
-    for (const auto& [key, value] : record.items()) {
-      if (table.rows.empty()) table.columns.push_back({key, false});
-      cells.push_back(value.is_null()     ? ""
-                      : value.is_number() ? round_trip(value.get<double>())
-                                          : value.get<std::string>());
-    }
-    table.rows.push_back(std::move(cells));
-  }
-  return table.csv();
+  std::vector<std::string> header = {fmt::format("assay report: kernels, run on {}, against the oracle", places),
+                                     fmt::format("inputs    style {}, seed {}, rounded once to the precision",
+                                                 name_of(report.options.style), report.options.seed)};
+  const std::vector<std::string> lines = legend();
+  header.insert(header.end(), lines.begin(), lines.end());
+  return header;
 }
 
 // ---- the verb
@@ -517,14 +250,7 @@ std::string ReportOptions::command() const {
   return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params);
 }
 
-bool ReportRow::judged() const {
-  return judgement.verdict != Verdict::unsupported && judgement.verdict != Verdict::error;
-}
-
-bool Report::passed() const {
-  return !rows.empty() && std::all_of(rows.begin(), rows.end(),
-                                      [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
-}
+bool Report::passed() const { return all_pass(rows); }
 
 Report make_report(const ReportOptions& options, const std::function<void(std::size_t, std::string_view)>& done,
                    const Device* device) {
@@ -566,17 +292,11 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
 }
 
 std::string print(const Report& report, TableFormat format) {
-  switch (format) {
-    case TableFormat::table:
-      return as_text(report);
-    case TableFormat::markdown:
-      return as_markdown(report);
-    case TableFormat::json:
-      return as_json(report);
-    case TableFormat::csv:
-      break;
-  }
-  return as_csv(report);
+  const Page page{.verb = "report",
+                  .header = header_of(report),
+                  .facts = {{"style", name_of(report.options.style)}, {"seed", report.options.seed}},
+                  .command = report.options.command()};
+  return print(page, report.rows, format);
 }
 
 namespace commands {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "oracles/core/judge.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/inputs.hpp"
 #include "tools/device.hpp"
+#include "tools/rows.hpp"
 #include "tools/table.hpp"
 
 namespace assay {
@@ -35,22 +35,6 @@ struct ReportOptions {
 
   /// The command that makes this report again.
   std::string command() const;
-};
-
-/// The device of rows whose kernels ran on the CPU executor.
-inline constexpr std::string_view cpu_executor = "cpu";
-
-/// One tensor of one kernel, or, where there is none to judge, why not.
-struct ReportRow {
-  std::string device{cpu_executor};  ///< that the kernel ran on
-  std::string mechanism, form, tile, precision, ulp_format, tensor, shape;
-  std::vector<int> extents;
-  int draws = 0;          ///< runs that sigma was learnt from
-  std::string judged_by;  ///< the form that it was learnt from, if it is another one
-  Judgement judgement;
-  std::string command;  ///< makes this row, and those of the same kernel and precision, again
-
-  bool judged() const;
 };
 
 struct Report {

@@ -46,9 +46,13 @@ Oracle oracle_of(const Room& room, const Problem& problem, int words) {
   std::optional<BasicAnswer<Enclosed>> proven = room.in_words(problem, {.words = words});
   if (!proven) proven = room.enclosed(problem);
   require(proven.has_value(), room.name, ": no enclosure decides a comparison of equal numbers");
+  return oracle_of(problem, std::move(*proven));
+}
+
+Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer) {
   Oracle oracle;
   oracle.head_axis = has_head_axis(problem);
-  for (auto& [name, array] : named(std::move(*proven))) {
+  for (auto& [name, array] : named(std::move(answer))) {
     Oracle::Tensor tensor{array.shape, {}, {}};
     for (const Enclosed& x : array.data) tensor.value.push_back(x.value), tensor.bound.push_back(x.bound);
     oracle.tensors.emplace_back(name, std::move(tensor));

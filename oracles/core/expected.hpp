@@ -30,6 +30,8 @@ struct Oracle {
 /// docs/error-analysis.md. Throws what the room throws on bad input, and InputError where no enclosure decides a
 /// comparison.
 Oracle oracle_of(const Room& room, const Problem& problem, int words = 2);
+/// As above, of an answer that is known already.
+Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer);
 
 /// A form of a kernel, the precision whose contract it keeps, and how it is run.
 struct KernelUnderTest {

@@ -18,50 +18,13 @@
 #include "fixtures/safetensors.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/case_file.hpp"
+#include "proptests/tools/cli.hpp"
 
 namespace assay {
 namespace {
 
-struct Ran {
-  int code;
-  std::string out, err;
-};
-
-Ran run_assay(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  Console console{out, err, false};
-  const int code = run(args, console);
-  return {code, out.str(), err.str()};
-}
-
-/// An empty folder of its own for every test.
-class Files : public testing::Test {
+class Files : public CliFiles {
  protected:
-  void SetUp() override {
-    folder = std::filesystem::temp_directory_path() /
-             ("assay_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(folder);
-    std::filesystem::create_directory(folder);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder); }
-
-  std::string path(const std::string& name) const { return (folder / name).string(); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name)) << text;
-    return path(name);
-  }
-  std::string read(const std::string& name) const {
-    std::ifstream file(path(name));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) all.push_back(entry.path().filename());
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-
-  std::filesystem::path folder;
   const std::string cases = R"({"format": "assay-cases", "version": 1, "cases": [
     {"id": "good", "mechanism": "deltanet", "params": {"scale": "1"},
      "inputs": {"q": [["1"]], "k": [["1"]], "v": [["2"]], "beta": ["1"]}, "expect": {"status": "OK"}},

@@ -1,0 +1,339 @@
+// assay check: healthy answers pass, broken ones fail and are located, and no file is too odd to be refused in one
+// sentence.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "fixtures/problem_file.hpp"
+#include "fixtures/safetensors.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/expected.hpp"
+#include "proptests/tools/cli.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+/// What the room's own emulation answers to a case, as a kernel would write it.
+Safetensors emulated(const std::string& path, Format precision, std::size_t form = 0) {
+  ProblemFile file = read_problem(read_safetensors(path), path);
+  const KernelForm& kernel = find_kernels(kernel_rooms(), file.room->name)->forms[form];
+  if (!kernel.has_gradients) file.problem.cotangents.clear();
+  Answer answer = kernel.run(file.problem, Policy::of(kernel.sites, precision), 0);
+  TensorFile to;
+  for (auto& [name, array] : answer.outputs)
+    to.put(name, std::move(array), answer_field(*file.room, name), file.batch, dtype_of(precision));
+  for (auto& [name, array] : answer.gradients)
+    to.put("d_" + name, std::move(array), answer_field(*file.room, "d_" + name), file.batch, dtype_of(precision));
+  return std::move(to).finish({});
+}
+
+/// Changes every number of a stored tensor: f(value, its index along each axis of the file).
+void change(StoredTensor& tensor, const std::function<double(double, const std::vector<int>&)>& f) {
+  Array array = load("tensor", tensor);
+  std::vector<int> index(array.shape.size());
+  for (double& x : array.data) {
+    x = f(x, index);
+    for (std::size_t a = index.size(); a-- > 0;) {
+      if (++index[a] < array.shape[a]) break;
+      index[a] = 0;
+    }
+  }
+  tensor = store(array, tensor.dtype);
+}
+
+/// Two sequences, two heads on one, 70 tokens: a chunk and a ragged one.
+class Check : public CliFiles {
+ protected:
+  void make(const std::string& mechanism = "deltanet", const std::string& precision = "bf16",
+            const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = {"case",        mechanism, "--shape", "2,70,2/1,8,6",
+                                     "--precision", precision, "-o",      path("case.st")};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran made = run_assay(args);
+    ASSERT_EQ(made.code, exit_passed) << made.err;
+  }
+  Ran check(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = {"check", path("case.st"), path("out.st")};
+    args.insert(args.end(), more.begin(), more.end());
+    return run_assay(args);
+  }
+  Json verdicts(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = {"--format", "json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = check(args);
+    EXPECT_EQ(ran.err, "");
+    return Json::parse(ran.out);
+  }
+  void put(const Safetensors& out) const { write_safetensors(path("out.st"), out); }
+
+  /// That it is bad input, said in one sentence that has all of `parts`, and that nothing is printed.
+  static void expect_refused(const Ran& ran, const std::vector<std::string>& parts) {
+    EXPECT_EQ(ran.code, exit_usage) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    EXPECT_TRUE(ran.err.starts_with("assay: ")) << ran.err;
+    for (const std::string& part : parts) EXPECT_NE(ran.err.find(part), std::string::npos) << part << "\n" << ran.err;
+  }
+};
+
+TEST_F(Check, passes_what_a_correct_kernel_answers) {
+  for (const auto& [mechanism, precision] :
+       {std::pair{"deltanet", Format::bf16}, {"softmax_attention", Format::fp32}}) {
+    make(mechanism, name_of(precision));
+    put(emulated(path("case.st"), precision));
+    const Ran ran = check();
+    EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+    EXPECT_EQ(ran.out.find("FAIL"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("shape B,T,H,K,V = 2,70,2/1,8,6"), std::string::npos) << ran.out;
+  }
+}
+
+/// More exact than the contract asks for is no fault, nor is a wider dtype.
+TEST_F(Check, passes_a_wider_answer) {
+  make();
+  put(emulated(path("case.st"), Format::fp32));
+  EXPECT_EQ(check().code, exit_passed) << check().out;
+}
+
+struct Broken {
+  const char *name, *tensor;
+  std::function<double(double, const std::vector<int>&)> change;  ///< indices [b][t][h][d] or [b][h][k][v]
+  const char* where;
+};
+
+TEST_F(Check, fails_what_is_wrong_and_says_where) {
+  make();
+  const Safetensors healthy = emulated(path("case.st"), Format::bf16);
+  const double nan = std::nan("");
+  const Broken broken[] = {
+      {"a head that is not written", "o", [](double x, const auto& i) { return i[2] == 1 ? 0 : x; },
+       "all sequences, head 1 of 2, "},
+      {"a NaN", "d_q", [nan](double x, const auto& i) { return i[0] == 1 && i[1] == 66 && i[3] == 5 ? nan : x; },
+       "sequence 1 of 2, token 66 of 70 (position 2 of chunk 1), key dimension 5 of 8; 1 of"},
+      {"wrong from the second chunk on", "o", [](double x, const auto& i) { return i[1] >= 64 ? 1.5 * x : x; },
+       "tokens 64..69 of 70 (chunk 1), all value dimensions"},
+      {"the last row", "d_v", [](double x, const auto& i) { return i[1] == 69 ? -x : x; }, "the last token 69 of 70"},
+      {"a state's column", "final_state", [](double x, const auto& i) { return i[3] == 5 ? x + 0.5 : x; },
+       "all sequences, all heads, all key dimensions, the last value dimension 5 of 6"},
+      {"a sequence", "d_beta", [](double x, const auto& i) { return i[0] == 0 ? 2 * x + 1 : x; },
+       "sequence 0 of 2, all heads, "},
+      {"a gain", "d_k", [](double x, const auto&) { return 1.05 * x; },
+       "all sequences, all tokens, all key dimensions; "},
+  };
+  for (const Broken& fault : broken) {
+    Safetensors out = healthy;
+    change(out.tensors.at(fault.tensor), fault.change);
+    put(out);
+    const Json page = verdicts();
+    EXPECT_FALSE(page["passed"].get<bool>());
+    for (const Json& row : page["rows"]) {
+      const bool wrong = row["tensor"] == fault.tensor;
+      EXPECT_EQ(row["verdict"], wrong ? "FAIL" : "PASS") << fault.name << ": " << row["tensor"];
+      const auto where = row["where"].get<std::string>();
+      EXPECT_EQ(where.find(fault.where) != std::string::npos, wrong) << fault.name << ": " << where;
+    }
+  }
+}
+
+/// Elements are named as the file has them, [b][t][h][d].
+TEST_F(Check, names_elements_by_their_index_in_the_file) {
+  make();
+  Safetensors out = emulated(path("case.st"), Format::bf16);
+  change(out.tensors.at("o"), [](double x, const auto& i) { return i == std::vector<int>{1, 65, 1, 3} ? x + 100 : x; });
+  put(out);
+  const Ran ran = check({"--tensor", "o"});
+  EXPECT_EQ(ran.code, exit_failed);
+  EXPECT_NE(ran.out.find("\n      where: sequence 1 of 2, head 1 of 2, "), std::string::npos) << ran.out;
+  for (const Json& row : verdicts({"--tensor", "o"})["rows"]) {
+    EXPECT_EQ(row["max_error_at"], "o[1][65][1][3]");
+    EXPECT_TRUE(row["reason"].get<std::string>().starts_with("[1][65][1][3] is ")) << row["reason"];
+  }
+}
+
+/// A contract of fp32 does not allow a state in bf16.
+TEST_F(Check, holds_a_kernel_to_its_contract) {
+  make("deltanet", "fp32");
+  Safetensors out = emulated(path("case.st"), Format::fp32);
+  out.tensors.at("final_state") = store(load("", out.tensors.at("final_state")), "BF16");
+  put(out);
+  for (const Json& row : verdicts()["rows"])
+    EXPECT_EQ(row["verdict"], row["tensor"] == "final_state" ? "FAIL" : "PASS") << row["tensor"];
+  EXPECT_EQ(check({"--precision", "bf16"}).code, exit_passed);
+}
+
+TEST_F(Check, judges_the_tensors_asked_for) {
+  make();
+  Safetensors out = emulated(path("case.st"), Format::bf16);
+  out.tensors.erase("d_beta");
+  change(out.tensors.at("d_k"), [](double x, const auto&) { return 2 * x; });
+  put(out);
+  const Json page = verdicts({"--tensor", "o", "--tensor", "d_q,final_state"});
+  EXPECT_TRUE(page["passed"].get<bool>());
+  EXPECT_EQ(page["rows"].size(), 3U);
+  EXPECT_EQ(check({"--tensor", "d_k"}).code, exit_failed);
+  expect_refused(check({"--tensor", "d_beta"}), {"out.st: tensor d_beta: missing"});
+  expect_refused(check({"--tensor", "d_z"}), {"--tensor: there is no d_z; there are final_state, o, d_beta"});
+}
+
+TEST_F(Check, takes_the_form_that_fits) {
+  const std::string in = path("case.st");
+  ASSERT_EQ(run_assay({"case", "softmax_attention", "--shape", "1,3/90,2,16", "-o", in}).code, exit_passed);
+  put(emulated(in, Format::bf16, 0));
+  EXPECT_EQ(verdicts()["rows"][0]["form"], "tiled");
+  // Decoding has no gradients to judge, so none may be given.
+  expect_refused(check({"--form", "split_decode"}), {"out.st: tensor d_", "unknown; to this case softmax_attention"});
+  put(emulated(in, Format::bf16, 1));
+  const Json page = verdicts({"--form", "split_decode"});
+  EXPECT_EQ(page["rows"][0]["form"], "split_decode");
+  EXPECT_TRUE(page["passed"].get<bool>());
+  expect_refused(check(), {"tensor d_bandwidth: missing"});
+  expect_refused(check({"--form", "chunkwise"}),
+                 {"--form: softmax_attention has no chunkwise; it has tiled, split_decode"});
+  ASSERT_EQ(run_assay({"case", "softmax_attention", "--shape", "1,5,1,130", "-o", in}).code, exit_passed);
+  expect_refused(check(), {"case.st: tiled: K and V are compiled in up to 128, got 130; split_decode: "});
+}
+
+TEST_F(Check, ends_with_the_command_that_reproduces_it) {
+  make();
+  std::filesystem::create_directory(path("a folder, it's odd"));
+  const std::string odd = path("a folder, it's odd/out.st");
+  Safetensors out = emulated(path("case.st"), Format::bf16);
+  change(out.tensors.at("o"), [](double x, const auto&) { return -x; });
+  write_safetensors(odd, out);
+  const Ran ran = run_assay({"check", path("case.st"), odd, "--format", "json"});
+  const Json page = Json::parse(ran.out);
+  std::string quoted = odd;
+  quoted.replace(quoted.find('\''), 1, "'\\''");
+  const std::string command =
+      "build/assay check " + path("case.st") + " '" + quoted + "' --form chunkwise --precision bf16";
+  EXPECT_EQ(page["command"], command);
+  EXPECT_EQ(page["rows"][1]["command"], command + " --tensor o");
+  const Json again = Json::parse(run_assay({"check", path("case.st"), odd, "--form", "chunkwise", "--precision", "bf16",
+                                            "--tensor", "o", "--format", "json"})
+                                     .out);
+  EXPECT_EQ(again["rows"][0], page["rows"][1]);
+  const std::string text = run_assay({"check", path("case.st"), odd}).out;
+  EXPECT_TRUE(text.ends_with("\nreproduce: " + command + "\n")) << text;
+}
+
+TEST_F(Check, has_the_same_bits_from_any_number_of_threads) {
+  make();
+  put(emulated(path("case.st"), Format::bf16));
+  EXPECT_EQ(check({"--threads", "1"}).out, check({"--threads", "3"}).out);
+}
+
+TEST_F(Check, refuses_what_it_cannot_judge) {
+  make();
+  const Safetensors good = emulated(path("case.st"), Format::bf16), problem = read_safetensors(path("case.st"));
+  const std::string out = path("out.st"), in = path("case.st");
+  const auto with = [&](const std::function<void(Safetensors&)>& edit) {
+    Safetensors file = good;
+    edit(file);
+    put(file);
+    return check();
+  };
+  expect_refused(with([](Safetensors& f) { f.tensors.erase("o"); }), {out + ": tensor o: missing"});
+  expect_refused(with([](Safetensors& f) { f.tensors["oo"] = f.tensors["o"]; }),
+                 {out + ": tensor oo: unknown; to this case deltanet answers final_state, o, d_beta"});
+  expect_refused(with([](Safetensors& f) {
+                   f.tensors["o"].shape = {2, 2, 70, 6};
+                 }),
+                 {out + ": tensor o: expected shape [2, 70, 2, 6], got [2, 2, 70, 6]"});
+  expect_refused(with([](Safetensors& f) { f.tensors["o"].shape = {1680}; }),
+                 {out + ": tensor o: expected shape [2, 70, 2, 6], got [1680]"});
+  expect_refused(with([](Safetensors& f) { f.tensors["d_q"].dtype = "I16"; }),
+                 {out + ": tensor d_q: dtype I16 is not a floating-point type this tool reads (F64, F32, BF16, F16, "});
+  put(good);
+  std::filesystem::resize_file(out, std::filesystem::file_size(out) - 1);
+  expect_refused(check(), {out + ": tensor ", "data_offsets lie outside the file"});
+  std::filesystem::remove(out);
+  expect_refused(check(), {out + ": cannot be read"});
+  put(good);
+  expect_refused(run_assay({"check", write("case.json", "{}"), out}), {"case.json: not a safetensors file"});
+  expect_refused(run_assay({"check", path("none.safetensors"), out}), {"none.safetensors: cannot be read"});
+
+  const auto with_case = [&](const std::function<void(Safetensors&)>& edit) {
+    Safetensors file = problem;
+    edit(file);
+    write_safetensors(in, file);
+    return check();
+  };
+  expect_refused(with_case([](Safetensors& f) { f.metadata.erase("precision"); }), {in + ": names no precision"});
+  EXPECT_EQ(check({"--precision", "bf16"}).code, exit_passed);
+  expect_refused(with_case([](Safetensors& f) { f.metadata["mechanism"] = "nothing"; }), {"nothing"});
+  expect_refused(with_case([](Safetensors& f) { f.tensors.erase("q"); }), {in + ": DOMAIN: ", "q"});
+  expect_refused(with_case([](Safetensors& f) {
+                   change(f.tensors["q"], [](double x, const auto& i) {
+                     return i == std::vector<int>{1, 2, 0, 3} ? std::nan("") : x;
+                   });
+                 }),
+                 {in + ": NONFINITE: q[1][2][0][3]: not a finite number"});
+  for (const Room* room : rooms())
+    if (find_kernels(kernel_rooms(), room->name) == nullptr) {
+      ASSERT_EQ(run_assay({"case", std::string(room->name), "--shape", "1,3,1,4", "-o", in}).code, exit_passed);
+      expect_refused(check(), {in + ": " + std::string(room->name) + " has no kernel and so no contract to judge by"});
+    }
+  EXPECT_EQ(names(), (std::vector<std::string>{"case.json", "case.st", "out.st"}));
+}
+
+/// However a file is cut off, and whatever its header claims, it is refused in one sentence.
+TEST_F(Check, refuses_every_damaged_file) {
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,3,1,2", "-o", path("case.st")}).code, exit_passed);
+  const std::vector<std::uint8_t> bytes = serialize(emulated(path("case.st"), Format::bf16));
+  const std::string whole(bytes.begin(), bytes.end());
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    write("out.st", whole.substr(0, size));
+    expect_refused(check(), {path("out.st") + ": "});
+  }
+  const std::uint64_t header = whole.find('}', whole.rfind("]")) - 7;
+  for (const std::uint64_t claim : {std::uint64_t{0}, std::uint64_t{1}, header - 1, header + 9, whole.size() - 8 + 1,
+                                    std::uint64_t{1} << 32, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+    std::string forged = whole;
+    for (std::size_t i = 0; i < 8; ++i) forged[i] = static_cast<char>(claim >> (8 * i));
+    write("out.st", forged);
+    expect_refused(check(), {path("out.st") + ": "});
+  }
+  // Digits in the header replaced: of what is then a valid file, nothing is said.
+  const ProblemFile problem = read_problem(read_safetensors(path("case.st")), "case");
+  const Oracle oracle = oracle_of(*problem.room, problem.problem);
+  int refused = 0;
+  for (std::size_t at = whole.find("\"},\"d_"); at < whole.find("}}"); ++at)
+    for (const char put : {'9', '-', '[', '"', '}', '\0'}) {
+      if (std::isdigit(static_cast<unsigned char>(whole[at])) == 0) continue;
+      std::vector<std::uint8_t> forged = bytes;
+      forged[at] = static_cast<std::uint8_t>(put);
+      try {
+        read_outputs(
+            parse_safetensors(forged, "out"), problem, oracle, [](const std::string&) { return true; }, "out");
+      } catch (const InputError& e) {
+        EXPECT_TRUE(std::string(e.what()).starts_with("out: ")) << e.what();
+        ++refused;
+      }
+    }
+  EXPECT_GT(refused, 100);
+}
+
+/// Many tensors on the same bytes would be many times the file in memory.
+TEST_F(Check, refuses_tensors_that_share_bytes) {
+  std::string header = "{";
+  for (int i = 0; i < 1000; ++i)
+    header +=
+        (i > 0 ? "," : "") + ("\"t" + std::to_string(i)) + R"(":{"dtype":"F32","shape":[64],"data_offsets":[0,256]})";
+  header += "}";
+  std::string file(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(header.size() >> (8 * i));
+  make();
+  write("out.st", file + header + std::string(256, '\0'));
+  expect_refused(check(), {"shares bytes with another tensor"});
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,61 @@
+#pragma once
+// The program as its users call it: words in, exit code and both streams out, and a folder for its files.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tools/command.hpp"
+
+namespace assay {
+
+struct Ran {
+  int code;
+  std::string out, err;
+};
+
+inline Ran run_assay(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  Console console{out, err, false};
+  const int code = run(args, console);
+  return {code, out.str(), err.str()};
+}
+
+/// An empty folder of its own for every test.
+class CliFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder = std::filesystem::temp_directory_path() /
+             ("assay_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + '_' +
+              std::to_string(getpid()));
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  std::string path(const std::string& name) const { return (folder / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name)) << text;
+    return path(name);
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(path(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) all.push_back(entry.path().filename());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  std::filesystem::path folder;
+};
+
+}  // namespace assay

@@ -1,0 +1,184 @@
+// assay check CASE OUT: judges what somebody else's kernel answered to a case.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "fixtures/problem_file.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/expected.hpp"
+#include "reference/core/error.hpp"
+#include "tools/case_flags.hpp"
+#include "tools/command.hpp"
+#include "tools/rows.hpp"
+
+namespace assay {
+namespace {
+
+struct CheckOptions {
+  std::string problem, answer;
+  std::string form, precision;
+  std::vector<std::string> tensors;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+  int threads = 0;
+};
+
+/// A word as the shell takes it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+/// The room's kernels. Throws InputError if it has none.
+const KernelRoom& kernels_of(const ProblemFile& file, const std::string& where) {
+  const std::string& mechanism = file.problem.mechanism;
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
+  require(kernels != nullptr || file.room == nullptr, where, ": ", mechanism,
+          " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
+  if (kernels == nullptr) throw unknown_mechanism(mechanism);
+  return *kernels;
+}
+
+/// The form asked for, or the first one that takes the problem.
+const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, const std::string& asked,
+                           const std::string& where) {
+  std::string obstacles;
+  for (const KernelForm& form : kernels.forms) {
+    if (!asked.empty() && form.name != asked) continue;
+    const std::string obstacle = form.obstacle(problem);
+    if (obstacle.empty()) return form;
+    obstacles += text(obstacles.empty() ? "" : "; ", form.name, ": ", obstacle);
+  }
+  require(!obstacles.empty(), "--form: ", kernels.name, " has no ", asked, "; it has ",
+          names_in(kernels.forms, [](const KernelForm& form) { return form.name; }));
+  throw InputError(where + ": " + obstacles);
+}
+
+/// The precision asked for, or the one that `assay case` has written down.
+Format precision_of(const CheckOptions& options, const ProblemFile& file) {
+  const auto named = file.metadata.find("precision");
+  if (options.precision.empty() && named != file.metadata.end())
+    for (const Format format : case_precisions)
+      if (named->second == name_of(format)) return format;
+  require(!options.precision.empty(), options.problem, ": names no precision; --precision says whose contract counts");
+  return *format_from(options.precision);
+}
+
+/// "B,T,H,K,V" as its tensors have them.
+Shape shape_of(const ProblemFile& file) {
+  Extents extents;
+  for (const RoomFacts::Ranked& ranked : file.room->inputs()) {
+    const auto given = file.problem.inputs.find(ranked.field.name);
+    if (given == file.problem.inputs.end()) continue;
+    for (std::size_t r = 1; r < given->second.shape.size(); ++r)
+      extents[ranked.field.axes[r - 1]] = given->second.shape[r];
+  }
+  const auto known = [&](Axis axis) { return std::max(0, extents[axis]); };
+  Shape shape{.batch = file.batch,
+              .seq_len = known(Axis::seq_len),
+              .heads = file.heads,
+              .shared_heads = file.shared_heads,
+              .key_dim = known(Axis::key_dim),
+              .value_dim = known(Axis::value_dim),
+              .query_len = known(Axis::query_len)};
+  if (shape.query_len == shape.seq_len) shape.query_len = 0;
+  if (shape.shared_heads == shape.heads) shape.shared_heads = 0;
+  return shape;
+}
+
+/// The oracle's answer. Throws InputError if the case has none.
+Oracle answered(const CheckOptions& options, const ProblemFile& file, int threads, Progress& progress) {
+  BasicAnswer<Enclosed> answer;
+  const auto done = [&](std::size_t total, std::string_view what) { progress.step(total, what); };
+  const CaseResult result = answer_problem(file, Tier::w2, threads, done, answer);
+  require(result.status == Status::ok, options.problem, ": ", name_of(result.status), ": ", result.message);
+  return oracle_of(file.problem, std::move(answer));
+}
+
+Page page_of(const CheckOptions& options, const KernelUnderTest& kernel) {
+  Page page;
+  page.verb = "check";
+  page.header = {"assay check: " + options.answer + " against the oracle's answer to " + options.problem};
+  const std::vector<std::string> lines = legend();
+  page.header.insert(page.header.end(), lines.begin(), lines.end());
+  page.facts = {{"case", options.problem}, {"answer", options.answer}};
+  page.summary = false;
+  page.command = text("build/assay check ", quoted(options.problem), ' ', quoted(options.answer), " --form ",
+                      kernel.form->name, " --precision ", name_of(kernel.precision));
+  return page;
+}
+
+int run_check(const CheckOptions& options, Console& console) {
+  require(is_safetensors(options.problem), options.problem,
+          ": not a safetensors file; `assay case` writes the cases that can be checked");
+  ProblemFile file = read_problem(read_safetensors(options.problem), options.problem);
+  const KernelRoom& kernels = kernels_of(file, options.problem);
+  KernelUnderTest kernel;
+  kernel.precision = precision_of(options, file);
+  kernel.threads =
+      options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  Safetensors given = read_safetensors(options.answer);
+  OutputFile output(options.output, console.out);
+
+  std::vector<ReportRow> rows;
+  Page page;
+  {
+    Progress progress(console);
+    Oracle oracle = answered(options, file, kernel.threads, progress);
+    kernel.form = &form_for(kernels, file.problem, options.form, options.problem);
+    if (!kernel.form->has_gradients) {
+      file.problem.cotangents.clear();
+      std::erase_if(oracle.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
+    }
+    for (const std::string& name : options.tensors)
+      require(std::any_of(oracle.tensors.begin(), oracle.tensors.end(), [&](const auto& t) { return t.first == name; }),
+              "--tensor: there is no ", name, "; there are ",
+              names_in(oracle.tensors, [](const auto& tensor) { return tensor.first; }));
+    const auto wanted = [&](const std::string& name) {
+      return options.tensors.empty() ||
+             std::find(options.tensors.begin(), options.tensors.end(), name) != options.tensors.end();
+    };
+    const Answer got = read_outputs(std::move(given), file, oracle, wanted, options.answer);
+    page = page_of(options, kernel);
+    ReportRow row;
+    row.device.clear(), row.shape = text_of(shape_of(file)), row.command = page.command;
+    for (const std::string& name : options.tensors) page.command += " --tensor " + name;
+    rows = judge_rows({*file.room, kernel, file.problem, oracle, file.batch, true}, row, got, wanted);
+    for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
+  }
+  output.commit(print(page, rows, *table_format_from(options.format)));
+  return all_pass(rows) ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto options = std::make_shared<CheckOptions>();
+  app.add_option("case", options->problem, "the problem, as `assay case` writes it")->required();
+  app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...")->required();
+  app.add_option("--form", options->form,
+                 "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
+                 "the problem");
+  app.add_option("--precision", options->precision, "whose contract counts; without, the case's")
+      ->check(CLI::IsMember(name_list(case_precisions)));
+  app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--threads", options->threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--format", options->format, "table, markdown, json or csv")
+      ->check(CLI::IsMember(table_format_names()))
+      ->capture_default_str();
+  app.add_option("-o,--output", options->output, "where the verdicts go; - is standard output")->capture_default_str();
+  return [options](Console& console) { return run_check(*options, console); };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command check = {"check", "judge what somebody else's kernel answered to a case", add};
+}
+
+}  // namespace assay

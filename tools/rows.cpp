@@ -1,0 +1,344 @@
+#include "tools/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "fixtures/layout.hpp"
+#include "fixtures/problem_file.hpp"
+#include "oracles/core/locate.hpp"
+#include "tools/case_flags.hpp"
+
+namespace assay {
+namespace {
+
+/// The index in a file of an element of a problem's tensor.
+std::string place_in_file(const FileLayout& layout, std::size_t flat) {
+  const std::vector<int>& shape = layout.problem_shape();
+  if (shape.empty()) return "";
+  std::vector<int> index(shape.size());
+  for (std::size_t r = shape.size(); r-- > 0;) {
+    const auto n = static_cast<std::size_t>(shape[r]);
+    index[r] = static_cast<int>(flat % n), flat /= n;
+  }
+  const int block = index.front();
+  index.erase(index.begin());
+  return layout.place_in_file(block, index);
+}
+
+std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
+                              const std::function<bool(const std::string&)>& wanted, int draws) {
+  Expectation expectation = expect(trial.oracle, trial.kernel, trial.problem, draws);
+  if (got && wanted) std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
+  const Named<std::vector<double>> answer = got ? in_report_order(*got, expectation) : expectation.emulated;
+  std::vector<ReportRow> rows;
+  row.draws = draws;
+  for (const auto& [name, truth] : trial.oracle.tensors) {
+    if (truth.value.empty() || (wanted && !wanted(name))) continue;
+    row.tensor = name, row.extents = truth.shape;
+    row.judgement = {}, row.where.clear();
+    row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
+    if (trial.in_file)
+      row.place = [layout = FileLayout::of_problem(answer_field(trial.room, name), truth.shape, trial.batch)](
+                      std::size_t flat) { return place_in_file(layout, flat); };
+    for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+      auto& [answered, expected] = expectation.tensors[t];
+      if (answered != name) continue;
+      expected.place = row.place;
+      row.ulp_format = name_of(expected.ulp_format);
+      row.judgement = judge(expected, answer[t].second);
+      if (row.judgement.verdict == Verdict::fail)
+        row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
+                           deviations_of(expected, answer[t].second));
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string short_number(double x) { return x == 0 ? "0" : fmt::format("{:.2e}", x); }
+
+std::string short_ratio(double x) {
+  if (!std::isfinite(x)) return fmt::format("{}", x);
+  if (x >= 1e5) return fmt::format("{:.1e}", x);
+  return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.{}f}", x, x >= 10 ? 1 : 2);
+}
+
+/// g as a percentage.
+std::string percent(double g) {
+  if (!std::isfinite(g)) return "none";
+  return (g < 1e-4 ? fmt::format("{:.1e}", 100 * g) : short_ratio(100 * g)) + '%';
+}
+
+std::string location(const ReportRow& row, std::size_t flat) {
+  return row.tensor + (row.place ? row.place(flat) : place(row.extents, flat));
+}
+
+std::string listed(const std::vector<std::string_view>& names) {
+  return names_in(names, [](std::string_view name) { return name; });
+}
+
+bool same_kernel(const ReportRow& a, const ReportRow& b) {
+  return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape;
+}
+
+/// "deltanet chunkwise", and the device if it is another one than the CPU executor.
+std::string kernel_of(const ReportRow& row) {
+  return row.mechanism + ' ' + row.form + (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device);
+}
+
+std::vector<std::string> details_of(const ReportRow& row) {
+  const Judgement& j = row.judgement;
+  if (!row.judged()) return {"-", "-", "-", "-", "-", "-", "-"};
+  return {short_number(j.relative_error), short_number(j.max_error), location(row, j.max_error_at),
+          short_ratio(j.worst_ulps),      short_ratio(j.rms_z),      short_ratio(j.worst_z),
+          percent(j.smallest_gain)};
+}
+
+const std::vector<Table::Column> detail_columns = {{"rel.error", true}, {"max error", true}, {"at"},
+                                                   {"ulp", true},       {"rms", true},       {"worst", true},
+                                                   {"gain", true},      {"verdict"}};
+
+using Rows = std::vector<ReportRow>;
+
+/// One line per kernel, one column per precision: the worst relative error of a tensor and the rms of error / sigma
+/// over the elements of all, or what is not a pass.
+Table summary_of(const Rows& rows) {
+  Table table{{{"rel.error, rms"}}, {}};
+  std::vector<std::string> precisions;
+  for (const ReportRow& row : rows)
+    if (std::find(precisions.begin(), precisions.end(), row.precision) == precisions.end()) {
+      precisions.push_back(row.precision);
+      table.columns.push_back({row.precision, true});
+    }
+  const ReportRow* previous = nullptr;
+  for (const ReportRow& first : rows) {
+    if (previous != nullptr && same_kernel(*previous, first)) continue;
+    previous = &first;
+    std::vector<std::string> cells{kernel_of(first)};
+    for (const std::string& precision : precisions) {
+      double error = 0, squares = 0, elements = 0;
+      Verdict verdict = Verdict::pass;
+      bool any = false;
+      for (const ReportRow& row : rows) {
+        if (!same_kernel(row, first) || row.precision != precision) continue;
+        any = true;
+        const double n = std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>());
+        error = std::max(error, row.judgement.relative_error);
+        squares += n * row.judgement.rms_z * row.judgement.rms_z, elements += n;
+        if (verdict == Verdict::pass) verdict = row.judgement.verdict;
+      }
+      cells.push_back(!any                       ? ""
+                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
+                                                 : std::string(name_of(verdict)));
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+/// "212 tensors: 210 PASS, 2 FAIL"
+std::string count_of(const Rows& rows) {
+  std::string counts;
+  for (const Verdict verdict :
+       {Verdict::pass, Verdict::fail, Verdict::vacuous, Verdict::undecided, Verdict::unsupported, Verdict::error}) {
+    const auto n = std::count_if(rows.begin(), rows.end(),
+                                 [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; });
+    if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
+  }
+  return fmt::format("{} tensors: {}", rows.size(), counts);
+}
+
+/// What did not pass, why, and how to see it again; what passed but could not have shown everything.
+std::vector<std::string> complaints_of(const Rows& rows) {
+  std::vector<std::string> lines;
+  for (const ReportRow& row : rows) {
+    if (row.judgement.verdict == Verdict::pass) {
+      if (!row.judgement.blind_spots.empty())
+        lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), row.precision,
+                                    row.tensor, listed(row.judgement.blind_spots)));
+      continue;
+    }
+    lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), row.precision,
+                                row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
+    if (!row.where.empty()) lines.push_back("      where: " + row.where);
+    lines.push_back("      " + row.command);
+  }
+  return lines;
+}
+
+/// The rows of one kernel as a table, the precision named where it changes.
+Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precision) {
+  Table table{{{"precision"}, {"tensor"}}, {}};
+  table.columns.insert(table.columns.end(), detail_columns.begin(), detail_columns.end());
+  const ReportRow* previous = nullptr;
+  for (const ReportRow* row : rows) {
+    const bool again = !repeat_precision && previous != nullptr && previous->precision == row->precision;
+    std::vector<std::string> cells{again ? "" : row->precision, row->tensor.empty() ? "-" : row->tensor};
+    for (std::string& cell : details_of(*row)) cells.push_back(std::move(cell));
+    cells.emplace_back(name_of(row->judgement.verdict));
+    table.rows.push_back(std::move(cells));
+    previous = row;
+  }
+  return table;
+}
+
+std::vector<std::vector<const ReportRow*>> by_kernel(const Rows& rows) {
+  std::vector<std::vector<const ReportRow*>> kernels;
+  for (const ReportRow& row : rows) {
+    if (kernels.empty() || !same_kernel(*kernels.back().front(), row)) kernels.emplace_back();
+    kernels.back().push_back(&row);
+  }
+  return kernels;
+}
+
+std::string title_of(const ReportRow& row) {
+  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}{}", kernel_of(row), row.tile, row.shape,
+                     row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
+}
+
+std::string as_text(const Page& page, const Rows& rows) {
+  std::string out;
+  for (const std::string& line : page.header) out += line + '\n';
+  for (const auto& kernel : by_kernel(rows))
+    out += '\n' + title_of(*kernel.front()) + '\n' + kernel_table(kernel, false).text(2);
+  if (page.summary) out += '\n' + summary_of(rows).text();
+  out += '\n';
+  for (const std::string& line : complaints_of(rows)) out += line + '\n';
+  return out + count_of(rows) + "\nreproduce: " + page.command + '\n';
+}
+
+std::string as_markdown(const Page& page, const Rows& rows) {
+  std::string out = "# " + page.header.front() + "\n\n```\n";
+  for (std::size_t i = 1; i < page.header.size(); ++i) out += page.header[i] + '\n';
+  out += "```\n";
+  if (page.summary) out += '\n' + summary_of(rows).markdown();
+  for (const auto& kernel : by_kernel(rows))
+    out += "\n## " + title_of(*kernel.front()) + "\n\n" + kernel_table(kernel, true).markdown();
+  out += '\n' + count_of(rows) + '\n';
+  if (const std::vector<std::string> lines = complaints_of(rows); !lines.empty()) {
+    out += "\n```\n";
+    for (const std::string& line : lines) out += line + '\n';
+    out += "```\n";
+  }
+  return out + "\nReproduce: `" + page.command + "`\n";
+}
+
+/// Names of files need not be UTF-8.
+std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n'; }
+
+/// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
+Json record_of(const ReportRow& row) {
+  const Judgement& j = row.judgement;
+  Json record = {{"device", row.device}, {"mechanism", row.mechanism},    {"form", row.form},
+                 {"tile", row.tile},     {"precision", row.precision},    {"shape", row.shape},
+                 {"tensor", row.tensor}, {"verdict", name_of(j.verdict)}, {"reason", j.reason},
+                 {"where", row.where}};
+  const auto set = [&](const char* key, auto value) {
+    if (row.judged())
+      record[key] = value;
+    else
+      record[key] = nullptr;
+  };
+  set("ulp_format", row.ulp_format);
+  set("relative_error", j.relative_error), set("max_error", j.max_error);
+  set("max_error_at", location(row, j.max_error_at));
+  set("worst_ulps", j.worst_ulps), set("worst_ulps_at", location(row, j.worst_ulps_at));
+  set("rms_z", j.rms_z), set("rms_limit", j.rms_limit);
+  set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
+  set("draws", row.draws), set("judged_by", row.judged_by), set("smallest_gain", j.smallest_gain);
+  set("bound_over_sigma", j.bound_over_sigma);
+  set("blind_spots", listed(j.blind_spots));
+  record["command"] = row.command;
+  return record;
+}
+
+std::string as_json(const Page& page, const Rows& rows) {
+  Json records = Json::array();
+  for (const ReportRow& row : rows) records.push_back(record_of(row));
+  Json all = {{"format", "assay-" + page.verb}, {"version", 1}};
+  for (const auto& [key, value] : page.facts) all[key] = value;
+  all["passed"] = all_pass(rows), all["command"] = page.command, all["rows"] = std::move(records);
+  return dumped(all);
+}
+
+std::string as_csv(const Rows& rows) {
+  Table table;
+  for (const ReportRow& row : rows) {
+    const Json record = record_of(row);
+    std::vector<std::string> cells;
+    for (const auto& [key, value] : record.items()) {
+      if (table.rows.empty()) table.columns.push_back({key, false});
+      cells.push_back(value.is_null()     ? ""
+                      : value.is_number() ? round_trip(value.get<double>())
+                                          : value.get<std::string>());
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table.csv();
+}
+
+}  // namespace
+
+bool ReportRow::judged() const {
+  return judgement.verdict != Verdict::unsupported && judgement.verdict != Verdict::error;
+}
+
+bool all_pass(const std::vector<ReportRow>& rows) {
+  return !rows.empty() && std::all_of(rows.begin(), rows.end(),
+                                      [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
+}
+
+std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
+                                  const std::function<bool(const std::string&)>& wanted) {
+  // Twelve draws know a number that stands alone only roughly, and its limit is wide: where that makes the verdict
+  // VACUOUS, it gets four times as many. Numbers that cancel far below their tensor's largest can have a sigma below an
+  // everyday bound: where that makes it UNDECIDED, the oracle answers in four words.
+  const int draws = default_draws(trial.kernel.precision);
+  row.mechanism = trial.room.name;
+  if (row.form.empty()) row.form = trial.kernel.form->name;
+  if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
+  row.tile = trial.kernel.form->tiles[static_cast<std::size_t>(trial.kernel.tile)];
+  row.precision = name_of(trial.kernel.precision);
+  std::vector<ReportRow> rows = judged(trial, row, got, wanted, draws);
+  const auto any = [&rows](Verdict verdict) {
+    return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& r) { return r.judgement.verdict == verdict; });
+  };
+  if (any(Verdict::undecided)) {
+    const Oracle sharper = oracle_of(trial.room, trial.problem, 4);
+    const Trial again{trial.room, trial.kernel, trial.problem, sharper, trial.batch, trial.in_file};
+    rows = judged(again, row, got, wanted, any(Verdict::vacuous) ? 4 * draws : draws);
+  } else if (any(Verdict::vacuous)) {
+    rows = judged(trial, row, got, wanted, 4 * draws);
+  }
+  return rows;
+}
+
+std::vector<std::string> legend() {
+  return {
+      "contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
+      "          accumulators and gates in fp32; fp64: all in fp64",
+      "columns   rel.error: Frobenius norms; max error: absolute; ulp: worst, in the output's format,",
+      "          at the value or the tensor's root mean square if that is larger;",
+      "          rms, worst: error in multiples of sigma, what a correct kernel spreads by;",
+      "          gain: the smallest that this tensor would have revealed",
+  };
+}
+
+std::string print(const Page& page, const std::vector<ReportRow>& rows, TableFormat format) {
+  switch (format) {
+    case TableFormat::table:
+      return as_text(page, rows);
+    case TableFormat::markdown:
+      return as_markdown(page, rows);
+    case TableFormat::json:
+      return as_json(page, rows);
+    case TableFormat::csv:
+      break;
+  }
+  return as_csv(rows);
+}
+
+}  // namespace assay

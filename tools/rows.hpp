@@ -1,0 +1,70 @@
+#pragma once
+// Judged tensors, as `assay report` and `assay check` make and print them.
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "oracles/core/case_file.hpp"
+#include "oracles/core/expected.hpp"
+#include "oracles/core/judge.hpp"
+#include "tools/table.hpp"
+
+namespace assay {
+
+/// The device of rows whose kernels ran on the CPU executor.
+inline constexpr std::string_view cpu_executor = "cpu";
+
+/// One tensor of one kernel, or, where there is none to judge, why not.
+struct ReportRow {
+  std::string device{cpu_executor};  ///< that the kernel ran on; "" where nobody said
+  std::string mechanism, form, tile, precision, ulp_format, tensor, shape;
+  std::vector<int> extents;
+  int draws = 0;          ///< runs that sigma was learnt from
+  std::string judged_by;  ///< the form that it was learnt from, if it is another one
+  Judgement judgement;
+  std::string command;                            ///< makes this row, and those of the same kernel and precision, again
+  std::string where;                              ///< of a FAIL: the heads, tokens and dimensions that are wrong
+  std::function<std::string(std::size_t)> place;  ///< index of an element; where null, that in `extents`
+
+  bool judged() const;
+};
+
+/// Whether there are rows and all of them are PASS.
+bool all_pass(const std::vector<ReportRow>& rows);
+
+/// What is judged, and against what.
+struct Trial {
+  const Room& room;
+  const KernelUnderTest& kernel;  ///< whose contract counts
+  const Problem& problem;
+  const Oracle& oracle;
+  int batch = 1;         ///< sequences that the problem's heads are of
+  bool in_file = false;  ///< elements are named by their indices in a file, [b][t][h][d]
+};
+
+/// One row for each tensor of the oracle that `wanted` holds (all of them if it is null); `row` says what they have in
+/// common, and its form if it is not the contract's. Judges `got`, or the kernel's own emulation if there is none.
+/// Throws std::runtime_error if `got` lacks a tensor or has it in another shape.
+std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
+                                  const std::function<bool(const std::string&)>& wanted = {});
+
+/// What a contract and the columns of a table mean: the lines under a page's first one.
+std::vector<std::string> legend();
+
+/// What is printed around rows.
+struct Page {
+  std::string verb;                                 ///< that made them
+  std::vector<std::string> header;                  ///< lines in front of the tables; the first one is the title
+  std::vector<std::pair<std::string, Json>> facts;  ///< that JSON tells besides
+  bool summary = true;                              ///< a line for each kernel after the tables
+  std::string command;                              ///< makes the page again
+};
+
+/// The page as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
+std::string print(const Page& page, const std::vector<ReportRow>& rows, TableFormat format);
+
+}  // namespace assay
