@@ -1,6 +1,9 @@
-// assay check CASE OUT: judges what somebody else's kernel answered to a case.
+// assay check CASE OUT: judges what somebody else's kernel answered to a case, or runs it first.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -9,6 +12,7 @@
 #include "oracles/core/expected.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/child.hpp"
 #include "tools/command.hpp"
 #include "tools/rows.hpp"
 
@@ -16,20 +20,47 @@ namespace assay {
 namespace {
 
 struct CheckOptions {
-  std::string problem, answer;
+  std::string problem, answer, kernel;
   std::string form, precision;
   std::vector<std::string> tensors;
   std::string format{name_of(TableFormat::table)}, output = "-";
   int threads = 0;
+  double timeout = 600;
+
+  /// What messages and pages call the answer.
+  std::string source() const { return kernel.empty() ? answer : "--kernel: {out}"; }
 };
 
-/// A word as the shell takes it.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
+/// The command with the paths of both files in place of {case} and {out}, each as one word.
+std::string with_paths(std::string command, const std::string& problem, const std::string& answer) {
+  for (const auto& [name, path] : {std::pair{"{case}", problem}, {"{out}", answer}}) {
+    const std::string word = shell_word(path);
+    for (std::size_t at = command.find(name); at != std::string::npos; at = command.find(name, at + word.size()))
+      command.replace(at, std::string_view(name).size(), word);
+  }
+  return command;
+}
+
+/// What the command writes to {out}.
+Safetensors answer_of_command(const CheckOptions& options) {
+  ChildEnd end;
+  {
+    const PrivateFolder folder;
+    const std::string out = (folder.path() / "out.safetensors").string();
+    end = run_command(with_paths(options.kernel, std::filesystem::absolute(options.problem).string(), out),
+                      std::chrono::duration<double>(options.timeout));
+    if (end.passed()) {
+      require(std::filesystem::exists(out), "--kernel: the command has not written {out}",
+              end.last_words.empty() ? "" : ": " + end.last_words);
+      try {
+        return read_safetensors(out);
+      } catch (const InputError& error) {  // the folder will be gone
+        throw InputError("--kernel: {out}" + std::string(error.what()).substr(out.size()));
+      }
+    }
+  }
+  if (end.interrupted != 0) std::raise(end.interrupted);
+  throw InputError("--kernel: the command " + end.sentence());
 }
 
 /// The room's kernels. Throws InputError if it has none.
@@ -101,17 +132,24 @@ Oracle answered(const CheckOptions& options, const ProblemFile& file, int thread
 Page page_of(const CheckOptions& options, const KernelUnderTest& kernel) {
   Page page;
   page.verb = "check";
-  page.header = {"assay check: " + options.answer + " against the oracle's answer to " + options.problem};
+  const std::string& subject = options.kernel.empty() ? options.answer : options.kernel;
+  page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
   const std::vector<std::string> lines = legend();
   page.header.insert(page.header.end(), lines.begin(), lines.end());
-  page.facts = {{"case", options.problem}, {"answer", options.answer}};
+  page.facts = {{"case", options.problem}, {options.kernel.empty() ? "answer" : "kernel", subject}};
   page.summary = false;
-  page.command = text("build/assay check ", quoted(options.problem), ' ', quoted(options.answer), " --form ",
-                      kernel.form->name, " --precision ", name_of(kernel.precision));
+  page.command = "build/assay check " + shell_word(options.problem) + ' ' +
+                 (options.kernel.empty() ? "" : "--kernel ") + shell_word(subject);
+  if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
+  page.command += text(" --form ", kernel.form->name, " --precision ", name_of(kernel.precision));
   return page;
 }
 
 int run_check(const CheckOptions& options, Console& console) {
+  require(options.answer.empty() != options.kernel.empty(), "expected either OUT or --kernel");
+  for (const char* file : {"{case}", "{out}"})
+    require(options.kernel.empty() || options.kernel.find(file) != std::string::npos,
+            "--kernel: expected {case} and {out} in the command");
   require(is_safetensors(options.problem), options.problem,
           ": not a safetensors file; `assay case` writes the cases that can be checked");
   ProblemFile file = read_problem(read_safetensors(options.problem), options.problem);
@@ -120,8 +158,8 @@ int run_check(const CheckOptions& options, Console& console) {
   kernel.precision = precision_of(options, file);
   kernel.threads =
       options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  Safetensors given = read_safetensors(options.answer);
   OutputFile output(options.output, console.out);
+  Safetensors given = options.kernel.empty() ? read_safetensors(options.answer) : answer_of_command(options);
 
   std::vector<ReportRow> rows;
   Page page;
@@ -141,7 +179,7 @@ int run_check(const CheckOptions& options, Console& console) {
       return options.tensors.empty() ||
              std::find(options.tensors.begin(), options.tensors.end(), name) != options.tensors.end();
     };
-    const Answer got = read_outputs(std::move(given), file, oracle, wanted, options.answer);
+    const Answer got = read_outputs(std::move(given), file, oracle, wanted, options.source());
     page = page_of(options, kernel);
     ReportRow row;
     row.device.clear(), row.shape = text_of(shape_of(file)), row.command = page.command;
@@ -156,7 +194,13 @@ int run_check(const CheckOptions& options, Console& console) {
 std::function<int(Console&)> add(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   app.add_option("case", options->problem, "the problem, as `assay case` writes it")->required();
-  app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...")->required();
+  app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
+  app.add_option("--kernel", options->kernel,
+                 "in place of OUT, the command that writes it: 'python my_kernel.py {case} {out}'; both paths are "
+                 "put in as words of the shell, so leave quotes around them out");
+  app.add_option("--timeout", options->timeout, "seconds after which the command and all it has started are killed")
+      ->check(CLI::Range(0.001, 1e7))
+      ->capture_default_str();
   app.add_option("--form", options->form,
                  "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
                  "the problem");

@@ -284,6 +284,42 @@ TEST_F(Check, refuses_what_it_cannot_judge) {
   EXPECT_EQ(names(), (std::vector<std::string>{"case.json", "case.st", "out.st"}));
 }
 
+/// The command runs itself; what it writes is gone afterwards, and no path is more than a word to it.
+TEST_F(Check, runs_a_kernel) {
+  make("deltanet", "bf16", {"--no-cotangents"});
+  std::filesystem::create_directory(path("it's $(a) folder"));
+  const std::string in = path("it's $(a) folder/case.st"), said = path("said");
+  std::filesystem::copy(path("case.st"), in);
+  put(emulated(in, Format::bf16));
+  const auto kernel = [&](const std::string& command, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = {"check", in, "--kernel", command};
+    args.insert(args.end(), more.begin(), more.end());
+    return run_assay(args);
+  };
+  const std::string answers = "test -s {case} && echo {out} > " + said + " && cp " + path("out.st") + " {out}";
+  const Ran ran = kernel(answers);
+  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+  const Json page = Json::parse(kernel(answers, {"--format", "json", "--timeout", "90.5"}).out);
+  EXPECT_EQ(page["kernel"], answers);
+  EXPECT_NE(page["command"].get<std::string>().find(" --kernel 'test -s {case} "), std::string::npos);
+  EXPECT_NE(page["command"].get<std::string>().find("' --timeout 90.5 --form chunkwise"), std::string::npos);
+  std::string out = read("said");
+  out.pop_back();
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(out).parent_path())) << out;
+
+  expect_refused(kernel("echo first; echo last >&2; exit 4 # {case} {out}"),
+                 {"--kernel: the command ended with exit code 4: first / last"});
+  expect_refused(kernel("kill -SEGV $$ # {case} {out}"), {"--kernel: the command crashed with signal 11"});
+  expect_refused(kernel("sleep 100 # {case} {out}", {"--timeout", "0.2"}), {"--kernel: the command had not ended"});
+  expect_refused(kernel("echo {case} {out} >&2"), {"--kernel: the command has not written {out}: "});
+  expect_refused(kernel("echo {case} > {out}"), {"--kernel: {out}: the header claims"});
+  expect_refused(kernel("cp {case} {out}"), {"--kernel: {out}: tensor beta: unknown"});
+  expect_refused(kernel("cp {case} out"), {"--kernel: expected {case} and {out} in the command"});
+  EXPECT_EQ(kernel(answers, {"--timeout", "0"}).code, exit_usage);
+  expect_refused(run_assay({"check", in}), {"expected either OUT or --kernel"});
+  expect_refused(run_assay({"check", in, path("out.st"), "--kernel", answers}), {"expected either OUT or --kernel"});
+}
+
 /// However a file is cut off, and whatever its header claims, it is refused in one sentence.
 TEST_F(Check, refuses_every_damaged_file) {
   ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,3,1,2", "-o", path("case.st")}).code, exit_passed);
