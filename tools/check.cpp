@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "fixtures/layout.hpp"
 #include "fixtures/problem_file.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/expected.hpp"
@@ -14,13 +15,14 @@
 #include "tools/case_flags.hpp"
 #include "tools/child.hpp"
 #include "tools/command.hpp"
+#include "tools/plugin.hpp"
 #include "tools/rows.hpp"
 
 namespace assay {
 namespace {
 
 struct CheckOptions {
-  std::string problem, answer, kernel;
+  std::string problem, answer, kernel, plugin;
   std::string form, precision;
   std::vector<std::string> tensors;
   std::string format{name_of(TableFormat::table)}, output = "-";
@@ -28,7 +30,7 @@ struct CheckOptions {
   double timeout = 600;
 
   /// What messages and pages call the answer.
-  std::string source() const { return kernel.empty() ? answer : "--kernel: {out}"; }
+  std::string source() const { return !kernel.empty() ? "--kernel: {out}" : !plugin.empty() ? plugin : answer; }
 };
 
 /// The command with the paths of both files in place of {case} and {out}, each as one word.
@@ -120,6 +122,20 @@ Shape shape_of(const ProblemFile& file) {
   return shape;
 }
 
+/// What the plugin answers, of the oracle's tensors those wanted.
+Safetensors answer_of_plugin(const CheckOptions& options, const ProblemFile& file,
+                             std::map<std::string, StoredTensor> inputs, const Oracle& oracle,
+                             const KernelUnderTest& kernel, const std::function<bool(const std::string&)>& wanted) {
+  PluginCall call{.mechanism = file.problem.mechanism, .params = file.problem.params, .inputs = std::move(inputs)};
+  if (!kernel.form->has_gradients) std::erase_if(call.inputs, [](const auto& x) { return x.first.starts_with("d_"); });
+  if (kernel.precision == Format::fp64) call.dtype = "F64";
+  for (const auto& [name, truth] : oracle.tensors)
+    if (!truth.value.empty() && wanted(name))
+      call.outputs.emplace_back(
+          name, FileLayout::of_problem(answer_field(*file.room, name), truth.shape, file.batch).file_shape());
+  return run_plugin(options.plugin, call, std::chrono::duration<double>(options.timeout));
+}
+
 /// The oracle's answer. Throws InputError if the case has none.
 Oracle answered(const CheckOptions& options, const ProblemFile& file, int threads, Progress& progress) {
   BasicAnswer<Enclosed> answer;
@@ -132,34 +148,43 @@ Oracle answered(const CheckOptions& options, const ProblemFile& file, int thread
 Page page_of(const CheckOptions& options, const KernelUnderTest& kernel) {
   Page page;
   page.verb = "check";
-  const std::string& subject = options.kernel.empty() ? options.answer : options.kernel;
+  // At most one is not empty.
+  const std::string subject = options.answer + options.kernel + options.plugin;
+  const std::string kind = !options.kernel.empty() ? "kernel" : !options.plugin.empty() ? "plugin" : "answer";
   page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
   const std::vector<std::string> lines = legend();
   page.header.insert(page.header.end(), lines.begin(), lines.end());
-  page.facts = {{"case", options.problem}, {options.kernel.empty() ? "answer" : "kernel", subject}};
+  page.facts = {{"case", options.problem}, {kind, subject}};
   page.summary = false;
   page.command = "build/assay check " + shell_word(options.problem) + ' ' +
-                 (options.kernel.empty() ? "" : "--kernel ") + shell_word(subject);
+                 (kind == "answer" ? "" : "--" + kind + ' ') + shell_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
   page.command += text(" --form ", kernel.form->name, " --precision ", name_of(kernel.precision));
   return page;
 }
 
 int run_check(const CheckOptions& options, Console& console) {
-  require(options.answer.empty() != options.kernel.empty(), "expected either OUT or --kernel");
+  const int sources = static_cast<int>(!options.answer.empty()) + static_cast<int>(!options.kernel.empty()) +
+                      static_cast<int>(!options.plugin.empty());
+  require(sources == 1, "expected one of OUT, --kernel and --plugin");
   for (const char* file : {"{case}", "{out}"})
     require(options.kernel.empty() || options.kernel.find(file) != std::string::npos,
             "--kernel: expected {case} and {out} in the command");
   require(is_safetensors(options.problem), options.problem,
           ": not a safetensors file; `assay case` writes the cases that can be checked");
-  ProblemFile file = read_problem(read_safetensors(options.problem), options.problem);
+  Safetensors stored = read_safetensors(options.problem);
+  std::map<std::string, StoredTensor> inputs;
+  if (!options.plugin.empty()) inputs = stored.tensors;
+  ProblemFile file = read_problem(std::move(stored), options.problem);
   const KernelRoom& kernels = kernels_of(file, options.problem);
   KernelUnderTest kernel;
   kernel.precision = precision_of(options, file);
   kernel.threads =
       options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   OutputFile output(options.output, console.out);
-  Safetensors given = options.kernel.empty() ? read_safetensors(options.answer) : answer_of_command(options);
+  Safetensors given;
+  if (!options.answer.empty()) given = read_safetensors(options.answer);
+  if (!options.kernel.empty()) given = answer_of_command(options);
 
   std::vector<ReportRow> rows;
   Page page;
@@ -179,6 +204,7 @@ int run_check(const CheckOptions& options, Console& console) {
       return options.tensors.empty() ||
              std::find(options.tensors.begin(), options.tensors.end(), name) != options.tensors.end();
     };
+    if (!options.plugin.empty()) given = answer_of_plugin(options, file, std::move(inputs), oracle, kernel, wanted);
     const Answer got = read_outputs(std::move(given), file, oracle, wanted, options.source());
     page = page_of(options, kernel);
     ReportRow row;
@@ -198,7 +224,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--kernel", options->kernel,
                  "in place of OUT, the command that writes it: 'python my_kernel.py {case} {out}'; both paths are "
                  "put in as words of the shell, so leave quotes around them out");
-  app.add_option("--timeout", options->timeout, "seconds after which the command and all it has started are killed")
+  app.add_option("--plugin", options->plugin,
+                 "in place of OUT, a shared library that computes it (tools/plugin/assay_plugin.h)");
+  app.add_option("--timeout", options->timeout,
+                 "seconds after which a command or plugin, and all it has started, is killed")
       ->check(CLI::Range(0.001, 1e7))
       ->capture_default_str();
   app.add_option("--form", options->form,

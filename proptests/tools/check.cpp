@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -316,8 +317,69 @@ TEST_F(Check, runs_a_kernel) {
   expect_refused(kernel("cp {case} {out}"), {"--kernel: {out}: tensor beta: unknown"});
   expect_refused(kernel("cp {case} out"), {"--kernel: expected {case} and {out} in the command"});
   EXPECT_EQ(kernel(answers, {"--timeout", "0"}).code, exit_usage);
-  expect_refused(run_assay({"check", in}), {"expected either OUT or --kernel"});
-  expect_refused(run_assay({"check", in, path("out.st"), "--kernel", answers}), {"expected either OUT or --kernel"});
+  expect_refused(run_assay({"check", in}), {"expected one of OUT, --kernel and --plugin"});
+  expect_refused(run_assay({"check", in, path("out.st"), "--kernel", answers}), {"expected one of OUT, "});
+}
+
+TEST_F(Check, runs_a_plugin) {
+  for (const char* precision : {"bf16", "fp32"}) {
+    make("deltanet", precision, {"--no-cotangents"});
+    const Ran ran = run_assay({"check", path("case.st"), "--plugin", ASSAY_PLUGIN_DELTANET});
+    EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+    EXPECT_NE(ran.out.find("2 tensors: 2 PASS\nreproduce: build/assay check " + path("case.st") + " --plugin " +
+                           ASSAY_PLUGIN_DELTANET + " --form chunkwise"),
+              std::string::npos)
+        << ran.out;
+  }
+  const auto plugin = [&](const std::string& library, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", library};
+    args.insert(args.end(), more.begin(), more.end());
+    return run_assay(args);
+  };
+  expect_refused(plugin(ASSAY_PLUGIN_DELTANET, {"--tensor", "o"}),
+                 {std::string(ASSAY_PLUGIN_DELTANET) + ": says: answers o and final_state"});
+  expect_refused(plugin(path("none.so")), {"none.so: cannot be read"});
+  expect_refused(plugin(write("text.so", "text")), {"text.so: cannot be loaded: "});
+}
+
+/// What a plugin does wrong is a sentence.
+TEST_F(Check, survives_every_plugin) {
+  make("deltanet", "bf16", {"--no-cotangents"});
+  const auto misbehaving = [&](const char* how, const std::vector<std::string>& more = {}) {
+    setenv("ASSAY_MISBEHAVES", how, 1);
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_MISBEHAVING};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = run_assay(args);
+    unsetenv("ASSAY_MISBEHAVES");
+    return ran;
+  };
+  const std::string library = ASSAY_PLUGIN_MISBEHAVING;
+  expect_refused(misbehaving("crash"), {library + ": crashed with signal 11"});
+  expect_refused(misbehaving("abort"), {library + ": crashed with signal 6", ": about to abort"});
+  expect_refused(misbehaving("exit"), {library + ": ended with exit code 5"});
+  expect_refused(misbehaving("throw"), {library + ": ended with exit code 1: thrown"});
+  expect_refused(misbehaving("hang", {"--timeout", "0.2"}), {library + ": had not ended at the time limit"});
+  expect_refused(misbehaving("refuse"), {library + ": says: not today, not tomorrow"});
+  expect_refused(misbehaving("version"), {library + ": has version 2 of assay_plugin.h, this program has 1"});
+  expect_refused(misbehaving("null"), {library + ": assay_plugin() returned null"});
+  expect_refused(misbehaving("no_run"), {library + ": has no run()"});
+  expect_refused(misbehaving("dtype"), {library + ": tensor final_state: dtype 9 is none of assay_plugin.h"});
+  // It writes nothing: what is poisoned fails.
+  const Ran nothing = misbehaving("nothing", {"--format", "json"}),
+            exit_0 = misbehaving("exit_0", {"--format", "json"});
+  for (const Ran& ran : {nothing, exit_0}) {
+    EXPECT_EQ(ran.code, exit_failed);
+    for (const Json& row : Json::parse(ran.out)["rows"]) {
+      EXPECT_EQ(row["verdict"], "FAIL");
+      EXPECT_NE(row["reason"].get<std::string>().find("nan, not a finite number"), std::string::npos) << row["reason"];
+    }
+  }
+  // It says which dtype it writes: zeros of bf16 are no NaN, and they are wrong.
+  const Json zeros = Json::parse(misbehaving("bf16_zeros", {"--format", "json"}).out);
+  for (const Json& row : zeros["rows"]) {
+    EXPECT_EQ(row["verdict"], "FAIL");
+    EXPECT_NE(row["reason"].get<std::string>().find(" is 0, expected"), std::string::npos) << row["reason"];
+  }
 }
 
 /// However a file is cut off, and whatever its header claims, it is refused in one sentence.

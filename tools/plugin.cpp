@@ -1,0 +1,160 @@
+#include "tools/plugin.hpp"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <variant>
+
+#include "reference/core/error.hpp"
+#include "tools/child.hpp"
+#include "tools/plugin/assay_plugin.h"
+
+namespace assay {
+namespace {
+
+/// In the order of enum assay_dtype, from 1 on.
+constexpr std::array<const char*, 6> dtypes = {"F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2"};
+constexpr std::array<std::size_t, 6> dtype_sizes = {8, 4, 2, 2, 1, 1};
+
+std::int32_t code_of(const std::string& dtype) {
+  const auto* const it = std::find(dtypes.begin(), dtypes.end(), dtype);
+  require(it != dtypes.end(), "no plugin takes dtype ", dtype);
+  return static_cast<std::int32_t>(it - dtypes.begin()) + 1;
+}
+
+/// Memory that a child writes and its parent reads; every byte 0xff at first.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t size) : size_(std::max<std::size_t>(size, 1)) {
+    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+    std::memset(data_, 0xff, size_);
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory(SharedMemory&&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  SharedMemory& operator=(SharedMemory&&) = delete;
+  ~SharedMemory() { munmap(data_, size_); }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  std::size_t size_;
+  void* data_;
+};
+
+std::size_t count_of(const std::vector<int>& shape) {
+  std::size_t n = 1;
+  for (const int extent : shape) n *= static_cast<std::size_t>(extent);
+  return n;
+}
+
+std::string text_of(const Param& param) {
+  if (const bool* flag = std::get_if<bool>(&param)) return *flag ? "true" : "false";
+  if (const long* number = std::get_if<long>(&param)) return text(*number);
+  return std::get<std::string>(param);
+}
+
+/// What the child says if it does not come to an end of its own making, and what it says then.
+struct Message {
+  static constexpr std::size_t room = 1000;
+  std::array<char, room> sentence;
+
+  void say(const std::string& words) {
+    const std::size_t n = std::min(words.size(), room - 1);
+    std::copy_n(words.begin(), n, sentence.begin());
+    sentence[n] = '\0';
+  }
+  /// Without control characters; a plugin could write here, too.
+  std::string read() const {
+    std::string words;
+    for (const char c : sentence) {
+      if (c == '\0') break;
+      words += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c;
+    }
+    return words;
+  }
+};
+
+/// In the child: 0, or 1 with a message.
+int call_plugin(const std::string& path, const assay_problem& problem, Message& message) {
+  const auto refuse = [&](const std::string& words) {
+    message.say(words);
+    return 1;
+  };
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return refuse(text("cannot be loaded: ", dlerror()));
+  using Entry = decltype(&assay_plugin);
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, "assay_plugin"));
+  if (entry == nullptr) return refuse("exports no assay_plugin (tools/plugin/assay_plugin.h)");
+  const assay_plugin_description* description = entry();
+  if (description == nullptr) return refuse("assay_plugin() returned null");
+  if (description->version != ASSAY_PLUGIN_VERSION)
+    return refuse(
+        text("has version ", description->version, " of assay_plugin.h, this program has ", ASSAY_PLUGIN_VERSION));
+  if (description->run == nullptr) return refuse("has no run()");
+  const char* error = description->run(&problem);
+  return error == nullptr ? 0 : refuse(text("says: ", error));
+}
+
+}  // namespace
+
+Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chrono::duration<double> limit) {
+  require(std::filesystem::is_regular_file(path), path, ": cannot be read");
+  // Names, extents and values have to stay where they are while the plugin runs.
+  std::vector<std::vector<std::int64_t>> extents;
+  extents.reserve(call.inputs.size() + call.outputs.size());
+  const auto extents_of = [&](const std::vector<int>& shape) {
+    return extents.emplace_back(shape.begin(), shape.end()).data();
+  };
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const auto& [name, value] : call.params) settings.emplace_back(name, text_of(value));
+  std::vector<assay_param> params;
+  for (const auto& [name, value] : settings) params.push_back({name.c_str(), value.c_str()});
+  std::vector<assay_input> inputs;
+  for (const auto& [name, tensor] : call.inputs)
+    inputs.push_back({name.c_str(), extents_of(tensor.shape), tensor.bytes.data(),
+                      static_cast<std::int32_t>(tensor.shape.size()), code_of(tensor.dtype)});
+  const SharedMemory shared_message(sizeof(Message)), shared_outputs(call.outputs.size() * sizeof(assay_output));
+  std::vector<std::unique_ptr<SharedMemory>> data;
+  auto* outputs = shared_outputs.as<assay_output>();
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const auto& [name, shape] = call.outputs[i];
+    data.push_back(std::make_unique<SharedMemory>(count_of(shape) * sizeof(double)));
+    outputs[i] = {name.c_str(), extents_of(shape), data.back()->as<void>(), static_cast<std::int32_t>(shape.size()),
+                  code_of(call.dtype)};
+  }
+  auto& message = *shared_message.as<Message>();
+  message.say("");
+  const assay_problem problem = {call.mechanism.c_str(), params.data(), inputs.data(),      outputs,
+                                 params.size(),          inputs.size(), call.outputs.size()};
+  const std::string library = std::filesystem::absolute(path).string();  // a name alone is looked for elsewhere
+  const ChildEnd end = run_child([&] { return call_plugin(library, problem, message); }, limit);
+  if (end.interrupted != 0) std::raise(end.interrupted);
+  const std::string refusal = message.read();
+  require(end.passed(), path, ": ", refusal.empty() || end.signal != 0 ? end.sentence() : refusal);
+
+  Safetensors answer;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const auto& [name, shape] = call.outputs[i];
+    const std::int32_t dtype = outputs[i].dtype;
+    require(dtype >= 1 && dtype <= static_cast<std::int32_t>(dtypes.size()), path, ": tensor ", name, ": dtype ", dtype,
+            " is none of assay_plugin.h");
+    const auto at = static_cast<std::size_t>(dtype - 1);
+    const auto* bytes = data[i]->as<std::uint8_t>();
+    answer.tensors[name] = {dtypes[at], shape, {bytes, bytes + count_of(shape) * dtype_sizes[at]}};
+  }
+  return answer;
+}
+
+}  // namespace assay
