@@ -25,7 +25,7 @@ struct CheckOptions {
   std::string problem, answer, kernel, plugin;
   std::string form, precision;
   std::vector<std::string> tensors;
-  std::string format{name_of(TableFormat::table)}, output = "-";
+  std::string format{name_of(RowsFormat::table)}, output = "-";
   int threads = 0;
   double timeout = 600;
 
@@ -155,7 +155,7 @@ Page page_of(const CheckOptions& options, const KernelUnderTest& kernel) {
   const std::vector<std::string> lines = legend();
   page.header.insert(page.header.end(), lines.begin(), lines.end());
   page.facts = {{"case", options.problem}, {kind, subject}};
-  page.summary = false;
+  page.summary = false, page.artifact = kind == "kernel" ? options.problem : subject;
   page.command = "build/assay check " + shell_word(options.problem) + ' ' +
                  (kind == "answer" ? "" : "--" + kind + ' ') + shell_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
@@ -213,7 +213,7 @@ int run_check(const CheckOptions& options, Console& console) {
     rows = judge_rows({*file.room, kernel, file.problem, oracle, file.batch, true}, row, got, wanted);
     for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   }
-  output.commit(print(page, rows, *table_format_from(options.format)));
+  output.commit(print(page, rows, *rows_format_from(options.format)));
   return all_pass(rows) ? exit_passed : exit_failed;
 }
 
@@ -241,8 +241,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options->threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--format", options->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(table_format_names()))
+  app.add_option("--format", options->format,
+                 "table or markdown for people, json or csv for programs, junit, sarif or github for CI")
+      ->check(CLI::IsMember(name_list(all_rows_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", options->output, "where the verdicts go; - is standard output")->capture_default_str();
   return [options](Console& console) { return run_check(*options, console); };

@@ -180,7 +180,7 @@ struct Flags {
   ReportOptions options;
   CaseFlags inputs;
   std::vector<std::string> precisions;
-  std::string device{name_of(RunsOn::every)}, format{name_of(TableFormat::table)}, output = "-";
+  std::string device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-";
 };
 
 int run_report(const Flags& flags, Console& console) {
@@ -196,7 +196,7 @@ int run_report(const Flags& flags, Console& console) {
     Progress progress(console);
     return make_report(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
   }();
-  file.commit(print(report, *table_format_from(flags.format)));
+  file.commit(print(report, *rows_format_from(flags.format)));
   return report.passed() ? exit_passed : exit_failed;
 }
 
@@ -219,8 +219,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(table_format_names()))
+  app.add_option("--format", flags->format,
+                 "table or markdown for people, json or csv for programs, junit, sarif or github for CI")
+      ->check(CLI::IsMember(name_list(all_rows_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the report goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_report(*flags, console); };
@@ -291,7 +292,7 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
   return report;
 }
 
-std::string print(const Report& report, TableFormat format) {
+std::string print(const Report& report, RowsFormat format) {
   const Page page{.verb = "report",
                   .header = header_of(report),
                   .facts = {{"style", name_of(report.options.style)}, {"seed", report.options.seed}},

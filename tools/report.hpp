@@ -11,7 +11,6 @@
 #include "reference/core/inputs.hpp"
 #include "tools/device.hpp"
 #include "tools/rows.hpp"
-#include "tools/table.hpp"
 
 namespace assay {
 
@@ -53,6 +52,6 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
                    const Device* device = gpu());
 
 /// The report as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
-std::string print(const Report& report, TableFormat format);
+std::string print(const Report& report, RowsFormat format);
 
 }  // namespace assay

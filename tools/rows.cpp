@@ -10,6 +10,7 @@
 #include "fixtures/problem_file.hpp"
 #include "oracles/core/locate.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/ci_formats.hpp"
 
 namespace assay {
 namespace {
@@ -76,17 +77,8 @@ std::string location(const ReportRow& row, std::size_t flat) {
   return row.tensor + (row.place ? row.place(flat) : place(row.extents, flat));
 }
 
-std::string listed(const std::vector<std::string_view>& names) {
-  return names_in(names, [](std::string_view name) { return name; });
-}
-
 bool same_kernel(const ReportRow& a, const ReportRow& b) {
   return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape;
-}
-
-/// "deltanet chunkwise", and the device if it is another one than the CPU executor.
-std::string kernel_of(const ReportRow& row) {
-  return row.mechanism + ' ' + row.form + (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device);
 }
 
 std::vector<std::string> details_of(const ReportRow& row) {
@@ -137,18 +129,6 @@ Table summary_of(const Rows& rows) {
     table.rows.push_back(std::move(cells));
   }
   return table;
-}
-
-/// "212 tensors: 210 PASS, 2 FAIL"
-std::string count_of(const Rows& rows) {
-  std::string counts;
-  for (const Verdict verdict :
-       {Verdict::pass, Verdict::fail, Verdict::vacuous, Verdict::undecided, Verdict::unsupported, Verdict::error}) {
-    const auto n = std::count_if(rows.begin(), rows.end(),
-                                 [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; });
-    if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
-  }
-  return fmt::format("{} tensors: {}", rows.size(), counts);
 }
 
 /// What did not pass, why, and how to see it again; what passed but could not have shown everything.
@@ -282,6 +262,24 @@ std::string as_csv(const Rows& rows) {
 
 }  // namespace
 
+std::string listed(const std::vector<std::string_view>& names) {
+  return names_in(names, [](std::string_view name) { return name; });
+}
+
+std::string kernel_of(const ReportRow& row) {
+  return row.mechanism + ' ' + row.form + (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device);
+}
+
+std::string count_of(const std::vector<ReportRow>& rows) {
+  std::string counts;
+  for (const Verdict verdict : all_verdicts) {
+    const auto n = std::count_if(rows.begin(), rows.end(),
+                                 [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; });
+    if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
+  }
+  return fmt::format("{} tensors: {}", rows.size(), counts);
+}
+
 bool ReportRow::judged() const {
   return judgement.verdict != Verdict::unsupported && judgement.verdict != Verdict::error;
 }
@@ -327,15 +325,32 @@ std::vector<std::string> legend() {
   };
 }
 
-std::string print(const Page& page, const std::vector<ReportRow>& rows, TableFormat format) {
+std::string_view name_of(RowsFormat format) {
+  constexpr std::string_view names[] = {"table", "markdown", "json", "csv", "junit", "sarif", "github"};
+  return names[static_cast<int>(format)];
+}
+
+std::optional<RowsFormat> rows_format_from(std::string_view name) {
+  for (const RowsFormat format : all_rows_formats)
+    if (name == name_of(format)) return format;
+  return std::nullopt;
+}
+
+std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format) {
   switch (format) {
-    case TableFormat::table:
+    case RowsFormat::table:
       return as_text(page, rows);
-    case TableFormat::markdown:
+    case RowsFormat::markdown:
       return as_markdown(page, rows);
-    case TableFormat::json:
+    case RowsFormat::json:
       return as_json(page, rows);
-    case TableFormat::csv:
+    case RowsFormat::junit:
+      return as_junit(page, rows);
+    case RowsFormat::sarif:
+      return as_sarif(page, rows);
+    case RowsFormat::github:
+      return as_github(page, rows);
+    case RowsFormat::csv:
       break;
   }
   return as_csv(rows);

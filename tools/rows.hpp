@@ -55,16 +55,33 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
 /// What a contract and the columns of a table mean: the lines under a page's first one.
 std::vector<std::string> legend();
 
+/// How rows are printed: for people, for programs, for those that show what a change has broken.
+enum class RowsFormat { table, markdown, json, csv, junit, sarif, github };
+inline constexpr RowsFormat all_rows_formats[] = {RowsFormat::table, RowsFormat::markdown, RowsFormat::json,
+                                                  RowsFormat::csv,   RowsFormat::junit,    RowsFormat::sarif,
+                                                  RowsFormat::github};
+std::string_view name_of(RowsFormat format);
+/// The format called `name`, as name_of spells it; nothing for any other word.
+std::optional<RowsFormat> rows_format_from(std::string_view name);
+
+/// "deltanet chunkwise", and the device if it is another one than the CPU executor.
+std::string kernel_of(const ReportRow& row);
+/// "212 tensors: 210 PASS, 2 FAIL"
+std::string count_of(const std::vector<ReportRow>& rows);
+/// "last_row_stale, last_row_zero"
+std::string listed(const std::vector<std::string_view>& names);
+
 /// What is printed around rows.
 struct Page {
   std::string verb;                                 ///< that made them
   std::vector<std::string> header;                  ///< lines in front of the tables; the first one is the title
   std::vector<std::pair<std::string, Json>> facts;  ///< that JSON tells besides
   bool summary = true;                              ///< a line for each kernel after the tables
-  std::string command;                              ///< makes the page again
+  std::string command = {};                         ///< makes the page again
+  std::string artifact = {};                        ///< the file that is judged, if it is one
 };
 
 /// The page as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
-std::string print(const Page& page, const std::vector<ReportRow>& rows, TableFormat format);
+std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format);
 
 }  // namespace assay

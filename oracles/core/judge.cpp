@@ -172,6 +172,16 @@ std::string_view name_of(Verdict verdict) {
   return names[static_cast<int>(verdict)];
 }
 
+std::string_view summary_of(Verdict verdict) {
+  constexpr std::string_view summaries[] = {"what a correct kernel could have answered",
+                                            "what no correct kernel answers",
+                                            "within its limits, but so would a wrong tensor have been",
+                                            "the oracle is not sharp enough to say",
+                                            "the kernel does not take this problem",
+                                            "the kernel or the oracle threw"};
+  return summaries[static_cast<int>(verdict)];
+}
+
 std::span<const Corruption> corruptions() { return all_corruptions; }
 
 std::string place(const std::vector<int>& shape, std::size_t flat) {

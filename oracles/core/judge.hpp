@@ -22,8 +22,12 @@ enum class Verdict {
   unsupported,  ///< the kernel does not take this problem
   error,        ///< the kernel or the oracle threw
 };
+inline constexpr Verdict all_verdicts[] = {Verdict::pass,      Verdict::fail,        Verdict::vacuous,
+                                           Verdict::undecided, Verdict::unsupported, Verdict::error};
 /// "PASS", "FAIL", ...
 std::string_view name_of(Verdict verdict);
+/// What it means, in a few words.
+std::string_view summary_of(Verdict verdict);
 
 /// An element further off than this many sigma fails: 2.6e-12 of a correct kernel's would be.
 inline constexpr double element_sigmas = 7;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <boost/property_tree/ptree.hpp>
+#include <boost/property_tree/xml_parser.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -104,6 +106,8 @@ TEST(Table, numbers_survive_the_round_trip) {
 TEST(Table, formats_have_names_that_read_back) {
   for (const TableFormat format : all_table_formats) EXPECT_EQ(table_format_from(name_of(format)), format);
   EXPECT_EQ(table_format_from("xml"), std::nullopt);
+  for (const RowsFormat format : all_rows_formats) EXPECT_EQ(rows_format_from(name_of(format)), format);
+  EXPECT_EQ(rows_format_from("xml"), std::nullopt);
 }
 
 // ---- the verb
@@ -287,7 +291,7 @@ TEST(Report, passes_only_if_everything_does) {
 
 TEST(Report, prints_every_verdict_with_its_reason_and_command) {
   const Report report = one_of_each_verdict();
-  for (const TableFormat format : {TableFormat::table, TableFormat::markdown}) {
+  for (const RowsFormat format : {RowsFormat::table, RowsFormat::markdown}) {
     const std::string text = print(report, format);
     for (const char* verdict : {"FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"})
       EXPECT_NE(text.find(std::string(verdict) +
@@ -297,11 +301,99 @@ TEST(Report, prints_every_verdict_with_its_reason_and_command) {
     EXPECT_NE(text.find("6 tensors: 1 PASS, 1 FAIL, 1 VACUOUS, 1 UNDECIDED, 1 UNSUPPORTED, 1 ERROR"),
               std::string::npos);
   }
-  const Json json = Json::parse(print(report, TableFormat::json));
+  const Json json = Json::parse(print(report, RowsFormat::json));
   EXPECT_EQ(json["rows"].size(), 6u);
   EXPECT_TRUE(json["rows"][1]["worst_z"].is_null());  // JSON has no infinity
   EXPECT_TRUE(json["rows"][4]["rms_z"].is_null());
-  for (const auto& row : read_csv(print(report, TableFormat::csv))) EXPECT_EQ(row.size(), json["rows"][0].size());
+  for (const auto& row : read_csv(print(report, RowsFormat::csv))) EXPECT_EQ(row.size(), json["rows"][0].size());
+}
+
+/// Characters that XML, URIs and workflow commands give a meaning.
+Report with_odd_characters() {
+  Report report = one_of_each_verdict();
+  report.rows[1].judgement.reason = "<a> & \"b\" 'c', 100%: \x01\xff";
+  report.rows[1].where = "head 1 of 2";
+  report.rows[0].judgement.blind_spots = {"last_row_stale", "one,two"};
+  return report;
+}
+
+TEST(Report, junit_counts_every_verdict) {
+  std::istringstream in(print(with_odd_characters(), RowsFormat::junit));
+  boost::property_tree::ptree xml;
+  read_xml(in, xml);
+  const auto& suites = xml.get_child("testsuites");
+  EXPECT_EQ(suites.get<std::string>("<xmlattr>.name"), "assay report");
+  const auto& suite = suites.get_child("testsuite");
+  EXPECT_EQ(suite.get<std::string>("<xmlattr>.name"), "room form bf16");
+  for (const auto* counted : {&suites, &suite}) {
+    EXPECT_EQ(counted->get<int>("<xmlattr>.tests"), 6);
+    EXPECT_EQ(counted->get<int>("<xmlattr>.failures"), 3);
+    EXPECT_EQ(counted->get<int>("<xmlattr>.errors"), 2);
+  }
+  std::vector<std::string> types;
+  for (const auto& [name, test] : suite) {
+    if (name != "testcase") continue;
+    EXPECT_EQ(test.get<std::string>("<xmlattr>.name"), "o");
+    types.push_back(
+        test.count("failure") + test.count("error") == 0
+            ? "PASS"
+            : test.get_child(test.count("failure") > 0 ? "failure" : "error").get<std::string>("<xmlattr>.type"));
+  }
+  EXPECT_EQ(types, (std::vector<std::string>{"PASS", "FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"}));
+  auto failure = suite.begin();
+  while (failure->first != "testcase" || failure->second.count("failure") == 0) ++failure;
+  const auto& fail = failure->second.get_child("failure");
+  EXPECT_EQ(fail.get<std::string>("<xmlattr>.message"), "<a> & \"b\" 'c', 100%: ?\xef\xbf\xbd");
+  EXPECT_EQ(fail.data(),
+            "<a> & \"b\" 'c', 100%: ?\xef\xbf\xbd\nwhere: head 1 of 2\nreproduce: build/assay report --seed 0");
+}
+
+TEST(Report, junit_has_a_suite_for_each_kernel_and_precision) {
+  std::istringstream in(run_words(smaller + " --format junit").out);
+  boost::property_tree::ptree xml;
+  read_xml(in, xml);
+  std::vector<std::string> names;
+  int tests = 0;
+  for (const auto& [name, suite] : xml.get_child("testsuites"))
+    if (name == "testsuite")
+      names.push_back(suite.get<std::string>("<xmlattr>.name")), tests += suite.get<int>("<xmlattr>.tests");
+  EXPECT_EQ(names, (std::vector<std::string>{"deltanet chunkwise fp32", "deltanet chunkwise bf16"}));
+  EXPECT_EQ(xml.get<int>("testsuites.<xmlattr>.tests"), tests);
+}
+
+TEST(Report, sarif_has_a_result_for_what_does_not_pass) {
+  const Json sarif = Json::parse(print(with_odd_characters(), RowsFormat::sarif));
+  EXPECT_EQ(sarif["version"], "2.1.0");
+  const Json& run = sarif["runs"][0];
+  std::set<std::string> rules;
+  for (const Json& rule : run["tool"]["driver"]["rules"]) rules.insert(rule["id"].get<std::string>());
+  ASSERT_EQ(run["results"].size(), 5u);
+  for (const Json& result : run["results"]) {
+    EXPECT_TRUE(rules.contains(result["ruleId"].get<std::string>()));
+    EXPECT_EQ(result["level"], "error");
+    const Json& place = result["locations"][0];
+    EXPECT_EQ(place["physicalLocation"]["artifactLocation"]["uri"], "kernels/room.hpp");
+    EXPECT_EQ(place["logicalLocations"][0]["fullyQualifiedName"], "room/form/bf16/o");
+  }
+  EXPECT_NE(run["results"][0]["message"]["text"].get<std::string>().find("\nwhere: head 1 of 2\n"), std::string::npos);
+  const Page page{.verb = "check", .header = {""}, .facts = {}, .command = "", .artifact = "/a b/ü.st"};
+  const Json other = Json::parse(print(page, with_odd_characters().rows, RowsFormat::sarif));
+  EXPECT_EQ(other["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
+            "file:///a%20b/%C3%BC.st");
+}
+
+TEST(Report, github_has_a_line_for_each_annotation) {
+  const auto lines = lines_of(print(with_odd_characters(), RowsFormat::github));
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_EQ(lines[0], "::notice title=room form bf16 o::would not have revealed last_row_stale, one,two");
+  EXPECT_EQ(lines[1],
+            "::error title=FAIL room form bf16 o::<a> & \"b\" 'c', 100%25: \x01\xff%0Awhere: head 1 of 2%0A"
+            "reproduce: build/assay report --seed 0");
+  EXPECT_TRUE(lines[5].starts_with("::error title=ERROR room form bf16 o::because, "));
+  EXPECT_EQ(lines[6], "6 tensors: 1 PASS, 1 FAIL, 1 VACUOUS, 1 UNDECIDED, 1 UNSUPPORTED, 1 ERROR");
+  Report report = one_of_each_verdict();
+  report.rows[1].mechanism = "a:b,c";
+  EXPECT_NE(print(report, RowsFormat::github).find("::error title=FAIL a%3Ab%2Cc form"), std::string::npos);
 }
 
 // ---- a device
@@ -343,10 +435,10 @@ TEST(ReportDevice, is_judged_beside_the_cpu_executor) {
     EXPECT_EQ(row.tile, find_kernels(kernel_rooms(), "deltanet")->forms[0].tiles[row.device == "Pretender"]);
   }
   EXPECT_EQ(kernels, (std::vector<std::string>{"cpu fp32", "cpu bf16", "Pretender bf16"}));
-  const std::string page = print(report, TableFormat::table);
+  const std::string page = print(report, RowsFormat::table);
   EXPECT_NE(page.find("run on the CPU executor, Pretender (driver 1.0, runtime 2.0), against"), std::string::npos);
   EXPECT_NE(page.find("\ndeltanet chunkwise on Pretender, tile "), std::string::npos) << page;
-  EXPECT_EQ(Json::parse(print(report, TableFormat::json))["rows"].back()["device"], "Pretender");
+  EXPECT_EQ(Json::parse(print(report, RowsFormat::json))["rows"].back()["device"], "Pretender");
 }
 
 TEST(ReportDevice, fails_with_a_wrong_answer_of_its_own) {
