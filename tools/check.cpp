@@ -80,7 +80,7 @@ const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, co
                            const std::string& where) {
   std::string obstacles;
   for (const KernelForm& form : kernels.forms) {
-    if (!asked.empty() && form.name != asked) continue;
+    if (asked.empty() ? !form.unstable.empty() : form.name != asked) continue;
     const std::string obstacle = form.obstacle(problem);
     if (obstacle.empty()) return form;
     obstacles += text(obstacles.empty() ? "" : "; ", form.name, ": ", obstacle);
@@ -191,7 +191,7 @@ int run_check(const CheckOptions& options, Console& console) {
   {
     Progress progress(console);
     Oracle oracle = answered(options, file, kernel.threads, progress);
-    kernel.form = &form_for(kernels, file.problem, options.form, options.problem);
+    kernel.form = &measure_of(kernels, form_for(kernels, file.problem, options.form, options.problem));
     if (!kernel.form->has_gradients) {
       file.problem.cotangents.clear();
       std::erase_if(oracle.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
