@@ -2,12 +2,27 @@
 // (lla-family.md sections 7, 9 and 10).
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/laws.hpp"
 #include "proptests/core/lla_laws.hpp"
+#include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
+
+ASSAY_OBEYS(affine_mesanet, chunkwise, stays_within_budget)
+ASSAY_OBEYS(affine_mesanet, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(affine_mesanet, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(affine_mesanet, chunkwise, same_bits_twice)
+ASSAY_OBEYS(affine_mesanet, chunkwise, every_element_is_written)
+ASSAY_OBEYS(affine_mesanet, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(affine_mesanet, chunkwise, heads_are_independent)
+ASSAY_OBEYS(affine_mesanet, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(affine_mesanet, chunkwise, linear_in_values)
+ASSAY_KILLS_ITS_MUTANTS(affine_mesanet)
 
 namespace assay::laws {
 namespace {
@@ -116,7 +131,57 @@ ASSAY_REFERENCE_KILLS_ITS_FAULTS(affine_mesanet, is_a_regression_with_an_interce
 namespace assay {
 namespace {
 
+laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "affine_mesanet", "chunkwise"); }
+
+/// o -> vbar as lambda grows. Scores differ from 1 / i by less than |k - kbar| |kbar - q| / lambda.
+RC_GTEST_PROP(affine_mesanet_chunkwise, large_ridges_leave_value_averaging, ()) {
+  const laws::Subject s = chunkwise();
+  const LawCase c = *law_cases(s.room, s.form);
+  RC_PRE(c.spec.shape.own() == c.spec.shape.shared());
+  constexpr double huge = 0x1p200;
+  Problem p = s.room.make(c.spec);
+  for (double& x : p.inputs.at("lambda").data) x = huge;
+  std::erase_if(p.cotangents, [](const auto& entry) { return entry.first != "o"; });
+  Problem mean = p;
+  mean.mechanism = "value_averaging", mean.params = {};
+  for (const char* name : {"q", "k", "lambda"}) mean.inputs.erase(name);
+  const auto size = [](const Array& a) {
+    return std::accumulate(a.data.begin(), a.data.end(), 0.0, [](double sum, double x) { return sum + std::fabs(x); });
+  };
+  const double k = 2 * size(p.inputs.at("k")), left = k * (k + size(p.inputs.at("q"))) * c.spec.shape.seq_len / huge;
+  Arrays want, limits = laws::allowance(s, p, Format::fp64, c.tile);
+  std::erase_if(limits, [](const auto& entry) { return entry.first != "o" && entry.first != "d_v"; });
+  for (double& x : limits.at("o").data) x += left * size(p.inputs.at("v"));
+  for (double& x : limits.at("d_v").data) x += left * size(p.cotangents.at("o"));
+  for (const auto& [name, tensor] : oracle_of(*find_room("value_averaging"), mean).tensors) {
+    Array& a = want[name] = Array(tensor.shape);
+    for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = tensor.value[i].hi;
+  }
+  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), want, limits, 1);
+}
+
+/// The scores of a row sum to one, however its system is solved: constant values come out as they went in.
+RC_GTEST_PROP(affine_mesanet_chunkwise, constant_values_come_out, ()) {
+  const laws::Subject s = chunkwise();
+  const LawCase c = *law_cases(s.room, s.form);
+  Problem p = s.problem(c);
+  for (double& x : p.inputs.at("v").data) x = 0.75;
+  Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  Arrays want{{"o", got.at("o")}};
+  for (double& x : want.at("o").data) x = 0.75;
+  const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
+  laws::expect_within(got, want, {{"o", allowed.at("o")}}, 1);
+}
+
 using bad_inputs::changed, bad_inputs::refusal, bad_inputs::result_of;
+
+TEST(affine_mesanet_bad_inputs, what_conjugate_gradients_cannot_solve) {
+  Problem p = find_room("affine_mesanet")
+                  ->make({"affine_mesanet", {1, 3, 1, 1, 2, 2, 0}, Format::fp32, Style::integers, 0, {}});
+  EXPECT_EQ(chunkwise().form.obstacle(p), "");
+  p.inputs.at("lambda") = Array({}, {0});
+  EXPECT_EQ(chunkwise().form.obstacle(p), "lambda: conjugate gradients need a ridge in every dimension, got 0");
+}
 
 TEST(affine_mesanet_bad_inputs, the_table) {
   const Room& room = *find_room("affine_mesanet");

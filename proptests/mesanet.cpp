@@ -1,12 +1,29 @@
 // MesaNet: the ridge regression through the origin, column by column (lla-family.md sections 7, 9 and 10).
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/laws.hpp"
 #include "proptests/core/lla_laws.hpp"
+#include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
+
+ASSAY_OBEYS(mesanet, chunkwise, stays_within_budget)
+ASSAY_OBEYS(mesanet, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(mesanet, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(mesanet, chunkwise, same_bits_twice)
+ASSAY_OBEYS(mesanet, chunkwise, every_element_is_written)
+ASSAY_OBEYS(mesanet, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(mesanet, chunkwise, heads_are_independent)
+ASSAY_OBEYS(mesanet, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(mesanet, chunkwise, linear_in_values)
+ASSAY_OBEYS(mesanet, chunkwise, reads_are_linear_in_the_query)
+ASSAY_KILLS_ITS_MUTANTS(mesanet)
 
 namespace assay::laws {
 namespace {
@@ -109,7 +126,70 @@ ASSAY_REFERENCE_KILLS_ITS_FAULTS(mesanet, is_a_ridge_regression, backward_is_the
 namespace assay {
 namespace {
 
+/// lambda o -> S q as lambda grows. What is left of sums of three factors is below 2 |G| / lambda of what they are
+/// without signs, |G| <= (sum |k|)^2.
+RC_GTEST_PROP(mesanet_chunkwise, large_ridges_leave_linear_attention, ()) {
+  const laws::Subject s = laws::subject(kernel_rooms(), "mesanet", "chunkwise");
+  const LawCase c = *law_cases(s.room, s.form);
+  RC_PRE(c.spec.shape.own() == c.spec.shape.shared());
+  constexpr double huge = 0x1p200;
+  Problem p = s.room.make(c.spec);
+  for (double& x : p.inputs.at("lambda").data) x = huge;
+  std::erase_if(p.cotangents, [](const auto& entry) { return entry.first != "o"; });
+  Problem linear = p;
+  linear.mechanism = "linear_attention", linear.params = {{"scale", "1"}};
+  if (p.params.contains("lambda_scaling")) linear.params["normalization"] = "count";
+  linear.inputs.erase("lambda");
+  const auto size = [](const Array& a) {
+    return std::accumulate(a.data.begin(), a.data.end(), 0.0, [](double sum, double x) { return sum + std::fabs(x); });
+  };
+  const double q = size(p.inputs.at("q")), k = size(p.inputs.at("k")), v = size(p.inputs.at("v")),
+               g = size(p.cotangents.at("o")), left = 2 * k * k / huge;
+  const Arrays got = laws::flat(s.run(p, Format::exact, c.tile)), allowed = laws::allowance(s, p, Format::fp64, c.tile);
+  Arrays scaled, want, limits;
+  for (const auto& [name, rest] : std::map<std::string, double>{
+           {"o", left * q * k * v}, {"d_q", left * g * k * v}, {"d_k", left * q * g * v}, {"d_v", left * q * k * g}}) {
+    scaled[name] = got.at(name), limits[name] = allowed.at(name);
+    for (double& x : scaled[name].data) x *= huge;
+    for (double& x : limits[name].data) x = huge * x + rest;
+  }
+  for (const auto& [name, tensor] : oracle_of(*find_room("linear_attention"), linear).tensors) {
+    Array& a = want[name] = Array(tensor.shape);
+    for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = tensor.value[i].hi;
+  }
+  laws::expect_within(scaled, want, limits, 1);
+}
+
+/// After one token the answer is v_1 (k_1.q_1) / (k_1.k_1 + lambda).
+RC_GTEST_PROP(mesanet_chunkwise, one_token_is_a_projection, ()) {
+  const laws::Subject s = laws::subject(kernel_rooms(), "mesanet", "chunkwise");
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.shape.seq_len = 1, c.spec.shape.heads = c.spec.shape.shared_heads = 1;
+  Problem p = s.problem(c);
+  p.inputs.at("lambda") = Array({1}, {0.25});
+  const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v");
+  long double kq = 0, kk = 0.25;
+  for (std::size_t a = 0; a < k.data.size(); ++a) {
+    kq += static_cast<long double>(k.data[a]) * q.data[a];
+    kk += static_cast<long double>(k.data[a]) * k.data[a];
+  }
+  Arrays want{{"o", v}};
+  for (double& x : want.at("o").data) x = static_cast<double>(x * kq / kk);
+  const Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
+  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), want, {{"o", allowed.at("o")}}, 1);
+}
+
 using bad_inputs::changed, bad_inputs::refusal, bad_inputs::result_of;
+
+TEST(mesanet_bad_inputs, what_conjugate_gradients_cannot_solve) {
+  const KernelForm& form = laws::subject(kernel_rooms(), "mesanet", "chunkwise").form;
+  Problem p = find_room("mesanet")->make({"mesanet", {1, 3, 1, 1, 2, 2, 0}, Format::fp32, Style::integers, 0, {}});
+  EXPECT_EQ(form.obstacle(p), "");
+  p.inputs.at("lambda") = Array({}, {0});
+  EXPECT_EQ(form.obstacle(p), "lambda: conjugate gradients need a ridge in every dimension, got 0");
+  p.inputs.at("lambda") = Array({}, {0x1p-40});
+  EXPECT_TRUE(form.obstacle(p).starts_with("lambda: too small for conjugate gradients: the condition may reach "));
+}
 
 TEST(mesanet_bad_inputs, the_table) {
   const Room& room = *find_room("mesanet");

@@ -1,0 +1,169 @@
+#pragma once
+// Systems (G_i + ridge_i) x_i = b_i by conjugate gradients, one for each row of a tile and all rows at once (Hestenes
+// and Stiefel 1952): what the ridge regressions launch. G_i is a sum over the keys up to row i, never formed: its
+// product is that of the state before the chunk and, under a causal mask, of the chunk's own keys.
+#include "kernels/core/tile.hpp"
+
+namespace assay::tile {
+
+/// When a row is at rest: |r| <= relative |b|, or after that many steps.
+template <class Real>
+struct SolveLimits {
+  Real relative;
+  int steps;
+};
+
+/// Solves for the rows of `rhs`; image(P) is the systems' product with P, which `directions` holds as an operand. A row
+/// at rest stays as it is while others go on. A search direction is what its operand holds: the step along it is the
+/// best one, and the next direction conjugate to it, whatever the rounding has made of it.
+template <int C, int D, class X, class Tile, class Rows, class Real, class Image>
+TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, SolveLimits<Real> limits, Image image) {
+  const auto zero = b.row("alpha"_s, Shape<C>{}, 0);
+  const auto same = [](auto x) { return x; };
+  const auto add_scaled = [](auto x, auto y, auto factor) { return x + factor * y; };
+  const auto subtract_scaled = [](auto x, auto y, auto factor) { return x - factor * y; };
+  const auto threshold = [&](auto square) {
+    return b.planted("tolerance_of_squares"_s, limits.relative * limits.relative, limits.relative) * square;
+  };
+  const auto going = [](auto square, auto stop) { return square > stop ? 1 : 0; };
+  const auto unit_length = [](auto square, auto go) { return go * (square > 0 ? ex2(lg2(square) / -2) : 0); };
+  const auto best = [&](auto along, auto bend, auto go) {
+    return b.planted("rows_not_frozen"_s, go > 0 && bend > 0, true) ? along / bend : 0;
+  };
+  const auto conjugate = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? -along / bend : 0; };
+  const auto still = [](auto square, auto bend, auto go) { return go > 0 && bend > 0 ? square : 0; };
+
+  auto Y = b.acc("R"_s, Shape<C, D>{});
+  auto R = rhs, P = rhs;
+  auto square = b.dot("rr"_s, R, R);
+  const auto stop = b.rows("stop"_s, threshold, square);
+  auto go = b.rows("go"_s, going, square, stop);
+  for (int step = 0; step < limits.steps && b.any([](auto x) { return x > 0; }, go); ++step) {
+    P.scale(b.rows("alpha"_s, unit_length, b.dot("rr"_s, P, P), go));
+    P.map("P"_s, same);
+    b.put(directions, P);
+    b.sync();
+    auto AP = image(P);
+    b.sync();
+    const auto bend = b.dot("bend"_s, P, AP), along = b.dot("rp"_s, R, P);
+    const auto alpha = b.rows("alpha"_s, best, along, bend, go);
+    const bool turns_early = b.planted("beta_of_old_residual"_s, false, true);
+    auto turn = along;
+    if (turns_early) turn = b.dot("rp"_s, R, AP);
+    Y.zip("R"_s, add_scaled, P, alpha);
+    R.zip("R"_s, subtract_scaled, AP, alpha);
+    if (!turns_early) turn = b.dot("rp"_s, R, AP);
+    const auto beta = b.rows("alpha"_s, conjugate, turn, bend, go);
+    auto next = R;
+    next.zip("R"_s, add_scaled, P, b.planted("steepest_descent"_s, beta, zero));
+    P = next;
+    square = b.rows("rr"_s, still, b.dot("rr"_s, R, R), bend, go);
+    go = b.rows("go"_s, going, square, stop);
+  }
+  return Y;
+}
+
+/// sum += left right, with `left` as two operands if it `splits`: what the first leaves is the second. `each` sees
+/// both.
+template <class X, class St, class Sum, class Left, class Right, class Each>
+TILE_FN void mma_in_two(X& b, St site, Sum& sum, Left left, Right& right, bool splits, Each each) {
+  auto first = left;
+  first.map(site, [](auto x) { return x; });
+  each(first);
+  b.mma(sum, b.cast(site, first), right);
+  if (!splits) return;
+  left.zip(
+      site, [](auto x, auto y) { return x - y; }, first);
+  each(left);
+  b.mma(sum, b.cast(site, left), right);
+}
+template <class X, class St, class Sum, class Left, class Right>
+TILE_FN void mma_in_two(X& b, St site, Sum& sum, Left left, Right& right, bool splits) {
+  mma_in_two(b, site, sum, left, right, splits, [](const auto&) {});
+}
+
+/// x rounded at `site`; the answer is what that leaves.
+template <class X, class St, class Rows>
+TILE_FN auto split(X&, St site, Rows& x) {
+  auto low = x;
+  x.map(site, [](auto y) { return y; });
+  low.zip(
+      site, [](auto y, auto high) { return y - high; }, x);
+  return low;
+}
+
+/// Rows scaled to length one; the answer is their lengths. So no format's range is left, however large the ridge.
+template <class X, class Rows>
+TILE_FN auto to_unit_rows(X& b, Rows& Y) {
+  const auto shrink = b.rows(
+      "xunit"_s, [](auto square) { return square > 0 ? ex2(lg2(square) / -2) : 0; }, b.dot("rr"_s, Y, Y));
+  Y.scale(shrink);
+  return b.rows(
+      "xunit"_s, [](auto x) { return x > 0 ? 1 / x : 0; }, shrink);
+}
+
+/// Where a positive semidefinite state goes: its rows over their largest elements, in two operands.
+template <ExecutorTypes B>
+struct GramStore {
+  typename B::Out high, low;
+  typename B::RowOut unit;
+
+  template <class X, class Square>
+  TILE_FN void operator()(X& b, int head, int row0, const Square& H) const {
+    const auto size = [](auto x) { return x < 0 ? -x : x; };
+    const auto or_one = [](auto x) { return x > 0 ? x : 1; };
+    const auto over = [](auto x, auto most) { return x / most; };
+    auto sizes = H, scaled = H;
+    sizes.map("H"_s, size);
+    const auto most = b.rows("gunit"_s, or_one, sizes.row_max());
+    b.store_row("gunit"_s, unit, head, row0, most);
+    scaled.map("H"_s, over, most);
+    const auto rest = split(b, "Hc"_s, scaled);
+    b.store("Hc"_s, high, head, row0, scaled);
+    b.store("Hc"_s, low, head, row0, rest);
+  }
+};
+
+/// Adjoint states of R rows after every chunk, last chunk first, from the sum of the group's cotangents: operands, or
+/// as wide as they are.
+template <ExecutorTypes B, int R, int D, int ST, bool Wide>
+struct AdjointStates {
+  struct Args {
+    typename B::In start, updates;
+    typename B::Out states;
+    int chunks, group;
+  };
+  struct Smem {
+    typename B::template Tile<"W", R, D> W[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
+    const auto first = [&](auto x, auto y) { return b.planted("final_cotangent_dropped"_s, x + y, x); };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    auto S = b.acc("dS"_s, Shape<R, D>{});
+    b.pipeline(
+        Shape<ST>{}, a.group, [&](int i, int st) { b.load(s.W[st], a.start, head * a.group + i, 0); },
+        [&](int, int st) { S.zip("dS"_s, first, s.W[st]); });
+    b.pipeline(
+        Shape<ST>{}, a.chunks, [&](int i, int st) { b.load(s.W[st], a.updates, head, (a.chunks - 1 - i) * R); },
+        [&](int i, int st) {
+          if constexpr (Wide)
+            b.store("dS"_s, a.states, head, (a.chunks - 1 - i) * R, S);
+          else
+            b.store("dSc"_s, a.states, head, (a.chunks - 1 - i) * R, S);
+          S.zip("dS"_s, plus, s.W[st]);
+        });
+  }
+};
+
+inline constexpr SiteTable::Init ridge_solve_site_list[] = {
+    {"P", Role::operand},      {"X", Role::operand},      {"Hc", Role::operand},       {"dSc", Role::operand},
+    {"alpha", Role::gate},     {"stop", Role::gate},      {"go", Role::gate},          {"xunit", Role::gate},
+    {"gunit", Role::gate},     {"lunit", Role::gate},     {"lambda", Role::gate},      {"R", Role::accumulator},
+    {"rr", Role::accumulator}, {"rp", Role::accumulator}, {"bend", Role::accumulator}, {"AP", Role::accumulator},
+    {"H", Role::accumulator},  {"W", Role::accumulator},  {"dS", Role::accumulator}};
+/// Sites of the solves and of the states around them.
+inline constexpr SiteTable ridge_solve_sites{ridge_solve_site_list};
+
+}  // namespace assay::tile

@@ -1,0 +1,164 @@
+#include "kernels/mesanet.hpp"
+
+#include "kernels/core/kernel_room.hpp"
+#include "kernels/core/recurrence.hpp"
+#include "kernels/core/ridge_launch.hpp"
+
+namespace assay::tile {
+namespace {
+
+constexpr int stages = 2;
+
+/// The launches of one problem and what passes between them.
+template <class T, int C, int D>
+class Chunks {
+  using B = HostBlock<T>;
+
+ public:
+  Chunks(const RidgeShape& shape, const Problem& problem, const Policy& policy)
+      : shape_(shape),
+        problem_(problem),
+        policy_(policy),
+        heads_(shape.heads),
+        kv_heads_(shape.kv_heads),
+        T_(shape.len),
+        K_(shape.key_dim),
+        V_(shape.value_dim),
+        chunks_(ceil_div(T_, C)),
+        q_(shape.input<T>(problem.inputs, "q", heads_, T_, K_)),
+        k_(shape.input<T>(problem.inputs, "k", kv_heads_, T_, K_)),
+        v_(shape.input<T>(problem.inputs, "v", kv_heads_, T_, V_)),
+        lambda_(shape.ridges<T>(problem)),
+        ridge_unit_(shape.rows<T>(1, T_)),
+        gram_(states(K_)),
+        gram_low_(gram_),
+        state_(gram_),
+        state_low_(gram_),
+        gram_unit_(shape.rows<T>(kv_heads_, chunks_ * D)),
+        limits_(shape.limits<T>(problem, policy.sites.at("R"))) {
+    for (std::size_t i = 0; i < ridge_unit_.data.size(); ++i)
+      ridge_unit_.data[i] = shape.scaling == RidgeShape::Scaling::mean ? static_cast<T>(i + 1) : T(1);
+    limits_.steps = Faults::choose(policy, "few_steps"_s, limits_.steps, 4);
+  }
+
+  Answer run() {
+    auto final_gram = shape_.output<T>(heads_, K_, K_), final_state = shape_.output<T>(heads_, V_, K_);
+    carry(final_gram, final_state);
+    auto o = shape_.output<T>(heads_, T_, V_);
+    x_ = shape_.output<T>(heads_, T_, K_), x_low_ = x_, x_unit_ = shape_.rows<T>(heads_, T_);
+    launch<MesaOutputs<B, C, D>>({system(), q_.in(), x_.out(), x_low_.out(), o.out(), x_unit_.row_out()}, heads_,
+                                 chunks_);
+    Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}, {"final_gram", final_gram.array()}}, {}};
+    if (!problem_.cotangents.empty()) answer.gradients = backward();
+    return answer;
+  }
+
+ private:
+  HostArray<T> states(int columns) const { return shape_.output<T>(kv_heads_, chunks_ * D, columns); }
+
+  template <class Kernel>
+  void launch(const typename Kernel::Args& args, int heads, int blocks) {
+    host_launch<Kernel, T>(launch_policy(policy_, launches_++), args, heads * blocks, HeadBlocks{blocks});
+  }
+
+  MesaSystem<B> system() const {
+    return {k_.in(),
+            v_.in(),
+            lambda_.in(),
+            gram_.in(),
+            gram_low_.in(),
+            state_.in(),
+            state_low_.in(),
+            gram_unit_.row_in(),
+            ridge_unit_.row_in(),
+            limits_,
+            shape_.group,
+            kv_heads_,
+            policy_.sites.at("X") != policy_.sites.at("R")};
+  }
+
+  /// The sums before every chunk and after the last.
+  void carry(HostArray<T>& final_gram, HostArray<T>& final_state) {
+    auto of_gram = states(K_), of_state = of_gram;
+    launch<MesaUpdates<B, C, D>>({k_.in(), v_.in(), of_gram.out(), of_state.out()}, kv_heads_, chunks_);
+    launch<MesaGrams<B, D, stages>>(
+        {of_gram.in(), {gram_.out(), gram_low_.out(), gram_unit_.row_out()}, final_gram.out(), chunks_, shape_.group},
+        kv_heads_, 1);
+    launch<MesaStates<B, D, stages>>(
+        {of_state.in(), state_.out(), state_low_.out(), final_state.out(), chunks_, shape_.group}, kv_heads_, 1);
+  }
+
+  Arrays backward() {
+    const auto g = shape_.input<T>(problem_.cotangents, "o", heads_, T_, V_),
+               of_state = shape_.input<T>(problem_.cotangents, "final_state", heads_, V_, K_),
+               of_gram = shape_.input<T>(problem_.cotangents, "final_gram", heads_, K_, K_);
+    auto a = x_, dq = x_, dlambda = x_, a_unit = x_unit_;
+    launch<MesaAdjoint<B, C, D>>(
+        {system(), x_.in(), x_low_.in(), g.in(), x_unit_.row_in(), a.out(), dq.out(), dlambda.out(), a_unit.row_out()},
+        heads_, chunks_);
+    auto update_P = states(K_), update_N = update_P, P = update_P, N = update_P, dk = k_, dv = v_;
+    launch<MesaAdjointUpdates<B, C, D, stages>>(
+        {x_.in(), a.in(), g.in(), x_unit_.row_in(), a_unit.row_in(), update_P.out(), update_N.out(), shape_.group},
+        kv_heads_, chunks_);
+    launch<AdjointStates<B, D, D, stages, false>>({of_state.in(), update_P.in(), P.out(), chunks_, shape_.group},
+                                                  kv_heads_, 1);
+    launch<AdjointStates<B, D, D, stages, false>>({of_gram.in(), update_N.in(), N.out(), chunks_, shape_.group},
+                                                  kv_heads_, 1);
+    launch<MesaGradients<B, C, D, stages>>({k_.in(), v_.in(), x_.in(), a.in(), g.in(), P.in(), N.in(), x_unit_.row_in(),
+                                            a_unit.row_in(), dk.out(), dv.out(), shape_.group},
+                                           kv_heads_, chunks_);
+    return {
+        {"q", dq.array()}, {"k", dk.array()}, {"v", dv.array()}, {"lambda", shape_.ridge_gradient(problem_, dlambda)}};
+  }
+
+  const RidgeShape& shape_;
+  const Problem& problem_;
+  const Policy& policy_;
+  int heads_, kv_heads_, T_, K_, V_, chunks_;
+  std::uint64_t launches_ = 0;
+  HostArray<T> q_, k_, v_, lambda_, ridge_unit_, gram_, gram_low_, state_, state_low_, gram_unit_;
+  SolveLimits<T> limits_;
+  HostArray<T> x_, x_low_, x_unit_;
+};
+
+Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
+  const RidgeShape shape(problem);
+  return with_scalar(policy, [&]<class T>() {
+    const Policy run = with_narrow_state(policy);
+    return with_rows(shape, tile, [&]<int C, int D>() { return Chunks<T, C, D>(shape, problem, run).run(); });
+  });
+}
+
+constexpr Mutant mutants[] = {
+    {"kv_head_modulo", "query head a reads key/value head a mod Hkv instead of a div group", "fla#1029"},
+    {"solves_before_the_write", "the system of row i without k_i: j < i instead of j <= i", "catalogue"},
+    {"gram_not_carried", "every chunk's systems know the keys of the chunk before alone", "MDN common-mode reference"},
+    {"state_not_carried", "every chunk reads the values of the chunk before alone", "MDN common-mode reference"},
+    {"state_in_bf16", "the state accumulates in bf16", "triton#7216 class"},
+    {"ridge_forgotten", "the system's product without the ridge", "catalogue"},
+    {"ridge_on_sums", "lambda_scaling mean: the ridge lambda on sums", "Parallax (5) against (9) (E14)"},
+    {"rows_not_frozen", "a row at rest takes its step: 0 / 0", "catalogue"},
+    {"few_steps", "four steps of conjugate gradients, whatever the residuals", "catalogue"},
+    {"tolerance_of_squares", "the tolerance on |r| is one on its square", "FlashLLA 436af91"},
+    {"steepest_descent", "search directions that are residuals, not conjugate", "catalogue"},
+    {"beta_of_old_residual", "the next direction from the residual before the step", "catalogue"},
+    {"dlambda_of_sums", "lambda_scaling mean: dlambda without the factor i", "catalogue"},
+    {"final_cotangent_dropped", "backward starts from zero adjoint states", "FALCON Alg 6 line 20"},
+    {"gram_gradient_one_sided", "dk without x (a.k), the other half of dH, within a chunk", "catalogue"},
+    {"dk_without_later_solves", "dk without the systems of later chunks", "fla#1140 class"},
+    {"dv_without_later_reads", "dv without the term of the reads in later chunks", "fla#1140 class"},
+    {"dk_one_head_of_group", "dk and dv of the first query head of the group only", "GQA"},
+};
+
+constexpr KernelForm forms[] = {
+    {"chunkwise", "chunks in parallel, their rows' systems by conjugate gradients; backward with one more solve",
+     mesanet_sites, ridge_tiles, mutants, true, ridge_obstacle, run_chunkwise, {}, true},
+};
+
+}  // namespace
+
+namespace ASSAY_KERNEL_ROOMS {
+extern const KernelRoom mesanet = {"mesanet", forms};
+}
+
+}  // namespace assay::tile

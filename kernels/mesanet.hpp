@@ -1,0 +1,400 @@
+#pragma once
+// MesaNet, chunkwise (lla-family.md section 7). With H and S the sums of k k^T and v k^T over the keys before a chunk
+// of C tokens, the rows of the chunk are solved together by conjugate gradients (kernels/core/ridge_solve.hpp):
+//   system     p -> p H + lower(p K^T) K + l o p,   l_i = lambda_i times 1 (lambda on sums) or i (on means)
+//   forward    X = system^{-1} Q,   O = X S^T + lower(X K^T) V
+//   backward   A = system^{-1} (dO S + lower(dO V^T) K),   dQ = A,   dlambda = -(dl / dlambda) A o X
+// and, last chunk first, P = dS + sum g x^T and N = dH - sum a x^T over the rows after the chunk:
+//   dK = V P + K (N + N^T) + (lower(dO V^T) - lower(A K^T))^T X - lower(X K^T)^T A,   dV = K P^T + lower(X K^T)^T dO
+// States are those of a key/value head: query head a reads key/value head a / group, whose P and N are sums over the
+// group. H lies in memory as its rows over their largest elements, in two operands: what the first leaves is the
+// second. Solutions lie there as rows of length one, and their lengths.
+#include "kernels/core/ridge_solve.hpp"
+
+namespace assay::tile {
+
+/// What a chunk adds to H and S.
+template <ExecutorTypes B, int C, int D>
+struct MesaUpdates {
+  struct Args {
+    typename B::In k, v;
+    typename B::Out gram, state;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, D> K;
+    typename B::template Tile<"V", C, D> V;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.K, a.k, head, chunk * C);
+          b.load(s.V, a.v, head, chunk * C);
+        },
+        [&](int, int) {
+          b.store("W"_s, a.gram, head, chunk * D, b.atb("W"_s, s.K, s.K));
+          b.store("W"_s, a.state, head, chunk * D, b.atb("W"_s, s.V, s.K));
+        });
+  }
+};
+
+/// H before every chunk, and after the last one, once for each head of the group.
+template <ExecutorTypes B, int D, int ST>
+struct MesaGrams {
+  struct Args {
+    typename B::In updates;
+    GramStore<B> store;
+    typename B::Out end;
+    int chunks, group;
+  };
+  struct Smem {
+    typename B::template Tile<"W", D, D> W[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
+    const auto next = [&](auto x, auto y) { return b.planted("gram_not_carried"_s, x + y, y); };
+    auto H = b.acc("H"_s, Shape<D, D>{});
+    b.pipeline(
+        Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], a.updates, head, j * D); },
+        [&](int j, int st) {
+          a.store(b, head, j * D, H);
+          H.zip("H"_s, next, s.W[st]);
+        });
+    for (int i = 0; i < a.group; ++i) b.store("end"_s, a.end, head * a.group + i, 0, H);
+  }
+};
+
+/// S before every chunk, and after the last one, once for each head of the group.
+template <ExecutorTypes B, int D, int ST>
+struct MesaStates {
+  struct Args {
+    typename B::In updates;
+    typename B::Out high, low, end;
+    int chunks, group;
+  };
+  struct Smem {
+    typename B::template Tile<"W", D, D> W[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
+    const auto next = [&](auto x, auto y) { return b.planted("state_not_carried"_s, x + y, y); };
+    auto S = b.acc("S"_s, Shape<D, D>{});
+    b.pipeline(
+        Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], a.updates, head, j * D); },
+        [&](int j, int st) {
+          auto high = S;
+          const auto low = split(b, "Sc"_s, high);
+          b.store("Sc"_s, a.high, head, j * D, high);
+          b.store("Sc"_s, a.low, head, j * D, low);
+          S.zip("S"_s, next, s.W[st]);
+        });
+    for (int i = 0; i < a.group; ++i) b.store("end"_s, a.end, head * a.group + i, 0, S);
+  }
+};
+
+/// What the systems of a chunk are made of.
+template <ExecutorTypes B>
+struct MesaSystem {
+  typename B::In k, v, lambda, gram, gram_low, state, state_low;
+  typename B::RowIn gram_unit, ridge_unit;
+  SolveLimits<typename B::Real> limits;
+  int group, kv_heads;
+  bool splits;  // whether the second operands hold anything
+};
+
+template <ExecutorTypes B, int C, int D>
+struct MesaTiles {
+  typename B::template Tile<"K", C, D> K;
+  typename B::template Tile<"V", C, D> V;
+  typename B::template Tile<"lambda", C, D> lambda;
+  typename B::template Tile<"Hc", D, D> H;
+  typename B::template Tile<"Hc", D, D> H_low;
+  typename B::template Tile<"Sc", D, D> S;
+  typename B::template Tile<"Sc", D, D> S_low;
+  typename B::template Tile<"P", C, D> P;
+
+  template <class Ex>
+  TILE_FN void load(Ex& b, const MesaSystem<B>& a, int kv, int head, int chunk) {
+    b.load(K, a.k, kv, chunk * C);
+    b.load(V, a.v, kv, chunk * C);
+    b.load(lambda, a.lambda, head, chunk * C);
+    b.load(H, a.gram, kv, chunk * D);
+    b.load(H_low, a.gram_low, kv, chunk * D);
+    b.load(S, a.state, kv, chunk * D);
+    b.load(S_low, a.state_low, kv, chunk * D);
+  }
+
+  /// Solutions of the chunk's systems.
+  template <class Ex, class Rows>
+  TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int kv, int chunk, const Rows& rhs) {
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto ridge = [&](auto p, auto of_unit, auto unit) {
+      const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
+      return b.planted("ridge_forgotten"_s, l * p, p * 0);
+    };
+    const auto column_unit = b.load_col("gunit"_s, Shape<1, D>{}, a.gram_unit, kv, chunk * D);
+    const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
+    return conjugate_gradients<C, D>(b, P, rhs, a.limits, [&](const auto& directions) {
+      auto AP = b.abt("AP"_s, P, H);
+      if (a.splits) b.mma_abt(AP, P, H_low);
+      AP.map("AP"_s, times, column_unit);
+      auto U = b.abt("U"_s, P, K);
+      U.mask([&](int r, int c) { return r >= c + b.planted("solves_before_the_write"_s, 0, 1); }, 0);
+      mma_in_two(b, "Uc"_s, AP, U, K, a.splits);
+      auto E = directions;
+      E.zip("ridge"_s, ridge, lambda, row_unit);
+      AP.zip("AP"_s, plus, E);
+      return AP;
+    });
+  }
+};
+
+/// x and o of a chunk.
+template <ExecutorTypes B, int C, int D>
+struct MesaOutputs {
+  struct Args {
+    MesaSystem<B> system;
+    typename B::In q;
+    typename B::Out x, x_low, o;
+    typename B::RowOut x_unit;
+  };
+  struct Smem {
+    MesaTiles<B, C, D> of;
+    typename B::template Tile<"Q", C, D> Q;
+    typename B::template Tile<"X", C, D> X;
+    typename B::template Tile<"X", C, D> X_low;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
+    const auto copy = [](auto, auto x) { return x; };
+    const bool splits = a.system.splits;
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          s.of.load(b, a.system, kv, head, chunk);
+          b.load(s.Q, a.q, head, chunk * C);
+        },
+        [&](int, int) {
+          auto Q = b.acc("R"_s, Shape<C, D>{});
+          Q.zip("R"_s, copy, s.Q);
+          auto X = s.of.solve(b, a.system, kv, chunk, Q);
+          const auto unit = to_unit_rows(b, X);
+          b.store_row("xunit"_s, a.x_unit, head, chunk * C, unit);
+          const auto low = split(b, "X"_s, X);
+          b.store("X"_s, a.x, head, chunk * C, X);
+          b.store("X"_s, a.x_low, head, chunk * C, low);
+          b.put(s.X, X);
+          b.put(s.X_low, low);
+          b.sync();
+          auto F = b.abt("F"_s, s.X, s.of.K);
+          auto O = b.abt("O"_s, s.X, s.of.S);
+          if (splits) {
+            b.mma_abt(F, s.X_low, s.of.K);
+            b.mma_abt(O, s.X_low, s.of.S);
+            b.mma_abt(O, s.X, s.of.S_low);
+          }
+          F.mask([](int r, int c) { return r >= c; }, 0);
+          mma_in_two(b, "Fc"_s, O, F, s.of.V, splits);
+          O.scale(unit);
+          b.store("out"_s, a.o, head, chunk * C, O);
+        });
+  }
+};
+
+/// a, and with it the gradients of q and of lambda, of a chunk.
+template <ExecutorTypes B, int C, int D>
+struct MesaAdjoint {
+  struct Args {
+    MesaSystem<B> system;
+    typename B::In x, x_low, o_cotangent;
+    typename B::RowIn x_unit;
+    typename B::Out a, dq, dlambda;
+    typename B::RowOut a_unit;
+  };
+  struct Smem {
+    MesaTiles<B, C, D> of;
+    typename B::template Tile<"dO", C, D> dO;
+    typename B::template Tile<"X", C, D> X;
+    typename B::template Tile<"X", C, D> X_low;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int kv = head / a.system.group;
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto same = [](auto x) { return x; };
+    const auto slope = [&](auto y, auto x, auto length, auto unit) {
+      return -b.planted("dlambda_of_sums"_s, unit, decltype(unit){1}) * length * x * y;
+    };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          s.of.load(b, a.system, kv, head, chunk);
+          b.load(s.dO, a.o_cotangent, head, chunk * C);
+          b.load(s.X, a.x, head, chunk * C);
+          b.load(s.X_low, a.x_low, head, chunk * C);
+        },
+        [&](int, int) {
+          auto R = b.ab("R"_s, s.dO, s.of.S);
+          if (a.system.splits) b.mma(R, s.dO, s.of.S_low);
+          auto E = b.abt("E"_s, s.dO, s.of.V);
+          E.mask([](int r, int c) { return r >= c; }, 0);
+          mma_in_two(b, "Ec"_s, R, E, s.of.K, a.system.splits);
+          auto A = s.of.solve(b, a.system, kv, chunk, R);
+          b.store("out"_s, a.dq, head, chunk * C, A);
+          auto X = b.acc("X1"_s, Shape<C, D>{}), dlambda = A;
+          X.zip("X1"_s, plus, s.X);
+          X.zip("X1"_s, plus, s.X_low);
+          dlambda.zip("dlambda"_s, slope, X, b.load_row("xunit"_s, Shape<C>{}, a.x_unit, head, chunk * C),
+                      b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C));
+          b.store("dlambda"_s, a.dlambda, head, chunk * C, dlambda);
+          b.store_row("xunit"_s, a.a_unit, head, chunk * C, to_unit_rows(b, A));
+          A.map("X"_s, same);
+          b.store("X"_s, a.a, head, chunk * C, A);
+        });
+  }
+};
+
+/// What a chunk's rows add to P and N, of all heads of the group. x and a have the root of their lengths' product each.
+template <ExecutorTypes B, int C, int D, int ST>
+struct MesaAdjointUpdates {
+  struct Args {
+    typename B::In x, a, o_cotangent;
+    typename B::RowIn x_unit, a_unit;
+    typename B::Out P, N;
+    int group;
+  };
+  struct Smem {
+    typename B::template Tile<"X", C, D> X[ST];
+    typename B::template Tile<"X", C, D> A[ST];
+    typename B::template Tile<"dO", C, D> dO[ST];
+    typename B::template Tile<"Xc", C, D> weighted;
+    typename B::template Tile<"Xc", C, D> rootX;
+    typename B::template Tile<"Xc", C, D> rootA;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
+    const auto root = [](auto x, auto y) { return x > 0 && y > 0 ? ex2((lg2(x) + lg2(y)) / 2) : 0; };
+    const auto times = [](auto, auto x, auto y) { return x * y; };
+    const auto minus_times = [](auto, auto x, auto y) { return -x * y; };
+    auto P = b.acc("W"_s, Shape<D, D>{}), N = b.acc("W"_s, Shape<D, D>{});
+    b.pipeline(
+        Shape<ST>{}, a.group,
+        [&](int i, int st) {
+          b.load(s.X[st], a.x, kv * a.group + i, chunk * C);
+          b.load(s.A[st], a.a, kv * a.group + i, chunk * C);
+          b.load(s.dO[st], a.o_cotangent, kv * a.group + i, chunk * C);
+        },
+        [&](int i, int st) {
+          const auto ux = b.load_row("xunit"_s, Shape<C>{}, a.x_unit, kv * a.group + i, chunk * C);
+          const auto ua = b.load_row("xunit"_s, Shape<C>{}, a.a_unit, kv * a.group + i, chunk * C);
+          const auto both = b.rows("xunit"_s, root, ux, ua);
+          auto Y = b.acc("X1"_s, Shape<C, D>{});
+          Y.zip("X1"_s, times, s.X[st], ux);
+          b.put(s.weighted, Y);
+          Y.zip("X1"_s, times, s.X[st], both);
+          b.put(s.rootX, Y);
+          Y.zip("X1"_s, minus_times, s.A[st], both);
+          b.put(s.rootA, Y);
+          b.sync();
+          b.mma_atb(P, s.dO[st], s.weighted);
+          b.mma_atb(N, s.rootA, s.rootX);
+        });
+    b.store("W"_s, a.P, kv, chunk * D, P);
+    b.store("W"_s, a.N, kv, chunk * D, N);
+  }
+};
+
+/// dk and dv of a chunk, from all heads of the group.
+template <ExecutorTypes B, int C, int D, int ST>
+struct MesaGradients {
+  struct Args {
+    typename B::In k, v, x, a, o_cotangent, P, N;
+    typename B::RowIn x_unit, a_unit;
+    typename B::Out dk, dv;
+    int group;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, D> K;
+    typename B::template Tile<"V", C, D> V;
+    typename B::template Tile<"dSc", D, D> P;
+    typename B::template Tile<"dSc", D, D> N;
+    typename B::template Tile<"X", C, D> X[ST];
+    typename B::template Tile<"X", C, D> A[ST];
+    typename B::template Tile<"dO", C, D> dO[ST];
+    typename B::template Tile<"Mc", C, C> of_x;
+    typename B::template Tile<"Mc", C, C> of_a;
+    typename B::template Tile<"Mc", C, C> of_g;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
+    const auto lower = [](int r, int c) { return r >= c; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto along_x = [&](auto e, auto h, auto ux, auto ua) {
+      return ux * (e - b.planted("gram_gradient_one_sided"_s, ua, ua * 0) * h);
+    };
+    const auto along_a = [](auto f, auto ua) { return -ua * f; };
+    auto dK = b.acc("dK"_s, Shape<C, D>{}), dV = b.acc("dV"_s, Shape<C, D>{});
+    b.load(s.K, a.k, kv, chunk * C);
+    b.load(s.V, a.v, kv, chunk * C);
+    b.load(s.P, a.P, kv, chunk * D);
+    b.load(s.N, a.N, kv, chunk * D);
+    b.pipeline(
+        Shape<ST>{}, b.planted("dk_one_head_of_group"_s, a.group, 1),
+        [&](int i, int st) {
+          b.load(s.X[st], a.x, kv * a.group + i, chunk * C);
+          b.load(s.A[st], a.a, kv * a.group + i, chunk * C);
+          b.load(s.dO[st], a.o_cotangent, kv * a.group + i, chunk * C);
+        },
+        [&](int i, int st) {
+          const auto ux = b.load_row("xunit"_s, Shape<C>{}, a.x_unit, kv * a.group + i, chunk * C);
+          const auto ua = b.load_row("xunit"_s, Shape<C>{}, a.a_unit, kv * a.group + i, chunk * C);
+          if (i == 0) {
+            b.mma(dK, s.V, s.P);
+            if (b.planted("dk_without_later_solves"_s, true, false)) {
+              b.mma(dK, s.K, s.N);
+              b.mma_abt(dK, s.K, s.N);
+            }
+            if (b.planted("dv_without_later_reads"_s, true, false)) b.mma_abt(dV, s.K, s.P);
+          }
+          auto F = b.abt("F"_s, s.X[st], s.K);
+          auto H = b.abt("F"_s, s.A[st], s.K);
+          auto E = b.abt("E"_s, s.dO[st], s.V);
+          F.mask(lower, 0), H.mask(lower, 0), E.mask(lower, 0);
+          F.map("M"_s, times, ux);
+          b.put(s.of_g, F);
+          F.map("M"_s, along_a, ua);
+          b.put(s.of_a, F);
+          E.zip("M"_s, along_x, H, ux, ua);
+          b.put(s.of_x, E);
+          b.sync();
+          b.mma_atb(dK, s.of_x, s.X[st]);
+          b.mma_atb(dK, s.of_a, s.A[st]);
+          b.mma_atb(dV, s.of_g, s.dO[st]);
+        });
+    b.store("out"_s, a.dk, kv, chunk * C, dK);
+    b.store("out"_s, a.dv, kv, chunk * C, dV);
+  }
+};
+
+inline constexpr SiteTable::Init mesanet_site_list[] = {
+    {"Q", Role::operand},         {"K", Role::operand},      {"V", Role::operand},     {"dO", Role::operand},
+    {"Sc", Role::operand},        {"Uc", Role::operand},     {"Fc", Role::operand},    {"Ec", Role::operand},
+    {"Xc", Role::operand},        {"Mc", Role::operand},     {"S", Role::accumulator}, {"end", Role::accumulator},
+    {"U", Role::accumulator},     {"F", Role::accumulator},  {"O", Role::accumulator}, {"E", Role::accumulator},
+    {"ridge", Role::accumulator}, {"X1", Role::accumulator}, {"M", Role::accumulator}, {"dlambda", Role::accumulator},
+    {"dK", Role::accumulator},    {"dV", Role::accumulator}, {"out", Role::output}};
+/// Keys, directions and stored solutions are operands; the vectors of the systems and all sums are as wide as the
+/// accumulators.
+inline constexpr SiteTable mesanet_sites = ridge_solve_sites.with(mesanet_site_list);
+
+}  // namespace assay::tile
