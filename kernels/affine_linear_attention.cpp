@@ -33,24 +33,25 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   const typename B::RowIn count{counts.data(), chunks * C};
   const HeadBlocks by_chunk{chunks * blocks}, by_block{blocks};
 
-  auto mean_k = array(shared * chunks, 1, K), mean_v = array(shared * chunks, 1, V), base_k = mean_k, base_v = mean_v;
+  auto sum_k = array(shared * chunks, 1, K), sum_v = array(shared * chunks, 1, V), base_k = sum_k, base_v = sum_v,
+       before_v = sum_v;
   auto first_k = array(shared, 1, K), first_v = array(shared, 1, V), final_k = first_k, final_v = first_v;
   auto covariance = array(shared * chunks, V, K), states = covariance, final_scatter = array(shared, V, K);
   auto o = array(heads, len, V), tilt = array(heads, len, 1);
   host_launch<ChunkMoments<B, C, D, D>, T>(
       launch_policy(policy, 0),
-      {k.in(), v.in(), mean_k.out(), mean_v.out(), first_k.out(), first_v.out(), covariance.out(), len, chunks, blocks},
+      {k.in(), v.in(), sum_k.out(), sum_v.out(), first_k.out(), first_v.out(), covariance.out(), len, chunks, blocks},
       shared * chunks * blocks, by_chunk);
   host_launch<MomentPass<B, C, D, D, 2>, T>(
       launch_policy(policy, 1),
-      {covariance.in(), vectors_in(mean_k), vectors_in(mean_v), vectors_in(first_k), vectors_in(first_v), states.out(),
-       final_scatter.out(), vectors_out(base_k), vectors_out(base_v), vectors_out(final_k), vectors_out(final_v), len,
-       chunks},
+      {covariance.in(), vectors_in(sum_k), vectors_in(sum_v), vectors_in(first_k), vectors_in(first_v), states.out(),
+       final_scatter.out(), vectors_out(base_k), vectors_out(base_v), vectors_out(before_v), vectors_out(final_k),
+       vectors_out(final_v), len, chunks},
       shared * blocks, by_block);
   host_launch<TiltedReads<B, C, D, D>, T>(
       launch_policy(policy, 2),
-      {rho.in(), k.in(), v.in(), states.in(), vectors_in(base_k), vectors_in(base_v), count, o.out(), tilt.row_out(),
-       chunks, shape.group, shared, blocks},
+      {rho.in(), k.in(), v.in(), states.in(), vectors_in(base_k), vectors_in(base_v), vectors_in(before_v), count,
+       o.out(), tilt.row_out(), chunks, shape.group, shared, blocks},
       heads * chunks * blocks, by_chunk);
   Answer answer{{{"o", o.array()},
                  {"final_mean_k", without_rows(for_all_heads(shape, final_k))},

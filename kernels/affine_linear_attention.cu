@@ -32,8 +32,9 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   const auto v = upload<P, "V">(problem.inputs, "v", shared, len, V);
   const DeviceArray counts(format_of<P, "count">, 1, chunks * C, 1, token_counts<double>(chunks, C));
   const auto count = row_in<B>(counts);
-  auto mean_k = result<P, "mean">(shared * chunks, 1, K), mean_v = result<P, "mean">(shared * chunks, 1, V);
+  auto sum_k = result<P, "sum">(shared * chunks, 1, K), sum_v = result<P, "sum">(shared * chunks, 1, V);
   auto base_k = result<P, "mean">(shared * chunks, 1, K), base_v = result<P, "mean">(shared * chunks, 1, V);
+  auto before_v = result<P, "sum">(shared * chunks, 1, V);
   auto first_k = result<P, "mean">(shared, 1, K), first_v = result<P, "mean">(shared, 1, V);
   auto final_k = result<P, "end">(shared, 1, K), final_v = result<P, "end">(shared, 1, V);
   auto covariance = result<P, "W">(shared * chunks, V, K), states = result<P, "Xc">(shared * chunks, V, K);
@@ -41,17 +42,18 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto o = result<P, "out">(heads, len, V), tilt = result<P, "t">(heads, len, 1);
   const BlockGrid of_shared{shared, chunks * blocks}, grid{heads, chunks * blocks};
   const double forward = run_timed(times, [&] {
-    launch<ChunkMoments<B, C, D, DV>, B, 1>({in<B>(k), in<B>(v), out<B>(mean_k), out<B>(mean_v), out<B>(first_k),
+    launch<ChunkMoments<B, C, D, DV>, B, 1>({in<B>(k), in<B>(v), out<B>(sum_k), out<B>(sum_v), out<B>(first_k),
                                              out<B>(first_v), out<B>(covariance), len, chunks, blocks},
                                             of_shared);
     launch<MomentPass<B, C, D, DV, 2>, B, 1>(
-        {in<B>(covariance), row_vectors_in<B>(mean_k), row_vectors_in<B>(mean_v), row_vectors_in<B>(first_k),
+        {in<B>(covariance), row_vectors_in<B>(sum_k), row_vectors_in<B>(sum_v), row_vectors_in<B>(first_k),
          row_vectors_in<B>(first_v), out<B>(states), out<B>(final_scatter), row_vectors_out<B>(base_k),
-         row_vectors_out<B>(base_v), row_vectors_out<B>(final_k), row_vectors_out<B>(final_v), len, chunks},
+         row_vectors_out<B>(base_v), row_vectors_out<B>(before_v), row_vectors_out<B>(final_k),
+         row_vectors_out<B>(final_v), len, chunks},
         BlockGrid{shared, blocks});
     launch<TiltedReads<B, C, D, DV>, B, 1>(
-        {in<B>(rho), in<B>(k), in<B>(v), in<B>(states), row_vectors_in<B>(base_k), row_vectors_in<B>(base_v), count,
-         out<B>(o), row_out<B>(tilt), chunks, group, shared, blocks},
+        {in<B>(rho), in<B>(k), in<B>(v), in<B>(states), row_vectors_in<B>(base_k), row_vectors_in<B>(base_v),
+         row_vectors_in<B>(before_v), count, out<B>(o), row_out<B>(tilt), chunks, group, shared, blocks},
         grid);
   });
   if (times != nullptr) times->forward = forward;

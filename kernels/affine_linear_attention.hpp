@@ -5,28 +5,29 @@
 // value. With n tokens before a chunk, N_i = n + p_i up to its token i and X the covariance of values and keys before
 // it,
 //   T_ij = rho_i . (k_j - c),   t_i = sum_{j <= i} T_ij / N_i = rho_i . (kbar_i - c)
-//   P_ij = 1 - (T_ij - t_i),   o_i = b + (sum_{j <= i} P_ij (v_j - b) - n X rho_i) / N_i
+//   o_i = (S + sum_{j <= i} v_j) / N_i - (n X rho_i + sum_{j <= i} (T_ij - t_i)(v_j - b)) / N_i
 // Chunks are merged pairwise, m their own means, n_c their tokens and X_c their covariance, w = n_c / (n + n_c):
-//   X <- (1 - w) X + w X_c + w (1 - w) (m_v - b)(m_k - c)^T,   c <- c + w (m_k - c),   b <- b + w (m_v - b)
+//   X <- (1 - w) X + w X_c + w (1 - w) (m_v - b)(m_k - c)^T
 // Backward, with F = n + 1, Y_i = do_i F / N_i, and kbar, vbar the means of the whole sequence:
 //   d_i = rho_i . (kbar_i - kbar),   A_ij = Y_i . (v_j - b),   e_i = Y_i . (vbar_i - vbar)
 //   Q <- Q + sum_i Y_i rho_i^T / F,   f <- f + sum_i (1 + d_i) Y_i / F,   h <- h + sum_i e_i rho_i / F
 // last chunk first, from what the final moments' cotangents say; with them as they are after a chunk, and
 // B_ij = A_ij - sum_{j <= i} A_ij / N_i:
-//   drho = -(n Y X + B (K - c)) / F,   dK = h - (V - vbar) Q - B^T rho / F,   dV = f - (K - kbar) Q^T + P^T Y / F
+//   P_ij = 1 - (T_ij - t_i),   drho = -(n Y X + B (K - c)) / F,   dK = h - (V - vbar) Q - B^T rho / F,   dV = f - (K -
+//   kbar) Q^T + P^T Y / F
 // Sums over the tokens of a chunk are products with ones. Blocks are pairs of a chunk and DV columns of the values;
 // covariances lie in memory as [V][K] for each chunk.
 #include "kernels/core/token_weights.hpp"
 
 namespace assay::tile {
 
-/// Means and covariance of every chunk and, of the first one, its first token. Heads are those of keys and values.
+/// Sums and covariance of every chunk and, of the first one, its first token. Heads are those of keys and values.
 template <ExecutorTypes B, int C, int DK, int DV>
 struct ChunkMoments {
   using Real = typename B::Real;
   struct Args {
     typename B::In k, v;
-    typename B::Out mean_k, mean_v, first_k, first_v, covariance;
+    typename B::Out sum_k, sum_v, first_k, first_v, covariance;
     int len, chunks, blocks;
   };
   struct Smem {
@@ -60,9 +61,9 @@ struct ChunkMoments {
           auto keys = b.acc("X"_s, Shape<C, DK>{});
           keys.zip("X"_s, copy, s.K);
           if (block == 0) b.store("mean"_s, a.first_k, head, 0, keys);
-          auto mean_k = b.ab("mean"_s, s.ones, s.K);
+          auto mean_k = b.ab("sum"_s, s.ones, s.K);
+          if (v0 == 0) b.store("sum"_s, a.sum_k, at, 0, mean_k);
           mean_k.map("mean"_s, over);
-          if (v0 == 0) b.store("mean"_s, a.mean_k, at, 0, mean_k);
           keys.zip("X"_s, minus, mean_k);
           keys.mask(inside, 0);
           b.put(s.Kc, keys);
@@ -70,9 +71,9 @@ struct ChunkMoments {
           auto values = b.acc("X"_s, Shape<C, DV>{});
           values.zip("X"_s, copy, s.V);
           if (chunk == 0) b.store("mean"_s, a.first_v, head, 0, values, v0);
-          auto mean_v = b.ab("mean"_s, s.ones, s.V);
+          auto mean_v = b.ab("sum"_s, s.ones, s.V);
+          b.store("sum"_s, a.sum_v, at, 0, mean_v, v0);
           mean_v.map("mean"_s, over);
-          b.store("mean"_s, a.mean_v, at, 0, mean_v, v0);
           values.zip("X"_s, minus, mean_v);
           values.mask(inside, 0);
           b.put(s.Vc, values);
@@ -90,9 +91,9 @@ struct MomentPass {
   using Real = typename B::Real;
   struct Args {
     typename B::In covariance;
-    typename B::RowIn mean_k, mean_v, first_k, first_v;
+    typename B::RowIn sum_k, sum_v, first_k, first_v;
     typename B::Out states, final_scatter;
-    typename B::RowOut base_k, base_v, final_k, final_v;
+    typename B::RowOut base_k, base_v, before_v, final_k, final_v;
     int len, chunks;
   };
   struct Smem {
@@ -111,6 +112,8 @@ struct MomentPass {
     };
     auto c = b.load_row("mean"_s, Shape<DK>{}, a.first_k, head, 0);
     auto v = b.load_row("mean"_s, Shape<DV>{}, a.first_v, head, v0);
+    auto sk = b.row("sum"_s, Shape<DK>{}, 0);
+    auto sv = b.row("sum"_s, Shape<DV>{}, 0);
     auto X = b.acc("S"_s, Shape<DV, DK>{});
     b.pipeline(
         Shape<ST>{}, a.chunks, [&](int i, int st) { b.load(s.W[st], a.covariance, head * a.chunks + i, v0); },
@@ -121,18 +124,22 @@ struct MomentPass {
           b.store("Xc"_s, a.states, at, v0, X);
           if (block == 0) b.store_row("mean"_s, a.base_k, at, 0, c);
           b.store_row("mean"_s, a.base_v, at, v0, v);
-          const auto dk = b.rows("mean"_s, minus, b.load_row("mean"_s, Shape<DK>{}, a.mean_k, at, 0), c);
-          const auto dv = b.rows("mean"_s, minus, b.load_row("mean"_s, Shape<DV>{}, a.mean_v, at, v0), v);
-          const auto of_k = b.row("weight"_s, Shape<DK>{}, weight);
+          b.store_row("sum"_s, a.before_v, at, v0, sv);
+          const auto over_own = [&](auto x) { return x / Real(all - before); };
+          const auto over_all = [&](auto x) { return x / Real(all); };
+          const auto own_k = b.load_row("sum"_s, Shape<DK>{}, a.sum_k, at, 0);
+          const auto own_v = b.load_row("sum"_s, Shape<DV>{}, a.sum_v, at, v0);
+          const auto dk = b.rows("mean"_s, minus, b.rows("mean"_s, over_own, own_k), c);
+          const auto dv = b.rows("mean"_s, minus, b.rows("mean"_s, over_own, own_v), v);
           const auto of_v = b.row("weight"_s, Shape<DV>{}, weight);
           const auto rest = b.row("weight"_s, Shape<DV>{}, Real(before) / Real(all));
-          const auto step_k = b.rows("mean"_s, times, dk, of_k);
-          const auto step_v = b.rows("mean"_s, times, dv, of_v);
           X.map("S"_s, times, rest);
           X.zip("S"_s, plus_share, s.W[st], of_v);
-          X.map("S"_s, plus_apart, b.rows("mean"_s, times, step_v, rest), b.column_of(dk));
-          c = b.rows("mean"_s, plus, c, step_k);
-          v = b.rows("mean"_s, plus, v, step_v);
+          X.map("S"_s, plus_apart, b.rows("mean"_s, times, b.rows("mean"_s, times, dv, of_v), rest), b.column_of(dk));
+          sk = b.rows("sum"_s, plus, sk, own_k);
+          sv = b.rows("sum"_s, plus, sv, own_v);
+          c = b.rows("mean"_s, over_all, sk);
+          v = b.rows("mean"_s, over_all, sv);
         });
     X.map("end"_s, [&](auto x) { return x * Real(a.len); });
     b.store("end"_s, a.final_scatter, head, v0, X);
@@ -147,7 +154,7 @@ struct TiltedReads {
   using Real = typename B::Real;
   struct Args {
     typename B::In rho, k, v, states;
-    typename B::RowIn base_k, base_v, count;
+    typename B::RowIn base_k, base_v, before_v, count;
     typename B::Out o;
     typename B::RowOut tilt;  // t_i
     int chunks, group, shared_heads, blocks;
@@ -159,6 +166,7 @@ struct TiltedReads {
     typename B::template Tile<"Xc", DV, DK> X;
     typename B::template Tile<"Kc", C, DK> Kc;
     typename B::template Tile<"Vc", C, DV> Vc;
+    typename B::template Tile<"ones", C, C> lower;
   };
 
   template <class Ex>
@@ -169,6 +177,7 @@ struct TiltedReads {
     const auto over = [](auto x, auto n) { return x / n; };
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto lower = [](int r, int c) { return r >= c; };
+    const auto read = [&](int r, int c) { return r >= c + b.planted("own_pair_unread"_s, 0, 1); };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -178,31 +187,37 @@ struct TiltedReads {
           b.load(s.X, a.states, at, v0);
         },
         [&](int, int) {
-          const auto base = b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0);
           auto keys = b.acc("X"_s, Shape<C, DK>{});
           keys.zip("X"_s, minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0));
           b.put(s.Kc, keys);
           auto values = b.acc("X"_s, Shape<C, DV>{});
-          values.zip("X"_s, minus, s.V, base);
+          values.zip("X"_s, minus, s.V, b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0));
           b.put(s.Vc, values);
+          auto one = b.acc("X"_s, Shape<C, C>{});
+          one.map("X"_s, [](auto x) { return x + 1; });
+          one.mask(read, 0);
+          b.put(s.lower, one);
           b.sync();
 
           const auto n = b.load_row("count"_s, Shape<C>{}, a.count, 0, before);
-          auto P = b.abt("T"_s, s.rho, s.Kc);
-          P.mask(lower, 0);
+          auto D = b.abt("T"_s, s.rho, s.Kc);
+          D.mask(lower, 0);
           auto sum = b.partial("t"_s, Shape<C>{});
-          sum.fold(b.row("t"_s, Shape<C>{}, 1), P);
+          sum.fold(b.row("t"_s, Shape<C>{}, 1), D);
           const auto tilt = b.rows("t"_s, over, sum.total(), n);
           if (v0 == 0) b.store_row("t"_s, a.tilt, head, before, tilt);
-          P.map(
+          D.map(
               "P"_s, [&](auto x, auto t) { return b.planted("keys_not_centred"_s, x - t, x); }, tilt);
-          P.map("P"_s, [](auto x) { return 1 - x; });
-          P.mask([&](int r, int c) { return r >= c + b.planted("own_pair_unread"_s, 0, 1); }, 0);
-          auto O = b.abt("O"_s, s.rho, s.X);
-          O.map("O"_s, [&](auto x) { return b.planted("covariance_added"_s, -x, x) * Real(before); });
-          b.mma(O, b.cast("Pc"_s, P), s.Vc);
+          D.mask(read, 0);
+          auto R = b.abt("O"_s, s.rho, s.X);
+          R.map("O"_s, [&](auto x) { return b.planted("covariance_added"_s, x, -x) * Real(before); });
+          b.mma(R, b.cast("Dc"_s, D), s.Vc);
+          R.map("o"_s, over, n);
+          auto O = b.ab("O"_s, s.lower, s.V);
+          O.map("O"_s, plus, b.load_col("sum"_s, Shape<1, DV>{}, a.before_v, at, v0));
           O.map("o"_s, over, n);
-          O.map("o"_s, plus, base);
+          O.zip(
+              "o"_s, [](auto x, auto y) { return x - y; }, R);
           b.store("out"_s, a.o, head, before, O, v0);
         });
   }
@@ -447,15 +462,16 @@ struct TiltedGradients {
 };
 
 inline constexpr SiteTable::Init affine_linear_attention_site_list[] = {
-    {"rho", Role::operand},    {"K", Role::operand},        {"V", Role::operand},       {"dO", Role::operand},
-    {"Kc", Role::operand},     {"Vc", Role::operand},       {"ones", Role::operand},    {"Xc", Role::operand},
-    {"Pc", Role::operand},     {"Yc", Role::operand},       {"Yd", Role::operand},      {"Re", Role::operand},
-    {"Qc", Role::operand},     {"Bc", Role::operand},       {"count", Role::gate},      {"weight", Role::gate},
-    {"X", Role::accumulator},  {"mean", Role::accumulator}, {"W", Role::accumulator},   {"S0", Role::accumulator},
-    {"S", Role::accumulator},  {"T", Role::accumulator},    {"t", Role::accumulator},   {"P", Role::accumulator},
-    {"O", Role::accumulator},  {"o", Role::accumulator},    {"A", Role::accumulator},   {"e", Role::accumulator},
-    {"f", Role::accumulator},  {"B", Role::accumulator},    {"dV", Role::accumulator},  {"dK", Role::accumulator},
-    {"dR", Role::accumulator}, {"part", Role::accumulator}, {"end", Role::accumulator}, {"out", Role::output}};
+    {"rho", Role::operand},     {"K", Role::operand},      {"V", Role::operand},        {"dO", Role::operand},
+    {"Kc", Role::operand},      {"Vc", Role::operand},     {"ones", Role::operand},     {"Xc", Role::operand},
+    {"Pc", Role::operand},      {"Dc", Role::operand},     {"Yc", Role::operand},       {"Yd", Role::operand},
+    {"Re", Role::operand},      {"Qc", Role::operand},     {"Bc", Role::operand},       {"count", Role::gate},
+    {"weight", Role::gate},     {"X", Role::accumulator},  {"mean", Role::accumulator}, {"sum", Role::accumulator},
+    {"W", Role::accumulator},   {"S0", Role::accumulator}, {"S", Role::accumulator},    {"T", Role::accumulator},
+    {"t", Role::accumulator},   {"P", Role::accumulator},  {"O", Role::accumulator},    {"o", Role::accumulator},
+    {"A", Role::accumulator},   {"e", Role::accumulator},  {"f", Role::accumulator},    {"B", Role::accumulator},
+    {"dV", Role::accumulator},  {"dK", Role::accumulator}, {"dR", Role::accumulator},   {"part", Role::accumulator},
+    {"end", Role::accumulator}, {"out", Role::output}};
 inline constexpr SiteTable affine_linear_attention_sites{affine_linear_attention_site_list};
 
 }  // namespace assay::tile

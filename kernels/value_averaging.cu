@@ -20,26 +20,24 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   const auto o_cotangent = upload<P, "dO">(problem.cotangents, "o", heads, len, V);
   const DeviceArray counts(format_of<P, "count">, 1, chunks * C, 1, token_counts<double>(chunks, C));
   const auto count = row_in<B>(counts);
-  auto means = result<P, "mean">(heads * chunks, 1, V), sums = result<P, "mean">(heads * chunks, 1, V);
-  auto first = result<P, "S">(heads, 1, V), bases = result<P, "S">(heads * chunks, 1, V),
-       later = result<P, "S">(heads * chunks, 1, V);
+  auto sums = result<P, "S">(heads * chunks, 1, V), later_sums = result<P, "S">(heads * chunks, 1, V);
+  auto carried = result<P, "S">(heads * chunks, 1, V), later = result<P, "S">(heads * chunks, 1, V);
   auto o = result<P, "out">(heads, len, V), dv = result<P, "out">(heads, with_gradients ? len : 0, V);
   const BlockGrid grid{heads, chunks * blocks};
   const double forward = run_timed(times, [&] {
-    launch<ChunkMeans<B, C, D, false>, B, 1>({in<B>(v), count, out<B>(means), out<B>(first), chunks, blocks}, grid);
-    launch<MeanPass<B, C, D, false>, B, 1>(
-        {row_vectors_in<B>(first), row_vectors_in<B>(means), row_vectors_out<B>(bases), chunks},
-        BlockGrid{heads, blocks});
-    launch<MeanReads<B, C, D>, B, 1>({in<B>(v), row_vectors_in<B>(bases), count, out<B>(o), chunks, blocks}, grid);
+    launch<TokenSums<B, C, D, false>, B, 1>({in<B>(v), count, out<B>(sums), chunks, blocks}, grid);
+    launch<SumPass<B, D, false>, B, 1>({row_vectors_in<B>(sums), row_vectors_out<B>(carried), chunks},
+                                       BlockGrid{heads, blocks});
+    launch<MeanReads<B, C, D>, B, 1>({in<B>(v), row_vectors_in<B>(carried), count, out<B>(o), chunks, blocks}, grid);
   });
   if (times != nullptr) times->forward = forward;
   Answer answer{{{"o", download(o, array_shape(shape, heads, len, V))}}, {}};
   if (!with_gradients) return answer;
 
   const double backward = run_timed(times, [&] {
-    launch<ChunkMeans<B, C, D, true>, B, 1>({in<B>(o_cotangent), count, out<B>(sums), {}, chunks, blocks}, grid);
-    launch<MeanPass<B, C, D, true>, B, 1>({{}, row_vectors_in<B>(sums), row_vectors_out<B>(later), chunks},
-                                          BlockGrid{heads, blocks});
+    launch<TokenSums<B, C, D, true>, B, 1>({in<B>(o_cotangent), count, out<B>(later_sums), chunks, blocks}, grid);
+    launch<SumPass<B, D, true>, B, 1>({row_vectors_in<B>(later_sums), row_vectors_out<B>(later), chunks},
+                                      BlockGrid{heads, blocks});
     launch<MeanGradients<B, C, D>, B, 1>(
         {in<B>(o_cotangent), row_vectors_in<B>(later), count, out<B>(dv), chunks, blocks}, grid);
   });
