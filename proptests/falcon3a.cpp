@@ -1,5 +1,46 @@
 #include "proptests/core/delta_laws.hpp"
 #include "proptests/core/falcon_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(falcon3a, chunkwise, stays_within_budget)
+ASSAY_OBEYS(falcon3a, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(falcon3a, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(falcon3a, chunkwise, same_bits_twice)
+ASSAY_OBEYS(falcon3a, chunkwise, every_element_is_written)
+ASSAY_OBEYS(falcon3a, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(falcon3a, chunkwise, heads_are_independent)
+ASSAY_OBEYS(falcon3a, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(falcon3a, chunkwise, linear_in_values)
+ASSAY_OBEYS(falcon3a, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(falcon3a, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(falcon3a)
+
+namespace assay::laws {
+namespace {
+
+/// Section 5: windows of one pair, without decay, are FALCON-2A without a ridge.
+RC_GTEST_PROP(falcon3a_chunkwise, one_pair_without_decay_is_falcon2a, ()) {
+  const Subject s = subject(kernel_rooms(), "falcon3a", "chunkwise"),
+                single = subject(kernel_rooms(), "falcon2a", "chunkwise");
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {{"window", 1L}};
+  Problem p = s.problem(c);
+  p.params.erase("decay_floor");
+  for (double& x : p.inputs.at("alpha").data) x = 0;
+  Problem one = p;
+  one.mechanism = "falcon2a";
+  one.params.erase("window");
+  one.inputs["lambda"] = one.inputs.at("alpha");
+  one.inputs.erase("alpha");
+  for (const char* name : {"final_tail_k", "final_tail_v"}) one.cotangents.erase(name);
+  Arrays allowed = allowance(s, p, Format::fp64, c.tile);
+  for (const char* name : {"d_alpha", "final_tail_k", "final_tail_v"}) allowed.erase(name);
+  expect_within(flat(s.run(p, Format::exact, c.tile)), flat(single.run(one, Format::exact, c.tile)), allowed, 2);
+}
+
+}  // namespace
+}  // namespace assay::laws
 
 namespace assay::laws {
 namespace {

@@ -2,33 +2,24 @@
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
-namespace {
-
 template <class T>
-T rounded_gate(const Problem& problem, const Policy& policy, std::string_view name) {
-  T x = parameter(problem, name, T(0));
-  HostBlock<T>(policy, ~0ULL).round("lambda", &x, 1);
-  return x;
-}
-
-}  // namespace
+FalconKeys<T>::FalconKeys(const RecurrenceShape& shape, const Problem& problem)
+    : options(problem), carry(shape.vector_input<T>(problem.inputs, "k_carry", shape.shared_heads, shape.key_dim)) {}
 
 template <class T>
 FalconRows<T>::FalconRows(const RecurrenceShape& shape, const Problem& problem, const Policy& policy)
-    : options(problem),
-      carry(shape.vector_input<T>(problem.inputs, "k_carry", shape.shared_heads, shape.key_dim)),
+    : FalconKeys<T>(shape, problem),
       lambda(shape.vector_input<T>(problem.inputs, "lambda", shape.heads, shape.len)),
       active(shape.output<T>(shape.heads, shape.len, 1)),
       eps(rounded_gate<T>(problem, policy, "eps")),
       floor(rounded_gate<T>(problem, policy, "decay_floor")) {
-  const bool skips = options.next_latent && options.sequence_start;
-  const int first = Faults::choose(policy, "first_row_writes"_s, skips ? 1 : 0, 0);
+  const int first = Faults::choose(policy, "first_row_writes"_s, this->first(), 0);
   for (std::size_t i = 0; i < active.data.size(); ++i)
     active.data[i] = static_cast<int>(i % static_cast<std::size_t>(shape.len)) < first ? T(0) : T(1);
 }
 
 template <class T>
-HostArray<T> FalconRows<T>::features(HostArray<T> keys) {
+HostArray<T> FalconKeys<T>::features(HostArray<T> keys) {
   if (!options.next_latent) return keys;
   HostArray<T> x = keys;
   each_shifted(x, keys, carry, [](T& feature, const T& key) { feature = key; });
@@ -36,7 +27,7 @@ HostArray<T> FalconRows<T>::features(HostArray<T> keys) {
 }
 
 template <class T>
-void FalconRows<T>::of_keys(const Problem& problem, HostArray<T> keys, Arrays& gradients) {
+void FalconKeys<T>::of_keys(const Problem& problem, HostArray<T> keys, Arrays& gradients) {
   if (options.next_latent) {
     HostArray<T> x = keys;
     const Array& summed = gradients.at("k");
@@ -48,6 +39,8 @@ void FalconRows<T>::of_keys(const Problem& problem, HostArray<T> keys, Arrays& g
   if (problem.inputs.contains("k_carry")) gradients["k_carry"] = carry.array();
 }
 
+template struct FalconKeys<double>;
+template struct FalconKeys<long double>;
 template struct FalconRows<double>;
 template struct FalconRows<long double>;
 

@@ -23,20 +23,39 @@ struct FalconOptions {
   }
 };
 
-/// What the gains of a problem read besides the steps, in the executor's scalar, and its keys on their way to features
-/// and back.
+/// The keys of a problem on their way to features and back, in the executor's scalar.
 template <class T>
-struct FalconRows {
+struct FalconKeys {
   FalconOptions options;
-  HostArray<T> carry, lambda, active;  ///< active: 1 for every token that writes
-  T eps, floor;                        ///< floor: 0 if there is none
+  HostArray<T> carry;
 
-  FalconRows(const RecurrenceShape& shape, const Problem& problem, const Policy& policy);
+  FalconKeys(const RecurrenceShape& shape, const Problem& problem);
 
+  /// The first row that writes.
+  int first() const { return options.next_latent && options.sequence_start ? 1 : 0; }
   /// What the keys write: themselves, or one row later.
   HostArray<T> features(HostArray<T> keys);
   /// gradients["k"], that of the features, becomes that of the keys, next to the carried key's.
   void of_keys(const Problem& problem, HostArray<T> keys, Arrays& gradients);
+};
+extern template struct FalconKeys<double>;
+extern template struct FalconKeys<long double>;
+
+/// A parameter that is a number, 0 if it is missing, rounded as a gate at the site "lambda".
+template <class T>
+T rounded_gate(const Problem& problem, const Policy& policy, std::string_view name) {
+  T x = parameter(problem, name, T(0));
+  HostBlock<T>(policy, ~0ULL).round("lambda", &x, 1);
+  return x;
+}
+
+/// And what the gains read besides the steps.
+template <class T>
+struct FalconRows : FalconKeys<T> {
+  HostArray<T> lambda, active;  ///< active: 1 for every token that writes
+  T eps, floor;                 ///< floor: 0 if there is none
+
+  FalconRows(const RecurrenceShape& shape, const Problem& problem, const Policy& policy);
 };
 extern template struct FalconRows<double>;
 extern template struct FalconRows<long double>;

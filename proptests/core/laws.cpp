@@ -265,13 +265,14 @@ void linear_in_values(const Subject& s, const LawCase& c) {
     const auto it = p.inputs.find(ranked.field.name);
     if (it == p.inputs.end() || (ranked.field.domain != Domain::value && ranked.field.domain != Domain::state))
       continue;
+    if (it->second.data.empty()) continue;  // nobody expects anything of it
     in += dot(it->second, got.at("d_" + it->first));
     limit += weighed(it->second, allowed.at("d_" + it->first)) + rounding_of_dot(it->second, got.at("d_" + it->first));
   }
   for (const RoomFacts::Ranked& ranked : s.room.outputs()) {
     const auto it = p.cotangents.find(ranked.field.name);
-    if (it == p.cotangents.end() || ranked.field.domain == Domain::normalizer || ranked.field.domain == Domain::key)
-      continue;  // sums and means of keys alone
+    if (it == p.cotangents.end() || it->second.data.empty()) continue;
+    if (ranked.field.domain == Domain::normalizer || ranked.field.domain == Domain::key) continue;  // of keys alone
     const auto& [name, cotangent] = *it;
     out += dot(cotangent, got.at(name));
     limit += weighed(cotangent, allowed.at(name)) + rounding_of_dot(cotangent, got.at(name));
@@ -327,14 +328,18 @@ Problem segment(const Subject& s, const Problem& p, int begin, int end) {
   return part;
 }
 
-/// Outputs that are the next segment's inputs, with the names of both.
+/// Outputs that are the next segment's inputs, with the names of both; a tail may be new to it.
 std::vector<std::pair<std::string, std::string>> carried_through(const Problem& p, const Answer& answer) {
   const std::string_view last = "final_";
   std::vector<std::pair<std::string, std::string>> names;
-  for (const auto& [name, array] : answer.outputs)
-    if (const std::string in = "initial_" + name.substr(std::min(name.size(), last.size()));
-        name.starts_with(last) && p.inputs.contains(in))
+  for (const auto& [name, array] : answer.outputs) {
+    if (!name.starts_with(last)) continue;
+    const std::string rest = name.substr(last.size()), in = "initial_" + rest;
+    if (rest.starts_with("tail_"))
+      names.emplace_back(name, rest);
+    else if (p.inputs.contains(in))
       names.emplace_back(name, in);
+  }
   return names;
 }
 
@@ -357,13 +362,12 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
   const bool shifted = s.room.shifted(p.params);
 
   Problem first = segment(s, p, 0, cut), second = segment(s, p, cut, T);
+  for (const char* name : {"final_tail_k", "final_tail_v"}) first.cotangents.erase(name);  // of another length here
   Answer head = s.run(first, Format::exact, c.tile);
   const std::vector<std::pair<std::string, std::string>> carried = carried_through(p, head);
   for (const auto& [out, in] : carried) second.inputs[in] = head.outputs.at(out);
-  if (shifted) {
-    second.params["sequence_start"] = false;
-    second.inputs["k_carry"] = last_token(first.inputs.at("k"));
-  }
+  if (shifted || second.inputs.contains("tail_k")) second.params["sequence_start"] = false;
+  if (shifted) second.inputs["k_carry"] = last_token(first.inputs.at("k"));
   const Answer tail = s.run(second, Format::exact, c.tile);
   for (const auto& [out, in] : carried) first.cotangents[out] = tail.gradients.at(in);
   head = s.run(first, Format::exact, c.tile);
@@ -378,7 +382,7 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
     } else if (is_derived(s.room, name)) {  // one number for all tokens
       for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] = a.at(name).data[i] + b.at(name).data[i];
     } else if (!b.contains(name) || a.at(name).shape.size() < 2 || a.at(name).shape[1] != cut ||
-               name.starts_with("d_initial_")) {
+               name.starts_with("d_initial_") || name.starts_with("d_tail_")) {
       array = a.at(name);
     } else {
       const Array &x = a.at(name), &y = b.at(name);
