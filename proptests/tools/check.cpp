@@ -135,6 +135,7 @@ TEST_F(Check, fails_what_is_wrong_and_says_where) {
     put(out);
     const Json page = verdicts();
     EXPECT_FALSE(page["passed"].get<bool>());
+    ASSERT_EQ(page["rows"].size(), 7U);
     for (const Json& row : page["rows"]) {
       const bool wrong = row["tensor"] == fault.tensor;
       EXPECT_EQ(row["verdict"], wrong ? "FAIL" : "PASS") << fault.name << ": " << row["tensor"];
@@ -153,7 +154,9 @@ TEST_F(Check, names_elements_by_their_index_in_the_file) {
   const Ran ran = check({"--tensor", "o"});
   EXPECT_EQ(ran.code, exit_failed);
   EXPECT_NE(ran.out.find("\n      where: sequence 1 of 2, head 1 of 2, "), std::string::npos) << ran.out;
-  for (const Json& row : verdicts({"--tensor", "o"})["rows"]) {
+  const Json page = verdicts({"--tensor", "o"});
+  ASSERT_EQ(page["rows"].size(), 1U);
+  for (const Json& row : page["rows"]) {
     EXPECT_EQ(row["max_error_at"], "o[1][65][1][3]");
     EXPECT_TRUE(row["reason"].get<std::string>().starts_with("[1][65][1][3] is ")) << row["reason"];
   }
@@ -165,7 +168,9 @@ TEST_F(Check, holds_a_kernel_to_its_contract) {
   Safetensors out = emulated(path("case.st"), Format::fp32);
   out.tensors.at("final_state") = store(load("", out.tensors.at("final_state")), "BF16");
   put(out);
-  for (const Json& row : verdicts()["rows"])
+  const Json page = verdicts();
+  ASSERT_EQ(page["rows"].size(), 7U);
+  for (const Json& row : page["rows"])
     EXPECT_EQ(row["verdict"], row["tensor"] == "final_state" ? "FAIL" : "PASS") << row["tensor"];
   EXPECT_EQ(check({"--precision", "bf16"}).code, exit_passed);
 }
@@ -369,13 +374,16 @@ TEST_F(Check, survives_every_plugin) {
             exit_0 = misbehaving("exit_0", {"--format", "json"});
   for (const Ran& ran : {nothing, exit_0}) {
     EXPECT_EQ(ran.code, exit_failed);
-    for (const Json& row : Json::parse(ran.out)["rows"]) {
+    const Json page = Json::parse(ran.out);
+    ASSERT_EQ(page["rows"].size(), 2U);
+    for (const Json& row : page["rows"]) {
       EXPECT_EQ(row["verdict"], "FAIL");
       EXPECT_NE(row["reason"].get<std::string>().find("nan, not a finite number"), std::string::npos) << row["reason"];
     }
   }
   // It says which dtype it writes: zeros of bf16 are no NaN, and they are wrong.
   const Json zeros = Json::parse(misbehaving("bf16_zeros", {"--format", "json"}).out);
+  ASSERT_EQ(zeros["rows"].size(), 2U);
   for (const Json& row : zeros["rows"]) {
     EXPECT_EQ(row["verdict"], "FAIL");
     EXPECT_NE(row["reason"].get<std::string>().find(" is 0, expected"), std::string::npos) << row["reason"];
