@@ -46,6 +46,7 @@ TEST(falcon2_chunkwise, a_decay_of_zero_has_its_gradient) {
       if (i / width % T % 16 == 9) a.data[i] = x;
   };
   now_and_then(p.inputs.at("k"), 0), now_and_then(p.inputs.at("beta"), 1);
+  for (double& x : p.inputs.at("lambda").data) x = 1;  // 1 / lambda is a double
   const int smallest = static_cast<int>(s.form.tiles.size()) - 1;
   const Expectation e =
       expect(oracle_of(s.room, p), {&s.form, Format::fp64, smallest, 1}, p, default_draws(Format::fp64));
