@@ -376,6 +376,17 @@ struct RegisterOps {
     return row(st, shape, product);
   }
 
+  /// Row i holds exp(g_i).
+  template <class St, int R>
+  TILE_FN auto decays(St st, Shape<R> shape, const RowIn& g, int head, int row0) {
+    auto o = row(st, shape, 1);
+    each_row(o, [&](Real& y, int r) {
+      const Real x = element(g, head, row0 + r);
+      if (row0 + r < g.rows) y = round_as<format_at<P, St>>(g.logs ? exponential(x) : x);
+    });
+    return o;
+  }
+
   template <class St, class A>
   TILE_FN void store(St, const Out& g, int head, int row0, const A& a, int col0 = 0) {
     constexpr Format F = format_at<P, St>;

@@ -368,6 +368,70 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
     return this->row(st, shape, sum);
   }
 
+  // ---- sums of rows that decay from row to row, and their adjoints: one column of a tile per thread.
+
+  /// d(i) = sum_{l <= i - lag} x(l) prod_{l < r <= i - lag} exp(g_r).
+  template <class St, class Dst, class Src>
+  TILE_FN void decay_scan(St, Dst& d, const Src& x, const RowIn& g, int head, int row0, int lag = 0) {
+    constexpr int N = Dst::rows;
+    static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= threads);
+    using E = typename Dst::E;
+    const int c = threadIdx.x;
+    for (int i = 0; i < lag && c < Dst::cols; ++i) d.at(i, c) = E(0.f);
+    Real sum = 0;
+    this->template each_decay<N, false>(g, head, row0, N, [&](Real alpha, int l) {
+      if (l + lag >= N || c >= Dst::cols) return;
+      sum = round_as<format_at<P, St>>(fma(alpha, sum, Real(x.at(l, c))));
+      d.at(l + lag, c) = E(round_as<Dst::format>(sum));
+    });
+  }
+  template <class St, class T, int MT>
+  TILE_FN auto decay_scan(St st, const RowRegisters<T, MT>& x, const RowIn& g, int head, int row0, int lag = 0) {
+    constexpr int N = MT * 16 * Warps;
+    gather(x, 0);
+    sync();
+    auto o = this->row(st, Shape<N>{}, 0);
+    Real sum = 0;
+    this->template each_decay<N, false>(g, head, row0, N, [&](Real alpha, int l) {
+      sum = round_as<format_at<P, St>>(fma(alpha, sum, scratch_[l]));
+      this->each_row(o, [&](Real& y, int r) { y = r == l + lag ? sum : y; });
+    });
+    sync();
+    return o;
+  }
+  /// d(l) = now(l) + late(l + 1) + exp(g_{l+1}) d(l + 1), from the last row.
+  template <class St, class Dst, class Src>
+  TILE_FN void decay_scan_adjoint(St, Dst& d, const Src& now, const Src& late, const RowIn& g, int head, int row0) {
+    constexpr int N = Dst::rows;
+    static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= threads);
+    using E = typename Dst::E;
+    const int c = threadIdx.x;
+    Real sum = 0, next = 0;
+    this->template each_decay<N, true>(g, head, row0, N, [&](Real alpha, int l) {
+      const Real decay = next;
+      next = alpha;
+      if (c >= Dst::cols) return;
+      sum = l == N - 1 ? Real(now.at(l, c)) : step_back<St>(sum, decay, Real(now.at(l, c)), Real(late.at(l + 1, c)));
+      d.at(l, c) = E(round_as<Dst::format>(sum));
+    });
+  }
+  template <class St, class T, int MT>
+  TILE_FN auto decay_scan_adjoint(St st, const RowRegisters<T, MT>& now, const RowRegisters<T, MT>& late,
+                                  const RowIn& g, int head, int row0) {
+    constexpr int N = MT * 16 * Warps;
+    gather(now, 0), gather(late, N);
+    sync();
+    auto o = this->row(st, Shape<N>{}, 0);
+    Real sum = 0, next = 0;
+    this->template each_decay<N, true>(g, head, row0, N, [&](Real alpha, int l) {
+      sum = l == N - 1 ? scratch_[l] : step_back<St>(sum, next, scratch_[l], scratch_[N + imin(l + 1, N - 1)]);
+      next = alpha;
+      this->each_row(o, [&](Real& y, int r) { y = r == l ? sum : y; });
+    });
+    sync();
+    return o;
+  }
+
   // ---- decays with a column per key channel, as a shared tile of the factors alpha: one thread runs along a column,
   // so that what it reads and writes is its own.
 
@@ -538,6 +602,19 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
   TILE_FN static void each_channel(F f) {
 #pragma unroll 1
     for (int c = threadIdx.x; c < Tl::cols; c += threads) f(c);
+  }
+
+  /// A row's values to scratch memory, from `first` on.
+  template <class T, int MT>
+  TILE_FN void gather(const RowRegisters<T, MT>& z, int first) {
+    static_assert(2 * MT * 16 * Warps <= scratch_elements);
+    this->each_row(z, [&](const T& y, int r) {
+      if (w.slot() == 0) scratch_[first + r] = y;
+    });
+  }
+  template <class St>
+  TILE_FN static Real step_back(Real sum, Real decay, Real now, Real late) {
+    return round_as<format_at<P, St>>(fma(decay, sum, round_as<format_at<P, St>>(now + late)));
   }
 
   /// f(i, rows, z of all rows) for i in [0, rows).

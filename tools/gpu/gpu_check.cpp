@@ -88,6 +88,8 @@ const std::vector<Variant>& variants() {
       {"gla", "chunkwise", Style::dead_memory, {}},
       {"kda", "chunkwise", Style::gate_ends, {}},
       {"kda", "chunkwise", Style::repeated_keys, {}},
+      {"mdn", "chunkwise", Style::gate_ends, {}},
+      {"mdn", "chunkwise", Style::dead_memory, {}},
       {"falcon1", "chunkwise", Style::normal, {{"alignment", "same_step"}}},
       {"falcon1", "chunkwise", Style::normal, {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
       {"falcon2_lite", "chunkwise", Style::normal, {{"ridge_coupling", "detach"}, {"sequence_start", false}}},
