@@ -489,6 +489,26 @@ RC_GTEST_PROP(mdn_chunkwise, closed_gates_are_ordinary, ()) {
   laws::exact_policy_is_the_oracle(s, laws::with_closed_gates(s.room, s.problem(c)), c.tile);
 }
 
+/// Every site of a form's table rounds something: alone in bf16 among fp32 it moves the answer.
+TEST(mdn_kernels, every_site_is_in_use) {
+  for (const KernelForm& form : find_kernels(kernel_rooms(), "mdn")->forms) {
+    const Problem p = find_room("mdn")->make({.mechanism = "mdn",
+                                              .shape = {.seq_len = 40, .heads = 1, .key_dim = 5, .value_dim = 3},
+                                              .precision = Format::fp32,
+                                              .style = Style::normal,
+                                              .seed = 2,
+                                              .params = {}});
+    const Policy single = Policy::of(form.sites, Format::fp32);
+    const Arrays base = laws::flat(form.run(p, single, 2));
+    for (int i = 0; i < form.sites.size; ++i) {
+      const std::string_view site = form.sites.entries[i].view();
+      Policy policy = single;
+      policy.sites = policy.sites.with(site, Format::bf16);
+      EXPECT_NE(laws::flat(form.run(p, policy, 2)), base) << form.name << ' ' << site;
+    }
+  }
+}
+
 // ---- the published weights
 
 const KernelForm& log_domain() { return laws::subject(kernel_rooms(), "mdn", "log_domain").form; }
