@@ -1,14 +1,18 @@
 // assay bench oracle: what certified answers of the engines cost, beside a plain double loop and cpp_bin_float_50;
-// assay bench rooms: what every room costs in every tier. Each in one run.
+// assay bench rooms: what every room costs in every tier; assay bench kernels: what the emulation of every kernel
+// costs in every precision. Each in one run.
 #include "oracles/words/bench.hpp"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "reference/core/error.hpp"
+#include "tools/bench_kernels.hpp"
 #include "tools/bench_rooms.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
@@ -173,6 +177,85 @@ int run_rooms(const RoomsOptions& options, Console& console) {
   return exit_passed;
 }
 
+struct KernelsOptions {
+  std::vector<std::string> mechanisms, precisions;
+  std::string form;
+  int tokens = 128, dim = 64;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+};
+
+Table table_of(const std::vector<KernelCost>& all) {
+  Table table{{{"mechanism"},
+               {"form"},
+               {"shape B,T,H,K,V"},
+               {"precision"},
+               {"time per query and head", true},
+               {"of exact", true},
+               {"of oracle", true}},
+              {}};
+  for (const KernelCost& row : all)
+    table.rows.push_back({row.mechanism, row.form, row.shape, row.precision,
+                          fmt::format("{:.3g} us", 1e6 * row.seconds), fmt::format("{:.3g}", row.per_exact),
+                          fmt::format("{:.3g}", row.per_oracle)});
+  return table;
+}
+
+std::string print(const std::vector<KernelCost>& all, const KernelsOptions& options) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  switch (*table_format_from(options.format)) {
+    case TableFormat::json:
+      for (const KernelCost& row : all)
+        list.push_back({{"mechanism", row.mechanism},
+                        {"form", row.form},
+                        {"shape", row.shape},
+                        {"precision", row.precision},
+                        {"seconds_per_query_and_head", row.seconds},
+                        {"of_exact", row.per_exact},
+                        {"of_oracle", row.per_oracle}});
+      return nlohmann::ordered_json{{"format", "assay-bench-kernels"}, {"version", 1}, {"rows", std::move(list)}}.dump(
+                 2) +
+             '\n';
+    case TableFormat::csv:
+      return table_of(all).csv();
+    case TableFormat::markdown:
+      return table_of(all).markdown();
+    case TableFormat::table:
+      break;
+  }
+  return "assay bench kernels: processor time of the CPU executor on one core, outputs and gradients, all in one run\n"
+         "of exact: the same program in long double, no site rounded; of oracle: the answer with its bounds\n\n" +
+         table_of(all).text();
+}
+
+int run_kernels(const KernelsOptions& options, Console& console) {
+  for (const std::string& name : options.mechanisms) room_named(name, "mechanism");
+  std::vector<Format> precisions;
+  for (const std::string& name : options.precisions) precisions.push_back(*format_from(name));
+  if (precisions.empty()) precisions.assign(std::begin(case_precisions), std::end(case_precisions));
+  const auto wanted = [&](std::string_view room) {
+    const auto& list = options.mechanisms;
+    return list.empty() || std::find(list.begin(), list.end(), room) != list.end();
+  };
+  std::vector<std::pair<const Room*, const KernelForm*>> chosen;
+  for (const Room* room : rooms())
+    if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name); kernels != nullptr && wanted(room->name))
+      for (const KernelForm& form : kernels->forms)
+        if (options.form.empty() || options.form == form.name) chosen.emplace_back(room, &form);
+  require(!chosen.empty(), "no kernel is called so; `assay list` names all");
+  OutputFile file(options.output, console.out);
+  std::vector<KernelCost> all;
+  {
+    Progress progress(console, chosen.size());
+    for (const auto& [room, form] : chosen) {
+      const std::vector<KernelCost> rows = bench_kernel(*room, *form, precisions, options.tokens, options.dim);
+      all.insert(all.end(), rows.begin(), rows.end());
+      progress.step(text(room->name, ' ', form->name));
+    }
+  }
+  file.commit(print(all, options));
+  return exit_passed;
+}
+
 template <class Options>
 void add_output(CLI::App& app, Options& options) {
   app.add_option("--format", options.format, "table, markdown, json or csv")
@@ -200,7 +283,21 @@ std::function<int(Console&)> add(CLI::App& app) {
   all->add_option("--tokens", rooms_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
   all->add_option("--dim", rooms_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
   add_output(*all, *rooms_options);
-  return [options, rooms_options, all](Console& console) {
+
+  CLI::App* kernels = app.add_subcommand("kernels", "the CPU emulation of every kernel form in every precision");
+  auto kernels_options = std::make_shared<KernelsOptions>();
+  kernels->add_option("--mechanism", kernels_options->mechanisms, "some of them; `assay list` names all")
+      ->delimiter(',');
+  kernels->add_option("--form", kernels_options->form,
+                      "only kernels of this form (tiled, chunkwise, split_decode, ...)");
+  kernels->add_option("--precision", kernels_options->precisions, "some of them")
+      ->delimiter(',')
+      ->check(CLI::IsMember(name_list(case_precisions)));
+  kernels->add_option("--tokens", kernels_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  kernels->add_option("--dim", kernels_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
+  add_output(*kernels, *kernels_options);
+  return [options, rooms_options, all, kernels_options, kernels](Console& console) {
+    if (kernels->parsed()) return run_kernels(*kernels_options, console);
     return all->parsed() ? run_rooms(*rooms_options, console) : run_bench(*options, console);
   };
 }
@@ -208,7 +305,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 
 namespace commands {
-extern const Command bench = {"bench", "measure what certified answers cost", add};
+extern const Command bench = {"bench", "measure what certified answers and emulated kernels cost", add};
 }
 
 }  // namespace assay

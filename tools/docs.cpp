@@ -1,4 +1,5 @@
-// assay docs: one page a mechanism, written from the registry and the opening comment of its reference.
+// assay docs: one page a mechanism, written from the registry and the opening comment of its reference, and one of all
+// kernels.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@
 #include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
 #include "tools/command.hpp"
+#include "tools/docs_kernels.hpp"
 
 namespace assay {
 namespace {
@@ -141,6 +143,8 @@ int write_pages(const Arguments& arguments, Console& console) {
   for (const Room* room : rooms())
     pages.emplace_back(folder / (std::string(room->name) + ".md"), page(*room, arguments.source));
   pages.emplace_back(folder.parent_path() / "errata.md", identities::errata_page());
+  pages.emplace_back(folder.parent_path() / "kernels.md",
+                     kernels_page(gpu_records(arguments.source), kernel_sources_digests(arguments.source)));
   for (const auto& [path, text] : pages) {
     if (arguments.check) {
       std::ifstream in(path);
@@ -167,7 +171,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 
 namespace commands {
-extern const Command docs = {"docs", "write the page of every mechanism", add};
+extern const Command docs = {"docs", "write the page of every mechanism, and that of all kernels", add};
 }
 
 }  // namespace assay

@@ -38,9 +38,9 @@ struct Task {
   const Device* device = nullptr;  ///< null: the CPU executor
 };
 
+/// The shape asked for; heads that share nothing are not grouped.
 Shape shape_of(const ReportOptions& options, const Room& room) {
-  if (!options.shape.empty()) return shape_from(options.shape);
-  Shape shape = default_shape;
+  Shape shape = options.shape.empty() ? default_shape : shape_from(options.shape);
   if (!groups_heads(room.inputs())) shape.shared_heads = 0;
   return shape;
 }

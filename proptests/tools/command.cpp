@@ -130,6 +130,30 @@ TEST(Bench, MeasuresRoomsInEveryTier) {
   EXPECT_EQ(run_assay({"bench", "rooms", "--mechanism", "nosuch"}).code, exit_usage);
 }
 
+TEST(Bench, MeasuresKernelsInEveryPrecision) {
+  const Ran ran = run_assay({"bench", "kernels", "--mechanism", "parallax,value_averaging", "--precision", "bf16,fp32",
+                             "--tokens", "5", "--dim", "4", "--format", "json"});
+  EXPECT_EQ(ran.code, exit_passed) << ran.err;
+  std::set<std::string> kernels;
+  const Json rows = Json::parse(ran.out)["rows"];
+  for (const Json& row : rows) {
+    kernels.insert(row["mechanism"].get<std::string>() + ' ' + row["form"].get<std::string>() + ' ' +
+                   row["precision"].get<std::string>() + ' ' + row["shape"].get<std::string>());
+    for (const char* key : {"seconds_per_query_and_head", "of_exact", "of_oracle"})
+      EXPECT_GT(row[key].get<double>(), 0) << row;
+  }
+  EXPECT_EQ(kernels, (std::set<std::string>{
+                         "parallax tiled bf16 1,5,2/1,4,4", "parallax tiled fp32 1,5,2/1,4,4",
+                         "parallax split_decode bf16 1,5,2/1,4,4", "parallax split_decode fp32 1,5,2/1,4,4",
+                         "value_averaging chunkwise bf16 1,5,2,4,4", "value_averaging chunkwise fp32 1,5,2,4,4"}));
+  EXPECT_NE(run_assay({"bench", "kernels", "--form", "tiled", "--mechanism", "parallax", "--precision", "bf16",
+                       "--tokens", "5", "--dim", "4"})
+                .out.find("of oracle"),
+            std::string::npos);
+  for (const char* flag : {"--mechanism", "--form", "--precision"})
+    EXPECT_EQ(run_assay({"bench", "kernels", flag, "nosuch"}).code, exit_usage) << flag;
+}
+
 TEST(List, NamesEverything) {
   const Ran table = run_assay({"list"}), json = run_assay({"list", "--format", "json"});
   EXPECT_EQ(table.code, exit_passed);

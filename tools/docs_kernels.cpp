@@ -1,0 +1,232 @@
+#include "tools/docs_kernels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/inputs.hpp"
+#include "reference/core/sha256.hpp"
+#include "tools/table.hpp"
+
+namespace assay {
+namespace {
+
+using nlohmann::json;
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  require(in.good(), path.string(), ": cannot be read; run from the repository's root or give --source");
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+/// Files of a folder with one of those endings, as paths from the repository's root.
+std::set<std::string> files_in(const std::filesystem::path& source, const std::string& folder,
+                               const std::set<std::string>& endings) {
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(source / folder))
+    if (endings.contains(entry.path().extension().string()))
+      files.insert(folder + "/" + entry.path().filename().string());
+  return files;
+}
+
+std::string code(std::string_view word) { return fmt::format("`{}`", word); }
+
+/// "accumulators `S`, `W`; output `out`": the sites of every role that has some.
+std::string sites_of(const KernelForm& form) {
+  constexpr std::string_view roles[] = {"operands", "gates", "accumulators", "outputs"};
+  std::string text;
+  for (std::size_t role = 0; role < std::size(roles); ++role) {
+    std::string names;
+    for (int i = 0; i < form.sites.size; ++i)
+      if (static_cast<std::size_t>(form.sites.entries[i].role) == role)
+        names += (names.empty() ? " " : ", ") + code(form.sites.entries[i].view());
+    if (!names.empty()) text += fmt::format("- {}:{}\n", roles[role], names);
+  }
+  return text;
+}
+
+/// What the form says of dimensions beyond those that most have, and of many queries on more keys.
+std::string obstacles_of(const Room& room, const KernelForm& form) {
+  const int shared = groups_heads(room.inputs()) ? 1 : 0;
+  std::set<std::string> sentences;
+  for (const Shape& shape : {Shape{1, 8, 2, shared, 1024, 16, 0}, Shape{1, 8, 2, shared, 16, 1024, 0},
+                             Shape{1, 128, 2, shared, 16, 16, 0}, Shape{1, 128, 2, shared, 16, 16, 64}}) {
+    CaseSpec spec;
+    spec.mechanism = room.name, spec.shape = shape;
+    try {
+      if (const std::string s = form.obstacle(room.make(spec)); !s.empty()) sentences.insert(s);
+    } catch (const InputError&) {  // the room itself does not take that shape
+    }
+  }
+  std::string text;
+  for (const std::string& s : sentences) text += (text.empty() ? "" : "; ") + s;
+  return text.empty() ? "none" : text;
+}
+
+bool is_of(const json& entry, std::string_view room, std::string_view form) {
+  return entry.at("room") == room && entry.at("form") == form;
+}
+
+/// For every precision and K, the worst over tensors and cases.
+std::string errors_of(const json& record, std::string_view room, std::string_view form) {
+  struct Worst {
+    std::string tensor;
+    double error = 0, emulation = 0, difference = 0, identical = 1;
+    int cases = 0;
+  };
+  std::map<std::pair<std::string, int>, Worst> all;
+  for (const json& r : record.at("results")) {
+    if (!is_of(r, room, form)) continue;
+    Worst& w = all[{r.at("precision").get<std::string>(), r.at("key_dim").get<int>()}];
+    const double error = r.at("error");
+    if (!(error <= w.error)) w.error = error, w.tensor = r.at("tensor");
+    w.emulation = std::max(w.emulation, r.at("emulation_error").get<double>());
+    w.difference = std::max(w.difference, r.at("difference").get<double>());
+    if (r.at("tensor") == "o") w.identical = r.at("identical");
+    w.cases = r.at("cases");
+  }
+  if (all.empty()) return "";
+  Table table{{{"precision"},
+               {"K", true},
+               {"cases", true},
+               {"worst error"},
+               {"of", true},
+               {"its emulation's", true},
+               {"between the two", true},
+               {"same bits of `o`", true}},
+              {}};
+  for (const auto& [key, w] : all)
+    table.rows.push_back({key.first, std::to_string(key.second), std::to_string(w.cases),
+                          fmt::format("{:.1e}", w.error), code(w.tensor), fmt::format("{:.1e}", w.emulation),
+                          fmt::format("{:.1e}", w.difference), fmt::format("{:.1f}%", 100 * w.identical)});
+  return table.markdown();
+}
+
+std::string times_of(const json& record, std::string_view room, std::string_view form) {
+  Table table{{{"shape B,T,H,K,V"}, {"precision"}, {"forward", true}, {"backward", true}}, {}};
+  const auto milliseconds = [](const json& entry, const char* key) {
+    return entry.contains(key) ? fmt::format("{:.3g} ms", entry.at(key).get<double>()) : std::string();
+  };
+  if (record.contains("times"))
+    for (const json& t : record.at("times"))
+      if (is_of(t, room, form))
+        table.rows.push_back(
+            {t.at("shape"), t.at("precision"), milliseconds(t, "forward_ms"), milliseconds(t, "backward_ms")});
+  return table.rows.empty() ? "" : table.markdown();
+}
+
+enum class Standing { none, stale, current };
+
+Standing standing_of(const json& record, std::string_view room, const std::map<std::string, std::string>& digests) {
+  const auto now = digests.find(std::string(room));
+  const json& sources = record.at("sources");
+  if (now == digests.end() || !sources.contains(now->first)) return Standing::none;
+  return sources.at(now->first) == now->second ? Standing::current : Standing::stale;
+}
+
+std::string section(const Room& room, const KernelForm& form, const std::vector<json>& records,
+                    const std::map<std::string, std::string>& digests) {
+  std::string text = fmt::format("\n## {} {}\n\n{}. {}.\n\n- tiles:", room.name, form.name, form.summary,
+                                 form.has_gradients ? "Forward and backward" : "Forward only");
+  for (const std::string_view tile : form.tiles) text += " " + code(tile);
+  text += fmt::format(
+      "\n{}- obstacles at K or V of 1024, or 128 queries: {}\n- mutants: {}, listed in [{}](mechanisms/{}.md)\n",
+      sites_of(form), obstacles_of(room, form), form.mutants.size(), room.name, room.name);
+  if (!digests.contains(std::string(room.name))) return text + "\nNo device kernels.\n";
+  bool measured = false;
+  for (const json& record : records) {
+    const Standing standing = standing_of(record, room.name, digests);
+    const std::string errors = errors_of(record, room.name, form.name), times = times_of(record, room.name, form.name);
+    if (standing == Standing::none || errors.empty()) continue;
+    measured = true;
+    text += fmt::format("\n{}, {}{}:\n\n{}", record.at("device").get<std::string>(),
+                        record.at("compiler").get<std::string>(),
+                        standing == Standing::stale ? ", **stale: its sources have changed since**" : "", errors);
+    if (!times.empty()) text += "\n" + times;
+  }
+  return measured ? text : text + "\nNo device has run it yet.\n";
+}
+
+}  // namespace
+
+std::string kernel_sources_digest(const std::filesystem::path& source, std::string_view room) {
+  std::set<std::string> files = files_in(source, "kernels/core", {".hpp", ".cpp"});
+  files.merge(files_in(source, "kernels/cuda", {".hpp", ".cpp", ".cuh"}));
+  for (const char* file : {"format.hpp", "rounding.hpp", "rounding.cpp"})
+    files.insert(std::string("reference/core/") + file);
+  for (const char* ending : {".hpp", ".cu"}) files.insert("kernels/" + std::string(room) + ending);
+  Sha256 all;
+  for (const std::string& file : files) all.update(Sha256().update(bytes_of(source / file)).hex() + "  " + file + "\n");
+  return all.hex();
+}
+
+std::map<std::string, std::string> kernel_sources_digests(const std::filesystem::path& source) {
+  std::map<std::string, std::string> digests;
+  for (const std::string& file : files_in(source, "kernels", {".cu"})) {
+    const std::string room = std::filesystem::path(file).stem().string();
+    digests[room] = kernel_sources_digest(source, room);
+  }
+  return digests;
+}
+
+std::vector<json> gpu_records(const std::filesystem::path& source) {
+  std::vector<json> records;
+  for (const std::string& file : files_in(source, "fixtures/gpu", {".json"}))
+    records.push_back(json::parse(bytes_of(source / file)));
+  return records;
+}
+
+std::string kernels_page(const std::vector<json>& records, const std::map<std::string, std::string>& digests) {
+  std::string text =
+      "<!-- written by `assay docs` from the registry and fixtures/gpu -->\n\n# Kernels\n\n"
+      "Every form of every mechanism that has tile programs: what it promises, and what devices measured of it.\n\n"
+      "- **Sites** are its roundings. The contract of a precision gives operands and outputs that precision (tf32: "
+      "outputs "
+      "fp32; fp8: outputs bf16), accumulators and gates fp32, or fp64 throughout; [judge.md](judge.md) makes the "
+      "tolerance "
+      "of them.\n"
+      "- **Errors** are Frobenius norms, relative to the answer's, of the worst tensor and case: of the device, of its "
+      "emulation on the CPU, and between the two, which stay below twice the emulation's error and what fp32 sums may "
+      "differ by (`tools/gpu/gpu_check.cpp`). They are counted from the same program without rounding.\n"
+      "- **Times** are means of ten runs by CUDA events, kernels alone.\n"
+      "- A record is **stale** for a room where the digest of its sources (`tools/gpu/run --digests`) is another "
+      "today.\n"
+      "- Errors in every precision, judged against the oracle, are printed by `assay report`; times of the emulation "
+      "by "
+      "`assay bench kernels`.\n";
+  for (const json& record : records)
+    text += fmt::format("\n{}: driver {}, {} multiprocessors, memcheck: {}, {} failed.\n",
+                        record.at("device").get<std::string>(), record.at("driver").get<std::string>(),
+                        record.at("multiprocessors").get<int>(), record.value("memcheck", "not run"),
+                        record.at("failed").get<int>());
+
+  Table table{{{"mechanism"}, {"form"}, {"gradients"}, {"sites", true}, {"tiles", true}, {"mutants", true}}, {}};
+  for (const json& record : records) table.columns.push_back({record.at("device").get<std::string>()});
+  std::string sections;
+  for (const Room* room : rooms()) {
+    const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
+    if (kernels == nullptr) continue;
+    for (const KernelForm& form : kernels->forms) {
+      std::vector<std::string> row = {std::string(room->name),           std::string(form.name),
+                                      form.has_gradients ? "yes" : "no", std::to_string(form.sites.size),
+                                      std::to_string(form.tiles.size()), std::to_string(form.mutants.size())};
+      for (const json& record : records) {
+        const Standing standing = standing_of(record, room->name, digests);
+        row.emplace_back(standing == Standing::current ? "recorded"
+                         : standing == Standing::stale ? "stale"
+                                                       : "no record");
+      }
+      table.rows.push_back(std::move(row));
+      sections += section(*room, form, records, digests);
+    }
+  }
+  return text + "\n" + table.markdown() + sections;
+}
+
+}  // namespace assay
