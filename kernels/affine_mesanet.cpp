@@ -27,7 +27,6 @@ class Chunks {
         K_(shape.key_dim),
         V_(shape.value_dim),
         chunks_(ceil_div(T_, C)),
-        splits_(policy.sites.at("X") != policy.sites.at("R")),
         q_(shape.input<T>(problem.inputs, "q", heads_, T_, K_)),
         k_(shape.input<T>(problem.inputs, "k", kv_heads_, T_, K_)),
         v_(shape.input<T>(problem.inputs, "v", kv_heads_, T_, V_)),
@@ -37,10 +36,7 @@ class Chunks {
         mean_k_(shape.rows<T>(kv_heads_, (chunks_ + 1) * D)),
         mean_v_(mean_k_),
         gram_(states(D)),
-        gram_low_(gram_),
         state_(gram_),
-        state_low_(gram_),
-        gram_unit_(shape.rows<T>(kv_heads_, chunks_ * D)),
         limits_(shape.limits<T>(problem, policy.sites.at("R"))) {
     std::iota(count_.data.begin(), count_.data.end(), T(1));
     for (std::size_t i = 0; i < count_.data.size(); ++i)
@@ -54,28 +50,16 @@ class Chunks {
     auto add_mean_k = shape_.rows<T>(kv_heads_, chunks_ * D), add_mean_v = add_mean_k;
     auto add_gram = states(D), add_state = add_gram;
     launch<AffineUpdates<B, C, D>>(
-        {k_.in(), v_.in(), add_mean_k.row_out(), add_mean_v.row_out(), add_gram.out(), add_state.out(), T_, splits_},
-        kv_heads_, chunks_);
-    launch<AffineStates<B, C, D, stages>>({add_mean_k.row_in(),
-                                           add_mean_v.row_in(),
-                                           add_gram.in(),
-                                           add_state.in(),
-                                           {gram_.out(), gram_low_.out(), gram_unit_.row_out()},
-                                           state_.out(),
-                                           state_low_.out(),
-                                           mean_k_.row_out(),
-                                           mean_v_.row_out(),
-                                           mean_k.row_out(),
-                                           mean_v.row_out(),
-                                           gram.out(),
-                                           state.out(),
-                                           T_,
-                                           chunks_,
-                                           shape_.group},
-                                          kv_heads_, 1);
+        {k_.in(), v_.in(), add_mean_k.row_out(), add_mean_v.row_out(), add_gram.out(), add_state.out(), T_}, kv_heads_,
+        chunks_);
+    launch<AffineStates<B, C, D, stages>>(
+        {add_mean_k.row_in(), add_mean_v.row_in(), add_gram.in(), add_state.in(), gram_.out(), state_.out(),
+         mean_k_.row_out(), mean_v_.row_out(), mean_k.row_out(), mean_v.row_out(), gram.out(), state.out(), T_, chunks_,
+         shape_.group},
+        kv_heads_, 1);
     auto o = shape_.output<T>(heads_, T_, V_);
-    y_ = shape_.output<T>(heads_, T_, K_), y_low_ = y_, y_unit_ = shape_.rows<T>(heads_, T_);
-    launch<AffineOutputs<B, C, D>>({system(), q_.in(), y_.out(), y_low_.out(), o.out(), y_unit_.row_out()}, heads_,
+    y_ = shape_.output<T>(heads_, T_, K_), unit_y_ = y_, y_unit_ = shape_.rows<T>(heads_, T_);
+    launch<AffineOutputs<B, C, D>>({system(), q_.in(), y_.out(), unit_y_.out(), o.out(), y_unit_.row_out()}, heads_,
                                    chunks_);
     Answer answer{{{"o", o.array()},
                    {"final_mean_k", as_vector(mean_k)},
@@ -100,22 +84,9 @@ class Chunks {
   }
 
   AffineSystem<B> system() const {
-    return {k_.in(),
-            v_.in(),
-            lambda_.in(),
-            gram_.in(),
-            gram_low_.in(),
-            state_.in(),
-            state_low_.in(),
-            mean_k_.row_in(),
-            mean_v_.row_in(),
-            gram_unit_.row_in(),
-            ridge_unit_.row_in(),
-            count_.row_in(),
-            limits_,
-            shape_.group,
-            kv_heads_,
-            splits_};
+    return {k_.in(),         v_.in(),          lambda_.in(),     gram_.in(),
+            state_.in(),     mean_k_.row_in(), mean_v_.row_in(), ridge_unit_.row_in(),
+            count_.row_in(), limits_,          shape_.group,     kv_heads_};
   }
 
   HostArray<T> cotangent(std::string_view name, int rows, int columns) const {
@@ -127,13 +98,13 @@ class Chunks {
                of_mean_v = cotangent("final_mean_v", V_, 1), of_gram = cotangent("final_scatter_kk", K_, K_),
                of_state = cotangent("final_scatter_vk", V_, K_);
     auto x = y_, dq = y_, dlambda = y_, x_unit = y_unit_, of_x = y_unit_, of_y = y_unit_;
-    launch<AffineAdjoint<B, C, D>>({system(), y_.in(), y_low_.in(), g.in(), y_unit_.row_in(), x.out(), dq.out(),
-                                    dlambda.out(), x_unit.row_out(), of_x.row_out(), of_y.row_out()},
-                                   heads_, chunks_);
+    launch<AffineAdjoint<B, C, D>>(
+        {system(), y_.in(), g.in(), x.out(), dq.out(), dlambda.out(), x_unit.row_out(), of_x.row_out(), of_y.row_out()},
+        heads_, chunks_);
     auto add_N = states(D), add_P = add_N, N = add_N, P = add_N;
     auto add_d = shape_.output<T>(kv_heads_, chunks_ * C, D), add_h = add_d, d = add_d, h = add_d;
     launch<AffineAdjointUpdates<B, C, D, stages>>(
-        {x.in(), y_.in(), g.in(), x_unit.row_in(), y_unit_.row_in(), of_x.row_in(), of_y.row_in(), count_.row_in(),
+        {x.in(), unit_y_.in(), g.in(), x_unit.row_in(), y_unit_.row_in(), of_x.row_in(), of_y.row_in(), count_.row_in(),
          add_N.out(), add_P.out(), add_d.out(), add_h.out(), shape_.group},
         kv_heads_, chunks_);
     auto first_d = shape_.output<T>(heads_, C, D), first_h = first_d;
@@ -152,8 +123,8 @@ class Chunks {
     carry_back.template operator()<C, true>(first_h, add_h, h);
     auto dk = k_, dv = v_;
     launch<AffineGradients<B, C, D, stages>>(
-        {k_.in(), v_.in(), x.in(), y_.in(), g.in(), N.in(), P.in(), d.in(), h.in(), x_unit.row_in(), y_unit_.row_in(),
-         of_x.row_in(), of_y.row_in(), count_.row_in(), dk.out(), dv.out(), shape_.group},
+        {k_.in(), v_.in(), x.in(), unit_y_.in(), g.in(), N.in(), P.in(), d.in(), h.in(), x_unit.row_in(),
+         y_unit_.row_in(), of_x.row_in(), of_y.row_in(), count_.row_in(), dk.out(), dv.out(), shape_.group},
         kv_heads_, chunks_);
     return {
         {"q", dq.array()}, {"k", dk.array()}, {"v", dv.array()}, {"lambda", shape_.ridge_gradient(problem_, dlambda)}};
@@ -163,12 +134,10 @@ class Chunks {
   const Problem& problem_;
   const Policy& policy_;
   int heads_, kv_heads_, T_, K_, V_, chunks_;
-  bool splits_;
   std::uint64_t launches_ = 0;
-  HostArray<T> q_, k_, v_, lambda_, ridge_unit_, count_, mean_k_, mean_v_, gram_, gram_low_, state_, state_low_,
-      gram_unit_;
+  HostArray<T> q_, k_, v_, lambda_, ridge_unit_, count_, mean_k_, mean_v_, gram_, state_;
   SolveLimits<T> limits_;
-  HostArray<T> y_, y_low_, y_unit_;
+  HostArray<T> y_, unit_y_, y_unit_;
 };
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {

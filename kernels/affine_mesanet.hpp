@@ -38,32 +38,28 @@ struct AffineUpdates {
     typename B::RowOut mean_k, mean_v;
     typename B::Out gram, state;
     int len;
-    bool splits;
   };
   struct Smem {
     typename B::template Tile<"K", C, D> K;
     typename B::template Tile<"V", C, D> V;
     typename B::template Tile<"one", C, 16> ones;
-    typename B::template Tile<"Kc", C, D> centred_k[2];
-    typename B::template Tile<"Kc", C, D> centred_v[2];
+    typename B::template Tile<"mean", C, D> centred_k;
+    typename B::template Tile<"mean", C, D> centred_v;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int count = imin(C, a.len - chunk * C);
     const auto copy = [](auto, auto x) { return x; };
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto minus = [](auto x, auto y) { return x - y; };
     const auto over = [&](auto x) { return x / static_cast<Real>(count); };
     const auto mean_of = [&](auto& tile) { return b.rows("mean"_s, over, b.atb("mean"_s, tile, s.ones).row_max()); };
-    const auto centre = [&](auto& tile, const auto& mean, auto& two) {
+    const auto centre = [&](auto& tile, const auto& mean, auto& centred) {
       auto x = b.acc("mean"_s, Shape<C, D>{});
       x.zip("mean"_s, copy, tile);
       x.map("mean"_s, minus, b.column_of(mean));
       x.mask([&](int r, int) { return r < count; }, 0);
-      const auto low = split(b, "Kc"_s, x);
-      b.put(two[0], x);
-      b.put(two[1], low);
+      b.put(centred, x);
     };
     b.pipeline(
         Shape<2>{}, 1,
@@ -82,18 +78,8 @@ struct AffineUpdates {
           centre(s.K, mean_k, s.centred_k);
           centre(s.V, mean_v, s.centred_v);
           b.sync();
-          auto H = b.atb("W"_s, s.centred_k[0], s.centred_k[0]);
-          auto S = b.atb("W"_s, s.centred_v[0], s.centred_k[0]);
-          if (a.splits) {  // both halves of what is symmetric in a sum of their own, which is then symmetric to the bit
-            auto half = b.atb("W"_s, s.centred_k[0], s.centred_k[1]);
-            auto other = b.atb("W"_s, s.centred_k[1], s.centred_k[0]);
-            half.zip("W"_s, plus, other);
-            H.zip("W"_s, plus, half);
-            b.mma_atb(S, s.centred_v[0], s.centred_k[1]);
-            b.mma_atb(S, s.centred_v[1], s.centred_k[0]);
-          }
-          b.store("W"_s, a.gram, head, chunk * D, H);
-          b.store("W"_s, a.state, head, chunk * D, S);
+          b.store("W"_s, a.gram, head, chunk * D, b.atb("W"_s, s.centred_k, s.centred_k));
+          b.store("W"_s, a.state, head, chunk * D, b.atb("W"_s, s.centred_v, s.centred_k));
         });
   }
 };
@@ -105,8 +91,7 @@ struct AffineStates {
   struct Args {
     typename B::RowIn add_mean_k, add_mean_v;
     typename B::In add_gram, add_state;
-    GramStore<B> gram;
-    typename B::Out state, state_low;
+    typename B::Out gram, state;
     typename B::RowOut mean_k, mean_v;  // and after the last chunk
     typename B::RowOut end_mean_k, end_mean_v;
     typename B::Out end_gram, end_state;
@@ -130,11 +115,8 @@ struct AffineStates {
           b.load(s.state[st], a.add_state, head, j * D);
         },
         [&](int j, int st) {
-          a.gram(b, head, j * D, H);
-          auto high = S;
-          const auto low = split(b, "Sc"_s, high);
-          b.store("Sc"_s, a.state, head, j * D, high);
-          b.store("Sc"_s, a.state_low, head, j * D, low);
+          b.store("H"_s, a.gram, head, j * D, H);
+          b.store("S"_s, a.state, head, j * D, S);
           b.store_row("mean"_s, a.mean_k, head, j * D, m);
           b.store_row("mean"_s, a.mean_v, head, j * D, u);
 
@@ -166,11 +148,10 @@ struct AffineStates {
 /// What the systems of a chunk are made of.
 template <ExecutorTypes B>
 struct AffineSystem {
-  typename B::In k, v, lambda, gram, gram_low, state, state_low;
-  typename B::RowIn mean_k, mean_v, gram_unit, ridge_unit, count;  // count: 1, 2, ... for every row
+  typename B::In k, v, lambda, gram, state;
+  typename B::RowIn mean_k, mean_v, ridge_unit, count;  // count: 1, 2, ... for every row
   SolveLimits<typename B::Real> limits;
   int group, kv_heads;
-  bool splits;  // whether the second operands hold anything
 };
 
 template <ExecutorTypes B, int C, int D>
@@ -179,10 +160,8 @@ struct AffineTiles {
   typename B::template Tile<"K", C, D> K;
   typename B::template Tile<"V", C, D> V;
   typename B::template Tile<"lambda", C, D> lambda;
-  typename B::template Tile<"Hc", D, D> H;
-  typename B::template Tile<"Hc", D, D> H_low;
-  typename B::template Tile<"Sc", D, D> S;
-  typename B::template Tile<"Sc", D, D> S_low;
+  typename B::template Tile<"H", D, D> H;
+  typename B::template Tile<"S", D, D> S;
   typename B::template Tile<"P", C, D> P;
 
   template <class Ex>
@@ -191,9 +170,7 @@ struct AffineTiles {
     b.load(V, a.v, kv, chunk * C);
     b.load(lambda, a.lambda, head, chunk * C);
     b.load(H, a.gram, kv, chunk * D);
-    b.load(H_low, a.gram_low, kv, chunk * D);
     b.load(S, a.state, kv, chunk * D);
-    b.load(S_low, a.state_low, kv, chunk * D);
   }
 
   /// How far the mean before the chunk lies from that of every row: e.
@@ -218,14 +195,14 @@ struct AffineTiles {
 
   /// sum + sum_j u_j (k_j - c) + n_0 f e.
   template <class Ex, class St, class Rows, class Scores, class Row>
-  TILE_FN auto centred(Ex& b, St site, Rows sum, const Scores& u, bool splits, const Rows& e, const Rows& c,
-                       const Row& f, int chunk) {
+  TILE_FN auto centred(Ex& b, St site, Rows sum, const Scores& u, const Rows& e, const Rows& c, const Row& f,
+                       int chunk) {
     const Real before = static_cast<Real>(chunk * C);
-    const auto one = b.row("alpha"_s, Shape<C>{}, 1);
     const auto less = [](auto x, auto mean, auto total) { return x - total * mean; };
     const auto more = [&](auto x, auto lead, auto along) { return x + before * along * lead; };
     auto all = b.partial("all"_s, Shape<C>{});
-    mma_in_two(b, site, sum, u, K, splits, [&](const auto& part) { all.fold(one, part); });
+    all.fold(b.row("alpha"_s, Shape<C>{}, 1), u);
+    b.mma(sum, b.cast(site, u), K);
     sum.zip("AP"_s, less, c, all.total());
     sum.zip("AP"_s, more, e, f);
     return sum;
@@ -233,25 +210,20 @@ struct AffineTiles {
 
   /// Solutions of the chunk's systems.
   template <class Ex, class Rows>
-  TILE_FN auto solve(Ex& b, const AffineSystem<B>& a, int kv, int chunk, const Rows& rhs, const Rows& e,
-                     const Rows& c) {
-    const auto times = [](auto x, auto y) { return x * y; };
+  TILE_FN auto solve(Ex& b, const AffineSystem<B>& a, int chunk, const Rows& rhs, const Rows& e, const Rows& c) {
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto minus = [&](auto x, auto mean) { return x - b.planted("image_not_centred"_s, mean, mean * 0); };
     const auto ridge = [&](auto p, auto of_unit, auto unit) {
       const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
     };
-    const auto column_unit = b.load_col("gunit"_s, Shape<1, D>{}, a.gram_unit, kv, chunk * D);
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
     return conjugate_gradients<C, D>(b, P, rhs, a.limits, [&](const auto& directions) {
-      auto AP = b.abt("AP"_s, P, H);
-      if (a.splits) b.mma_abt(AP, P, H_low);
-      AP.map("AP"_s, times, column_unit);
+      auto AP = b.ab("AP"_s, P, H);
       auto U = b.abt("U"_s, P, K);
       U.map("U"_s, minus, b.dot("U"_s, directions, c));
       U.mask([](int r, int col) { return r >= col; }, 0);
-      AP = centred(b, "Uc"_s, AP, U, a.splits, e, c, b.dot("U"_s, directions, e), chunk);
+      AP = centred(b, "U"_s, AP, U, e, c, b.dot("U"_s, directions, e), chunk);
       auto E = directions;
       E.zip("ridge"_s, ridge, lambda, row_unit);
       AP.zip("AP"_s, plus, E);
@@ -267,27 +239,24 @@ struct AffineOutputs {
   struct Args {
     AffineSystem<B> system;
     typename B::In q;
-    typename B::Out y, y_low, o;
+    typename B::Out y, unit_y, o;
     typename B::RowOut y_unit;
   };
   struct Smem {
     AffineTiles<B, C, D> of;
     typename B::template Tile<"Q", C, D> Q;
-    typename B::template Tile<"X", C, D> Y;
-    typename B::template Tile<"X", C, D> Y_low;
+    typename B::template Tile<"R", C, D> Y;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
-    const bool splits = a.system.splits;
     const Real before = static_cast<Real>(chunk * C);
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto copy = [](auto, auto x) { return x; };
     const auto offset = [&](auto q, auto c, auto n) { return n * (c - b.planted("offset_from_zero"_s, q, q * 0)); };
-    const auto weight = [](auto f, auto along_mean, auto unit) { return 1 - unit * (f - along_mean); };
-    const auto minus_read = [](auto x, auto unit) { return -unit * x; };
-    const auto more = [&](auto x, auto mean, auto along, auto unit) { return x + before * (1 - unit * along) * mean; };
+    const auto weight = [](auto f, auto along_mean) { return 1 - (f - along_mean); };
+    const auto negative = [](auto x) { return -x; };
+    const auto more = [&](auto x, auto mean, auto along) { return x + before * (1 - along) * mean; };
     const auto inverse = [](auto n) { return n > 0 ? 1 / n : 0; };
     b.pipeline(
         Shape<2>{}, 1,
@@ -303,30 +272,21 @@ struct AffineOutputs {
           auto R = b.acc("R"_s, Shape<C, D>{});
           R.zip("R"_s, copy, s.Q);
           R.zip("R"_s, offset, c, count);
-          auto Y = s.of.solve(b, a.system, kv, chunk, R, e, c);
-          const auto unit = to_unit_rows(b, Y);
-          b.store_row("xunit"_s, a.y_unit, head, chunk * C, unit);
-          const auto low = split(b, "X"_s, Y);
-          b.store("X"_s, a.y, head, chunk * C, Y);
-          b.store("X"_s, a.y_low, head, chunk * C, low);
+          auto Y = s.of.solve(b, a.system, chunk, R, e, c);
           b.put(s.Y, Y);
-          b.put(s.Y_low, low);
+          b.store("R"_s, a.y, head, chunk * C, Y);
           b.sync();
           auto F = b.abt("F"_s, s.Y, s.of.K);
-          auto O = b.abt("O"_s, s.Y, s.of.S);
-          if (splits) {
-            b.mma_abt(F, s.Y_low, s.of.K);
-            b.mma_abt(O, s.Y_low, s.of.S);
-            b.mma_abt(O, s.Y, s.of.S_low);
-            Y.zip("R"_s, plus, low);
-          }
-          F.map("F"_s, weight, b.dot("U"_s, Y, c), unit);
+          F.map("F"_s, weight, b.dot("U"_s, Y, c));
           F.mask([](int r, int col) { return r >= col; }, 0);
-          O.map("O"_s, minus_read, unit);
-          O.map("O"_s, more, u, b.dot("U"_s, Y, e), unit);
-          mma_in_two(b, "Fc"_s, O, F, s.of.V, splits);
+          auto O = b.abt("O"_s, s.Y, s.of.S);
+          O.map("O"_s, negative);
+          O.map("O"_s, more, u, b.dot("U"_s, Y, e));
+          b.mma(O, b.cast("F"_s, F), s.of.V);
           O.scale(b.rows("xunit"_s, inverse, count));
           b.store("out"_s, a.o, head, chunk * C, O);
+          b.store_row("xunit"_s, a.y_unit, head, chunk * C, to_unit_rows(b, Y));
+          b.store("X"_s, a.unit_y, head, chunk * C, Y);
         });
   }
 };
@@ -336,29 +296,26 @@ template <ExecutorTypes B, int C, int D>
 struct AffineAdjoint {
   struct Args {
     AffineSystem<B> system;
-    typename B::In y, y_low, o_cotangent;
-    typename B::RowIn y_unit;
-    typename B::Out x, dq, dlambda;
+    typename B::In y, o_cotangent;
+    typename B::Out unit_x, dq, dlambda;
     typename B::RowOut x_unit, of_x, of_y;  // a and b
   };
   struct Smem {
     AffineTiles<B, C, D> of;
     typename B::template Tile<"dO", C, D> dO;
-    typename B::template Tile<"X", C, D> Y;
-    typename B::template Tile<"X", C, D> Y_low;
+    typename B::template Tile<"R", C, D> Y;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = head / a.system.group;
     const auto copy = [](auto, auto x) { return x; };
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto minus = [](auto x, auto y) { return x - y; };
     const auto negative = [](auto x) { return -x; };
-    const auto slope = [&](auto x, auto y, auto length, auto unit, auto n) {
-      return n > 0 ? -b.planted("dlambda_of_sums"_s, unit / n, decltype(unit){1}) * length * x * y : 0 * x;
+    const auto slope = [&](auto x, auto y, auto unit, auto n) {
+      return n > 0 ? -b.planted("dlambda_of_sums"_s, unit / n, decltype(unit){1}) * x * y : 0 * x;
     };
-    const auto share_of_x = [](auto along, auto length, auto n) { return n > 0 ? (1 + length * along) / n : 0 * n; };
+    const auto share_of_x = [](auto along, auto n) { return n > 0 ? (1 + along) / n : 0 * n; };
     const auto share_of_y = [&](auto x_along, auto g_along, auto n) {
       return n > 0 ? (x_along + b.planted("values_not_centred"_s, g_along, g_along * 0)) / n : 0 * n;
     };
@@ -368,7 +325,6 @@ struct AffineAdjoint {
           s.of.load(b, a.system, kv, head, chunk);
           b.load(s.dO, a.o_cotangent, head, chunk * C);
           b.load(s.Y, a.y, head, chunk * C);
-          b.load(s.Y_low, a.y_low, head, chunk * C);
         },
         [&](int, int) {
           const auto count = b.load_row("lunit"_s, Shape<C>{}, a.system.count, 0, chunk * C);
@@ -380,26 +336,22 @@ struct AffineAdjoint {
           G.zip("R"_s, copy, s.dO);
           const auto along_w = b.dot("E"_s, G, w);
           auto R = b.ab("R"_s, s.dO, s.of.S);
-          if (a.system.splits) b.mma(R, s.dO, s.of.S_low);
           auto E = b.abt("E"_s, s.dO, s.of.V);
           E.map("E"_s, minus, along_w);
           E.mask([](int r, int col) { return r >= col; }, 0);
-          R = s.of.centred(b, "Ec"_s, R, E, a.system.splits, e, c, b.dot("E"_s, G, f), chunk);
-          auto X = s.of.solve(b, a.system, kv, chunk, R, e, c);
+          R = s.of.centred(b, "E"_s, R, E, e, c, b.dot("E"_s, G, f), chunk);
+          auto X = s.of.solve(b, a.system, chunk, R, e, c);
           b.store("out"_s, a.dq, head, chunk * C, X);
           X.map("R"_s, negative);
-          Y.zip("R"_s, plus, s.Y);
-          Y.zip("R"_s, plus, s.Y_low);
-          const auto y_unit = b.load_row("xunit"_s, Shape<C>{}, a.y_unit, head, chunk * C);
+          Y.zip("R"_s, copy, s.Y);
           auto dlambda = X;
-          dlambda.zip("dlambda"_s, slope, Y, y_unit,
-                      b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C), count);
+          dlambda.zip("dlambda"_s, slope, Y, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C),
+                      count);
           b.store("dlambda"_s, a.dlambda, head, chunk * C, dlambda);
-          b.store_row("M"_s, a.of_x, head, chunk * C, b.rows("M"_s, share_of_x, b.dot("U"_s, Y, c), y_unit, count));
+          b.store_row("M"_s, a.of_x, head, chunk * C, b.rows("M"_s, share_of_x, b.dot("U"_s, Y, c), count));
           b.store_row("M"_s, a.of_y, head, chunk * C, b.rows("M"_s, share_of_y, b.dot("U"_s, X, c), along_w, count));
           b.store_row("xunit"_s, a.x_unit, head, chunk * C, to_unit_rows(b, X));
-          split(b, "X"_s, X);
-          b.store("X"_s, a.x, head, chunk * C, X);
+          b.store("X"_s, a.unit_x, head, chunk * C, X);
         });
   }
 };
@@ -421,8 +373,8 @@ struct AffineAdjointUpdates {
     typename B::template Tile<"Xc", C, D> root_x;
     typename B::template Tile<"Xc", C, D> root_y;
     typename B::template Tile<"Xc", C, D> share_y;
-    typename B::template Tile<"Xc", C, D> on_k[2];
-    typename B::template Tile<"Xc", C, D> on_v[2];
+    typename B::template Tile<"X1", C, D> on_k;
+    typename B::template Tile<"X1", C, D> on_v;
   };
 
   template <class Ex>
@@ -462,18 +414,14 @@ struct AffineAdjointUpdates {
           b.put(s.share_y, Z);
           Z.zip("X1"_s, times, s.X[st], b.rows("M"_s, product, of_x, ux));
           Z.zip("X1"_s, add_times, s.Y[st], b.rows("M"_s, product, of_y, uy));
-          const auto rest_k = split(b, "Xc"_s, Z);
-          b.put(s.on_k[0], Z), b.put(s.on_k[1], rest_k);
+          b.put(s.on_k, Z);
           Z.zip("X1"_s, times, s.dO[st], of_x);
-          const auto rest_v = split(b, "Xc"_s, Z);
-          b.put(s.on_v[0], Z), b.put(s.on_v[1], rest_v);
+          b.put(s.on_v, Z);
           b.sync();
           b.mma_atb(N, s.root_x, s.root_y);
           b.mma_atb(P, s.dO[st], s.share_y);
-          for (int part = 0; part < 2; ++part) {
-            b.mma(d, b.cast("one"_s, all), s.on_k[part]);
-            b.mma(h, b.cast("one"_s, all), s.on_v[part]);
-          }
+          b.mma(d, b.cast("one"_s, all), s.on_k);
+          b.mma(h, b.cast("one"_s, all), s.on_v);
         });
     b.store("W"_s, a.N, kv, chunk * D, N);
     b.store("W"_s, a.P, kv, chunk * D, P);
@@ -496,8 +444,8 @@ struct AffineAdjointStart {
   struct Smem {
     typename B::template Tile<"dM", D, D> of_gram;
     typename B::template Tile<"dM", D, D> of_state;
-    typename B::template Tile<"Kc", C, D> minus_k[2];
-    typename B::template Tile<"Kc", C, D> minus_v[2];
+    typename B::template Tile<"mean", C, D> minus_k;
+    typename B::template Tile<"mean", C, D> minus_v;
   };
 
   template <class Ex>
@@ -505,12 +453,10 @@ struct AffineAdjointStart {
     const int kv = head / a.group;
     const auto share = [&](auto, auto x) { return x / static_cast<Real>(a.len); };
     const auto negative = [](auto, auto x) { return -x; };
-    const auto put_minus = [&](const auto& mean, auto& two) {
+    const auto put_minus = [&](const auto& mean, auto& tile) {
       auto x = b.acc("mean"_s, Shape<C, D>{});
       x.map("mean"_s, negative, b.load_col("mean"_s, Shape<1, D>{}, mean, kv, a.chunks * D));
-      const auto low = split(b, "Kc"_s, x);
-      b.put(two[0], x);
-      b.put(two[1], low);
+      b.put(tile, x);
     };
     b.pipeline(
         Shape<2>{}, 1,
@@ -525,11 +471,11 @@ struct AffineAdjointStart {
           auto d = b.acc("W"_s, Shape<C, D>{}), h = d;
           d.map("W"_s, share, b.load_col("mean"_s, Shape<1, D>{}, a.of_mean_k, head, 0));
           h.map("W"_s, share, b.load_col("mean"_s, Shape<1, D>{}, a.of_mean_v, head, 0));
-          for (int part = 0; part < b.planted("moments_not_centred"_s, 2, 0); ++part) {
-            b.mma(d, s.minus_k[part], s.of_gram);
-            b.mma_abt(d, s.minus_k[part], s.of_gram);
-            b.mma(d, s.minus_v[part], s.of_state);
-            b.mma_abt(h, s.minus_k[part], s.of_state);
+          if (b.planted("moments_not_centred"_s, true, false)) {
+            b.mma(d, s.minus_k, s.of_gram);
+            b.mma_abt(d, s.minus_k, s.of_gram);
+            b.mma(d, s.minus_v, s.of_state);
+            b.mma_abt(h, s.minus_k, s.of_state);
           }
           b.store("W"_s, a.d, head, 0, d);
           b.store("W"_s, a.h, head, 0, h);
@@ -624,15 +570,14 @@ struct AffineGradients {
 };
 
 inline constexpr SiteTable::Init affine_mesanet_site_list[] = {
-    {"Q", Role::operand},           {"K", Role::operand},         {"V", Role::operand},      {"dO", Role::operand},
-    {"dM", Role::operand},          {"Kc", Role::operand},        {"one", Role::operand},    {"Sc", Role::operand},
-    {"Uc", Role::operand},          {"Fc", Role::operand},        {"Ec", Role::operand},     {"Xc", Role::operand},
-    {"Mc", Role::operand},          {"mean", Role::accumulator},  {"S", Role::accumulator},  {"end", Role::accumulator},
-    {"U", Role::accumulator},       {"all", Role::accumulator},   {"F", Role::accumulator},  {"O", Role::accumulator},
-    {"E", Role::accumulator},       {"ridge", Role::accumulator}, {"X1", Role::accumulator}, {"M", Role::accumulator},
-    {"dlambda", Role::accumulator}, {"dK", Role::accumulator},    {"dV", Role::accumulator}, {"out", Role::output}};
-/// Keys, directions and stored solutions are operands; means, the vectors of the systems and all sums are as wide as
-/// the accumulators.
+    {"Q", Role::operand},           {"K", Role::operand},      {"V", Role::operand},
+    {"dO", Role::operand},          {"dM", Role::operand},     {"one", Role::operand},
+    {"Xc", Role::operand},          {"Mc", Role::operand},     {"mean", Role::accumulator},
+    {"end", Role::accumulator},     {"U", Role::accumulator},  {"all", Role::accumulator},
+    {"F", Role::accumulator},       {"O", Role::accumulator},  {"E", Role::accumulator},
+    {"ridge", Role::accumulator},   {"X1", Role::accumulator}, {"M", Role::accumulator},
+    {"dlambda", Role::accumulator}, {"dK", Role::accumulator}, {"dV", Role::accumulator},
+    {"out", Role::output}};
 inline constexpr SiteTable affine_mesanet_sites = ridge_solve_sites.with(affine_mesanet_site_list);
 
 }  // namespace assay::tile

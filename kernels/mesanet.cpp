@@ -31,10 +31,7 @@ class Chunks {
         lambda_(shape.ridges<T>(problem)),
         ridge_unit_(shape.rows<T>(1, T_)),
         gram_(states(K_)),
-        gram_low_(gram_),
         state_(gram_),
-        state_low_(gram_),
-        gram_unit_(shape.rows<T>(kv_heads_, chunks_ * D)),
         limits_(shape.limits<T>(problem, policy.sites.at("R"))) {
     for (std::size_t i = 0; i < ridge_unit_.data.size(); ++i)
       ridge_unit_.data[i] = shape.scaling == RidgeShape::Scaling::mean ? static_cast<T>(i + 1) : T(1);
@@ -45,8 +42,8 @@ class Chunks {
     auto final_gram = shape_.output<T>(heads_, K_, K_), final_state = shape_.output<T>(heads_, V_, K_);
     carry(final_gram, final_state);
     auto o = shape_.output<T>(heads_, T_, V_);
-    x_ = shape_.output<T>(heads_, T_, K_), x_low_ = x_, x_unit_ = shape_.rows<T>(heads_, T_);
-    launch<MesaOutputs<B, C, D>>({system(), q_.in(), x_.out(), x_low_.out(), o.out(), x_unit_.row_out()}, heads_,
+    x_ = shape_.output<T>(heads_, T_, K_), unit_x_ = x_, x_unit_ = shape_.rows<T>(heads_, T_);
+    launch<MesaOutputs<B, C, D>>({system(), q_.in(), x_.out(), unit_x_.out(), o.out(), x_unit_.row_out()}, heads_,
                                  chunks_);
     Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}, {"final_gram", final_gram.array()}}, {}};
     if (!problem_.cotangents.empty()) answer.gradients = backward();
@@ -62,30 +59,18 @@ class Chunks {
   }
 
   MesaSystem<B> system() const {
-    return {k_.in(),
-            v_.in(),
-            lambda_.in(),
-            gram_.in(),
-            gram_low_.in(),
-            state_.in(),
-            state_low_.in(),
-            gram_unit_.row_in(),
-            ridge_unit_.row_in(),
-            limits_,
-            shape_.group,
-            kv_heads_,
-            policy_.sites.at("X") != policy_.sites.at("R")};
+    return {k_.in(), v_.in(),      lambda_.in(), gram_.in(), state_.in(), ridge_unit_.row_in(),
+            limits_, shape_.group, kv_heads_};
   }
 
   /// The sums before every chunk and after the last.
   void carry(HostArray<T>& final_gram, HostArray<T>& final_state) {
     auto of_gram = states(K_), of_state = of_gram;
     launch<MesaUpdates<B, C, D>>({k_.in(), v_.in(), of_gram.out(), of_state.out()}, kv_heads_, chunks_);
-    launch<MesaGrams<B, D, stages>>(
-        {of_gram.in(), {gram_.out(), gram_low_.out(), gram_unit_.row_out()}, final_gram.out(), chunks_, shape_.group},
-        kv_heads_, 1);
-    launch<MesaStates<B, D, stages>>(
-        {of_state.in(), state_.out(), state_low_.out(), final_state.out(), chunks_, shape_.group}, kv_heads_, 1);
+    launch<MesaStates<B, D, stages, true>>({of_gram.in(), gram_.out(), final_gram.out(), chunks_, shape_.group},
+                                           kv_heads_, 1);
+    launch<MesaStates<B, D, stages, false>>({of_state.in(), state_.out(), final_state.out(), chunks_, shape_.group},
+                                            kv_heads_, 1);
   }
 
   Arrays backward() {
@@ -93,19 +78,18 @@ class Chunks {
                of_state = shape_.input<T>(problem_.cotangents, "final_state", heads_, V_, K_),
                of_gram = shape_.input<T>(problem_.cotangents, "final_gram", heads_, K_, K_);
     auto a = x_, dq = x_, dlambda = x_, a_unit = x_unit_;
-    launch<MesaAdjoint<B, C, D>>(
-        {system(), x_.in(), x_low_.in(), g.in(), x_unit_.row_in(), a.out(), dq.out(), dlambda.out(), a_unit.row_out()},
-        heads_, chunks_);
+    launch<MesaAdjoint<B, C, D>>({system(), x_.in(), g.in(), a.out(), dq.out(), dlambda.out(), a_unit.row_out()},
+                                 heads_, chunks_);
     auto update_P = states(K_), update_N = update_P, P = update_P, N = update_P, dk = k_, dv = v_;
     launch<MesaAdjointUpdates<B, C, D, stages>>(
-        {x_.in(), a.in(), g.in(), x_unit_.row_in(), a_unit.row_in(), update_P.out(), update_N.out(), shape_.group},
+        {unit_x_.in(), a.in(), g.in(), x_unit_.row_in(), a_unit.row_in(), update_P.out(), update_N.out(), shape_.group},
         kv_heads_, chunks_);
     launch<AdjointStates<B, D, D, stages, false>>({of_state.in(), update_P.in(), P.out(), chunks_, shape_.group},
                                                   kv_heads_, 1);
     launch<AdjointStates<B, D, D, stages, false>>({of_gram.in(), update_N.in(), N.out(), chunks_, shape_.group},
                                                   kv_heads_, 1);
-    launch<MesaGradients<B, C, D, stages>>({k_.in(), v_.in(), x_.in(), a.in(), g.in(), P.in(), N.in(), x_unit_.row_in(),
-                                            a_unit.row_in(), dk.out(), dv.out(), shape_.group},
+    launch<MesaGradients<B, C, D, stages>>({k_.in(), v_.in(), unit_x_.in(), a.in(), g.in(), P.in(), N.in(),
+                                            x_unit_.row_in(), a_unit.row_in(), dk.out(), dv.out(), shape_.group},
                                            kv_heads_, chunks_);
     return {
         {"q", dq.array()}, {"k", dk.array()}, {"v", dv.array()}, {"lambda", shape_.ridge_gradient(problem_, dlambda)}};
@@ -116,9 +100,9 @@ class Chunks {
   const Policy& policy_;
   int heads_, kv_heads_, T_, K_, V_, chunks_;
   std::uint64_t launches_ = 0;
-  HostArray<T> q_, k_, v_, lambda_, ridge_unit_, gram_, gram_low_, state_, state_low_, gram_unit_;
+  HostArray<T> q_, k_, v_, lambda_, ridge_unit_, gram_, state_;
   SolveLimits<T> limits_;
-  HostArray<T> x_, x_low_, x_unit_;
+  HostArray<T> x_, unit_x_, x_unit_;
 };
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {

@@ -7,8 +7,7 @@
 // and, last chunk first, P = dS + sum g x^T and N = dH - sum a x^T over the rows after the chunk:
 //   dK = V P + K (N + N^T) + (lower(dO V^T) - lower(A K^T))^T X - lower(X K^T)^T A,   dV = K P^T + lower(X K^T)^T dO
 // States are those of a key/value head: query head a reads key/value head a / group, whose P and N are sums over the
-// group. H lies in memory as its rows over their largest elements, in two operands: what the first leaves is the
-// second. Solutions lie there as rows of length one, and their lengths.
+// group. After the solves, solutions are operands: rows of length one, and their lengths.
 #include "kernels/core/ridge_solve.hpp"
 
 namespace assay::tile {
@@ -40,39 +39,12 @@ struct MesaUpdates {
   }
 };
 
-/// H before every chunk, and after the last one, once for each head of the group.
-template <ExecutorTypes B, int D, int ST>
-struct MesaGrams {
-  struct Args {
-    typename B::In updates;
-    GramStore<B> store;
-    typename B::Out end;
-    int chunks, group;
-  };
-  struct Smem {
-    typename B::template Tile<"W", D, D> W[ST];
-  };
-
-  template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
-    const auto next = [&](auto x, auto y) { return b.planted("gram_not_carried"_s, x + y, y); };
-    auto H = b.acc("H"_s, Shape<D, D>{});
-    b.pipeline(
-        Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], a.updates, head, j * D); },
-        [&](int j, int st) {
-          a.store(b, head, j * D, H);
-          H.zip("H"_s, next, s.W[st]);
-        });
-    for (int i = 0; i < a.group; ++i) b.store("end"_s, a.end, head * a.group + i, 0, H);
-  }
-};
-
-/// S before every chunk, and after the last one, once for each head of the group.
-template <ExecutorTypes B, int D, int ST>
+/// H or S before every chunk, and after the last one, once for each head of the group.
+template <ExecutorTypes B, int D, int ST, bool Gram>
 struct MesaStates {
   struct Args {
     typename B::In updates;
-    typename B::Out high, low, end;
+    typename B::Out states, end;
     int chunks, group;
   };
   struct Smem {
@@ -81,29 +53,36 @@ struct MesaStates {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
-    const auto next = [&](auto x, auto y) { return b.planted("state_not_carried"_s, x + y, y); };
-    auto S = b.acc("S"_s, Shape<D, D>{});
-    b.pipeline(
-        Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], a.updates, head, j * D); },
-        [&](int j, int st) {
-          auto high = S;
-          const auto low = split(b, "Sc"_s, high);
-          b.store("Sc"_s, a.high, head, j * D, high);
-          b.store("Sc"_s, a.low, head, j * D, low);
-          S.zip("S"_s, next, s.W[st]);
-        });
-    for (int i = 0; i < a.group; ++i) b.store("end"_s, a.end, head * a.group + i, 0, S);
+    const auto walk = [&](auto site) {
+      const auto next = [&](auto x, auto y) {
+        if constexpr (Gram)
+          return b.planted("gram_not_carried"_s, x + y, y);
+        else
+          return b.planted("state_not_carried"_s, x + y, y);
+      };
+      auto S = b.acc(site, Shape<D, D>{});
+      b.pipeline(
+          Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], a.updates, head, j * D); },
+          [&](int j, int st) {
+            b.store(site, a.states, head, j * D, S);
+            S.zip(site, next, s.W[st]);
+          });
+      for (int i = 0; i < a.group; ++i) b.store("end"_s, a.end, head * a.group + i, 0, S);
+    };
+    if constexpr (Gram)
+      walk("H"_s);
+    else
+      walk("S"_s);
   }
 };
 
 /// What the systems of a chunk are made of.
 template <ExecutorTypes B>
 struct MesaSystem {
-  typename B::In k, v, lambda, gram, gram_low, state, state_low;
-  typename B::RowIn gram_unit, ridge_unit;
+  typename B::In k, v, lambda, gram, state;
+  typename B::RowIn ridge_unit;
   SolveLimits<typename B::Real> limits;
   int group, kv_heads;
-  bool splits;  // whether the second operands hold anything
 };
 
 template <ExecutorTypes B, int C, int D>
@@ -111,10 +90,8 @@ struct MesaTiles {
   typename B::template Tile<"K", C, D> K;
   typename B::template Tile<"V", C, D> V;
   typename B::template Tile<"lambda", C, D> lambda;
-  typename B::template Tile<"Hc", D, D> H;
-  typename B::template Tile<"Hc", D, D> H_low;
-  typename B::template Tile<"Sc", D, D> S;
-  typename B::template Tile<"Sc", D, D> S_low;
+  typename B::template Tile<"H", D, D> H;
+  typename B::template Tile<"S", D, D> S;
   typename B::template Tile<"P", C, D> P;
 
   template <class Ex>
@@ -123,29 +100,23 @@ struct MesaTiles {
     b.load(V, a.v, kv, chunk * C);
     b.load(lambda, a.lambda, head, chunk * C);
     b.load(H, a.gram, kv, chunk * D);
-    b.load(H_low, a.gram_low, kv, chunk * D);
     b.load(S, a.state, kv, chunk * D);
-    b.load(S_low, a.state_low, kv, chunk * D);
   }
 
   /// Solutions of the chunk's systems.
   template <class Ex, class Rows>
-  TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int kv, int chunk, const Rows& rhs) {
-    const auto times = [](auto x, auto y) { return x * y; };
+  TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int chunk, const Rows& rhs) {
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto ridge = [&](auto p, auto of_unit, auto unit) {
       const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
     };
-    const auto column_unit = b.load_col("gunit"_s, Shape<1, D>{}, a.gram_unit, kv, chunk * D);
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
     return conjugate_gradients<C, D>(b, P, rhs, a.limits, [&](const auto& directions) {
-      auto AP = b.abt("AP"_s, P, H);
-      if (a.splits) b.mma_abt(AP, P, H_low);
-      AP.map("AP"_s, times, column_unit);
+      auto AP = b.ab("AP"_s, P, H);
       auto U = b.abt("U"_s, P, K);
       U.mask([&](int r, int c) { return r >= c + b.planted("solves_before_the_write"_s, 0, 1); }, 0);
-      mma_in_two(b, "Uc"_s, AP, U, K, a.splits);
+      b.mma(AP, b.cast("U"_s, U), K);
       auto E = directions;
       E.zip("ridge"_s, ridge, lambda, row_unit);
       AP.zip("AP"_s, plus, E);
@@ -160,21 +131,19 @@ struct MesaOutputs {
   struct Args {
     MesaSystem<B> system;
     typename B::In q;
-    typename B::Out x, x_low, o;
+    typename B::Out x, unit_x, o;
     typename B::RowOut x_unit;
   };
   struct Smem {
     MesaTiles<B, C, D> of;
     typename B::template Tile<"Q", C, D> Q;
-    typename B::template Tile<"X", C, D> X;
-    typename B::template Tile<"X", C, D> X_low;
+    typename B::template Tile<"R", C, D> X;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
     const auto copy = [](auto, auto x) { return x; };
-    const bool splits = a.system.splits;
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -184,25 +153,16 @@ struct MesaOutputs {
         [&](int, int) {
           auto Q = b.acc("R"_s, Shape<C, D>{});
           Q.zip("R"_s, copy, s.Q);
-          auto X = s.of.solve(b, a.system, kv, chunk, Q);
-          const auto unit = to_unit_rows(b, X);
-          b.store_row("xunit"_s, a.x_unit, head, chunk * C, unit);
-          const auto low = split(b, "X"_s, X);
-          b.store("X"_s, a.x, head, chunk * C, X);
-          b.store("X"_s, a.x_low, head, chunk * C, low);
+          auto X = s.of.solve(b, a.system, chunk, Q);
           b.put(s.X, X);
-          b.put(s.X_low, low);
+          b.store("R"_s, a.x, head, chunk * C, X);
+          b.store_row("xunit"_s, a.x_unit, head, chunk * C, to_unit_rows(b, X));
+          b.store("X"_s, a.unit_x, head, chunk * C, X);
           b.sync();
           auto F = b.abt("F"_s, s.X, s.of.K);
-          auto O = b.abt("O"_s, s.X, s.of.S);
-          if (splits) {
-            b.mma_abt(F, s.X_low, s.of.K);
-            b.mma_abt(O, s.X_low, s.of.S);
-            b.mma_abt(O, s.X, s.of.S_low);
-          }
           F.mask([](int r, int c) { return r >= c; }, 0);
-          mma_in_two(b, "Fc"_s, O, F, s.of.V, splits);
-          O.scale(unit);
+          auto O = b.abt("O"_s, s.X, s.of.S);
+          b.mma(O, b.cast("F"_s, F), s.of.V);
           b.store("out"_s, a.o, head, chunk * C, O);
         });
   }
@@ -213,25 +173,21 @@ template <ExecutorTypes B, int C, int D>
 struct MesaAdjoint {
   struct Args {
     MesaSystem<B> system;
-    typename B::In x, x_low, o_cotangent;
-    typename B::RowIn x_unit;
-    typename B::Out a, dq, dlambda;
+    typename B::In x, o_cotangent;
+    typename B::Out unit_a, dq, dlambda;
     typename B::RowOut a_unit;
   };
   struct Smem {
     MesaTiles<B, C, D> of;
     typename B::template Tile<"dO", C, D> dO;
-    typename B::template Tile<"X", C, D> X;
-    typename B::template Tile<"X", C, D> X_low;
+    typename B::template Tile<"R", C, D> X;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = head / a.system.group;
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto same = [](auto x) { return x; };
-    const auto slope = [&](auto y, auto x, auto length, auto unit) {
-      return -b.planted("dlambda_of_sums"_s, unit, decltype(unit){1}) * length * x * y;
+    const auto slope = [&](auto y, auto x, auto unit) {
+      return -b.planted("dlambda_of_sums"_s, unit, decltype(unit){1}) * x * y;
     };
     b.pipeline(
         Shape<2>{}, 1,
@@ -239,25 +195,19 @@ struct MesaAdjoint {
           s.of.load(b, a.system, kv, head, chunk);
           b.load(s.dO, a.o_cotangent, head, chunk * C);
           b.load(s.X, a.x, head, chunk * C);
-          b.load(s.X_low, a.x_low, head, chunk * C);
         },
         [&](int, int) {
           auto R = b.ab("R"_s, s.dO, s.of.S);
-          if (a.system.splits) b.mma(R, s.dO, s.of.S_low);
           auto E = b.abt("E"_s, s.dO, s.of.V);
           E.mask([](int r, int c) { return r >= c; }, 0);
-          mma_in_two(b, "Ec"_s, R, E, s.of.K, a.system.splits);
-          auto A = s.of.solve(b, a.system, kv, chunk, R);
+          b.mma(R, b.cast("E"_s, E), s.of.K);
+          auto A = s.of.solve(b, a.system, chunk, R);
           b.store("out"_s, a.dq, head, chunk * C, A);
-          auto X = b.acc("X1"_s, Shape<C, D>{}), dlambda = A;
-          X.zip("X1"_s, plus, s.X);
-          X.zip("X1"_s, plus, s.X_low);
-          dlambda.zip("dlambda"_s, slope, X, b.load_row("xunit"_s, Shape<C>{}, a.x_unit, head, chunk * C),
-                      b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C));
+          auto dlambda = A;
+          dlambda.zip("dlambda"_s, slope, s.X, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C));
           b.store("dlambda"_s, a.dlambda, head, chunk * C, dlambda);
           b.store_row("xunit"_s, a.a_unit, head, chunk * C, to_unit_rows(b, A));
-          A.map("X"_s, same);
-          b.store("X"_s, a.a, head, chunk * C, A);
+          b.store("X"_s, a.unit_a, head, chunk * C, A);
         });
   }
 };
@@ -387,14 +337,11 @@ struct MesaGradients {
 };
 
 inline constexpr SiteTable::Init mesanet_site_list[] = {
-    {"Q", Role::operand},         {"K", Role::operand},      {"V", Role::operand},     {"dO", Role::operand},
-    {"Sc", Role::operand},        {"Uc", Role::operand},     {"Fc", Role::operand},    {"Ec", Role::operand},
-    {"Xc", Role::operand},        {"Mc", Role::operand},     {"S", Role::accumulator}, {"end", Role::accumulator},
-    {"U", Role::accumulator},     {"F", Role::accumulator},  {"O", Role::accumulator}, {"E", Role::accumulator},
-    {"ridge", Role::accumulator}, {"X1", Role::accumulator}, {"M", Role::accumulator}, {"dlambda", Role::accumulator},
-    {"dK", Role::accumulator},    {"dV", Role::accumulator}, {"out", Role::output}};
-/// Keys, directions and stored solutions are operands; the vectors of the systems and all sums are as wide as the
-/// accumulators.
+    {"Q", Role::operand},      {"K", Role::operand},     {"V", Role::operand},           {"dO", Role::operand},
+    {"Xc", Role::operand},     {"Mc", Role::operand},    {"end", Role::accumulator},     {"U", Role::accumulator},
+    {"F", Role::accumulator},  {"O", Role::accumulator}, {"E", Role::accumulator},       {"ridge", Role::accumulator},
+    {"X1", Role::accumulator}, {"M", Role::accumulator}, {"dlambda", Role::accumulator}, {"dK", Role::accumulator},
+    {"dV", Role::accumulator}, {"out", Role::output}};
 inline constexpr SiteTable mesanet_sites = ridge_solve_sites.with(mesanet_site_list);
 
 }  // namespace assay::tile

@@ -13,9 +13,9 @@ struct SolveLimits {
   int steps;
 };
 
-/// Solves for the rows of `rhs`; image(P) is the systems' product with P, which `directions` holds as an operand. A row
-/// at rest stays as it is while others go on. A search direction is what its operand holds: the step along it is the
-/// best one, and the next direction conjugate to it, whatever the rounding has made of it.
+/// Solves for the rows of `rhs`; image(P) is the systems' product with P, which `directions` holds. A row at rest stays
+/// as it is while others go on. The step along a direction is the best one, and the next direction conjugate to it,
+/// whatever rounding has made of it.
 template <int C, int D, class X, class Tile, class Rows, class Real, class Image>
 TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, SolveLimits<Real> limits, Image image) {
   const auto zero = b.row("alpha"_s, Shape<C>{}, 0);
@@ -63,66 +63,17 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, SolveL
   return Y;
 }
 
-/// sum += left right, with `left` as two operands if it `splits`: what the first leaves is the second. `each` sees
-/// both.
-template <class X, class St, class Sum, class Left, class Right, class Each>
-TILE_FN void mma_in_two(X& b, St site, Sum& sum, Left left, Right& right, bool splits, Each each) {
-  auto first = left;
-  first.map(site, [](auto x) { return x; });
-  each(first);
-  b.mma(sum, b.cast(site, first), right);
-  if (!splits) return;
-  left.zip(
-      site, [](auto x, auto y) { return x - y; }, first);
-  each(left);
-  b.mma(sum, b.cast(site, left), right);
-}
-template <class X, class St, class Sum, class Left, class Right>
-TILE_FN void mma_in_two(X& b, St site, Sum& sum, Left left, Right& right, bool splits) {
-  mma_in_two(b, site, sum, left, right, splits, [](const auto&) {});
-}
-
-/// x rounded at `site`; the answer is what that leaves.
-template <class X, class St, class Rows>
-TILE_FN auto split(X&, St site, Rows& x) {
-  auto low = x;
-  x.map(site, [](auto y) { return y; });
-  low.zip(
-      site, [](auto y, auto high) { return y - high; }, x);
-  return low;
-}
-
-/// Rows scaled to length one; the answer is their lengths. So no format's range is left, however large the ridge.
+/// Rows scaled to length one, as their operand holds them; the answer is their lengths. So no format's range is left,
+/// however large the ridge.
 template <class X, class Rows>
 TILE_FN auto to_unit_rows(X& b, Rows& Y) {
   const auto shrink = b.rows(
       "xunit"_s, [](auto square) { return square > 0 ? ex2(lg2(square) / -2) : 0; }, b.dot("rr"_s, Y, Y));
   Y.scale(shrink);
+  Y.map("X"_s, [](auto x) { return x; });
   return b.rows(
       "xunit"_s, [](auto x) { return x > 0 ? 1 / x : 0; }, shrink);
 }
-
-/// Where a positive semidefinite state goes: its rows over their largest elements, in two operands.
-template <ExecutorTypes B>
-struct GramStore {
-  typename B::Out high, low;
-  typename B::RowOut unit;
-
-  template <class X, class Square>
-  TILE_FN void operator()(X& b, int head, int row0, const Square& H) const {
-    const auto size = [](auto x) { return x < 0 ? -x : x; };
-    const auto or_one = [](auto x) { return x > 0 ? x : 1; };
-    const auto over = [](auto x, auto most) { return x / most; };
-    auto sizes = H, scaled = H;
-    sizes.map("H"_s, size);
-    const auto most = b.rows("gunit"_s, or_one, sizes.row_max());
-    b.store_row("gunit"_s, unit, head, row0, most);
-    scaled.map("H"_s, over, most);
-    const auto rest = split(b, "Hc"_s, scaled);
-    b.store("Hc"_s, high, head, row0, scaled);
-    b.store("Hc"_s, low, head, row0, rest);
-  }
-};
 
 /// Adjoint states of R rows after every chunk, last chunk first, from the sum of the group's cotangents: operands, or
 /// as wide as they are.
@@ -158,12 +109,13 @@ struct AdjointStates {
 };
 
 inline constexpr SiteTable::Init ridge_solve_site_list[] = {
-    {"P", Role::operand},      {"X", Role::operand},      {"Hc", Role::operand},       {"dSc", Role::operand},
-    {"alpha", Role::gate},     {"stop", Role::gate},      {"go", Role::gate},          {"xunit", Role::gate},
-    {"gunit", Role::gate},     {"lunit", Role::gate},     {"lambda", Role::gate},      {"R", Role::accumulator},
-    {"rr", Role::accumulator}, {"rp", Role::accumulator}, {"bend", Role::accumulator}, {"AP", Role::accumulator},
-    {"H", Role::accumulator},  {"W", Role::accumulator},  {"dS", Role::accumulator}};
-/// Sites of the solves and of the states around them.
+    {"X", Role::operand},        {"dSc", Role::operand},    {"alpha", Role::gate},     {"stop", Role::gate},
+    {"go", Role::gate},          {"xunit", Role::gate},     {"lunit", Role::gate},     {"lambda", Role::gate},
+    {"P", Role::accumulator},    {"R", Role::accumulator},  {"rr", Role::accumulator}, {"rp", Role::accumulator},
+    {"bend", Role::accumulator}, {"AP", Role::accumulator}, {"H", Role::accumulator},  {"S", Role::accumulator},
+    {"W", Role::accumulator},    {"dS", Role::accumulator}};
+/// Sites of the solves and of the states around them. A system magnifies what rounding does to it: all of it but the
+/// keys is as wide as the accumulators, search directions and the states before the chunk among it.
 inline constexpr SiteTable ridge_solve_sites{ridge_solve_site_list};
 
 }  // namespace assay::tile
