@@ -113,7 +113,7 @@ TEST(Table, formats_have_names_that_read_back) {
 // ---- the verb
 // --------------------------------------------------------------------------------------------------------
 
-const std::string small = "report --precision bf16 --shape 1,40,2/1,16,16 --seed 3";
+const std::string small = "report --precision bf16 --shape 1,40,2,16,16 --seed 3";
 
 TEST(Report, covers_every_form_and_tensor_and_passes) {
   const Ran ran = run_words(small + " --format json");
