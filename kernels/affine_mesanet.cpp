@@ -37,11 +37,12 @@ class Chunks {
         mean_v_(mean_k_),
         gram_(states(D)),
         state_(gram_),
-        limits_(shape.limits<T>(problem, policy.sites.at("R"))) {
+        relative_(RidgeShape::relative<T>(policy.sites.at("R"))),
+        steps_(shape.steps<T>(problem, relative_)) {
     std::iota(count_.data.begin(), count_.data.end(), T(1));
     for (std::size_t i = 0; i < count_.data.size(); ++i)
       ridge_unit_.data[i] = shape.scaling == RidgeShape::Scaling::mean ? count_.data[i] : T(1);
-    limits_.steps = Faults::choose(policy, "few_steps"_s, limits_.steps, 4);
+    if (Faults::choose(policy, "few_steps"_s, false, true)) std::fill(steps_.data.begin(), steps_.data.end(), T(4));
   }
 
   Answer run() {
@@ -84,9 +85,9 @@ class Chunks {
   }
 
   AffineSystem<B> system() const {
-    return {k_.in(),         v_.in(),          lambda_.in(),     gram_.in(),
-            state_.in(),     mean_k_.row_in(), mean_v_.row_in(), ridge_unit_.row_in(),
-            count_.row_in(), limits_,          shape_.group,     kv_heads_};
+    return {k_.in(),          v_.in(),          lambda_.in(),         gram_.in(),      state_.in(),
+            mean_k_.row_in(), mean_v_.row_in(), ridge_unit_.row_in(), count_.row_in(), {relative_, steps_.row_in()},
+            shape_.group,     kv_heads_};
   }
 
   HostArray<T> cotangent(std::string_view name, int rows, int columns) const {
@@ -136,7 +137,8 @@ class Chunks {
   int heads_, kv_heads_, T_, K_, V_, chunks_;
   std::uint64_t launches_ = 0;
   HostArray<T> q_, k_, v_, lambda_, ridge_unit_, count_, mean_k_, mean_v_, gram_, state_;
-  SolveLimits<T> limits_;
+  T relative_;
+  HostArray<T> steps_;
   HostArray<T> y_, unit_y_, y_unit_;
 };
 

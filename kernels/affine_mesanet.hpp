@@ -150,7 +150,7 @@ template <ExecutorTypes B>
 struct AffineSystem {
   typename B::In k, v, lambda, gram, state;
   typename B::RowIn mean_k, mean_v, ridge_unit, count;  // count: 1, 2, ... for every row
-  SolveLimits<typename B::Real> limits;
+  SolveLimits<B> limits;
   int group, kv_heads;
 };
 
@@ -210,7 +210,8 @@ struct AffineTiles {
 
   /// Solutions of the chunk's systems.
   template <class Ex, class Rows>
-  TILE_FN auto solve(Ex& b, const AffineSystem<B>& a, int chunk, const Rows& rhs, const Rows& e, const Rows& c) {
+  TILE_FN auto solve(Ex& b, const AffineSystem<B>& a, int head, int chunk, const Rows& rhs, const Rows& e,
+                     const Rows& c) {
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto minus = [&](auto x, auto mean) { return x - b.planted("image_not_centred"_s, mean, mean * 0); };
     const auto ridge = [&](auto p, auto of_unit, auto unit) {
@@ -218,7 +219,7 @@ struct AffineTiles {
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
     };
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
-    return conjugate_gradients<C, D>(b, P, rhs, a.limits, [&](const auto& directions) {
+    return conjugate_gradients<C, D>(b, P, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
       auto AP = b.ab("AP"_s, P, H);
       auto U = b.abt("U"_s, P, K);
       U.map("U"_s, minus, b.dot("U"_s, directions, c));
@@ -272,7 +273,7 @@ struct AffineOutputs {
           auto R = b.acc("R"_s, Shape<C, D>{});
           R.zip("R"_s, copy, s.Q);
           R.zip("R"_s, offset, c, count);
-          auto Y = s.of.solve(b, a.system, chunk, R, e, c);
+          auto Y = s.of.solve(b, a.system, head, chunk, R, e, c);
           b.put(s.Y, Y);
           b.store("R"_s, a.y, head, chunk * C, Y);
           b.sync();
@@ -340,7 +341,7 @@ struct AffineAdjoint {
           E.map("E"_s, minus, along_w);
           E.mask([](int r, int col) { return r >= col; }, 0);
           R = s.of.centred(b, "E"_s, R, E, e, c, b.dot("E"_s, G, f), chunk);
-          auto X = s.of.solve(b, a.system, chunk, R, e, c);
+          auto X = s.of.solve(b, a.system, head, chunk, R, e, c);
           b.store("out"_s, a.dq, head, chunk * C, X);
           X.map("R"_s, negative);
           Y.zip("R"_s, copy, s.Y);

@@ -32,10 +32,11 @@ class Chunks {
         ridge_unit_(shape.rows<T>(1, T_)),
         gram_(states(K_)),
         state_(gram_),
-        limits_(shape.limits<T>(problem, policy.sites.at("R"))) {
+        relative_(RidgeShape::relative<T>(policy.sites.at("R"))),
+        steps_(shape.steps<T>(problem, relative_)) {
     for (std::size_t i = 0; i < ridge_unit_.data.size(); ++i)
       ridge_unit_.data[i] = shape.scaling == RidgeShape::Scaling::mean ? static_cast<T>(i + 1) : T(1);
-    limits_.steps = Faults::choose(policy, "few_steps"_s, limits_.steps, 4);
+    if (Faults::choose(policy, "few_steps"_s, false, true)) std::fill(steps_.data.begin(), steps_.data.end(), T(4));
   }
 
   Answer run() {
@@ -59,8 +60,15 @@ class Chunks {
   }
 
   MesaSystem<B> system() const {
-    return {k_.in(), v_.in(),      lambda_.in(), gram_.in(), state_.in(), ridge_unit_.row_in(),
-            limits_, shape_.group, kv_heads_};
+    return {k_.in(),
+            v_.in(),
+            lambda_.in(),
+            gram_.in(),
+            state_.in(),
+            ridge_unit_.row_in(),
+            {relative_, steps_.row_in()},
+            shape_.group,
+            kv_heads_};
   }
 
   /// The sums before every chunk and after the last.
@@ -101,7 +109,8 @@ class Chunks {
   int heads_, kv_heads_, T_, K_, V_, chunks_;
   std::uint64_t launches_ = 0;
   HostArray<T> q_, k_, v_, lambda_, ridge_unit_, gram_, state_;
-  SolveLimits<T> limits_;
+  T relative_;
+  HostArray<T> steps_;
   HostArray<T> x_, unit_x_, x_unit_;
 };
 

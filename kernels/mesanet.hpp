@@ -81,7 +81,7 @@ template <ExecutorTypes B>
 struct MesaSystem {
   typename B::In k, v, lambda, gram, state;
   typename B::RowIn ridge_unit;
-  SolveLimits<typename B::Real> limits;
+  SolveLimits<B> limits;
   int group, kv_heads;
 };
 
@@ -105,14 +105,14 @@ struct MesaTiles {
 
   /// Solutions of the chunk's systems.
   template <class Ex, class Rows>
-  TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int chunk, const Rows& rhs) {
+  TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int head, int chunk, const Rows& rhs) {
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto ridge = [&](auto p, auto of_unit, auto unit) {
       const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
     };
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
-    return conjugate_gradients<C, D>(b, P, rhs, a.limits, [&](const auto& directions) {
+    return conjugate_gradients<C, D>(b, P, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
       auto AP = b.ab("AP"_s, P, H);
       auto U = b.abt("U"_s, P, K);
       U.mask([&](int r, int c) { return r >= c + b.planted("solves_before_the_write"_s, 0, 1); }, 0);
@@ -153,7 +153,7 @@ struct MesaOutputs {
         [&](int, int) {
           auto Q = b.acc("R"_s, Shape<C, D>{});
           Q.zip("R"_s, copy, s.Q);
-          auto X = s.of.solve(b, a.system, chunk, Q);
+          auto X = s.of.solve(b, a.system, head, chunk, Q);
           b.put(s.X, X);
           b.store("R"_s, a.x, head, chunk * C, X);
           b.store_row("xunit"_s, a.x_unit, head, chunk * C, to_unit_rows(b, X));
@@ -201,7 +201,7 @@ struct MesaAdjoint {
           auto E = b.abt("E"_s, s.dO, s.of.V);
           E.mask([](int r, int c) { return r >= c; }, 0);
           b.mma(R, b.cast("E"_s, E), s.of.K);
-          auto A = s.of.solve(b, a.system, chunk, R);
+          auto A = s.of.solve(b, a.system, head, chunk, R);
           b.store("out"_s, a.dq, head, chunk * C, A);
           auto dlambda = A;
           dlambda.zip("dlambda"_s, slope, s.X, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C));

@@ -77,12 +77,12 @@ struct RidgeShape {
     return Array(given.shape, std::vector<double>(sums.begin(), sums.end()));
   }
 
-  /// A bound on the condition of every system sum_j k_j k_j^T + l, or of the same about the keys' mean: a sum over i
-  /// keys has no eigenvalue beyond its trace, and the ridge on it is lambda or i lambda.
-  double condition(const Problem& problem) const {
+  /// A bound on the condition of the system of every head and row, sum_j k_j k_j^T + l or the same about the keys'
+  /// mean: a sum over i keys has no eigenvalue beyond its trace, and the ridge on it is lambda or i lambda.
+  HostArray<double> conditions(const Problem& problem) const {
     const HostArray<double> k = input<double>(problem.inputs, "k", kv_heads, len, key_dim),
                             lambda = ridges<double>(problem);
-    double worst = 1;
+    HostArray<double> all = rows<double>(heads, len);
     for (int head = 0; head < heads; ++head) {
       double trace = 0;
       for (int i = 0; i < len; ++i) {
@@ -92,21 +92,31 @@ struct RidgeShape {
           const double x = k.data[at(head / group, i, a)], l = unit * lambda.data[at(head, i, a)];
           trace += x * x, least = std::min(least, l), most = std::max(most, l);
         }
-        worst = std::max(worst, (trace + most) / least);
+        all.data[extent(head) * extent(len) + extent(i)] = (trace + most) / least;
       }
     }
-    return worst;
+    return all;
   }
 
   /// When solutions are as good as vectors of `format` let them be: rounding x alone leaves residuals up to u |A| |x|
-  /// >= u |b|, and an eighth of that does not show. The steps are what Chebyshev polynomials need at most:
-  ///   |r_t| <= 2 sqrt(c) ((sqrt(c) - 1) / (sqrt(c) + 1))^t |b|,   c the condition
+  /// >= u |b|, and an eighth of that does not show.
   template <class T>
-  SolveLimits<T> limits(const Problem& problem, Format format) const {
-    const double u =
-        format == Format::exact ? static_cast<double>(std::numeric_limits<T>::epsilon()) / 2 : unit_roundoff(format);
-    const double relative = u / 8, root = std::sqrt(condition(problem));
-    return {static_cast<T>(relative), static_cast<int>(std::ceil(root / 2 * std::log(2 * root / relative)))};
+  static T relative(Format format) {
+    return static_cast<T>(format == Format::exact ? static_cast<double>(std::numeric_limits<T>::epsilon()) / 2
+                                                  : unit_roundoff(format)) /
+           8;
+  }
+  /// The steps of every row until then. Chebyshev polynomials need at most these, c the condition:
+  ///   |r_t| <= 2 sqrt(c) ((sqrt(c) - 1) / (sqrt(c) + 1))^t |b|
+  template <class T>
+  HostArray<T> steps(const Problem& problem, T relative) const {
+    const HostArray<double> c = conditions(problem);
+    HostArray<T> all = rows<T>(heads, len);
+    std::transform(c.data.begin(), c.data.end(), all.data.begin(), [&](double condition) {
+      const double root = std::sqrt(condition);
+      return static_cast<T>(std::ceil(root / 2 * std::log(2 * root / static_cast<double>(relative))));
+    });
+    return all;
   }
 
  private:
@@ -136,7 +146,8 @@ inline std::string ridge_obstacle(const Problem& problem) {
   const Array& lambda = problem.inputs.at("lambda");
   if (std::find(lambda.data.begin(), lambda.data.end(), 0) != lambda.data.end())
     return "lambda: conjugate gradients need a ridge in every dimension, got 0";
-  const double condition = shape.condition(problem);
+  const HostArray<double> all = shape.conditions(problem);
+  const double condition = all.data.empty() ? 1 : *std::max_element(all.data.begin(), all.data.end());
   return condition <= largest_condition
              ? ""
              : text("lambda: too small for conjugate gradients: the condition may reach ", condition);

@@ -6,18 +6,19 @@
 
 namespace assay::tile {
 
-/// When a row is at rest: |r| <= relative |b|, or after that many steps.
-template <class Real>
+/// When a row is at rest: |r| <= relative |b|, or after its own number of steps.
+template <ExecutorTypes B>
 struct SolveLimits {
-  Real relative;
-  int steps;
+  typename B::Real relative;
+  typename B::RowIn steps;
 };
 
 /// Solves for the rows of `rhs`; image(P) is the systems' product with P, which `directions` holds. A row at rest stays
 /// as it is while others go on. The step along a direction is the best one, and the next direction conjugate to it,
 /// whatever rounding has made of it.
-template <int C, int D, class X, class Tile, class Rows, class Real, class Image>
-TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, SolveLimits<Real> limits, Image image) {
+template <int C, int D, ExecutorTypes B, class X, class Tile, class Rows, class Image>
+TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const SolveLimits<B>& limits, int head,
+                                 int row0, Image image) {
   const auto zero = b.row("alpha"_s, Shape<C>{}, 0);
   const auto same = [](auto x) { return x; };
   const auto add_scaled = [](auto x, auto y, auto factor) { return x + factor * y; };
@@ -25,7 +26,8 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, SolveL
   const auto threshold = [&](auto square) {
     return b.planted("tolerance_of_squares"_s, limits.relative * limits.relative, limits.relative) * square;
   };
-  const auto going = [](auto square, auto stop) { return square > stop ? 1 : 0; };
+  const auto going = [](auto square, auto stop, auto left) { return square > stop && left > 0 ? 1 : 0; };
+  const auto one_less = [](auto left) { return left - 1; };
   const auto unit_length = [](auto square, auto go) { return go * (square > 0 ? ex2(lg2(square) / -2) : 0); };
   const auto best = [&](auto along, auto bend, auto go) {
     return b.planted("rows_not_frozen"_s, go > 0 && bend > 0, true) ? along / bend : 0;
@@ -37,8 +39,9 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, SolveL
   auto R = rhs, P = rhs;
   auto square = b.dot("rr"_s, R, R);
   const auto stop = b.rows("stop"_s, threshold, square);
-  auto go = b.rows("go"_s, going, square, stop);
-  for (int step = 0; step < limits.steps && b.any([](auto x) { return x > 0; }, go); ++step) {
+  auto left = b.load_row("left"_s, Shape<C>{}, limits.steps, head, row0);
+  auto go = b.rows("go"_s, going, square, stop, left);
+  while (b.any([](auto x) { return x > 0; }, go)) {
     P.scale(b.rows("alpha"_s, unit_length, b.dot("rr"_s, P, P), go));
     P.map("P"_s, same);
     b.put(directions, P);
@@ -58,7 +61,8 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, SolveL
     next.zip("R"_s, add_scaled, P, b.planted("steepest_descent"_s, beta, zero));
     P = next;
     square = b.rows("rr"_s, still, b.dot("rr"_s, R, R), bend, go);
-    go = b.rows("go"_s, going, square, stop);
+    left = b.rows("left"_s, one_less, left);
+    go = b.rows("go"_s, going, square, stop, left);
   }
   return Y;
 }
@@ -109,11 +113,11 @@ struct AdjointStates {
 };
 
 inline constexpr SiteTable::Init ridge_solve_site_list[] = {
-    {"X", Role::operand},        {"dSc", Role::operand},    {"alpha", Role::gate},     {"stop", Role::gate},
-    {"go", Role::gate},          {"xunit", Role::gate},     {"lunit", Role::gate},     {"lambda", Role::gate},
-    {"P", Role::accumulator},    {"R", Role::accumulator},  {"rr", Role::accumulator}, {"rp", Role::accumulator},
-    {"bend", Role::accumulator}, {"AP", Role::accumulator}, {"H", Role::accumulator},  {"S", Role::accumulator},
-    {"W", Role::accumulator},    {"dS", Role::accumulator}};
+    {"X", Role::operand},      {"dSc", Role::operand},      {"alpha", Role::gate},     {"stop", Role::gate},
+    {"go", Role::gate},        {"left", Role::gate},        {"xunit", Role::gate},     {"lunit", Role::gate},
+    {"lambda", Role::gate},    {"P", Role::accumulator},    {"R", Role::accumulator},  {"rr", Role::accumulator},
+    {"rp", Role::accumulator}, {"bend", Role::accumulator}, {"AP", Role::accumulator}, {"H", Role::accumulator},
+    {"S", Role::accumulator},  {"W", Role::accumulator},    {"dS", Role::accumulator}};
 /// Sites of the solves and of the states around them. A system magnifies what rounding does to it: all of it but the
 /// keys is as wide as the accumulators, search directions and the states before the chunk among it.
 inline constexpr SiteTable ridge_solve_sites{ridge_solve_site_list};
