@@ -126,7 +126,9 @@ TEST(Report, covers_every_form_and_tensor_and_passes) {
     kernels.insert(row["mechanism"].get<std::string>() + ":" + row["form"].get<std::string>());
     EXPECT_EQ(row["verdict"], "PASS");
     EXPECT_EQ(row["precision"], "bf16");
-    EXPECT_GT(row["relative_error"].get<double>(), 0);
+    // Copies of what came in are exact, and nothing else is.
+    const bool copied = row["tensor"] == "final_tail_k" || row["tensor"] == "final_tail_v";
+    EXPECT_EQ(row["relative_error"].get<double>() == 0, copied) << row["mechanism"] << row["tensor"];
     EXPECT_LT(row["bound_over_sigma"].get<double>(), oracle_share);
   }
   std::size_t forms = 0;
