@@ -113,6 +113,10 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
     Spread spread = spread_of(samples, exact[t].second.data, e.layout, stored);
     e.rms_limit = rms_limit(spread, false_alarm_rate);
     e.sigma = std::move(spread.sigma);
+    // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
+    for (std::size_t i = 0; i < e.sigma.size(); ++i)
+      if (const double apart = std::fabs(e.value[i].lo); apart * oracle_share > e.bound[i])
+        e.sigma[i] = std::max(e.sigma[i], apart);
     e.reach.reserve(e.sigma.size());
     for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
     expectation.tensors.emplace_back(name, std::move(e));

@@ -61,6 +61,31 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
       }
 }
 
+/// One division, whose residual is so small that no draw moves it: the nearest double is right, its neighbour is not.
+TEST(Expected, the_nearest_double_is_right) {
+  const Room& room = *find_room("value_averaging");
+  const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
+  const Problem problem = room.make({"value_averaging", {1, 32, 4, 0, 2, 16, 0}, Format::fp64, Style::integers, 0, {}});
+  const Expectation expectation =
+      expect(oracle_of(room, problem, 4), {&form, Format::fp64, 0, 1}, problem, default_draws(Format::fp64));
+  for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+    const auto& [name, expected] = expectation.tensors[t];
+    std::vector<double> got = expectation.emulated[t].second;
+    EXPECT_EQ(judge(expected, got).verdict, Verdict::pass) << name << ' ' << judge(expected, got).reason;
+    bool between = false;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double lo = std::fabs(expected.value[i].lo),
+                   spacing = std::nextafter(std::fabs(got[i]), 1e300) - std::fabs(got[i]);
+      if (lo == 0 || expected.sigma[i] > lo || expected.reach[i] * lo > 0.5 * spacing)
+        continue;  // others may well be an ulp away
+      between = true;
+      got[i] = std::nextafter(got[i], 1e300);
+      break;
+    }
+    EXPECT_EQ(judge(expected, got).verdict, between ? Verdict::fail : Verdict::pass) << name;
+  }
+}
+
 /// 50 digits say how far the words really are.
 TEST(Expected, bounds_hold_against_fifty_digits) {
   double tightest = 0;
