@@ -60,6 +60,11 @@ format: setup-test ## format every C++ file in place
 docs: build ## write the generated pages again
 	@build/assay docs
 
+.PHONY: detection
+detection: build ## measure docs/detection.md, in about a quarter of an hour
+	@$(call build-preset,host,--target assay-mutants)
+	@build/assay mutants --healthy 10000 --power state_in_bf16 --docs -o docs/detection.md
+
 .PHONY: fixtures
 fixtures: build ## write the golden files again
 	@build/assay fixtures generate

@@ -23,15 +23,15 @@ class Chunks {
         policy_(policy),
         heads_(shape.heads),
         kv_heads_(shape.kv_heads),
-        T_(shape.len),
-        K_(shape.key_dim),
-        V_(shape.value_dim),
-        chunks_(ceil_div(T_, C)),
-        q_(shape.input<T>(problem.inputs, "q", heads_, T_, K_)),
-        k_(shape.input<T>(problem.inputs, "k", kv_heads_, T_, K_)),
-        v_(shape.input<T>(problem.inputs, "v", kv_heads_, T_, V_)),
+        len_(shape.len),
+        key_dim_(shape.key_dim),
+        value_dim_(shape.value_dim),
+        chunks_(ceil_div(len_, C)),
+        q_(shape.input<T>(problem.inputs, "q", heads_, len_, key_dim_)),
+        k_(shape.input<T>(problem.inputs, "k", kv_heads_, len_, key_dim_)),
+        v_(shape.input<T>(problem.inputs, "v", kv_heads_, len_, value_dim_)),
         lambda_(shape.ridges<T>(problem)),
-        ridge_unit_(shape.rows<T>(1, T_)),
+        ridge_unit_(shape.rows<T>(1, len_)),
         count_(ridge_unit_),
         mean_k_(shape.rows<T>(kv_heads_, (chunks_ + 1) * D)),
         mean_v_(mean_k_),
@@ -46,20 +46,20 @@ class Chunks {
   }
 
   Answer run() {
-    auto mean_k = shape_.rows<T>(heads_, K_), mean_v = shape_.rows<T>(heads_, V_),
-         gram = shape_.output<T>(heads_, K_, K_), state = shape_.output<T>(heads_, V_, K_);
+    auto mean_k = shape_.rows<T>(heads_, key_dim_), mean_v = shape_.rows<T>(heads_, value_dim_),
+         gram = shape_.output<T>(heads_, key_dim_, key_dim_), state = shape_.output<T>(heads_, value_dim_, key_dim_);
     auto add_mean_k = shape_.rows<T>(kv_heads_, chunks_ * D), add_mean_v = add_mean_k;
     auto add_gram = states(D), add_state = add_gram;
     launch<AffineUpdates<B, C, D>>(
-        {k_.in(), v_.in(), add_mean_k.row_out(), add_mean_v.row_out(), add_gram.out(), add_state.out(), T_}, kv_heads_,
-        chunks_);
+        {k_.in(), v_.in(), add_mean_k.row_out(), add_mean_v.row_out(), add_gram.out(), add_state.out(), len_},
+        kv_heads_, chunks_);
     launch<AffineStates<B, C, D, stages>>(
         {add_mean_k.row_in(), add_mean_v.row_in(), add_gram.in(), add_state.in(), gram_.out(), state_.out(),
-         mean_k_.row_out(), mean_v_.row_out(), mean_k.row_out(), mean_v.row_out(), gram.out(), state.out(), T_, chunks_,
-         shape_.group},
+         mean_k_.row_out(), mean_v_.row_out(), mean_k.row_out(), mean_v.row_out(), gram.out(), state.out(), len_,
+         chunks_, shape_.group},
         kv_heads_, 1);
-    auto o = shape_.output<T>(heads_, T_, V_);
-    y_ = shape_.output<T>(heads_, T_, K_), unit_y_ = y_, y_unit_ = shape_.rows<T>(heads_, T_);
+    auto o = shape_.output<T>(heads_, len_, value_dim_);
+    y_ = shape_.output<T>(heads_, len_, key_dim_), unit_y_ = y_, y_unit_ = shape_.rows<T>(heads_, len_);
     launch<AffineOutputs<B, C, D>>({system(), q_.in(), y_.out(), unit_y_.out(), o.out(), y_unit_.row_out()}, heads_,
                                    chunks_);
     Answer answer{{{"o", o.array()},
@@ -95,9 +95,10 @@ class Chunks {
   }
 
   Arrays backward() {
-    const auto g = cotangent("o", T_, V_), of_mean_k = cotangent("final_mean_k", K_, 1),
-               of_mean_v = cotangent("final_mean_v", V_, 1), of_gram = cotangent("final_scatter_kk", K_, K_),
-               of_state = cotangent("final_scatter_vk", V_, K_);
+    const auto g = cotangent("o", len_, value_dim_), of_mean_k = cotangent("final_mean_k", key_dim_, 1),
+               of_mean_v = cotangent("final_mean_v", value_dim_, 1),
+               of_gram = cotangent("final_scatter_kk", key_dim_, key_dim_),
+               of_state = cotangent("final_scatter_vk", value_dim_, key_dim_);
     auto x = y_, dq = y_, dlambda = y_, x_unit = y_unit_, of_x = y_unit_, of_y = y_unit_;
     launch<AffineAdjoint<B, C, D>>(
         {system(), y_.in(), g.in(), x.out(), dq.out(), dlambda.out(), x_unit.row_out(), of_x.row_out(), of_y.row_out()},
@@ -111,7 +112,7 @@ class Chunks {
     auto first_d = shape_.output<T>(heads_, C, D), first_h = first_d;
     launch<AffineAdjointStart<B, C, D>>(
         {of_gram.in(), of_state.in(), of_mean_k.row_in(), of_mean_v.row_in(), mean_k_.row_in(), mean_v_.row_in(),
-         first_d.out(), first_h.out(), T_, chunks_, shape_.group},
+         first_d.out(), first_h.out(), len_, chunks_, shape_.group},
         heads_, 1);
     const auto carry_back = [&]<int R, bool Wide>(const HostArray<T>& start, const HostArray<T>& add,
                                                   HostArray<T>& all) {
@@ -134,7 +135,7 @@ class Chunks {
   const RidgeShape& shape_;
   const Problem& problem_;
   const Policy& policy_;
-  int heads_, kv_heads_, T_, K_, V_, chunks_;
+  int heads_, kv_heads_, len_, key_dim_, value_dim_, chunks_;
   std::uint64_t launches_ = 0;
   HostArray<T> q_, k_, v_, lambda_, ridge_unit_, count_, mean_k_, mean_v_, gram_, state_;
   T relative_;
@@ -176,7 +177,14 @@ constexpr Mutant mutants[] = {
 constexpr KernelForm forms[] = {
     {"chunkwise",
      "chunks in parallel about their means, their rows' systems by conjugate gradients; backward with one more solve",
-     affine_mesanet_sites, ridge_tiles, mutants, true, ridge_obstacle, run_chunkwise, {}, true},
+     affine_mesanet_sites,
+     ridge_tiles,
+     mutants,
+     true,
+     ridge_obstacle,
+     run_chunkwise,
+     {},
+     true},
 };
 
 }  // namespace

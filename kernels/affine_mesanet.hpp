@@ -23,8 +23,8 @@ namespace assay::tile {
 /// All ones on and below the diagonal, or everywhere.
 template <int C, class X>
 TILE_FN auto ones(X& b, bool lower) {
-  auto one = b.acc("one"_s, Shape<C, C>{});
-  one.map("one"_s, [](auto x) { return x + 1; });
+  auto one = b.acc("mean"_s, Shape<C, C>{});
+  one.map("mean"_s, [](auto x) { return x + 1; });
   if (lower) one.mask([](int r, int c) { return r >= c; }, 0);
   return one;
 }

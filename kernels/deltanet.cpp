@@ -8,7 +8,7 @@ namespace {
 
 constexpr int stages = 2;
 
-template <class T, int C, int D>
+template <class T, int C, int D, bool Doubling>
 Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy) {
   using B = HostBlock<T>;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
@@ -17,7 +17,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   bool next_latent = false;
   OptionReader read(problem.params);
   read("alignment", next_latent, {{"same_step", false}, {"next_latent", true}});
-  const bool with_gradients = !problem.cotangents.empty();
+  const bool with_gradients = !Doubling && !problem.cotangents.empty();
 
   const auto q = shape.input<T>(problem.inputs, "q", shared, len, K);
   auto k = shape.input<T>(problem.inputs, "k", shared, len, K), x = k;
@@ -30,10 +30,14 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   const T scale = shape.scale<T>(problem, policy);
   auto o = shape.output<T>(heads, len, V), final_state = shape.output<T>(heads, K, V);
   auto states = shape.output<T>(heads, with_gradients ? chunks * D : 0, V);
+  auto inverse = shape.output<T>(heads, chunks * C, C);
+  host_launch<DeltaNetSystem<B, C, D, Doubling>, T>(launch_policy(policy, 0),
+                                                    {x.in(), beta.row_in(), inverse.out(), shape.group, shared},
+                                                    heads * chunks, HeadBlocks{chunks});
   host_launch<DeltaNetForward<B, C, D, D, stages>, T>(
-      launch_policy(policy, 0),
-      {q.in(), x.in(), v.in(), beta.row_in(), initial_state.in(), o.out(), final_state.out(), states.out(), scale, len,
-       shape.group, shared},
+      launch_policy(policy, 1),
+      {q.in(), x.in(), v.in(), inverse.in(), beta.row_in(), initial_state.in(), o.out(), final_state.out(),
+       states.out(), scale, len, shape.group, shared},
       heads * blocks, coordinate);
   Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}}, {}};
   if (!with_gradients) return answer;
@@ -44,11 +48,11 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   auto dbeta = shape.output<T>(heads * blocks, len, 1);
   auto dv = shape.output<T>(heads, len, V), initial_gradient = shape.output<T>(heads, K, V);
   host_launch<DeltaNetBackward<B, C, D, D, stages>, T>(
-      launch_policy(policy, 1),
-      {q.in(), x.in(), v.in(), beta.row_in(), states.in(), o_cotangent.in(), final_cotangent.in(), dq.out(), dx.out(),
-       dv.out(), initial_gradient.out(), dbeta.row_out(), scale, len, shape.group, blocks},
+      launch_policy(policy, 2),
+      {q.in(), x.in(), v.in(), inverse.in(), beta.row_in(), states.in(), o_cotangent.in(), final_cotangent.in(),
+       dq.out(), dx.out(), dv.out(), initial_gradient.out(), dbeta.row_out(), scale, len, shape.group, blocks},
       heads * blocks, coordinate);
-  const Policy sums = launch_policy(policy, 2);
+  const Policy sums = launch_policy(policy, 3);
   HostArray<T> dk = sum_parts(sums, "part", "out", dx, blocks, k);
   if (next_latent) {
     HostArray<T> summed = dk;
@@ -64,10 +68,11 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   return answer;
 }
 
-Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
+template <bool Doubling>
+Answer run(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
   return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
-    return chunkwise<T, C, D>(shape, problem, with_narrow_sites(policy));
+    return chunkwise<T, C, D, Doubling>(shape, problem, with_narrow_sites(policy));
   });
 }
 
@@ -92,7 +97,17 @@ constexpr Mutant mutants[] = {
 
 constexpr KernelForm forms[] = {
     {"chunkwise", "WY form: one triangular system per chunk of tokens, the state carried from chunk to chunk",
-     deltanet_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+     deltanet_sites, chunk_tiles, mutants, true, key_dim_obstacle, run<false>},
+    {"neumann",
+     "the same with the inverse by doubling: powers of the chunk's system, squared again and again",
+     deltanet_neumann_sites,
+     chunk_tiles,
+     {},
+     false,
+     key_dim_obstacle,
+     run<true>,
+     "powers of the system are as large as binomials of the chunk where its inverse is not: keys that are alike "
+     "overflow fp16 and cancel in all formats; megagdn-pto#74"},
 };
 
 }  // namespace

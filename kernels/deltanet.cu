@@ -48,9 +48,12 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   const auto scale = real<P>(shape.scale<double>(problem, Policy::of(deltanet_sites, F)));
   auto o = result<P, "out">(heads, len, V), final_state = result<P, "final">(heads, K, V);
   auto states = result<P, "H">(heads, with_gradients ? chunks * D : 0, V);
+  auto inverse = result<P, "Tc">(heads, chunks * C, C);
   const double forward = run_timed(times, [&] {
-    launch<Forward, B, 1>({in<B>(q), in<B>(x), in<B>(v), row_in<B>(beta), in<B>(initial_state), out<B>(o),
-                           out<B>(final_state), out<B>(states), scale, len, shape.group, shared},
+    launch<DeltaNetSystem<B, C, D>, B, 1>({in<B>(x), row_in<B>(beta), out<B>(inverse), shape.group, shared},
+                                          BlockGrid{heads, chunks});
+    launch<Forward, B, 1>({in<B>(q), in<B>(x), in<B>(v), in<B>(inverse), row_in<B>(beta), in<B>(initial_state),
+                           out<B>(o), out<B>(final_state), out<B>(states), scale, len, shape.group, shared},
                           BlockGrid{heads, ceil_div(V, shapes.forward_values)});
   });
   if (times != nullptr) times->forward = forward;
@@ -68,8 +71,8 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto dq = result<P, "out">(shared, len, K), dx = result<P, "out">(shared, len, K);
   auto dv = result<P, "out">(heads, len, V), initial_gradient = result<P, "initial">(heads, K, V);
   const double backward = run_timed(times, [&] {
-    launch<Backward, B, 1>({in<B>(q), in<B>(x), in<B>(v), row_in<B>(beta), in<B>(states), in<B>(o_cotangent),
-                            in<B>(final_cotangent), out<B>(dq_parts), out<B>(dx_parts), out<B>(dv),
+    launch<Backward, B, 1>({in<B>(q), in<B>(x), in<B>(v), in<B>(inverse), row_in<B>(beta), in<B>(states),
+                            in<B>(o_cotangent), in<B>(final_cotangent), out<B>(dq_parts), out<B>(dx_parts), out<B>(dv),
                             out<B>(initial_gradient), row_out<B>(dbeta_parts), scale, len, shape.group, blocks},
                            BlockGrid{heads, blocks});
     sum_parts<P, "part", "out">(dq_parts, dq);

@@ -3,22 +3,89 @@
 // with write features X and the state S before it:
 //   L = strict_lower(X X^T),  T = (I + diag(beta) L)^{-1} by forward substitution,  P = lower(Q X^T)
 //   U = T diag(beta) (V - X S),   O = scale (Q S + P U),   S <- S + X^T U
-// Backward, last chunk first, G the cotangent of the state after the chunk:
+// The systems of all chunks are solved at once, before the pass along the sequence that needs their inverses. Backward,
+// last chunk first, G the cotangent of the state after the chunk:
 //   dU = scale P^T dO + X G,   E = T^T dU,   R = V - X S - L U,   dV = diag(beta) E,   dbeta = rowsum(E o R)
 //   F = -dV is the cotangent of the read X S,   dP = scale lower(dO U^T),   dL = strict_lower(F U^T)
 //   dQ = scale dO S^T + dP X,   dX = U G^T + F S^T + dP^T Q + (dL + dL^T) X,   G <- G + scale Q^T dO + X^T F
 // The forward pass keeps the state before every chunk. Launch code makes X (the keys, or the keys one row later under
-// next-latent alignment) and sums the gradients of shared heads.
+// next-latent alignment) and sums the gradients of shared heads. With A = diag(beta) L, published kernels take
+//   T = (I - A)(I + A^2)(I + A^4) ... (I + A^(C/2))
+// by squaring operands again and again: products only, but powers of A are as large as binomials of C (Doubling).
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
+
+/// T of every chunk, as C rows each. Blocks are chunks.
+template <ExecutorTypes B, int C, int DK, bool Doubling = false>
+struct DeltaNetSystem {
+  struct Args {
+    typename B::In x;
+    typename B::RowIn beta;
+    typename B::Out inverse;
+    int group, shared_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"X", C, DK> X;
+    TileIf<!Doubling, typename B::template Tile<"A", C, C>> A;
+    TileIf<Doubling, typename B::template Tile<"Nc", C, C>> power;
+    typename B::template Tile<"Tc", C, C> T;
+  };
+
+  template <class Ex, class Acc>
+  TILE_FN static void invert_by_doubling(Ex& b, Smem& s, const Acc& A) {
+    const auto negative_of = [](auto, auto x) { return -x; };
+    auto N = A, T = b.acc("T"_s, Shape<C, C>{});
+    T.zip("T"_s, negative_of, N);
+    b.put(s.power, T);
+    T.mask([](int r, int c) { return r != c; }, 1);
+    b.put(s.T, T);
+    for (int n = 2; n < C; n *= 2) {
+      b.sync();
+      auto square = b.ab("power"_s, s.power, s.power);
+      b.sync();
+      b.put(s.power, square);
+      b.sync();
+      b.mma(T, s.T, s.power);
+      b.sync();
+      b.put(s.T, T);
+    }
+  }
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times_beta = [&](auto x, auto row, auto column) {
+      return x * b.planted("beta_of_column"_s, row, column);
+    };
+    b.pipeline(
+        Shape<2>{}, 1, [&](int, int) { b.load(s.X, a.x, shared, chunk * C); },
+        [&](int, int) {
+          auto A = b.abt("XX"_s, s.X, s.X);
+          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
+                b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
+          A.mask([](int r, int c) { return r > c; }, 0);
+          if constexpr (Doubling) {
+            invert_by_doubling(b, s, A);
+          } else {
+            b.put(s.A, A);
+            b.sync();
+            b.unit_lower_inverse("T"_s, s.T, s.A);
+          }
+          b.sync();
+          A.zip("T"_s, copy, s.T);
+          b.store("Tc"_s, a.inverse, head, chunk * C, A);
+        });
+  }
+};
 
 /// One block per head and per DV columns of the values; `block` counts the latter.
 template <ExecutorTypes B, int C, int DK, int DV, int ST>
 struct DeltaNetForward {
   using Real = typename B::Real;
   struct Args {
-    typename B::In q, x, v;
+    typename B::In q, x, v, inverse;
     typename B::RowIn beta;
     typename B::In initial_state;
     typename B::Out o, final_state;
@@ -30,10 +97,9 @@ struct DeltaNetForward {
     typename B::template Tile<"Q", C, DK> Q[ST];
     typename B::template Tile<"X", C, DK> X[ST];
     typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
     typename B::template Tile<"S0", DK, DV> S0;
     typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"A", C, C> A;
-    typename B::template Tile<"Tc", C, C> T;
     typename B::template Tile<"Wc", C, DV> W;
     typename B::template Tile<"Uc", C, DV> U;
   };
@@ -43,9 +109,6 @@ struct DeltaNetForward {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads), v0 = block * DV;
     const int chunks = b.planted("tail_dropped"_s, ceil_div(a.len, C), a.len / C);
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
-    const auto times_beta = [&](auto x, auto row, auto column) {
-      return x * b.planted("beta_of_column"_s, row, column);
-    };
     const auto minus_read = [](auto read, auto v) { return v - read; };
     const auto times = [](auto x, auto y) { return x * y; };
     const auto scaled = [&](auto x) { return x * b.planted("scale_forgotten"_s, a.scale, Real{1}); };
@@ -57,31 +120,25 @@ struct DeltaNetForward {
           b.load(s.Q[st], a.q, shared, j * C);
           b.load(s.X[st], a.x, shared, j * C);
           b.load(s.V[st], a.v, head, j * C, v0);
+          b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int j, int st) {
           auto& Q = s.Q[st];
           auto& X = s.X[st];
           auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
-          auto beta_of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, j * C);
           if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
           b.store("H"_s, a.states, head, j * DK, S, v0);
           b.put(s.S, S);
-
-          auto A = b.abt("XX"_s, X, X);
-          A.map("A"_s, times_beta, beta, beta_of_column);
-          A.mask([](int r, int c) { return r > c; }, 0);
-          b.put(s.A, A);
+          auto P = b.abt("QX"_s, Q, X);
+          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
           b.sync();
-          b.unit_lower_inverse("T"_s, s.T, s.A);
           auto W = b.ab("W"_s, X, s.S);
           W.zip("W"_s, minus_read, s.V[st]);
           W.map("W"_s, times, beta);
           b.put(s.W, W);
           b.sync();
-          auto U = b.ab("U"_s, s.T, s.W);
+          auto U = b.ab("U"_s, s.T[st], s.W);
           b.put(s.U, U);
-          auto P = b.abt("QX"_s, Q, X);
-          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
           auto O = b.ab("O"_s, Q, s.S);
           b.sync();
           b.mma(O, b.cast("P"_s, P), s.U);
@@ -98,7 +155,7 @@ template <ExecutorTypes B, int C, int DK, int DV, int ST>
 struct DeltaNetBackward {
   using Real = typename B::Real;
   struct Args {
-    typename B::In q, x, v;
+    typename B::In q, x, v, inverse;
     typename B::RowIn beta;
     typename B::In states, o_cotangent, final_cotangent;
     typename B::Out dq, dx, dv, initial_gradient;
@@ -112,11 +169,10 @@ struct DeltaNetBackward {
     typename B::template Tile<"V", C, DV> V[ST];
     typename B::template Tile<"dO", C, DV> dO[ST];
     typename B::template Tile<"H", DK, DV> H[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
     typename B::template Tile<"dfinal", DK, DV> dfinal;
     typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Gc", DK, DV> G;
-    typename B::template Tile<"A", C, C> A;
-    typename B::template Tile<"Tc", C, C> T;
     typename B::template Tile<"P", C, C> P;
     typename B::template Tile<"Wc", C, DV> W;
     typename B::template Tile<"Uc", C, DV> U;
@@ -153,6 +209,7 @@ struct DeltaNetBackward {
           b.load(s.V[st], a.v, head, j * C, v0);
           b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
           b.load(s.H[st], a.states, head, j * DK, v0);
+          b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int i, int st) {
           const int j = chunks - 1 - i;
@@ -169,14 +226,10 @@ struct DeltaNetBackward {
           // The forward chunk again.
           auto L = b.abt("XX"_s, X, X);
           L.mask(strictly_lower, 0);
-          auto A = L;
-          A.map("A"_s, times, beta);
-          b.put(s.A, A);
           auto P = b.abt("QX"_s, Q, X);
           P.mask(lower, 0);
           b.put(s.P, P);
           b.sync();
-          b.unit_lower_inverse("T"_s, s.T, s.A);
           auto R = b.ab("W"_s, X, s.S);
           R.zip("W"_s, minus_read, s.V[st]);
           auto W = R;
@@ -187,8 +240,8 @@ struct DeltaNetBackward {
           b.mma(dU, X, s.G);
           b.put(s.dU, dU);
           b.sync();
-          b.put(s.U, b.ab("U"_s, s.T, s.W));
-          auto E = b.atb("E"_s, s.T, s.dU);
+          b.put(s.U, b.ab("U"_s, s.T[st], s.W));
+          auto E = b.atb("E"_s, s.T[st], s.dU);
           b.sync();
 
           auto LU = b.acc("LU"_s, Shape<C, DV>{});
@@ -247,5 +300,16 @@ inline constexpr SiteTable::Init deltanet_site_list[] = {
     {"part", Role::accumulator}, {"final", Role::accumulator}, {"initial", Role::accumulator},
     {"out", Role::output}};
 inline constexpr SiteTable deltanet_sites{deltanet_site_list};
+
+/// Of the forward pass with the inverse by doubling.
+inline constexpr SiteTable::Init deltanet_neumann_site_list[] = {
+    {"Q", Role::operand},         {"X", Role::operand},      {"V", Role::operand},     {"Sc", Role::operand},
+    {"Tc", Role::operand},        {"Nc", Role::operand},     {"P", Role::operand},     {"Wc", Role::operand},
+    {"Uc", Role::operand},        {"beta", Role::gate},      {"scale", Role::gate},    {"S0", Role::accumulator},
+    {"H", Role::accumulator},     {"XX", Role::accumulator}, {"A", Role::accumulator}, {"T", Role::accumulator},
+    {"power", Role::accumulator}, {"QX", Role::accumulator}, {"W", Role::accumulator}, {"U", Role::accumulator},
+    {"O", Role::accumulator},     {"o", Role::accumulator},  {"S", Role::accumulator}, {"final", Role::accumulator},
+    {"out", Role::output}};
+inline constexpr SiteTable deltanet_neumann_sites{deltanet_neumann_site_list};
 
 }  // namespace assay::tile

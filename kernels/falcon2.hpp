@@ -328,7 +328,8 @@ struct ChannelBackward {
         },
         [&](int i, int st) {
           const int j = chunks - 1 - i;
-          auto &Q = s.Q[st], &X = s.X[st];
+          auto& Q = s.Q[st];
+          auto& X = s.X[st];
           auto& dO = s.dO[st];
           if (i == 0) G.zip("G"_s, start, s.dfinal);
           b.put(s.G, G);

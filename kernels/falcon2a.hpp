@@ -78,7 +78,7 @@ struct StepValuesBackward {
 };
 
 inline constexpr SiteTable::Init step_values_site_list[] = {
-    {"beta", Role::gate}, {"dbeta", Role::gate}, {"deta", Role::accumulator}, {"dU", Role::accumulator}};
+    {"beta", Role::gate}, {"dbeta", Role::gate}, {"deta", Role::accumulator}, {"dU", Role::output}};
 inline constexpr SiteTable falcon2a_sites = decayed_sums_sites.with(decay_site_list)
                                                 .with(normalized_read_site_list)
                                                 .with(falcon_gain_site_list)

@@ -1,7 +1,5 @@
 // Linear attention on the device: launches and instances.
-#include <optional>
-
-#include "kernels/cuda/decayed_sums.cuh"
+#include "kernels/cuda/normalized_read.cuh"
 #include "kernels/linear_attention.hpp"
 
 namespace assay::tile {
@@ -30,83 +28,25 @@ DeviceArray scales(const RecurrenceShape& shape, const Problem& problem) {
   return DeviceArray(format_of<P, "scale">, shape.heads, shape.len, 1, all);
 }
 
-/// A vector for each head as the first of the columns of a mass, and back.
-template <class P, FixedString S>
-DeviceArray as_column(const RecurrenceShape& shape, const Arrays& arrays, std::string_view name) {
-  std::vector<double> column(static_cast<std::size_t>(shape.heads) * shape.key_dim * mass_columns);
-  if (const auto it = arrays.find(name); it != arrays.end())
-    for (std::size_t i = 0; i < it->second.data.size(); ++i) column[i * mass_columns] = it->second.data[i];
-  return DeviceArray(format_of<P, S>, shape.heads, shape.key_dim, mass_columns, column);
-}
-Array as_vector(const RecurrenceShape& shape, const DeviceArray& column) {
-  Array x(HostShape{shape.head_axis, shape.heads, shape.shared_heads}.shape(shape.heads, {shape.key_dim}));
-  const std::vector<double> values = column.values();
-  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = values[i * mass_columns];
-  return x;
-}
-
-Arrays gradients_of(const RecurrenceShape& shape, const DeviceArray& dq, const DeviceArray& dk, const DeviceArray& dv,
-                    const DeviceArray& dinitial_state) {
-  const int shared = shape.shared_heads, heads = shape.heads, len = shape.len;
-  return {{"q", download(dq, array_shape(shape, shared, len, shape.key_dim))},
-          {"k", download(dk, array_shape(shape, shared, len, shape.key_dim))},
-          {"v", download(dv, array_shape(shape, heads, len, shape.value_dim))},
-          {"initial_state", download(dinitial_state, array_shape(shape, heads, shape.key_dim, shape.value_dim))}};
-}
-
 template <Format F, int D, bool Features>
 Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
   using P = SumPolicy<F>;
-  const bool with_gradients = !problem.cotangents.empty();
-  const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const SumInputs<P> x(shape, problem);
-  const DeviceArray scale = scales<P, F>(shape, problem), open(format_of<P, "scale">, heads, 0, 1);
-  DeviceSums<P, F, D, false, Features> sums(shape, x.q, x.k, x.v, open, scale, x.initial_state, with_gradients);
-  using Sums = decltype(sums);
-  using B = typename Sums::B;
-
-  // Of the mass, where reads are normalized by features.
-  const int mass_rows = Features ? len : 0;
-  std::vector<double> first(static_cast<std::size_t>(heads) * mass_rows * mass_columns);
-  for (std::size_t i = 0; i < first.size(); i += mass_columns) first[i] = 1;
-  const DeviceArray ones(format_of<P, "V">, heads, mass_rows, mass_columns, first);
-  const auto z = as_column<P, "S0">(shape, problem.inputs, "initial_normalizer");
-  const auto dz = as_column<P, "S0">(shape, problem.cotangents, "final_normalizer");
-  std::optional<Sums> mass;
-  if (Features) mass.emplace(shape, x.q, x.k, ones, open, scale, z, with_gradients);
-  auto o = result<P, "out">(heads, mass_rows, V);
-  const auto eps = real<P>(parameter(problem, "eps", 0.0));
-  const double forward = run_timed(times, [&] {
-    sums.forward();
-    if constexpr (Features) {
-      mass->forward();
-      launch<NormalizedRead<B, Sums::C, Sums::DV>, B, 1>({in<B>(sums.o), in<B>(mass->o), out<B>(o), eps, sums.blocks},
-                                                         sums.grid());
-    }
-  });
+  const DeviceArray scale = scales<P, F>(shape, problem), open(format_of<P, "scale">, shape.heads, 0, 1),
+                    ones = unit_masses<P>(shape, Features ? shape.len : 0);
+  DeviceNormalizedSums<P, F, D, false, Features> reads(shape, problem, x, x.k, x.v, ones, open, scale, "eps");
+  const double forward = run_timed(times, [&] { reads.forward(); });
   if (times != nullptr) times->forward = forward;
-  Answer answer{{{"o", download(Features ? o : sums.o, array_shape(shape, heads, len, V))},
-                 {"final_state", download(sums.final_state, array_shape(shape, heads, K, V))}},
-                {}};
-  if constexpr (Features) answer.outputs["final_normalizer"] = as_vector(shape, mass->final_state);
-  if (!with_gradients) return answer;
+  Answer answer{reads.outputs(), {}};
+  if (problem.cotangents.empty()) return answer;
 
-  SumGradients<P> d(shape, sums.blocks + (Features ? 1 : 0), false);
-  auto dsums = result<P, "dO">(heads, mass_rows, V), dmass = result<P, "dO">(heads, mass_rows, mass_columns);
+  SumGradients<P> d(shape, reads.parts(), false);
   const double backward = run_timed(times, [&] {
-    if constexpr (Features) {
-      launch<NormalizedReadBackward<B, Sums::C, Sums::DV, 2>, B, 1>(
-          {in<B>(sums.o), in<B>(mass->o), in<B>(x.o_cotangent), out<B>(dsums), out<B>(dmass), eps, sums.blocks},
-          BlockGrid{heads, sums.chunks});
-      mass->backward(dmass, dz, d.dq_parts, d.dk_parts, d.dlog_decay_parts, sums.blocks);
-    }
-    sums.backward(Features ? dsums : x.o_cotangent, x.final_cotangent, d.dq_parts, d.dk_parts, d.dlog_decay_parts);
+    reads.backward(d);
     d.sum();
   });
   if (times != nullptr) times->backward = backward;
-  answer.gradients = gradients_of(shape, d.dq, d.dk, sums.dv, sums.dinitial_state);
-  if (Features && problem.inputs.contains("initial_normalizer"))
-    answer.gradients["initial_normalizer"] = as_vector(shape, mass->dinitial_state);
+  answer.gradients = reads.gradients(problem, d);
   return answer;
 }
 

@@ -32,12 +32,12 @@ class Tiled {
         policy_(policy),
         heads_(shape.heads),
         n_(shape.queries),
-        K_(shape.key_dim),
-        V_(shape.value_dim),
-        q_(shape.input<T>(problem.inputs, "q", heads_, n_, K_)),
-        k_(shape.input<T>(problem.inputs, "k", shape.kv_heads, shape.keys, K_)),
-        v_(shape.input<T>(problem.inputs, "v", shape.kv_heads, shape.keys, V_)),
-        lambda_(shape.output<T>(heads_, n_, K_)),
+        key_dim_(shape.key_dim),
+        value_dim_(shape.value_dim),
+        q_(shape.input<T>(problem.inputs, "q", heads_, n_, key_dim_)),
+        k_(shape.input<T>(problem.inputs, "k", shape.kv_heads, shape.keys, key_dim_)),
+        v_(shape.input<T>(problem.inputs, "v", shape.kv_heads, shape.keys, value_dim_)),
+        lambda_(shape.output<T>(heads_, n_, key_dim_)),
         index_(1, shape.keys, 1, {shape.keys}),
         scale_(gate_scalar<T>(policy, "scale", static_cast<T>(log2e) / static_cast<T>(shape.bandwidth))) {
     const std::vector<double> ridges = shape.ridges(problem);
@@ -71,7 +71,7 @@ class Tiled {
   Solution solve(const HostArray<T>& rhs, const HostArray<T>& slack, HostArray<T>& delta, bool tilts) {
     const int blocks = shape_.blocks.count;
     const bool in_parts = blocks > 1 && !problem_.cotangents.empty();
-    Solution s{matrix(K_), shape_.output<T>(in_parts ? heads_ * blocks : 0, n_, K_), rows(), in_parts};
+    Solution s{matrix(key_dim_), shape_.output<T>(in_parts ? heads_ * blocks : 0, n_, key_dim_), rows(), in_parts};
     launch<Solve>({q_.in(),
                    k_.in(),
                    shape_.about_query ? q_.in() : centre_.in(),
@@ -99,11 +99,11 @@ class Tiled {
 
   void forward() {
     m_ = l_ = lse_ = first_ = delta_ = rows();
-    centre_ = matrix(K_), o_ = matrix(V_);
+    centre_ = matrix(key_dim_), o_ = matrix(value_dim_);
     launch<LlaMoments<B, BM, BN, D, stages>>({q_.in(), k_.in(), index_.row_in(), m_.row_out(), l_.row_out(),
                                               lse_.row_out(), first_.row_out(), centre_.out(), scale_, shape_.sees,
                                               shape_.group, shape_.kv_heads, wants_first()});
-    auto offset = matrix(K_);
+    auto offset = matrix(key_dim_);
     auto slack = rows();
     launch<LlaOffsets<B, BM, D, stages>>({q_.in(), centre_.in(), l_.row_in(), offset.out(), slack.row_out()});
     y_ = solve(offset, slack, delta_, shape_.about_query);
@@ -115,8 +115,8 @@ class Tiled {
   Arrays backward() {
     const int blocks = shape_.blocks.count, kv_heads = shape_.kv_heads;
     const T h = static_cast<T>(shape_.bandwidth), inv_h = gate_scalar<T>(policy_, "inv_bandwidth", 1 / h);
-    const auto g = shape_.input<T>(problem_.cotangents, "o", heads_, n_, V_);
-    auto rhs = matrix(K_), dlambda = rhs, dz = rhs, dq = rhs;
+    const auto g = shape_.input<T>(problem_.cotangents, "o", heads_, n_, value_dim_);
+    auto rhs = matrix(key_dim_), dlambda = rhs, dz = rhs, dq = rhs;
     auto mean = rows(), f0 = mean, f1 = mean, s0 = mean, kappa = mean, e = mean, row_sum = mean, dh = mean;
     auto unused = mean, ny = rows(blocks), nx = ny;
     launch<LlaAdjoint<B, BM, BN, D, stages>>({q_.in(), k_.in(), v_.in(), g.in(), centre_.in(), m_.row_in(), l_.row_in(),
@@ -137,7 +137,8 @@ class Tiled {
          index_.row_in(), dh.row_out(),   dq.out(),    scale_,           inv_h,
          shape_.sees,     shape_.group,   kv_heads,    blocks,           shape_.about_query,
          wants_first()});
-    auto dk = shape_.output<T>(kv_heads, shape_.keys, K_), dv = shape_.output<T>(kv_heads, shape_.keys, V_);
+    auto dk = shape_.output<T>(kv_heads, shape_.keys, key_dim_),
+         dv = shape_.output<T>(kv_heads, shape_.keys, value_dim_);
     launch_tiles<LlaBackwardKey<B, BM, BN, D, stages>, T>(
         launch_policy(policy_, launches_++),
         {q_.in(),       k_.in(),          v_.in(),         g.in(),      y_.in_parts(),   x.in_parts(),
@@ -156,7 +157,7 @@ class Tiled {
   const LlaShape& shape_;
   const Problem& problem_;
   const Policy& policy_;
-  int heads_, n_, K_, V_;
+  int heads_, n_, key_dim_, value_dim_;
   std::uint64_t launches_ = 0;
   HostArray<T> q_, k_, v_, lambda_, index_;
   T scale_;
@@ -199,8 +200,16 @@ constexpr Mutant tiled_mutants[] = {
 };
 
 constexpr KernelForm forms[] = {
-    {"tiled", "moments, conjugate gradients matrix-free over key tiles, output; backward with one more solve",
-     lla_tiled_sites, tiled_tiles, tiled_mutants, true, lla_obstacle, run_tiled, {}, true},
+    {"tiled",
+     "moments, conjugate gradients matrix-free over key tiles, output; backward with one more solve",
+     lla_tiled_sites,
+     tiled_tiles,
+     tiled_mutants,
+     true,
+     lla_obstacle,
+     run_tiled,
+     {},
+     true},
 };
 
 }  // namespace

@@ -237,7 +237,8 @@ Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
 }
 
 std::string lla_device_obstacle(const Problem& problem, Format precision) {
-  const std::string dims = attention_obstacle(problem, precision);
+  const LlaShape shape(problem);
+  const std::string dims = device_dim_obstacle(shape.key_dim, shape.value_dim, precision);
   return dims.empty() ? system_obstacle(problem) : dims;
 }
 

@@ -21,16 +21,16 @@ class Chunks {
         policy_(policy),
         heads_(shape.heads),
         kv_heads_(shape.kv_heads),
-        T_(shape.len),
-        K_(shape.key_dim),
-        V_(shape.value_dim),
-        chunks_(ceil_div(T_, C)),
-        q_(shape.input<T>(problem.inputs, "q", heads_, T_, K_)),
-        k_(shape.input<T>(problem.inputs, "k", kv_heads_, T_, K_)),
-        v_(shape.input<T>(problem.inputs, "v", kv_heads_, T_, V_)),
+        len_(shape.len),
+        key_dim_(shape.key_dim),
+        value_dim_(shape.value_dim),
+        chunks_(ceil_div(len_, C)),
+        q_(shape.input<T>(problem.inputs, "q", heads_, len_, key_dim_)),
+        k_(shape.input<T>(problem.inputs, "k", kv_heads_, len_, key_dim_)),
+        v_(shape.input<T>(problem.inputs, "v", kv_heads_, len_, value_dim_)),
         lambda_(shape.ridges<T>(problem)),
-        ridge_unit_(shape.rows<T>(1, T_)),
-        gram_(states(K_)),
+        ridge_unit_(shape.rows<T>(1, len_)),
+        gram_(states(key_dim_)),
         state_(gram_),
         relative_(RidgeShape::relative<T>(policy.sites.at("R"))),
         steps_(shape.steps<T>(problem, relative_)) {
@@ -40,10 +40,11 @@ class Chunks {
   }
 
   Answer run() {
-    auto final_gram = shape_.output<T>(heads_, K_, K_), final_state = shape_.output<T>(heads_, V_, K_);
+    auto final_gram = shape_.output<T>(heads_, key_dim_, key_dim_),
+         final_state = shape_.output<T>(heads_, value_dim_, key_dim_);
     carry(final_gram, final_state);
-    auto o = shape_.output<T>(heads_, T_, V_);
-    x_ = shape_.output<T>(heads_, T_, K_), unit_x_ = x_, x_unit_ = shape_.rows<T>(heads_, T_);
+    auto o = shape_.output<T>(heads_, len_, value_dim_);
+    x_ = shape_.output<T>(heads_, len_, key_dim_), unit_x_ = x_, x_unit_ = shape_.rows<T>(heads_, len_);
     launch<MesaOutputs<B, C, D>>({system(), q_.in(), x_.out(), unit_x_.out(), o.out(), x_unit_.row_out()}, heads_,
                                  chunks_);
     Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}, {"final_gram", final_gram.array()}}, {}};
@@ -73,7 +74,7 @@ class Chunks {
 
   /// The sums before every chunk and after the last.
   void carry(HostArray<T>& final_gram, HostArray<T>& final_state) {
-    auto of_gram = states(K_), of_state = of_gram;
+    auto of_gram = states(key_dim_), of_state = of_gram;
     launch<MesaUpdates<B, C, D>>({k_.in(), v_.in(), of_gram.out(), of_state.out()}, kv_heads_, chunks_);
     launch<MesaStates<B, D, stages, true>>({of_gram.in(), gram_.out(), final_gram.out(), chunks_, shape_.group},
                                            kv_heads_, 1);
@@ -82,13 +83,13 @@ class Chunks {
   }
 
   Arrays backward() {
-    const auto g = shape_.input<T>(problem_.cotangents, "o", heads_, T_, V_),
-               of_state = shape_.input<T>(problem_.cotangents, "final_state", heads_, V_, K_),
-               of_gram = shape_.input<T>(problem_.cotangents, "final_gram", heads_, K_, K_);
+    const auto g = shape_.input<T>(problem_.cotangents, "o", heads_, len_, value_dim_),
+               of_state = shape_.input<T>(problem_.cotangents, "final_state", heads_, value_dim_, key_dim_),
+               of_gram = shape_.input<T>(problem_.cotangents, "final_gram", heads_, key_dim_, key_dim_);
     auto a = x_, dq = x_, dlambda = x_, a_unit = x_unit_;
     launch<MesaAdjoint<B, C, D>>({system(), x_.in(), g.in(), a.out(), dq.out(), dlambda.out(), a_unit.row_out()},
                                  heads_, chunks_);
-    auto update_P = states(K_), update_N = update_P, P = update_P, N = update_P, dk = k_, dv = v_;
+    auto update_P = states(key_dim_), update_N = update_P, P = update_P, N = update_P, dk = k_, dv = v_;
     launch<MesaAdjointUpdates<B, C, D, stages>>(
         {unit_x_.in(), a.in(), g.in(), x_unit_.row_in(), a_unit.row_in(), update_P.out(), update_N.out(), shape_.group},
         kv_heads_, chunks_);
@@ -106,7 +107,7 @@ class Chunks {
   const RidgeShape& shape_;
   const Problem& problem_;
   const Policy& policy_;
-  int heads_, kv_heads_, T_, K_, V_, chunks_;
+  int heads_, kv_heads_, len_, key_dim_, value_dim_, chunks_;
   std::uint64_t launches_ = 0;
   HostArray<T> q_, k_, v_, lambda_, ridge_unit_, gram_, state_;
   T relative_;
@@ -144,8 +145,16 @@ constexpr Mutant mutants[] = {
 };
 
 constexpr KernelForm forms[] = {
-    {"chunkwise", "chunks in parallel, their rows' systems by conjugate gradients; backward with one more solve",
-     mesanet_sites, ridge_tiles, mutants, true, ridge_obstacle, run_chunkwise, {}, true},
+    {"chunkwise",
+     "chunks in parallel, their rows' systems by conjugate gradients; backward with one more solve",
+     mesanet_sites,
+     ridge_tiles,
+     mutants,
+     true,
+     ridge_obstacle,
+     run_chunkwise,
+     {},
+     true},
 };
 
 }  // namespace

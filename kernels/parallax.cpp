@@ -84,13 +84,15 @@ Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   });
 }
 
-template <class T, int BN, int span, int D>
+template <class T, int BN, int least_span, int D>
 Answer split_decode(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
   constexpr int BM = decode_rows;
   using B = HostBlock<T>;
   using Split = ParallaxSplit<B, BM, BN, D, stages>;
-  using Merge = ParallaxMerge<B, BM, D, stages>;
+  constexpr int merged = D < 32 ? D : 32;
+  using Merge = ParallaxMerge<B, BM, merged, 8, stages>;
   const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
+  const int span = decode_span(keys, least_span, BN), columns = ceil_div(shape.value_dim, merged);
   const int tiles = ceil_div(rows, BM), splits = std::max(1, ceil_div(keys, span));
   const auto q = shape.input<T>(problem.inputs, "q", kv_heads, rows, shape.key_dim);
   const auto rho = shape.input<T>(problem.inputs, "rho", kv_heads, rows, shape.key_dim);
@@ -105,8 +107,9 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, const P
                         kv_heads * tiles * splits,
                         [=](int i) { return std::pair(i / (tiles * splits), i % (tiles * splits)); });
   HostArray<T> o(kv_heads, rows, shape.value_dim, shape.shape(shape.heads, shape.queries, shape.value_dim));
-  launch_tiles<Merge, T>(launch_policy(policy, 1),
-                         {o1.in(), o2.in(), m.row_in(), d1.row_in(), d2.row_in(), o.out(), splits}, kv_heads, rows, BM);
+  host_launch<Merge, T>(
+      launch_policy(policy, 1), {o1.in(), o2.in(), m.row_in(), d1.row_in(), d2.row_in(), o.out(), splits, columns},
+      kv_heads * tiles * columns, [=](int i) { return std::pair(i / (tiles * columns), i % (tiles * columns)); });
   return {{{"o", o.array()}}, {}};
 }
 

@@ -18,7 +18,6 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   using Shapes = AttentionTiles<F>;
   using B = MmaBlock<P, Shapes::warps>;
   constexpr int rows = Shapes::rows, keys = Shapes::keys;
-  using Forward = ParallaxForward<B, rows, keys, D, stages>;
   const int heads = shape.heads, kv_heads = shape.kv_heads, n = shape.queries, m = shape.keys;
   const int K = shape.key_dim, V = shape.value_dim;
   const Policy policy = Policy::of(parallax_tiled_sites, F);
@@ -32,38 +31,51 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   auto lse = result<P, "lse">(heads, n, 1), tbar = result<P, "tbar">(heads, n, 1);
   const double kv_bytes = static_cast<double>(k.bytes() + v.bytes()) / kv_heads;
   const double forward = run_timed(times, [&] {
-    launch<Forward, B, 2>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), out<B>(o), out<B>(vbar), row_out<B>(lse),
-                           row_out<B>(tbar), scale, shape.sees, shape.group, kv_heads},
-                          row_grid(heads, n, rows, kv_bytes / shape.group));
+    if constexpr (on_warpgroups<F>) {
+      using W = WarpgroupBlock<P, warpgroups>;
+      using Forward = ParallaxForward<W, 64 * warpgroups, keys, D, 4>;
+      using Smem = typename Forward::Smem;
+      launch_warpgroups<Forward, W>({tensor_map<decltype(Smem::Q)>(q), tensor_map<decltype(Smem::R)>(rho),
+                                     tensor_map<std::remove_extent_t<decltype(Smem::K)>>(k),
+                                     tensor_map<std::remove_extent_t<decltype(Smem::V)>>(v), out<W>(o), out<W>(vbar),
+                                     row_out<W>(lse), row_out<W>(tbar), scale, shape.sees, shape.group, kv_heads},
+                                    row_grid(heads, n, 64 * warpgroups, kv_bytes / shape.group));
+    } else {
+      launch<ParallaxForward<B, rows, keys, D, stages>, B, 2>(
+          {in<B>(q), in<B>(rho), in<B>(k), in<B>(v), out<B>(o), out<B>(vbar), row_out<B>(lse), row_out<B>(tbar), scale,
+           shape.sees, shape.group, kv_heads},
+          row_grid(heads, n, rows, kv_bytes / shape.group));
+    }
   });
   if (times != nullptr) times->forward = forward;
   Answer answer{{{"o", download(o, shape.shape(heads, n, V))}}, {}};
   if (!with_gradients) return answer;
-
-  using Query = ParallaxBackwardQuery<B, rows, keys, D, stages>;
-  using Key = ParallaxBackwardKey<B, rows, keys, D, stages>;
-  const auto g = upload<P, "dO">(problem.cotangents, "o", heads, n, V);
-  const auto bandwidth = real<P>(gate_scalar(policy, "bandwidth", shape.bandwidth));
-  const auto inv_bandwidth = real<P>(gate_scalar(policy, "inv_bandwidth", 1 / shape.bandwidth));
-  auto dq = result<P, "out">(heads, n, K), drho = result<P, "out">(heads, n, K);
-  auto dk = result<P, "out">(kv_heads, m, K), dv = result<P, "out">(kv_heads, m, V);
-  auto tau = result<P, "tau">(heads, n, 1), beta = result<P, "beta">(heads, n, 1), dh = result<P, "dh">(heads, n, 1);
-  const double backward = run_timed(times, [&] {
-    launch<Query, B, 1>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(o), in<B>(vbar), in<B>(g), row_in<B>(lse),
-                         row_in<B>(tbar), row_out<B>(tau), row_out<B>(beta), row_out<B>(dh), out<B>(dq), out<B>(drho),
-                         scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
-                        row_grid(heads, n, rows, kv_bytes / shape.group));
-    launch<Key, B, 1>(
-        {in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(tbar), row_in<B>(tau),
-         row_in<B>(beta), out<B>(dk), out<B>(dv), scale, bandwidth, inv_bandwidth, shape.sees, shape.group, kv_heads},
-        row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
-  });
-  if (times != nullptr) times->backward = backward;
-  answer.gradients = {{"q", download(dq, shape.shape(heads, n, K))},
-                      {"k", download(dk, shape.shape(kv_heads, m, K))},
-                      {"v", download(dv, shape.shape(kv_heads, m, V))},
-                      {"rho", download(drho, shape.shape(heads, n, K))},
-                      {"bandwidth", bandwidth_gradient(dh, shape.bandwidth)}};
+  if constexpr (F != Format::e4m3) {
+    using Query = ParallaxBackwardQuery<B, rows, keys, D, stages>;
+    using Key = ParallaxBackwardKey<B, rows, keys, D, stages>;
+    const auto g = upload<P, "dO">(problem.cotangents, "o", heads, n, V);
+    const auto bandwidth = real<P>(gate_scalar(policy, "bandwidth", shape.bandwidth));
+    const auto inv_bandwidth = real<P>(gate_scalar(policy, "inv_bandwidth", 1 / shape.bandwidth));
+    auto dq = result<P, "out">(heads, n, K), drho = result<P, "out">(heads, n, K);
+    auto dk = result<P, "out">(kv_heads, m, K), dv = result<P, "out">(kv_heads, m, V);
+    auto tau = result<P, "tau">(heads, n, 1), beta = result<P, "beta">(heads, n, 1), dh = result<P, "dh">(heads, n, 1);
+    const double backward = run_timed(times, [&] {
+      launch<Query, B, 1>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(o), in<B>(vbar), in<B>(g), row_in<B>(lse),
+                           row_in<B>(tbar), row_out<B>(tau), row_out<B>(beta), row_out<B>(dh), out<B>(dq), out<B>(drho),
+                           scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
+                          row_grid(heads, n, rows, kv_bytes / shape.group));
+      launch<Key, B, 1>(
+          {in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(tbar), row_in<B>(tau),
+           row_in<B>(beta), out<B>(dk), out<B>(dv), scale, bandwidth, inv_bandwidth, shape.sees, shape.group, kv_heads},
+          row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
+    });
+    if (times != nullptr) times->backward = backward;
+    answer.gradients = {{"q", download(dq, shape.shape(heads, n, K))},
+                        {"k", download(dk, shape.shape(kv_heads, m, K))},
+                        {"v", download(dv, shape.shape(kv_heads, m, V))},
+                        {"rho", download(drho, shape.shape(heads, n, K))},
+                        {"bandwidth", bandwidth_gradient(dh, shape.bandwidth)}};
+  }
   return answer;
 }
 
@@ -71,10 +83,11 @@ template <Format F, int D>
 Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTimes* times) {
   using P = DecodePolicy<F>;
   using B = MmaBlock<P, 1>;
-  constexpr int BN = AttentionTiles<F>::decode_keys, span = AttentionTiles<F>::decode_span;
+  constexpr int BN = AttentionTiles<F>::decode_keys, merged = 16;
   using Split = ParallaxSplit<B, decode_rows, BN, D, stages>;
-  using Merge = ParallaxMerge<B, decode_rows, D, stages>;
+  using Merge = ParallaxMerge<B, decode_rows, merged, merged_at_once<F>, stages>;
   const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
+  const int span = decode_span(keys, AttentionTiles<F>::decode_span, BN), columns = ceil_div(shape.value_dim, merged);
   const int tiles = ceil_div(rows, decode_rows), splits = std::max(1, ceil_div(keys, span));
   const auto q = upload<P, "Q">(problem.inputs, "q", kv_heads, rows, shape.key_dim);
   const auto rho = upload<P, "R">(problem.inputs, "rho", kv_heads, rows, shape.key_dim);
@@ -89,8 +102,8 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTime
     launch<Split, B, 2>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), out<B>(o1), out<B>(o2), row_out<B>(m),
                          row_out<B>(d1), row_out<B>(d2), scale, shape.sees, splits, span},
                         BlockGrid{kv_heads, tiles * splits});
-    launch<Merge, B, 2>({in<B>(o1), in<B>(o2), row_in<B>(m), row_in<B>(d1), row_in<B>(d2), out<B>(o), splits},
-                        row_grid(kv_heads, rows, decode_rows, 0));
+    launch<Merge, B, 2>({in<B>(o1), in<B>(o2), row_in<B>(m), row_in<B>(d1), row_in<B>(d2), out<B>(o), splits, columns},
+                        BlockGrid{kv_heads, tiles * columns});
   });
   if (times != nullptr) times->forward = forward;
   return {{{"o", download(o, shape.shape(shape.heads, shape.queries, shape.value_dim))}}, {}};
@@ -98,17 +111,17 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTime
 
 Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
   const AttentionShape shape(problem);
-  return with_instance(precision, std::max(shape.key_dim, shape.value_dim),
-                       [&]<Format F, int D>() { return tiled<F, D>(shape, problem, times); });
+  return with_attention_instance(precision, shape,
+                                 [&]<Format F, int D>() { return tiled<F, D>(shape, problem, times); });
 }
 Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* times) {
   const AttentionShape shape(problem);
-  return with_instance(precision, std::max(shape.key_dim, shape.value_dim),
-                       [&]<Format F, int D>() { return split_decode<F, D>(shape, problem, times); });
+  return with_attention_instance(precision, shape,
+                                 [&]<Format F, int D>() { return split_decode<F, D>(shape, problem, times); });
 }
 
 constexpr GpuForm forms[] = {{"tiled", attention_obstacle, tiled_tile, run_tiled},
-                             {"split_decode", attention_obstacle, decode_tile, run_split_decode}};
+                             {"split_decode", decode_obstacle, decode_tile, run_split_decode}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -15,7 +15,7 @@
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 // With rho = 0 every product and sum left is one of softmax attention's, in its order: the same bits.
-#include "kernels/core/tile.hpp"
+#include "kernels/core/split_decode.hpp"
 
 namespace assay::tile {
 
@@ -374,24 +374,26 @@ struct ParallaxSplit {
   }
 };
 
-/// Merges the partial results of BM packed rows over the splits, in their order.
-template <ExecutorTypes B, int BM, int D, int ST>
+/// Merges the partial results of BM packed rows and DV columns over the splits, in their order; G splits are loaded at
+/// a time, for the time of one.
+template <ExecutorTypes B, int BM, int DV, int G, int ST>
 struct ParallaxMerge {
   struct Args {
     typename B::In o1, o2;
     typename B::RowIn m, d1, d2;
     typename B::Out out;  // [kv heads][group * queries][V]
-    int splits;
+    int splits, columns;  // columns: blocks of DV
   };
   struct Smem {
-    typename B::template Tile<"Opart", BM, D> O1[ST];
-    typename B::template Tile<"Opart", BM, D> O2[ST];
+    typename B::template Tile<"Opart", BM, DV> O1[ST][G];
+    typename B::template Tile<"Opart", BM, DV> O2[ST][G];
   };
 
   template <class X>
-  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int r0) {
-    auto O1 = b.acc("O1"_s, Shape<BM, D>{});
-    auto O2 = b.acc("O2"_s, Shape<BM, D>{});
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
+    const int r0 = x / a.columns * BM, v0 = x % a.columns * DV;
+    auto O1 = b.acc("O1"_s, Shape<BM, DV>{});
+    auto O2 = b.acc("O2"_s, Shape<BM, DV>{});
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto d1 = b.row("d1"_s, Shape<BM>{}, 0);
     auto d2 = b.row("d2"_s, Shape<BM>{}, 0);
@@ -405,27 +407,38 @@ struct ParallaxMerge {
     const auto one_more = [](auto mean, auto y) { return (1 + mean) * y; };
     const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
     const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
+    const auto part = [&](int split) { return kv * a.splits + imin(split, a.splits - 1); };
     b.pipeline(
-        Shape<ST>{}, a.splits,
+        Shape<ST>{}, ceil_div(a.splits, G),
         [&](int j, int st) {
-          b.load(s.O1[st], a.o1, kv * a.splits + j, r0);
-          b.load(s.O2[st], a.o2, kv * a.splits + j, r0);
+          for (int u = 0; u < G; ++u) {
+            b.load(s.O1[st][u], a.o1, part(j * G + u), r0, v0);
+            b.load(s.O2[st][u], a.o2, part(j * G + u), r0, v0);
+          }
         },
         [&](int j, int st) {
-          const int part = kv * a.splits + j;
-          const auto mj = b.load_row("m"_s, Shape<BM>{}, a.m, part, r0);
-          const auto mx = b.rows("m"_s, larger, m, mj);
-          const auto shift = b.rows("m"_s, finite, mx);
-          const auto old = b.rows("alpha"_s, rescaling, m, shift);
-          const auto now = b.planted("merge_without_rescale"_s, b.rows("alpha"_s, rescaling, mj, shift), one);
-          d1 = b.rows("d1"_s, sum, d1, old, b.load_row("d1"_s, Shape<BM>{}, a.d1, part, r0), now);
-          d2 = b.rows("d2"_s, sum, d2, b.planted("d2_not_rescaled"_s, old, one),
-                      b.load_row("d2"_s, Shape<BM>{}, a.d2, part, r0), now);
-          O1.scale(old);
-          O2.scale(b.planted("o2_not_rescaled"_s, old, one));
-          O1.zip("O1"_s, merged, s.O1[st], now);
-          O2.zip("O2"_s, merged, s.O2[st], now);
-          m = mx;
+          decltype(b.load_row("m"_s, Shape<BM>{}, a.m, 0, 0)) mj[G];
+          decltype(b.load_row("d1"_s, Shape<BM>{}, a.d1, 0, 0)) d1j[G];
+          decltype(b.load_row("d2"_s, Shape<BM>{}, a.d2, 0, 0)) d2j[G];
+          unrolled<G>([&](int u) {
+            mj[u] = b.load_row("m"_s, Shape<BM>{}, a.m, part(j * G + u), r0);
+            d1j[u] = b.load_row("d1"_s, Shape<BM>{}, a.d1, part(j * G + u), r0);
+            d2j[u] = b.load_row("d2"_s, Shape<BM>{}, a.d2, part(j * G + u), r0);
+          });
+          unrolled<G>([&](int u) {
+            if (j * G + u >= a.splits) return;
+            const auto mx = b.rows("m"_s, larger, m, mj[u]);
+            const auto shift = b.rows("m"_s, finite, mx);
+            const auto old = b.rows("alpha"_s, rescaling, m, shift);
+            const auto now = b.planted("merge_without_rescale"_s, b.rows("alpha"_s, rescaling, mj[u], shift), one);
+            d1 = b.rows("d1"_s, sum, d1, old, d1j[u], now);
+            d2 = b.rows("d2"_s, sum, d2, b.planted("d2_not_rescaled"_s, old, one), d2j[u], now);
+            O1.scale(old);
+            O2.scale(b.planted("o2_not_rescaled"_s, old, one));
+            O1.zip("O1"_s, merged, s.O1[st][u], now);
+            O2.zip("O2"_s, merged, s.O2[st][u], now);
+            m = mx;
+          });
         });
     const auto inv = b.rows("inv"_s, inverse, d1);
     const auto tbar = b.rows("tbar"_s, product, d2, inv);
@@ -433,7 +446,7 @@ struct ParallaxMerge {
     O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
     O2.scale(inv);
     O1.zip("o"_s, difference, O2);
-    b.store("out"_s, a.out, kv, r0, O1);
+    b.store("out"_s, a.out, kv, r0, O1, v0);
   }
 };
 

@@ -17,10 +17,11 @@ Array bandwidth_gradient(const HostArray<T>& dh, T h) {
   return Array({}, {static_cast<double>(-sum / (static_cast<T>(log2e) * h))});
 }
 
-template <class T, int BM, int BN, int D>
+/// BF: keys of a forward tile; BN: of a backward one.
+template <class T, int BM, int BF, int BN, int D>
 Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
   using B = HostBlock<T>;
-  using Forward = SoftmaxForward<B, BM, BN, D, stages>;
+  using Forward = SoftmaxForward<B, BM, BF, D, stages>;
   const int heads = shape.heads, kv_heads = shape.kv_heads, queries = shape.queries, keys = shape.keys;
   const int K = shape.key_dim, V = shape.value_dim;
   const auto q = shape.input<T>(problem.inputs, "q", heads, queries, K);
@@ -68,19 +69,22 @@ Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   const AttentionShape shape(problem);
   const Policy policy = with_narrow_sites(contract);
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    if (tile == 1) return tiled<T, 32, 32, D>(shape, problem, policy);
-    if (tile == 2) return tiled<T, 16, 16, D>(shape, problem, policy);
-    return tiled<T, 64, 64, D>(shape, problem, policy);
+    if (tile == 1) return tiled<T, 32, 32, 32, D>(shape, problem, policy);
+    if (tile == 2) return tiled<T, 16, 16, 16, D>(shape, problem, policy);
+    if (tile == 3) return tiled<T, 64, 128, 64, D>(shape, problem, policy);
+    return tiled<T, 64, 64, 64, D>(shape, problem, policy);
   });
 }
 
-template <class T, int BN, int span, int D>
+template <class T, int BN, int least_span, int D>
 Answer split_decode(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
   constexpr int BM = decode_rows;
   using B = HostBlock<T>;
   using Split = SoftmaxSplit<B, BM, BN, D, stages>;
-  using Merge = SoftmaxMerge<B, BM, D, stages>;
+  constexpr int merged = D < 32 ? D : 32;
+  using Merge = SoftmaxMerge<B, BM, merged, 8, stages>;
   const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
+  const int span = decode_span(keys, least_span, BN), columns = ceil_div(shape.value_dim, merged);
   const int tiles = ceil_div(rows, BM), splits = std::max(1, ceil_div(keys, span));
   const auto q = shape.input<T>(problem.inputs, "q", kv_heads, rows, shape.key_dim);
   const auto k = shape.input<T>(problem.inputs, "k", kv_heads, keys, shape.key_dim);
@@ -93,8 +97,9 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, const P
                         kv_heads * tiles * splits,
                         [=](int i) { return std::pair(i / (tiles * splits), i % (tiles * splits)); });
   HostArray<T> o(kv_heads, rows, shape.value_dim, shape.shape(shape.heads, shape.queries, shape.value_dim));
-  launch_tiles<Merge, T>(launch_policy(policy, 1), {part.in(), m.row_in(), l.row_in(), o.out(), splits}, kv_heads, rows,
-                         BM);
+  host_launch<Merge, T>(launch_policy(policy, 1), {part.in(), m.row_in(), l.row_in(), o.out(), splits, columns},
+                        kv_heads * tiles * columns,
+                        [=](int i) { return std::pair(i / (tiles * columns), i % (tiles * columns)); });
   return {{{"o", o.array()}}, {}};
 }
 
@@ -113,7 +118,7 @@ std::string split_decode_obstacle(const Problem& problem) {
   return head_dim_obstacle(problem);
 }
 
-constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16"};
+constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16", "64x128"};  // the last one backward: 64x64
 constexpr std::string_view split_decode_tiles[] = {"16x64/256", "16x32/64", "16x16/16"};  // keys of one split last
 
 constexpr Mutant tiled_mutants[] = {

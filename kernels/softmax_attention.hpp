@@ -10,7 +10,7 @@
 //              dq_i = 1/h sum_j D_ij k_j,  dk_j = 1/h sum_i D_ij q_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
-#include "kernels/core/tile.hpp"
+#include "kernels/core/split_decode.hpp"
 
 namespace assay::tile {
 
@@ -22,7 +22,8 @@ TILE_FN Visibility softmax_visibility(X& b, Visibility sees) {
   return sees;
 }
 
-/// One query tile over its key tiles: o, and lse if wanted.
+/// One query tile over its key tiles: o, and lse if wanted. Keys run one step ahead of values: the products of the next
+/// scores and of this step's values are in flight together, while the next weights are computed.
 template <ExecutorTypes B, int BM, int BN, int D, int ST>
 struct SoftmaxForward {
   using Real = typename B::Real;
@@ -57,28 +58,47 @@ struct SoftmaxForward {
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
     const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
 
+    // Weights of step j in place of its scores; returns what O is rescaled by.
+    const auto weigh = [&](auto& S, int j) {
+      const int k0 = (j0 + j) * BN;
+      if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
+      auto mx = b.rows("m"_s, top, m, S.row_max());
+      if (b.planted("stale_max"_s, false, j > 0)) mx = m;
+      const auto shift = b.rows("m"_s, finite, mx);
+      const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
+      S.map("p"_s, weight, shift);
+      l.fold(b.planted("denominator_not_rescaled"_s, alpha, one), S);
+      m = mx;
+      return alpha;
+    };
+    const int n = b.planted("tail_tile_dropped"_s, ceil_div(last, BN), last / BN) - j0;
+    auto P = b.cast("P"_s, b.acc("S"_s, Shape<BM, BN>{}));
+
     b.load(s.Q, a.q, head, q0);
     b.pipeline(
-        Shape<ST>{}, b.planted("tail_tile_dropped"_s, ceil_div(last, BN), last / BN) - j0,
+        Shape<ST>{}, n > 0 ? n + 1 : 0,
         [&](int j, int st) {
-          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
-          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+          if (j < n) b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          if (j > 0) b.load(s.V[st], a.v, kv, (j0 + j - 1) * BN);
         },
-        [&](int j, int st) {
-          const int k0 = (j0 + j) * BN;
+        [&](int j, int st, First) {
           auto S = b.abt("S"_s, s.Q, s.K[st]);
-          if (!sees.all(q0, q0 + BM, k0, k0 + BN))
-            S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
-          auto mx = b.rows("m"_s, top, m, S.row_max());
-          if (b.planted("stale_max"_s, false, j > 0)) mx = m;
-          const auto shift = b.rows("m"_s, finite, mx);
-          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
-          S.map("p"_s, weight, shift);
-          l.fold(b.planted("denominator_not_rescaled"_s, alpha, one), S);
+          weigh(S, j);
+          P = b.cast("P"_s, S);
+        },
+        [&](int j, int st, Middle) {
+          auto S = b.exclusive([&] {
+            auto scores = b.abt_async("S"_s, s.Q, s.K[st]);
+            b.mma_async(O, P, s.V[st]);
+            return scores;
+          });
+          b.await(S);
+          const auto alpha = weigh(S, j);
+          b.await(O);
           O.scale(b.planted("accumulator_not_rescaled"_s, alpha, one));
-          b.mma(O, b.cast("P"_s, S), s.V[st]);
-          m = mx;
-        });
+          P = b.cast("P"_s, S);
+        },
+        [&](int, int st, Last) { b.mma(O, P, s.V[st]); });
     const auto z = l.total();
     O.scale(b.rows("inv"_s, inverse, z));
     b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, z, m));
@@ -292,22 +312,24 @@ struct SoftmaxSplit {
   }
 };
 
-/// Merges the partial results of BM packed rows over the splits, in their order.
-template <ExecutorTypes B, int BM, int D, int ST>
+/// Merges the partial results of BM packed rows and DV columns over the splits, in their order; G splits are loaded at
+/// a time, for the time of one.
+template <ExecutorTypes B, int BM, int DV, int G, int ST>
 struct SoftmaxMerge {
   struct Args {
     typename B::In o;
     typename B::RowIn m, l;
     typename B::Out out;  // [kv heads][group * queries][V]
-    int splits;
+    int splits, columns;  // columns: blocks of DV
   };
   struct Smem {
-    typename B::template Tile<"Opart", BM, D> O[ST];
+    typename B::template Tile<"Opart", BM, DV> O[ST][G];
   };
 
   template <class X>
-  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int r0) {
-    auto O = b.acc("O"_s, Shape<BM, D>{});
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
+    const int r0 = x / a.columns * BM, v0 = x % a.columns * DV;
+    auto O = b.acc("O"_s, Shape<BM, DV>{});
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto l = b.row("l"_s, Shape<BM>{}, 0);
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
@@ -317,23 +339,34 @@ struct SoftmaxMerge {
     const auto larger = [](auto y0, auto y1) { return maxi(y0, y1); };
     const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
     const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
+    const int splits = b.planted("last_split_dropped"_s, a.splits, imax(1, a.splits - 1));
+    const auto part = [&](int split) { return kv * a.splits + imin(split, splits - 1); };
     b.pipeline(
-        Shape<ST>{}, b.planted("last_split_dropped"_s, a.splits, imax(1, a.splits - 1)),
-        [&](int j, int st) { b.load(s.O[st], a.o, kv * a.splits + j, r0); },
+        Shape<ST>{}, ceil_div(splits, G),
         [&](int j, int st) {
-          const auto mj = b.load_row("m"_s, Shape<BM>{}, a.m, kv * a.splits + j, r0);
-          const auto lj = b.load_row("l"_s, Shape<BM>{}, a.l, kv * a.splits + j, r0);
-          const auto mx = b.rows("m"_s, larger, m, mj);
-          const auto shift = b.rows("m"_s, finite, mx);
-          const auto old = b.rows("alpha"_s, rescaling, m, shift);
-          const auto now = b.rows("alpha"_s, rescaling, mj, shift);
-          O.scale(b.planted("merge_without_rescale"_s, old, one));
-          O.zip("O"_s, merged, s.O[st], now);
-          l = b.rows("l"_s, sum, l, b.planted("denominator_not_rescaled"_s, old, one), lj, now);
-          m = mx;
+          for (int u = 0; u < G; ++u) b.load(s.O[st][u], a.o, part(j * G + u), r0, v0);
+        },
+        [&](int j, int st) {
+          decltype(b.load_row("m"_s, Shape<BM>{}, a.m, 0, 0)) mj[G];
+          decltype(b.load_row("l"_s, Shape<BM>{}, a.l, 0, 0)) lj[G];
+          unrolled<G>([&](int u) {
+            mj[u] = b.load_row("m"_s, Shape<BM>{}, a.m, part(j * G + u), r0);
+            lj[u] = b.load_row("l"_s, Shape<BM>{}, a.l, part(j * G + u), r0);
+          });
+          unrolled<G>([&](int u) {
+            if (j * G + u >= splits) return;
+            const auto mx = b.rows("m"_s, larger, m, mj[u]);
+            const auto shift = b.rows("m"_s, finite, mx);
+            const auto old = b.rows("alpha"_s, rescaling, m, shift);
+            const auto now = b.rows("alpha"_s, rescaling, mj[u], shift);
+            O.scale(b.planted("merge_without_rescale"_s, old, one));
+            O.zip("O"_s, merged, s.O[st][u], now);
+            l = b.rows("l"_s, sum, l, b.planted("denominator_not_rescaled"_s, old, one), lj[u], now);
+            m = mx;
+          });
         });
     O.scale(b.rows("inv"_s, inverse, l));
-    b.store("out"_s, a.out, kv, r0, O);
+    b.store("out"_s, a.out, kv, r0, O, v0);
   }
 };
 

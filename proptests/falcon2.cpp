@@ -1,3 +1,4 @@
+#include "oracles/core/fault_trials.hpp"
 #include "proptests/core/delta_laws.hpp"
 #include "proptests/core/falcon_laws.hpp"
 #include "proptests/core/laws.hpp"
@@ -47,7 +48,7 @@ TEST(falcon2_chunkwise, a_decay_of_zero_has_its_gradient) {
   };
   now_and_then(p.inputs.at("k"), 0), now_and_then(p.inputs.at("beta"), 1);
   for (double& x : p.inputs.at("lambda").data) x = 1;  // 1 / lambda is a double
-  const int smallest = static_cast<int>(s.form.tiles.size()) - 1;
+  const int smallest = smallest_tile(s.form);
   const Expectation e =
       expect(oracle_of(s.room, p), {&s.form, Format::fp64, smallest, 1}, p, default_draws(Format::fp64));
   for (std::size_t t = 0; t < e.tensors.size(); ++t)

@@ -18,6 +18,77 @@ ASSAY_KILLS_ITS_MUTANTS(falcon2_lite)
 namespace assay::laws {
 namespace {
 
+// ---- the published form
+
+Subject renormalized() { return subject(kernel_rooms(), "falcon2_lite", "renormalized"); }
+
+/// 256 tokens whose decays are all at that floor.
+Problem at_the_floor(const char* floor, Format precision) {
+  Problem p =
+      find_room("falcon2_lite")
+          ->make({"falcon2_lite", {1, 256, 1, 1, 8, 8, 0}, precision, Style::normal, 5, {{"decay_floor", floor}}});
+  p.cotangents.clear();
+  for (double& x : p.inputs.at("beta").data) x = 1.875;
+  for (double& x : p.inputs.at("lambda").data) x = 64;
+  return p;
+}
+
+/// What the judge says of o, from the published form in chunks of 64 and from the healthy one.
+std::pair<Verdict, Verdict> verdicts(const char* floor, Format precision) {
+  const Subject s = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
+  const Problem p = at_the_floor(floor, precision);
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws(precision));
+  const Arrays got = flat(renormalized().run(p, precision, 0));
+  for (std::size_t t = 0; t < e.tensors.size(); ++t)
+    if (const auto& [name, expected] = e.tensors[t]; name == "o")
+      return {judge(expected, got.at(name).data).verdict, judge(expected, e.emulated[t].second).verdict};
+  return {Verdict::error, Verdict::error};
+}
+
+/// Section 6.2: 1 / d_63 is beyond fp32 from decays of 0.245 down, where ratios of decays are at ease.
+TEST(falcon2_lite_renormalized, overflows_where_decays_are_small) {
+  for (const char* floor : {"0.01", "0.1", "0.23"}) {
+    const auto [published, healthy] = verdicts(floor, Format::fp32);
+    EXPECT_EQ(published, Verdict::fail) << floor;
+    EXPECT_EQ(healthy, Verdict::pass) << floor;
+    const std::vector<double> o =
+        renormalized().run(at_the_floor(floor, Format::fp32), Format::fp32, 0).outputs.at("o").data;
+    EXPECT_FALSE(std::all_of(o.begin(), o.end(), [](double x) { return std::isfinite(x); })) << floor;
+  }
+  const std::vector<double> o =
+      renormalized().run(at_the_floor("0.28", Format::fp32), Format::fp32, 0).outputs.at("o").data;
+  EXPECT_TRUE(std::all_of(o.begin(), o.end(), [](double x) { return std::isfinite(x); }));
+}
+
+TEST(falcon2_lite_renormalized, passes_where_they_are_not) {
+  for (const char* floor : {"0.875", "0.96875"})
+    for (const Format precision : {Format::fp32, Format::bf16})
+      EXPECT_EQ(verdicts(floor, precision).first, Verdict::pass) << floor;
+}
+
+TEST(falcon2_lite_renormalized, refuses_decays_that_may_be_zero) {
+  Problem p = at_the_floor("0.5", Format::fp32);
+  EXPECT_EQ(renormalized().form.obstacle(p), "");
+  p.params.erase("decay_floor");
+  EXPECT_EQ(renormalized().form.obstacle(p),
+            "without a decay_floor a decay may be 0, and nothing is renormalised by that");
+}
+
+/// In exact arithmetic it is the same.
+RC_GTEST_PROP(falcon2_lite_renormalized, exact_policy_is_the_oracle_where_decays_are_large, ()) {
+  const Subject s = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params["decay_floor"] = std::string("0.96875");
+  Problem p = s.problem(c);
+  p.cotangents.clear();
+  Arrays want;
+  for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
+    want[name].shape = tensor.shape;
+    for (const HiLo& x : tensor.value) want[name].data.push_back(x.hi);
+  }
+  expect_within(flat(renormalized().run(p, Format::exact, c.tile)), want, allowance(s, p, Format::fp64, c.tile), 1);
+}
+
 std::string is_falcon1(const Room& room, const Problem& problem) {
   const ExactProblem p = exact(problem);
   return same(answer(room, p), answer("falcon1", p));

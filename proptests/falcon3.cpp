@@ -1,8 +1,96 @@
+#include "oracles/core/fault_trials.hpp"
 #include "proptests/core/delta_laws.hpp"
 #include "proptests/core/falcon_laws.hpp"
+#include "proptests/core/laws.hpp"
+#include "proptests/core/mutants.hpp"
+
+ASSAY_OBEYS(falcon3, chunkwise, stays_within_budget)
+ASSAY_OBEYS(falcon3, chunkwise, exact_policy_is_the_oracle)
+ASSAY_OBEYS(falcon3, chunkwise, tile_shape_changes_nothing)
+ASSAY_OBEYS(falcon3, chunkwise, same_bits_twice)
+ASSAY_OBEYS(falcon3, chunkwise, every_element_is_written)
+ASSAY_OBEYS(falcon3, chunkwise, the_future_changes_no_bit)
+ASSAY_OBEYS(falcon3, chunkwise, heads_are_independent)
+ASSAY_OBEYS(falcon3, chunkwise, backward_is_the_adjoint)
+ASSAY_OBEYS(falcon3, chunkwise, linear_in_values)
+ASSAY_OBEYS(falcon3, chunkwise, reads_are_linear_in_the_query)
+ASSAY_OBEYS(falcon3, chunkwise, segments_concatenate)
+ASSAY_KILLS_ITS_MUTANTS(falcon3)
 
 namespace assay::laws {
 namespace {
+
+/// Section 5: windows of one pair are FALCON-1, tails aside.
+RC_GTEST_PROP(falcon3_chunkwise, one_pair_is_falcon1, ()) {
+  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise"),
+                single = subject(kernel_rooms(), "falcon1", "chunkwise");
+  LawCase c = *law_cases(s.room, s.form);
+  c.spec.params = {{"window", 1L}};
+  const Problem p = s.problem(c);
+  Problem one = p;
+  one.mechanism = "falcon1";
+  one.params.erase("window");
+  for (const char* name : {"final_tail_k", "final_tail_v"}) one.cotangents.erase(name);
+  Arrays got = flat(s.run(p, Format::exact, c.tile));
+  for (const char* name : {"final_tail_k", "final_tail_v"}) got.erase(name);
+  expect_within(flat(single.run(one, Format::exact, c.tile)), got, allowance(s, p, Format::fp64, c.tile), 2);
+}
+
+/// A window of more pairs than a tile has rows comes in parts; tokens whose windows fit share a tile.
+TEST(falcon3_chunkwise, windows_of_every_length) {
+  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
+  const int smallest = smallest_tile(s.form);  // 16 rows
+  for (const long window : {5L, 8L, 9L, 16L, 17L, 33L}) {
+    const Params params{{"window", window}, {"sequence_start", false}};
+    const Problem p = s.room.make({"falcon3", {1, 37, 1, 1, 3, 2, 0}, Format::bf16, Style::normal, 5, params});
+    const Expectation e =
+        expect(oracle_of(s.room, p), {&s.form, Format::bf16, smallest, 1}, p, default_draws(Format::bf16));
+    for (std::size_t t = 0; t < e.tensors.size(); ++t)
+      EXPECT_NE(judge(e.tensors[t].second, e.emulated[t].second).verdict, Verdict::fail)
+          << e.tensors[t].first << window;
+  }
+}
+
+/// Alone in bf16 among fp32 it moves the answer.
+TEST(falcon3_chunkwise, every_site_is_in_use) {
+  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
+  const Params params{{"window", 3L}, {"sequence_start", false}, {"decay_floor", "0.875"}};
+  const Problem p = s.room.make({"falcon3", {1, 21, 2, 1, 5, 4, 0}, Format::fp32, Style::normal, 3, params});
+  const Policy single = Policy::of(s.form.sites, Format::fp32);
+  const Arrays base = flat(s.form.run(p, single, 1));
+  for (int i = 0; i < s.form.sites.size; ++i) {
+    Policy policy = single;
+    policy.sites = policy.sites.with(s.form.sites.entries[i].view(), Format::bf16);
+    EXPECT_NE(flat(s.form.run(p, policy, 1)), base) << s.form.sites.entries[i].view();
+  }
+}
+
+void without_tokens(Array& a) { a.shape[1] = 0, a.data.clear(); }
+
+/// Segments without tokens hand on what came in.
+TEST(falcon3_chunkwise, nothing_to_do) {
+  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
+  const Params params{{"window", 3L}, {"sequence_start", false}};
+  Problem p = s.room.make({"falcon3", {1, 1, 2, 1, 5, 4, 0}, Format::fp32, Style::normal, 3, params});
+  for (const char* name : {"q", "k", "v", "beta", "lambda"}) without_tokens(p.inputs.at(name));
+  without_tokens(p.cotangents.at("o"));
+  const Answer got = s.form.run(p, Policy::exact(s.form.sites), 0);
+  EXPECT_EQ(got.outputs.at("final_state").data, p.inputs.at("initial_state").data);
+  EXPECT_EQ(got.gradients.at("initial_state").data, p.cotangents.at("final_state").data);
+  EXPECT_EQ(got.outputs.at("final_tail_k").data, p.inputs.at("tail_k").data);
+  EXPECT_EQ(got.gradients.at("tail_k").data, p.cotangents.at("final_tail_k").data);
+  EXPECT_EQ(got.gradients.at("tail_v").data, p.cotangents.at("final_tail_v").data);
+}
+
+TEST(falcon3_chunkwise, windows_that_do_not_fit_side_by_side) {
+  const KernelForm& form = subject(kernel_rooms(), "falcon3", "chunkwise").form;
+  const Room& room = *find_room("falcon3");
+  CaseSpec spec{"falcon3", {1, 300, 1, 1, 128, 1, 0}, Format::fp64, Style::normal, 5, {}};
+  EXPECT_EQ(form.obstacle(room.make(spec)),
+            "the windows of all tokens are laid side by side, of which 8388608 numbers fit: these have 11520000");
+  spec.params["window"] = 200L;
+  EXPECT_EQ(form.obstacle(room.make(spec)), "");
+}
 
 std::string a_constant_stream_is_falcon1(const Room& room, const Problem& problem) {
   return a_constant_stream_needs_no_window(room, problem, "falcon1");

@@ -597,6 +597,18 @@ TEST(mdn_log_domain, refuses_what_has_no_logarithm) {
   }
 }
 
+TEST(mdn_inputs, states_do_not_grow_from_token_to_token) {
+  // A factor of 3 percent a token would be 10^13 after 1024 tokens; norms of what is written are about 1.
+  for (const Style style : all_styles) {
+    if (style == Style::integers) continue;  // few tokens, each answer exact
+    const Problem p = find_room("mdn")->make({"mdn", shape_from("1,1024,1,16,16"), Format::fp64, style, 0, {}});
+    const Answer a = chunkwise().run(p, Format::exact, 64);
+    for (const Arrays* arrays : {&a.outputs, &a.gradients})
+      for (const auto& [name, array] : *arrays)
+        for (const double x : array.data) ASSERT_LT(std::abs(x), 65504) << name << ' ' << name_of(style);
+  }
+}
+
 TEST(mdn_bad_inputs, kinds_of_inputs) {
   EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn")),
             "log gates: log_alpha log_mu; optional: initial_state initial_momentum; shared: q k p");

@@ -39,6 +39,22 @@ std::vector<words::BenchSize> sizes_of(const BenchOptions& options) {
   return {{512, 64, 1}, {1024, 64, 1}, {1024, 128, 1}};
 }
 
+/// The rows as `format` wants them: JSON calls itself `kind`, text for people begins with `heading`.
+std::string print(const Table& table, nlohmann::ordered_json rows, std::string_view kind, const std::string& heading,
+                  TableFormat format) {
+  switch (format) {
+    case TableFormat::json:
+      return nlohmann::ordered_json{{"format", kind}, {"version", 1}, {"rows", std::move(rows)}}.dump(2) + '\n';
+    case TableFormat::csv:
+      return table.csv();
+    case TableFormat::markdown:
+      return table.markdown();
+    case TableFormat::table:
+      break;
+  }
+  return heading + table.text();
+}
+
 Table table_of(const std::vector<Measured>& all) {
   Table table{{{"mechanism"},
                {"T", true},
@@ -59,29 +75,19 @@ Table table_of(const std::vector<Measured>& all) {
 
 std::string print(const std::vector<Measured>& all, TableFormat format) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  switch (format) {
-    case TableFormat::json:
-      for (const auto& [size, row] : all)
-        list.push_back({{"mechanism", row.mechanism},
-                        {"tokens", size.tokens},
-                        {"dim", size.dim},
-                        {"tier", row.tier},
-                        {"seconds_per_token", row.seconds},
-                        {"of_double_loop", row.per_double},
-                        {"faster_than_cpp_bin_float_50", row.faster},
-                        {"log2_bound", row.log2_bound}});
-      return nlohmann::ordered_json{{"format", "assay-bench"}, {"version", 1}, {"rows", std::move(list)}}.dump(2) +
-             '\n';
-    case TableFormat::csv:
-      return table_of(all).csv();
-    case TableFormat::markdown:
-      return table_of(all).markdown();
-    case TableFormat::table:
-      break;
-  }
-  return "assay bench oracle: processor time on one core, forward, one head, all in one run\n"
-         "bound: worst proven bound over the largest output; lla: the last 32 queries\n\n" +
-         table_of(all).text();
+  for (const auto& [size, row] : all)
+    list.push_back({{"mechanism", row.mechanism},
+                    {"tokens", size.tokens},
+                    {"dim", size.dim},
+                    {"tier", row.tier},
+                    {"seconds_per_token", row.seconds},
+                    {"of_double_loop", row.per_double},
+                    {"faster_than_cpp_bin_float_50", row.faster},
+                    {"log2_bound", row.log2_bound}});
+  return print(table_of(all), std::move(list), "assay-bench",
+               "assay bench oracle: processor time on one core, forward, one head, all in one run\n"
+               "bound: worst proven bound over the largest output; lla: the last 32 queries\n\n",
+               format);
 }
 
 int run_bench(const BenchOptions& options, Console& console) {
@@ -128,34 +134,23 @@ Table table_of(const std::vector<RoomCost>& all) {
 
 std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  switch (*table_format_from(options.format)) {
-    case TableFormat::json:
-      for (const RoomCost& row : all)
-        list.push_back({{"mechanism", row.mechanism},
-                        {"tier", row.tier},
-                        {"seconds_per_token_and_head", row.seconds},
-                        {"of_double", row.per_double},
-                        {"faster_than_mp50", row.faster},
-                        {"faster_than_cpp_bin_float_50", row.of_bin_float},
-                        {"log2_bound", row.log2_bound},
-                        {"peak_memory", row.peak_memory}});
-      return nlohmann::ordered_json{{"format", "assay-bench-rooms"}, {"version", 1}, {"rows", std::move(list)}}.dump(
-                 2) +
-             '\n';
-    case TableFormat::csv:
-      return table_of(all).csv();
-    case TableFormat::markdown:
-      return table_of(all).markdown();
-    case TableFormat::table:
-      break;
-  }
-  return fmt::format(
-             "assay bench rooms: processor time on one core, outputs and gradients, T = {}, d = {}\n"
-             "w2, w3, w4: eight heads at a time, with bounds; double and mp50 (MPFR, 168 bits): one head\n"
-             "cpp_bin_float_50: mp50's time multiplied by what the delta rule's loop takes in the one and in the "
-             "other\n\n",
-             options.tokens, options.dim) +
-         table_of(all).text();
+  for (const RoomCost& row : all)
+    list.push_back({{"mechanism", row.mechanism},
+                    {"tier", row.tier},
+                    {"seconds_per_token_and_head", row.seconds},
+                    {"of_double", row.per_double},
+                    {"faster_than_mp50", row.faster},
+                    {"faster_than_cpp_bin_float_50", row.of_bin_float},
+                    {"log2_bound", row.log2_bound},
+                    {"peak_memory", row.peak_memory}});
+  return print(
+      table_of(all), std::move(list), "assay-bench-rooms",
+      fmt::format("assay bench rooms: processor time on one core, outputs and gradients, T = {}, d = {}\n"
+                  "w2, w3, w4: eight heads at a time, with bounds; double and mp50 (MPFR, 168 bits): one head\n"
+                  "cpp_bin_float_50: mp50's time multiplied by what the delta rule's loop takes in the one and in the "
+                  "other\n\n",
+                  options.tokens, options.dim),
+      *table_format_from(options.format));
 }
 
 int run_rooms(const RoomsOptions& options, Console& console) {
@@ -200,31 +195,21 @@ Table table_of(const std::vector<KernelCost>& all) {
   return table;
 }
 
-std::string print(const std::vector<KernelCost>& all, const KernelsOptions& options) {
+std::string print(const std::vector<KernelCost>& all, TableFormat format) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  switch (*table_format_from(options.format)) {
-    case TableFormat::json:
-      for (const KernelCost& row : all)
-        list.push_back({{"mechanism", row.mechanism},
-                        {"form", row.form},
-                        {"shape", row.shape},
-                        {"precision", row.precision},
-                        {"seconds_per_query_and_head", row.seconds},
-                        {"of_exact", row.per_exact},
-                        {"of_oracle", row.per_oracle}});
-      return nlohmann::ordered_json{{"format", "assay-bench-kernels"}, {"version", 1}, {"rows", std::move(list)}}.dump(
-                 2) +
-             '\n';
-    case TableFormat::csv:
-      return table_of(all).csv();
-    case TableFormat::markdown:
-      return table_of(all).markdown();
-    case TableFormat::table:
-      break;
-  }
-  return "assay bench kernels: processor time of the CPU executor on one core, outputs and gradients, all in one run\n"
-         "of exact: the same program in long double, no site rounded; of oracle: the answer with its bounds\n\n" +
-         table_of(all).text();
+  for (const KernelCost& row : all)
+    list.push_back({{"mechanism", row.mechanism},
+                    {"form", row.form},
+                    {"shape", row.shape},
+                    {"precision", row.precision},
+                    {"seconds_per_query_and_head", row.seconds},
+                    {"of_exact", row.per_exact},
+                    {"of_oracle", row.per_oracle}});
+  return print(
+      table_of(all), std::move(list), "assay-bench-kernels",
+      "assay bench kernels: processor time of the CPU executor on one core, outputs and gradients, all in one run\n"
+      "of exact: the same program in long double, no site rounded; of oracle: the answer with its bounds\n\n",
+      format);
 }
 
 int run_kernels(const KernelsOptions& options, Console& console) {
@@ -232,13 +217,10 @@ int run_kernels(const KernelsOptions& options, Console& console) {
   std::vector<Format> precisions;
   for (const std::string& name : options.precisions) precisions.push_back(*format_from(name));
   if (precisions.empty()) precisions.assign(std::begin(case_precisions), std::end(case_precisions));
-  const auto wanted = [&](std::string_view room) {
-    const auto& list = options.mechanisms;
-    return list.empty() || std::find(list.begin(), list.end(), room) != list.end();
-  };
   std::vector<std::pair<const Room*, const KernelForm*>> chosen;
   for (const Room* room : rooms())
-    if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name); kernels != nullptr && wanted(room->name))
+    if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
+        kernels != nullptr && asks_for(options.mechanisms, room->name))
       for (const KernelForm& form : kernels->forms)
         if (options.form.empty() || options.form == form.name) chosen.emplace_back(room, &form);
   require(!chosen.empty(), "no kernel is called so; `assay list` names all");
@@ -252,7 +234,7 @@ int run_kernels(const KernelsOptions& options, Console& console) {
       progress.step(text(room->name, ' ', form->name));
     }
   }
-  file.commit(print(all, options));
+  file.commit(print(all, *table_format_from(options.format)));
   return exit_passed;
 }
 

@@ -25,6 +25,14 @@ void add_case_flags(CLI::App& app, CaseFlags& flags) {
       ->allow_extra_args(false);
 }
 
+void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what) {
+  app.add_option("--contract", contract,
+                 what +
+                     ": a name that `assay list contracts` knows, or a JSON file (docs/contracts.md); it says which "
+                     "precision")
+      ->excludes("--precision");
+}
+
 Params params_of(const CaseFlags& flags) {
   Params params;
   for (const std::string& flag : flags.params) {

@@ -1,5 +1,6 @@
 #pragma once
 // The flags that describe a seeded case, as every verb spells them.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ struct CaseFlags {
 /// Adds --style, --seed and --param.
 void add_case_flags(CLI::App& app, CaseFlags& flags);
 
+/// Adds --contract NAME|FILE.json, which excludes a --precision added before; `what` says what for.
+void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what);
+
 /// The settings typed. Throws InputError unless each is NAME=VALUE.
 Params params_of(const CaseFlags& flags);
 
@@ -37,6 +41,12 @@ bool takes(const Room& room, std::string_view param);
 
 /// Throws InputError if the room knows no such setting or does not take its value. One token of `shape` is tried.
 void refuse_params(const Room& room, const Params& params, Shape shape);
+
+/// Whether a list that a flag has filled asks for `entry`: a list that nobody has filled asks for all.
+template <class List, class Entry>
+bool asks_for(const List& list, const Entry& entry) {
+  return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
+}
 
 /// Their names, for CLI::IsMember.
 template <class List>

@@ -85,10 +85,10 @@ std::string as_junit(const Page& page, const Rows& rows) {
   Counts all;
   std::string suites;
   for (std::size_t first = 0, last = 0; first < rows.size(); first = last) {
-    const std::string suite = kernel_of(rows[first]) + ' ' + rows[first].precision;
+    const std::string suite = kernel_of(rows[first]) + ' ' + contract_of(rows[first]);
     Counts counts;
     std::string cases;
-    for (; last < rows.size() && kernel_of(rows[last]) + ' ' + rows[last].precision == suite; ++last) {
+    for (; last < rows.size() && kernel_of(rows[last]) + ' ' + contract_of(rows[last]) == suite; ++last) {
       const ReportRow& row = rows[last];
       counts.see(row), all.see(row);
       cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml(suite), xml(tensor_of(row)));
@@ -117,7 +117,7 @@ std::string as_sarif(const Page& page, const Rows& rows) {
       rules.push_back({{"id", name_of(verdict)}, {"shortDescription", {{"text", summary_of(verdict)}}}});
   for (const ReportRow& row : rows) {
     if (passes(row)) continue;
-    const std::string name = row.mechanism + '/' + row.form + '/' + row.precision + '/' + tensor_of(row);
+    const std::string name = row.mechanism + '/' + row.form + '/' + contract_of(row) + '/' + tensor_of(row);
     const std::string artifact = page.artifact.empty() ? "kernels/" + row.mechanism + ".hpp" : page.artifact;
     const Json place = {{"physicalLocation", {{"artifactLocation", {{"uri", uri(artifact)}}}}},
                         {"logicalLocations", Json::array({{{"fullyQualifiedName", name}}})}};
@@ -126,7 +126,7 @@ std::string as_sarif(const Page& page, const Rows& rows) {
          {"kind", "fail"},
          {"level", "error"},
          {"message",
-          {{"text", kernel_of(row) + ' ' + row.precision + ' ' + tensor_of(row) + ": " + explanation_of(row)}}},
+          {{"text", kernel_of(row) + ' ' + contract_of(row) + ' ' + tensor_of(row) + ": " + explanation_of(row)}}},
          {"locations", Json::array({place})}});
   }
   const Json driver = {{"name", "assay"}, {"version", ASSAY_VERSION}, {"rules", std::move(rules)}};
@@ -141,7 +141,7 @@ std::string as_sarif(const Page& page, const Rows& rows) {
 std::string as_github(const Page& page, const Rows& rows) {
   std::string out;
   for (const ReportRow& row : rows) {
-    const std::string kernel = kernel_of(row) + ' ' + row.precision + ' ' + tensor_of(row);
+    const std::string kernel = kernel_of(row) + ' ' + contract_of(row) + ' ' + tensor_of(row);
     if (!passes(row))
       out += fmt::format("::error title={}::{}\n",
                          escaped(fmt::format("{} {}", name_of(row.judgement.verdict), kernel), true),

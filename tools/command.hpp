@@ -39,7 +39,7 @@ struct Command {
 };
 
 namespace commands {
-extern const Command bench, check, docs, fixtures, limits, list, make_case, oracle, report;
+extern const Command baseline, bench, check, docs, drift, fixtures, limits, list, make_case, mutants, oracle, report;
 }
 
 /// Every verb, in the order of the help.

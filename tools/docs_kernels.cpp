@@ -108,16 +108,70 @@ std::string errors_of(const json& record, std::string_view room, std::string_vie
   return table.markdown();
 }
 
+/// What others take for the same forward pass, measured on an H200 in bf16 beside ours, but not in the same run.
+struct Peer {
+  std::string_view room, form, shape, who;
+  double milliseconds;
+};
+constexpr Peer peers[] = {
+    {"softmax_attention", "tiled", "2,4096,8/8,64,64", "FlashAttention-2", 0.180},
+    {"softmax_attention", "tiled", "2,4096,8/8,64,64", "cuDNN", 0.105},
+    {"softmax_attention", "tiled", "2,4096,8/8,128,128", "FlashAttention-2", 0.314},
+    {"softmax_attention", "tiled", "2,4096,8/8,128,128", "cuDNN", 0.152},
+    {"softmax_attention", "tiled", "4,4096,16/16,128,128", "FlashAttention-2", 0.894},
+    {"softmax_attention", "tiled", "4,4096,16/16,128,128", "cuDNN", 0.479},
+    {"softmax_attention", "tiled", "1,16384,16/16,128,128", "FlashAttention-2", 3.60},
+    {"softmax_attention", "tiled", "1,16384,16/16,128,128", "cuDNN", 1.74},
+    {"softmax_attention", "split_decode", "1,1/32768,64/8,128,128", "cuDNN", 0.0377},
+    {"softmax_attention", "split_decode", "32,1/32768,64/8,128,128", "cuDNN", 0.963},
+    {"parallax", "tiled", "4,4096,16/16,128,128", "its authors", 1.175},
+    {"parallax", "tiled", "4,4096,16/16,128,128", "cuDNN's softmax attention", 0.479},
+    {"parallax", "split_decode", "1,1/32768,64/8,128,128", "its authors", 2.316},
+    {"parallax", "split_decode", "1,1/32768,64/8,128,128", "cuDNN's softmax attention", 0.0377},
+    {"parallax", "split_decode", "32,1/32768,64/8,128,128", "its authors", 2.626},
+    {"parallax", "split_decode", "32,1/32768,64/8,128,128", "cuDNN's softmax attention", 0.963},
+    {"deltanet", "chunkwise", "4,8192,16/16,128,128", "flash-linear-attention", 0.995},
+};
+
+/// The H200's ceilings, measured: bytes read in a second, and bf16 products and sums sustained.
+constexpr double bytes_per_second = 4.55e12, products_per_second = 716e12;
+
+/// Products and sums of a causal forward pass, two for every pair of elements that meet; 0 where chunks are free to
+/// choose.
+double products_of(std::string_view room, std::string_view form, const Shape& shape) {
+  const double of_room = room == "softmax_attention" ? 1 : room == "parallax" ? 2 : 0, keys = shape.seq_len;
+  const double pairs = form == "tiled" ? keys * (keys + 1) / 2 : keys * shape.queries();
+  return of_room * 2 * (shape.key_dim + shape.value_dim) * pairs * shape.batch * shape.heads;
+}
+
 std::string times_of(const json& record, std::string_view room, std::string_view form) {
-  Table table{{{"shape B,T,H,K,V"}, {"precision"}, {"forward", true}, {"backward", true}}, {}};
-  const auto milliseconds = [](const json& entry, const char* key) {
-    return entry.contains(key) ? fmt::format("{:.3g} ms", entry.at(key).get<double>()) : std::string();
-  };
-  if (record.contains("times"))
-    for (const json& t : record.at("times"))
-      if (is_of(t, room, form))
-        table.rows.push_back(
-            {t.at("shape"), t.at("precision"), milliseconds(t, "forward_ms"), milliseconds(t, "backward_ms")});
+  Table table{{{"shape B,T,H,K,V"},
+               {"precision"},
+               {"forward", true},
+               {"floor", true},
+               {"of the time", true},
+               {"others' forward"},
+               {"backward", true}},
+              {}};
+  const auto milliseconds = [](double x) { return fmt::format("{:.3g} ms", x); };
+  if (!record.contains("times")) return "";
+  for (const json& t : record.at("times")) {
+    if (!is_of(t, room, form)) continue;
+    const std::string shape = t.at("shape");
+    const double forward = t.at("forward_ms");
+    std::string floor_text, share, others;
+    if (t.contains("bytes")) {
+      const double floor = 1e3 * std::max(t.at("bytes").get<double>() / bytes_per_second,
+                                          products_of(room, form, shape_from(shape)) / products_per_second);
+      floor_text = milliseconds(floor), share = fmt::format("{:.0f}%", 100 * floor / forward);
+    }
+    for (const Peer& peer : peers)
+      if (peer.room == room && peer.form == form && peer.shape == shape)
+        others += fmt::format("{}{} {} ({:.2f} of it)", others.empty() ? "" : "; ", peer.who,
+                              milliseconds(peer.milliseconds), forward / peer.milliseconds);
+    table.rows.push_back({shape, t.at("precision"), milliseconds(forward), floor_text, share, others,
+                          t.contains("backward_ms") ? milliseconds(t.at("backward_ms")) : ""});
+  }
   return table.rows.empty() ? "" : table.markdown();
 }
 
@@ -194,7 +248,13 @@ std::string kernels_page(const std::vector<json>& records, const std::map<std::s
       "- **Errors** are Frobenius norms, relative to the answer's, of the worst tensor and case: of the device, of its "
       "emulation on the CPU, and between the two, which stay below twice the emulation's error and what fp32 sums may "
       "differ by (`tools/gpu/gpu_check.cpp`). They are counted from the same program without rounding.\n"
-      "- **Times** are means of ten runs by CUDA events, kernels alone.\n"
+      "- **Times** are means of ten runs by CUDA events, kernels alone. The floor is what a forward pass takes at "
+      "least: "
+      "its inputs and outputs once in bf16 at 4.55 TB/s and, for softmax attention and Parallax, the products of "
+      "visible "
+      "pairs at 716 TFLOP/s, which are an H200's measured ceilings. Others' times were measured on an H200 too, but "
+      "not "
+      "in the same run (torch 2.11, FlashAttention 2, the published kernels).\n"
       "- A record is **stale** for a room where the digest of its sources (`tools/gpu/run --digests`) is another "
       "today.\n"
       "- Errors in every precision, judged against the oracle, are printed by `assay report`; times of the emulation "

@@ -5,7 +5,9 @@
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/case_file.hpp"
+#include "oracles/core/contract.hpp"
 #include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/inputs.hpp"
 #include "tools/command.hpp"
@@ -41,6 +43,31 @@ Json named_summaries(const Entries& entries) {
   return list;
 }
 
+Json contracts() {
+  Json list = Json::array();
+  for (const Contract& contract : named_contracts()) {
+    Json sites = Json::object();
+    for (const Contract::Rule& rule : contract.rules) sites[rule.site] = name_of(rule.format);
+    Json kernels = Json::array();
+    for (const KernelRoom* room : kernel_rooms())
+      for (const KernelForm& form : room->forms)
+        if (contract.obstacle(form.sites).empty()) kernels.push_back(text(room->name, ":", form.name));
+    list.push_back({{"name", contract.name},
+                    {"summary", contract.summary},
+                    {"kernels", std::move(kernels)},
+                    {"precision", name_of(contract.precision)},
+                    {"sites", std::move(sites)},
+                    {"products", contract.products}});
+  }
+  return list;
+}
+
+Json groups() {
+  Json list = Json::array();
+  for (const SiteGroup& group : site_groups()) list.push_back({{"name", group.name}, {"summary", group.summary}});
+  return list;
+}
+
 Json as_json() {
   Json mechanisms = Json::array();
   for (const Room* room : rooms()) {
@@ -64,6 +91,8 @@ Json as_json() {
   return {{"mechanisms", std::move(mechanisms)},
           {"tiers", named_summaries(all_tiers)},
           {"precisions", std::move(precisions)},
+          {"contracts", contracts()},
+          {"site_groups", groups()},
           {"styles", named_summaries(all_styles)}};
 }
 
@@ -71,6 +100,18 @@ std::string table_of(const std::string& head, const Json& list) {
   Table table{{{head}, {"summary"}}, {}};
   for (const Json& entry : list) table.rows.push_back({entry["name"], entry["summary"]});
   return table.text();
+}
+
+void print_contracts(std::ostream& out, const Json& everything) {
+  std::size_t forms = 0;
+  for (const KernelRoom* room : kernel_rooms()) forms += room->forms.size();
+  Table table{{{"contract"}, {"of kernels"}, {"summary"}}, {}};
+  for (const Json& contract : everything["contracts"]) {
+    const Json& kernels = contract["kernels"];
+    table.rows.push_back(
+        {contract["name"], kernels.size() == forms ? "all" : text(kernels.size(), " of ", forms), contract["summary"]});
+  }
+  out << table.text() << '\n' << table_of("sites", everything["site_groups"]);
 }
 
 void print_tables(std::ostream& out, const Json& everything) {
@@ -85,15 +126,21 @@ void print_tables(std::ostream& out, const Json& everything) {
   out << table_of("oracle tier", everything["tiers"]) << '\n' << table_of("input style", everything["styles"]) << '\n';
   out << "precision\n";
   for (const Json& precision : everything["precisions"]) out << precision.get<std::string>() << '\n';
+  out << '\n';
+  print_contracts(out, everything);
 }
 
 std::function<int(Console&)> add(CLI::App& app) {
   auto format = std::make_shared<std::string>("table");
+  auto what = std::make_shared<std::string>();
+  app.add_option("what", *what, "contracts: only those")->check(CLI::IsMember({"contracts"}));
   app.add_option("--format", *format, "table or json")->check(CLI::IsMember({"table", "json"}))->capture_default_str();
-  return [format](Console& console) {
-    const Json everything = as_json();
+  return [format, what](Console& console) {
+    const Json everything = what->empty() ? as_json() : Json{{"contracts", contracts()}, {"site_groups", groups()}};
     if (*format == "json")
       console.out << everything.dump(2) << '\n';
+    else if (!what->empty())
+      print_contracts(console.out, everything);
     else
       print_tables(console.out, everything);
     return static_cast<int>(exit_passed);
@@ -103,7 +150,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 
 namespace commands {
-extern const Command list = {"list", "list mechanisms, forms, tiers, precisions and styles", add};
+extern const Command list = {"list", "list mechanisms, forms, tiers, precisions, styles and contracts", add};
 }
 
 }  // namespace assay

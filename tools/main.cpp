@@ -5,6 +5,12 @@
 #include <limits>
 
 #include "tools/command.hpp"
+#ifdef ASSAY_WITH_MUTANTS
+#include "tools/planted_kernels.hpp"
+#else
+#include <filesystem>
+#include <string_view>
+#endif
 
 namespace {
 
@@ -16,9 +22,24 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
+#ifndef ASSAY_WITH_MUTANTS
+/// Planted faults are in a program of their own, beside this one. Returns if it is not there.
+void hand_over(char** argv) {
+  std::error_code unknown;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  execv((self.parent_path() / "assay-mutants").c_str(), argv);
+}
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef ASSAY_WITH_MUTANTS
+  assay::planted_kernels = assay::mutant_rooms;
+#else
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == (i == 1 ? "mutants" : "--why")) hand_over(argv);
+#endif
   keep_freed_memory();
   assay::Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};
   return assay::run({argv + 1, argv + argc}, console);

@@ -17,7 +17,9 @@
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/child.hpp"
 #include "tools/command.hpp"
+#include "tools/why.hpp"
 
 namespace assay {
 namespace {
@@ -53,33 +55,57 @@ bool drowns(const KernelForm& form, Format precision, const ReportOptions& optio
 
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
-  const auto wanted = [](const auto& list, const auto& entry) {
-    return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
+  const auto precise = [&](Format precision) {
+    return options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision);
   };
   require(options.device != RunsOn::gpu || device != nullptr, "--device gpu: ", why_no_gpu());
+  const Contract* contract = options.contract ? &*options.contract : nullptr;
+  require(contract == nullptr || options.precisions.empty(),
+          "--contract: it says which precision, leave out --precision");
+  require(options.device != RunsOn::gpu || contract == nullptr || contract->plain(),
+          "--device gpu: its kernels keep the contracts of precisions, not ",
+          contract == nullptr ? "" : contract->name);
+  if (contract != nullptr && !contract->plain()) device = nullptr;
   std::vector<Task> tasks;
-  std::string known;
+  std::string known, mismatch;
   bool found = false;
   for (const Room* room : rooms()) {
-    if (!wanted(options.mechanisms, room->name)) continue;
+    if (!asks_for(options.mechanisms, room->name)) continue;
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
     if (kernels == nullptr) continue;
     refuse_params(*room, options.params, shape_of(options, *room));
+    bool matched = contract == nullptr;
+    std::string why;
     for (const KernelForm& form : kernels->forms) {
       known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
       if (options.form.empty() ? !form.unstable.empty() : form.name != options.form) continue;
       const KernelForm& measure = measure_of(*kernels, form);
       found = true;
+      if (contract != nullptr) {
+        bool fits = true;
+        for (const KernelForm* judged : {&form, &measure}) {
+          const std::string obstacle = contract->obstacle(judged->sites);
+          if (why.empty() && !obstacle.empty()) why = text(room->name, " ", judged->name, ": ", obstacle);
+          fits = fits && obstacle.empty();
+        }
+        if (!fits) continue;
+        matched = true;
+      }
       if (options.device != RunsOn::gpu)
         for (const Format precision : case_precisions)
-          if (wanted(options.precisions, precision) && !drowns(form, precision, options))
+          if (precise(precision) && !drowns(form, precision, options))
             tasks.push_back({room, &form, &measure, precision});
       if (options.device != RunsOn::cpu && device != nullptr)
         for (const Format precision : device->precisions)
-          if (wanted(options.precisions, precision)) tasks.push_back({room, &form, &measure, precision, device});
+          if (precise(precision)) tasks.push_back({room, &form, &measure, precision, device});
     }
+    // Who names no mechanism asks for those that the contract is about.
+    if (matched || why.empty()) continue;
+    if (!options.mechanisms.empty()) throw InputError(why);
+    if (mismatch.empty()) mismatch = why;
   }
   require(found, "--form: there is no ", options.form, "; there are ", known);
+  if (tasks.empty() && !mismatch.empty()) throw InputError(mismatch);
   if (tasks.empty())
     throw InputError(text("--precision: ", device->name, " has kernels in ",
                           names_in(device->precisions, [](Format f) { return name_of(f); })));
@@ -113,7 +139,7 @@ std::string command_of(const Task& task, const ReportOptions& options, const Sha
   ReportOptions one = options;
   one.mechanisms = {std::string(task.room->name)};
   one.form = task.form->name;
-  one.precisions = {task.precision};
+  if (!one.contract) one.precisions = {task.precision};
   one.shape = text_of(shape);
   if (task.device != nullptr) one.device = RunsOn::gpu;
   return one.command();
@@ -125,6 +151,8 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
   row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
   row.mechanism = task.room->name, row.form = task.form->name, row.tile = task.form->tiles.front();
   row.precision = name_of(task.precision);
+  const Contract* contract = options.contract ? &*options.contract : nullptr;
+  if (contract != nullptr) row.contract = contract->name;
   const auto without = [&](Verdict verdict, const std::string& reason) {
     row.judgement.verdict = verdict, row.judgement.reason = reason;
     row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
@@ -142,15 +170,18 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
     if (!task.form->has_gradients) problem.cotangents.clear();
     const Oracle oracle = oracle_of(*task.room, problem);
     row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
-    KernelUnderTest kernel{task.measure, task.precision, 0, threads};
+    KernelUnderTest kernel{task.measure, task.precision, 0, threads, contract};
     if (task.device != nullptr) kernel.tile = task.device->tile(task.room->name, *task.form, problem, task.precision);
     std::optional<Answer> got;
     if (task.device != nullptr)
       got = task.device->run(task.room->name, *task.form, problem, task.precision);
     else if (task.measure != task.form)
-      got = task.form->run(problem, KernelUnderTest{task.form, task.precision, 0, threads}.policy(), kernel.tile);
+      got = task.form->run(problem, KernelUnderTest{task.form, task.precision, 0, threads, contract}.policy(),
+                           kernel.tile);
     const Trial trial{*task.room, kernel, problem, oracle, spec.shape.batch};
-    return judge_rows(trial, row, got);
+    std::vector<ReportRow> rows = judge_rows(trial, row, got);
+    if (options.why) add_contributions(rows, kernel, problem);
+    return rows;
   } catch (const InputError& error) {
     return without(Verdict::unsupported, error.what());
   } catch (const std::exception& error) {
@@ -168,7 +199,7 @@ std::vector<std::string> header_of(const Report& report) {
   std::vector<std::string> header = {fmt::format("assay report: kernels, run on {}, against the oracle", places),
                                      fmt::format("inputs    style {}, seed {}, rounded once to the precision",
                                                  name_of(report.options.style), report.options.seed)};
-  const std::vector<std::string> lines = legend();
+  const std::vector<std::string> lines = legend(report.options.contract ? &*report.options.contract : nullptr);
   header.insert(header.end(), lines.begin(), lines.end());
   return header;
 }
@@ -180,12 +211,13 @@ struct Flags {
   ReportOptions options;
   CaseFlags inputs;
   std::vector<std::string> precisions;
-  std::string device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-";
+  std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-";
 };
 
 int run_report(const Flags& flags, Console& console) {
   ReportOptions options = flags.options;
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
+  if (!flags.contract.empty()) options.contract = contract_from(flags.contract);
   for (const RunsOn where : all_runs_on)
     if (name_of(where) == flags.device) options.device = where;
   options.style = *style_from(flags.inputs.style), options.seed = flags.inputs.seed;
@@ -211,11 +243,13 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(name_list(case_precisions)));
+  add_contract_flag(app, flags->contract, "kernels run under it and are judged by it");
   app.add_option("--device", flags->device, "where kernels run; auto is the CPU executor and, if there is one, the GPU")
       ->check(CLI::IsMember(name_list(all_runs_on)))
       ->capture_default_str();
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
   add_case_flags(app, flags->inputs);
+  app.add_flag("--why", options.why, "say which roundings make the errors");
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -246,9 +280,10 @@ std::string ReportOptions::command() const {
   for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
   if (!form.empty()) command += " --form " + form;
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
+  if (contract) command += " --contract " + shell_word(contract->argument());
   if (device != RunsOn::every) command += text(" --device ", name_of(device));
   if (!shape.empty()) command += " --shape " + shape;
-  return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params);
+  return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params) + (why ? " --why" : "");
 }
 
 bool Report::passed() const { return all_pass(rows); }
@@ -293,10 +328,11 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
 }
 
 std::string print(const Report& report, RowsFormat format) {
-  const Page page{.verb = "report",
-                  .header = header_of(report),
-                  .facts = {{"style", name_of(report.options.style)}, {"seed", report.options.seed}},
-                  .command = report.options.command()};
+  Page page{.verb = "report",
+            .header = header_of(report),
+            .facts = {{"style", name_of(report.options.style)}, {"seed", report.options.seed}},
+            .command = report.options.command()};
+  if (report.options.contract) page.facts.emplace_back("contract", report.options.contract->name);
   return print(page, report.rows, format);
 }
 

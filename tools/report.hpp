@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "oracles/core/contract.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/inputs.hpp"
 #include "tools/device.hpp"
@@ -25,12 +27,14 @@ struct ReportOptions {
   std::vector<std::string> mechanisms;
   std::string form;
   std::vector<Format> precisions;
+  std::optional<Contract> contract;  ///< all kernels keep and are judged by, in place of precisions
   RunsOn device = RunsOn::every;
   std::string shape;  ///< as shape_from reads it; "": every form's own default
   Style style = Style::normal;
   std::uint64_t seed = 0;
-  Params params;    ///< settings of the mechanism, as under `params` in a case
-  int threads = 0;  ///< 0: all cores; the results do not depend on it
+  Params params;     ///< settings of the mechanism, as under `params` in a case
+  int threads = 0;   ///< 0: all cores; the results do not depend on it
+  bool why = false;  ///< which roundings make the errors
 
   /// The command that makes this report again.
   std::string command() const;

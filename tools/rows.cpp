@@ -39,7 +39,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
-    row.judgement = {}, row.where.clear();
+    row.judgement = {}, row.where.clear(), row.stall = 0;
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     if (trial.in_file)
       row.place = [layout = FileLayout::of_problem(answer_field(trial.room, name), truth.shape, trial.batch)](
@@ -48,7 +48,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
       auto& [answered, expected] = expectation.tensors[t];
       if (answered != name) continue;
       expected.place = row.place;
-      row.ulp_format = name_of(expected.ulp_format);
+      row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall;
       row.judgement = judge(expected, answer[t].second);
       if (row.judgement.verdict == Verdict::fail)
         row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
@@ -87,6 +87,18 @@ std::vector<std::string> details_of(const ReportRow& row) {
   return {short_number(j.relative_error), short_number(j.max_error), location(row, j.max_error_at),
           short_ratio(j.worst_ulps),      short_ratio(j.rms_z),      short_ratio(j.worst_z),
           percent(j.smallest_gain)};
+}
+
+/// What that contract says, for the head of a page.
+std::vector<std::string> lines_of(const Contract& contract) {
+  std::string what = fmt::format("contract  {}", contract.name);
+  if (!contract.file.empty()) what += " (" + contract.file + ")";
+  if (!contract.summary.empty()) what += ": " + contract.summary;
+  std::string rules = fmt::format("          sites as in {}", name_of(contract.precision));
+  for (const Contract::Rule& rule : contract.rules) rules += fmt::format(", {} {}", rule.site, name_of(rule.format));
+  if (contract.products > 0) rules += fmt::format(", {} products to a rounding", contract.products);
+  if (contract.rounding != Rounding::nearest_even) rules += fmt::format(", rounded {}", name_of(contract.rounding));
+  return {what, rules};
 }
 
 const std::vector<Table::Column> detail_columns = {{"rel.error", true}, {"max error", true}, {"at"},
@@ -131,24 +143,6 @@ Table summary_of(const Rows& rows) {
   return table;
 }
 
-/// What did not pass, why, and how to see it again; what passed but could not have shown everything.
-std::vector<std::string> complaints_of(const Rows& rows) {
-  std::vector<std::string> lines;
-  for (const ReportRow& row : rows) {
-    if (row.judgement.verdict == Verdict::pass) {
-      if (!row.judgement.blind_spots.empty())
-        lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), row.precision,
-                                    row.tensor, listed(row.judgement.blind_spots)));
-      continue;
-    }
-    lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), row.precision,
-                                row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
-    if (!row.where.empty()) lines.push_back("      where: " + row.where);
-    lines.push_back("      " + row.command);
-  }
-  return lines;
-}
-
 /// The rows of one kernel as a table, the precision named where it changes.
 Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precision) {
   Table table{{{"precision"}, {"tensor"}}, {}};
@@ -175,7 +169,8 @@ std::vector<std::vector<const ReportRow*>> by_kernel(const Rows& rows) {
 }
 
 std::string title_of(const ReportRow& row) {
-  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}{}", kernel_of(row), row.tile, row.shape,
+  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}{}{}", kernel_of(row), row.tile, row.shape,
+                     contract_of(row) == row.precision ? "" : ", contract " + row.contract,
                      row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
 }
 
@@ -187,7 +182,9 @@ std::string as_text(const Page& page, const Rows& rows) {
   if (page.summary) out += '\n' + summary_of(rows).text();
   out += '\n';
   for (const std::string& line : complaints_of(rows)) out += line + '\n';
-  return out + count_of(rows) + "\nreproduce: " + page.command + '\n';
+  out += count_of(rows) + "\nreproduce: " + page.command + '\n';
+  for (const std::string& line : page.notes) out += line + '\n';
+  return out;
 }
 
 std::string as_markdown(const Page& page, const Rows& rows) {
@@ -203,7 +200,10 @@ std::string as_markdown(const Page& page, const Rows& rows) {
     for (const std::string& line : lines) out += line + '\n';
     out += "```\n";
   }
-  return out + "\nReproduce: `" + page.command + "`\n";
+  out += "\nReproduce: `" + page.command + "`\n";
+  if (!page.notes.empty()) out += "\n```\n";
+  for (const std::string& line : page.notes) out += line + '\n';
+  return out + (page.notes.empty() ? "" : "```\n");
 }
 
 /// Names of files need not be UTF-8.
@@ -212,10 +212,10 @@ std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::err
 /// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
 Json record_of(const ReportRow& row) {
   const Judgement& j = row.judgement;
-  Json record = {{"device", row.device}, {"mechanism", row.mechanism},    {"form", row.form},
-                 {"tile", row.tile},     {"precision", row.precision},    {"shape", row.shape},
-                 {"tensor", row.tensor}, {"verdict", name_of(j.verdict)}, {"reason", j.reason},
-                 {"where", row.where}};
+  Json record = {{"device", row.device}, {"mechanism", row.mechanism}, {"form", row.form},
+                 {"tile", row.tile},     {"precision", row.precision}, {"contract", contract_of(row)},
+                 {"shape", row.shape},   {"tensor", row.tensor},       {"verdict", name_of(j.verdict)},
+                 {"reason", j.reason},   {"where", row.where},         {"why", row.why}};
   const auto set = [&](const char* key, auto value) {
     if (row.judged())
       record[key] = value;
@@ -228,7 +228,8 @@ Json record_of(const ReportRow& row) {
   set("worst_ulps", j.worst_ulps), set("worst_ulps_at", location(row, j.worst_ulps_at));
   set("rms_z", j.rms_z), set("rms_limit", j.rms_limit);
   set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
-  set("draws", row.draws), set("judged_by", row.judged_by), set("smallest_gain", j.smallest_gain);
+  set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by),
+      set("smallest_gain", j.smallest_gain);
   set("bound_over_sigma", j.bound_over_sigma);
   set("blind_spots", listed(j.blind_spots));
   record["command"] = row.command;
@@ -280,6 +281,30 @@ std::string count_of(const std::vector<ReportRow>& rows) {
   return fmt::format("{} tensors: {}", rows.size(), counts);
 }
 
+std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
+  std::vector<std::string> lines;
+  for (const ReportRow& row : rows) {
+    if (!row.why.empty())
+      lines.push_back(fmt::format("why   {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.why));
+    if (row.stall > 0)
+      lines.push_back(
+          fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, {} sigma of what randomised "
+                      "rounding shows; limits allow for it",
+                      kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
+    if (row.judgement.verdict == Verdict::pass) {
+      if (!row.judgement.blind_spots.empty())
+        lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), contract_of(row),
+                                    row.tensor, listed(row.judgement.blind_spots)));
+      continue;
+    }
+    lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), contract_of(row),
+                                row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
+    if (!row.where.empty()) lines.push_back("      where: " + row.where);
+    lines.push_back("      " + row.command);
+  }
+  return lines;
+}
+
 bool ReportRow::judged() const {
   return judgement.verdict != Verdict::unsupported && judgement.verdict != Verdict::error;
 }
@@ -300,6 +325,7 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
   row.tile = trial.kernel.form->tiles[static_cast<std::size_t>(trial.kernel.tile)];
   row.precision = name_of(trial.kernel.precision);
+  row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
   std::vector<ReportRow> rows = judged(trial, row, got, wanted, draws);
   const auto any = [&rows](Verdict verdict) {
     return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& r) { return r.judgement.verdict == verdict; });
@@ -314,16 +340,22 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   return rows;
 }
 
-std::vector<std::string> legend() {
-  return {
+std::vector<std::string> legend(const Contract* contract) {
+  std::vector<std::string> lines = {
       "contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
-      "          accumulators and gates in fp32; fp64: all in fp64",
+      "          accumulators and gates in fp32; fp64: all in fp64"};
+  if (contract != nullptr && !contract->plain()) lines = lines_of(*contract);
+  const char* columns[] = {
       "columns   rel.error: Frobenius norms; max error: absolute; ulp: worst, in the output's format,",
       "          at the value or the tensor's root mean square if that is larger;",
       "          rms, worst: error in multiples of sigma, what a correct kernel spreads by;",
       "          gain: the smallest that this tensor would have revealed",
   };
+  lines.insert(lines.end(), std::begin(columns), std::end(columns));
+  return lines;
 }
+
+const std::string& contract_of(const ReportRow& row) { return row.contract.empty() ? row.precision : row.contract; }
 
 std::string_view name_of(RowsFormat format) {
   constexpr std::string_view names[] = {"table", "markdown", "json", "csv", "junit", "sarif", "github"};

@@ -21,13 +21,15 @@ inline constexpr std::string_view cpu_executor = "cpu";
 /// One tensor of one kernel, or, where there is none to judge, why not.
 struct ReportRow {
   std::string device{cpu_executor};  ///< that the kernel ran on; "" where nobody said
-  std::string mechanism, form, tile, precision, ulp_format, tensor, shape;
+  std::string mechanism, form, tile, precision, contract, ulp_format, tensor, shape;
   std::vector<int> extents;
   int draws = 0;          ///< runs that sigma was learnt from
+  double stall = 0;       ///< Expected::stall
   std::string judged_by;  ///< the form that it was learnt from, if it is another one
   Judgement judgement;
   std::string command;                            ///< makes this row, and those of the same kernel and precision, again
   std::string where;                              ///< of a FAIL: the heads, tokens and dimensions that are wrong
+  std::string why;                                ///< which roundings make the error, if that was asked for
   std::function<std::string(std::size_t)> place;  ///< index of an element; where null, that in `extents`
 
   bool judged() const;
@@ -52,8 +54,11 @@ struct Trial {
 std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                                   const std::function<bool(const std::string&)>& wanted = {});
 
-/// What a contract and the columns of a table mean: the lines under a page's first one.
-std::vector<std::string> legend();
+/// What a contract and the columns of a table mean: the lines under a page's first one. Null: that of every precision.
+std::vector<std::string> legend(const Contract* contract = nullptr);
+
+/// The name of a row's contract.
+const std::string& contract_of(const ReportRow& row);
 
 /// How rows are printed: for people, for programs, for those that show what a change has broken.
 enum class RowsFormat { table, markdown, json, csv, junit, sarif, github };
@@ -68,6 +73,8 @@ std::optional<RowsFormat> rows_format_from(std::string_view name);
 std::string kernel_of(const ReportRow& row);
 /// "212 tensors: 210 PASS, 2 FAIL"
 std::string count_of(const std::vector<ReportRow>& rows);
+/// What did not pass, why, where, and how to see it again; what passed but could not have shown everything. Lines.
+std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows);
 /// "last_row_stale, last_row_zero"
 std::string listed(const std::vector<std::string_view>& names);
 
@@ -79,7 +86,11 @@ struct Page {
   bool summary = true;                              ///< a line for each kernel after the tables
   std::string command = {};                         ///< makes the page again
   std::string artifact = {};                        ///< the file that is judged, if it is one
+  std::vector<std::string> notes = {};              ///< lines at the end, where prints_notes
 };
+
+/// Whether a page's notes are part of what is printed.
+constexpr bool prints_notes(RowsFormat format) { return format == RowsFormat::table || format == RowsFormat::markdown; }
 
 /// The page as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
 std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format);

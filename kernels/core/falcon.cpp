@@ -59,7 +59,7 @@ Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& p
   const int chunks = rule.chunks();
   with_size(rule.size, [&]<int C, int D>() {
     host_launch<FalconGain<HostBlock<T>, C, D>, T>(
-        launch_policy(policy, 3),
+        launch_policy(policy, 4),
         {rule.k.in(), beta.row_in(), rows.lambda.row_in(), rows.active.row_in(), rule.beta.row_out(),
          rule.decay.row_out(), rows.eps, rows.floor, rows.options.coupling, shape.group},
         heads * chunks, HeadBlocks{chunks});
@@ -75,7 +75,7 @@ Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& p
   dbeta.shape = dlambda.shape = beta.shape;
   with_size(rule.size, [&]<int C, int D>() {
     host_launch<FalconGainBackward<HostBlock<T>, C, D>, T>(
-        launch_policy(policy, 4),
+        launch_policy(policy, 5),
         {rule.k.in(), beta.row_in(), rows.lambda.row_in(), rows.active.row_in(), deta.row_in(), dlog_gamma.row_in(),
          dbeta.row_out(), dlambda.row_out(), rule.dk.out(), rows.eps, rows.floor, rows.options.coupling, shape.group,
          rule.blocks() + 1},

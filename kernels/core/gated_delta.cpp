@@ -24,11 +24,16 @@ GatedDelta<T>::GatedDelta(const RecurrenceShape& s, const Problem& problem, cons
 template <class T>
 void GatedDelta<T>::forward(bool keeps_states) {
   states = shape.output<T>(shape.heads, keeps_states ? chunks() * size.dim : 0, shape.value_dim);
+  inverse = shape.output<T>(shape.heads, chunks() * size.tokens, size.tokens);
   with_size(size, [&]<int C, int D>() {
     const auto run = [&]<bool Predicts>() {
-      host_launch<GatedDeltaForward<HostBlock<T>, C, D, D, 2, Predicts>, T>(
+      host_launch<GatedDeltaSystem<HostBlock<T>, C, D, Predicts>, T>(
           launch_policy(policy, 0),
-          {q.in(), k.in(), v.in(), p.in(), beta.row_in(), decay.row_in(logs), initial_state.in(), o.out(),
+          {k.in(), p.in(), beta.row_in(), decay.row_in(logs), inverse.out(), kind.lag, shape.group, shape.shared_heads},
+          shape.heads * chunks(), HeadBlocks{chunks()});
+      host_launch<GatedDeltaForward<HostBlock<T>, C, D, D, 2, Predicts>, T>(
+          launch_policy(policy, 1),
+          {q.in(), k.in(), v.in(), p.in(), inverse.in(), beta.row_in(), decay.row_in(logs), initial_state.in(), o.out(),
            final_state.out(), states.out(), scale, shape.len, kind.lag, shape.group, shape.shared_heads},
           shape.heads * blocks(), HeadBlocks{blocks()});
     };
@@ -47,11 +52,12 @@ void GatedDelta<T>::backward(const Problem& problem, int more) {
   dv = shape.output<T>(heads, len, V), dinitial_state = shape.output<T>(heads, K, V);
   with_size(size, [&]<int C, int D>() {
     const auto run = [&]<bool Predicts>() {
-      host_launch<GatedDeltaBackward<HostBlock<T>, C, D, D, 2, Predicts>, T>(launch_policy(policy, 1),
+      host_launch<GatedDeltaBackward<HostBlock<T>, C, D, D, 2, Predicts>, T>(launch_policy(policy, 2),
                                                                              {q.in(),
                                                                               k.in(),
                                                                               v.in(),
                                                                               p.in(),
+                                                                              inverse.in(),
                                                                               beta.row_in(),
                                                                               decay.row_in(logs),
                                                                               states.in(),

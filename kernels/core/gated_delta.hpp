@@ -17,17 +17,67 @@
 //   dlog_decay_r = sum_{j < r <= i} (dP o P)_ij + sum_{j < r <= i - lag} (dL o L)_ij + sum_{i >= r} (scale a o dO
 //   S^T)_i . q_i
 //                + sum_{i - lag >= r} F_i . (a' o X S)_i + sum_{j < r} U_j . (z o K G)_j + a_C <S, G>
-// The forward pass keeps the state before every chunk; launch code sums the gradients of shared heads.
+// The systems of all chunks are solved at once, before the passes along the sequence that need their inverses. The
+// forward pass keeps the state before every chunk; launch code sums the gradients of shared heads.
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
+
+/// T of every chunk, as C rows each. Blocks are chunks.
+template <ExecutorTypes B, int C, int DK, bool Predicts>
+struct GatedDeltaSystem {
+  struct Args {
+    typename B::In k, p;  // p: keys of the prediction, if there are any
+    typename B::RowIn beta, log_decay;
+    typename B::Out inverse;
+    int lag, group, shared_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> K;
+    TileIf<Predicts, typename B::template Tile<"Kp", C, DK>> X;
+    typename B::template Tile<"D1", C, C> D1;
+    typename B::template Tile<"A", C, C> A;
+    typename B::template Tile<"Tc", C, C> T;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto times_beta = [&](auto x, auto row, auto column) {
+      return x * b.planted("beta_of_column"_s, row, column);
+    };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.K, a.k, shared, chunk * C);
+          if constexpr (Predicts) b.load(s.X, a.p, shared, chunk * C);
+        },
+        [&](int, int) {
+          b.decay_ratios("decay"_s, s.D1, a.log_decay, head, chunk * C, a.lag);
+          b.sync();
+          auto A = b.abt("KK"_s, chosen<Predicts>(s.X, s.K), s.K);
+          A.zip("L"_s, times, s.D1);
+          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
+                b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
+          A.mask([](int r, int c) { return r > c; }, 0);
+          b.put(s.A, A);
+          b.sync();
+          b.unit_lower_inverse("T"_s, s.T, s.A);
+          b.sync();
+          A.zip("T"_s, copy, s.T);
+          b.store("Tc"_s, a.inverse, head, chunk * C, A);
+        });
+  }
+};
 
 /// One block per head and per DV columns of the values; `block` counts the latter.
 template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Predicts>
 struct GatedDeltaForward {
   using Real = typename B::Real;
   struct Args {
-    typename B::In q, k, v, p;  // p: keys of the prediction, if there are any
+    typename B::In q, k, v, p, inverse;  // p: keys of the prediction, if there are any
     typename B::RowIn beta, log_decay;
     typename B::In initial_state;
     typename B::Out o, final_state;
@@ -40,12 +90,10 @@ struct GatedDeltaForward {
     typename B::template Tile<"K", C, DK> K[ST];
     TileIf<Predicts, typename B::template Tile<"Kp", C, DK>> X[ST];
     typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
     typename B::template Tile<"S0", DK, DV> S0;
     typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"D", C, C> D;    // ratios of scores
-    typename B::template Tile<"D1", C, C> D1;  // ratios of errors
-    typename B::template Tile<"A", C, C> A;
-    typename B::template Tile<"Tc", C, C> T;
+    typename B::template Tile<"D", C, C> D;  // ratios of scores
     typename B::template Tile<"Wc", C, DV> W;
     typename B::template Tile<"Uc", C, DV> U;
     typename B::template Tile<"zUc", C, DV> zU;
@@ -56,9 +104,6 @@ struct GatedDeltaForward {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads), v0 = block * DV;
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
     const auto times = [](auto x, auto y) { return x * y; };
-    const auto times_beta = [&](auto x, auto row, auto column) {
-      return x * b.planted("beta_of_column"_s, row, column);
-    };
     const auto minus_read = [](auto read, auto v) { return v - read; };
     const auto scaled = [&](auto x) { return x * b.planted("scale_twice"_s, a.scale, a.scale + a.scale); };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
@@ -70,6 +115,7 @@ struct GatedDeltaForward {
           b.load(s.K[st], a.k, shared, j * C);
           if constexpr (Predicts) b.load(s.X[st], a.p, shared, j * C);
           b.load(s.V[st], a.v, head, j * C, v0);
+          b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int j, int st) {
           auto& Q = s.Q[st];
@@ -77,38 +123,29 @@ struct GatedDeltaForward {
           auto& X = chosen<Predicts>(s.X[st], K);
           const int n = imin(C, a.len - j * C), lag = b.planted("decay_index_of_read"_s, a.lag, 1 - a.lag);
           auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
-          auto beta_of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, j * C);
           auto to_row = b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, j * C);         // a
           auto to_error = b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, j * C, lag);  // a'
           auto to_end = b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, j * C);         // z
           auto total = b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, j * C,           // a_C
                                      b.planted("tail_decay"_s, C, n < C ? n - 1 : C));
           b.decay_ratios("decay"_s, s.D, a.log_decay, head, j * C, b.planted("decay_index_of_scores"_s, 0, 1));
-          b.decay_ratios("decay"_s, s.D1, a.log_decay, head, j * C, a.lag);
           if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
           b.store("H"_s, a.states, head, j * DK, S, v0);
           b.put(s.S, S);
           b.sync();
 
-          auto A = b.abt("KK"_s, X, K);
-          A.zip("L"_s, times, s.D1);
-          A.map("A"_s, times_beta, beta, beta_of_column);
-          A.mask([](int r, int c) { return r > c; }, 0);
-          b.put(s.A, A);
           auto W = b.ab("W"_s, X, s.S);
           W.map("W"_s, times, to_error);
           W.zip("W"_s, minus_read, s.V[st]);
           W.map("W"_s, times, beta);
           b.put(s.W, W);
-          b.sync();
-          b.unit_lower_inverse("T"_s, s.T, s.A);
           auto P = b.abt("QK"_s, Q, K);
           P.zip("PD"_s, times, s.D);
           P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
           auto O = b.ab("O"_s, Q, s.S);
           O.map("O"_s, times, to_row);
           b.sync();
-          auto U = b.ab("U"_s, s.T, s.W);
+          auto U = b.ab("U"_s, s.T[st], s.W);
           b.put(s.U, U);
           U.map("U"_s, times, to_end);
           b.put(s.zU, U);
@@ -129,7 +166,7 @@ template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Predicts>
 struct GatedDeltaBackward {
   using Real = typename B::Real;
   struct Args {
-    typename B::In q, k, v, p;  // p: keys of the prediction, if there are any
+    typename B::In q, k, v, p, inverse;  // p: keys of the prediction, if there are any
     typename B::RowIn beta, log_decay;
     typename B::In states, o_cotangent, final_cotangent;
     typename B::Out dq, dk, dv, dp, initial_gradient;
@@ -144,13 +181,12 @@ struct GatedDeltaBackward {
     typename B::template Tile<"V", C, DV> V[ST];
     typename B::template Tile<"dO", C, DV> dO[ST];
     typename B::template Tile<"H", DK, DV> H[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
     typename B::template Tile<"dfinal", DK, DV> dfinal;
     typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Gc", DK, DV> G;
     typename B::template Tile<"D", C, C> D;
     typename B::template Tile<"D1", C, C> D1;
-    typename B::template Tile<"A", C, C> A;
-    typename B::template Tile<"Tc", C, C> T;
     typename B::template Tile<"P", C, C> P;
     typename B::template Tile<"Wc", C, DV> W;
     typename B::template Tile<"Uc", C, DV> U;
@@ -200,6 +236,7 @@ struct GatedDeltaBackward {
           b.load(s.V[st], a.v, head, j * C, v0);
           b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
           b.load(s.H[st], a.states, head, j * DK, v0);
+          b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int i, int st) {
           const int j = chunks - 1 - i;
@@ -225,9 +262,6 @@ struct GatedDeltaBackward {
           auto L = b.abt("KK"_s, X, K);
           L.zip("L"_s, times, s.D1);
           L.mask(strictly_lower, 0);
-          auto A = L;
-          A.map("A"_s, times, beta);
-          b.put(s.A, A);
           auto P = b.abt("QK"_s, Q, K);
           P.zip("PD"_s, times, s.D);
           P.mask(lower, 0);
@@ -240,16 +274,15 @@ struct GatedDeltaBackward {
           W.map("W"_s, times, beta);
           b.put(s.W, W);
           b.sync();
-          b.unit_lower_inverse("T"_s, s.T, s.A);
           auto KG = b.ab("KG"_s, K, s.G);
           KG.map("KG"_s, times, to_end);
           auto dU = b.atb("dU"_s, s.P, dO);
           dU.zip("dU"_s, scaled_plus, KG);
           b.put(s.dU, dU);
           b.sync();
-          auto U = b.ab("U"_s, s.T, s.W);
+          auto U = b.ab("U"_s, s.T[st], s.W);
           b.put(s.U, U);
-          auto E = b.atb("E"_s, s.T, s.dU);
+          auto E = b.atb("E"_s, s.T[st], s.dU);
           b.sync();
 
           auto LU = b.acc("LU"_s, Shape<C, DV>{});

@@ -23,7 +23,7 @@ struct GatedDelta {
   HostArray<T> q, k, v, p, beta, decay, initial_state;
   bool logs = true;  ///< `decay` holds logs
   T scale;
-  HostArray<T> o, final_state, states;
+  HostArray<T> o, final_state, states, inverse;
   HostArray<T> dq, dk, dp, dbeta, dlog_decay;  ///< the parts of every head, one after another
   HostArray<T> dv, dinitial_state;
 
@@ -36,7 +36,7 @@ struct GatedDelta {
   void forward(bool keeps_states);
   /// `more`: parts of dk for each head that another program writes.
   void backward(const Problem& problem, int more = 0);
-  Policy sums() const { return launch_policy(policy, 2); }
+  Policy sums() const { return launch_policy(policy, 3); }
   Arrays outputs() const { return {{"o", o.array()}, {"final_state", final_state.array()}}; }
   /// Gradients of q, k, v, p and the initial state, the parts of blocks and groups summed.
   Arrays gradients() const;

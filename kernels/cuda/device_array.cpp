@@ -13,24 +13,26 @@ namespace {
 
 template <class E>
 E element_of(double x, Format format) {
-  if constexpr (sizeof(E) == 2)
-    return encode(x, format);
+  if constexpr (sizeof(E) <= 2)
+    return static_cast<E>(encode(x, format));
   else
     return static_cast<E>(round_to(x, format));
 }
 
 template <class E>
 double value_of(E e, Format format) {
-  if constexpr (sizeof(E) == 2)
+  if constexpr (sizeof(E) <= 2)
     return decode(e, format);
   else
     return static_cast<double>(e);
 }
 
-/// f(E{}) with the type that holds one element: the code of a 16-bit format, a float, a double.
+/// f(E{}) with the type that holds one element: the code of an 8-bit or 16-bit format, a float, a double.
 template <class F>
 auto with_element(Format format, F f) {
   switch (info(format).bits) {
+    case 8:
+      return f(std::uint8_t{});
     case 16:
       return f(std::uint16_t{});
     case 32:

@@ -3,6 +3,7 @@
 // shared tile, and everything an executor does in registers.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -20,6 +21,10 @@ struct ElementOf<Format::bf16> {
 template <>
 struct ElementOf<Format::fp16> {
   using type = __half;
+};
+template <>
+struct ElementOf<Format::e4m3> {
+  using type = __nv_fp8_e4m3;
 };
 template <>
 struct ElementOf<Format::tf32> {
@@ -44,9 +49,13 @@ inline constexpr Format format_at = P::table.at(St::name());
 
 TILE_FN std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
-/// Two values in a 16-bit format, the first in the low half.
+template <Format F, class T>
+TILE_FN T round_as(T x);
+
+/// Two values in a 16-bit format, the first in the low half; e4m3 is carried in fp16, which holds its numbers.
 template <Format F>
 TILE_FN std::uint32_t pack2(float low, float high) {
+  if constexpr (F == Format::e4m3) return pack2<Format::fp16>(round_as<F>(low), round_as<F>(high));
   std::uint32_t r;
   if constexpr (F == Format::bf16)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -66,6 +75,8 @@ TILE_FN T round_as(T x) {
     return T(__bfloat162float(__float2bfloat16_rn(float(x))));
   else if constexpr (F == Format::fp16)
     return T(__half2float(__float2half_rn(float(x))));
+  else if constexpr (F == Format::e4m3)
+    return T(float(__nv_fp8_e4m3(float(x))));  // to nearest even, and what is too large becomes the largest number
   else if constexpr (F == Format::tf32)
     return T(__uint_as_float(to_tf32(float(x))));
   else if constexpr (F == Format::fp32)

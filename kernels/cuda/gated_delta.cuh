@@ -34,7 +34,7 @@ struct DeviceDelta {
   Real scale;
   bool logs = true;  ///< decays are given as logs
   DeviceArray q, k, v, p, initial_state, o_cotangent, final_cotangent;
-  DeviceArray o, final_state, states;
+  DeviceArray o, final_state, states, inverse;
   DeviceArray dq_parts, dk_parts, dp_parts, dbeta_parts, dlog_decay_parts;
   DeviceArray dq, dk, dp, dbeta, dlog_decay, dv, dinitial_state;
 
@@ -58,6 +58,7 @@ struct DeviceDelta {
         o(result<P, "out">(s.heads, s.len, s.value_dim)),
         final_state(result<P, "final">(s.heads, s.key_dim, s.value_dim)),
         states(result<P, "H">(s.heads, WithGradients ? chunks * D : 0, s.value_dim)),
+        inverse(result<P, "Tc">(s.heads, chunks * C, C)),
         dq_parts(result<P, "part">(s.heads * blocks, s.len, s.key_dim)),
         dk_parts(result<P, "part">(s.heads * key_parts, s.len, s.key_dim)),
         dp_parts(result<P, "part">(s.heads * blocks, Predicts ? s.len : 0, s.key_dim)),
@@ -72,9 +73,13 @@ struct DeviceDelta {
         dinitial_state(result<P, "initial">(s.heads, s.key_dim, s.value_dim)) {}
 
   void forward(const DeviceArray& beta, const DeviceArray& decay) {
+    launch<GatedDeltaSystem<B, C, D, Predicts>, B, 1>({in<B>(k), in<B>(p), row_in<B>(beta), row_in<B>(decay, logs),
+                                                       out<B>(inverse), lag, shape.group, shape.shared_heads},
+                                                      BlockGrid{shape.heads, chunks});
     launch<GatedDeltaForward<B, C, D, sizes.forward_values, stages, Predicts>, B, 1>(
-        {in<B>(q), in<B>(k), in<B>(v), in<B>(p), row_in<B>(beta), row_in<B>(decay, logs), in<B>(initial_state),
-         out<B>(o), out<B>(final_state), out<B>(states), scale, shape.len, lag, shape.group, shape.shared_heads},
+        {in<B>(q), in<B>(k), in<B>(v), in<B>(p), in<B>(inverse), row_in<B>(beta), row_in<B>(decay, logs),
+         in<B>(initial_state), out<B>(o), out<B>(final_state), out<B>(states), scale, shape.len, lag, shape.group,
+         shape.shared_heads},
         BlockGrid{shape.heads, ceil_div(shape.value_dim, sizes.forward_values)});
   }
   /// All gradients, but those of the keys as parts.
@@ -83,6 +88,7 @@ struct DeviceDelta {
                                                                                         in<B>(k),
                                                                                         in<B>(v),
                                                                                         in<B>(p),
+                                                                                        in<B>(inverse),
                                                                                         row_in<B>(beta),
                                                                                         row_in<B>(decay, logs),
                                                                                         in<B>(states),

@@ -45,8 +45,8 @@ struct GpuRoom {
   std::span<const GpuForm> forms;
 };
 
-/// The precisions that kernels are compiled in.
-inline constexpr Format gpu_precisions[] = {Format::bf16, Format::fp16, Format::tf32, Format::fp64};
+/// The precisions that kernels are compiled in; forward passes of softmax_attention and parallax alone in e4m3.
+inline constexpr Format gpu_precisions[] = {Format::bf16, Format::fp16, Format::tf32, Format::fp64, Format::e4m3};
 
 /// All rooms with device kernels, in the order of mechanisms.def.
 std::span<const GpuRoom* const> gpu_rooms();

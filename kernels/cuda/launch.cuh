@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "kernels/core/policy.hpp"
 #include "kernels/cuda/device_array.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/mma_block.cuh"
@@ -20,6 +22,7 @@ template <const SiteTable& Sites, Format Precision>
 struct StaticPolicy {
   using Real = std::conditional_t<Precision == Format::fp64, double, float>;
   static constexpr SiteTable table = Sites.contract(Precision);
+  static constexpr int products = Policy::products_per_rounding(Precision);
 };
 
 /// The scalar that a policy's gates and scales are given in.
@@ -91,20 +94,24 @@ struct BlockGrid {
 };
 
 // ---- launch ----------------------------------------------------------------------------
+/// Bytes of a program's tiles; the executor's scratch memory follows. A program may have none.
+template <class Kernel>
+inline constexpr int tile_bytes = std::is_empty_v<typename Kernel::Smem> ? 0 : int(sizeof(typename Kernel::Smem));
+
 template <class Kernel, class Block, int MinBlocks, class Grid>
 __global__ void __launch_bounds__(Block::threads, MinBlocks)
     tile_kernel(const __grid_constant__ typename Kernel::Args args, const Grid grid) {
   extern __shared__ __align__(1024) unsigned char memory[];
   int head, x;
   grid.get(blockIdx.x, head, x);
-  Block block(memory + sizeof(typename Kernel::Smem));
+  Block block(memory + tile_bytes<Kernel>);
   Kernel::run(block, *reinterpret_cast<typename Kernel::Smem*>(memory), args, head, x);
 }
 
 /// Runs the blocks of `grid` on the default stream; MinBlocks of them are to fit on one multiprocessor.
 template <class Kernel, class Block, int MinBlocks, class Grid>
 void launch(const typename Kernel::Args& args, const Grid& grid) {
-  constexpr int bytes = sizeof(typename Kernel::Smem) + Block::scratch_bytes;
+  constexpr int bytes = tile_bytes<Kernel> + Block::scratch_bytes;
   static_assert(bytes <= 227 * 1024, "the tiles do not fit in shared memory");
   if (grid.items() == 0) return;
   auto* const kernel = &tile_kernel<Kernel, Block, MinBlocks, Grid>;
@@ -146,6 +153,7 @@ auto with_instance(Format precision, int dim, F f) {
 
 /// Why the compiled head dimensions cannot hold K and V, or "".
 inline std::string device_dim_obstacle(int key_dim, int value_dim, Format precision) {
+  if (precision == Format::e4m3) return "no device kernel of this mechanism is compiled in e4m3";
   for (const int d : {key_dim, value_dim})
     if (!compiled_dim(d, precision))
       return text("device kernels in ", name_of(precision), " are compiled for K and V of 64",

@@ -25,6 +25,13 @@ requires(F == Format::bf16 || F == Format::fp16) struct Atom<F> {
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 };
+// Hopper's mma.sync has no product of 8-bit numbers; e4m3 is a subset of fp16, so these are the same products.
+template <>
+struct Atom<Format::e4m3> : Atom<Format::fp16> {
+  static TILE_FN Register pair(__nv_fp8_e4m3 low, __nv_fp8_e4m3 high) {
+    return pack2<Format::fp16>(float(low), float(high));
+  }
+};
 // k is dealt to threads in adjacent pairs (slots t and t + 4 hold k = 2t and 2t + 1) in both factors, so that an
 // accumulator is a left operand as it stands.
 template <>
@@ -178,8 +185,26 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
     static constexpr int rows = R, cols = C, MT = R / (16 * Warps), KT = C / Atom<F>::depth;
     typename Atom<F>::Register a[MT][KT][4];
   };
+  /// As wide as the accumulators: no tensor core takes it.
+  template <int R, int C>
+  struct WideOperand {
+    static constexpr Format format = Format::fp32;
+    static constexpr int rows = R, cols = C, MT = R / (16 * Warps);
+    float wide[MT][C / 8][4];
+  };
   template <class St, class A>
-  TILE_FN auto cast(St, const A& s) {
+  requires(format_at<P, St> == Format::fp32) TILE_FN auto cast(St, const A& s) {
+    WideOperand<A::rows, A::cols> o;
+#pragma unroll
+    for (int mt = 0; mt < o.MT; ++mt)
+#pragma unroll
+      for (int nt = 0; nt < A::cols / 8; ++nt)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o.wide[mt][nt][i] = s.x[mt][nt][i];
+    return o;
+  }
+  template <class St, class A>
+  requires(format_at<P, St> != Format::fp32) TILE_FN auto cast(St, const A& s) {
     constexpr Format F = format_at<P, St>;
     Operand<F, A::rows, A::cols> o;
 #pragma unroll
@@ -199,7 +224,7 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
     return o;
   }
 
-  // ---- products ----------------------------------------------------------------------
+  // ---- products: of factors in one format on tensor cores; of others, and of fp32, by multiply_wide.
   template <class C, class A, class B>
   TILE_FN void mma_abt(C& c, const A& a, const B& b) {
     multiply<true>(b, c, a);
@@ -448,14 +473,17 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
                            : E(1);
     }
   }
-  /// d(i) = prod_{l <= i} alpha_l.
+  /// d(i) = prod_{l <= i - lag} alpha_l.
   template <class St, class Dst, class Src>
-  TILE_FN void channel_prefix(St, Dst& d, const Src& alpha) {
+  TILE_FN void channel_prefix(St, Dst& d, const Src& alpha, int lag = 0) {
     each_channel<Dst>([&](int c) {
       Real product = 1;
+      for (int i = 0; i < lag; ++i) d.at(i, c) = product;
 #pragma unroll
-      for (int i = 0; i < Dst::rows; ++i)
-        d.at(i, c) = product = round_as<format_at<P, St>>(times(product, alpha.at(i, c)));
+      for (int l = 0; l < Dst::rows; ++l) {
+        product = round_as<format_at<P, St>>(times(product, alpha.at(l, c)));
+        if (l + lag < Dst::rows) d.at(l + lag, c) = product;
+      }
     });
   }
   /// d(j) = prod_{l > j} alpha_l.
@@ -577,6 +605,124 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
       for (int r = 0; r < N; ++r) dg.at(r, c) = gates[r];
     });
   }
+  // ---- a column per value channel, each with decays of its own: one thread runs along a column, under one lower
+  // triangular A of scores and R(i, j) = prod_{j < l <= i} alpha_l.
+
+  /// y(i) = sum_{j <= i} A_ij R(i, j) x(j).
+  template <class Sum, class St, class Dst, class Ct, class X, class Src>
+  TILE_FN void value_sums(Sum, St, Dst& y, const Ct& A, const X& x, const Src& alpha) {
+    each_channel<Dst>([&](int c) {
+#pragma unroll 1
+      for (int i = 0; i < Dst::rows; ++i) {
+        Real sum = 0;
+#pragma unroll 4
+        for (int j = 0; j <= i; ++j) sum = decay_and_add<Sum, St>(sum, alpha.at(j, c), A.at(i, j), Real(x.at(j, c)));
+        y.at(i, c) = sum;
+      }
+    });
+  }
+  /// Its adjoint: x(j) = sum_{i >= j} A_ij R(i, j) y(i).
+  template <class Sum, class St, class Dst, class Ct, class Y, class Src>
+  TILE_FN void value_sums_back(Sum, St, Dst& x, const Ct& A, const Y& y, const Src& alpha) {
+    constexpr int N = Dst::rows;
+    each_channel<Dst>([&](int c) {
+#pragma unroll 1
+      for (int j = 0; j < N; ++j) {
+        Real sum = 0, next = 1;
+#pragma unroll 4
+        for (int i = N - 1; i >= j; --i) {
+          sum = decay_and_add<Sum, St>(sum, next, A.at(i, j), Real(y.at(i, c)));
+          next = alpha.at(i, c);
+        }
+        x.at(j, c) = sum;
+      }
+    });
+  }
+  /// By forward substitution, r(i) = w(i) - sum_{j < i} A_ij R(i - 1, j) step(j) r(j).
+  template <class Sum, class St, class Dst, class Ct, class W, class Steps, class Src>
+  TILE_FN void value_solve(Sum, St, Dst& r, const Ct& A, const W& w, const Steps& step, const Src& alpha) {
+    each_channel<Dst>([&](int c) {
+#pragma unroll 1
+      for (int i = 0; i < Dst::rows; ++i) {
+        Real sum = 0;
+#pragma unroll 4
+        for (int j = 0; j < i; ++j)
+          sum = decay_and_add<Sum, St>(sum, alpha.at(j, c), A.at(i, j), written<Sum>(r.at(j, c), step.at(j, c)));
+        r.at(i, c) = round_as<format_at<P, Sum>>(w.at(i, c) - sum);
+      }
+    });
+  }
+  /// By backward substitution, f(j) = y(j) - sum_{i > j} A_ij R(i - 1, j) step(i) f(i).
+  template <class Sum, class St, class Dst, class Ct, class Y, class Steps, class Src>
+  TILE_FN void value_solve_back(Sum, St, Dst& f, const Ct& A, const Y& y, const Steps& step, const Src& alpha) {
+    constexpr int N = Dst::rows;
+    each_channel<Dst>([&](int c) {
+#pragma unroll 1
+      for (int j = N - 1; j >= 0; --j) {
+        Real sum = 0;
+#pragma unroll 4
+        for (int i = N - 1; i > j; --i)
+          sum = decay_and_add<Sum, St>(sum, alpha.at(i, c), A.at(i, j), written<Sum>(f.at(i, c), step.at(i, c)));
+        f.at(j, c) = round_as<format_at<P, Sum>>(y.at(j, c) - sum);
+      }
+    });
+  }
+  /// Adds to dg(r) the derivative by alpha_r, over which nothing is divided, of sum_{j <= i - lag} A_ij R(i - lag, j)
+  /// y(i) x(j).
+  template <class Sum, class St, class Dst, class Ct, class Y, class X, class Src>
+  TILE_FN void value_gates(Sum, St, Dst& dg, const Ct& A, const Y& y, const X& x, const Src& alpha, int lag = 0) {
+    constexpr int N = Dst::rows;
+    each_channel<Dst>([&](int c) {
+      Real gates[N], reached[N];  // reached: of row i, the sum over j < r
+#pragma unroll
+      for (int r = 0; r < N; ++r) gates[r] = dg.at(r, c);
+#pragma unroll 1
+      for (int i = lag; i < N; ++i) {
+        Real sum = 0;
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+          reached[j] = sum;
+          if (j <= i - lag) sum = decay_and_add<Sum, St>(sum, alpha.at(j, c), A.at(i, j), Real(x.at(j, c)));
+        }
+        sum = Real(y.at(i, c));
+#pragma unroll
+        for (int r = N - 1; r > 0; --r)
+          if (r <= i - lag) {
+            gates[r] = round_as<format_at<P, Sum>>(fma(reached[r], sum, gates[r]));
+            sum = round_as<format_at<P, St>>(times(sum, alpha.at(r, c)));
+          }
+      }
+#pragma unroll
+      for (int r = 0; r < N; ++r) dg.at(r, c) = gates[r];
+    });
+  }
+  /// dg(r), the derivative by alpha_r of sum_i a_i at(i) + sum_i a_{i-1} behind(i) + sum_j z_j before(j) + a_last <S,
+  /// G> of the column: a the prefixes of alpha (`lagged` holds a_{i-1}), z its suffixes.
+  template <class Sum, class St, class Dst, class Row_, class State, class Adjoint, class Src>
+  TILE_FN void value_end_gates(Sum, St, Dst& dg, const Row_& at, const Row_& behind, const Row_& before, const State& S,
+                               const Adjoint& G, const Src& lagged, const Src& suffix, const Src& alpha) {
+    constexpr int N = Dst::rows;
+    constexpr Format of_sum = format_at<P, Sum>;
+    each_channel<Dst>([&](int c) {
+      Real sum = 0;
+#pragma unroll 8
+      for (int k = 0; k < State::rows; ++k) sum = round_as<of_sum>(fma(Real(S.at(k, c)), Real(G.at(k, c)), sum));
+#pragma unroll 1
+      for (int r = 0; r < N; ++r) {  // what has come in before r
+        dg.at(r, c) = round_as<of_sum>(times(sum, suffix.at(r, c)));
+        sum = round_as<of_sum>(round_as<format_at<P, St>>(times(sum, alpha.at(r, c))) + before.at(r, c));
+      }
+      sum = 0;
+#pragma unroll 1
+      for (int r = N - 1; r >= 0; --r) {  // what is read from r on
+        if (r + 1 < N) sum = round_as<format_at<P, St>>(times(sum, alpha.at(r + 1, c)));
+        sum = round_as<of_sum>(sum + at.at(r, c));
+        if (r + 1 < N) sum = round_as<of_sum>(sum + behind.at(r + 1, c));
+        dg.at(r, c) = round_as<of_sum>(dg.at(r, c) + round_as<of_sum>(times(sum, lagged.at(r, c))));
+      }
+    });
+  }
+
   /// The rows' values, by column.
   template <class T, int MT>
   TILE_FN auto column_of(const RowRegisters<T, MT>& z) {
@@ -597,6 +743,16 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
 
  private:
   Real* scratch_;
+
+  /// One more term of a sum that decays; nothing decays before the first.
+  template <class Sum, class St>
+  TILE_FN static Real decay_and_add(Real sum, Real alpha, Real weight, Real x) {
+    return round_as<format_at<P, Sum>>(fma(weight, x, round_as<format_at<P, St>>(times(sum, alpha))));
+  }
+  template <class Sum>
+  TILE_FN static Real written(Real error, Real step) {
+    return round_as<format_at<P, Sum>>(times(error, step));
+  }
 
   template <class Tl, class F>
   TILE_FN static void each_channel(F f) {
@@ -657,13 +813,14 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
 
   // Address of the 16x16 block of 16-bit elements (row block rb, chunk pair cp) for a lane whose offset inside the
   // block is `offset`: tile bases are 1024-byte aligned, so XOR stays inside a line, and 16 rows are whole groups of 8
-  // lines.
+  // lines, or 4 lines where a line holds 4 rows.
   template <class Tl>
   TILE_FN static std::uint32_t block_address(const Tl& t, int offset, int rb, int cp) {
-    static_assert(Tl::rows_of_line <= 2);
+    static_assert(Tl::rows_of_line <= 4);
     constexpr int pairs_of_line = 4 / Tl::rows_of_line;
-    return ((shared_address(t.raw) + offset) ^ ((cp % pairs_of_line) << 5)) + cp / pairs_of_line * Tl::panel_bytes +
-           rb * (2048 / Tl::rows_of_line);
+    const int odd = Tl::rows_of_line == 4 ? (rb & 1) << 6 : 0;
+    return ((shared_address(t.raw) + offset) ^ ((cp % pairs_of_line) << 5) ^ odd) +
+           cp / pairs_of_line * Tl::panel_bytes + rb * (2048 / Tl::rows_of_line);
   }
   template <class Tl>
   TILE_FN int row_major(const Tl&) const {
@@ -680,6 +837,11 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
     if constexpr (requires { x.a; }) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) a[i] = x.a[mt][kk][i];
+    } else if constexpr (F == Format::e4m3) {
+      const int r = w.warp * (MT * 16) + mt * 16 + w.group(), k = kk * 16 + 2 * w.slot();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        a[i] = Atom<F>::pair(x.at(r + 8 * (i % 2), k + 8 * (i / 2)), x.at(r + 8 * (i % 2), k + 8 * (i / 2) + 1));
     } else if constexpr (Atom<F>::depth == 16) {
       if constexpr (requires { x.t; })
         load_matrices<true>(a, block_address(x.t, col_major(x.t), kk, w.warp * MT + mt));
@@ -700,7 +862,13 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
   template <bool BT, class Tl>
   TILE_FN void right(typename Atom<Tl::format>::Register (&b)[4], const Tl& y, int np, int kk) const {
     constexpr Format F = Tl::format;
-    if constexpr (Atom<F>::depth == 16) {
+    if constexpr (F == Format::e4m3) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int n = np * 16 + w.group() + 8 * (i / 2), k = kk * 16 + 2 * w.slot() + 8 * (i % 2);
+        b[i] = BT ? Atom<F>::pair(y.at(n, k), y.at(n, k + 1)) : Atom<F>::pair(y.at(k, n), y.at(k + 1, n));
+      }
+    } else if constexpr (Atom<F>::depth == 16) {
       if constexpr (BT)
         load_matrices<false>(b, block_address(y, col_major(y), np, kk));
       else
@@ -717,27 +885,91 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
   template <bool BT, class B, class C1, class A1, class... Rest>
   TILE_FN void multiply(const B& y, C1& c1, const A1& a1, Rest&&... rest) {
     constexpr Format F = B::format;
-    static_assert(A1::format == F, "both factors must be in the same format");
-    constexpr int depth = Atom<F>::depth, K = BT ? B::cols : B::rows, N = BT ? B::rows : B::cols;
+    constexpr int K = BT ? B::cols : B::rows, N = BT ? B::rows : B::cols;
     static_assert(A1::cols == K && C1::cols == N && C1::rows == A1::rows);
-    constexpr int MT = C1::MT;
+    if constexpr (F == Format::fp32 || A1::format != F) {
+      static_assert(sizeof...(Rest) == 0, "pairs are for tensor cores");
+      multiply_wide<BT>(y, c1, a1);
+    } else {
+      constexpr int depth = Atom<F>::depth, MT = C1::MT;
 #pragma unroll
-    for (int kk = 0; kk < K / depth; ++kk) {
-      typename Atom<F>::Register a[MT][4], a2[sizeof...(Rest) ? MT : 1][4], b[4];
-#pragma unroll
-      for (int mt = 0; mt < MT; ++mt) {
-        left<MT>(a[mt], a1, mt, kk);
-        if constexpr (sizeof...(Rest) == 2) second_left<MT>(a2[mt], mt, kk, rest...);
-      }
-#pragma unroll
-      for (int np = 0; np < N / 16; ++np) {
-        right<BT>(b, y, np, kk);
+      for (int kk = 0; kk < K / depth; ++kk) {
+        typename Atom<F>::Register a[MT][4], a2[sizeof...(Rest) ? MT : 1][4], b[4];
 #pragma unroll
         for (int mt = 0; mt < MT; ++mt) {
-          Atom<F>::mma(c1.x[mt][2 * np], a[mt], b[0], b[1]);
-          Atom<F>::mma(c1.x[mt][2 * np + 1], a[mt], b[2], b[3]);
-          if constexpr (sizeof...(Rest) == 2) second_mma<F>(a2[mt], b, mt, np, rest...);
+          left<MT>(a[mt], a1, mt, kk);
+          if constexpr (sizeof...(Rest) == 2) second_left<MT>(a2[mt], mt, kk, rest...);
         }
+#pragma unroll
+        for (int np = 0; np < N / 16; ++np) {
+          right<BT>(b, y, np, kk);
+#pragma unroll
+          for (int mt = 0; mt < MT; ++mt) {
+            Atom<F>::mma(c1.x[mt][2 * np], a[mt], b[0], b[1]);
+            Atom<F>::mma(c1.x[mt][2 * np + 1], a[mt], b[2], b[3]);
+            if constexpr (sizeof...(Rest) == 2) second_mma<F>(a2[mt], b, mt, np, rest...);
+          }
+        }
+      }
+    }
+  }
+  // C += A B (or A B^T) of factors up to fp32 in an fp32 accumulator: as many products as a tensor core sums are summed
+  // in fp64, where they are exact, before the accumulator rounds.
+  template <bool BT, class B, class Cc, class A>
+  TILE_FN void multiply_wide(const B& y, Cc& c, const A& x) {
+    using Wide = Atom<Format::fp64>;
+    constexpr int K = BT ? B::cols : B::rows, MT = Cc::MT, step = imin(P::products, K), depth = Wide::depth;
+    constexpr bool in_registers = !requires { x.raw; }
+    &&!requires { x.t; };
+    static_assert(K % step == 0 && step % depth == 0);
+    static_assert(std::is_same_v<std::remove_all_extents_t<decltype(c.x)>, float>);
+#pragma unroll(in_registers ? K / step : 1)
+    for (int k0 = 0; k0 < K; k0 += step) {
+      double a[step / depth][MT][4];
+#pragma unroll
+      for (int kk = 0; kk < step / depth; ++kk)
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt) wide_left<MT>(a[kk][mt], x, mt, k0 / depth + kk);
+#pragma unroll
+      for (int nt = 0; nt < Cc::NT; ++nt) {
+        double sum[MT][4];
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sum[mt][i] = c.x[mt][nt][i];
+#pragma unroll
+        for (int kk = 0; kk < step / depth; ++kk) {
+          const int k = k0 + kk * depth + 2 * w.slot(), n = nt * 8 + w.group();
+          const double b0 = float(BT ? y.at(n, k) : y.at(k, n)), b1 = float(BT ? y.at(n, k + 1) : y.at(k + 1, n));
+#pragma unroll
+          for (int mt = 0; mt < MT; ++mt) Wide::mma(sum[mt], a[kk][mt], b0, b1);
+        }
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) c.x[mt][nt][i] = float(sum[mt][i]);
+      }
+    }
+  }
+  // The left factor of that, whose registers lie as those of every depth of 8.
+  template <int MT, class A>
+  TILE_FN void wide_left(double (&a)[4], const A& x, int mt, int kk) const {
+    const int r = w.warp * (MT * 16) + mt * 16 + w.group(), k = kk * 8 + 2 * w.slot();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int column = i / 2, half = i % 2;
+      if constexpr (requires { x.wide; }) {
+        a[i] = x.wide[mt][kk][2 * half + column];
+      } else if constexpr (requires { x.t; }) {
+        a[i] = float(x.t.at(k + column, r + 8 * half));
+      } else if constexpr (requires { x.raw; }) {
+        a[i] = float(x.at(r + 8 * half, k + column));
+      } else if constexpr (Atom<A::format>::depth == 16) {
+        const std::uint32_t both = x.a[mt][kk / 2][kk % 2 * 2 + half];
+        const std::uint16_t bits = column == 0 ? both & 0xffff : both >> 16;
+        a[i] = float(reinterpret_cast<const Element<A::format>&>(bits));
+      } else {
+        a[i] = __uint_as_float(x.a[mt][kk][i]);
       }
     }
   }

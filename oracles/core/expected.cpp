@@ -61,7 +61,7 @@ Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer) {
 }
 
 Policy KernelUnderTest::policy() const {
-  Policy policy = Policy::of(form->sites, precision);
+  Policy policy = contract == nullptr ? Policy::of(form->sites, precision) : contract->policy(form->sites);
   policy.threads = threads;
   return policy;
 }
@@ -112,6 +112,8 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
     for (const Named<Array>& draw : drawn) samples.push_back(draw[t].second.data);
     Spread spread = spread_of(samples, exact[t].second.data, e.layout, stored);
     e.rms_limit = rms_limit(spread, false_alarm_rate);
+    e.stall =
+        take_in_own_rounding(spread, array.data, exact[t].second.data, e.layout, element_sigmas, false_alarm_rate);
     e.sigma = std::move(spread.sigma);
     // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
     for (std::size_t i = 0; i < e.sigma.size(); ++i)

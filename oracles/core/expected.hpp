@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
+#include "oracles/core/contract.hpp"
 #include "oracles/core/judge.hpp"
 #include "oracles/core/room.hpp"
 
@@ -33,12 +34,13 @@ Oracle oracle_of(const Room& room, const Problem& problem, int words = 2);
 /// As above, of an answer that is known already.
 Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer);
 
-/// A form of a kernel, the precision whose contract it keeps, and how it is run.
+/// A form of a kernel, the contract that it keeps, and how it is run.
 struct KernelUnderTest {
   const KernelForm* form = nullptr;
   Format precision = Format::bf16;
   int tile = 0;
   int threads = 1;
+  const Contract* contract = nullptr;  ///< of that precision; null: the precision's own
   Policy policy() const;
 };
 

@@ -46,6 +46,7 @@ struct Expected {
   std::vector<double> sigma;         ///< standard deviation of a correct kernel's error
   std::vector<double> reach;         ///< multiple of sigma that no element of a correct kernel exceeds
   double rms_limit = 0;              ///< nor the root mean square of error / sigma this
+  double stall = 0;                  ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
 };
 

@@ -209,6 +209,36 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
   return spread;
 }
 
+double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const std::vector<double>& exact,
+                            const Layout& layout, double sigmas, double false_alarm_rate) {
+  const std::size_t N = layout.size();
+  std::vector<double> squares(N);
+  double sum = 0, counted = 0;
+  bool beyond = false;
+  for (std::size_t i = 0; i < N; ++i) {
+    const double off = own[i] - exact[i];
+    if (!std::isfinite(off)) return 0;  // overflows are the judge's to fail
+    squares[i] = off * off;
+    if (!(spread.sigma[i] > 0)) continue;
+    const double z = std::fabs(off) / spread.sigma[i];
+    sum += z * z, ++counted;
+    beyond = beyond || z > equivalent_sigmas(sigmas, spread.freedom[i]);
+  }
+  if (counted == 0) return 0;
+  const double rms = std::sqrt(sum / counted);
+  if (!beyond && rms <= rms_limit(spread, false_alarm_rate)) return 0;
+  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
+  for (std::size_t i = 0; i < N; ++i) {
+    if (!(spread.sigma[i] > 0)) continue;
+    const std::size_t r = i / C % R, first = i - r * C;
+    const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
+    double nearby = 0;
+    for (std::size_t at = from; at < to; ++at) nearby += squares[first + at * C] / static_cast<double>(to - from);
+    spread.sigma[i] = std::max(spread.sigma[i], std::sqrt(std::max(squares[i], nearby)));
+  }
+  return rms;
+}
+
 double equivalent_sigmas(double sigmas, double freedom) {
   if (freedom > 1e9) return sigmas;
   // Wallace's transformation (Biometrika 46, 1959): sqrt(d ln(1 + t^2 / d)) (8d + 1) / (8d + 3) is nearly normal.

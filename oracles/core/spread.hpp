@@ -40,6 +40,12 @@ bool representable(Format format, double x);
 Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact, const Layout& layout,
                  Format stored);
 
+/// Where `own`, the kernel under the contract's own rounding, is further from `exact` than draws allow of any kernel,
+/// rounding is not what draws make of it: it stalls, or all values are ties. Then sigma becomes at least that distance,
+/// of the element and of its neighbours, and the root mean square of distance / sigma before that is returned; else 0.
+double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const std::vector<double>& exact,
+                            const Layout& layout, double sigmas, double false_alarm_rate);
+
 /// The multiple of an estimated standard deviation that is exceeded as rarely as `sigmas` of a known one, which is
 /// estimated with `freedom` degrees of freedom: `sigmas` for many, more for few.
 double equivalent_sigmas(double sigmas, double freedom);

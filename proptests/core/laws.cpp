@@ -240,6 +240,7 @@ void backward_is_the_adjoint(const Subject& s, const LawCase& c) {
   const auto compare = [&](const Arrays& gradients, const Arrays* allowed) {
     double pulled = 0, limit = pushed_rounding;
     for (const auto& [name, d] : direction) {
+      if (d.data.empty()) continue;  // nobody expects anything of it
       const Array& g = gradients.at("d_" + name);
       pulled += dot(g, d), limit += rounding_of_dot(g, d);
       if (allowed != nullptr) limit += weighed(d, allowed->at("d_" + name));

@@ -6,14 +6,14 @@
 #include <optional>
 #include <set>
 
+#include "oracles/core/fault_trials.hpp"
+
 namespace assay::laws {
 namespace {
 
 /// A case, and what is expected of the healthy kernel on it: computed when it is first asked for.
-struct Trial {
-  CaseSpec spec;
-  int tile;
-  Problem problem;
+struct Trial : FaultTrial {
+  explicit Trial(FaultTrial trial) : FaultTrial(std::move(trial)) {}
   std::optional<Expectation> expectation = {};
 
   const Expectation& expected_of(const Subject& healthy) {
@@ -24,25 +24,13 @@ struct Trial {
   }
 };
 
-/// Long enough for several tiles and a ragged end, several groups of heads, each setting of the room; fp32 shows what
-/// is lost to a narrower format, bf16 what a user runs. Settings change fastest: most faults show in all styles, some
-/// in one setting. Made once for a form.
+/// Those of `assay mutants`, made once for a form.
 std::vector<Trial>& trials(const Subject& s) {
   static std::map<const KernelForm*, std::vector<Trial>> all;
   std::vector<Trial>& list = all[&s.form];
-  if (!list.empty()) return list;
-  const int smallest = static_cast<int>(s.form.tiles.size()) - 1;
-  const Shape shape = s.form.iterative ? Shape{1, 43, 4, 2, 8, 6, 0} : Shape{1, 43, 4, 2, 16, 12, 0};
-  for (const Style style : {Style::normal, Style::rising_scores, Style::long_memory})
-    for (const Format precision : {Format::fp32, Format::bf16})
-      for (const Params& params : s.room.variants()) {
-        CaseSpec spec{std::string(s.room.name), shape, precision, style, 11, params};
-        if (!groups_heads(s.room.inputs())) spec.shape.shared_heads = 0;
-        if (s.form.name == "split_decode") spec.shape.query_len = 3;
-        Problem problem = s.room.make(spec);
-        if (!s.form.obstacle(problem).empty()) continue;
-        list.push_back({spec, smallest, std::move(problem)});
-      }
+  if (list.empty())
+    for (FaultTrial& trial : fault_trials(s.room, s.form, fault_styles, fault_precisions, fault_seed))
+      list.emplace_back(std::move(trial));
   return list;
 }
 

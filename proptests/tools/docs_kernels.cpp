@@ -61,7 +61,29 @@ json record(const std::string& digest) {
              {"form", "chunkwise"},
              {"precision", "bf16"},
              {"shape", "1,2,3,4,5"},
-             {"forward_ms", 0.125}}}}};
+             {"forward_ms", 0.125}},
+            {{"room", "deltanet"},
+             {"form", "chunkwise"},
+             {"precision", "bf16"},
+             {"shape", "4,8192,16/16,128,128"},
+             {"bytes", 4.55e8},
+             {"forward_ms", 0.5}},
+            {{"room", "parallax"},
+             {"form", "tiled"},
+             {"precision", "bf16"},
+             {"shape", "4,4096,16/16,128,128"},
+             {"bytes", 1},
+             {"forward_ms", 1.175}}}}};
+}
+
+TEST(DocsKernels, the_floor_of_attention_is_its_products) {
+  json measured = record("a");
+  for (json& entry : measured["results"]) entry["room"] = "parallax", entry["form"] = "tiled";
+  measured["sources"] = {{"parallax", "a"}};
+  // 64 heads of 4096 * 4097 / 2 visible pairs, 8 * 128 operations each, at 716 TFLOP/s.
+  EXPECT_NE(
+      kernels_page({measured}, {{"parallax", "a"}}).find("| 1.18 ms | 0.768 ms | 65% | its authors 1.18 ms (1.00 of"),
+      std::string::npos);
 }
 
 TEST(DocsKernels, a_record_of_other_sources_is_stale) {
@@ -71,6 +93,9 @@ TEST(DocsKernels, a_record_of_other_sources_is_stale) {
   for (const std::string& page : {current, stale}) {
     EXPECT_NE(page.find(row), std::string::npos) << page;
     EXPECT_NE(page.find("| 1,2,3,4,5 | bf16 | 0.125 ms |"), std::string::npos);
+    EXPECT_NE(page.find("| 4,8192,16/16,128,128 | bf16 | 0.5 ms | 0.1 ms | 20% | flash-linear-attention 0.995 ms (0.50 "
+                        "of it) |"),
+              std::string::npos);
     EXPECT_NE(page.find("## gated_deltanet chunkwise"), std::string::npos);
   }
   EXPECT_EQ(current.find("**stale:"), std::string::npos);

@@ -289,6 +289,11 @@ class Generator {
         return scale_value_channels(rows);
       case Domain::state:
         return scale_value_channels(rows);
+      case Domain::log_decay:
+        if (momentum_ && field.name == "log_mu")
+          for (std::size_t i = 0; i < rows.all.size(); ++i)
+            rows.all[i] = log_momentum_decay(stream.uniform(rows.first + i));
+        return;
       default:
         return;
     }
@@ -332,6 +337,20 @@ class Generator {
         return u < 0.5 ? 0 : u < 1 - 0x1p-6 ? -0x1p-20 : -128;
       default:
         return -(1e-3 + 0.199 * u * u * u);  // cubed: what a chunk of 64 carries over must stay visible
+    }
+  }
+
+  /// A write goes on along the momentum for 1 / (1 - mu) tokens. Where that times beta eta is more than about 2, steps
+  /// overshoot and states grow from token to token, past fp16's range within 257 tokens at mu = 0.95: so momenta are
+  /// short.
+  double log_momentum_decay(double u) const {
+    switch (spec_.style) {
+      case Style::dead_memory:
+        return log_decay(u);
+      case Style::gate_ends:
+        return u < 0.25 ? 0 : u < 1 - 0x1p-6 ? -1 : -128;
+      default:
+        return -(0.25 + u);
     }
   }
 

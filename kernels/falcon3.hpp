@@ -1,0 +1,559 @@
+#pragma once
+// FALCON-3, chunkwise in forward ratios of decays (falcon-family.md 4.6). The pairs (x_j, v_j) of a head lie in a row,
+// and token t writes those of its window, of which there are B_t, with what is left of them before it:
+//   S_t = gamma_t S_{t-1} + w_t sum_{j in I_t} x_j (v_j - S_{t-1}^T x_j)^T,   w_t = eta_t / B_t
+// A token has a row of a tile for every pair, so that a tile is a chunk of tokens, or, where windows are longer than a
+// tile, a part of a window. Rows of one token do not see each other. In a tile, with the state S before its first
+// token, running products of gamma, tau the token of a row, R = prod_{tau(j) < l <= tau(i)} gamma_l, R' the same up to
+// before tau(i), a and a' those from the first token on, z_j = prod_{l > tau(j)} gamma_l:
+//   N_ij = x_i.x_j R'_ij (tau(j) < tau(i)),   M_ij = q_i.x_j R_ij (tau(j) <= tau(i)),   W = V - a' o X S
+//   Z = (I + N diag(w))^{-1} W,   Y = w o Z,   O = a o Q S + M Y,   S <- a_C S + X^T (z o Y)
+// where q_i is the query in the last row of a token and 0 in others. Parts of a window read the same S and add up.
+// Backward, G the cotangent of the state after the tile (of parts, after their token):
+//   dY = z o X G + M^T dO,   dW = (I + N diag(w))^{-T} (w o dY),   dw = (dY - N^T dW) . Z,   dV = dW,   P = -a' o dW
+//   dN_ij = -dW_i.Y_j,   dM_ij = dO_i.Y_j,   dQ = a o dO S^T + (dM o R) X
+//   dX = P S^T + (z o Y) G^T + (E + E^T) X + (dM o R)^T Q,   E = dN o R'
+//   G <- a_C G + Q^T (a o dO) + X^T P
+// and each term is a term of the gradient of the log of every gamma in its product, none is divided by. Steps and
+// decays are those of kernels/core/falcon_gain.hpp with the mean of |x_j|^2 over the window for the energy.
+#include "kernels/core/falcon_gain.hpp"
+#include "kernels/core/windows.hpp"
+
+namespace assay::tile {
+
+/// How tokens and the pairs of their windows lie in tiles of C rows: `tokens` of them with `ranks` rows each, or one
+/// token in `parts` tiles.
+struct BatchRows {
+  Windows windows;
+  int len, tokens, ranks, parts;
+
+  /// Of windows of up to `longest` pairs.
+  static constexpr BatchRows of(const Windows& windows, int len, int longest, int rows) {
+    const int ranks = imax(1, imin(longest, rows));
+    return {windows, len, rows / ranks, ranks, imax(1, ceil_div(longest, rows))};
+  }
+  TILE_HD constexpr int groups() const { return imax(1, ceil_div(len, tokens)); }
+  TILE_HD constexpr int tiles() const { return groups() * parts; }
+  TILE_HD constexpr int group(int tile) const { return tile / parts; }
+  TILE_HD constexpr int token(int row) const { return row / ranks; }
+  TILE_HD constexpr int size(int t) const { return t < len ? windows.end(t) - windows.begin(t) : 0; }
+  /// The first part of a window is there without pairs too.
+  TILE_HD constexpr bool leads(int tile) const { return tile % parts == 0; }
+  TILE_HD constexpr bool used(int tile, int rows) const {
+    return leads(tile) || size(group(tile)) > tile % parts * rows;
+  }
+  TILE_HD constexpr bool last_used(int tile, int rows) const {
+    return (tile + 1) % parts == 0 || !used(tile + 1, rows);
+  }
+  /// Tokens that a tile has, of which the last may be one short of all.
+  TILE_HD constexpr int tokens_of(int tile) const { return imin(tokens, len - group(tile) * tokens); }
+};
+
+/// Weights, decays, mean energies and sizes of the windows. Blocks are chunks of C tokens.
+template <ExecutorTypes B, int C, int DK, int ST>
+struct BatchGain {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In x;
+    typename B::RowIn beta, lambda, active;
+    typename B::RowOut weight, gamma, energy, size;
+    Real eps, floor;  // no floor: 0
+    Coupling coupling;
+    Windows windows;
+    int len;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> X[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    using W = Windowed<B, C>;
+    using Gain = FalconGain<B, C, DK>;
+    const int row0 = chunk * C;
+    const auto tiles = W::tiles_of(a.windows, row0, a.len);
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto one = [](auto x) { return x * 0 + 1; };
+    const auto mean = [](auto sum, auto size) { return size != 0 ? sum / size : size; };
+    const auto eta_of = [](auto beta, auto den, auto on) { return on != 0 && den != 0 ? beta / den : den * 0; };
+    const auto weight_of = [&](auto eta, auto size) {
+      const Real full = static_cast<Real>(a.windows.window);
+      return size != 0 ? eta / b.planted("mean_over_full_window"_s, size, full > 0 ? full : size) : size;
+    };
+    const auto gamma_of = [&](auto eta, auto ridge) {
+      const auto gamma = 1 - eta * ridge;
+      return a.floor > 0 && gamma <= a.floor ? b.planted("floor_forgotten"_s, a.floor, Real(gamma)) : Real(gamma);
+    };
+    auto energy = b.row("energy"_s, Shape<C>{}, 0), size = energy;
+    b.pipeline(
+        Shape<ST>{}, tiles.count, [&](int j, int st) { b.load(s.X[st], a.x, head, (tiles.first + j) * C); },
+        [&](int j, int st) {
+          const int pair0 = (tiles.first + j) * C;
+          const auto of_pairs = b.dot("energy"_s, s.X[st], s.X[st]);
+          energy = b.rows("energy"_s, plus, energy, W::over_windows(b, "energy"_s, a.windows, row0, pair0, of_pairs));
+          const auto all = b.rows("energy"_s, one, of_pairs);
+          size = b.rows("energy"_s, plus, size, W::over_windows(b, "energy"_s, a.windows, row0, pair0, all));
+        });
+    energy = b.rows("energy"_s, mean, energy, size);
+    const auto ridge = Gain::ridge_of(b, a, head, chunk, energy), den = Gain::denominator(b, a, energy, ridge);
+    const auto eta = b.rows("eta"_s, eta_of, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), den,
+                            b.load_row("beta"_s, Shape<C>{}, a.active, head, row0));
+    b.store_row("weight"_s, a.weight, head, row0, b.rows("weight"_s, weight_of, eta, size));
+    b.store_row("gamma"_s, a.gamma, head, row0, b.rows("gamma"_s, gamma_of, eta, ridge));
+    b.store_row("energy"_s, a.energy, head, row0, energy);
+    b.store_row("energy"_s, a.size, head, row0, size);
+  }
+};
+
+/// Gradients of beta and lambda, and what every pair of a row's window adds to its own gradient, over x: 2 dE / B_t.
+/// Blocks are chunks of C tokens.
+template <ExecutorTypes B, int C, int DK>
+struct BatchGainBackward {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::RowIn beta, lambda, active, energy, size, dweight, dlog_gamma;
+    typename B::RowOut dbeta, dlambda, slope;
+    Real eps, floor;
+    Coupling coupling;
+  };
+  struct Smem {};
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem&, const Args& a, int head, int chunk) {
+    using Gain = FalconGain<B, C, DK>;
+    const auto load = [&](auto site, const auto& in) { return b.load_row(site, Shape<C>{}, in, head, chunk * C); };
+    const auto over = [](auto x, auto y) { return y != 0 ? x / y : y; };
+    const auto eta_of = [](auto beta, auto den, auto on) { return on != 0 && den != 0 ? beta / den : den * 0; };
+    const auto dalpha_of = [&](auto dlog_gamma, auto eta, auto ridge) {
+      const auto gamma = 1 - eta * ridge;
+      const bool held = b.planted("floor_passes_gradient"_s, a.floor > 0 && gamma <= a.floor, false);
+      return held ? gamma * 0 : -dlog_gamma / gamma;
+    };
+    const auto step_of = [](auto deta, auto ridge, auto dalpha, auto on) {
+      return on != 0 ? deta + ridge * dalpha : deta * 0;
+    };
+    const auto dden_of = [](auto dbeta, auto eta) { return -dbeta * eta; };
+    const auto dridge_of = [](auto eta, auto dalpha, auto dden) { return eta * dalpha + dden; };
+    const auto dlambda_of = [&](auto dridge, auto e) { return a.coupling == Coupling::raw ? dridge : dridge * e; };
+    const auto denergy_of = [&](auto dden, auto dridge, auto lambda) {
+      const bool live =
+          b.planted("detached_ridge_stays_live"_s, a.coupling == Coupling::live, a.coupling != Coupling::raw);
+      return live ? dden + lambda * dridge : dden;
+    };
+    const auto slope_of = [&](auto de, auto size) {
+      return size != 0 ? b.planted("energy_is_constant"_s, Real(2), Real(0)) * de / size : size;
+    };
+    const auto on = load("beta"_s, a.active), energy = load("energy"_s, a.energy), size = load("energy"_s, a.size);
+    const auto ridge = Gain::ridge_of(b, a, head, chunk, energy), den = Gain::denominator(b, a, energy, ridge);
+    const auto eta = b.rows("eta"_s, eta_of, load("beta"_s, a.beta), den, on);
+    const auto deta = b.rows("dgain"_s, over, load("dweight"_s, a.dweight), size);
+    const auto dalpha = b.rows("dgain"_s, dalpha_of, load("dlog_decay"_s, a.dlog_gamma), eta, ridge);
+    const auto step = b.rows("dgain"_s, step_of, deta, ridge, dalpha, on);
+    const auto dbeta = b.rows("dgain"_s, over, step, den);
+    const auto dden = b.rows("dgain"_s, dden_of, dbeta, eta);
+    const auto dridge = b.rows("dgain"_s, dridge_of, eta, dalpha, dden);
+    const auto de = b.rows("dgain"_s, denergy_of, dden, dridge, load("lambda"_s, a.lambda));
+    b.store_row("dbeta"_s, a.dbeta, head, chunk * C, dbeta);
+    b.store_row("dbeta"_s, a.dlambda, head, chunk * C, b.rows("dgain"_s, dlambda_of, dridge, energy));
+    b.store_row("dgain"_s, a.slope, head, chunk * C, b.rows("dgain"_s, slope_of, de, size));
+  }
+};
+
+/// What both passes share. X, V, Q and their gradients are rows of tiles, weights and decays a number for each; the
+/// decay of a token is in its first row, the others hold 1.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct BatchRule {
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q[ST];
+    typename B::template Tile<"K", C, DK> X[ST];
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"D", C, C> D;
+    typename B::template Tile<"D", C, C> before;  // R'
+    typename B::template Tile<"N", C, C> N;       // N diag(w)
+    typename B::template Tile<"Tc", C, C> T;
+    typename B::template Tile<"Wc", C, DV> W;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"Yc", C, DV> zY;
+  };
+  struct Inputs {
+    typename B::In q, x, v;
+    typename B::RowIn weight, gamma;
+    BatchRows rows;
+    int group, shared_heads;
+  };
+
+  template <class Ex>
+  TILE_FN static void load(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, int shared, int v0) {
+    b.load(s.Q[st], a.q, shared, tile * C);
+    b.load(s.X[st], a.x, head, tile * C);
+    b.load(s.V[st], a.v, head, tile * C, v0);
+  }
+  /// N without the weights.
+  template <class Ex>
+  TILE_FN static auto errors(Ex& b, Smem& s, const Inputs& a, int st) {
+    auto N = b.abt("KK"_s, s.X[st], s.X[st]);
+    N.mask(
+        [&](int r, int c) {
+          const bool earlier = a.rows.token(c) < a.rows.token(r);
+          return b.planted("residuals_in_turn"_s, earlier, c < r);
+        },
+        0);
+    return N;
+  }
+  /// Z from what the state reads, X S. Tiles of one token have no system.
+  template <class Ex, class Acc>
+  TILE_FN static auto solve(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, const Acc& read) {
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto minus_read = [](auto r, auto v) { return v - r; };
+    auto W = read;
+    W.map("W"_s, times,
+          b.decay_prefix("decay"_s, Shape<C>{}, a.gamma, head, tile * C,
+                         b.planted("error_of_decayed_state"_s, a.rows.ranks, 0)));
+    W.zip("W"_s, minus_read, s.V[st]);
+    if (a.rows.tokens == 1) return W;
+    b.put(s.W, W);
+    auto N = errors(b, s, a, st);
+    N.zip("N"_s, times, s.before);
+    N.map("N"_s, times, b.load_col("weight"_s, Shape<1, C>{}, a.weight, head, tile * C));
+    b.put(s.N, N);
+    b.sync();
+    b.unit_lower_inverse("T"_s, s.T, s.N);
+    b.sync();
+    return b.ab("Z"_s, s.T, s.W);
+  }
+  /// Y and z o Y.
+  template <class Ex, class Acc>
+  TILE_FN static void put_writes(Ex& b, Smem& s, const Inputs& a, int tile, int head, const Acc& Z) {
+    const auto times = [](auto x, auto y) { return x * y; };
+    auto Y = Z;
+    Y.map("Y"_s, times, b.load_row("weight"_s, Shape<C>{}, a.weight, head, tile * C));
+    b.put(s.Y, Y);
+    Y.map("Y"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.gamma, head, tile * C));
+    b.put(s.zY, Y);
+  }
+};
+
+/// One block per head and per DV value columns; `block` counts the latter.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct BatchForward {
+  using Rule = BatchRule<B, C, DK, DV, ST>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In initial_state;
+    typename B::Out o, final_state;
+    typename B::Out states;  // before every group of tokens, DK rows each; no rows: not kept
+  };
+  struct Smem : Rule::Smem {
+    typename B::template Tile<"S0", DK, DV> S0;
+    typename B::template Tile<"Sc", DK, DV> S;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const BatchRows& rows = a.in.rows;
+    const auto& gamma = a.in.gamma;
+    const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads), v0 = block * DV;
+    const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
+    const auto times = [](auto x, auto y) { return x * y; };
+    auto S = b.acc("S"_s, Shape<DK, DV>{});
+    b.load(s.S0, a.initial_state, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, rows.tiles(), [&](int j, int st) { Rule::load(b, s, a.in, j, st, head, shared, v0); },
+        [&](int j, int st) {
+          if (!rows.used(j, C)) return;
+          const int row0 = j * C;
+          if (rows.leads(j)) {
+            if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
+            b.store("H"_s, a.states, head, rows.group(j) * DK, S, v0);
+            b.put(s.S, S);
+            const int n = rows.tokens_of(j);
+            const int count = b.planted("tail_decay"_s, C, n < rows.tokens ? (n - 1) * rows.ranks : C);
+            S.map("S"_s, times, b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, count));
+          }
+          b.decay_ratios("decay"_s, s.D, gamma, head, row0, b.planted("decay_index_of_scores"_s, 0, rows.ranks));
+          b.decay_ratios("decay"_s, s.before, gamma, head, row0, rows.ranks);
+          b.sync();
+          auto Z = Rule::solve(b, s, a.in, j, st, head, b.ab("W"_s, s.X[st], s.S));
+          Rule::put_writes(b, s, a.in, j, head, Z);
+          auto M = b.abt("QK"_s, s.Q[st], s.X[st]);
+          M.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+          M.zip("M"_s, times, s.D);
+          auto O = b.ab("O"_s, s.Q[st], s.S);
+          O.map("O"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0));
+          if (!rows.leads(j)) O.mask([](int, int) { return false; }, 0);
+          b.sync();
+          b.mma(O, b.cast("Pc"_s, M), s.Y);
+          b.store("part"_s, a.o, head, row0, O, v0);
+          b.mma_atb(S, s.X[st], s.zY);
+        });
+    b.store("final"_s, a.final_state, head, 0, S, v0);
+  }
+};
+
+/// Cotangents in, gradients out; all but dv are this block's part, the value columns v0.. of its head. Parts of windows
+/// give the gradient of the decay in the rows of the first one alone.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct BatchBackward {
+  using Rule = BatchRule<B, C, DK, DV, ST>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In states, o_cotangent, final_cotangent;
+    typename B::Out dq, dx, dv, initial_gradient;
+    typename B::RowOut dweight, dlog_gamma;
+    int blocks;
+  };
+  struct Smem : Rule::Smem {
+    typename B::template Tile<"Sc", DK, DV> S[ST];
+    typename B::template Tile<"dO", C, DV> dO[ST];
+    typename B::template Tile<"dfinal", DK, DV> dfinal;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"Mc", C, C> M;
+    typename B::template Tile<"Mc", C, C> dM;
+    typename B::template Tile<"Mc", C, C> dN;
+    typename B::template Tile<"Nc", C, C> Nc;  // N
+    typename B::template Tile<"dUc", C, DV> dY;
+    typename B::template Tile<"Fc", C, DV> F;
+    typename B::template Tile<"Fc", C, DV> P;
+    typename B::template Tile<"adOc", C, DV> adO;
+    typename B::template Tile<"dM", C, C> read_terms;
+    typename B::template Tile<"dM", C, C> error_terms;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const BatchRows& rows = a.in.rows;
+    const auto& gamma = a.in.gamma;
+    const int shared = head / a.in.group, part = head * a.blocks + block, v0 = block * DV;
+    const bool alone = rows.tokens == 1;
+    const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
+    const auto copy = [](auto, auto x) { return x; };
+    const auto negative = [](auto x) { return -x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
+    const auto sum = [&](auto read, auto behind, auto before, auto scores, auto state) {
+      return read + behind + before + scores + b.planted("dlog_decay_without_state"_s, state, state * 0);
+    };
+    auto G = b.acc("G"_s, Shape<DK, DV>{});
+    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, rows.tiles(),
+        [&](int i, int st) {
+          const int j = rows.tiles() - 1 - i;
+          Rule::load(b, s, a.in, j, st, head, shared, v0);
+          b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
+          b.load(s.S[st], a.states, head, rows.group(j) * DK, v0);
+        },
+        [&](int i, int st) {
+          const int j = rows.tiles() - 1 - i, row0 = j * C;
+          if (!rows.used(j, C)) return;
+          auto& Q = s.Q[st];
+          auto& X = s.X[st];
+          auto& dO = s.dO[st];
+          auto& S = s.S[st];
+          const auto a_prefix = b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0);
+          const auto z = b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0);
+          const auto weight = b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0);
+          const auto total = b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, C);
+          if (rows.last_used(j, C)) {
+            if (rows.group(j) == rows.groups() - 1) G.zip("G"_s, start, s.dfinal);
+            b.put(s.G, G);
+            G.map("G"_s, carried, total);
+          }
+          b.decay_ratios("decay"_s, s.D, gamma, head, row0);
+          b.decay_ratios("decay"_s, s.before, gamma, head, row0, rows.ranks);
+          auto adO = b.acc("adO"_s, Shape<C, DV>{});
+          adO.zip("adO"_s, copy, dO);
+          adO.map("adO"_s, times, a_prefix);
+          if (!rows.leads(j)) adO.mask([](int, int) { return false; }, 0);
+          b.put(s.adO, adO);
+          b.sync();
+
+          auto XS = b.ab("W"_s, X, S), QS = b.ab("O"_s, Q, S), XG = b.ab("KG"_s, X, s.G);
+          auto Z = Rule::solve(b, s, a.in, j, st, head, XS);
+          Rule::put_writes(b, s, a.in, j, head, Z);
+          auto M = b.abt("QK"_s, Q, X);
+          M.mask([](int r, int c) { return r >= c; }, 0);
+          auto MR = M;
+          MR.zip("M"_s, times, s.D);
+          b.put(s.M, MR);
+          auto N = b.acc("KK"_s, Shape<C, C>{});
+          if (!alone) {
+            N = Rule::errors(b, s, a.in, st);
+            auto NR = N;
+            NR.zip("N"_s, times, s.before);
+            b.put(s.Nc, NR);
+          }
+          b.sync();
+          auto dY = XG;
+          dY.map("KG"_s, times, z);
+          b.mma_atb(dY, s.M, dO);
+          auto dW = dY;
+          dW.map("dU"_s, times, weight);
+          if (!alone) {
+            b.put(s.dY, dW);
+            b.sync();
+            dW = b.atb("E"_s, s.T, s.dY);
+          }
+          b.put(s.F, dW);
+          b.store("part"_s, a.dv, head, row0, dW, v0);
+          auto P = dW;
+          P.map("F"_s, negative);
+          P.map("F"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0, rows.ranks));
+          b.put(s.P, P);
+          b.sync();
+          if (!alone && b.planted("dweight_without_errors"_s, true, false)) {
+            auto later = b.atb("E"_s, s.Nc, s.F);
+            dY.zip("dU"_s, minus, later);
+          }
+          b.store_row("dweight"_s, a.dweight, part, row0, b.dot("dweight"_s, dY, Z));
+
+          auto dM = b.abt("dP"_s, dO, s.Y);
+          dM.mask([](int r, int c) { return r >= c; }, 0);
+          dM.zip("dM"_s, times, s.D);
+          b.put(s.dM, dM);
+          dM.zip("dM"_s, times, M);
+          b.put(s.read_terms, dM);
+          if (!alone) {
+            auto dN = b.abt("dP"_s, s.F, s.Y);
+            dN.map("dM"_s, negative);
+            dN.mask([&](int r, int c) { return rows.token(c) < rows.token(r); }, 0);
+            dN.zip("dM"_s, times, s.before);
+            b.put(s.dN, dN);
+            dN.zip("dM"_s, times, N);
+            b.put(s.error_terms, dN);
+          }
+          auto zY = b.acc("from"_s, Shape<C, DV>{});
+          auto state = b.acc("from"_s, Shape<DK, DV>{}), adjoint = state;
+          zY.zip("from"_s, copy, s.zY);
+          state.zip("from"_s, copy, S);
+          adjoint.zip("from"_s, copy, s.G);
+          const auto of_read = b.dot("from"_s, QS, adO), of_errors = b.dot("from"_s, XS, P),
+                     of_writes = b.dot("from"_s, XG, zY),
+                     of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint), total);
+          b.sync();
+          auto dQ = b.abt("dQ"_s, s.adO, S);
+          b.mma(dQ, s.dM, X);
+          b.store("part"_s, a.dq, part, row0, dQ);
+          auto dX = b.abt("dK"_s, s.zY, s.G);
+          b.mma_abt(dX, s.P, S);
+          b.mma_atb(dX, s.dM, Q);
+          auto scores = b.gates_of_ratios("gates"_s, s.read_terms);
+          if (!alone) {
+            b.mma(dX, s.dN, X);
+            b.mma_atb(dX, s.dN, X);
+            scores = b.rows("gates"_s, plus, scores, b.gates_of_ratios("gates"_s, s.error_terms, rows.ranks));
+          }
+          b.store("part"_s, a.dx, part, row0, dX);
+          b.store_row(
+              "dlog_decay"_s, a.dlog_gamma, part, row0,
+              b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_read),
+                     b.gates_of_prefix("gates"_s, of_errors, rows.ranks), b.gates_of_suffix("gates"_s, of_writes),
+                     scores, b.gates_of_total("gates"_s, Shape<C>{}, of_state)));
+          b.mma_atb(G, Q, s.adO);
+          b.mma_atb(G, X, s.P);
+        });
+    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+};
+
+/// Gradients of C features, with what the energies and the outgoing tail add to them. Blocks are these.
+template <ExecutorTypes B, int C, int DK>
+struct BatchEnergyGradient {
+  struct Args {
+    typename B::In x, of_rows, tail_x;
+    typename B::RowIn slope;
+    typename B::Out dx;
+    Windows windows;
+    int len;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"part", C, DK> of_rows;
+    typename B::template Tile<"part", C, DK> tail_x;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    using W = Windowed<B, C>;
+    const int pair0 = block * C, first = a.windows.first_row(pair0) / C;
+    const int chunks = imax(0, ceil_div(a.windows.last_row(pair0 + C, a.len), C) - first);
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto plus_tail = [&](auto x, auto y) { return x + b.planted("tail_cotangent_dropped"_s, y, y * 0); };
+    auto slope = b.row("dgain"_s, Shape<C>{}, 0);
+    b.load(s.X, a.x, head, pair0);
+    b.load(s.of_rows, a.of_rows, head, pair0);
+    b.load(s.tail_x, a.tail_x, head, pair0);
+    b.pipeline(
+        Shape<2>{}, chunks, [](int, int) {},
+        [&](int j, int) {
+          const int row0 = (first + j) * C;
+          const auto of_rows = b.load_row("dgain"_s, Shape<C>{}, a.slope, head, row0);
+          slope = b.rows("dgain"_s, plus, slope, W::over_rows(b, "dgain"_s, a.windows, row0, pair0, of_rows));
+        });
+    auto dX = b.acc("part"_s, Shape<C, DK>{});
+    dX.zip("part"_s, copy, s.X);
+    dX.map("part"_s, times, slope);
+    dX.zip("part"_s, plus, s.of_rows);
+    dX.zip("part"_s, plus_tail, s.tail_x);
+    b.store("part"_s, a.dx, head, pair0, dX);
+  }
+};
+
+inline constexpr SiteTable::Init falcon3_site_list[] = {{"Q", Role::operand},
+                                                        {"K", Role::operand},
+                                                        {"V", Role::operand},
+                                                        {"dO", Role::operand},
+                                                        {"Sc", Role::operand},
+                                                        {"Gc", Role::operand},
+                                                        {"Tc", Role::operand},
+                                                        {"Wc", Role::operand},
+                                                        {"Yc", Role::operand},
+                                                        {"Pc", Role::operand},
+                                                        {"Mc", Role::operand},
+                                                        {"Nc", Role::operand},
+                                                        {"dUc", Role::operand},
+                                                        {"Fc", Role::operand},
+                                                        {"adOc", Role::operand},
+                                                        {"beta", Role::gate},
+                                                        {"weight", Role::gate},
+                                                        {"decay", Role::gate},
+                                                        {"D", Role::gate},
+                                                        {"dbeta", Role::gate},
+                                                        {"dweight", Role::gate},
+                                                        {"dlog_decay", Role::gate},
+                                                        {"KK", Role::accumulator},
+                                                        {"QK", Role::accumulator},
+                                                        {"N", Role::accumulator},
+                                                        {"M", Role::accumulator},
+                                                        {"T", Role::accumulator},
+                                                        {"W", Role::accumulator},
+                                                        {"Z", Role::accumulator},
+                                                        {"Y", Role::accumulator},
+                                                        {"O", Role::accumulator},
+                                                        {"S0", Role::accumulator},
+                                                        {"S", Role::accumulator},
+                                                        {"H", Role::accumulator},
+                                                        {"G", Role::accumulator},
+                                                        {"dfinal", Role::accumulator},
+                                                        {"KG", Role::accumulator},
+                                                        {"dU", Role::accumulator},
+                                                        {"E", Role::accumulator},
+                                                        {"F", Role::accumulator},
+                                                        {"dP", Role::accumulator},
+                                                        {"dM", Role::accumulator},
+                                                        {"adO", Role::accumulator},
+                                                        {"from", Role::accumulator},
+                                                        {"gates", Role::accumulator},
+                                                        {"dQ", Role::accumulator},
+                                                        {"dK", Role::accumulator},
+                                                        {"part", Role::accumulator},
+                                                        {"final", Role::accumulator},
+                                                        {"initial", Role::accumulator},
+                                                        {"out", Role::output}};
+inline constexpr SiteTable falcon3_sites = SiteTable(falcon3_site_list).with(falcon_gain_site_list);
+
+}  // namespace assay::tile

@@ -1,0 +1,68 @@
+#pragma once
+// How an error grows along a sequence: laws fitted to it, and how far one can be told from another.
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace assay {
+
+/// e(t)^2 = floor^2 + rise^2 g(t / time): what every token adds by itself, and what is carried along.
+enum class Law {
+  bounded,            ///< g = 0
+  root,               ///< g = t: roundings of either sign, and nothing is forgotten
+  saturating_root,    ///< g = 1 - exp(-t): the same where errors are forgotten, in so much time
+  linear,             ///< g = t^2: roundings that lean to one side
+  saturating_linear,  ///< g = (1 - exp(-t))^2: the same where errors are forgotten
+  exponential,        ///< g = exp(2 t): what carries errors on amplifies them
+};
+inline constexpr Law all_laws[] = {Law::bounded,           Law::root,       Law::saturating_root, Law::linear,
+                                   Law::saturating_linear, Law::exponential};
+/// "bounded", "sqrt(t)", "saturating sqrt(t)", "t", "saturating t", "exp(t)".
+std::string_view name_of(Law law);
+/// Whether it has a time of its own.
+constexpr bool has_time(Law law) {
+  return law == Law::saturating_root || law == Law::saturating_linear || law == Law::exponential;
+}
+/// Its formula in floor, rise and time.
+std::string_view formula_of(Law law);
+
+/// An error measured around a token.
+struct GrowthPoint {
+  double tokens = 0, error = 0;
+};
+
+/// A law with its constants.
+struct Growth {
+  Law law = Law::bounded;
+  double floor = 0, rise = 0;
+  double time = 1;         ///< in tokens; 1 where the law has none of its own
+  double scatter = 0;      ///< root mean square of what the points' natural logarithms differ by from its own
+  double probability = 0;  ///< against the other laws, all equally likely before
+
+  double at(double tokens) const;
+};
+
+/// A law that is this probable is not ruled out.
+inline constexpr double fair_probability = 0.05;
+
+/// All laws, the most probable first.
+struct GrowthFit {
+  std::vector<Growth> laws;
+
+  const Growth& best() const { return laws.front(); }
+  /// The smallest and the largest error at `tokens` that a law not ruled out has.
+  double low(double tokens) const;
+  double high(double tokens) const;
+};
+
+/// The least any fit takes.
+inline constexpr std::size_t fewest_growth_points = 6;
+
+/// Least squares of the logarithms, in two models of what is left: independent from point to point, or that of a walk,
+/// whose squared distances from the start at s < t correlate like s / t. Each law has the constants of the likelier
+/// one; probabilities are from the Bayesian information criterion (Schwarz 1978) of both. Points whose error is 0 or
+/// not finite are left out; nothing where fewer than fewest_growth_points are left. Bits do not depend on libm.
+std::optional<GrowthFit> fit_growth(std::span<const GrowthPoint> points);
+
+}  // namespace assay

@@ -1,0 +1,243 @@
+// Contracts: those of precisions change no bit, files say what they mean or are refused in one sentence, and a state
+// in bf16 is allowed by the contracts that say so alone.
+#include "oracles/core/contract.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/expected.hpp"
+#include "oracles/core/judge.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+std::vector<const KernelForm*> all_forms() {
+  std::vector<const KernelForm*> forms;
+  for (const KernelRoom* room : kernel_rooms())
+    for (const KernelForm& form : room->forms) forms.push_back(&form);
+  return forms;
+}
+
+const KernelForm& form_of(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms.front(); }
+
+void expect_equal(const Policy& got, const Policy& want) {
+  ASSERT_EQ(got.sites.size, want.sites.size);
+  for (int i = 0; i < want.sites.size; ++i) {
+    EXPECT_EQ(got.sites.entries[i].view(), want.sites.entries[i].view());
+    EXPECT_EQ(got.sites.entries[i].format, want.sites.entries[i].format) << want.sites.entries[i].view();
+  }
+  EXPECT_EQ(got.rounding, want.rounding);
+  EXPECT_EQ(got.products, want.products);
+  EXPECT_EQ(got.seed, want.seed);
+}
+
+TEST(Contract, of_a_precision_is_its_policy) {
+  for (const Format precision : all_formats) {
+    if (precision == Format::exact) continue;
+    const Contract* contract = find_contract(name_of(precision));
+    ASSERT_NE(contract, nullptr) << name_of(precision);
+    EXPECT_TRUE(contract->plain());
+    for (const KernelForm* form : all_forms())
+      expect_equal(contract->policy(form->sites), Policy::of(form->sites, precision));
+  }
+  // And so to the bit.
+  const KernelForm& form = form_of("gated_deltanet");
+  const Problem problem = find_room("gated_deltanet")->make({"gated_deltanet", {1, 40, 2, 0, 16, 16, 0}, Format::bf16});
+  const KernelUnderTest by_name{&form, Format::bf16, 0, 1, find_contract("bf16")};
+  const Answer a = form.run(problem, by_name.policy(), 0),
+               b = form.run(problem, Policy::of(form.sites, Format::bf16), 0);
+  for (const auto& [name, array] : a.outputs)
+    for (std::size_t i = 0; i < array.data.size(); ++i)
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(array.data[i]), std::bit_cast<std::uint64_t>(b.outputs.at(name).data[i]));
+}
+
+TEST(Contract, names_fit_the_kernels_they_are_about) {
+  for (const KernelForm* form : all_forms()) {
+    const bool scores = form->sites.find("m") >= 0;  // a running maximum
+    const Contract &state = *find_contract("bf16_state"), &flash = *find_contract("flash_attention");
+    EXPECT_NE(state.obstacle(form->sites).empty(), scores) << form->summary;
+    if (scores) continue;
+    EXPECT_EQ(state.policy(form->sites).sites.at("S"), Format::bf16) << form->summary;
+    EXPECT_FALSE(flash.obstacle(form->sites).empty()) << form->summary;
+  }
+  // What FlashAttention rounds is what the contract of bf16 says of the same tile program.
+  for (const KernelForm& form : find_kernels(kernel_rooms(), "softmax_attention")->forms)
+    expect_equal(find_contract("flash_attention")->policy(form.sites), Policy::of(form.sites, Format::bf16));
+  // Of the rules of fla, those of a delta rule stay away from programs whose W is another one's.
+  const Contract& fla = *find_contract("fla");
+  EXPECT_EQ(fla.policy(form_of("gated_deltanet").sites).sites.at("W"), Format::bf16);
+  EXPECT_EQ(fla.policy(form_of("mamba2").sites).sites.at("W"), Format::fp32);
+  EXPECT_EQ(find_contract("bf16_state")->policy(form_of("mdn").sites).sites.at("M"), Format::bf16);
+  EXPECT_EQ(find_contract("bf16_state")->policy(form_of("gated_deltanet").sites).sites.at("M"), Format::fp32);
+}
+
+TEST(Contract, is_read_from_json) {
+  const Contract c = parse_contract(
+      R"({"sites": {"P": "fp32", "operands": "fp16", "state": "bf16"}, "name": "mine", "base": "bf16",
+          "description": "two\nlines", "products": 8, "rounding": "toward_zero"})",
+      "mine.json");
+  EXPECT_EQ(c.name, "mine");
+  EXPECT_EQ(c.argument(), "mine.json");
+  EXPECT_EQ(c.summary, "two lines");
+  EXPECT_EQ(c.precision, Format::bf16);
+  EXPECT_FALSE(c.plain());
+  const tile::SiteTable& sites = form_of("gated_deltanet").sites;
+  const Policy policy = c.policy(sites);
+  EXPECT_EQ(policy.products, 8);
+  EXPECT_EQ(policy.rounding, Rounding::toward_zero);
+  // A site goes before its group, whichever comes first.
+  EXPECT_EQ(policy.sites.at("P"), Format::fp32);
+  EXPECT_EQ(policy.sites.at("Q"), Format::fp16);
+  EXPECT_EQ(policy.sites.at("S"), Format::bf16);
+  EXPECT_EQ(policy.sites.at("O"), Format::fp32);
+  EXPECT_EQ(policy.sites.at("out"), Format::bf16);
+  // On top of another contract, whose rules stay.
+  const Contract on_fla = parse_contract(R"({"name": "x", "base": "fla", "sites": {"U": "fp32"}})", "x.json");
+  EXPECT_EQ(on_fla.policy(sites).sites.at("W"), Format::bf16);
+  EXPECT_EQ(on_fla.policy(sites).sites.at("U"), Format::fp32);
+}
+
+TEST(Contract, refuses_what_says_nothing) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"", "f.json: "},
+      {"[]", "expected an object"},
+      {R"({"name": "x", "base": "bf16", "sites": {"P": "fp32")", "f.json: line 1"},
+      {R"({"base": "bf16"})", "no name"},
+      {R"({"name": "x"})", "no base"},
+      {R"({"name": "", "base": "bf16"})", "name: expected"},
+      {R"({"name": "a b", "base": "bf16"})", "name: expected"},
+      {R"({"name": "x\n", "base": "bf16"})", "name: expected"},
+      {R"({"name": 3, "base": "bf16"})", "name: expected a string"},
+      {R"({"name": "fla", "base": "bf16"})", "name: there is a contract fla already"},
+      {R"({"name": "x", "base": "fp7"})", "base: there is no contract fp7; there are fp64, fp32"},
+      {R"({"name": "x", "base": "exact"})", "base: there is no contract exact"},
+      {R"({"name": "x", "base": "bf16", "site": {}})", "site: a contract has name, description"},
+      {R"({"name": "x", "base": "bf16", "sites": ["P"]})", "sites: expected an object"},
+      {R"({"name": "x", "base": "bf16", "sites": {"P": 16}})", "sites.P: expected the name of a format"},
+      {R"({"name": "x", "base": "bf16", "sites": {"P": "fp12"}})", "sites.P: there is no format fp12; there are exact"},
+      {R"({"name": "x", "base": "bf16", "sites": {"P": "fp32", "P": "bf16"}})", "'P' occurs twice"},
+      {R"({"name": "x", "base": "bf16", "name": "y"})", "'name' occurs twice"},
+      {R"({"name": "x", "base": "bf16", "rounding": "stochastic"})", "rounding: expected nearest_even or toward_zero"},
+      {R"({"name": "x", "base": "bf16", "products": 0})", "products: expected an integer"},
+      {R"({"name": "x", "base": "bf16", "products": 1.5})", "products: expected an integer"},
+      {R"({"name": "x", "base": "bf16", "products": 1e30})", "products: expected an integer"},
+      {R"({"name": "x", "base": "bf16", "description": []})", "description: expected a string"},
+  };
+  for (const auto& [text, part] : bad) {
+    try {
+      parse_contract(text, "f.json");
+      ADD_FAILURE() << text;
+    } catch (const InputError& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find(part), std::string::npos) << text << "\n" << what;
+      EXPECT_TRUE(what.starts_with("f.json: ")) << what;
+      EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+    }
+  }
+  // Every prefix of a good one.
+  const std::string good = R"({"name": "x", "base": "bf16", "sites": {"P": "fp32"}})";
+  for (std::size_t n = 0; n < good.size(); ++n)
+    EXPECT_THROW(parse_contract(good.substr(0, n), "f.json"), InputError) << n;
+  EXPECT_NO_THROW(parse_contract(good, "f.json"));
+  EXPECT_THROW(contract_from("/nowhere/c.json"), InputError);
+  EXPECT_THROW(contract_from("/"), InputError);
+}
+
+TEST(Contract, refuses_a_kernel_without_its_sites) {
+  const Contract c =
+      parse_contract(R"({"name": "mine", "base": "bf16", "sites": {"state": "bf16", "Px": "fp32"}})", "f");
+  const tile::SiteTable &delta = form_of("deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  for (const tile::SiteTable* sites : {&delta, &softmax}) {
+    EXPECT_TRUE(c.obstacle(*sites).starts_with("contract mine: the kernel has no site Px; its sites are Q, "))
+        << c.obstacle(*sites);
+    EXPECT_THROW(c.policy(*sites), InputError);
+  }
+  EXPECT_TRUE(
+      find_contract("bf16_state")->obstacle(softmax).starts_with("contract bf16_state: the kernel has no state"));
+}
+
+// ---- what contracts allow
+
+struct Kept {
+  std::vector<Verdict> verdicts;
+  double worst_rms = 0, stall = 0;
+  bool all(Verdict verdict) const {
+    return std::all_of(verdicts.begin(), verdicts.end(), [=](Verdict v) { return v == verdict; });
+  }
+  bool any(Verdict verdict) const { return std::find(verdicts.begin(), verdicts.end(), verdict) != verdicts.end(); }
+};
+
+/// A kernel run to nearest under one contract and judged by another.
+Kept judged(const std::string& room, const Problem& problem, const std::string& runs, const std::string& judges) {
+  const KernelForm& form = form_of(room);
+  const Contract *run = find_contract(runs), *judged_by = find_contract(judges);
+  const Answer got = form.run(problem, KernelUnderTest{&form, run->precision, 0, 1, run}.policy(), 0);
+  const Expectation e = expect(oracle_of(*find_room(room), problem), {&form, judged_by->precision, 0, 1, judged_by},
+                               problem, default_draws(judged_by->precision));
+  const auto answers = in_report_order(got, e);
+  Kept kept;
+  for (std::size_t t = 0; t < answers.size(); ++t) {
+    const Judgement j = judge(e.tensors[t].second, answers[t].second);
+    kept.verdicts.push_back(j.verdict);
+    kept.worst_rms = std::max(kept.worst_rms, j.rms_z / j.rms_limit);
+    kept.stall = std::max(kept.stall, e.tensors[t].second.stall);
+  }
+  return kept;
+}
+
+/// In a delta rule, sixteen tokens to a rounding of the state are hidden by what operands lose anyhow.
+TEST(Contract, decides_whether_a_state_may_be_kept_in_bf16) {
+  for (const auto& [room, narrow] : {std::pair{"deltanet", "bf16_state_per_token"},
+                                     {"gated_deltanet", "bf16_state_per_token"},
+                                     {"mamba2", "bf16_state"}}) {
+    Problem problem = find_room(room)->make({room, {1, 300, 1, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
+    problem.cotangents.clear();
+    EXPECT_TRUE(judged(room, problem, narrow, narrow).all(Verdict::pass)) << room;
+    EXPECT_TRUE(judged(room, problem, narrow, "bf16").any(Verdict::fail)) << room;
+    EXPECT_TRUE(judged(room, problem, "bf16", narrow).all(Verdict::pass)) << room;
+    EXPECT_EQ(judged(room, problem, narrow, narrow).stall, 0) << room;
+  }
+}
+
+/// One key, one value and steps of a hundredth: the state creeps towards the value, until a step is less than half a
+/// unit in its last place. There bf16 stalls for good, and random rounding goes on.
+Problem creeping(int tokens) {
+  Problem problem = find_room("deltanet")->make({"deltanet", {1, tokens, 1, 0, 4, 4, 0}, Format::bf16});
+  problem.cotangents.clear();
+  for (auto& [name, array] : problem.inputs)
+    for (std::size_t i = 0; i < array.data.size(); ++i)
+      array.data[i] = name == "beta"               ? 0x1p-7
+                      : name == "q" || name == "k" ? (i % 4 == 0 ? 1 : 0)
+                      : name == "v"                ? 1 + 0x1p-5 * static_cast<double>(i % 4)
+                                                   : 0;
+  return problem;
+}
+
+TEST(Contract, allows_the_stall_of_a_narrow_state_where_it_allows_the_state) {
+  const Problem problem = creeping(1024);
+  const Kept kept = judged("deltanet", problem, "bf16_state_per_token", "bf16_state_per_token");
+  EXPECT_GT(kept.stall, 1);
+  EXPECT_FALSE(kept.any(Verdict::fail)) << kept.worst_rms;
+  EXPECT_TRUE(judged("deltanet", problem, "bf16_state_per_token", "bf16").all(Verdict::fail));
+}
+
+/// Sums of integers beyond 256 are half way between two numbers of bf16 or on one.
+TEST(Contract, allows_ties) {
+  Problem problem = find_room("linear_attention")
+                        ->make({"linear_attention", {1, 600, 1, 0, 16, 16, 0}, Format::bf16, Style::integers});
+  problem.cotangents.clear();
+  const Kept kept = judged("linear_attention", problem, "bf16", "bf16");
+  EXPECT_GT(kept.stall, 1);
+  EXPECT_TRUE(kept.all(Verdict::pass)) << kept.worst_rms;
+}
+
+}  // namespace
+}  // namespace assay

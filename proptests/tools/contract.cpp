@@ -1,0 +1,131 @@
+// --contract, as its users type it.
+#include "oracles/core/contract.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "fixtures/problem_file.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "proptests/tools/cli.hpp"
+
+namespace assay {
+namespace {
+
+const std::vector<std::string> small_report = {"report",  "--mechanism", "gated_deltanet",
+                                               "--shape", "1,70,1,8,8",  "--format"};
+
+Ran report(const std::string& format, const std::vector<std::string>& more) {
+  std::vector<std::string> args = small_report;
+  args.push_back(format);
+  args.insert(args.end(), more.begin(), more.end());
+  return run_assay(args);
+}
+
+void expect_refused(const Ran& ran, const std::string& part) {
+  EXPECT_EQ(ran.code, exit_usage) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_NE(ran.err.find(part), std::string::npos) << ran.err;
+}
+
+class ContractFlag : public CliFiles {
+ protected:
+  std::string mine() const {
+    return write("my contract.json",
+                 R"({"name": "mine", "base": "bf16", "products": 1, "sites": {"state": "bf16", "P": "fp32"}})");
+  }
+};
+
+TEST(ContractFlagOfList, names_them) {
+  const Ran table = run_assay({"list", "contracts"}), json = run_assay({"list", "contracts", "--format", "json"});
+  EXPECT_EQ(table.code, exit_passed);
+  const Json list = Json::parse(json.out)["contracts"];
+  ASSERT_EQ(list.size(), named_contracts().size());
+  for (const Json& entry : list) {
+    const Contract& contract = *find_contract(entry["name"].get<std::string>());
+    EXPECT_NE(table.out.find(contract.name + ' '), std::string::npos) << table.out;
+    EXPECT_NE(table.out.find(contract.summary), std::string::npos) << table.out;
+    EXPECT_NE(run_assay({"list"}).out.find(contract.summary), std::string::npos);
+    EXPECT_FALSE(entry["kernels"].empty()) << contract.name;
+  }
+  EXPECT_EQ(table.out.find("oracle tier"), std::string::npos);
+  EXPECT_EQ(run_assay({"list", "nosuch"}).code, exit_usage);
+}
+
+TEST_F(ContractFlag, is_what_a_report_runs_and_judges_by) {
+  const Json named = Json::parse(report("json", {"--contract", "bf16"}).out),
+             plain = Json::parse(report("json", {"--precision", "bf16"}).out);
+  ASSERT_EQ(named["rows"].size(), plain["rows"].size());
+  for (std::size_t i = 0; i < named["rows"].size(); ++i) {
+    Json a = named["rows"][i], b = plain["rows"][i];
+    EXPECT_NE(a["command"], b["command"]);
+    a.erase("command"), b.erase("command");
+    EXPECT_EQ(a, b);
+  }
+  const std::string file = mine();
+  const Ran own = report("json", {"--contract", file});
+  EXPECT_EQ(own.code, exit_passed) << own.out << own.err;
+  const Json json = Json::parse(own.out);
+  EXPECT_EQ(json["contract"], "mine");
+  bool other = false;
+  for (std::size_t i = 0; i < json["rows"].size(); ++i) {
+    EXPECT_EQ(json["rows"][i]["contract"], "mine");
+    EXPECT_EQ(json["rows"][i]["precision"], "bf16");
+    EXPECT_NE(json["rows"][i]["command"].get<std::string>().find(" --contract '" + file + "'"), std::string::npos);
+    other = other || json["rows"][i]["relative_error"] != plain["rows"][i]["relative_error"];
+  }
+  EXPECT_TRUE(other);
+  const Ran table = report("table", {"--contract", file});
+  for (const std::string& part :
+       {"contract  mine (" + file + ")", std::string("sites as in bf16, state bf16, P fp32, 1 products"),
+        std::string("= 1,70,1,8,8, contract mine\n")})
+    EXPECT_NE(table.out.find(part), std::string::npos) << table.out;
+}
+
+TEST_F(ContractFlag, is_refused_where_it_says_nothing_or_does_not_fit) {
+  expect_refused(report("json", {"--contract", "flash_attention"}),
+                 "gated_deltanet chunkwise: contract flash_attention: the kernel has no site m; its sites are Q, K, V");
+  expect_refused(report("json", {"--contract", "bf16", "--precision", "bf16"}), "--contract");
+  expect_refused(report("json", {"--contract", "fla", "--device", "gpu"}), "--device gpu");
+  expect_refused(report("json", {"--contract", path("none.json")}), "there is no ");
+  const std::string bad = write("bad.json", R"({"name": "x", "base": "bf16", "sites": {"Px": "fp32"}})");
+  expect_refused(report("json", {"--contract", bad}), "the kernel has no site Px");
+  // Of all kernels there is none that has it.
+  expect_refused(run_assay({"report", "--contract", bad}), "contract x: the kernel has no site Px");
+  expect_refused(report("json", {"--contract", write("cut.json", R"({"name": "x",)")}), "cut.json: line 1");
+  // Who names no mechanism gets those that fit.
+  const Ran fit = run_assay({"report", "--contract", "flash_attention", "--shape", "1,8,1,4,4", "--format", "csv"});
+  EXPECT_NE(fit.out.find("softmax_attention"), std::string::npos) << fit.err;
+  EXPECT_EQ(fit.out.find("deltanet"), std::string::npos);
+}
+
+TEST_F(ContractFlag, is_what_a_check_judges_by) {
+  const std::string file = path("case.st"), contract = mine();
+  ASSERT_EQ(
+      run_assay({"case", "mamba2", "--shape", "1,300,1,8,8", "--style", "long_memory", "--no-cotangents", "-o", file})
+          .code,
+      exit_passed);
+  const ProblemFile read = read_problem(read_safetensors(file), file);
+  const KernelForm& form = find_kernels(kernel_rooms(), "mamba2")->forms.front();
+  const Answer answer = form.run(read.problem, contract_from(contract).policy(form.sites), 0);
+  TensorFile to;
+  for (const auto& [name, array] : answer.outputs)
+    to.put(name, array, answer_field(*read.room, name), read.batch, "F32");
+  const std::string out = path("out.st");
+  write_safetensors(out, std::move(to).finish({}));
+  EXPECT_EQ(run_assay({"check", file, out}).code, exit_failed);
+  const Ran ran = run_assay({"check", file, out, "--contract", contract, "--format", "json"});
+  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+  const Json json = Json::parse(ran.out);
+  EXPECT_EQ(json["contract"], "mine");
+  EXPECT_NE(json["command"].get<std::string>().find(" --form chunkwise --contract '" + contract + "'"),
+            std::string::npos)
+      << json["command"];
+  expect_refused(run_assay({"check", file, out, "--contract", "flash_attention"}),
+                 "chunkwise: contract flash_attention: the kernel has no site m");
+  expect_refused(run_assay({"check", file, out, "--contract", "fla", "--precision", "bf16"}), "--contract");
+}
+
+}  // namespace
+}  // namespace assay

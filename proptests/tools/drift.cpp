@@ -1,0 +1,377 @@
+// assay drift: laws are told apart, a streamed kernel is the kernel, and errors of three kinds are found where they
+// are.
+#include "oracles/core/drift.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "oracles/core/case_file.hpp"
+#include "oracles/core/expected.hpp"
+#include "proptests/tools/cli.hpp"
+#include "reference/core/random.hpp"
+
+namespace assay {
+namespace {
+
+/// Where windows of three to an octave lie, up to `last`.
+std::vector<double> positions(double last) {
+  std::vector<double> list;
+  for (double t = 73; t < last; t *= 1.26) list.push_back(t);
+  return list;
+}
+
+/// Points of that law with normal noise of one in twenty.
+std::vector<GrowthPoint> noisy(const Growth& law, double last, std::uint64_t seed) {
+  const Stream stream(seed, "noise");
+  std::vector<GrowthPoint> points;
+  for (const double t : positions(last)) points.push_back({t, law.at(t) * (1 + 0.05 * stream.normal(points.size()))});
+  return points;
+}
+
+const Growth drawn_laws[] = {
+    {.law = Law::bounded, .floor = 3e-3},
+    {.law = Law::root, .rise = 1e-6},
+    {.law = Law::root, .floor = 2e-3, .rise = 5e-5},
+    {.law = Law::saturating_root, .floor = 1e-4, .rise = 2e-3, .time = 900},
+    {.law = Law::linear, .rise = 1e-8},
+    {.law = Law::linear, .floor = 1e-3, .rise = 1e-6},
+    {.law = Law::saturating_linear, .floor = 1e-7, .rise = 2e-3, .time = 1200},
+    {.law = Law::exponential, .floor = 1e-3, .rise = 1e-5, .time = 2000},
+};
+
+/// The two that saturate differ in how they begin alone.
+Law family_of(Law law) { return law == Law::saturating_linear ? Law::saturating_root : law; }
+
+TEST(Growth, EveryLawIsRecognised) {
+  for (const Growth& truth : drawn_laws)
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      const auto fit = fit_growth(noisy(truth, 16384, seed));
+      ASSERT_TRUE(fit.has_value());
+      EXPECT_EQ(family_of(fit->best().law), family_of(truth.law))
+          << name_of(truth.law) << " taken for " << name_of(fit->best().law);
+      double sum = 0, family = 0;
+      for (const Growth& g : fit->laws) {
+        sum += g.probability;
+        if (family_of(g.law) == family_of(truth.law)) family += g.probability;
+      }
+      EXPECT_NEAR(sum, 1, 1e-12);
+      EXPECT_GT(family, 0.5) << name_of(truth.law);
+      if (truth.law == fit->best().law && has_time(truth.law)) {
+        EXPECT_NEAR(fit->best().time / truth.time, 1, 0.5) << name_of(truth.law);
+      }
+      // Sixty times further on; what grows exponentially, two of its times.
+      const double ahead = truth.law == Law::exponential ? 20000 : 1e6;
+      const double ratio = fit->best().at(ahead) / truth.at(ahead);
+      EXPECT_TRUE(ratio < 2 && ratio > 0.5) << name_of(truth.law) << ": " << ratio;
+      EXPECT_LE(fit->low(ahead), fit->best().at(ahead));
+      EXPECT_GE(fit->high(ahead), fit->best().at(ahead));
+      EXPECT_NEAR(fit->best().scatter, 0.05, 0.025) << name_of(truth.law);
+    }
+}
+
+TEST(Growth, WhatNobodyCouldTellIsLeftOpen) {
+  // Half an octave of noise fits every law.
+  std::vector<GrowthPoint> points;
+  const Stream stream(3, "noise");
+  for (int i = 0; i < 8; ++i) points.push_back({1000 + 50.0 * i, 1e-3 * (1 + 0.2 * stream.normal(points.size()))});
+  EXPECT_LT(fit_growth(points)->best().probability, 0.9);
+  points.resize(fewest_growth_points - 1);
+  EXPECT_FALSE(fit_growth(points).has_value());
+  // An error of zero has no logarithm.
+  points.push_back({2000, 0}), points.push_back({3000, std::numeric_limits<double>::quiet_NaN()});
+  EXPECT_FALSE(fit_growth(points).has_value());
+}
+
+TEST(Windows, AreOctavesInThirdsAndClose) {
+  DriftWindows windows;
+  for (long t = 0; t < 140; ++t) windows.add(t, 4, 1);
+  windows.close();  // twelve tokens of [128, 162) are no window
+  ASSERT_EQ(windows.all().size(), 4U);
+  EXPECT_EQ(windows.all()[3].first, 102);
+  EXPECT_EQ(windows.all()[3].count, 38);
+  EXPECT_DOUBLE_EQ(windows.all()[3].error(), 2);
+  EXPECT_DOUBLE_EQ(windows.all()[0].position(), 32.5);
+  EXPECT_EQ(windows.points(101).size(), 1U);
+  EXPECT_EQ(windows.points(162).size(), 3U);
+}
+
+struct Streamed {
+  const char* mechanism;
+  Params params;
+  bool moves_tiles = false;  ///< a tail of pairs comes before the segment's own
+};
+
+const Streamed streamed[] = {
+    {"gated_deltanet", {}},
+    {"deltanet", {{"alignment", "next_latent"}}},
+    {"linear_attention", {{"normalization", "features"}}},
+    {"gla", {}},
+    {"mdn", {}},
+    {"falcon2a", {}},
+    {"falcon3a", {{"window", 40L}}, true},
+};
+
+DriftSpec spec_of(const std::string& mechanism, Format precision, long tokens, Style style = Style::normal) {
+  DriftSpec spec;
+  spec.room = find_room(mechanism);
+  spec.form = &find_kernels(kernel_rooms(), mechanism)->forms.front();
+  spec.inputs = {.mechanism = mechanism,
+                 .shape = {.heads = 1, .key_dim = 8, .value_dim = 8},
+                 .precision = precision,
+                 .style = style,
+                 .params = {}};
+  spec.precision = precision, spec.tokens = tokens, spec.draws = 0, spec.by_site = false;
+  return spec;
+}
+
+TEST(Streaming, IsTheKernelToTheBit) {
+  for (const auto& [mechanism, params, moves_tiles] : streamed) {
+    if (moves_tiles) continue;  // other sums, other bits
+    DriftSpec spec = spec_of(mechanism, Format::bf16, 200);
+    spec.inputs.params = params, spec.inputs.shape.heads = 2;
+    const Segments segments(*spec.room, spec.inputs, spec.tokens, 64);
+    ASSERT_EQ(segments.count(), 4);
+    std::vector<Problem> parts;
+    for (long i = 0; i < segments.count(); ++i) parts.push_back(segments.at(i));
+    EXPECT_NE(parts[0].inputs.at("v"), parts[1].inputs.at("v"));
+    const Policy policy = Policy::of(spec.form->sites, spec.precision);
+    const Answer whole = spec.form->run(joined(*spec.room, parts), policy, 0);
+    StreamedKernel kernel(*spec.room, *spec.form, policy, 0);
+    const Array& o = whole.outputs.at("o");
+    ASSERT_EQ(o.shape[1], 200);
+    Answer answer;
+    for (long i = 0; i < segments.count(); ++i) {
+      answer = kernel.advance(parts[static_cast<std::size_t>(i)]);
+      const Array& part = answer.outputs.at("o");
+      for (int h = 0; h < 2; ++h)
+        for (int n = 0; n < part.shape[1] * 8; ++n)
+          ASSERT_EQ(part.data[static_cast<std::size_t>(h * part.shape[1] * 8 + n)],
+                    o.data[static_cast<std::size_t>((h * 200 + segments.begin(i)) * 8 + n)])
+              << mechanism << ", segment " << i << ", number " << n;
+    }
+    EXPECT_EQ(answer.outputs.at("final_state"), whole.outputs.at("final_state")) << mechanism;
+  }
+}
+
+/// Segments that drew the same roundings would add up their errors like a leaning one.
+TEST(Streaming, EverySegmentDrawsItsOwnRoundings) {
+  DriftSpec spec = spec_of("gla", Format::bf16, 64);
+  static std::vector<std::uint64_t> seeds;
+  seeds.clear();
+  KernelForm recording = *spec.form;
+  recording.run = [](const Problem& problem, const Policy& policy, int tile) {
+    seeds.push_back(policy.seed);
+    return find_kernels(kernel_rooms(), "gla")->forms.front().run(problem, policy, tile);
+  };
+  const Segments segments(*spec.room, spec.inputs, spec.tokens, 16);
+  for (int again = 0; again < 2; ++again) {
+    StreamedKernel kernel(*spec.room, recording, Policy::of(spec.form->sites, spec.precision), 0);
+    for (long i = 0; i < segments.count(); ++i) kernel.advance(segments.at(i));
+  }
+  ASSERT_EQ(seeds.size(), 8U);
+  EXPECT_TRUE(std::equal(seeds.begin(), seeds.begin() + 4, seeds.begin() + 4));
+  std::sort(seeds.begin(), seeds.end());
+  EXPECT_EQ(std::unique(seeds.begin(), seeds.end()) - seeds.begin(), 4);
+}
+
+TEST(Streaming, TheReferenceIsProvenAtItsStart) {
+  for (const auto& [mechanism, params, moves_tiles] : streamed) {
+    DriftSpec spec = spec_of(mechanism, Format::bf16, 300);
+    spec.inputs.params = params, spec.segment = 100;
+    const Drift drift = measure_drift(spec);
+    EXPECT_EQ(drift.proven_tokens, 300);
+    EXPECT_LT(drift.proven_off, 1e-25) << mechanism;
+    EXPECT_LT(drift.reference_off, 1e-27) << mechanism;
+    EXPECT_TRUE(drift.decided());
+    const double error = drift.series.front().windows.all().back().error();
+    EXPECT_TRUE(error > 1e-4 && error < 1e-2) << mechanism << ": " << error;
+  }
+}
+
+double last_error(const Drift& drift) { return drift.series.front().windows.all().back().error(); }
+
+/// A kernel that begins every segment with the state of its case.
+Answer without_states(const Problem& problem, const Policy& policy, int tile) {
+  Problem forgetful = problem;
+  for (double& x : forgetful.inputs.at("initial_state").data) x = 0;
+  return find_kernels(kernel_rooms(), "gated_deltanet")->forms.front().run(forgetful, policy, tile);
+}
+
+TEST(Drift, ExactIsExactUnlessTheKernelIsWrong) {
+  DriftSpec spec = spec_of("gated_deltanet", Format::exact, 1024);
+  spec.segment = 256, spec.draws = default_draws(Format::fp64);
+  const Drift drift = measure_drift(spec);
+  EXPECT_LT(last_error(drift), 1e-16);
+  EXPECT_TRUE(drift.passed());
+  EXPECT_FALSE(drift.first_past || drift.first_past_in_segment);
+
+  KernelForm broken = *spec.form;
+  broken.run = without_states;
+  spec.form = &broken;
+  const Drift found = measure_drift(spec);
+  EXPECT_GT(last_error(found), 1e10 * last_error(drift));
+  EXPECT_FALSE(found.passed());
+  ASSERT_TRUE(found.first_past.has_value());
+  EXPECT_EQ(found.first_past->token, 0);  // the case begins with a state
+}
+
+TEST(Drift, TheFirstTokenPastTheBudgetIsTheFirst) {
+  DriftSpec spec = spec_of("gated_deltanet", Format::fp32, 1024, Style::long_memory);
+  spec.segment = 256, spec.draws = default_draws(Format::fp32);
+  const Drift healthy = measure_drift(spec);
+  EXPECT_TRUE(healthy.passed());
+  EXPECT_LT(healthy.worst_sigmas, 7);
+
+  // From the third segment on a thousandth too much.
+  KernelForm late = *spec.form;
+  static int runs = 0;
+  late.run = [](const Problem& problem, const Policy& policy, int tile) {
+    Answer answer = find_kernels(kernel_rooms(), "gated_deltanet")->forms.front().run(problem, policy, tile);
+    if (policy.rounding == Rounding::nearest_even && policy.sites.at("out") != Format::exact && ++runs > 2)
+      for (double& x : answer.outputs.at("o").data) x *= 1.001;
+    return answer;
+  };
+  spec.form = &late;
+  const Drift found = measure_drift(spec);
+  ASSERT_TRUE(found.first_past && found.first_past_in_segment);
+  EXPECT_EQ(found.first_past_in_segment->token, 512);
+  EXPECT_GE(found.first_past->token, 512);
+  EXPECT_LT(found.first_past->token, 520);
+
+  runs = 0, spec.draws = 0, spec.budget = 1e-4;
+  const Drift given = measure_drift(spec);
+  ASSERT_TRUE(given.first_past.has_value());
+  EXPECT_GE(given.first_past->token, 512);
+  EXPECT_LT(given.first_past->token, 520);
+  runs = 0, spec.budget = 1e-2;
+  EXPECT_FALSE(measure_drift(spec).first_past.has_value());
+}
+
+TEST(Drift, StatesForgetRoundingsUnderDecays) {
+  DriftSpec spec = spec_of("gated_deltanet", Format::fp32, 8192, Style::long_memory);
+  const Drift wide = measure_drift(spec);
+  EXPECT_LT(last_error(wide), 1e-6);
+  spec.sites = {{"S", Format::bf16}}, spec.by_site = true, spec.prefix = 2048;
+  const Drift narrow = measure_drift(spec);
+  EXPECT_GT(last_error(narrow), 1000 * last_error(wide));
+  // And the site is found.
+  ASSERT_FALSE(narrow.sites.empty());
+  EXPECT_EQ(narrow.sites.front().site, "S");
+  EXPECT_GT(narrow.sites.front().share, 0.99);
+  EXPECT_NEAR(narrow.sites.front().error / narrow.prefix_error, 1, 0.05);
+  EXPECT_LT(narrow.unrounded_error, 1e-15);
+  double sum = 0;
+  for (const DriftSite& site : narrow.sites) sum += site.share;
+  EXPECT_NEAR(sum, 1, 1e-12);
+}
+
+/// A decay that its format makes 1 leans to one side; without decays roundings of either sign add up.
+TEST(Drift, LawsAreThoseOfTheRoundings) {
+  DriftSpec spec = spec_of("retnet", Format::fp32, 8192);
+  spec.inputs.params = {{"head", 20L}}, spec.prefix = 2048;
+  const Drift leaning = measure_drift(spec);
+  EXPECT_EQ(leaning.series.front().fit->best().law, Law::linear);
+  EXPECT_TRUE(leaning.series.front().has_prediction() && leaning.series.front().predicted_well());
+
+  spec = spec_of("linear_attention", Format::fp32, 32768);
+  const Drift walking = measure_drift(spec);
+  EXPECT_EQ(walking.series.back().tensor, "final_state");
+  EXPECT_EQ(walking.series.back().fit->best().law, Law::root);
+}
+
+/// A state in bf16 that is stored after every token loses decays that are smaller than its spacing.
+TEST(Drift, AStateInBf16Stagnates) {
+  DriftSpec spec = spec_of("mamba2", Format::fp32, 1024, Style::long_memory);
+  spec.sites = {{"S", Format::bf16}}, spec.tile = 2;
+  spec.segment = 128;
+  const Drift by_chunk = measure_drift(spec);
+  spec.segment = 1;
+  const Drift by_token = measure_drift(spec);
+  EXPECT_EQ(by_token.series.front().fit->best().law, Law::linear);
+  EXPECT_GT(last_error(by_token), 10 * last_error(by_chunk));
+}
+
+TEST(DriftCommand, PrintsEveryFormat) {
+  const std::vector<std::string> words = {"drift",          "gated_deltanet",
+                                          "--tokens",       "1024",
+                                          "--segment",      "128",
+                                          "--dim",          "4",
+                                          "--heads",        "2",
+                                          "--draws",        "3",
+                                          "--style",        "long_memory",
+                                          "--site",         "S=bf16",
+                                          "--predict-from", "256",
+                                          "--precision",    "fp32",
+                                          "--threads",      "1",
+                                          "--format"};
+  const auto in = [&](const char* format) {
+    std::vector<std::string> args = words;
+    args.emplace_back(format);
+    return run_assay(args);
+  };
+  const Ran json = in("json"), table = in("table"), markdown = in("markdown"), csv = in("csv");
+  EXPECT_EQ(json.code, exit_failed) << json.err;
+  const Json drift = Json::parse(json.out);
+  EXPECT_EQ(drift["format"], "assay-drift");
+  EXPECT_EQ(drift["site_formats"]["S"], "bf16");
+  EXPECT_EQ(drift["verdict"], "FAIL");
+  EXPECT_EQ(drift["sites"][0]["site"], "S");
+  EXPECT_LT(drift["first_past_budget"]["token"].get<long>(), 1024);
+  ASSERT_EQ(drift["series"].size(), 2U);
+  EXPECT_EQ(drift["series"][0]["tensor"], "o");
+  EXPECT_EQ(drift["series"][0]["windows"].back()["last"], 1023);
+  EXPECT_EQ(drift["series"][0]["fit"]["laws"].size(), std::size(all_laws));
+  EXPECT_GT(drift["series"][0]["prediction"]["ratio"].get<double>(), 0);
+  EXPECT_NE(table.out.find("\npast the budget: token "), std::string::npos);
+  EXPECT_NE(markdown.out.find("\nPast the budget: token "), std::string::npos);
+  for (const Ran* ran : {&table, &markdown})
+    EXPECT_NE(ran->out.find(drift["command"].get<std::string>()), std::string::npos);
+  EXPECT_EQ(csv.out.substr(0, csv.out.find('\n')), "tensor,first,last,tokens,error,law");
+  EXPECT_EQ(table.err, "");
+
+  // Neither the number of threads nor the second run changes a byte; the command printed makes the same.
+  std::vector<std::string> threads = words;
+  *(std::find(threads.begin(), threads.end(), "--threads") + 1) = "3";
+  threads.emplace_back("json");
+  EXPECT_EQ(run_assay(threads).out, json.out);
+  std::istringstream command(drift["command"].get<std::string>());
+  std::vector<std::string> again{std::istream_iterator<std::string>(command), {}};
+  again.erase(again.begin());
+  again.insert(again.end(), {"--format", "json"});
+  EXPECT_EQ(run_assay(again).out, json.out);
+}
+
+TEST(DriftCommand, RefusesInOneSentence) {
+  const std::pair<std::vector<std::string>, const char*> bad[] = {
+      {{"drift", "--mechanism", "softmax_attention"}, "softmax_attention is no recurrence"},
+      {{"drift", "--mechanism", "lla"}, "lla is no recurrence"},
+      {{"drift", "--mechanism", "mesanet"}, "mesanet is no recurrence"},
+      {{"drift", "--mechanism", "rls"}, "rls is no recurrence"},
+      {{"drift", "--mechanism", "nosuch"}, "there is no nosuch"},
+      {{"drift", "--mechanism", "linear_attention", "--param", "normalization=count"}, "own start"},
+      {{"drift", "--mechanism", "gla", "--form", "tiled"}, "gla has no tiled"},
+      {{"drift", "--mechanism", "gla", "--tile", "65"}, "there is no 65"},
+      {{"drift", "--mechanism", "gla", "--site", "S"}, "SITE=FORMAT"},
+      {{"drift", "--mechanism", "gla", "--site", "S=bf17"}, "there is no format bf17"},
+      {{"drift", "--mechanism", "gla", "--site", "nosuch=bf16"}, "has no site nosuch"},
+      {{"drift", "--mechanism", "gla", "--param", "window=3"}, "gla has no window"},
+      {{"drift", "--mechanism", "gla", "--draws", "2"}, "three or more"},
+      {{"drift", "--mechanism", "gla", "--dim", "200"}, "compiled in up to"},
+      {{"drift", "--mechanism", "gla", "--tokens", "0"}, "--tokens"},
+      {{"drift"}, "mechanism"},
+  };
+  for (const auto& [args, sentence] : bad) {
+    const Ran ran = run_assay(args);
+    EXPECT_EQ(ran.code, exit_usage) << sentence;
+    EXPECT_EQ(ran.out, "") << sentence;
+    EXPECT_NE(ran.err.find(sentence), std::string::npos) << ran.err;
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,116 @@
+// EXPECT_VERDICT, as tests of other people's kernels use it, and how it fails.
+#include "tools/gtest.hpp"
+
+#include <gtest/gtest-spi.h>
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "fixtures/layout.hpp"
+#include "fixtures/problem_file.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/contract.hpp"
+#include "proptests/tools/cli.hpp"
+
+namespace assay {
+namespace {
+
+/// Stands for a kernel under test: the tile program, under the contract of that name.
+Answer kernel_of(const Problem& problem, const std::string& contract) {
+  const KernelForm& form = find_kernels(kernel_rooms(), problem.mechanism)->forms.front();
+  return form.run(problem, find_contract(contract)->policy(form.sites), 0);
+}
+
+Problem small_problem() {
+  return find_room("gated_deltanet")
+      ->make({"gated_deltanet", {1, 90, 2, 1, 8, 8, 0}, Format::bf16, Style::long_memory, 4, {}});
+}
+
+TEST(ExpectVerdict, passes_a_kernel_within_its_contract) {
+  const Problem problem = small_problem();
+  EXPECT_VERDICT(pass, assay::judge(problem, kernel_of(problem, "bf16"), {.contract = "bf16"}));
+  EXPECT_VERDICT(pass, assay::judge(problem, kernel_of(problem, "fla"), {.contract = "fla"}));
+  EXPECT_VERDICT(fail, assay::judge(problem, kernel_of(problem, "bf16_state_per_token"), {.contract = "bf16"}));
+  ASSERT_VERDICT(fail, assay::judge(problem, kernel_of(problem, "bf16"), {.contract = "fp32"}));
+}
+
+/// Fails, and says what of a message is in `parts`. The macro below needs a function without captures.
+const Judged* shown = nullptr;
+std::string message_of(const Judged& judged) {
+  shown = &judged;
+  testing::TestPartResultArray results;
+  {
+    testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    EXPECT_VERDICT(pass, *shown);
+  }
+  return results.size() == 1 ? results.GetTestPartResult(0).message() : "";
+}
+
+/// The words of the command that ends a message, without the program's name.
+std::vector<std::string> command_of(const std::string& message) {
+  std::istringstream line(message.substr(message.find("reproduce: build/assay ") + 23));
+  std::vector<std::string> words;
+  for (std::string word; line >> word;) words.push_back(word);
+  return words;
+}
+
+TEST(ExpectVerdict, says_what_is_wrong_where_and_how_to_see_it_again) {
+  const Problem problem = small_problem();
+  Answer answer = kernel_of(problem, "bf16");
+  for (int t = 64; t < 90; ++t) answer.outputs.at("o").data[static_cast<std::size_t>((90 + t) * 8 + 3)] *= 1.5;
+  const std::string message = message_of(judge(problem, answer, {.contract = "bf16"}));
+  for (const char* part : {"*shown is FAIL, not PASS\nFAIL  gated_deltanet chunkwise bf16 o: ",
+                           "where: head 1 of 2, tokens 64..89 of 90 (chunk 1)", "value dimension 3 of 8",
+                           "8 tensors: 7 PASS, 1 FAIL", " --form chunkwise --contract bf16 --tensor o\n"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+  const Ran again = run_assay(command_of(message));
+  EXPECT_EQ(again.code, exit_failed) << again.err;
+  EXPECT_NE(again.out.find("8 tensors: 7 PASS, 1 FAIL"), std::string::npos) << again.out;
+}
+
+class VerdictOfAFile : public CliFiles {};
+
+TEST_F(VerdictOfAFile, is_that_of_its_tensors) {
+  const std::string file = path("case.st");
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "2,70,2,8,6", "--no-cotangents", "-o", file}).code, exit_passed);
+  const ProblemFile read = read_problem(read_safetensors(file), file);
+  const Answer got = kernel_of(read.problem, "bf16");
+  // As a kernel has it: floats, [B][T][H][d].
+  std::map<std::string, Array> answer;
+  for (const auto& [name, array] : got.outputs) {
+    const Array laid = FileLayout::of_problem(answer_field(*read.room, name), array.shape, read.batch).to_file(array);
+    const std::vector<float> floats(laid.data.begin(), laid.data.end());
+    answer[name] = tensor(laid.shape, floats);
+  }
+  EXPECT_VERDICT(pass, assay::judge(file, answer));
+  EXPECT_VERDICT(pass, assay::judge(file, answer, {.contract = "bf16"}));
+  const std::map<std::string, Array> only_o = {{"o", answer.at("o")}};
+  EXPECT_VERDICT(pass, assay::judge(file, only_o, {.tensors = {"o"}}));
+
+  answer.at("o").data[5] += 1;
+  const std::string message = message_of(judge(file, answer));
+  EXPECT_NE(message.find("token 0 of 70"), std::string::npos) << message;
+  EXPECT_EQ(run_assay(command_of(message)).code, exit_failed) << message;
+
+  // What cannot be judged is no pass, and no exception either.
+  EXPECT_VERDICT(error, assay::judge(file, only_o));
+  EXPECT_NE(message_of(judge(file, only_o)).find("tensor final_state: missing"), std::string::npos);
+  EXPECT_VERDICT(error, assay::judge(path("none.st"), answer));
+  EXPECT_VERDICT(error, assay::judge(file, answer, {.contract = "flash_attention"}));
+  EXPECT_VERDICT(error, assay::judge(read.problem, got, {}));
+  EXPECT_VERDICT(error, assay::judge(file, {{"o", Array({2, 70, 2, 5})}}, {.tensors = {"o"}}));
+  EXPECT_THROW(tensor({2, 3}, std::vector<float>(5)), InputError);
+}
+
+TEST(ExpectVerdict, takes_judgements_of_single_tensors) {
+  Judgement judgement;
+  judgement.verdict = Verdict::vacuous;
+  EXPECT_VERDICT(vacuous, judgement);
+  EXPECT_FALSE(verdict_is("", "", Verdict::pass, judgement));
+}
+
+}  // namespace
+}  // namespace assay

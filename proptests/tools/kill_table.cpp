@@ -1,0 +1,143 @@
+// assay mutants: the kill table of a room, healthy runs, formats and flags.
+#include "tools/kill_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proptests/tools/cli.hpp"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::json;
+
+class KillTables : public CliFiles {
+ protected:
+  void SetUp() override {
+    CliFiles::SetUp();
+    planted_kernels = mutant_rooms;
+  }
+};
+
+const std::vector<std::string> one_room = {"mutants", "--mechanism", "value_averaging"};
+
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(KillTables, every_mutant_of_a_room_is_killed_and_the_healthy_kernel_is_not) {
+  const Ran ran = run_assay(with(one_room, {"--format", "json"}));
+  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+  const Json json = Json::parse(ran.out);
+  std::set<std::string> listed, expected;
+  for (const Mutant& m : find_kernels(mutant_rooms(), "value_averaging")->forms[0].mutants) expected.emplace(m.name);
+  for (const Json& mutant : json["mutants"]) {
+    listed.insert(mutant["mutant"]);
+    EXPECT_TRUE(mutant["killed"]) << mutant;
+    EXPECT_FALSE(mutant["layers"].empty()) << mutant;
+    EXPECT_NE(mutant["conviction"], "");
+    EXPECT_GE(mutant["cases"], mutant["shown"]);
+  }
+  EXPECT_EQ(listed, expected);
+  ASSERT_EQ(json["rules"].size(), rivals().size() + 1);
+  EXPECT_EQ(json["rules"][0]["name"], "assay");
+  EXPECT_EQ(json["rules"][0]["false_alarms"], 0);
+  // What a rule is said to kill is what the mutants say of it.
+  for (std::size_t r = 0; r < rivals().size(); ++r) {
+    const auto count = std::count_if(json["mutants"].begin(), json["mutants"].end(), [&](const Json& mutant) {
+      const auto& by = mutant["killed_by"];
+      return std::find(by.begin(), by.end(), rivals()[r].name) != by.end();
+    });
+    EXPECT_EQ(json["rules"][r + 1]["killed"], count) << rivals()[r].name;
+  }
+}
+
+TEST_F(KillTables, a_rule_that_rejects_the_healthy_kernel_kills_nothing) {
+  MutantOptions options{.mechanisms = {"value_averaging"}, .precisions = {Format::bf16}, .trials = 1, .power = {}};
+  const KillTable table = make_kill_table(options, [](std::size_t, std::string_view) {});
+  ASSERT_EQ(table.healthy_runs, 1);
+  int rejecting = 0;
+  for (std::size_t rule = 0; rule < table.alarms.size(); ++rule) {
+    if (table.alarms[rule] == 0) continue;
+    EXPECT_EQ(table.killed(rule), 0);
+    ++rejecting;
+  }
+  EXPECT_GT(rejecting, 0);  // 1e-7 of the squares is below what bf16 rounds
+}
+
+TEST_F(KillTables, threads_change_nothing) {
+  const std::vector<std::string> words =
+      with(one_room, {"--trials", "3", "--healthy", "40", "--format", "json", "--power", "state_in_bf16"});
+  const Ran one = run_assay(with(words, {"--threads", "1"})), three = run_assay(with(words, {"--threads", "3"}));
+  EXPECT_EQ(one.out, three.out);
+  EXPECT_GE(Json::parse(one.out)["power"].size(), 1U);
+}
+
+TEST_F(KillTables, healthy_runs_are_counted_and_bounded) {
+  const Ran ran = run_assay(with(one_room, {"--trials", "1", "--healthy", "50", "--format", "json"}));
+  const Json fresh = Json::parse(ran.out)["fresh"];
+  EXPECT_EQ(fresh["runs"].get<int>() + fresh["unanswered"].get<int>(), 50);
+  EXPECT_EQ(fresh["alarms"].size(), 0);
+  EXPECT_GE(fresh["tensors"], fresh["runs"]);
+  EXPECT_DOUBLE_EQ(fresh["upper_bound_95"], upper_bound_95(0, fresh["runs"]));
+}
+
+TEST(ClopperPearson, is_that_of_the_binomial) {
+  EXPECT_NEAR(upper_bound_95(0, 60), 1 - std::pow(0.05, 1.0 / 60), 1e-12);
+  EXPECT_NEAR(lower_bound_95(60, 60), std::pow(0.05, 1.0 / 60), 1e-12);
+  EXPECT_EQ(upper_bound_95(7, 7), 1);
+  EXPECT_NEAR(upper_bound_95(1, 10), 0.3941633, 1e-6);  // P(X <= 1 | p) = 0.05
+}
+
+TEST_F(KillTables, formats_have_a_line_for_every_mutant) {
+  const auto mutants = find_kernels(mutant_rooms(), "value_averaging")->forms[0].mutants.size();
+  const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  const Ran csv = run_assay(with(one_room, {"--trials", "1", "--format", "csv"}));
+  EXPECT_EQ(lines(csv.out), static_cast<std::ptrdiff_t>(mutants) + 1);
+  for (const std::string format : {"table", "markdown"}) {
+    const Ran ran = run_assay(with(one_room, {"--trials", "1", "--format", format}));
+    for (const Mutant& m : find_kernels(mutant_rooms(), "value_averaging")->forms[0].mutants)
+      EXPECT_NE(ran.out.find(m.name), std::string::npos) << format << m.name;
+    EXPECT_NE(ran.out.find("reproduce: build/assay mutants --mechanism value_averaging --trials 1 --seed 11"),
+              std::string::npos);
+  }
+}
+
+TEST_F(KillTables, survivors_are_listed_with_the_reason_and_the_exit_code_is_1) {
+  // In bf16 a delta rule's state in bf16 loses no more than its operands do.
+  const Ran ran =
+      run_assay({"mutants", "--mechanism", "deltanet", "--precision", "bf16", "--trials", "1", "-o", path("table")});
+  const std::string table = read("table");
+  EXPECT_EQ(ran.code, exit_failed);
+  const auto survivors = table.find("\nnot killed\n");
+  ASSERT_NE(survivors, std::string::npos);
+  EXPECT_NE(table.find("state_in_bf16    differs in 1 of 1 cases, by 0.", survivors), std::string::npos) << table;
+}
+
+TEST_F(KillTables, bad_flags_are_one_sentence) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& sentence) {
+    const Ran ran = run_assay(with({"mutants"}, more));
+    EXPECT_EQ(ran.code, exit_usage) << sentence;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(ran.err.find(sentence), 0) << ran.err;
+  };
+  refused({"--mechanism", "nothing"}, "assay: --mechanism: there is no nothing; there are softmax_attention");
+  refused({"--mechanism", "rmsnorm"}, "assay: --mechanism: none of these has kernels\n");
+  refused({"--mechanism", "deltanet", "--power", "nothing"},
+          "assay: --power: none of these kernels has a mutant nothing\n");
+  refused({"--precision", "fp7"}, "--precision: fp7 not in");
+  refused({"--trials", "-1"}, "--trials: Value -1 not in range");
+  planted_kernels = nullptr;
+  refused({}, "assay: mutants: this program has none; build assay-mutants beside it");
+}
+
+}  // namespace
+}  // namespace assay

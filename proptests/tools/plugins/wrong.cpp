@@ -1,0 +1,42 @@
+// The example's DeltaNet with the bug that the variable ASSAY_BUG names. It takes no fewer than four key channels.
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/plugin/assay_plugin.h"
+
+#define assay_plugin healthy_plugin
+#include "tools/plugin/deltanet.cpp"
+#undef assay_plugin
+
+namespace {
+
+bool has_bug(const char* what) {
+  const char* bug = std::getenv("ASSAY_BUG");
+  return bug != nullptr && std::strcmp(bug, what) == 0;
+}
+
+const char* run_wrong(const assay_problem* problem) {
+  const assay_input* k = input(*problem, "k");
+  if (k != nullptr && k->extents[3] < 4) return "takes 4 key channels or more";
+  if (const char* error = run(problem)) return error;
+  const int64_t* v = input(*problem, "v")->extents;
+  const int64_t B = v[0], T = v[1], row = v[2] * v[3];
+  float* o = output(*problem, "o");
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t t = 0; t < T; ++t)
+      for (int64_t i = 0; i < row; ++i) {
+        float& x = o[(b * T + t) * row + i];
+        if (has_bug("second_chunk") && t >= 64) x *= 1.5F;
+        if (has_bug("last_token") && t == T - 1 && T % 16 != 0) x = 0;
+        if (has_bug("unscaled")) x *= std::sqrt(static_cast<float>(k->extents[3]));
+        if (has_bug("coarse")) x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffe00000U);
+      }
+  return nullptr;
+}
+
+}  // namespace
+
+const assay_plugin_description* assay_plugin() {
+  static const assay_plugin_description description = {ASSAY_PLUGIN_VERSION, run_wrong};
+  return &description;
+}

@@ -1,0 +1,62 @@
+#pragma once
+// A case on trial: whose contract counts, what the oracle answers to it, and how somebody's answer is judged.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fixtures/problem_file.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/contract.hpp"
+#include "oracles/core/expected.hpp"
+#include "tools/rows.hpp"
+
+namespace assay {
+
+/// What a case is judged by; what is empty, the case decides.
+struct Standard {
+  std::string form = {};       ///< the kernel whose roundings are allowed; "": the first that takes the problem
+  std::string precision = {};  ///< "": that of the case
+  std::string contract = {};   ///< a name or a file, in place of the precision
+  int threads = 0;             ///< 0: all cores; the results do not depend on it
+};
+
+class CaseTrial {
+ public:
+  /// `where` names the case in messages. Throws InputError if it poses no problem that a kernel of this build answers,
+  /// or if it is not clear which contract counts.
+  CaseTrial(Safetensors stored, Standard standard, std::string where);
+  CaseTrial(const CaseTrial&) = delete;
+  CaseTrial(CaseTrial&&) = delete;
+  CaseTrial& operator=(const CaseTrial&) = delete;
+  CaseTrial& operator=(CaseTrial&&) = delete;
+  ~CaseTrial() = default;
+
+  /// Asks the oracle, then looks for the form. Throws InputError if there is no answer, or no form that fits.
+  void prepare(const PartDone& done = {});
+
+  const ProblemFile& file() const { return file_; }
+  const KernelUnderTest& kernel() const { return kernel_; }
+  const Oracle& oracle() const { return oracle_; }
+  /// "--form chunkwise --precision bf16"
+  std::string flags() const;
+  /// Throws InputError if there are no such tensors.
+  void require_tensors(const std::vector<std::string>& names) const;
+
+  /// The tensors of an answer that `wanted` holds; `source` names it in messages.
+  Answer read(Safetensors answer, const std::function<bool(const std::string&)>& wanted,
+              const std::string& source) const;
+  /// Judges the tensors that `wanted` holds; `command` judges them all again.
+  std::vector<ReportRow> judge(const Answer& got, const std::function<bool(const std::string&)>& wanted,
+                               const std::string& command) const;
+
+ private:
+  Standard standard_;
+  std::string where_;
+  ProblemFile file_;
+  const KernelRoom* kernels_;
+  Contract contract_;
+  KernelUnderTest kernel_;
+  Oracle oracle_;
+};
+
+}  // namespace assay

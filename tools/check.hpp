@@ -1,0 +1,39 @@
+#pragma once
+// One case and what somebody else's kernel answers to it, judged.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/case_trial.hpp"
+#include "tools/command.hpp"
+#include "tools/rows.hpp"
+
+namespace assay {
+
+struct CheckOptions {
+  std::string problem, answer, kernel, plugin;
+  Standard standard;
+  std::vector<std::string> tensors;
+  std::string format{name_of(RowsFormat::table)}, output = "-";
+  double timeout = 600;
+  bool why = false, shrinks = false;
+  double shrink_limit = 10;
+  std::string shrink_output;
+
+  /// What messages and pages call the answer.
+  std::string source() const { return !kernel.empty() ? "--kernel: {out}" : !plugin.empty() ? plugin : answer; }
+};
+
+/// A case, what was answered to it, and the verdicts.
+struct Checked {
+  std::unique_ptr<CaseTrial> trial;
+  Answer got;
+  Page page;
+  std::vector<ReportRow> rows;
+};
+
+/// Reads or runs what `options` name and judges it. Throws InputError, one sentence, where nothing can be judged: a bad
+/// case, a kernel that does not answer, a tensor that is missing.
+Checked check_case(const CheckOptions& options, Console& console);
+
+}  // namespace assay

@@ -1,0 +1,339 @@
+#include "tools/detection_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string percent(int part, int whole) { return whole == 0 ? "-" : fmt::format("{:.1f}%", 100.0 * part / whole); }
+
+/// The part of the judge that is named in a table: the sharpest of those that reject it.
+std::string first_layer(const MutantRow& row) {
+  for (const Layer layer : all_layers)
+    if (row.killed() && row.layers.rejected_by(layer)) return std::string(name_of(layer));
+  return "-";
+}
+
+std::string reason_of(const MutantRow& row) {
+  if (row.shown.total() == 0) return fmt::format("no bit of its answers differs in {} cases", row.trials);
+  if (row.layers.rms == 0 && row.layers.element == 0)
+    return fmt::format("the healthy kernel is rejected in all {} cases that show it", row.shown.total());
+  return fmt::format("differs in {} of {} cases, by {:.2f} of an element's limit and {:.2f} of the RMS's at most",
+                     row.shown.total(), row.trials, row.layers.element, row.layers.rms);
+}
+
+/// By number, as the columns of the mutants' table; ours is 0.
+std::string_view rule_name(std::size_t rule) { return rule == judge_rule ? "assay" : rivals()[rule - 1].name; }
+
+Table rules_table(const Detection& d) {
+  const KillTable& kills = d.kills;
+  const std::vector<Format> precisions = kills.precisions();
+  Table table{{{"", true}, {"rule"}, {"killed", true}, {"share", true}}, {}};
+  for (const Format precision : precisions) table.columns.push_back({text("in ", name_of(precision)), true});
+  table.columns.insert(table.columns.end(), {{"of cases", true}, {"false alarms", true}});
+  if (d.healthy) table.columns.push_back({"on fresh cases", true});
+  for (std::size_t rule = 0; rule < kills.alarms.size(); ++rule) {
+    std::vector<std::string> cells = {text(rule), std::string(rule_name(rule)), text(kills.killed(rule)),
+                                      percent(kills.killed(rule), kills.shown())};
+    for (const Format precision : precisions)
+      cells.push_back(text(kills.killed(rule, precision), '/', kills.shown(precision)));
+    cells.push_back(fmt::format("{:.1f}%", 100 * kills.share_of_cases(rule)));
+    cells.push_back(text(kills.alarms[rule], '/', kills.healthy_runs));
+    if (d.healthy) cells.push_back(text(d.healthy->rejected[rule], '/', d.healthy->runs));
+    table.rows.push_back(std::move(cells));
+    if (rule == judge_rule)
+      for (const Layer layer : all_layers)
+        table.rows.push_back({"", text("  ", name_of(layer), " alone"), text(kills.killed(layer)),
+                              percent(kills.killed(layer), kills.shown())});
+  }
+  return table;
+}
+
+Table mutants_table(const std::vector<const MutantRow*>& rows, bool with_room) {
+  Table table;
+  if (with_room) table.columns = {{"mechanism"}, {"form"}};
+  table.columns.insert(table.columns.end(), {{"mutant"}, {"shown", true}, {"assay"}});
+  for (std::size_t rule = 1; rule <= rivals().size(); ++rule) table.columns.push_back({text(rule), true});
+  for (const MutantRow* row : rows) {
+    std::vector<std::string> cells;
+    if (with_room) cells = {std::string(row->room), std::string(row->form)};
+    cells.insert(cells.end(),
+                 {std::string(row->mutant->name), text(row->shown.total(), '/', row->trials), first_layer(*row)});
+    for (std::size_t rule = 1; rule < row->kills.size(); ++rule) cells.emplace_back(row->killed(rule) ? "x" : ".");
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::vector<const MutantRow*> all_rows(const KillTable& kills) {
+  std::vector<const MutantRow*> rows;
+  for (const MutantRow& row : kills.rows) rows.push_back(&row);
+  return rows;
+}
+
+Table survivors_table(const KillTable& kills) {
+  Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"reason"}}, {}};
+  for (const MutantRow& row : kills.rows)
+    if (!row.killed())
+      table.rows.push_back(
+          {std::string(row.room), std::string(row.form), std::string(row.mutant->name), reason_of(row)});
+  return table;
+}
+
+Table power_table(const std::vector<PowerRow>& rows) {
+  Table table{{{"mechanism"}, {"form"}, {"T", true}, {"found", true}, {"power", true}, {"rms / limit", true}}, {}};
+  for (const PowerRow& row : rows)
+    table.rows.push_back(
+        {std::string(row.room), std::string(row.form), text(row.seq_len), text(row.detected, '/', row.seeds),
+         fmt::format(">= {:.1f}%", 100 * lower_bound_95(row.detected, row.seeds)), fmt::format("{:.2f}", row.rms)});
+  return table;
+}
+
+std::string summary_of(const Detection& d) {
+  const KillTable& kills = d.kills;
+  const int mutants = kills.shown();
+  std::string lines = fmt::format(
+      "{} mutants, {} of which show a bit: {} killed ({}), {} by exact elements alone ({}); {} false alarms in {} "
+      "healthy runs\n",
+      kills.rows.size(), mutants, kills.killed(), percent(kills.killed(), mutants), kills.killed(Layer::exact),
+      percent(kills.killed(Layer::exact), mutants), kills.alarms[judge_rule], kills.healthy_runs);
+  return lines;
+}
+
+std::string healthy_lines(const HealthyTable& h, int seed_runs) {
+  const auto alarms = static_cast<int>(h.alarms.size());
+  std::string lines = fmt::format(
+      "{} healthy runs, {} tensors: {} false alarms, rate {:.2g} a run, at most {:.2g} with 95% confidence\n"
+      "of the others, {} are VACUOUS in some tensor and {} UNDECIDED; {} of {} drawn cases have no answer\n",
+      h.runs, h.tensors, alarms, h.runs > 0 ? static_cast<double>(alarms) / h.runs : 0.0,
+      h.runs > 0 ? upper_bound_95(alarms, h.runs) : 1.0, h.vacuous, h.undecided, h.unanswered, seed_runs);
+  for (const HealthyTable::Alarm& alarm : h.alarms) lines += fmt::format("  {}\n    {}\n", alarm.command, alarm.reason);
+  return lines;
+}
+
+std::string healthy_lines(const Detection& d) { return healthy_lines(*d.healthy, d.kills.options.healthy); }
+
+std::string declared_rate() {
+  return fmt::format(
+      "declared rates of false alarms: {:.0e} a tensor from the root mean square, 2.6e-12 an element beyond {} sigma",
+      false_alarm_rate, element_sigmas);
+}
+
+std::string as_json(const Detection& d) {
+  const KillTable& kills = d.kills;
+  Json rules = Json::array(), mutants = Json::array();
+  for (std::size_t rule = 0; rule < kills.alarms.size(); ++rule) {
+    rules.push_back({{"name", rule_name(rule)},
+                     {"killed", kills.killed(rule)},
+                     {"share_of_cases", kills.share_of_cases(rule)},
+                     {"false_alarms", kills.alarms[rule]}});
+    if (d.healthy) rules.back()["false_alarms_on_fresh_cases"] = d.healthy->rejected[rule];
+    if (rule == judge_rule) continue;
+    rules.back()["rule"] = rivals()[rule - 1].rule;
+    rules.back()["source"] = rivals()[rule - 1].source;
+  }
+  for (const MutantRow& row : kills.rows) {
+    Json layers = Json::array(), by = Json::array();
+    for (const Layer layer : all_layers)
+      if (row.killed() && row.layers.rejected_by(layer)) layers.push_back(name_of(layer));
+    for (std::size_t rule = 1; rule < row.kills.size(); ++rule)
+      if (row.killed(rule)) by.push_back(rule_name(rule));
+    mutants.push_back({{"mechanism", row.room},
+                       {"form", row.form},
+                       {"mutant", row.mutant->name},
+                       {"what", row.mutant->what},
+                       {"seen", row.mutant->seen},
+                       {"cases", row.trials},
+                       {"shown", row.shown.total()},
+                       {"killed", row.killed()},
+                       {"layers", std::move(layers)},
+                       {"conviction", row.conviction},
+                       {"killed_by", std::move(by)}});
+  }
+  Json all = {{"format", "assay-mutants"},          {"version", 1},
+              {"command", kills.options.command()}, {"healthy_runs", kills.healthy_runs},
+              {"rules", std::move(rules)},          {"mutants", std::move(mutants)}};
+  if (d.healthy) {
+    Json alarms = Json::array();
+    for (const HealthyTable::Alarm& alarm : d.healthy->alarms)
+      alarms.push_back({{"command", alarm.command}, {"reason", alarm.reason}});
+    const auto count = static_cast<int>(d.healthy->alarms.size());
+    all["fresh"] = {{"runs", d.healthy->runs},
+                    {"tensors", d.healthy->tensors},
+                    {"vacuous", d.healthy->vacuous},
+                    {"undecided", d.healthy->undecided},
+                    {"unanswered", d.healthy->unanswered},
+                    {"upper_bound_95", d.healthy->runs > 0 ? upper_bound_95(count, d.healthy->runs) : 1.0},
+                    {"alarms", std::move(alarms)}};
+  }
+  for (const PowerRow& row : d.power)
+    all["power"].push_back({{"mechanism", row.room},
+                            {"form", row.form},
+                            {"seq_len", row.seq_len},
+                            {"detected", row.detected},
+                            {"rms_of_limit", row.rms},
+                            {"seeds", row.seeds}});
+  return all.dump(2) + '\n';
+}
+
+/// One line a mutant; 1 where a rule kills it.
+std::string as_csv(const KillTable& kills) {
+  Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"cases"}, {"shown"}, {"assay"}, {"layer"}}, {}};
+  for (const Rival& rival : rivals()) table.columns.push_back({std::string(rival.name)});
+  for (const MutantRow& row : kills.rows) {
+    std::vector<std::string> cells = {std::string(row.room), std::string(row.form),   std::string(row.mutant->name),
+                                      text(row.trials),      text(row.shown.total()), row.killed() ? "1" : "0",
+                                      first_layer(row)};
+    for (std::size_t rule = 1; rule < row.kills.size(); ++rule) cells.emplace_back(row.killed(rule) ? "1" : "0");
+    table.rows.push_back(std::move(cells));
+  }
+  return table.csv();
+}
+
+constexpr std::string_view opening = R"(
+# Detection
+
+What the judge finds, what the acceptance rules of other projects find, and how often each rejects a kernel that is right. Everything here is measured
+by one command, on the CPU executor, with the same result on every machine:
+
+)";
+
+constexpr std::string_view what_is_measured = R"(
+## What is measured
+
+Every kernel has **mutants**: bugs that kernels really had, planted by name in its tile program; its page in [mechanisms](mechanisms) says what each does
+and where it was seen. Each is run on a fixed set of cases: 43 tokens in tiles of 16, grouped heads, every setting of the mechanism, in the styles
+`normal`, `rising_scores` and `long_memory`, in fp32 and bf16; and in small integers in fp64, 43 and 19 tokens, where most roundings change nothing.
+The judge and every rule get the same case, the same answers and the same reference, and look at all outputs and gradients.
+
+A rule **kills** a mutant if on one of these cases it rejects the mutant's answers and accepts the healthy kernel's. So a rule that rejects everything
+kills nothing. **False alarms** are healthy kernels rejected: on the mutants' cases and, in the last column, on fresh ones (below).
+
+The baseline b of rules that have one is the healthy kernel under the same contract with randomised rounding: closer than the baselines that those rules
+have in practice, which are other programs. TOSA's rule is left out: it wants the operator on absolute values, which a recurrence with signs does not have.
+
+## Rules
+
+)";
+
+constexpr std::string_view about_rules = R"(
+e = o - r; eps is the spacing of the dtype at 1. Constants go by the dtype of the answer; a dtype that a rule has no constants for takes those of fp32 if it is
+wider than 16 bits. Ascend's floor is its own small-value error. benchdnn is the rule for points, without the relaxations for single drivers.
+
+## Result
+
+)";
+
+constexpr std::string_view about_result = R"(
+`share` is of the mutants that show a bit, `in fp32` and so on counts by the precision of the cases, and `of cases` is the share of all pairs of a mutant and
+a case that shows it. The judge's parts, each alone: `exact`, elements that no rounding of the contract moves and that have no tolerance; `finite`, NaN and
+infinity; `element`, seven sigma; `rms`, the root mean square of error / sigma.
+
+## Survivors
+
+)";
+
+constexpr std::string_view about_power = R"(
+A state that only adds up loses in bf16 what no other rounding does, and shows. One that a delta rule overwrites, or a decay forgets, within a few dozen tokens
+loses no more than the operands, which the contract rounds to bf16 as well: the last column is what is left of it.
+
+)";
+
+constexpr std::string_view about_mutants = R"(## Every mutant
+
+`shown`: cases in which a bit of its answers differs; `assay`: the sharpest part of the judge that rejects it; `x`: the rule of that number kills it.
+)";
+
+}  // namespace
+
+bool Detection::passed() const {
+  return kills.killed() == kills.shown() && kills.alarms[judge_rule] == 0 && (!healthy || healthy->alarms.empty());
+}
+
+std::string print(const Detection& d, TableFormat format) {
+  const bool markdown = format == TableFormat::markdown;
+  if (format == TableFormat::json) return as_json(d);
+  if (format == TableFormat::csv) return as_csv(d.kills);
+  const auto shown = [markdown](const Table& table) { return markdown ? table.markdown() : table.text(); };
+  std::string out =
+      "assay mutants: planted faults against the judge, and against the rules that others use\n"
+      "killed    a rule rejects the mutant's answers and accepts the healthy kernel's on the same case\n"
+      "columns   shown: cases in which a bit differs; assay: the sharpest part of the judge that rejects it;\n"
+      "          1, 2, ...: the rules, x where one kills it\n" +
+      declared_rate() + "\n\n";
+  out += shown(mutants_table(all_rows(d.kills), true)) + '\n' + shown(rules_table(d));
+  if (const Table survivors = survivors_table(d.kills); !survivors.rows.empty())
+    out += "\nnot killed\n" + std::string(markdown ? "\n" : "") + shown(survivors);
+  for (const std::string& alarm : d.kills.judged) out += "\nfalse alarm: " + alarm + '\n';
+  if (!d.power.empty())
+    out += fmt::format("\n{} in bf16, over seeds\n{}{}", d.kills.options.power, markdown ? "\n" : "",
+                       shown(power_table(d.power)));
+  out += '\n' + summary_of(d);
+  if (d.healthy) out += healthy_lines(d);
+  return out + "reproduce: " + d.kills.options.command() + '\n';
+}
+
+std::string detection_page(const Detection& d) {
+  const KillTable& kills = d.kills;
+  const std::string command = kills.options.command() + " --docs -o docs/detection.md";
+  std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
+  Table rules{{{"", true}, {"rule"}, {"passes if"}, {"from"}, {"cannot see"}}, {}};
+  rules.rows.push_back({text(judge_rule), std::string(rule_name(judge_rule)), "[judge.md](judge.md)",
+                        "computed from contract and data", "[survivors](#survivors)"});
+  for (std::size_t rule = 1; rule <= rivals().size(); ++rule) {
+    const Rival& rival = rivals()[rule - 1];
+    rules.rows.push_back({text(rule), std::string(rival.name), fmt::format("`{}`", rival.rule),
+                          std::string(rival.source), std::string(rival.blind)});
+  }
+  page += rules.markdown();
+  page += about_rules;
+  page += summary_of(d) + '\n' + rules_table(d).markdown();
+  page += about_result;
+  const Table survivors = survivors_table(kills);
+  page += survivors.rows.empty() ? "None: the judge kills every mutant.\n\n" : survivors.markdown() + '\n';
+
+  if (!d.power.empty()) {
+    page += fmt::format(
+        "## Power over seeds\n\n`{}` in bf16, under the contract that accumulates in fp32: outputs of the forward pass "
+        "alone, the smallest tile, style `long_memory`,\none head of 16 dimensions (8 where a system is solved); 60 "
+        "seeds, "
+        "or until three have missed it; lengths doubling to 4096, or until all find it.\n`power` is what 95% "
+        "confidence "
+        "leaves.\n\n",
+        kills.options.power);
+    page += power_table(d.power).markdown();
+    page += about_power;
+  }
+
+  page += fmt::format("## False alarms\n\nThe {}.\n\n", declared_rate());
+  if (!kills.judged.empty()) {
+    page += "Healthy kernels that the judge rejects on the mutants' cases:\n\n```\n";
+    for (const std::string& alarm : kills.judged) page += alarm + '\n';
+    page += "```\n\n";
+  }
+  if (d.healthy)
+    page += fmt::format(
+        "Healthy kernels on fresh cases: every form in turn; style, precision from fp64 to e5m2, setting, length (1 to "
+        "70), heads and dimensions drawn from\nthe seed.\n\n```\n{}```\n\n",
+        healthy_lines(d));
+
+  page += about_mutants;
+  std::vector<const MutantRow*> rows;
+  for (std::size_t i = 0; i < kills.rows.size(); ++i) {
+    const MutantRow& row = kills.rows[i];
+    rows.push_back(&row);
+    if (i + 1 < kills.rows.size() && kills.rows[i + 1].room == row.room && kills.rows[i + 1].form == row.form) continue;
+    page += fmt::format("\n### {} {}\n\n```\n{}```\n", row.room, row.form, mutants_table(rows, false).text());
+    rows.clear();
+  }
+  return page;
+}
+
+}  // namespace assay

@@ -1,0 +1,27 @@
+#pragma once
+// What `assay mutants` measured, as tables and as docs/detection.md.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/kill_table.hpp"
+#include "tools/table.hpp"
+
+namespace assay {
+
+struct Detection {
+  KillTable kills;
+  std::optional<HealthyTable> healthy;
+  std::vector<PowerRow> power;
+
+  /// Whether every mutant is killed that shows a bit, and no healthy kernel is rejected.
+  bool passed() const;
+};
+
+/// The tables as text, with a line end.
+std::string print(const Detection& detection, TableFormat format);
+
+/// docs/detection.md.
+std::string detection_page(const Detection& detection);
+
+}  // namespace assay

@@ -1,0 +1,50 @@
+#pragma once
+// For tests of kernels with GoogleTest (docs/check.md):
+//
+//   EXPECT_VERDICT(pass, assay::judge("case.safetensors", {{"o", assay::tensor({1, 100, 2, 32}, o)}}));
+//
+// A test that fails says which tensor is wrong, where, and by which command that can be seen again.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tools/judge_answer.hpp"
+
+namespace assay {
+
+/// A folder for the files of one failure of the test that runs.
+inline std::filesystem::path failure_folder() {
+  static int failures = 0;
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = test == nullptr ? "no_test" : std::string(test->test_suite_name()) + '.' + test->name();
+  for (char& c : name) c = c == '/' ? '.' : c;
+  return std::filesystem::path(testing::TempDir()) / "assay" / (name + '.' + std::to_string(failures++));
+}
+
+/// What `expression`, which the macros put in brackets, came to instead.
+inline testing::AssertionResult other_verdict(std::string expression, Verdict got, Verdict expected) {
+  if (expression.starts_with('(') && expression.ends_with(')'))
+    expression = expression.substr(1, expression.size() - 2);
+  return testing::AssertionFailure() << expression << " is " << name_of(got) << ", not " << name_of(expected) << '\n';
+}
+
+inline testing::AssertionResult verdict_is(const char*, const char* expression, Verdict expected,
+                                           const Judged& judged) {
+  if (judged.verdict == expected) return testing::AssertionSuccess();
+  return other_verdict(expression, judged.verdict, expected) << judged.explain(failure_folder());
+}
+
+/// Of one tensor, judged by an expectation.
+inline testing::AssertionResult verdict_is(const char*, const char* expression, Verdict expected,
+                                           const Judgement& judgement) {
+  if (judgement.verdict == expected) return testing::AssertionSuccess();
+  return other_verdict(expression, judgement.verdict, expected) << judgement.reason;
+}
+
+}  // namespace assay
+
+#define EXPECT_VERDICT(expected, ...) \
+  EXPECT_PRED_FORMAT2(::assay::verdict_is, ::assay::Verdict::expected, (__VA_ARGS__))
+#define ASSERT_VERDICT(expected, ...) \
+  ASSERT_PRED_FORMAT2(::assay::verdict_is, ::assay::Verdict::expected, (__VA_ARGS__))

@@ -1,0 +1,468 @@
+#include "tools/kill_table.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/math/distributions/binomial.hpp>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "oracles/core/expected.hpp"
+#include "oracles/core/flint_caches.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
+#include "tools/case_flags.hpp"
+#include "tools/report.hpp"
+
+namespace assay {
+
+namespace {
+
+/// Exact arithmetic needs room for integers that grow.
+constexpr Format exact_precisions[] = {Format::fp64};
+constexpr Style exact_styles[] = {Style::integers};
+
+constexpr int power_seeds = 60;  ///< found under all of them, a fault is found with 95% at that confidence
+constexpr int power_lengths[] = {64, 128, 256, 512, 1024, 2048, 4096};
+
+/// A form with its planted twin.
+struct Subject {
+  const Room* room;
+  const KernelForm *healthy, *planted;
+};
+
+const KernelForm& form_named(std::span<const KernelForm> forms, std::string_view name) {
+  return *std::find_if(forms.begin(), forms.end(), [&](const KernelForm& form) { return form.name == name; });
+}
+
+std::vector<Subject> subjects_of(const MutantOptions& options) {
+  require(planted_kernels != nullptr,
+          "mutants: this program has none; build assay-mutants beside it: cmake --build build --target assay-mutants");
+  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
+  std::vector<Subject> list;
+  for (const Room* room : rooms()) {
+    const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
+    if (kernels == nullptr || !asks_for(options.mechanisms, room->name)) continue;
+    for (const KernelForm& form : kernels->forms)
+      if (form.unstable.empty())
+        list.push_back({room, &form, &form_named(find_kernels(planted_kernels(), room->name)->forms, form.name)});
+  }
+  require(!list.empty(), "--mechanism: none of these has kernels");
+  return list;
+}
+
+std::span<const Format> precisions_of(const MutantOptions& options) {
+  return options.precisions.empty() ? std::span<const Format>(fault_precisions) : options.precisions;
+}
+
+/// Work of `count` pieces by that many threads, each piece's result at its own place.
+template <class Result, class Work, class Name>
+std::vector<Result> in_parallel(std::size_t count, int threads, Work work, Name name, const WorkDone& done) {
+  std::vector<Result> results(count);
+  std::atomic<std::size_t> next = 0;
+  std::mutex telling;
+  std::exception_ptr thrown;
+  const auto loop = [&] {
+    const FlintCaches caches;
+    for (std::size_t i = next++; i < count; i = next++) try {
+        results[i] = work(i);
+        const std::lock_guard lock(telling);
+        done(count, name(i));
+      } catch (...) {
+        const std::lock_guard lock(telling);
+        if (!thrown) thrown = std::current_exception();
+        next = count;
+      }
+  };
+  const int cores = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  {
+    std::vector<std::jthread> pool;
+    for (int t = 0; t < std::min<int>(cores, static_cast<int>(count)); ++t) pool.emplace_back(loop);
+  }
+  if (thrown) std::rethrow_exception(thrown);
+  return results;
+}
+
+using Tensors = Named<std::vector<double>>;
+
+/// A form at one of its tile shapes, on a case.
+struct Run {
+  const Room& room;
+  const KernelForm& form;
+  Format precision;
+  int tile;
+  const Problem& problem;
+  int seq_len;
+
+  KernelUnderTest kernel() const { return {&form, precision, tile, 1}; }
+};
+
+/// What is known of a case before anyone is judged.
+struct Known {
+  Expectation expectation;
+  Tensors baseline = {};
+  int keys;
+
+  Known(const Run& run, int words, int draws)
+      : expectation(expect(oracle_of(run.room, run.problem, words), run.kernel(), run.problem, draws)),
+        keys(run.seq_len) {
+    Policy policy = run.kernel().policy();
+    policy.rounding = Rounding::jittered;
+    policy.seed = Stream(0, "baseline").bits(0);  // none of the draws
+    baseline = in_report_order(run.form.run(run.problem, policy, run.tile), expectation);
+  }
+};
+
+/// What the judge says of a whole answer.
+struct Judged {
+  LayerReport layers;  ///< of the tensors that are not the healthy kernel's
+  std::string reason;  ///< of the first tensor that fails
+  bool vacuous = false, undecided = false;
+};
+Judged judged(const Known& known, const Tensors& answer, bool of_healthy) {
+  Judged result;
+  for (std::size_t t = 0; t < answer.size(); ++t) {
+    const auto& [name, expected] = known.expectation.tensors[t];
+    if (!of_healthy && answer[t].second == known.expectation.emulated[t].second) continue;
+    const Judgement j = judge(expected, answer[t].second);
+    result.layers.join(layers_of(expected, answer[t].second, j));
+    result.vacuous |= j.verdict == Verdict::vacuous;
+    result.undecided |= j.verdict == Verdict::undecided;
+    if (j.verdict == Verdict::fail && result.reason.empty()) result.reason = name + ": " + j.reason;
+  }
+  return result;
+}
+
+/// As `assay report` judges: in more words where an everyday bound leaves the healthy kernel UNDECIDED, from more draws
+/// where it is VACUOUS.
+Known known_of(const Run& run) {
+  const int draws = default_draws(run.precision);
+  Known known(run, 2, draws);
+  const Judged healthy = judged(known, known.expectation.emulated, true);
+  if (!healthy.undecided && !healthy.vacuous) return known;
+  return {run, healthy.undecided ? 4 : 2, healthy.vacuous ? 4 * draws : draws};
+}
+
+/// The rules that reject one of the answer's tensors: the judge if it has a `reason`, and rivals.
+std::vector<bool> rejections(const Known& known, const Tensors& answer, const std::string& reason) {
+  std::vector<bool> rejected(rivals().size() + 1);
+  rejected[judge_rule] = !reason.empty();
+  for (std::size_t t = 0; t < answer.size(); ++t) {
+    const auto& [name, expected] = known.expectation.tensors[t];
+    std::vector<double> want;
+    want.reserve(expected.value.size());
+    for (const HiLo& value : expected.value) want.push_back(value.hi);
+    const Evidence evidence{.dtype = expected.ulp_format,
+                            .gradient = name.starts_with("d_"),
+                            .of_key_or_value = name == "d_k" || name == "d_v",
+                            .keys = known.keys,
+                            .want = want,
+                            .got = answer[t].second,
+                            .baseline = known.baseline[t].second};
+    for (std::size_t r = 0; r < rivals().size(); ++r)
+      if (!rejected[r + 1] && !rivals()[r].accepts(evidence)) rejected[r + 1] = true;
+  }
+  return rejected;
+}
+
+// ---- kill table ----------------------------------------------------------------------------------------------------
+
+/// One case of one form, and what became of every mutant on it.
+struct TrialResult {
+  struct Seen {
+    bool shown = false;
+    Judged judged;
+    std::vector<bool> rejected;
+  };
+  std::string alarm;           ///< why the judge rejects the healthy kernel, if it does
+  std::vector<bool> rejected;  ///< the rules that do
+  std::vector<Seen> mutants;
+};
+
+TrialResult run_trial(const Subject& s, const FaultTrial& trial) {
+  const Known known =
+      known_of({*s.room, *s.healthy, trial.spec.precision, trial.tile, trial.problem, trial.spec.shape.seq_len});
+  const Tensors& healthy = known.expectation.emulated;
+  TrialResult result;
+  result.alarm = judged(known, healthy, true).reason;
+  result.rejected = rejections(known, healthy, result.alarm);
+  for (const Mutant& mutant : s.planted->mutants) {
+    Policy policy = KernelUnderTest{s.planted, trial.spec.precision, trial.tile, 1}.policy();
+    policy.fault = mutant.name;
+    const Tensors got = in_report_order(s.planted->run(trial.problem, policy, trial.tile), known.expectation);
+    TrialResult::Seen& seen = result.mutants.emplace_back();
+    seen.shown = got != healthy;  // NaN is not equal to itself
+    if (!seen.shown) continue;
+    seen.judged = judged(known, got, false);
+    seen.rejected = rejections(known, got, seen.judged.reason);
+  }
+  return result;
+}
+
+void enter(MutantRow& row, const TrialResult& result, const TrialResult::Seen& seen, const FaultTrial& trial) {
+  const Format precision = trial.spec.precision;
+  ++row.trials;
+  if (!seen.shown) return;
+  ++row.shown[precision];
+  for (std::size_t r = 0; r < row.kills.size(); ++r)
+    if (seen.rejected[r] && !result.rejected[r]) ++row.kills[r][precision];
+  if (result.rejected[judge_rule]) return;
+  row.layers.join(seen.judged.layers);
+  if (row.conviction.empty() && !seen.judged.reason.empty())
+    row.conviction = trial.spec.repro() + ": " + seen.judged.reason;
+}
+
+// ---- healthy runs --------------------------------------------------------------------------------------------------
+
+struct HealthyCase {
+  const Subject* subject = nullptr;
+  CaseSpec spec;
+  Problem problem;
+};
+
+/// The case of that number: lengths around the edges of tiles, every style, precision and setting.
+HealthyCase healthy_case(const std::vector<Subject>& subjects, const MutantOptions& options, int number) {
+  const Subject& s = subjects[static_cast<std::size_t>(number) % subjects.size()];
+  for (int attempt = 0;; ++attempt) {
+    const Stream stream(options.seed, text("healthy/", number, "/", attempt));
+    std::uint64_t at = 0;
+    const auto one_of = [&](const auto& list) {
+      return std::data(list)[stream.integer(at++, static_cast<int>(std::size(list)))];
+    };
+    CaseSpec spec{.mechanism = std::string(s.room->name), .shape = {}, .seed = stream.bits(1000) >> 32};
+    spec.style = one_of(all_styles);
+    spec.precision = options.precisions.empty() ? one_of(case_precisions) : one_of(options.precisions);
+    spec.params = one_of(s.room->variants());
+    spec.shape.seq_len = one_of(std::vector{1, 2, 15, 16, 17, 31, 32, 33, 47, 49, 63, 64, 65, 70});
+    spec.shape.key_dim = one_of(std::vector{1, 2, 5, 8, 16});
+    spec.shape.value_dim = one_of(std::vector{1, 3, 8, 16});
+    spec.shape.shared_heads = one_of(std::vector{1, 2});
+    spec.shape.heads = spec.shape.shared_heads * one_of(std::vector{1, 2});
+    if (s.healthy->iterative) {  // each step is a pass over the keys, and eight bits leave no small error to a solve
+      if (info(spec.precision).bits == 8) spec.precision = Format::fp16;
+      spec.shape.seq_len = std::min(spec.shape.seq_len, 17);
+      spec.shape.key_dim = std::min(spec.shape.key_dim, 8);
+      spec.shape.heads = spec.shape.shared_heads;
+    }
+    if (const auto blocks = spec.params.find("blocks"); blocks != spec.params.end()) {
+      const int count = static_cast<int>(std::get<long>(blocks->second));
+      spec.shape.key_dim = (spec.shape.key_dim + count - 1) / count * count;  // they are equally large
+    }
+    if (!groups_heads(s.room->inputs())) spec.shape.shared_heads = 0;
+    if (s.healthy->name == "split_decode") spec.shape.query_len = std::min(3, spec.shape.seq_len);
+    Problem problem = s.room->make(spec);
+    if (!s.healthy->obstacle(problem).empty()) continue;
+    if (!s.healthy->has_gradients) problem.cotangents.clear();
+    return {&s, std::move(spec), std::move(problem)};
+  }
+}
+
+struct HealthyResult {
+  bool answered = false;
+  int tensors = 0;
+  Judged judged;
+  std::vector<bool> rejected;
+  std::string command;
+};
+
+HealthyResult run_healthy_case(const HealthyCase& c) {
+  HealthyResult result;
+  ReportOptions report;
+  report.mechanisms = {c.spec.mechanism};
+  report.form = c.subject->healthy->name;
+  report.precisions = {c.spec.precision};
+  report.device = RunsOn::cpu;
+  report.shape = text_of(c.spec.shape);
+  report.style = c.spec.style, report.seed = c.spec.seed, report.params = c.spec.params;
+  result.command = report.command();
+  std::optional<Known> known;
+  try {
+    known = known_of({*c.subject->room, *c.subject->healthy, c.spec.precision, 0, c.problem, c.spec.shape.seq_len});
+  } catch (const InputError&) {  // no enclosure decides a comparison of equal numbers
+    return result;
+  }
+  const Tensors& answer = known->expectation.emulated;
+  result.answered = true, result.tensors = static_cast<int>(answer.size());
+  result.judged = judged(*known, answer, true);
+  result.rejected = rejections(*known, answer, result.judged.reason);
+  return result;
+}
+
+// ---- power ---------------------------------------------------------------------------------------------------------
+
+/// Ends early where enough seeds have missed it to say that the power is below 95%.
+PowerRow power_at(const Subject& s, std::string_view mutant, int seq_len, std::uint64_t first_seed) {
+  constexpr int misses = 3;
+  PowerRow row{.room = s.room->name, .form = s.healthy->name, .seq_len = seq_len};
+  const int tile = smallest_tile(*s.healthy);
+  while (row.seeds < power_seeds && row.seeds - row.detected < misses) {
+    CaseSpec spec{.mechanism = std::string(s.room->name),
+                  .shape = {.seq_len = seq_len, .heads = 1, .key_dim = 16, .value_dim = 16},
+                  .style = Style::long_memory,
+                  .seed = first_seed + static_cast<std::uint64_t>(row.seeds)};
+    if (s.healthy->iterative) spec.shape.key_dim = spec.shape.value_dim = 8;
+    Problem problem = s.room->make(spec);
+    problem.cotangents.clear();  // a state rounded in the forward pass shows there
+    const Known known = known_of({*s.room, *s.healthy, spec.precision, tile, problem, seq_len});
+    Policy policy = KernelUnderTest{s.planted, spec.precision, tile, 1}.policy();
+    policy.fault = mutant;
+    const Judged verdict =
+        judged(known, in_report_order(s.planted->run(problem, policy, tile), known.expectation), false);
+    ++row.seeds;
+    row.detected += verdict.reason.empty() ? 0 : 1;
+    row.rms += (verdict.layers.rms - row.rms) / row.seeds;
+  }
+  return row;
+}
+
+template <class Wanted>
+int count(const std::vector<MutantRow>& rows, Wanted wanted) {
+  return static_cast<int>(std::count_if(rows.begin(), rows.end(), wanted));
+}
+
+}  // namespace
+
+std::string MutantOptions::command() const {
+  std::string command = "build/assay mutants";
+  for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
+  for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
+  if (trials > 0) command += text(" --trials ", trials);
+  if (healthy > 0) command += text(" --healthy ", healthy);
+  if (!power.empty()) command += " --power " + power;
+  return command + text(" --seed ", seed);
+}
+
+int KillTable::shown() const {
+  return count(rows, [](const MutantRow& row) { return row.shown.total() > 0; });
+}
+int KillTable::shown(Format precision) const {
+  return count(rows, [&](const MutantRow& row) { return row.shown[precision] > 0; });
+}
+int KillTable::killed(std::size_t rule) const {
+  return count(rows, [&](const MutantRow& row) { return row.killed(rule); });
+}
+int KillTable::killed(std::size_t rule, Format precision) const {
+  return count(rows, [&](const MutantRow& row) { return row.kills[rule][precision] > 0; });
+}
+int KillTable::killed(Layer layer) const {
+  return count(rows, [&](const MutantRow& row) { return row.killed() && row.layers.rejected_by(layer); });
+}
+double KillTable::share_of_cases(std::size_t rule) const {
+  double cases = 0, kills = 0;
+  for (const MutantRow& row : rows) cases += row.shown.total(), kills += row.kills[rule].total();
+  return cases > 0 ? kills / cases : 0;
+}
+std::vector<Format> KillTable::precisions() const {
+  std::vector<Format> list;
+  for (const Format format : all_formats)
+    if (shown(format) > 0) list.push_back(format);
+  return list;
+}
+
+KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
+  const std::vector<Subject> subjects = subjects_of(options);
+  struct Task {
+    const Subject* subject;
+    FaultTrial trial;
+  };
+  std::vector<Task> tasks;
+  for (const Subject& s : subjects) {
+    std::vector<FaultTrial> trials =
+        fault_trials(*s.room, *s.healthy, fault_styles, precisions_of(options), options.seed);
+    for (const int seq_len : {fault_length, exact_length})
+      for (FaultTrial& exact : fault_trials(*s.room, *s.healthy, exact_styles, exact_precisions, options.seed, seq_len))
+        trials.push_back(std::move(exact));
+    if (options.trials > 0 && trials.size() > static_cast<std::size_t>(options.trials))
+      trials.erase(trials.begin() + options.trials, trials.end());
+    for (FaultTrial& trial : trials) tasks.push_back({&s, std::move(trial)});
+  }
+  const std::vector<TrialResult> results = in_parallel<TrialResult>(
+      tasks.size(), options.threads, [&](std::size_t i) { return run_trial(*tasks[i].subject, tasks[i].trial); },
+      [&](std::size_t i) { return text(tasks[i].subject->room->name, " ", tasks[i].subject->healthy->name); }, done);
+
+  KillTable table{.options = options, .rows = {}, .alarms = std::vector<int>(rivals().size() + 1), .judged = {}};
+  std::size_t first = 0;  // row of the subject's first mutant
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto& [subject, trial] = tasks[i];
+    if (i == 0 || tasks[i - 1].subject != subject) {
+      first = table.rows.size();
+      for (const Mutant& mutant : subject->planted->mutants)
+        table.rows.push_back({.room = subject->room->name,
+                              .form = subject->healthy->name,
+                              .mutant = &mutant,
+                              .shown = {},
+                              .kills = std::vector<Counts>(rivals().size() + 1),
+                              .layers = {},
+                              .conviction = {}});
+    }
+    const TrialResult& result = results[i];
+    ++table.healthy_runs;
+    if (!result.alarm.empty()) table.judged.push_back(trial.spec.repro() + ": " + result.alarm);
+    for (std::size_t r = 0; r < table.alarms.size(); ++r) table.alarms[r] += result.rejected[r] ? 1 : 0;
+    for (std::size_t m = 0; m < result.mutants.size(); ++m)
+      enter(table.rows[first + m], result, result.mutants[m], trial);
+  }
+  return table;
+}
+
+HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
+  const std::vector<Subject> subjects = subjects_of(options);
+  const std::vector<HealthyResult> results = in_parallel<HealthyResult>(
+      static_cast<std::size_t>(options.healthy), options.threads,
+      [&](std::size_t i) { return run_healthy_case(healthy_case(subjects, options, static_cast<int>(i))); },
+      [&](std::size_t i) {
+        const Subject& s = subjects[i % subjects.size()];
+        return text("healthy ", s.room->name, " ", s.healthy->name);
+      },
+      done);
+  HealthyTable table{.rejected = std::vector<int>(rivals().size() + 1), .alarms = {}};
+  for (const HealthyResult& result : results) {
+    if (!result.answered) {
+      ++table.unanswered;
+      continue;
+    }
+    ++table.runs;
+    table.tensors += result.tensors;
+    for (std::size_t r = 0; r < table.rejected.size(); ++r) table.rejected[r] += result.rejected[r] ? 1 : 0;
+    if (!result.judged.reason.empty())
+      table.alarms.push_back({result.command, result.judged.reason});
+    else if (result.judged.undecided)
+      ++table.undecided;
+    else if (result.judged.vacuous)
+      ++table.vacuous;
+  }
+  return table;
+}
+
+std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done) {
+  std::vector<Subject> subjects = subjects_of(options);
+  std::erase_if(subjects, [&](const Subject& s) {
+    return std::none_of(s.planted->mutants.begin(), s.planted->mutants.end(),
+                        [&](const Mutant& m) { return m.name == options.power; });
+  });
+  require(!subjects.empty(), "--power: none of these kernels has a mutant ", options.power);
+  const auto lists = in_parallel<std::vector<PowerRow>>(
+      subjects.size(), options.threads,
+      [&](std::size_t i) {
+        std::vector<PowerRow> rows;
+        for (const int seq_len : power_lengths) {
+          rows.push_back(power_at(subjects[i], options.power, seq_len, options.seed));
+          if (rows.back().detected == power_seeds) break;
+        }
+        return rows;
+      },
+      [&](std::size_t i) { return text("power ", subjects[i].room->name, " ", subjects[i].healthy->name); }, done);
+  std::vector<PowerRow> rows;
+  for (const std::vector<PowerRow>& list : lists) rows.insert(rows.end(), list.begin(), list.end());
+  return rows;
+}
+
+double upper_bound_95(int events, int runs) {
+  return events == runs ? 1 : boost::math::binomial_distribution<>::find_upper_bound_on_p(runs, events, 0.05);
+}
+double lower_bound_95(int events, int runs) {
+  return boost::math::binomial_distribution<>::find_lower_bound_on_p(runs, events, 0.05);
+}
+
+}  // namespace assay

@@ -1,0 +1,118 @@
+#pragma once
+// Which acceptance rule tells which planted fault from the healthy kernel, and how often a rule rejects a kernel that
+// has none: the judge beside the rules that others use, on the same cases, answers and references.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/fault_trials.hpp"
+#include "oracles/core/judge.hpp"
+#include "oracles/core/rivals.hpp"
+#include "reference/core/format.hpp"
+#include "reference/core/inputs.hpp"
+#include "tools/planted_kernels.hpp"
+
+namespace assay {
+
+/// What is asked for; an empty list means all mechanisms, and the two precisions of `fault_precisions`.
+struct MutantOptions {
+  std::vector<std::string> mechanisms;
+  std::vector<Format> precisions;
+  int trials = 0;  ///< cases of a kernel at most; 0: all
+  std::uint64_t seed = fault_seed;
+  int healthy = 0;    ///< runs of healthy kernels on fresh cases
+  std::string power;  ///< the mutant whose detection is measured over seeds, "" for none
+  int threads = 0;    ///< 0: all cores; the results do not depend on it
+
+  /// The command that makes the same tables again.
+  std::string command() const;
+};
+
+/// Called after each piece of work, from one thread at a time, with how many there are.
+using WorkDone = std::function<void(std::size_t total, std::string_view what)>;
+
+/// Numbers of cases, by the precision of their inputs.
+struct Counts {
+  std::array<int, std::size(all_formats)> by_format{};
+
+  int& operator[](Format format) { return by_format[static_cast<std::size_t>(format)]; }
+  int operator[](Format format) const { return by_format[static_cast<std::size_t>(format)]; }
+  int total() const { return std::accumulate(by_format.begin(), by_format.end(), 0); }
+};
+
+/// Rules by number: 0 is the judge, r + 1 rival r.
+inline constexpr std::size_t judge_rule = 0;
+
+/// A rule kills a mutant if, on one of its cases, it rejects the mutant's answers and accepts the healthy kernel's.
+struct MutantRow {
+  std::string_view room, form;
+  const Mutant* mutant = nullptr;
+  int trials = 0;             ///< cases
+  Counts shown;               ///< those in which a bit of its answers is not the healthy kernel's
+  std::vector<Counts> kills;  ///< those in which each rule kills it
+  LayerReport layers;         ///< of the judge, over all cases, of the tensors that differ
+  std::string conviction;     ///< the first case and tensor by which the judge kills it; "" if there is none
+
+  bool killed(std::size_t rule = judge_rule) const { return kills[rule].total() > 0; }
+};
+
+struct KillTable {
+  MutantOptions options;
+  std::vector<MutantRow> rows;
+  int healthy_runs = 0;             ///< one for each case of a kernel
+  std::vector<int> alarms;          ///< of them, those that each rule rejects
+  std::vector<std::string> judged;  ///< and those that the judge does
+
+  /// Mutants of which some bit shows.
+  int shown() const;
+  int shown(Format precision) const;
+  /// Mutants that a rule kills, and that it kills in that precision.
+  int killed(std::size_t rule = judge_rule) const;
+  int killed(std::size_t rule, Format precision) const;
+  /// Mutants that one part of the judge rejects.
+  int killed(Layer layer) const;
+  /// The share of the cases in which a bit of a mutant shows that a rule kills it in.
+  double share_of_cases(std::size_t rule) const;
+  /// Precisions of the cases.
+  std::vector<Format> precisions() const;
+};
+
+/// Throws InputError on names that do not exist, and in a program without planted_kernels.
+KillTable make_kill_table(const MutantOptions& options, const WorkDone& done);
+
+/// Healthy kernels on fresh cases: every form in turn, drawn precisions, styles, settings and small shapes.
+struct HealthyTable {
+  int runs = 0;
+  int vacuous = 0, undecided = 0;  ///< runs with such a tensor and none that fails
+  int unanswered = 0;              ///< drawn, but not counted as runs: no enclosure decides a comparison
+  int tensors = 0;
+  std::vector<int> rejected;  ///< runs that each rule rejects
+  struct Alarm {
+    std::string command, reason;
+  };
+  std::vector<Alarm> alarms;  ///< runs with a tensor that the judge fails
+};
+HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done);
+
+/// Detection of one mutant in bf16 under the contract that accumulates in fp32, by the length of the sequence.
+struct PowerRow {
+  std::string_view room, form;
+  int seq_len = 0, detected = 0, seeds = 0;
+  double rms = 0;  ///< the root mean square of error / sigma in units of its limit, averaged over seeds
+};
+/// Lengths double from 64 to 4096, and end with the first at which the judge finds it under every seed.
+std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done);
+
+/// The upper end of Clopper and Pearson's one-sided 95% interval for a probability that `events` of `runs` estimate;
+/// the lower end for events that mostly happen.
+double upper_bound_95(int events, int runs);
+double lower_bound_95(int events, int runs);
+
+}  // namespace assay
