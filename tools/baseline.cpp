@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "kernels/core/kernel_room.hpp"
+#include "oracles/core/contract.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/check.hpp"
@@ -28,8 +29,7 @@ namespace {
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr int fewest_seeds = 3, most_seeds = 1000;
 
-// ---- the statistic
-// --------------------------------------------------------------------------------------------------------
+// ---- the statistic ----
 
 /// Of logarithms. What is exact on some seeds only counts there as the smallest error that is not.
 struct Logs {
@@ -115,8 +115,7 @@ bool same_place(const BaselineRow& a, const BaselineRow& b) {
          a.inputs == b.inputs && a.tensor == b.tensor;
 }
 
-// ---- what is measured
-// --------------------------------------------------------------------------------------------------------
+// ---- what is measured ----
 
 /// Our kernels on the report's cases, or somebody's on cases that `assay case` has made.
 struct Subject {
@@ -124,6 +123,7 @@ struct Subject {
   CheckOptions check;
   std::vector<SeededCase> cases;
   int seeds = 8;
+  Json contract = nullptr;  ///< of all, in place of a precision's: its name, or what its file says
 
   bool is_user() const { return !check.kernel.empty() || !check.plugin.empty(); }
 };
@@ -150,8 +150,10 @@ void add_rows(std::vector<BaselineRow>& rows, const std::vector<ReportRow>& judg
 
 std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
   std::vector<BaselineRow> rows;
-  const auto flags = [](Style style, const Params& params) {
-    return text(" --style ", name_of(style), flags_of(params));
+  const std::string contract =
+      subject.report.contract ? " --contract " + shell_word(subject.report.contract->name) : "";
+  const auto flags = [&contract](Style style, const Params& params) {
+    return text(" --style ", name_of(style), flags_of(params), contract);
   };
   for (int seed = 0; seed < subject.seeds; ++seed) {
     if (!subject.is_user()) {
@@ -170,6 +172,10 @@ std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
       CheckOptions options = subject.check;
       options.problem = (folder.path() / "case.safetensors").string();
       write_safetensors(options.problem, one.make());
+      if (subject.contract.is_object()) {
+        options.standard.contract = (folder.path() / "contract.json").string();
+        std::ofstream(options.standard.contract) << subject.contract;
+      }
       add_rows(rows, check_case(options, console).rows, flags(one.spec.style, one.spec.params), seed);
     }
   }
@@ -180,8 +186,7 @@ std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
   return rows;
 }
 
-// ---- the file
-// --------------------------------------------------------------------------------------------------------
+// ---- the file ----
 
 Json json_of_case(const SeededCase& one) {
   return {{"mechanism", one.spec.mechanism},
@@ -195,6 +200,7 @@ Json json_of_case(const SeededCase& one) {
 
 Json json_of_subject(const Subject& subject) {
   Json json = {{"seeds", subject.seeds}};
+  if (!subject.contract.is_null()) json["contract"] = subject.contract;
   if (subject.is_user()) {
     json[subject.check.kernel.empty() ? "plugin" : "kernel"] = subject.check.kernel + subject.check.plugin;
     json["form"] = subject.check.standard.form;
@@ -252,11 +258,21 @@ SeededCase case_of(const Json& json) {
   return one;
 }
 
+/// All that is asked keeps `contract` and is judged by it; `source` is its file, or the baseline that holds it.
+void set_contract(Subject& subject, Json contract, const std::string& source) {
+  if (contract.is_null()) return;
+  subject.report.contract =
+      contract.is_string() ? contract_from(contract.get<std::string>()) : parse_contract(contract.dump(), source);
+  subject.check.standard.contract = subject.report.contract->name;
+  subject.contract = std::move(contract);
+}
+
 Subject subject_of(const Json& json) {
   Subject subject;
   subject.seeds = json.at("seeds").get<int>();
   require(subject.seeds >= fewest_seeds && subject.seeds <= most_seeds, "seeds: expected ", fewest_seeds, " to ",
           most_seeds);
+  set_contract(subject, json.value("contract", Json()), "contract");
   if (json.contains("cases")) {
     if (json.contains("kernel")) subject.check.kernel = json.at("kernel").get<std::string>();
     if (json.contains("plugin")) subject.check.plugin = json.at("plugin").get<std::string>();
@@ -314,8 +330,7 @@ std::pair<Subject, std::vector<BaselineRow>> read_baseline(const std::string& pa
   }
 }
 
-// ---- the page
-// --------------------------------------------------------------------------------------------------------
+// ---- the page ----
 
 std::string ratio_text(const Comparison& c) {
   if (c.before == 0) return c.after == 0 ? "1" : "from 0";
@@ -413,8 +428,7 @@ std::string page_of(const std::vector<Comparison>& list, const std::string& path
   return out + (markdown ? "\n" : "") + counts + '\n';
 }
 
-// ---- the verb
-// --------------------------------------------------------------------------------------------------------
+// ---- the verb ----
 
 struct Flags {
   std::string file;
@@ -423,8 +437,18 @@ struct Flags {
   CheckOptions check;
   std::vector<std::string> precisions, cases;
   std::string device{name_of(RunsOn::every)}, format{name_of(TableFormat::table)}, output = "-";
+  std::string contract;
   int seeds = 8, threads = 0;
 };
+
+/// A contract's name, or what is in its file, so that a baseline does not depend on that.
+Json contract_json(const std::string& name_or_file) {
+  if (name_or_file.empty()) return nullptr;
+  const Contract contract = contract_from(name_or_file);
+  if (contract.file.empty()) return contract.name;
+  std::ifstream file(name_or_file, std::ios::binary);
+  return parse_json({std::istreambuf_iterator<char>(file), {}}, name_or_file);
+}
 
 int save(const Flags& flags, Console& console) {
   Subject subject{flags.report, flags.check, {}, flags.seeds};
@@ -438,6 +462,7 @@ int save(const Flags& flags, Console& console) {
   subject.report.params = params_of(flags.inputs);
   subject.report.threads = subject.check.standard.threads = flags.threads;
   subject.check.standard.form = flags.report.form;
+  set_contract(subject, contract_json(flags.contract), flags.contract);
   OutputFile file(flags.file, console.out);
   const std::vector<BaselineRow> rows = measured(subject, console);
   file.commit(dumped(subject, rows));
@@ -496,6 +521,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(name_list(case_precisions)));
+  add_contract_flag(*saves, flags->contract, "what counts in place of a precision's");
   saves->add_option("--device", flags->device, "where kernels run, as for `assay report`")
       ->check(CLI::IsMember(name_list(all_runs_on)))
       ->capture_default_str();

@@ -204,8 +204,7 @@ std::vector<std::string> header_of(const Report& report) {
   return header;
 }
 
-// ---- the verb
-// --------------------------------------------------------------------------------------------------------
+// ---- the verb ----
 
 struct Flags {
   ReportOptions options;

@@ -99,8 +99,7 @@ class Draws {
   const Problem& problem_;
 };
 
-// ---- explanations: everything is in units of sigma
-// ------------------------------------------------------------------------------
+// ---- explanations: everything is in units of sigma ----
 
 /// What was answered, and how far a correct kernel may be off.
 struct Observed {

@@ -212,6 +212,10 @@ bool flashinfer_cosine(const Evidence& t) {
   return sizes == 0 ? squared_error(t) == 0 : inner_product(t) / sizes > 0.99;
 }
 
+bool lapack(const Evidence& t) {
+  return largest_error(t.got, t.want) <= 30 * unit_roundoff(listed(t.dtype)) * largest(t.want);
+}
+
 bool has_nan(const Evidence& t) {
   return std::any_of(t.got.begin(), t.got.end(), [](double x) { return std::isnan(x); });
 }
@@ -269,6 +273,8 @@ constexpr Rival all_rivals[] = {
     {"flashinfer_cosine", "cos(o, r) > 0.99", "flashinfer tests", "gains; what is wrong in few elements",
      flashinfer_cosine},
     {"aiter", "|e| <= 1e-2 + 1e-2 |r| but for 5% of the elements", "aiter checkAllclose", "one head of twenty", aiter},
+    {"lapack", "max|e| / (max|r| eps) <= 30, eps half the spacing", "LAPACK TESTING, dget04 with rcond 1, dtest.in",
+     "late rows and small channels; 5.9% of the largest in bf16", lapack},
     {"parallax_decode", "max|e| / max|r| < 1e-2", "Parallax decode tests", "late rows and small channels",
      parallax_decode},
     {"parallax_median", "the median of |e| / |r| < 1e-2", "Parallax Helion train and varlen checks",

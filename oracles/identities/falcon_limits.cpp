@@ -1105,8 +1105,7 @@ List transitions() {
   };
 }
 
-// ---- relations to other mechanisms
-// -----------------------------------------------------------------------------------
+// ---- relations to other mechanisms ----
 
 /// gated_deltanet with decay g, write strength b and values y.
 ExactProblem gated_delta_rule(const ExactProblem& p, Name error, const Vector& b, const Matrix& y) {
@@ -1201,8 +1200,7 @@ List relations() {
   };
 }
 
-// ---- conventions (sections 1 to 3)
-// ---------------------------------------------------------------------------------------
+// ---- conventions (sections 1 to 3) ----
 
 /// A shifted start from S_0 = 0 is the unshifted rule on (k_1..k_{T-1}; v_2..v_T), behind o_1 = 0.
 Sides shift_of_a_start() {

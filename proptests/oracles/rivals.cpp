@@ -159,6 +159,12 @@ TEST(Rivals, aiter_forgives_one_in_twenty) {
   expect_between("aiter", t, 1.0199, 1.0201);  // the third of 40 is one too many
 }
 
+TEST(Rivals, lapack_counts_units_of_the_largest) {
+  // 30 * 2^-8 / 2 * 4 = 0.234375 in bf16, 30 * 2^-23 / 2 * 4 in fp32.
+  expect_between("lapack", {{4, 1}, {4, 1}}, 1.2343, 1.2344);
+  expect_between("lapack", {.want = {4, 1}, .got = {4, 1}, .dtype = Format::fp32}, 1.00000715, 1.00000716);
+}
+
 TEST(Rivals, parallax_decode_by_the_largest) { expect_between("parallax_decode", {{4, 1}, {4, 1}}, 1.0399, 1.0401); }
 
 TEST(Rivals, parallax_median_ignores_half) {

@@ -190,8 +190,7 @@ TEST(Spread, lays_tensors_out_as_heads_rows_and_columns) {
   EXPECT_EQ(layout_of({}, false), (Layout{1, 1, 1}));
 }
 
-// ---- a small kernel
-// --------------------------------------------------------------------------------------------------
+// ---- a small kernel ----
 
 constexpr int depth = 8;
 constexpr tile::SiteTable::Init toy_roles[] = {

@@ -143,6 +143,49 @@ TEST_F(Baseline, follows_somebody_elses_kernel) {
   unsetenv("ASSAY_BUG");
 }
 
+TEST_F(Baseline, holds_its_contract) {
+  // A state in bf16 is what this contract is about: what is saved under it is judged by it again, without the file.
+  write("mine.json", R"({"name": "mine", "base": "bf16", "sites": {"S": "bf16"}})");
+  const std::vector<std::string> common = {"--mechanism", "deltanet", "--shape", "1,21,2/1,8,6", "--seeds", "3"};
+  const auto saved_with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), common.begin(), common.end());
+    const Ran ran = save(more);
+    EXPECT_EQ(ran.code, exit_passed) << ran.err;
+    return Json::parse(read("base.json"));
+  };
+  const Json plain = saved_with({"--precision", "bf16"}), mine = saved_with({"--contract", path("mine.json")});
+  std::filesystem::remove(path("mine.json"));
+  EXPECT_EQ(mine["subject"]["contract"]["name"], "mine");
+  EXPECT_NE(mine["rows"][0]["inputs"].get<std::string>().find("--contract mine"), std::string::npos);
+  EXPECT_NE(mine["rows"][0]["relative_error"], plain["rows"][0]["relative_error"]);
+  const Ran again = compare();
+  EXPECT_EQ(again.code, exit_passed) << again.out << again.err;
+  EXPECT_NE(again.out.find("7 tensors: 7 same\n"), std::string::npos) << again.out;
+
+  edit([](Json& base) { base["subject"]["contract"]["sites"]["nowhere"] = "bf16"; });
+  const Ran unknown = compare();
+  EXPECT_EQ(unknown.code, exit_usage);
+  EXPECT_NE(unknown.err.find("nowhere"), std::string::npos) << unknown.err;
+
+  saved_with({"--contract", "bf16_state"});
+  EXPECT_EQ(compare().code, exit_passed);
+}
+
+TEST_F(Baseline, holds_the_contract_of_somebody_elses_kernel) {
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,40,2,8,6", "--no-cotangents", "-o", path("case.st")}).code,
+            exit_passed);
+  write("mine.json", R"({"name": "mine", "base": "bf16", "sites": {"S": "bf16"}})");
+  setenv("ASSAY_BUG", "none", 1);
+  const Ran saved = save(
+      {"--plugin", ASSAY_PLUGIN_WRONG, "--case", path("case.st"), "--seeds", "3", "--contract", path("mine.json")});
+  ASSERT_EQ(saved.code, exit_passed) << saved.err;
+  std::filesystem::remove(path("mine.json"));
+  const Ran same = compare();
+  EXPECT_EQ(same.code, exit_passed) << same.out << same.err;
+  EXPECT_NE(same.out.find("2 tensors: 2 same"), std::string::npos) << same.out;
+  unsetenv("ASSAY_BUG");
+}
+
 /// Errors of o and the gradients from six seeds, with one site of the contract in another format.
 std::vector<BaselineRow> rows_with(std::string_view site, Format format) {
   const Room& room = *find_room("deltanet");

@@ -110,8 +110,7 @@ TEST(Table, formats_have_names_that_read_back) {
   EXPECT_EQ(rows_format_from("xml"), std::nullopt);
 }
 
-// ---- the verb
-// --------------------------------------------------------------------------------------------------------
+// ---- the verb ----
 
 const std::string small = "report --precision bf16 --shape 1,40,2,16,16 --seed 3";
 
@@ -401,8 +400,7 @@ TEST(Report, github_has_a_line_for_each_annotation) {
   EXPECT_NE(print(report, RowsFormat::github).find("::error title=FAIL a%3Ab%2Cc form"), std::string::npos);
 }
 
-// ---- a device
-// ------------------------------------------------------------------------------------------------------
+// ---- a device ----
 
 /// A device that does what the CPU executor does, and then `harm`; it cannot run split_decode.
 Device pretended(const std::function<void(Answer&)>& harm = [](Answer&) {}) {
