@@ -15,6 +15,7 @@
 
 #include "reference/core/error.hpp"
 #include "tools/child.hpp"
+#include "tools/device_memory.hpp"
 #include "tools/plugin/assay_plugin.h"
 
 namespace assay {
@@ -86,8 +87,42 @@ struct Message {
   }
 };
 
+std::size_t count_of(const std::int64_t* extents, std::int32_t rank) {
+  std::size_t n = 1;
+  for (std::int32_t i = 0; i < rank; ++i) n *= static_cast<std::size_t>(extents[i]);
+  return n;
+}
+
+std::size_t room_of(const assay_output& output) { return count_of(output.extents, output.rank) * sizeof(double); }
+
+/// Runs a plugin on a device: inputs are copied there, outputs back to where `problem` has them.
+const char* run_on_device(const assay_plugin_description& plugin, const assay_problem& problem,
+                          const std::string& driver) {
+  CudaDriver device(driver);
+  std::vector<assay_input> inputs(problem.inputs, problem.inputs + problem.input_count);
+  for (assay_input& input : inputs) {
+    const std::size_t size =
+        count_of(input.extents, input.rank) * dtype_sizes[static_cast<std::size_t>(input.dtype - 1)];
+    void* there = device.allocate(size);
+    device.copy_to_device(there, input.data, size);
+    input.data = there;
+  }
+  std::vector<assay_output> outputs(problem.outputs, problem.outputs + problem.output_count);
+  for (assay_output& output : outputs) output.data = device.allocate(room_of(output));
+  assay_problem there = problem;
+  there.inputs = inputs.data(), there.outputs = outputs.data();
+  const char* error = plugin.run(&there);
+  if (error != nullptr) return error;
+  device.synchronize();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    device.copy_to_host(problem.outputs[i].data, outputs[i].data, room_of(problem.outputs[i]));
+    problem.outputs[i].dtype = outputs[i].dtype;
+  }
+  return nullptr;
+}
+
 /// In the child: 0, or 1 with a message.
-int call_plugin(const std::string& path, const assay_problem& problem, Message& message) {
+int call_plugin(const std::string& path, const assay_problem& problem, const std::string& driver, Message& message) {
   const auto refuse = [&](const std::string& words) {
     message.say(words);
     return 1;
@@ -99,12 +134,19 @@ int call_plugin(const std::string& path, const assay_problem& problem, Message& 
   if (entry == nullptr) return refuse("exports no assay_plugin (tools/plugin/assay_plugin.h)");
   const assay_plugin_description* description = entry();
   if (description == nullptr) return refuse("assay_plugin() returned null");
-  if (description->version != ASSAY_PLUGIN_VERSION)
+  if (description->version < 1 || description->version > ASSAY_PLUGIN_VERSION)
     return refuse(
         text("has version ", description->version, " of assay_plugin.h, this program has ", ASSAY_PLUGIN_VERSION));
   if (description->run == nullptr) return refuse("has no run()");
-  const char* error = description->run(&problem);
-  return error == nullptr ? 0 : refuse(text("says: ", error));
+  const std::uint32_t memory = description->version == 1 ? std::uint32_t{ASSAY_HOST_MEMORY} : description->memory;
+  if (memory > ASSAY_DEVICE_MEMORY) return refuse(text("asks for memory ", memory, ", which assay_plugin.h has not"));
+  try {
+    const char* error =
+        memory == ASSAY_DEVICE_MEMORY ? run_on_device(*description, problem, driver) : description->run(&problem);
+    return error == nullptr ? 0 : refuse(text("says: ", error));
+  } catch (const InputError& error) {
+    return refuse(text("asks for memory on a device: ", error.what()));
+  }
 }
 
 }  // namespace
@@ -139,7 +181,7 @@ Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chr
   const assay_problem problem = {call.mechanism.c_str(), params.data(), inputs.data(),      outputs,
                                  params.size(),          inputs.size(), call.outputs.size()};
   const std::string library = std::filesystem::absolute(path).string();  // a name alone is looked for elsewhere
-  const ChildEnd end = run_child([&] { return call_plugin(library, problem, message); }, limit);
+  const ChildEnd end = run_child([&] { return call_plugin(library, problem, call.driver, message); }, limit);
   if (end.interrupted != 0) std::raise(end.interrupted);
   const std::string refusal = message.read();
   require(end.passed(), path, ": ", refusal.empty() || end.signal != 0 ? end.sentence() : refusal);

@@ -8,6 +8,7 @@
 
 #include "fixtures/safetensors.hpp"
 #include "reference/core/problem.hpp"
+#include "tools/device_memory.hpp"
 
 namespace assay {
 
@@ -17,7 +18,8 @@ struct PluginCall {
   Params params;
   std::map<std::string, StoredTensor> inputs;
   std::vector<std::pair<std::string, std::vector<int>>> outputs = {};  ///< names and shapes
-  std::string dtype = "F32";  ///< of the outputs, unless the plugin says otherwise
+  std::string dtype = "F32";                         ///< of the outputs, unless the plugin says otherwise
+  std::string driver = CudaDriver::default_library;  ///< of plugins that want device memory
 };
 
 /// Runs the plugin at `path` in a child process, where it may crash; throws InputError, one sentence that starts with

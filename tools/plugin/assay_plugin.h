@@ -3,8 +3,9 @@
    The library exports one function, assay_plugin(), which returns a description that stays valid; tools/plugin has an
    example. The library is loaded, and its kernel run, in a process of its own, once: it may crash or hang without harm.
 
-   All pointers are to host memory. A kernel for a GPU copies its inputs there and its outputs back itself; the process
-   has not used CUDA before. */
+   `data` of inputs and outputs points to host memory, or, if the description asks for it, to memory of the first CUDA
+   device: of its primary context, the one that the runtime uses. Everything else is on the host. A kernel that asks for
+   host memory may as well copy to a device and back itself; the process has not used CUDA before. */
 #ifndef ASSAY_PLUGIN_H
 #define ASSAY_PLUGIN_H
 
@@ -15,8 +16,9 @@
 extern "C" {
 #endif
 
-/* Of what is declared here. A library says which one it was compiled with; another one is refused. */
-#define ASSAY_PLUGIN_VERSION 1
+/* Of what is declared here. A library says which one it was compiled with; later ones are refused. Version 1 had no
+   `memory`: all pointers are to host memory. */
+#define ASSAY_PLUGIN_VERSION 2
 
 /* Little-endian elements. */
 enum assay_dtype {
@@ -27,6 +29,9 @@ enum assay_dtype {
   ASSAY_F8_E4M3 = 5,
   ASSAY_F8_E5M2 = 6
 };
+
+/* Where the data of tensors is. */
+enum assay_memory { ASSAY_HOST_MEMORY = 0, ASSAY_DEVICE_MEMORY = 1 };
 
 /* A tensor of the case: q, k, v, ..., and with cotangents d_o, ...; row-major in the layout of the file, [B, T, H, d],
    gates [B, T, H], states [B, H, K, V]. A number of no axes has rank 0. */
@@ -70,6 +75,7 @@ struct assay_plugin_description {
   uint32_t version; /* ASSAY_PLUGIN_VERSION */
   /* Fills all outputs and returns NULL, or returns one sentence that says why it cannot. */
   const char* (*run)(const struct assay_problem* problem);
+  uint32_t memory; /* enum assay_memory; on a device, what run() has launched need not be finished when it returns */
 };
 
 #if defined(__GNUC__)

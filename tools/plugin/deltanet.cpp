@@ -1,5 +1,5 @@
-// An example of a plugin: the forward of DeltaNet, token by token, in fp32. On a GPU this would be three copies and a
-// launch. Compiled by the tests; by hand: g++ -std=c++20 -O2 -shared -fPIC -I. tools/plugin/deltanet.cpp -o deltanet.so
+// An example of a plugin: the forward of DeltaNet, token by token, in fp32. On a GPU this would be a launch, with
+// ASSAY_DEVICE_MEMORY. Compiled by the tests; by hand: g++ -std=c++20 -O2 -shared -fPIC -I. tools/plugin/deltanet.cpp -o deltanet.so
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -79,6 +79,6 @@ const char* run(const assay_problem* problem) {
 }  // namespace
 
 const assay_plugin_description* assay_plugin() {
-  static const assay_plugin_description description = {ASSAY_PLUGIN_VERSION, run};
+  static const assay_plugin_description description = {ASSAY_PLUGIN_VERSION, run, ASSAY_HOST_MEMORY};
   return &description;
 }

@@ -47,9 +47,16 @@ const char* run(const assay_problem* problem) {
 }  // namespace
 
 const assay_plugin_description* assay_plugin() {
-  static const assay_plugin_description healthy = {ASSAY_PLUGIN_VERSION, run};
-  static const assay_plugin_description newer = {ASSAY_PLUGIN_VERSION + 1, run};
-  static const assay_plugin_description empty = {ASSAY_PLUGIN_VERSION, nullptr};
+  static const assay_plugin_description healthy = {ASSAY_PLUGIN_VERSION, run, ASSAY_HOST_MEMORY};
+  static const assay_plugin_description newer = {ASSAY_PLUGIN_VERSION + 1, run, ASSAY_HOST_MEMORY};
+  static const assay_plugin_description older = {1, run, 77};  // has no `memory` yet
+  static const assay_plugin_description none = {0, run, ASSAY_HOST_MEMORY};
+  static const assay_plugin_description elsewhere = {ASSAY_PLUGIN_VERSION, run, 77};
+  static const assay_plugin_description empty = {ASSAY_PLUGIN_VERSION, nullptr, ASSAY_HOST_MEMORY};
   if (is("null")) return nullptr;
-  return is("version") ? &newer : is("no_run") ? &empty : &healthy;
+  if (is("version")) return &newer;
+  if (is("version_0")) return &none;
+  if (is("version_1")) return &older;
+  if (is("memory")) return &elsewhere;
+  return is("no_run") ? &empty : &healthy;
 }

@@ -1,0 +1,10 @@
+#pragma once
+// Memory of a device that is not there: addresses that nobody can read or write without translating them.
+#include <cstdint>
+
+/// Between the address on the "device" and the host's own. No process has memory at such addresses.
+inline constexpr std::uint64_t far_away = std::uint64_t{1} << 62;
+
+inline void* host_address(const void* device) {
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(device) ^ far_away);
+}
