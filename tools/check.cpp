@@ -13,6 +13,7 @@
 #include "tools/case_flags.hpp"
 #include "tools/child.hpp"
 #include "tools/plugin.hpp"
+#include "tools/same_bits.hpp"
 #include "tools/shrink.hpp"
 #include "tools/why.hpp"
 
@@ -29,13 +30,13 @@ std::string with_paths(std::string command, const std::string& problem, const st
   return command;
 }
 
-/// What the command writes to {out}.
-Safetensors answer_of_command(const CheckOptions& options) {
+/// What the command writes to {out}, given the case at `problem`.
+Safetensors answer_of_command(const CheckOptions& options, const std::string& problem) {
   ChildEnd end;
   {
     const PrivateFolder folder;
     const std::string out = (folder.path() / "out.safetensors").string();
-    end = run_command(with_paths(options.kernel, std::filesystem::absolute(options.problem).string(), out),
+    end = run_command(with_paths(options.kernel, std::filesystem::absolute(problem).string(), out),
                       std::chrono::duration<double>(options.timeout));
     if (end.passed()) {
       require(std::filesystem::exists(out), "--kernel: the command has not written {out}",
@@ -51,10 +52,9 @@ Safetensors answer_of_command(const CheckOptions& options) {
   throw InputError("--kernel: the command " + end.sentence());
 }
 
-/// What the plugin answers, of the oracle's tensors those wanted.
-Safetensors answer_of_plugin(const CheckOptions& options, const CaseTrial& trial,
-                             std::map<std::string, StoredTensor> inputs,
-                             const std::function<bool(const std::string&)>& wanted) {
+/// What the plugin is asked: of the oracle's tensors those wanted.
+PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTensor> inputs,
+                       const std::function<bool(const std::string&)>& wanted) {
   const ProblemFile& file = trial.file();
   PluginCall call{.mechanism = file.problem.mechanism, .params = file.problem.params, .inputs = std::move(inputs)};
   if (!trial.kernel().form->has_gradients)
@@ -64,7 +64,31 @@ Safetensors answer_of_plugin(const CheckOptions& options, const CaseTrial& trial
     if (!truth.value.empty() && wanted(name))
       call.outputs.emplace_back(
           name, FileLayout::of_problem(answer_field(*file.room, name), truth.shape, file.batch).file_shape());
-  return run_plugin(options.plugin, call, std::chrono::duration<double>(options.timeout));
+  return call;
+}
+
+/// The kernel's answer to other tensors than those of the case, of fewer sequences.
+Safetensors answer_to(const CheckOptions& options, const PluginCall& call, const Safetensors& problem, int sequences) {
+  if (options.plugin.empty()) {
+    const PrivateFolder folder;
+    const std::string path = (folder.path() / "case.safetensors").string();
+    write_safetensors(path, problem);
+    return answer_of_command(options, path);
+  }
+  PluginCall other = call;
+  for (auto& [name, tensor] : other.inputs) tensor = problem.tensors.at(name);
+  for (auto& [name, shape] : other.outputs)
+    if (!shape.empty()) shape.front() = sequences;
+  return run_plugin(options.plugin, other, std::chrono::duration<double>(options.timeout));
+}
+
+/// What does not keep its bits fails, unless it fails already.
+void require_same_bits(Checked& checked, const std::map<std::string, std::string>& changed) {
+  for (ReportRow& row : checked.rows) {
+    const auto found = changed.find(row.tensor);
+    if (found == changed.end() || row.judgement.verdict == Verdict::fail) continue;
+    row.judgement.verdict = Verdict::fail, row.judgement.reason = found->second;
+  }
 }
 
 Page page_of(const CheckOptions& options, const CaseTrial& trial) {
@@ -81,6 +105,7 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   page.command = "build/assay check " + shell_word(options.problem) + ' ' +
                  (kind == "answer" ? "" : "--" + kind + ' ') + shell_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
+  if (options.same_bits) page.command += " --same-bits";
   page.command += ' ' + trial.flags();
   return page;
 }
@@ -121,6 +146,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_flag("--same-bits", options->same_bits,
+               "of --kernel and --plugin: demand the same bits when it is run again, and for a sequence of the batch "
+               "alone");
   app.add_flag(
       "--why", options->why,
       "say which roundings make the error, and of what fails, which coarser one or which known fault explains it");
@@ -152,24 +180,34 @@ Checked check_case(const CheckOptions& options, Console& console) {
             "--kernel: expected {case} and {out} in the command");
   require(is_safetensors(options.problem), options.problem,
           ": not a safetensors file; `assay case` writes the cases that can be checked");
-  Safetensors stored = read_safetensors(options.problem);
-  std::map<std::string, StoredTensor> inputs;
-  if (!options.plugin.empty()) inputs = stored.tensors;
+  require(!options.same_bits || options.answer.empty(), "--same-bits: expected --kernel or --plugin, to run it again");
+  Safetensors stored = read_safetensors(options.problem), problem;
+  if (!options.plugin.empty() || options.same_bits) problem = stored;
   Checked checked;
   checked.trial = std::make_unique<CaseTrial>(std::move(stored), options.standard, options.problem);
   CaseTrial& trial = *checked.trial;
   Safetensors given;
   if (!options.answer.empty()) given = read_safetensors(options.answer);
-  if (!options.kernel.empty()) given = answer_of_command(options);
+  if (!options.kernel.empty()) given = answer_of_command(options, options.problem);
 
   Progress progress(console);
   trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, what); });
   trial.require_tensors(options.tensors);
   const auto wanted = [&](const std::string& name) { return asks_for(options.tensors, name); };
-  if (!options.plugin.empty()) given = answer_of_plugin(options, trial, std::move(inputs), wanted);
+  PluginCall call;
+  if (!options.plugin.empty()) {
+    call = plugin_call(trial, problem.tensors, wanted);
+    given = run_plugin(options.plugin, call, std::chrono::duration<double>(options.timeout));
+  }
+  std::map<std::string, std::string> changed;
+  if (options.same_bits)
+    changed = changed_bits(problem, given, [&](const Safetensors& other, int sequences) {
+      return answer_to(options, call, other, sequences);
+    });
   checked.page = page_of(options, trial);
   checked.got = trial.read(std::move(given), wanted, options.source());
   checked.rows = trial.judge(checked.got, wanted, checked.page.command);
+  require_same_bits(checked, changed);
   for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;
   return checked;
 }

@@ -16,7 +16,7 @@ struct CheckOptions {
   std::vector<std::string> tensors;
   std::string format{name_of(RowsFormat::table)}, output = "-";
   double timeout = 600;
-  bool why = false, shrinks = false;
+  bool same_bits = false, why = false, shrinks = false;
   double shrink_limit = 10;
   std::string shrink_output;
 

@@ -365,14 +365,17 @@ TEST_F(Check, survives_every_plugin) {
   expect_refused(misbehaving("throw"), {library + ": ended with exit code 1: thrown"});
   expect_refused(misbehaving("hang", {"--timeout", "0.2"}), {library + ": had not ended at the time limit"});
   expect_refused(misbehaving("refuse"), {library + ": says: not today, not tomorrow"});
-  expect_refused(misbehaving("version"), {library + ": has version 2 of assay_plugin.h, this program has 1"});
+  expect_refused(misbehaving("version"), {library + ": has version 3 of assay_plugin.h, this program has 2"});
+  expect_refused(misbehaving("version_0"), {library + ": has version 0 of assay_plugin.h, this program has 2"});
+  expect_refused(misbehaving("memory"), {library + ": asks for memory 77, which assay_plugin.h has not"});
   expect_refused(misbehaving("null"), {library + ": assay_plugin() returned null"});
   expect_refused(misbehaving("no_run"), {library + ": has no run()"});
   expect_refused(misbehaving("dtype"), {library + ": tensor final_state: dtype 9 is none of assay_plugin.h"});
   // It writes nothing: what is poisoned fails.
   const Ran nothing = misbehaving("nothing", {"--format", "json"}),
-            exit_0 = misbehaving("exit_0", {"--format", "json"});
-  for (const Ran& ran : {nothing, exit_0}) {
+            exit_0 = misbehaving("exit_0", {"--format", "json"}),
+            version_1 = misbehaving("version_1", {"--format", "json"});  // taken, without its `memory`
+  for (const Ran& ran : {nothing, exit_0, version_1}) {
     EXPECT_EQ(ran.code, exit_failed);
     const Json page = Json::parse(ran.out);
     ASSERT_EQ(page["rows"].size(), 2U);
@@ -388,6 +391,46 @@ TEST_F(Check, survives_every_plugin) {
     EXPECT_EQ(row["verdict"], "FAIL");
     EXPECT_NE(row["reason"].get<std::string>().find(" is 0, expected"), std::string::npos) << row["reason"];
   }
+}
+
+/// A kernel may be within every limit and still answer other bits each time, or others in a batch than alone.
+TEST_F(Check, demands_the_same_bits) {
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "3,20,2,8", "--precision", "bf16", "--no-cotangents", "-o",
+                       path("case.st")})
+                .code,
+            exit_passed);
+  const auto answered = [&](const char* bug, bool demanded) {
+    setenv("ASSAY_BUG", bug, 1), setenv("ASSAY_RUNS", write("runs", "").c_str(), 1);
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG};
+    if (demanded) args.emplace_back("--same-bits");
+    const Ran ran = run_assay(args);
+    unsetenv("ASSAY_BUG"), unsetenv("ASSAY_RUNS");
+    return ran;
+  };
+  for (const char* bug : {"none", "other_bits_again", "other_bits_in_batch"})
+    EXPECT_EQ(answered(bug, false).code, exit_passed) << bug;
+  EXPECT_EQ(answered("none", true).code, exit_passed);
+  const Ran again = answered("other_bits_again", true), batch = answered("other_bits_in_batch", true);
+  EXPECT_EQ(again.code, exit_failed);
+  EXPECT_NE(again.out.find("bf16 o: o[0][1][0][0] is "), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find(" when it is run again, and was "), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find(" --same-bits --form"), std::string::npos) << "the command that repeats it: " << again.out;
+  EXPECT_EQ(batch.code, exit_failed);
+  EXPECT_NE(batch.out.find("bf16 o: o[2][19][1][7] is "), std::string::npos) << batch.out;
+  EXPECT_NE(batch.out.find(" when sequence 2 is run alone, and was "), std::string::npos) << batch.out;
+
+  // A command is run in the same way; a file cannot be run again.
+  const std::string copy = "cp {case} " + path("seen.st") + " && cp " + path("out.st") + " {out}";
+  write_safetensors(path("out.st"), emulated(path("case.st"), Format::bf16));
+  const Ran fixed = run_assay({"check", path("case.st"), "--kernel", copy, "--same-bits"});
+  EXPECT_EQ(fixed.code, exit_failed);
+  EXPECT_NE(fixed.out.find("o has another shape when sequence 0 is run alone"), std::string::npos) << fixed.out;
+  const Safetensors seen = read_safetensors(path("seen.st")), whole = read_safetensors(path("case.st"));
+  const StoredTensor &part = seen.tensors.at("v"), &v = whole.tensors.at("v");
+  EXPECT_EQ(part.shape, (std::vector<int>{1, 20, 2, 8}));
+  EXPECT_TRUE(std::equal(part.bytes.rbegin(), part.bytes.rend(), v.bytes.rbegin())) << "the last sequence";
+  expect_refused(run_assay({"check", path("case.st"), path("out.st"), "--same-bits"}),
+                 {"--same-bits: expected --kernel or --plugin"});
 }
 
 /// However a file is cut off, and whatever its header claims, it is refused in one sentence.

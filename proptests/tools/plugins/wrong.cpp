@@ -1,4 +1,5 @@
 // The example's DeltaNet with the bug that the variable ASSAY_BUG names. It takes no fewer than four key channels.
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,6 +23,15 @@ const char* run_wrong(const assay_problem* problem) {
   const int64_t* v = input(*problem, "v")->extents;
   const int64_t B = v[0], T = v[1], row = v[2] * v[3];
   float* o = output(*problem, "o");
+  const auto flip = [](float& x) { x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 1U); };
+  if (has_bug("other_bits_again"))  // the file that ASSAY_RUNS names is one byte longer after every run
+    if (std::FILE* runs = std::fopen(std::getenv("ASSAY_RUNS"), "ab")) {
+      std::fseek(runs, 0, SEEK_END);
+      if (std::ftell(runs) % 2 == 1) flip(o[row]);
+      std::fputc('x', runs);
+      std::fclose(runs);
+    }
+  if (has_bug("other_bits_in_batch") && B > 1) flip(o[B * T * row - 1]);
   for (int64_t b = 0; b < B; ++b)
     for (int64_t t = 0; t < T; ++t)
       for (int64_t i = 0; i < row; ++i) {
@@ -37,6 +47,6 @@ const char* run_wrong(const assay_problem* problem) {
 }  // namespace
 
 const assay_plugin_description* assay_plugin() {
-  static const assay_plugin_description description = {ASSAY_PLUGIN_VERSION, run_wrong};
+  static const assay_plugin_description description = {ASSAY_PLUGIN_VERSION, run_wrong, ASSAY_HOST_MEMORY};
   return &description;
 }
