@@ -121,6 +121,7 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
         e.sigma[i] = std::max(e.sigma[i], apart);
     e.reach.reserve(e.sigma.size());
     for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
+    e.sums = expected_sums(samples, exact[t].second.data, array.data, e.layout, e.sigma, spread.last, false_alarm_rate);
     expectation.tensors.emplace_back(name, std::move(e));
     expectation.emulated.emplace_back(name, array.data);
   }

@@ -47,9 +47,11 @@ std::string_view name_of(Layer layer) {
     case Layer::element:
       return "element";
     case Layer::rms:
+      return "rms";
+    case Layer::sum:
       break;
   }
-  return "rms";
+  return "sum";
 }
 
 bool LayerReport::any() const {
@@ -60,6 +62,7 @@ void LayerReport::join(const LayerReport& other) {
   for (std::size_t l = 0; l < std::size(all_layers); ++l) rejects[l] = rejects[l] || other.rejects[l];
   element = std::max(element, other.element);
   rms = std::max(rms, other.rms);
+  sum = std::max(sum, other.sum);
 }
 
 LayerReport layers_of(const Expected& expected, const std::vector<double>& got, const Judgement& judgement) {
@@ -74,8 +77,10 @@ LayerReport layers_of(const Expected& expected, const std::vector<double>& got, 
       report.element = std::max(report.element, excess);
   }
   report.rms = judgement.rms_z / (expected.rms_limit + oracle_share);
+  report.sum = judgement.worst_sum;
   report.rejects[static_cast<int>(Layer::element)] = !(report.element <= 1);
   report.rejects[static_cast<int>(Layer::rms)] = !(report.rms <= 1);
+  report.rejects[static_cast<int>(Layer::sum)] = !(report.sum <= 1);
   return report;
 }
 

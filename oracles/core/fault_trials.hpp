@@ -46,8 +46,9 @@ enum class Layer {
   finite,   ///< an element that is NaN or infinite
   element,  ///< an element beyond its multiple of sigma
   rms,      ///< the root mean square of error / sigma
+  sum,      ///< the signed sum of error / sigma over a slice
 };
-inline constexpr Layer all_layers[] = {Layer::exact, Layer::finite, Layer::element, Layer::rms};
+inline constexpr Layer all_layers[] = {Layer::exact, Layer::finite, Layer::element, Layer::rms, Layer::sum};
 std::string_view name_of(Layer layer);
 
 /// What the parts of the judge say of a tensor, and how near to rejecting it they are.
@@ -55,6 +56,7 @@ struct LayerReport {
   bool rejects[std::size(all_layers)] = {};
   double element = 0;  ///< the worst error of an element with a spread, in units of its limit
   double rms = 0;      ///< the root mean square, in units of its limit
+  double sum = 0;      ///< the worst sum over a slice, in units of its limit
 
   bool rejected_by(Layer layer) const { return rejects[static_cast<int>(layer)]; }
   bool any() const;

@@ -93,6 +93,14 @@ double error_at(const Expected& e, const std::vector<double>& got, std::size_t i
   return (got[i] - e.value[i].hi) - e.value[i].lo;
 }
 
+struct Worst {
+  double value = -1;
+  std::size_t at = 0;
+  void see(double x, std::size_t i) {
+    if (x > value || (std::isnan(x) && !std::isnan(value))) value = x, at = i;
+  }
+};
+
 /// Root mean square of error / sigma over the elements that may spread at all.
 double rms_z(const Expected& e, const std::vector<double>& got) {
   double squares = 0, count = 0;
@@ -104,15 +112,45 @@ double rms_z(const Expected& e, const std::vector<double>& got) {
   return count == 0 ? 0 : std::sqrt(squares / count);
 }
 
+/// 1 / sigma of the elements that may spread, 0 of the others.
+std::vector<double> weights_of(const Expected& e) {
+  std::vector<double> weight(e.sigma.size());
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = e.sigma[i] > 0 ? 1 / e.sigma[i] : 0;
+  return weight;
+}
+
+/// The sums over slices that no correct kernel's exceed; what the oracle may be off by is on top.
+std::vector<double> sum_limits(const Expected& e, const std::vector<double>& weight) {
+  std::vector<double> limits = slice_sums(e.layout, weight, e.bound);
+  for (std::size_t s = 0; s < limits.size(); ++s) limits[s] += e.sums[s].reach * e.sums[s].sigma;
+  return limits;
+}
+
+std::vector<double> error_sums(const Expected& e, const std::vector<double>& got, const std::vector<double>& weight) {
+  std::vector<double> errors(got.size());
+  for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e, got, i);
+  return slice_sums(e.layout, weight, errors);
+}
+
+/// Of the signed sums over slices, the one that is the most of its limit.
+Worst worst_sum(const Expected& e, const std::vector<double>& got) {
+  Worst worst;
+  if (e.sums.empty()) return worst;
+  const std::vector<double> weight = weights_of(e), limits = sum_limits(e, weight), sums = error_sums(e, got, weight);
+  for (std::size_t s = 0; s < sums.size(); ++s)
+    worst.see(limits[s] > 0 ? std::fabs(sums[s]) / limits[s] : (sums[s] == 0 ? 0 : infinite), s);
+  return worst;
+}
+
 /// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
 bool accepts(const Expected& e, const std::vector<double>& got) {
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!(excess_at(e, got, i) <= 1)) return false;
-  return rms_z(e, got) <= e.rms_limit + oracle_share;
+  return rms_z(e, got) <= e.rms_limit + oracle_share && worst_sum(e, got).value <= 1;
 }
 
-/// The smallest g > 0 at which got (1 + g) leaves the limit of some element that may spread, or of the root mean
-/// square.
+/// The smallest g > 0 at which got (1 + g) leaves the limit of some element that may spread, of the root mean square or
+/// of a slice.
 double smallest_gain(const Expected& e, const std::vector<double>& got) {
   double gain = infinite, a = 0, b = 0, c = 0, count = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -127,16 +165,15 @@ double smallest_gain(const Expected& e, const std::vector<double>& got) {
   const double limit = e.rms_limit + oracle_share;
   const double rest = count * limit * limit - c;
   if (a > 0 && rest >= 0) gain = std::min(gain, (std::sqrt(b * b + a * rest) - b) / a);
+  if (!e.sums.empty()) {
+    const std::vector<double> weight = weights_of(e), limits = sum_limits(e, weight), sums = error_sums(e, got, weight),
+                              sizes = slice_sums(e.layout, weight, got);
+    for (std::size_t s = 0; s < sums.size(); ++s)
+      if (sizes[s] != 0)
+        gain = std::min(gain, (limits[s] - std::copysign(1.0, sizes[s]) * sums[s]) / std::fabs(sizes[s]));
+  }
   return std::max(0.0, gain);
 }
-
-struct Worst {
-  double value = -1;
-  std::size_t at = 0;
-  void see(double x, std::size_t i) {
-    if (x > value || (std::isnan(x) && !std::isnan(value))) value = x, at = i;
-  }
-};
 
 /// Sets the verdict and the reason from the measurements.
 void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
@@ -157,6 +194,9 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
                                    ": off by ", z_at(e, got, excess.at), " sigma, limit ", e.reach[excess.at]));
   if (!(j.rms_z <= e.rms_limit + oracle_share))
     return set(Verdict::fail, text("root mean square of error / sigma is ", j.rms_z, ", limit ", e.rms_limit));
+  if (!(j.worst_sum <= 1))
+    return set(Verdict::fail, text("errors of ", j.worst_sum_slice, " lean to one side: their sum is ", j.worst_sum,
+                                   " times its limit"));
   if (!j.accepted_corruptions.empty()) {
     std::string names;
     for (const std::string_view name : j.accepted_corruptions) names += (names.empty() ? "" : ", ") + std::string(name);
@@ -229,6 +269,8 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
   j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
   j.worst_z = z.value, j.worst_z_at = z.at;
   j.rms_z = rms_z(e, got), j.rms_limit = e.rms_limit;
+  if (const Worst sum = worst_sum(e, got); sum.value >= 0)
+    j.worst_sum = sum.value, j.worst_sum_slice = e.sums[sum.at].slice.name();
   j.smallest_gain = smallest_gain(e, got);
   for (const Corruption& c : all_corruptions) {
     if (!c.applies(e.layout)) continue;

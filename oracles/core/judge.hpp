@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oracles/core/room.hpp"
+#include "oracles/core/slices.hpp"
 #include "oracles/core/spread.hpp"
 #include "reference/core/format.hpp"
 
@@ -31,7 +32,7 @@ std::string_view summary_of(Verdict verdict);
 
 /// An element further off than this many sigma fails: 2.6e-12 of a correct kernel's would be.
 inline constexpr double element_sigmas = 7;
-/// Probability that the root mean square rejects one tensor of a correct kernel.
+/// Probability that the root mean square rejects one tensor of a correct kernel, and that the sums over slices do.
 inline constexpr double false_alarm_rate = 1e-6;
 /// The oracle must be this much sharper than sigma, or the verdict is UNDECIDED.
 inline constexpr double oracle_share = 0.01;
@@ -46,6 +47,7 @@ struct Expected {
   std::vector<double> sigma;         ///< standard deviation of a correct kernel's error
   std::vector<double> reach;         ///< multiple of sigma that no element of a correct kernel exceeds
   double rms_limit = 0;              ///< nor the root mean square of error / sigma this
+  std::vector<SliceSum> sums = {};   ///< nor the signed sums of error / sigma over slices these; none: not looked at
   double stall = 0;                  ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
 };
@@ -73,6 +75,8 @@ struct Judgement {
   double worst_z = 0;  ///< largest |error| / sigma, at
   std::size_t worst_z_at = 0;
   double rms_z = 0, rms_limit = 0;
+  double worst_sum = 0;  ///< largest signed sum of error / sigma over a slice, in units of its limit; of
+  std::string worst_sum_slice;
   double bound_over_sigma = 0;  ///< the oracle's worst, 0 where it is exact
   double smallest_gain = 0;     ///< a tensor scaled by 1 + this, or by more, would have been rejected
   std::vector<std::string_view> accepted_corruptions;  ///< that must be rejected

@@ -174,7 +174,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
   const double together = squared_correlations(draws, m.mean, scale);
   if (together > 0) prior.freedom = std::min(prior.freedom, nu * std::max(0.0, varying * varying / together - 1));
 
-  Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K)};
+  Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K), std::vector<double>(N)};
   const bool rounds = !all_on_grid(draws, stored);
   const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
   const double weight = std::max(0.0, prior.freedom - 2), freedom = prior.freedom + nu;
@@ -194,7 +194,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
       last = s * s / 12;
     }
     const double total = inner + bias + last;
-    spread.sigma[i] = std::sqrt(total);
+    spread.sigma[i] = std::sqrt(total), spread.last[i] = last;
     // Satterthwaite: only the drawn part is uncertain.
     spread.freedom[i] = inner > 0 ? freedom * (total / inner) * (total / inner) : infinite;
     scale[i] = std::sqrt(2 * total);

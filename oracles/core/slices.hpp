@@ -1,0 +1,46 @@
+#pragma once
+// Signed sums of error / sigma over heads, chunks of tokens, positions in a chunk and columns: what leans to one side
+// is seen here long before any element is beyond its limit. docs/judge.md derives the limits.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "oracles/core/spread.hpp"
+
+namespace assay {
+
+/// Rows are counted in chunks of this many; only in tensors of more rows.
+inline constexpr int slice_chunk = 64;
+
+/// Elements that one index of an axis has in common.
+struct Slice {
+  enum class Axis { tensor, head, chunk, position, column };
+  Axis axis;
+  int index;
+  /// "the whole tensor", "head 2", "rows 64 to 127", "position 3 of every chunk of 64", "column 5"
+  std::string name() const;
+};
+
+/// What is expected of the sum of error / sigma over the slice, of a correct kernel.
+struct SliceSum {
+  Slice slice;
+  double sigma;  ///< standard deviation; 0: the slice has nothing that may be off
+  double reach;  ///< multiple of sigma that no correct kernel's sum exceeds
+};
+
+/// The sums of weight * error over all slices of a tensor of that layout, in the order of slices_of. Axes along which
+/// there is one index are left out.
+std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& weight,
+                               const std::vector<double>& error);
+std::vector<Slice> slices_of(const Layout& layout);
+
+/// Limits from draws under jittered rounding, as spread_of takes them. `sigma` is of every element (0: not counted);
+/// `last` is the part of its square that the draws do not have and that is independent from element to element; `own`
+/// is the kernel under the contract's own rounding, which no limit rejects. All limits together reject a correct kernel
+/// with probability `false_alarm_rate`.
+std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact,
+                                    const std::vector<double>& own, const Layout& layout,
+                                    const std::vector<double>& sigma, const std::vector<double>& last,
+                                    double false_alarm_rate);
+
+}  // namespace assay
