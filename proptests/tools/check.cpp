@@ -18,6 +18,7 @@
 #include "oracles/core/expected.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/rounding.hpp"
+#include "tools/device.hpp"
 
 namespace assay {
 namespace {
@@ -346,6 +347,20 @@ TEST_F(Check, runs_a_plugin) {
   expect_refused(plugin(path("none.so")), {"none.so: cannot be read"});
   expect_refused(plugin(write("text.so", "text")), {"text.so: cannot be loaded: "});
 }
+
+#ifdef ASSAY_PLUGIN_DELTANET_ON_DEVICE
+/// On a GPU if there is one; if not, that is what is said.
+TEST_F(Check, runs_a_plugin_on_a_device) {
+  make("deltanet", "bf16", {"--no-cotangents"});
+  const Ran ran = run_assay({"check", path("case.st"), "--plugin", ASSAY_PLUGIN_DELTANET_ON_DEVICE});
+  if (gpu() != nullptr) {
+    EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+    EXPECT_NE(ran.out.find("2 tensors: 2 PASS\n"), std::string::npos) << ran.out;
+  } else {
+    expect_refused(ran, {std::string(ASSAY_PLUGIN_DELTANET_ON_DEVICE) + ": asks for memory on a device: "});
+  }
+}
+#endif
 
 /// What a plugin does wrong is a sentence.
 TEST_F(Check, survives_every_plugin) {
