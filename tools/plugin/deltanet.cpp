@@ -1,5 +1,6 @@
 // An example of a plugin: the forward of DeltaNet, token by token, in fp32. On a GPU this would be a launch, with
-// ASSAY_DEVICE_MEMORY. Compiled by the tests; by hand: g++ -std=c++20 -O2 -shared -fPIC -I. tools/plugin/deltanet.cpp -o deltanet.so
+// ASSAY_DEVICE_MEMORY. Compiled by the tests; by hand: g++ -std=c++20 -O2 -shared -fPIC -I. tools/plugin/deltanet.cpp
+// -o deltanet.so
 #include <bit>
 #include <cmath>
 #include <cstddef>
