@@ -32,13 +32,12 @@ std::string reason_of(const MutantRow& row) {
 /// By number, as the columns of the mutants' table; ours is 0.
 std::string_view rule_name(std::size_t rule) { return rule == judge_rule ? "assay" : rivals()[rule - 1].name; }
 
-Table rules_table(const Detection& d) {
-  const KillTable& kills = d.kills;
+Table rules_table(const KillTable& kills, const HealthyTable* healthy) {
   const std::vector<Format> precisions = kills.precisions();
   Table table{{{"", true}, {"rule"}, {"killed", true}, {"share", true}}, {}};
   for (const Format precision : precisions) table.columns.push_back({text("in ", name_of(precision)), true});
   table.columns.insert(table.columns.end(), {{"of cases", true}, {"false alarms", true}});
-  if (d.healthy) table.columns.push_back({"on fresh cases", true});
+  if (healthy != nullptr) table.columns.push_back({"on fresh cases", true});
   for (std::size_t rule = 0; rule < kills.alarms.size(); ++rule) {
     std::vector<std::string> cells = {text(rule), std::string(rule_name(rule)), text(kills.killed(rule)),
                                       percent(kills.killed(rule), kills.shown())};
@@ -46,7 +45,7 @@ Table rules_table(const Detection& d) {
       cells.push_back(text(kills.killed(rule, precision), '/', kills.shown(precision)));
     cells.push_back(fmt::format("{:.1f}%", 100 * kills.share_of_cases(rule)));
     cells.push_back(text(kills.alarms[rule], '/', kills.healthy_runs));
-    if (d.healthy) cells.push_back(text(d.healthy->rejected[rule], '/', d.healthy->runs));
+    if (healthy != nullptr) cells.push_back(text(healthy->rejected[rule], '/', healthy->runs));
     table.rows.push_back(std::move(cells));
     if (rule == judge_rule)
       for (const Layer layer : all_layers)
@@ -96,8 +95,9 @@ Table power_table(const std::vector<PowerRow>& rows) {
   return table;
 }
 
-std::string summary_of(const Detection& d) {
-  const KillTable& kills = d.kills;
+const HealthyTable* healthy_of(const Detection& d) { return d.healthy ? &*d.healthy : nullptr; }
+
+std::string summary_of(const KillTable& kills) {
   const int mutants = kills.shown();
   std::string lines = fmt::format(
       "{} mutants, {} of which show a bit: {} killed ({}), {} by exact elements alone ({}); {} false alarms in {} "
@@ -126,19 +126,25 @@ std::string declared_rate() {
       false_alarm_rate, element_sigmas);
 }
 
-std::string as_json(const Detection& d) {
-  const KillTable& kills = d.kills;
-  Json rules = Json::array(), mutants = Json::array();
+Json rules_json(const KillTable& kills, const HealthyTable* healthy) {
+  Json rules = Json::array();
   for (std::size_t rule = 0; rule < kills.alarms.size(); ++rule) {
     rules.push_back({{"name", rule_name(rule)},
                      {"killed", kills.killed(rule)},
                      {"share_of_cases", kills.share_of_cases(rule)},
                      {"false_alarms", kills.alarms[rule]}});
-    if (d.healthy) rules.back()["false_alarms_on_fresh_cases"] = d.healthy->rejected[rule];
+    if (healthy != nullptr) rules.back()["false_alarms_on_fresh_cases"] = healthy->rejected[rule];
     if (rule == judge_rule) continue;
     rules.back()["rule"] = rivals()[rule - 1].rule;
     rules.back()["source"] = rivals()[rule - 1].source;
   }
+  return rules;
+}
+
+std::string as_json(const Detection& d) {
+  const KillTable& kills = d.kills;
+  const KillTable held_out = kills.part(true);
+  Json mutants = Json::array();
   for (const MutantRow& row : kills.rows) {
     Json layers = Json::array(), by = Json::array();
     for (const Layer layer : all_layers)
@@ -148,6 +154,7 @@ std::string as_json(const Detection& d) {
     mutants.push_back({{"mechanism", row.room},
                        {"form", row.form},
                        {"mutant", row.mutant->name},
+                       {"held_out", row.held_out},
                        {"what", row.mutant->what},
                        {"seen", row.mutant->seen},
                        {"cases", row.trials},
@@ -157,9 +164,13 @@ std::string as_json(const Detection& d) {
                        {"conviction", row.conviction},
                        {"killed_by", std::move(by)}});
   }
-  Json all = {{"format", "assay-mutants"},          {"version", 1},
-              {"command", kills.options.command()}, {"healthy_runs", kills.healthy_runs},
-              {"rules", std::move(rules)},          {"mutants", std::move(mutants)}};
+  Json all = {{"format", "assay-mutants"},
+              {"version", 1},
+              {"command", kills.options.command()},
+              {"healthy_runs", kills.healthy_runs},
+              {"rules", rules_json(kills.part(false), healthy_of(d))},
+              {"mutants", std::move(mutants)}};
+  if (!held_out.rows.empty()) all["rules_on_held_out"] = rules_json(held_out, healthy_of(d));
   if (d.healthy) {
     Json alarms = Json::array();
     for (const HealthyTable::Alarm& alarm : d.healthy->alarms)
@@ -185,12 +196,12 @@ std::string as_json(const Detection& d) {
 
 /// One line a mutant; 1 where a rule kills it.
 std::string as_csv(const KillTable& kills) {
-  Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"cases"}, {"shown"}, {"assay"}, {"layer"}}, {}};
+  Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"held_out"}, {"cases"}, {"shown"}, {"assay"}, {"layer"}}, {}};
   for (const Rival& rival : rivals()) table.columns.push_back({std::string(rival.name)});
   for (const MutantRow& row : kills.rows) {
-    std::vector<std::string> cells = {std::string(row.room), std::string(row.form),   std::string(row.mutant->name),
-                                      text(row.trials),      text(row.shown.total()), row.killed() ? "1" : "0",
-                                      first_layer(row)};
+    std::vector<std::string> cells = {std::string(row.room),    std::string(row.form), std::string(row.mutant->name),
+                                      row.held_out ? "1" : "0", text(row.trials),      text(row.shown.total()),
+                                      row.killed() ? "1" : "0", first_layer(row)};
     for (std::size_t rule = 1; rule < row.kills.size(); ++rule) cells.emplace_back(row.killed(rule) ? "1" : "0");
     table.rows.push_back(std::move(cells));
   }
@@ -251,10 +262,44 @@ constexpr std::string_view about_mutants = R"(## Every mutant
 `shown`: cases in which a bit of its answers differs; `assay`: the sharpest part of the judge that rejects it; `x`: the rule of that number kills it.
 )";
 
+constexpr std::string_view about_held_out = R"(## Held out
+
+These mutants were written without sight of the rule's code and were never used to tune it, nor will they be: what survives is listed. They are bugs of
+launchers and callers, around kernels that are healthy: other memory, other options, a sequence in two calls, outputs and gradients stored otherwise.
+Cases, rules and counts are those of the planted ones.
+
+)";
+
+/// Faults in the order in which they are first met, and the kernels that have them.
+Table faults_table(const KillTable& kills) {
+  std::vector<std::pair<const Mutant*, std::string>> faults;
+  for (const MutantRow& row : kills.rows) {
+    const auto is_it = [&](const auto& fault) { return fault.first->name == row.mutant->name; };
+    auto it = std::find_if(faults.begin(), faults.end(), is_it);
+    if (it == faults.end()) it = faults.insert(it, {row.mutant, ""});
+    it->second += text(it->second.empty() ? "" : ", ", row.room, row.form == "split_decode" ? ":split_decode" : "");
+  }
+  Table table{{{"fault"}, {"does"}, {"seen"}, {"kernels"}}, {}};
+  for (const auto& [mutant, kernels] : faults)
+    table.rows.push_back({std::string(mutant->name), std::string(mutant->what), std::string(mutant->seen), kernels});
+  return table;
+}
+
+std::string held_out_section(const KillTable& kills) {
+  if (kills.rows.empty()) return "";
+  std::string page(about_held_out);
+  page += summary_of(kills) + '\n' + rules_table(kills, nullptr).markdown() + '\n';
+  const Table survivors = survivors_table(kills);
+  page += survivors.rows.empty() ? "None survives.\n\n" : survivors.markdown() + '\n';
+  page += faults_table(kills).markdown();
+  return page + fmt::format("\n```\n{}```\n\n", mutants_table(all_rows(kills), true).text());
+}
+
 }  // namespace
 
 bool Detection::passed() const {
-  return kills.killed() == kills.shown() && kills.alarms[judge_rule] == 0 && (!healthy || healthy->alarms.empty());
+  const KillTable planted = kills.part(false);
+  return planted.killed() == planted.shown() && kills.alarms[judge_rule] == 0 && (!healthy || healthy->alarms.empty());
 }
 
 std::string print(const Detection& d, TableFormat format) {
@@ -268,20 +313,29 @@ std::string print(const Detection& d, TableFormat format) {
       "columns   shown: cases in which a bit differs; assay: the sharpest part of the judge that rejects it;\n"
       "          1, 2, ...: the rules, x where one kills it\n" +
       declared_rate() + "\n\n";
-  out += shown(mutants_table(all_rows(d.kills), true)) + '\n' + shown(rules_table(d));
-  if (const Table survivors = survivors_table(d.kills); !survivors.rows.empty())
-    out += "\nnot killed\n" + std::string(markdown ? "\n" : "") + shown(survivors);
+  const KillTable planted = d.kills.part(false), held_out = d.kills.part(true);
+  const auto add = [&](const KillTable& kills) {
+    out += shown(mutants_table(all_rows(kills), true)) + '\n' + shown(rules_table(kills, healthy_of(d)));
+    if (const Table survivors = survivors_table(kills); !survivors.rows.empty())
+      out += "\nnot killed\n" + std::string(markdown ? "\n" : "") + shown(survivors);
+  };
+  if (!planted.rows.empty()) add(planted);
+  if (!held_out.rows.empty()) {
+    out += "\nheld out: mutants that the judge was not written against\n\n";
+    add(held_out);
+  }
   for (const std::string& alarm : d.kills.judged) out += "\nfalse alarm: " + alarm + '\n';
   if (!d.power.empty())
     out += fmt::format("\n{} in bf16, over seeds\n{}{}", d.kills.options.power, markdown ? "\n" : "",
                        shown(power_table(d.power)));
-  out += '\n' + summary_of(d);
+  if (!planted.rows.empty()) out += '\n' + summary_of(planted);
+  if (!held_out.rows.empty()) out += "\nheld out: " + summary_of(held_out);
   if (d.healthy) out += healthy_lines(d);
   return out + "reproduce: " + d.kills.options.command() + '\n';
 }
 
 std::string detection_page(const Detection& d) {
-  const KillTable& kills = d.kills;
+  const KillTable kills = d.kills.part(false);
   const std::string command = kills.options.command() + " --docs -o docs/detection.md";
   std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
   Table rules{{{"", true}, {"rule"}, {"passes if"}, {"from"}, {"cannot see"}}, {}};
@@ -294,10 +348,11 @@ std::string detection_page(const Detection& d) {
   }
   page += rules.markdown();
   page += about_rules;
-  page += summary_of(d) + '\n' + rules_table(d).markdown();
+  page += summary_of(kills) + '\n' + rules_table(kills, healthy_of(d)).markdown();
   page += about_result;
   const Table survivors = survivors_table(kills);
   page += survivors.rows.empty() ? "None: the judge kills every mutant.\n\n" : survivors.markdown() + '\n';
+  page += held_out_section(d.kills.part(true));
 
   if (!d.power.empty()) {
     page += fmt::format(

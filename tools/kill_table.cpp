@@ -26,27 +26,42 @@ constexpr Style exact_styles[] = {Style::integers};
 constexpr int power_seeds = 60;  ///< found under all of them, a fault is found with 95% at that confidence
 constexpr int power_lengths[] = {64, 128, 256, 512, 1024, 2048, 4096};
 
-/// A form with its planted twin.
+/// A form with its twins: the one with planted faults, and the one with held-out ones, or null.
 struct Subject {
   const Room* room;
-  const KernelForm *healthy, *planted;
+  const KernelForm *healthy, *planted, *held_out;
+
+  /// Those asked for.
+  std::vector<const KernelForm*> twins(HeldOut which) const {
+    std::vector<const KernelForm*> list;
+    if (which != HeldOut::only) list.push_back(planted);
+    if (which != HeldOut::no && held_out != nullptr) list.push_back(held_out);
+    return list;
+  }
 };
 
-const KernelForm& form_named(std::span<const KernelForm> forms, std::string_view name) {
-  return *std::find_if(forms.begin(), forms.end(), [&](const KernelForm& form) { return form.name == name; });
+/// The form of that name, or null.
+const KernelForm* form_named(const KernelRoom* room, std::string_view name) {
+  if (room == nullptr) return nullptr;
+  const auto it =
+      std::find_if(room->forms.begin(), room->forms.end(), [&](const KernelForm& form) { return form.name == name; });
+  return it == room->forms.end() ? nullptr : &*it;
 }
 
 std::vector<Subject> subjects_of(const MutantOptions& options) {
   require(planted_kernels != nullptr,
           "mutants: this program has none; build assay-mutants beside it: cmake --build build --target assay-mutants");
   for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
+  const std::span<const KernelRoom* const> held_out =
+      held_out_kernels != nullptr ? held_out_kernels() : std::span<const KernelRoom* const>();
   std::vector<Subject> list;
   for (const Room* room : rooms()) {
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
     if (kernels == nullptr || !asks_for(options.mechanisms, room->name)) continue;
     for (const KernelForm& form : kernels->forms)
       if (form.unstable.empty())
-        list.push_back({room, &form, &form_named(find_kernels(planted_kernels(), room->name)->forms, form.name)});
+        list.push_back({room, &form, form_named(find_kernels(planted_kernels(), room->name), form.name),
+                        form_named(find_kernels(held_out, room->name), form.name)});
   }
   require(!list.empty(), "--mechanism: none of these has kernels");
   return list;
@@ -180,23 +195,24 @@ struct TrialResult {
   std::vector<Seen> mutants;
 };
 
-TrialResult run_trial(const Subject& s, const FaultTrial& trial) {
+TrialResult run_trial(const Subject& s, const FaultTrial& trial, HeldOut which) {
   const Known known =
       known_of({*s.room, *s.healthy, trial.spec.precision, trial.tile, trial.problem, trial.spec.shape.seq_len});
   const Tensors& healthy = known.expectation.emulated;
   TrialResult result;
   result.alarm = judged(known, healthy, true).reason;
   result.rejected = rejections(known, healthy, result.alarm);
-  for (const Mutant& mutant : s.planted->mutants) {
-    Policy policy = KernelUnderTest{s.planted, trial.spec.precision, trial.tile, 1}.policy();
-    policy.fault = mutant.name;
-    const Tensors got = in_report_order(s.planted->run(trial.problem, policy, trial.tile), known.expectation);
-    TrialResult::Seen& seen = result.mutants.emplace_back();
-    seen.shown = got != healthy;  // NaN is not equal to itself
-    if (!seen.shown) continue;
-    seen.judged = judged(known, got, false);
-    seen.rejected = rejections(known, got, seen.judged.reason);
-  }
+  for (const KernelForm* twin : s.twins(which))
+    for (const Mutant& mutant : twin->mutants) {
+      Policy policy = KernelUnderTest{twin, trial.spec.precision, trial.tile, 1}.policy();
+      policy.fault = mutant.name;
+      const Tensors got = in_report_order(twin->run(trial.problem, policy, trial.tile), known.expectation);
+      TrialResult::Seen& seen = result.mutants.emplace_back();
+      seen.shown = got != healthy;  // NaN is not equal to itself
+      if (!seen.shown) continue;
+      seen.judged = judged(known, got, false);
+      seen.rejected = rejections(known, got, seen.judged.reason);
+    }
   return result;
 }
 
@@ -323,6 +339,10 @@ int count(const std::vector<MutantRow>& rows, Wanted wanted) {
 
 }  // namespace
 
+std::string_view name_of(HeldOut which) {
+  return which == HeldOut::too ? "too" : which == HeldOut::only ? "only" : "no";
+}
+
 std::string MutantOptions::command() const {
   std::string command = "build/assay mutants";
   for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
@@ -330,6 +350,7 @@ std::string MutantOptions::command() const {
   if (trials > 0) command += text(" --trials ", trials);
   if (healthy > 0) command += text(" --healthy ", healthy);
   if (!power.empty()) command += " --power " + power;
+  if (held_out != HeldOut::too) command += text(" --held-out ", name_of(held_out));
   return command + text(" --seed ", seed);
 }
 
@@ -352,6 +373,11 @@ double KillTable::share_of_cases(std::size_t rule) const {
   double cases = 0, kills = 0;
   for (const MutantRow& row : rows) cases += row.shown.total(), kills += row.kills[rule].total();
   return cases > 0 ? kills / cases : 0;
+}
+KillTable KillTable::part(bool held_out) const {
+  KillTable table = *this;
+  std::erase_if(table.rows, [held_out](const MutantRow& row) { return row.held_out != held_out; });
+  return table;
 }
 std::vector<Format> KillTable::precisions() const {
   std::vector<Format> list;
@@ -378,7 +404,8 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
     for (FaultTrial& trial : trials) tasks.push_back({&s, std::move(trial)});
   }
   const std::vector<TrialResult> results = in_parallel<TrialResult>(
-      tasks.size(), options.threads, [&](std::size_t i) { return run_trial(*tasks[i].subject, tasks[i].trial); },
+      tasks.size(), options.threads,
+      [&](std::size_t i) { return run_trial(*tasks[i].subject, tasks[i].trial, options.held_out); },
       [&](std::size_t i) { return text(tasks[i].subject->room->name, " ", tasks[i].subject->healthy->name); }, done);
 
   KillTable table{.options = options, .rows = {}, .alarms = std::vector<int>(rivals().size() + 1), .judged = {}};
@@ -387,14 +414,16 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
     const auto& [subject, trial] = tasks[i];
     if (i == 0 || tasks[i - 1].subject != subject) {
       first = table.rows.size();
-      for (const Mutant& mutant : subject->planted->mutants)
-        table.rows.push_back({.room = subject->room->name,
-                              .form = subject->healthy->name,
-                              .mutant = &mutant,
-                              .shown = {},
-                              .kills = std::vector<Counts>(rivals().size() + 1),
-                              .layers = {},
-                              .conviction = {}});
+      for (const KernelForm* twin : subject->twins(options.held_out))
+        for (const Mutant& mutant : twin->mutants)
+          table.rows.push_back({.room = subject->room->name,
+                                .form = subject->healthy->name,
+                                .mutant = &mutant,
+                                .shown = {},
+                                .kills = std::vector<Counts>(rivals().size() + 1),
+                                .layers = {},
+                                .conviction = {},
+                                .held_out = twin == subject->held_out});
     }
     const TrialResult& result = results[i];
     ++table.healthy_runs;

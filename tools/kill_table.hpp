@@ -21,6 +21,12 @@
 
 namespace assay {
 
+/// Whether held-out mutants are run beside the planted ones.
+enum class HeldOut { too, only, no };
+inline constexpr HeldOut all_held_out[] = {HeldOut::too, HeldOut::only, HeldOut::no};
+/// "too", "only" or "no".
+std::string_view name_of(HeldOut which);
+
 /// What is asked for; an empty list means all mechanisms, and the two precisions of `fault_precisions`.
 struct MutantOptions {
   std::vector<std::string> mechanisms;
@@ -29,7 +35,8 @@ struct MutantOptions {
   std::uint64_t seed = fault_seed;
   int healthy = 0;    ///< runs of healthy kernels on fresh cases
   std::string power;  ///< the mutant whose detection is measured over seeds, "" for none
-  int threads = 0;    ///< 0: all cores; the results do not depend on it
+  HeldOut held_out = HeldOut::too;
+  int threads = 0;  ///< 0: all cores; the results do not depend on it
 
   /// The command that makes the same tables again.
   std::string command() const;
@@ -59,6 +66,7 @@ struct MutantRow {
   std::vector<Counts> kills;  ///< those in which each rule kills it
   LayerReport layers;         ///< of the judge, over all cases, of the tensors that differ
   std::string conviction;     ///< the first case and tensor by which the judge kills it; "" if there is none
+  bool held_out = false;
 
   bool killed(std::size_t rule = judge_rule) const { return kills[rule].total() > 0; }
 };
@@ -82,6 +90,8 @@ struct KillTable {
   double share_of_cases(std::size_t rule) const;
   /// Precisions of the cases.
   std::vector<Format> precisions() const;
+  /// The table of the held-out mutants alone, or of the planted ones.
+  KillTable part(bool held_out) const;
 };
 
 /// Throws InputError on names that do not exist, and in a program without planted_kernels.

@@ -6,6 +6,7 @@
 
 #include "tools/command.hpp"
 #ifdef ASSAY_WITH_MUTANTS
+#include "oracles/held_out/rooms.hpp"
 #include "tools/planted_kernels.hpp"
 #else
 #include <filesystem>
@@ -35,7 +36,7 @@ void hand_over(char** argv) {
 
 int main(int argc, char** argv) {
 #ifdef ASSAY_WITH_MUTANTS
-  assay::planted_kernels = assay::mutant_rooms;
+  assay::planted_kernels = assay::mutant_rooms, assay::held_out_kernels = assay::held_out_rooms;
 #else
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]) == (i == 1 ? "mutants" : "--why")) hand_over(argv);

@@ -1,5 +1,6 @@
 // assay mutants: planted faults against the judge and against the rules that others use.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "tools/case_flags.hpp"
@@ -14,6 +15,7 @@ namespace {
 struct Flags {
   MutantOptions options;
   std::vector<std::string> precisions;
+  std::string held_out{name_of(HeldOut::too)};
   std::string format{name_of(TableFormat::table)}, output = "-";
   bool docs = false;
 };
@@ -21,6 +23,8 @@ struct Flags {
 int run_mutants(const Flags& flags, Console& console) {
   MutantOptions options = flags.options;
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
+  options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
+                                   [&](HeldOut which) { return name_of(which) == flags.held_out; });
   OutputFile file(flags.output, console.out);
   Detection detection;
   const auto with_progress = [&](const auto& measure) {
@@ -53,6 +57,9 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0, 100000000))
       ->capture_default_str();
   app.add_option("--power", options.power, "find this mutant in bf16, over seeds and lengths, as well");
+  app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
+      ->check(CLI::IsMember(name_list(all_held_out)))
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "of the cases")->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
