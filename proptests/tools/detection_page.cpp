@@ -1,15 +1,19 @@
 // docs/detection.md is measured in a quarter of an hour, so no test writes it again; it must speak of today's mutants.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/rivals.hpp"
+#include "oracles/held_out/rooms.hpp"
+#include "tools/kill_table.hpp"
 
 namespace assay {
 namespace {
@@ -34,6 +38,67 @@ TEST(DetectionPage, lists_the_mutants_of_today) {
       for (const Mutant& m : f.mutants)
         if (f.unstable.empty()) expected.emplace(kernels->name, f.name, m.name);
   EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes docs/detection.md; its first line is the command";
+}
+
+/// A held-out mutant as the page lists it: `layer` is the sharpest part of the judge that kills it, or "-".
+struct HeldOutLine {
+  std::string room, form, mutant, shown, layer;
+};
+
+/// Those of the section "Held out"; `summary` is its line of totals.
+std::vector<HeldOutLine> held_out_lines(std::string& summary) {
+  std::ifstream page(ASSAY_SOURCE_DIR "/docs/detection.md");
+  std::vector<HeldOutLine> lines;
+  bool in_section = false, in_block = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) in_section = line == "## Held out";
+    if (!in_section) continue;
+    if (line.find(" of which show a bit: ") != std::string::npos) summary = line;
+    if (line == "```") {
+      in_block = !in_block;
+      continue;
+    }
+    std::istringstream words(line);
+    HeldOutLine read;
+    words >> read.room >> read.form >> read.mutant >> read.shown >> read.layer;
+    if (in_block && read.room != "mechanism") lines.push_back(std::move(read));
+  }
+  return lines;
+}
+
+TEST(DetectionPage, lists_the_held_out_mutants_of_today_and_counts_them) {
+  std::string summary;
+  const std::vector<HeldOutLine> lines = held_out_lines(summary);
+  std::set<std::tuple<std::string, std::string, std::string>> listed, expected;
+  for (const HeldOutLine& line : lines) listed.emplace(line.room, line.form, line.mutant);
+  for (const KernelRoom* kernels : held_out_rooms())
+    for (const KernelForm& f : kernels->forms)
+      for (const Mutant& m : f.mutants) expected.emplace(kernels->name, f.name, m.name);
+  EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes docs/detection.md; its first line is the command";
+  const auto count = [&](const auto& wanted) { return std::count_if(lines.begin(), lines.end(), wanted); };
+  std::ostringstream totals;
+  totals << lines.size() << " mutants, " << count([](const HeldOutLine& line) { return !line.shown.starts_with("0/"); })
+         << " of which show a bit: " << count([](const HeldOutLine& line) { return line.layer != "-"; }) << " killed";
+  EXPECT_EQ(summary.find(totals.str()), 0) << summary << '\n' << totals.str();
+}
+
+/// Two rooms' share of the kills that the page states, measured again.
+TEST(DetectionPage, kills_the_held_out_mutants_that_it_says) {
+  std::string summary;
+  const std::vector<HeldOutLine> lines = held_out_lines(summary);
+  planted_kernels = mutant_rooms, held_out_kernels = held_out_rooms;
+  const MutantOptions options{
+      .mechanisms = {"value_averaging", "retnet"}, .precisions = {}, .power = {}, .held_out = HeldOut::only};
+  const KillTable table = make_kill_table(options, [](std::size_t, std::string_view) {});
+  planted_kernels = nullptr, held_out_kernels = nullptr;
+  EXPECT_FALSE(table.rows.empty());
+  for (const MutantRow& row : table.rows) {
+    const auto line = std::find_if(lines.begin(), lines.end(), [&](const HeldOutLine& l) {
+      return l.room == row.room && l.form == row.form && l.mutant == row.mutant->name;
+    });
+    ASSERT_NE(line, lines.end()) << row.mutant->name;
+    EXPECT_EQ(line->layer != "-", row.killed()) << row.room << ": " << row.mutant->name << ": " << row.conviction;
+  }
 }
 
 TEST(DetectionPage, names_every_rule) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "oracles/held_out/rooms.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -22,7 +23,7 @@ class KillTables : public CliFiles {
  protected:
   void SetUp() override {
     CliFiles::SetUp();
-    planted_kernels = mutant_rooms;
+    planted_kernels = mutant_rooms, held_out_kernels = nullptr;
   }
 };
 
@@ -122,6 +123,36 @@ TEST_F(KillTables, survivors_are_listed_with_the_reason_and_the_exit_code_is_1) 
   EXPECT_NE(table.find("state_in_bf16    differs in 1 of 1 cases, by 0.", survivors), std::string::npos) << table;
 }
 
+TEST_F(KillTables, held_out_mutants_have_totals_of_their_own) {
+  held_out_kernels = held_out_rooms;
+  const auto table = [](const std::string& which) {
+    return Json::parse(run_assay(with(one_room, {"--held-out", which, "--trials", "1", "--format", "json"})).out);
+  };
+  const Json too = table("too"), only = table("only"), no = table("no");
+  EXPECT_EQ(only["mutants"].size(), find_kernels(held_out_rooms(), "value_averaging")->forms[0].mutants.size());
+  EXPECT_EQ(too["mutants"].size(), only["mutants"].size() + no["mutants"].size());
+  for (const Json& mutant : too["mutants"]) {
+    const Json& alone = mutant["held_out"] ? only["mutants"] : no["mutants"];
+    EXPECT_NE(std::find(alone.begin(), alone.end(), mutant), alone.end()) << mutant;
+  }
+  EXPECT_EQ(too["rules"], no["rules"]);
+  EXPECT_EQ(too["rules_on_held_out"], only["rules_on_held_out"]);
+  EXPECT_FALSE(no.contains("rules_on_held_out"));
+  EXPECT_EQ(only["rules"][0]["killed"], 0);
+  EXPECT_GT(only["rules_on_held_out"][0]["killed"], 0);
+}
+
+TEST_F(KillTables, held_out_survivors_are_listed_and_fail_nothing) {
+  held_out_kernels = held_out_rooms;
+  // bf16 values are fp16 values: caches in fp16 lose nothing.
+  const Ran ran = run_assay(with(one_room, {"--held-out", "only", "--precision", "bf16", "--trials", "1"}));
+  EXPECT_EQ(ran.code, exit_passed) << ran.out;
+  const auto survivors = ran.out.find("\nnot killed\n");
+  ASSERT_NE(survivors, std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("v_in_fp16", survivors), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("\nheld out: 7 mutants"), std::string::npos) << ran.out;
+}
+
 TEST_F(KillTables, bad_flags_are_one_sentence) {
   const auto refused = [](const std::vector<std::string>& more, const std::string& sentence) {
     const Ran ran = run_assay(with({"mutants"}, more));
@@ -133,6 +164,7 @@ TEST_F(KillTables, bad_flags_are_one_sentence) {
   refused({"--mechanism", "rmsnorm"}, "assay: --mechanism: none of these has kernels\n");
   refused({"--mechanism", "deltanet", "--power", "nothing"},
           "assay: --power: none of these kernels has a mutant nothing\n");
+  refused({"--held-out", "some"}, "--held-out: some not in");
   refused({"--precision", "fp7"}, "--precision: fp7 not in");
   refused({"--trials", "-1"}, "--trials: Value -1 not in range");
   planted_kernels = nullptr;
