@@ -16,6 +16,7 @@ namespace assay::held_out {
 using Edit = std::function<void(Problem&)>;
 using Names = std::vector<std::string_view>;
 
+/// One call. Arrays have a head axis, [heads], [heads][tokens] or [heads][tokens][...], as generated cases do.
 struct Call {
   const Room& room;
   const KernelForm& form;
@@ -69,7 +70,7 @@ Array rows_joined(const Array& a, const Array& b);
 /// f(array) of those of the names that there are.
 void edit(Arrays& arrays, const Names& names, const std::function<void(Array&)>& f);
 
-/// A parameter that is a number of the equations.
+/// A parameter that is a number of the equations; it is there.
 double number(const Problem& problem, std::string_view name);
 void set_number(Problem& problem, std::string_view name, double x);
 
@@ -85,6 +86,7 @@ struct Seam {
 bool continues(const Call& call);
 /// Two calls in place of one, the seam where the second tile of 16 ends, or in the middle of shorter sequences.
 Answer in_two_calls(const Call& call, const Seam& seam);
+/// The second call's first token.
 int seam_of(const Call& call);
 /// Tokens [first, last) as a problem of their own: those of a continuation are handed nothing yet.
 Problem segment(const Call& call, int first, int last);
