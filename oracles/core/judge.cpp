@@ -177,7 +177,10 @@ double smallest_gain(const Expected& e, const std::vector<double>& got) {
 
 /// Sets the verdict and the reason from the measurements.
 void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
-  const auto at = [&e](std::size_t i) { return e.place ? e.place(i) : place(e.shape, i); };
+  const auto at = [&e](std::size_t i) {
+    const std::string index = e.place ? e.place(i) : place(e.shape, i);
+    return index.empty() ? "it" : index;  // a number of no axes has none
+  };
   const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!std::isfinite(got[i])) return set(Verdict::fail, text(at(i), " is ", got[i], ", not a finite number"));
