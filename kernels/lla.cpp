@@ -114,6 +114,7 @@ class Tiled {
 
   Arrays backward() {
     const int blocks = shape_.blocks.count, kv_heads = shape_.kv_heads;
+    const auto dimensions = static_cast<std::size_t>(key_dim_);
     const T h = static_cast<T>(shape_.bandwidth), inv_h = gate_scalar<T>(policy_, "inv_bandwidth", 1 / h);
     const auto g = shape_.input<T>(problem_.cotangents, "o", heads_, n_, value_dim_);
     auto rhs = matrix(key_dim_), dlambda = rhs, dz = rhs, dq = rhs;
@@ -129,6 +130,10 @@ class Tiled {
          y_.unit.row_in(), x.unit.row_in(), dlambda.out(),     dz.out(),        ny.row_out(),  nx.row_out(),
          f0.row_out(),     f1.row_out(),    s0.row_out(),      kappa.row_out(), e.row_out(),   row_sum.row_out(),
          shape_.blocks,    shape_.ridge,    shape_.about_query});
+    // The rows of D have the sums of mode absolute where the ridge is a constant, as published.
+    if (Faults::choose(policy_, "ridge_detached"_s, false, shape_.ridge == RidgeUnit::mass))
+      for (std::size_t i = 0; i < dlambda.data.size(); ++i)
+        row_sum.data[i / dimensions] -= dlambda.data[i] * lambda_.data[i];
     launch<LlaBackwardQuery<B, BM, BN, D, stages>>(
         {q_.in(),         k_.in(),        v_.in(),     g.in(),           y_.in_parts(),
          x.in_parts(),    centre_.in(),   dz.in(),     lse_.row_in(),    y_.unit.row_in(),
