@@ -12,6 +12,18 @@ constexpr std::size_t shown = 5;
 /// Explanations whose evidence differs by less, a likelihood ratio of 1000, the data do not tell apart.
 constexpr double telling = 6.9;
 
+std::string_view name_of(Explanation::Kind kind) {
+  switch (kind) {
+    case Explanation::Kind::site:
+      return "site";
+    case Explanation::Kind::form:
+      return "form";
+    case Explanation::Kind::fault:
+      break;
+  }
+  return "fault";
+}
+
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
 std::string sentence_of(const Contributions& c) {
@@ -65,9 +77,10 @@ void explain_check(Checked& checked) {
 
   const bool faults = std::any_of(why.list.begin(), why.list.end(),
                                   [](const Explanation& e) { return e.kind == Explanation::Kind::fault; });
-  const std::string tried = faults ? "a site that rounds more coarsely nor a planted fault"
-                                   : "a site that rounds more coarsely nor, in more than 16 dimensions or without "
-                                     "assay-mutants, a planted fault";
+  const std::string tried = faults
+                                ? "a site that rounds more coarsely, an unstable form nor a planted fault"
+                                : "a site that rounds more coarsely, an unstable form nor, in more than 16 dimensions "
+                                  "or without assay-mutants, a planted fault";
   if (why.known())
     notes.push_back("why: " + best_of(why) + "; explains " + percent(why.list.front().explained) +
                     " of the squared error, and what is left a correct kernel could have");
@@ -76,7 +89,7 @@ void explain_check(Checked& checked) {
                     (why.list.empty() ? "" : "; nearest is " + why.list.front().what));
   Json list = Json::array();
   for (const Explanation& e : why.list)
-    list.push_back({{"kind", e.kind == Explanation::Kind::site ? "site" : "fault"},
+    list.push_back({{"kind", name_of(e.kind)},
                     {"name", e.name},
                     {"what", e.what},
                     {"evidence", e.evidence},

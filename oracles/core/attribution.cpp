@@ -65,17 +65,17 @@ class Draws {
  public:
   Draws(const KernelUnderTest& kernel, const Problem& problem) : kernel_(kernel), problem_(problem) {}
 
-  Tensors draw(const tile::SiteTable& sites, int k) const {
+  Answer draw(const tile::SiteTable& sites, int k) const {
     Policy policy = kernel_.policy();
     policy.sites = sites, policy.rounding = Rounding::jittered;
     policy.seed = RandomBits{}.at(static_cast<std::uint64_t>(k));
-    return tensors_of(kernel_.form->run(problem_, policy, kernel_.tile));
+    return kernel_.form->run(problem_, policy, kernel_.tile);
   }
   /// Of every tensor, the sum of squared distances from `exact` over the draws.
   std::vector<double> squares(const tile::SiteTable& sites, const Tensors& exact, int draws) const {
     std::vector<double> sums(exact.size());
     for (int k = 0; k < draws; ++k) {
-      const Tensors drawn = draw(sites, k);
+      const Tensors drawn = tensors_of(draw(sites, k));
       for (std::size_t t = 0; t < exact.size(); ++t) sums[t] += squared_distance(drawn[t], exact[t]);
     }
     return sums;
@@ -288,28 +288,12 @@ class Explainer {
   }
 
   void try_faults(const KernelForm& planted) {
-    for (const Mutant& mutant : planted.mutants) {
-      std::optional<Explanation> best;
-      for (std::size_t tile = 0; tile < planted.tiles.size(); ++tile) {
-        const auto run = [&](Policy policy) {
-          policy.fault = mutant.name, policy.threads = kernel_.threads;
-          return answered(seen_, [&] { return planted.run(problem_, policy, static_cast<int>(tile)); });
-        };
-        const auto as_contracted = run(kernel_.policy()), exact = run(exact_policy(planted, kernel_.threads));
-        if (!as_contracted || !exact) continue;
-        Signature s{*exact, minus(*as_contracted, *exact), {}};
-        for (std::size_t t = 0; t < s.noise.size(); ++t) {
-          Values squares = s.noise[t];
-          for (double& x : squares) x = std::isfinite(x) ? x * x : 0;
-          s.variance.push_back(smoothed(squares, seen_.expectation.tensors[t].second.layout));
-          for (double& v : s.variance.back()) v = std::max(1.0, v);
-        }
-        const Explanation e = explanation(Explanation::Kind::fault, mutant.name, text(mutant.name, ": ", mutant.what),
-                                          best_fit(seen_, s));
-        if (!best || std::pair(e.sufficient, e.evidence) > std::pair(best->sufficient, best->evidence)) best = e;
-      }
-      if (best && std::isfinite(best->evidence)) found_.list.push_back(std::move(*best));
-    }
+    for (const Mutant& mutant : planted.mutants)
+      try_kernel(Explanation::Kind::fault, mutant.name, text(mutant.name, ": ", mutant.what), planted, mutant.name);
+  }
+
+  void try_form(const KernelForm& form) {
+    try_kernel(Explanation::Kind::form, form.name, text("form ", form.name, ": ", form.unstable), form, {});
   }
 
   Explanations finish() {
@@ -320,6 +304,32 @@ class Explainer {
   }
 
  private:
+  /// A kernel that is wrong with or without rounding.
+  void try_kernel(Explanation::Kind kind, std::string_view name, const std::string& what, const KernelForm& form,
+                  std::string_view fault) {
+    std::optional<Explanation> best;
+    KernelUnderTest wrong = kernel_;
+    wrong.form = &form;
+    for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
+      const auto run = [&](Policy policy) {
+        policy.fault = fault, policy.threads = kernel_.threads;
+        return answered(seen_, [&] { return form.run(problem_, policy, static_cast<int>(tile)); });
+      };
+      const auto as_contracted = run(wrong.policy()), exact = run(exact_policy(form, kernel_.threads));
+      if (!as_contracted || !exact) continue;
+      Signature s{*exact, minus(*as_contracted, *exact), {}};
+      for (std::size_t t = 0; t < s.noise.size(); ++t) {
+        Values squares = s.noise[t];
+        for (double& x : squares) x = std::isfinite(x) ? x * x : 0;
+        s.variance.push_back(smoothed(squares, seen_.expectation.tensors[t].second.layout));
+        for (double& v : s.variance.back()) v = std::max(1.0, v);
+      }
+      const Explanation e = explanation(kind, name, what, best_fit(seen_, s));
+      if (!best || std::pair(e.sufficient, e.evidence) > std::pair(best->sufficient, best->evidence)) best = e;
+    }
+    if (best && std::isfinite(best->evidence)) found_.list.push_back(std::move(*best));
+  }
+
   Explanation explanation(Explanation::Kind kind, std::string_view name, std::string what, const Fit& f) const {
     return {kind,
             std::string(name),
@@ -371,18 +381,19 @@ class Explainer {
     trial.evidence = best_fit(seen_, signature_of(trial, 1)).evidence;
     return largest > 1.2;
   }
+  /// Adds those of a draw: jittered rounding has twice the variance of nearest_even.
+  static void add_squares(const Tensors& drawn, Tensors& squares) {
+    for (std::size_t t = 0; t < drawn.size(); ++t)
+      for (std::size_t i = 0; i < drawn[t].size(); ++i)
+        if (std::isfinite(drawn[t][i])) squares[t][i] += drawn[t][i] * drawn[t][i] / 2;
+  }
   void look_at(SiteTrial& trial) {
     constexpr int draws = 3;
     KernelUnderTest kernel = kernel_;
     kernel.tile = trial.tile;
     for (int k = 0; k < draws; ++k) {
-      const Tensors drawn = Draws(kernel, problem_).draw(sites_of(trial), k);
-      for (std::size_t t = 0; t < drawn.size(); ++t) {
-        const Values z = seen_.in_sigmas(t, drawn[t]);
-        // Jittered rounding has twice the variance of nearest_even.
-        for (std::size_t i = 0; i < z.size(); ++i)
-          if (std::isfinite(z[i])) trial.squares[t][i] += z[i] * z[i] / 2;
-      }
+      const auto drawn = answered(seen_, [&] { return Draws(kernel, problem_).draw(sites_of(trial), k); });
+      if (drawn) add_squares(*drawn, trial.squares);
     }
     found_.list.push_back(explanation(Explanation::Kind::site, trial.site.view(),
                                       text("site ", trial.site.view(), " in ", name_of(trial.format)),
@@ -449,6 +460,11 @@ Explanations explain(const Expectation& expectation, const Named<Values>& got, c
                      const Problem& problem, const KernelForm* planted) {
   Explainer explainer(expectation, got, kernel, problem);
   explainer.try_sites();
+  if (const KernelRoom* room = find_kernels(kernel_rooms(), problem.mechanism))
+    for (const KernelForm& form : room->forms)
+      if (!form.unstable.empty() && form.obstacle(problem).empty() &&
+          (kernel.contract == nullptr || kernel.contract->obstacle(form.sites).empty()))
+        explainer.try_form(form);
   if (planted != nullptr) explainer.try_faults(*planted);
   return explainer.finish();
 }

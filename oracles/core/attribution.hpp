@@ -27,11 +27,11 @@ Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Probl
 
 /// One way in which a kernel can be wrong, and how well it explains what was answered.
 struct Explanation {
-  enum class Kind { site, fault } kind = Kind::site;
-  std::string name;         ///< of the site or the fault
-  std::string what;         ///< "site S in bf16"; "scale_forgotten: o not scaled"
-  double evidence = 0;      ///< log likelihood, against that of a correct kernel
-  double explained = 0;     ///< share of the squared error, in units of sigma
+  enum class Kind { site, form, fault } kind = Kind::site;
+  std::string name;      ///< of the site, the form or the fault
+  std::string what;      ///< "site S in bf16"; "form log_domain: its weights cancel"; "scale_forgotten: o not scaled"
+  double evidence = 0;   ///< log likelihood, against that of a correct kernel
+  double explained = 0;  ///< share of the squared error, in units of sigma
   bool sufficient = false;  ///< whether a kernel with this fault could have answered so: no tensor is further off
 };
 
@@ -43,8 +43,9 @@ struct Explanations {
   bool known() const { return !list.empty() && list.front().sufficient; }
 };
 
-/// Explains `got`, in the order of `expectation`, by each site in each narrower format, and by each fault of `planted`,
-/// the kernel's form in the library of mutants (null: none), all at each of the form's tile shapes. Faults take
+/// Explains `got`, in the order of `expectation`, by each site in each narrower format, by each form of the room that
+/// is published and unstable, and by each fault of `planted`, the kernel's form in the library of mutants (null: none),
+/// all at each of the form's tile shapes. An unstable form that answers fewer tensors explains nothing. Faults take
 /// problems of 16 dimensions at most; of larger ones, they explain nothing.
 Explanations explain(const Expectation& expectation, const Named<std::vector<double>>& got,
                      const KernelUnderTest& kernel, const Problem& problem, const KernelForm* planted);

@@ -43,8 +43,8 @@ TEST_F(Why, names_a_planted_fault) {
   // A program without signatures knows sites only, and none of them does that.
   planted_kernels = nullptr;
   const Ran without = why("unscaled");
-  EXPECT_NE(without.out.find("\nwhy: unknown: neither a site that rounds more coarsely nor, in more than 16 dimensions "
-                             "or without assay-mutants, a planted fault"),
+  EXPECT_NE(without.out.find("\nwhy: unknown: neither a site that rounds more coarsely, an unstable form nor, in more "
+                             "than 16 dimensions or without assay-mutants, a planted fault"),
             std::string::npos)
       << without.out;
 }
@@ -52,7 +52,8 @@ TEST_F(Why, names_a_planted_fault) {
 TEST_F(Why, says_what_it_does_not_know) {
   const Ran ran = why("second_chunk");
   EXPECT_EQ(ran.code, exit_failed) << ran.err;
-  EXPECT_NE(ran.out.find("\nwhy: unknown: neither a site that rounds more coarsely nor a planted fault explains it"),
+  EXPECT_NE(ran.out.find("\nwhy: unknown: neither a site that rounds more coarsely, an unstable form nor a planted "
+                         "fault explains it"),
             std::string::npos)
       << ran.out;
 }
