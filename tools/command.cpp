@@ -11,6 +11,7 @@
 #include <fstream>
 #include <ostream>
 
+#include "oracles/core/input_file.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -45,7 +46,9 @@ int run(const std::vector<std::string>& args, Console& console) {
     }
     return chosen(console);
   } catch (const InputError& error) {
-    console.err << "assay: " << error.what() << '\n';
+    // Names out of somebody's file may hold anything.
+    constexpr std::size_t longest = 4000;
+    console.err << "assay: " << excerpt(error.what(), longest) << '\n';
     return exit_usage;
   } catch (const std::exception& error) {
     console.err << "assay: internal error: " << error.what() << '\n';

@@ -1,8 +1,6 @@
 #include "oracles/core/case_file.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <new>
@@ -10,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "oracles/core/input_file.hpp"
 #include "oracles/scalars/scalar.hpp"
 
 namespace assay {
@@ -17,18 +16,11 @@ namespace {
 
 /// Deeper than any record needs, and shallow enough for the recursive parts of the JSON library.
 constexpr int max_depth = 16;
+/// More than any record has; objects that keep their order look names up one by one.
+constexpr std::size_t max_names = 4096;
 
 constexpr std::string_view problem_keys[] = {"id", "mechanism", "params", "inputs", "cotangents"};
 constexpr std::string_view result_keys[] = {"expect", "status", "row", "message", "outputs", "gradients", "bounds"};
-
-/// At most 200 bytes of what somebody else wrote, cut between characters.
-std::string excerpt(std::string_view text) {
-  constexpr std::size_t most = 200;
-  if (text.size() <= most) return std::string(text);
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + "...";
-}
 
 /// "line 3, column 14" of byte `offset`.
 std::string position(std::string_view text, std::size_t offset) {
@@ -111,6 +103,8 @@ Json parse_json(const std::string& text, std::string_view source) {
       const auto& name = value.get_ref<const std::string&>();
       if (!names[static_cast<std::size_t>(depth) - 1].insert(name).second)
         refuse("the name '", excerpt(name), "' occurs twice in one object");
+      if (names[static_cast<std::size_t>(depth) - 1].size() > max_names)
+        refuse("more than ", max_names, " names in one object");
     }
     return true;
   };
@@ -236,13 +230,7 @@ std::vector<Case> read_cases(const std::string& text, std::string_view source) {
   return all;
 }
 
-std::vector<Case> load_cases(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file && !std::filesystem::is_directory(path), path, ": cannot be read");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  require(!file.bad(), path, ": cannot be read");
-  return read_cases(text, path);
-}
+std::vector<Case> load_cases(const std::string& path) { return read_cases(read_text(path), path); }
 
 CaseResult attempt(const std::function<void()>& work) {
   try {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "oracles/core/case_file.hpp"
+#include "oracles/core/input_file.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -43,13 +43,7 @@ const SiteGroup* find_group(std::string_view name) {
 }
 
 /// A name out of a file as a message shows it.
-std::string shown(std::string name) {
-  constexpr std::size_t longest = 40;
-  if (name.size() > longest) name = name.substr(0, longest) + "...";
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
-  return name;
-}
+std::string shown(const std::string& name) { return excerpt(name, 40); }
 
 /// The sites that a rule speaks of.
 Names members(const Contract::Rule& rule, const tile::SiteTable& sites) {
@@ -240,11 +234,11 @@ Contract parse_contract(const std::string& text, const std::string& source) {
 
 Contract contract_from(const std::string& name_or_file) {
   if (const Contract* contract = find_contract(name_or_file)) return *contract;
-  std::ifstream file(name_or_file, std::ios::binary);
-  require(file.is_open() && !std::filesystem::is_directory(name_or_file), "--contract: there is no ", name_or_file,
-          "; there are ", known_names(), ", and files (docs/contracts.md)");
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  require(!file.bad() && !text.empty(), name_or_file, ": not a contract: it cannot be read, or is empty");
+  std::error_code unknown;
+  require(std::filesystem::exists(name_or_file, unknown) && !std::filesystem::is_directory(name_or_file, unknown),
+          "--contract: there is no ", name_or_file, "; there are ", known_names(), ", and files (docs/contracts.md)");
+  const std::string text = read_text(name_or_file);
+  require(!text.empty(), name_or_file, ": not a contract: it is empty");
   return parse_contract(text, name_or_file);
 }
 
