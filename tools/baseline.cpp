@@ -8,7 +8,6 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -16,6 +15,7 @@
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/contract.hpp"
+#include "oracles/core/input_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/check.hpp"
@@ -176,7 +176,8 @@ std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
         options.standard.contract = (folder.path() / "contract.json").string();
         std::ofstream(options.standard.contract) << subject.contract;
       }
-      add_rows(rows, check_case(options, console).rows, flags(one.spec.style, one.spec.params), seed);
+      add_rows(rows, check_case(options, console).rows, flags(one.spec.style, one.spec.params) + flags_of(one.fill),
+               seed);
     }
   }
   require(!rows.empty(), "baseline: no kernel answers any of these cases");
@@ -195,6 +196,7 @@ Json json_of_case(const SeededCase& one) {
           {"style", name_of(one.spec.style)},
           {"seed", one.spec.seed},
           {"params", json_of(one.spec.params)},
+          {"fill", one.fill},
           {"cotangents", one.cotangents}};
 }
 
@@ -245,6 +247,14 @@ T known(const std::optional<T>& value, const char* what) {
   return *value;
 }
 
+/// An integer: the library would make one of any number.
+template <class T>
+T whole(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  require(value.is_number_integer(), key, ": expected an integer");
+  return value.get<T>();
+}
+
 SeededCase case_of(const Json& json) {
   SeededCase one;
   one.spec.mechanism = json.at("mechanism").get<std::string>();
@@ -252,8 +262,9 @@ SeededCase case_of(const Json& json) {
   one.spec.shape = shape_from(json.at("shape").get<std::string>());
   one.spec.precision = known(format_from(json.at("precision").get<std::string>()), "precision");
   one.spec.style = known(style_from(json.at("style").get<std::string>()), "style");
-  one.spec.seed = json.at("seed").get<std::uint64_t>();
+  one.spec.seed = whole<std::uint64_t>(json, "seed");
   one.spec.params = params_from(json);
+  if (json.contains("fill")) one.fill = json.at("fill").get<std::map<std::string, std::string>>();
   one.cotangents = json.at("cotangents").get<bool>();
   return one;
 }
@@ -269,7 +280,7 @@ void set_contract(Subject& subject, Json contract, const std::string& source) {
 
 Subject subject_of(const Json& json) {
   Subject subject;
-  subject.seeds = json.at("seeds").get<int>();
+  subject.seeds = whole<int>(json, "seeds");
   require(subject.seeds >= fewest_seeds && subject.seeds <= most_seeds, "seeds: expected ", fewest_seeds, " to ",
           most_seeds);
   set_contract(subject, json.value("contract", Json()), "contract");
@@ -290,7 +301,7 @@ Subject subject_of(const Json& json) {
     if (name_of(where) == json.at("device").get<std::string>()) options.device = where;
   options.shape = json.at("shape").get<std::string>();
   options.style = known(style_from(json.at("style").get<std::string>()), "style");
-  options.seed = json.at("seed").get<std::uint64_t>();
+  options.seed = whole<std::uint64_t>(json, "seed");
   options.params = params_from(json);
   return subject;
 }
@@ -303,12 +314,10 @@ std::vector<double> numbers_of(const Json& list, int seeds) {
   return numbers;
 }
 
-std::pair<Subject, std::vector<BaselineRow>> read_baseline(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.good(), path, ": cannot be read");
-  const std::string contents{std::istreambuf_iterator<char>(file), {}};
-  const Json json = parse_json(contents, path);
-  require(json.is_object() && json.value("format", "") == "assay-baseline" && json.value("version", 0) == 1, path,
+std::pair<Subject, std::vector<BaselineRow>> parsed(const std::string& text, const std::string& path) {
+  const Json json = parse_json(text, path);
+  const auto says = [&](const char* key, const Json& value) { return json.contains(key) && json[key] == value; };
+  require(json.is_object() && says("format", "assay-baseline") && says("version", 1), path,
           ": no baseline of this version; `assay baseline save` writes them");
   try {
     Subject subject = subject_of(json.at("subject"));
@@ -324,9 +333,9 @@ std::pair<Subject, std::vector<BaselineRow>> read_baseline(const std::string& pa
     }
     return {std::move(subject), std::move(rows)};
   } catch (const Json::exception& e) {
-    throw InputError(path + ": " + e.what());
+    throw InputError(path + ": " + excerpt(e.what()));
   } catch (const InputError& e) {
-    throw InputError(path + ": " + e.what());
+    throw InputError(path + ": " + excerpt(e.what(), 1000));
   }
 }
 
@@ -446,8 +455,7 @@ Json contract_json(const std::string& name_or_file) {
   if (name_or_file.empty()) return nullptr;
   const Contract contract = contract_from(name_or_file);
   if (contract.file.empty()) return contract.name;
-  std::ifstream file(name_or_file, std::ios::binary);
-  return parse_json({std::istreambuf_iterator<char>(file), {}}, name_or_file);
+  return parse_json(read_text(name_or_file), name_or_file);
 }
 
 int save(const Flags& flags, Console& console) {
@@ -472,7 +480,7 @@ int save(const Flags& flags, Console& console) {
 }
 
 int compare(const Flags& flags, Console& console) {
-  auto [subject, before] = read_baseline(flags.file);
+  auto [subject, before] = parsed(read_text(flags.file), flags.file);
   subject.report.threads = subject.check.standard.threads = flags.threads;
   subject.check.timeout = flags.check.timeout;
   if (!flags.check.kernel.empty() || !flags.check.plugin.empty()) {
@@ -545,6 +553,10 @@ std::string BaselineRow::name() const {
 std::string_view name_of(Change change) {
   constexpr std::string_view names[] = {"same", "noise", "better", "WORSE", "MISSING", "new"};
   return names[static_cast<int>(change)];
+}
+
+std::vector<BaselineRow> parse_baseline(const std::string& text, const std::string& where) {
+  return parsed(text, where).second;
 }
 
 std::vector<Comparison> compare_rows(const std::vector<BaselineRow>& before, const std::vector<BaselineRow>& after,

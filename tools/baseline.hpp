@@ -19,6 +19,9 @@ struct BaselineRow {
   friend bool operator==(const BaselineRow&, const BaselineRow&) = default;
 };
 
+/// The rows of a file that `assay baseline save` has written. Throws InputError, one sentence that begins with `where`.
+std::vector<BaselineRow> parse_baseline(const std::string& text, const std::string& where);
+
 enum class Change {
   same,     ///< every number is what it was
   noise,    ///< it has moved no further than the seeds do

@@ -2,10 +2,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "fixtures/problem_file.hpp"
+#include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
+#include "tools/seeded.hpp"
 
 namespace assay {
 namespace {
@@ -13,6 +18,7 @@ namespace {
 struct CaseOptions {
   std::string mechanism, shape, precision{name_of(Format::bf16)}, output = "-";
   CaseFlags flags;
+  std::vector<std::string> fill;
   bool without_cotangents = false;
 };
 
@@ -20,6 +26,13 @@ struct CaseOptions {
 Shape shape_of(const std::string& words) {
   const bool square = std::count(words.begin(), words.end(), ',') == 3;
   return shape_from(square ? words + words.substr(words.rfind(',')) : words);
+}
+
+/// Throws InputError if a number that fills an input is none that the mechanism takes.
+void refuse_fill(const Safetensors& made, const std::string& where) {
+  const ProblemFile file = read_problem(made, where);
+  const CaseResult known = attempt([&] { file.room->values(file.problem, Tier::fp64); });
+  require(known.status == Status::ok, "--fill: ", known.message);
 }
 
 int run_case(const CaseOptions& options, Console& console) {
@@ -31,8 +44,14 @@ int run_case(const CaseOptions& options, Console& console) {
                       .seed = options.flags.seed,
                       .params = params_of(options.flags)};
   refuse_params(room, spec.params, spec.shape);
+  SeededCase seeded{&room, spec, !options.without_cotangents, {}};
+  for (const std::string& flag : options.fill) {
+    Fill::value_type filled = fill_from(flag);
+    seeded.fill.insert_or_assign(filled.first, filled.second);
+  }
   OutputFile file(options.output, console.out);
-  const Safetensors made = case_file(room, spec, !options.without_cotangents, ASSAY_VERSION);
+  const Safetensors made = seeded.make();
+  if (!seeded.fill.empty()) refuse_fill(made, options.output);
   file.commit([&](std::ostream& out) { write_safetensors(out, made); });
   return exit_passed;
 }
@@ -47,6 +66,9 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::IsMember(name_list(case_precisions)))
       ->capture_default_str();
   add_case_flags(app, options->flags);
+  app.add_option("--fill", options->fill,
+                 "an input all of whose numbers are that one, NAME=NUMBER; may be given several times")
+      ->allow_extra_args(false);
   app.add_flag("--no-cotangents", options->without_cotangents,
                "leave out the cotangents d_o, ...: the answer then has no gradients");
   app.add_option("-o,--output", options->output, "where the case goes; - is standard output")->capture_default_str();

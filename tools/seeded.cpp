@@ -1,31 +1,84 @@
 #include "tools/seeded.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <sstream>
+#include <system_error>
 
 #include "fixtures/problem_file.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/sha256.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/child.hpp"
 
 namespace assay {
 namespace {
 
-/// Words of the command line that the file keeps.
-Params params_in(const std::string& generator) {
-  Params params;
+/// Takes what the file keeps of the command line that made it.
+void read_words(const std::string& generator, SeededCase& seeded) {
   std::istringstream words(generator);
-  for (std::string word; words >> word;)
-    if (word == "--param" && words >> word) params.insert(param_from(word));
-  return params;
+  for (std::string word; words >> word;) {
+    if (word == "--param" && words >> word) seeded.spec.params.insert(param_from(word));
+    if (word == "--fill" && words >> word) seeded.fill.insert(fill_from(word));
+  }
+}
+
+/// What a case of that shape would hold at least, in numbers, is not much more than what the file holds.
+bool is_of_size(const Shape& s, const Safetensors& file) {
+  double stored = 0;
+  for (const auto& [name, tensor] : file.tensors) stored += static_cast<double>(tensor.bytes.size());
+  const double heads = static_cast<double>(s.batch) * s.heads, dims = static_cast<double>(s.key_dim) + s.value_dim,
+               tokens = static_cast<double>(s.seq_len) + s.query_len;
+  return heads * tokens * dims + heads * s.key_dim * s.value_dim <= 1e6 + 64 * stored;
+}
+
+double number_of(const Fill::value_type& filled) {
+  const std::string& digits = filled.second;
+  double x = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
+  require(error == std::errc{} && end == digits.data() + digits.size() && std::isfinite(x), "--fill: ", filled.first,
+          ": ", digits, " is no number");
+  return x;
 }
 
 }  // namespace
 
-Safetensors SeededCase::make() const { return case_file(*room, spec, cotangents, ASSAY_VERSION); }
+std::string flags_of(const Fill& fill) {
+  std::string flags;
+  for (const auto& [name, number] : fill) flags += text(" --fill ", name, '=', number);
+  return flags;
+}
+
+Fill::value_type fill_from(const std::string& flag) {
+  const std::size_t equals = flag.find('=');
+  require(equals != std::string::npos && equals > 0, "--fill: expected NAME=NUMBER, got ", flag);
+  Fill::value_type filled{flag.substr(0, equals), flag.substr(equals + 1)};
+  number_of(filled);
+  return filled;
+}
+
+Safetensors SeededCase::make() const {
+  Safetensors file = case_file(*room, spec, cotangents, ASSAY_VERSION);
+  if (fill.empty()) return file;
+  Json digests = Json::parse(file.metadata.at("sha256"));
+  for (const auto& filled : fill) {
+    const auto it = file.tensors.find(filled.first);
+    require(it != file.tensors.end(), "--fill: ", room->name, " has no input ", filled.first, "; this case has ",
+            names_in(file.tensors, [](const auto& tensor) { return tensor.first; }));
+    Array array = load(filled.first, it->second);
+    std::fill(array.data.begin(), array.data.end(), number_of(filled));
+    it->second = store(array, it->second.dtype);
+    digests[filled.first] = sha256(load(filled.first, it->second));
+  }
+  file.metadata["sha256"] = digests.dump();
+  file.metadata["generator"] += flags_of(fill);
+  return file;
+}
 
 std::string SeededCase::command(const std::string& path) const {
-  return "build/assay case " + spec.repro() + (cotangents ? "" : " --no-cotangents") + " -o " + shell_word(path);
+  return "build/assay case " + spec.repro() + flags_of(fill) + (cotangents ? "" : " --no-cotangents") + " -o " +
+         shell_word(path);
 }
 
 SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
@@ -51,7 +104,8 @@ SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
   seeded.cotangents = generator.find(" --no-cotangents") == std::string::npos;
   try {
     seeded.spec.shape = shape_from(said("shape"));
-    seeded.spec.params = params_in(generator);
+    read_words(generator, seeded);
+    require(is_of_size(seeded.spec.shape, file), "its shape is larger than its tensors");
     const Safetensors again = seeded.make();
     bool same = again.tensors.size() == file.tensors.size();
     for (const auto& [name, tensor] : again.tensors) {
