@@ -1,4 +1,4 @@
-// assay fixtures: golden files, written and verified bit for bit.
+// assay fixtures: golden files and published defects, written and verified bit for bit.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include "fixtures/golden.hpp"
 #include "reference/core/error.hpp"
 #include "tools/command.hpp"
+#include "tools/defects.hpp"
 
 namespace assay {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> mechanisms;
   std::string folder = "fixtures";
+  bool defects = false;
 };
 
 std::vector<const Room*> chosen_rooms(const std::vector<std::string>& names) {
@@ -31,7 +33,46 @@ std::filesystem::path file_of(const Arguments& arguments, const Room& room) {
   return std::filesystem::path(arguments.folder) / (std::string(room.name) + ".safetensors");
 }
 
+/// Calls f(path, file) for every file of the published defects.
+template <class F>
+void each_of_defects(const Arguments& arguments, Console& console, F f) {
+  require(arguments.mechanisms.empty(), "--defects: expected no mechanism beside it");
+  Progress progress(console, published_defects().size());
+  for (const Defect& defect : published_defects()) {
+    progress.step(defect.name);
+    const std::filesystem::path folder = std::filesystem::path(arguments.folder) / "defects" / defect.name;
+    for (const auto& [name, file] : files_of(defect)) f(folder / name, file);
+  }
+}
+
+int generate_defects(const Arguments& arguments, Console& console) {
+  require(std::filesystem::is_directory(arguments.folder), arguments.folder, ": no such folder");
+  each_of_defects(arguments, console, [&](const std::filesystem::path& path, const Safetensors& file) {
+    std::filesystem::create_directories(path.parent_path());
+    write_safetensors(path, file);
+    console.out << fmt::format("{}: {} bytes\n", path.string(), std::filesystem::file_size(path));
+  });
+  return exit_passed;
+}
+
+/// Prints what differs at `path`; returns whether nothing does.
+bool is_same(const std::filesystem::path& path, const Safetensors& expected, Console& console) {
+  const std::vector<std::string> found = differences(expected, read_safetensors(path));
+  console.out << fmt::format("{} {}\n", found.empty() ? "PASS" : "FAIL", path.string());
+  for (const std::string& sentence : found) console.out << "     " << sentence << '\n';
+  return found.empty();
+}
+
+int verify_defects(const Arguments& arguments, Console& console) {
+  bool same = true;
+  each_of_defects(arguments, console, [&](const std::filesystem::path& path, const Safetensors& file) {
+    same = is_same(path, file, console) && same;
+  });
+  return same ? exit_passed : exit_failed;
+}
+
 int generate(const Arguments& arguments, Console& console) {
+  if (arguments.defects) return generate_defects(arguments, console);
   const std::vector<const Room*> chosen = chosen_rooms(arguments.mechanisms);
   require(std::filesystem::is_directory(arguments.folder), arguments.folder, ": no such folder");
   Progress progress(console, chosen.size());
@@ -46,16 +87,13 @@ int generate(const Arguments& arguments, Console& console) {
 }
 
 int verify(const Arguments& arguments, Console& console) {
+  if (arguments.defects) return verify_defects(arguments, console);
   const std::vector<const Room*> chosen = chosen_rooms(arguments.mechanisms);
   Progress progress(console, chosen.size());
   bool same = true;
   for (const Room* room : chosen) {
     progress.step(room->name);
-    const std::filesystem::path path = file_of(arguments, *room);
-    const std::vector<std::string> found = differences(golden_file(*room), read_safetensors(path));
-    console.out << fmt::format("{} {}\n", found.empty() ? "PASS" : "FAIL", path.string());
-    for (const std::string& sentence : found) console.out << "     " << sentence << '\n';
-    same = same && found.empty();
+    same = is_same(file_of(arguments, *room), golden_file(*room), console) && same;
   }
   return same ? exit_passed : exit_failed;
 }
@@ -68,6 +106,8 @@ std::function<int(Console&)> add(CLI::App& app) {
     CLI::App* sub = app.add_subcommand(name, summary);
     sub->add_option("mechanism", arguments->mechanisms, "rooms; all if none is named");
     sub->add_option("--folder", arguments->folder, "where the files live")->capture_default_str();
+    sub->add_flag("--defects", arguments->defects,
+                  "in place of golden files the published defects of docs/tutorial.md, in FOLDER/defects");
     sub->callback([wanted, function] { *wanted = function; });
   };
   verb("generate", "compute the golden files and write them", generate);

@@ -38,8 +38,10 @@ int main(int argc, char** argv) {
 #ifdef ASSAY_WITH_MUTANTS
   assay::planted_kernels = assay::mutant_rooms, assay::held_out_kernels = assay::held_out_rooms;
 #else
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view(argv[i]) == (i == 1 ? "mutants" : "--why")) hand_over(argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (i == 1 ? word == "mutants" : word == "--why" || word == "--defects") hand_over(argv);
+  }
 #endif
   keep_freed_memory();
   assay::Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};

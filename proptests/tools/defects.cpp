@@ -1,0 +1,98 @@
+// fixtures/defects: three published defects, each rejected, localised and named; their healthy counterparts pass.
+#include "tools/defects.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "fixtures/golden.hpp"
+#include "proptests/tools/cli.hpp"
+#include "tools/planted_kernels.hpp"
+
+namespace assay {
+namespace {
+
+/// What is wrong with a published formula's answer, tensor by tensor, and what it is called.
+struct Found {
+  std::map<std::string, std::string> where;  ///< of the tensors that fail
+  std::string why;
+};
+
+const std::map<std::string, Found> findings = {
+    {"mdn_log_domain",
+     {{{"final_momentum", "all heads, all key dimensions, all value dimensions"},
+       {"final_state", "all heads, all key dimensions, all value dimensions"},
+       {"o", "all heads, tokens "}},
+      "form log_domain: its weights cancel, and overflow, where mu decays faster than alpha; MDN (9)-(13)"}},
+    {"lla_ridge_detached",
+     {{{"d_bandwidth", "the number itself"}, {"d_k", "tokens 0.."}, {"d_q", "queries "}},
+      "ridge_detached: backward: lambda's unit held constant under changes of the weights"}},
+    {"deltanet_bf16_state", {{{"o", "all heads, tokens "}}, "state_in_bf16: the state accumulates in bf16"}},
+};
+
+class Defects : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { planted_kernels = mutant_rooms; }
+  void TearDown() override { planted_kernels = nullptr; }
+
+  static std::string path(const std::string& file) {
+    return std::string(ASSAY_SOURCE_DIR) + "/fixtures/defects/" + GetParam() + '/' + file;
+  }
+  static Json check(const std::string& answer, const std::vector<std::string>& more, int code) {
+    std::vector<std::string> args = {"check", path("case.safetensors"), path(answer), "--format", "json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = run_assay(args);
+    EXPECT_EQ(ran.code, code) << ran.err;
+    return Json::parse(ran.out);
+  }
+};
+
+TEST_P(Defects, are_what_is_committed) {
+  for (const Defect& defect : published_defects()) {
+    if (defect.name != GetParam()) continue;
+    for (const auto& [name, file] : files_of(defect))
+      EXPECT_EQ(differences(file, read_safetensors(path(name))), std::vector<std::string>()) << name;
+  }
+}
+
+TEST_P(Defects, healthy_counterparts_pass) {
+  for (const Json& row : check("healthy.safetensors", {}, exit_passed)["rows"])
+    EXPECT_EQ(row["verdict"], "PASS") << row["tensor"];
+}
+
+TEST_P(Defects, are_rejected_localised_and_named) {
+  const Found& found = findings.at(GetParam());
+  const Json page = check("defective.safetensors", {"--why"}, exit_failed);
+  for (const Json& row : page["rows"]) {
+    const auto expected = found.where.find(row["tensor"].get<std::string>());
+    EXPECT_EQ(row["verdict"], expected == found.where.end() ? "PASS" : "FAIL") << row["tensor"];
+    if (expected != found.where.end()) {
+      EXPECT_NE(row["where"].get<std::string>().find(expected->second), std::string::npos) << row["where"];
+    }
+  }
+  EXPECT_TRUE(page["why"]["known"].get<bool>());
+  const auto what = page["why"]["explanations"][0]["what"].get<std::string>();
+  EXPECT_TRUE(what.starts_with(found.why)) << what;
+}
+
+INSTANTIATE_TEST_SUITE_P(Published, Defects,
+                         ::testing::Values("mdn_log_domain", "lla_ridge_detached", "deltanet_bf16_state"),
+                         [](const auto& defect) { return defect.param; });
+
+/// Both places at which the published point of MDN and LLA stands in the files themselves.
+TEST(DefectFiles, are_at_the_published_point) {
+  const auto number = [](const std::string& defect, const std::string& tensor) {
+    const Safetensors file =
+        read_safetensors(std::string(ASSAY_SOURCE_DIR) + "/fixtures/defects/" + defect + "/case.safetensors");
+    const Array array = load(tensor, file.tensors.at(tensor));
+    for (const double x : array.data) EXPECT_EQ(x, array.data.front());
+    return array.data.front();
+  };
+  EXPECT_EQ(number("mdn_log_domain", "log_alpha"), static_cast<double>(-0.05F));
+  EXPECT_EQ(number("mdn_log_domain", "log_mu"), -0.5);
+  EXPECT_EQ(number("lla_ridge_detached", "lambda"), 1);
+}
+
+}  // namespace
+}  // namespace assay
