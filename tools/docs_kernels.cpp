@@ -12,6 +12,7 @@
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 #include "reference/core/sha256.hpp"
+#include "tools/gpu/record.hpp"
 #include "tools/table.hpp"
 
 namespace assay {
@@ -69,20 +70,16 @@ std::string obstacles_of(const Room& room, const KernelForm& form) {
   return text.empty() ? "none" : text;
 }
 
-bool is_of(const json& entry, std::string_view room, std::string_view form) {
-  return entry.at("room") == room && entry.at("form") == form;
-}
-
-/// For every precision and K, the worst over tensors and cases.
-std::string errors_of(const json& record, std::string_view room, std::string_view form) {
+/// For every precision and K of a form in a room's entry, the worst over tensors and cases.
+std::string errors_of(const json& entry, std::string_view form) {
   struct Worst {
     std::string tensor;
     double error = 0, emulation = 0, difference = 0, identical = 1;
     int cases = 0;
   };
   std::map<std::pair<std::string, int>, Worst> all;
-  for (const json& r : record.at("results")) {
-    if (!is_of(r, room, form)) continue;
+  for (const json& r : entry.at("results")) {
+    if (r.at("form") != form) continue;
     Worst& w = all[{r.at("precision").get<std::string>(), r.at("key_dim").get<int>()}];
     const double error = r.at("error");
     if (!(error <= w.error)) w.error = error, w.tensor = r.at("tensor");
@@ -144,7 +141,7 @@ double products_of(std::string_view room, std::string_view form, const Shape& sh
   return of_room * 2 * (shape.key_dim + shape.value_dim) * pairs * shape.batch * shape.heads;
 }
 
-std::string times_of(const json& record, std::string_view room, std::string_view form) {
+std::string times_of(const json& entry, std::string_view room, std::string_view form) {
   Table table{{{"shape B,T,H,K,V"},
                {"precision"},
                {"forward", true},
@@ -154,9 +151,8 @@ std::string times_of(const json& record, std::string_view room, std::string_view
                {"backward", true}},
               {}};
   const auto milliseconds = [](double x) { return fmt::format("{:.3g} ms", x); };
-  if (!record.contains("times")) return "";
-  for (const json& t : record.at("times")) {
-    if (!is_of(t, room, form)) continue;
+  for (const json& t : entry.value("times", json::array())) {
+    if (t.at("form") != form) continue;
     const std::string shape = t.at("shape");
     const double forward = t.at("forward_ms");
     std::string floor_text, share, others;
@@ -169,23 +165,23 @@ std::string times_of(const json& record, std::string_view room, std::string_view
       if (peer.room == room && peer.form == form && peer.shape == shape)
         others += fmt::format("{}{} {} ({:.2f} of it)", others.empty() ? "" : "; ", peer.who,
                               milliseconds(peer.milliseconds), forward / peer.milliseconds);
-    table.rows.push_back({shape, t.at("precision"), milliseconds(forward), floor_text, share, others,
-                          t.contains("backward_ms") ? milliseconds(t.at("backward_ms")) : ""});
+    table.rows.push_back({shape + t.value("params", ""), t.at("precision"), milliseconds(forward), floor_text, share,
+                          others, t.contains("backward_ms") ? milliseconds(t.at("backward_ms")) : ""});
   }
   return table.rows.empty() ? "" : table.markdown();
 }
 
-enum class Standing { none, stale, current };
-
-Standing standing_of(const json& record, std::string_view room, const std::map<std::string, std::string>& digests) {
-  const auto now = digests.find(std::string(room));
-  const json& sources = record.at("sources");
-  if (now == digests.end() || !sources.contains(now->first)) return Standing::none;
-  return sources.at(now->first) == now->second ? Standing::current : Standing::stale;
+/// What a record says of a room: null where it has no entry, or the room no device kernels.
+json entry_of(const json& record, std::string_view room, const Digests& digests) {
+  if (!digests.contains(std::string(room))) return nullptr;
+  return record.at("rooms").value(std::string(room), json());
+}
+bool is_current(const json& entry, std::string_view room, const Digests& digests) {
+  return assay::is_current(entry, digests.at(std::string(room)));
 }
 
 std::string section(const Room& room, const KernelForm& form, const std::vector<json>& records,
-                    const std::map<std::string, std::string>& digests) {
+                    const Digests& digests) {
   std::string text = fmt::format("\n## {} {}\n\n{}. {}.\n\n- tiles:", room.name, form.name, form.summary,
                                  form.has_gradients ? "Forward and backward" : "Forward only");
   for (const std::string_view tile : form.tiles) text += " " + code(tile);
@@ -195,13 +191,17 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
   if (!digests.contains(std::string(room.name))) return text + "\nNo device kernels.\n";
   bool measured = false;
   for (const json& record : records) {
-    const Standing standing = standing_of(record, room.name, digests);
-    const std::string errors = errors_of(record, room.name, form.name), times = times_of(record, room.name, form.name);
-    if (standing == Standing::none || errors.empty()) continue;
+    const json entry = entry_of(record, room.name, digests);
+    const std::string errors = entry.is_null() ? "" : errors_of(entry, form.name);
+    if (errors.empty()) continue;
     measured = true;
-    text += fmt::format("\n{}, {}{}:\n\n{}", record.at("device").get<std::string>(),
-                        record.at("compiler").get<std::string>(),
-                        standing == Standing::stale ? ", **stale: its sources have changed since**" : "", errors);
+    const bool stale = !is_current(entry, room.name, digests);
+    text +=
+        fmt::format("\n{}, {}, driver {}, {}{}; memcheck: {}; {} failed:\n\n{}", entry.at("device").get<std::string>(),
+                    entry.at("compiler").get<std::string>(), entry.at("driver").get<std::string>(),
+                    entry.at("date").get<std::string>(), stale ? ", **stale: its sources have changed since**" : "",
+                    entry.value("memcheck", "not run"), entry.at("failed").get<int>(), errors);
+    const std::string times = times_of(entry, room.name, form.name);
     if (!times.empty()) text += "\n" + times;
   }
   return measured ? text : text + "\nNo device has run it yet.\n";
@@ -220,8 +220,8 @@ std::string kernel_sources_digest(const std::filesystem::path& source, std::stri
   return all.hex();
 }
 
-std::map<std::string, std::string> kernel_sources_digests(const std::filesystem::path& source) {
-  std::map<std::string, std::string> digests;
+Digests kernel_sources_digests(const std::filesystem::path& source) {
+  Digests digests;
   for (const std::string& file : files_in(source, "kernels", {".cu"})) {
     const std::string room = std::filesystem::path(file).stem().string();
     digests[room] = kernel_sources_digest(source, room);
@@ -236,7 +236,7 @@ std::vector<json> gpu_records(const std::filesystem::path& source) {
   return records;
 }
 
-std::string kernels_page(const std::vector<json>& records, const std::map<std::string, std::string>& digests) {
+std::string kernels_page(const std::vector<json>& records, const Digests& digests) {
   std::string text =
       "<!-- written by `assay docs` from the registry and fixtures/gpu -->\n\n# Kernels\n\n"
       "Every form of every mechanism that has tile programs: what it promises, and what devices measured of it.\n\n"
@@ -255,16 +255,21 @@ std::string kernels_page(const std::vector<json>& records, const std::map<std::s
       "pairs at 716 TFLOP/s, which are an H200's measured ceilings. Others' times were measured on an H200 too, but "
       "not "
       "in the same run (torch 2.11, FlashAttention 2, the published kernels).\n"
-      "- A record is **stale** for a room where the digest of its sources (`tools/gpu/run --digests`) is another "
-      "today.\n"
+      "- Rooms are run when their sources have changed (`tools/gpu/run`), each with its own date. A record is "
+      "**stale** "
+      "for "
+      "a room where the digest of its sources (`tools/gpu/run --digests`) is another today.\n"
       "- Errors in every precision, judged against the oracle, are printed by `assay report`; times of the emulation "
       "by "
       "`assay bench kernels`.\n";
-  for (const json& record : records)
-    text += fmt::format("\n{}: driver {}, {} multiprocessors, memcheck: {}, {} failed.\n",
-                        record.at("device").get<std::string>(), record.at("driver").get<std::string>(),
-                        record.at("multiprocessors").get<int>(), record.value("memcheck", "not run"),
-                        record.at("failed").get<int>());
+  for (const json& record : records) {
+    const auto current = std::count_if(digests.begin(), digests.end(), [&](const auto& room) {
+      const json entry = entry_of(record, room.first, digests);
+      return !entry.is_null() && is_current(entry, room.first, digests);
+    });
+    text += fmt::format("\n{}: {} of {} mechanisms with device kernels are recorded from today's sources.\n",
+                        record.at("device").get<std::string>(), current, digests.size());
+  }
 
   Table table{{{"mechanism"}, {"form"}, {"gradients"}, {"sites", true}, {"tiles", true}, {"mutants", true}}, {}};
   for (const json& record : records) table.columns.push_back({record.at("device").get<std::string>()});
@@ -277,10 +282,10 @@ std::string kernels_page(const std::vector<json>& records, const std::map<std::s
                                       form.has_gradients ? "yes" : "no", std::to_string(form.sites.size),
                                       std::to_string(form.tiles.size()), std::to_string(form.mutants.size())};
       for (const json& record : records) {
-        const Standing standing = standing_of(record, room->name, digests);
-        row.emplace_back(standing == Standing::current ? "recorded"
-                         : standing == Standing::stale ? "stale"
-                                                       : "no record");
+        const json entry = entry_of(record, room->name, digests);
+        row.emplace_back(entry.is_null() || errors_of(entry, form.name).empty() ? "no record"
+                         : is_current(entry, room->name, digests)               ? "recorded"
+                                                                                : "stale");
       }
       table.rows.push_back(std::move(row));
       sections += section(*room, form, records, digests);

@@ -1,11 +1,12 @@
 #pragma once
 // docs/kernels.md: the contract of every kernel form, and what devices measured of it.
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tools/gpu/record.hpp"
 
 namespace assay {
 
@@ -14,12 +15,12 @@ namespace assay {
 std::string kernel_sources_digest(const std::filesystem::path& source, std::string_view room);
 
 /// Digests of all rooms that have device kernels.
-std::map<std::string, std::string> kernel_sources_digests(const std::filesystem::path& source);
+Digests kernel_sources_digests(const std::filesystem::path& source);
 
 /// Every record of fixtures/gpu, by file name.
 std::vector<nlohmann::json> gpu_records(const std::filesystem::path& source);
 
-/// The page. A record whose digest of a room is not the one in `digests` is shown as stale.
-std::string kernels_page(const std::vector<nlohmann::json>& records, const std::map<std::string, std::string>& digests);
+/// The page. A room's entry whose digest is not the one in `digests` is shown as stale.
+std::string kernels_page(const std::vector<nlohmann::json>& records, const Digests& digests);
 
 }  // namespace assay

@@ -28,58 +28,44 @@ TEST(DocsKernels, digests_are_those_of_the_record) {
   EXPECT_EQ(digests, json(kernel_sources_digests(ASSAY_SOURCE_DIR)));
 }
 
+json entry(const std::string& digest, json results, json times) {
+  return {{"date", "2001-02-03"},     {"device", "Pretender"}, {"driver", "1"},
+          {"compiler", "cc 1"},       {"multiprocessors", 1},  {"failed", 0},
+          {"memcheck", "0 errors"},   {"sources", digest},     {"results", std::move(results)},
+          {"times", std::move(times)}};
+}
+json result(const std::string& form, const std::string& tensor, double error, double emulation, double difference,
+            double identical) {
+  return {{"form", form},
+          {"precision", "bf16"},
+          {"key_dim", 64},
+          {"tensor", tensor},
+          {"cases", 3},
+          {"error", error},
+          {"emulation_error", emulation},
+          {"difference", difference},
+          {"identical", identical}};
+}
+json time(const std::string& form, const std::string& shape, double milliseconds) {
+  return {{"form", form}, {"precision", "bf16"}, {"shape", shape}, {"forward_ms", milliseconds}};
+}
 json record(const std::string& digest) {
+  json large = time("chunkwise", "4,8192,16/16,128,128", 0.5), windowed = time("chunkwise", "1,2,3,4,6", 0.25);
+  large["bytes"] = 4.55e8, windowed["params"] = " --param window=4";
   return {{"device", "Pretender"},
-          {"driver", "1"},
-          {"compiler", "cc 1"},
-          {"multiprocessors", 1},
-          {"failed", 0},
-          {"sources", {{"deltanet", digest}}},
-          {"results",
-           {{{"room", "deltanet"},
-             {"form", "chunkwise"},
-             {"precision", "bf16"},
-             {"key_dim", 64},
-             {"tensor", "o"},
-             {"cases", 3},
-             {"error", 0.25},
-             {"emulation_error", 0.125},
-             {"difference", 0.5},
-             {"identical", 0.75}},
-            {{"room", "deltanet"},
-             {"form", "chunkwise"},
-             {"precision", "bf16"},
-             {"key_dim", 64},
-             {"tensor", "dk"},
-             {"cases", 3},
-             {"error", 0.375},
-             {"emulation_error", 0.0625},
-             {"difference", 0.25},
-             {"identical", 0.5}}}},
-          {"times",
-           {{{"room", "deltanet"},
-             {"form", "chunkwise"},
-             {"precision", "bf16"},
-             {"shape", "1,2,3,4,5"},
-             {"forward_ms", 0.125}},
-            {{"room", "deltanet"},
-             {"form", "chunkwise"},
-             {"precision", "bf16"},
-             {"shape", "4,8192,16/16,128,128"},
-             {"bytes", 4.55e8},
-             {"forward_ms", 0.5}},
-            {{"room", "parallax"},
-             {"form", "tiled"},
-             {"precision", "bf16"},
-             {"shape", "4,4096,16/16,128,128"},
-             {"bytes", 1},
-             {"forward_ms", 1.175}}}}};
+          {"rooms",
+           {{"deltanet", entry(digest,
+                               {result("chunkwise", "o", 0.25, 0.125, 0.5, 0.75),
+                                result("chunkwise", "dk", 0.375, 0.0625, 0.25, 0.5)},
+                               {time("chunkwise", "1,2,3,4,5", 0.125), large, windowed})}}}};
 }
 
 TEST(DocsKernels, the_floor_of_attention_is_its_products) {
-  json measured = record("a");
-  for (json& entry : measured["results"]) entry["room"] = "parallax", entry["form"] = "tiled";
-  measured["sources"] = {{"parallax", "a"}};
+  json attention = time("tiled", "4,4096,16/16,128,128", 1.175);
+  attention["bytes"] = 1;
+  const json measured = {
+      {"device", "Pretender"},
+      {"rooms", {{"parallax", entry("a", {result("tiled", "o", 0.25, 0.125, 0.5, 0.75)}, {attention})}}}};
   // 64 heads of 4096 * 4097 / 2 visible pairs, 8 * 128 operations each, at 716 TFLOP/s.
   EXPECT_NE(
       kernels_page({measured}, {{"parallax", "a"}}).find("| 1.18 ms | 0.768 ms | 65% | its authors 1.18 ms (1.00 of"),
@@ -93,14 +79,26 @@ TEST(DocsKernels, a_record_of_other_sources_is_stale) {
   for (const std::string& page : {current, stale}) {
     EXPECT_NE(page.find(row), std::string::npos) << page;
     EXPECT_NE(page.find("| 1,2,3,4,5 | bf16 | 0.125 ms |"), std::string::npos);
+    EXPECT_NE(page.find("| 1,2,3,4,6 --param window=4 | bf16 | 0.25 ms |"), std::string::npos);
     EXPECT_NE(page.find("| 4,8192,16/16,128,128 | bf16 | 0.5 ms | 0.1 ms | 20% | flash-linear-attention 0.995 ms (0.50 "
                         "of it) |"),
               std::string::npos);
     EXPECT_NE(page.find("## gated_deltanet chunkwise"), std::string::npos);
   }
   EXPECT_EQ(current.find("**stale:"), std::string::npos);
-  EXPECT_NE(stale.find("Pretender, cc 1, **stale:"), std::string::npos);
-  EXPECT_NE(stale.find("| deltanet | chunkwise | yes |"), std::string::npos);
+  EXPECT_NE(current.find("\nPretender, cc 1, driver 1, 2001-02-03; memcheck: 0 errors; 0 failed:\n"),
+            std::string::npos);
+  EXPECT_NE(stale.find("\nPretender, cc 1, driver 1, 2001-02-03, **stale:"), std::string::npos);
+  EXPECT_NE(current.find("\nPretender: 1 of 1 mechanisms"), std::string::npos);
+  EXPECT_NE(stale.find("\nPretender: 0 of 1 mechanisms"), std::string::npos);
+  const auto standing = [](const std::string& page, const std::string& form) {
+    const std::string from = page.substr(page.find("\n| deltanet | " + form + " |") + 1);
+    const std::string cells = from.substr(0, from.find(" |\n"));
+    return cells.substr(cells.rfind("| ") + 2);
+  };
+  EXPECT_EQ(standing(current, "chunkwise"), "recorded");
+  EXPECT_EQ(standing(stale, "chunkwise"), "stale");
+  EXPECT_EQ(standing(current, "neumann"), "no record");  // a form that the device does not have
 }
 
 }  // namespace

@@ -1,15 +1,18 @@
 // The device kernels against the CPU emulation of the same tile programs and against those programs without rounding.
-// Prints a table and, if asked, writes the record that fixtures/gpu keeps. Needs nothing but a driver: it is made to be
-// copied to the machine that has the device.
+// Prints a table and, if asked, enters the rooms that were run into the record that fixtures/gpu keeps. Needs nothing
+// but a driver: it is made to be copied to the machine that has the device.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -20,6 +23,7 @@
 #include "kernels/cuda/gpu.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
+#include "tools/gpu/record.hpp"
 // Made by CMake: the rooms that have device kernels, their references, the digests of their sources.
 #include <gpu_references.hpp>
 #include <gpu_room_list.hpp>
@@ -103,6 +107,11 @@ const std::vector<Variant>& variants() {
       {"falcon2a", "chunkwise", Style::normal, {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
       {"falcon2a", "chunkwise", Style::gate_ends, {{"ridge_coupling", "detach"}, {"sequence_start", false}}},
       {"falcon2a", "chunkwise", Style::repeated_keys, {}},
+      {"falcon3", "chunkwise", Style::normal, {{"window", 4L}}},
+      {"falcon3", "chunkwise", Style::normal, {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}}},
+      {"falcon3", "chunkwise", Style::gate_ends, {{"window", 3L}, {"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
+      {"falcon3", "chunkwise", Style::repeated_keys, {{"window", 4L}}},
+      {"falcon3", "chunkwise", Style::normal, {{"window", 40L}, {"sequence_start", false}}},
       {"falcon3a", "chunkwise", Style::normal, {{"window", 70L}}},
       {"falcon3a", "chunkwise", Style::normal, {{"window", 3L}, {"sequence_start", false}}},
       {"falcon3a", "chunkwise", Style::gate_ends, {{"window", 9L}, {"alignment", "same_step"}}},
@@ -133,12 +142,17 @@ Problem problem_of(const CaseSpec& spec) {
 
 bool decodes(const GpuForm& form) { return form.name == "split_decode"; }
 
+/// Rooms of that name, or all where no name is given.
+using Chosen = std::set<std::string, std::less<>>;
+bool is_chosen(const Chosen& rooms, std::string_view room) { return rooms.empty() || rooms.contains(room); }
+
 /// Lengths around tiles and chunks, two value heads to a query head's worth of keys where heads share, both head
 /// dimensions.
-std::vector<Case> cases(bool subset, std::string_view only) {
+std::vector<Case> cases(bool subset, const Chosen& rooms, std::string_view only) {
   std::vector<Case> all;
   for (const GpuRoom* room : gpu_rooms())
     for (const GpuForm& form : room->forms) {
+      if (!is_chosen(rooms, room->name)) continue;
       const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
       const auto kernel = std::find_if(kernels->forms.begin(), kernels->forms.end(),
                                        [&](const KernelForm& f) { return f.name == form.name; });
@@ -147,7 +161,8 @@ std::vector<Case> cases(bool subset, std::string_view only) {
         Shape shape{1, len, 4, groups_heads(room->name) ? 2 : 0, dim, dim, decodes(form) ? std::min(len, 3) : 0};
         if (text(room->name, '/', form.name, '/', name_of(precision), '/', dim).find(only) == std::string::npos) return;
         Case c{&*kernel, &form, {std::string(room->name), shape, precision, style, 0, params}};
-        if (form.obstacle(problem_of(c.spec), precision).empty()) all.push_back(std::move(c));
+        const Problem problem = problem_of(c.spec);
+        if (form.obstacle(problem, precision).empty() && kernel->obstacle(problem).empty()) all.push_back(std::move(c));
       };
       for (const Format precision : gpu_precisions)
         for (const int dim : {64, 128}) {
@@ -307,13 +322,20 @@ double bytes_of(const Problem& problem, const Answer& answer) {
   return 2 * elements;
 }
 
-/// Large shapes in bf16, timed by events; `only` as of cases.
-nlohmann::json times(std::string_view only) {
-  nlohmann::json all = nlohmann::json::array();
+/// Where a room's defaults are of no use at such shapes: FALCON-3 descends on the window of its paper.
+Params timed_params(std::string_view room) {
+  if (room == "falcon3") return {{"window", 4L}};
+  return {};
+}
+
+/// Large shapes in bf16, timed by events, by room; `rooms` and `only` as of cases.
+std::map<std::string, nlohmann::json, std::less<>> times(const Chosen& rooms, std::string_view only) {
+  std::map<std::string, nlohmann::json, std::less<>> all;
   for (const GpuRoom* room : gpu_rooms())
     for (const GpuForm& form : room->forms)
       for (const Shape& shape : timed_shapes(*room, form)) {
-        const CaseSpec spec{std::string(room->name), shape, Format::bf16, Style::normal, 0, {}};
+        if (!is_chosen(rooms, room->name)) continue;
+        const CaseSpec spec{std::string(room->name), shape, Format::bf16, Style::normal, 0, timed_params(room->name)};
         if (text(room->name, '/', form.name, "/bf16/", shape.key_dim).find(only) == std::string::npos) continue;
         const Problem problem = repeated(spec);
         if (!form.obstacle(problem, spec.precision).empty()) continue;
@@ -325,23 +347,43 @@ nlohmann::json times(std::string_view only) {
         times.backward = both.backward;
         std::printf("%-18s %-13s %-22s forward %8.3f ms", spec.mechanism.c_str(), std::string(form.name).c_str(),
                     text_of(shape).c_str(), times.forward);
-        nlohmann::json entry = {{"room", room->name},      {"form", form.name}, {"precision", name_of(spec.precision)},
-                                {"shape", text_of(shape)}, {"bytes", bytes},    {"forward_ms", times.forward}};
+        nlohmann::json entry = {{"form", form.name},
+                                {"precision", name_of(spec.precision)},
+                                {"shape", text_of(shape)},
+                                {"bytes", bytes},
+                                {"forward_ms", times.forward}};
+        if (!spec.params.empty()) entry["params"] = flags_of(spec.params);
         if (times.backward > 0) {
           std::printf("  backward %8.3f ms", times.backward);
           entry["backward_ms"] = times.backward;
         }
         std::printf("\n");
         std::fflush(stdout);
-        all.push_back(std::move(entry));
+        all[spec.mechanism].push_back(std::move(entry));
       }
   return all;
 }
 
 struct Arguments {
   bool subset = false, sources = false, times = false;
-  std::string records, memcheck, only;
+  Chosen rooms;
+  std::string records, due, memcheck, only;
 };
+
+/// "a,b" of rooms that have device kernels.
+Chosen rooms_named(const std::string& list) {
+  Chosen names;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    const std::string name = list.substr(at, end - at);
+    const auto known = gpu_rooms();
+    require(std::any_of(known.begin(), known.end(), [&](const GpuRoom* room) { return room->name == name; }),
+            "--rooms: '", name, "' has no device kernels");
+    names.insert(name);
+    at = end + 1;
+  }
+  return names;
+}
 
 Arguments parse(const std::vector<std::string>& args) {
   Arguments a;
@@ -356,6 +398,10 @@ Arguments parse(const std::vector<std::string>& args) {
       a.sources = true;
     else if (args[i] == "--times")
       a.times = true;
+    else if (args[i] == "--rooms")
+      a.rooms = rooms_named(value());
+    else if (args[i] == "--due")
+      a.due = value();
     else if (args[i] == "--records")
       a.records = value();
     else if (args[i] == "--only")
@@ -365,9 +411,10 @@ Arguments parse(const std::vector<std::string>& args) {
     else
       throw InputError(
           text("unknown argument '", args[i],
-               "'; gpu_check takes --subset, --times, --only ROOM/FORM/PRECISION/K, --sources, --records DIRECTORY "
-               "and --memcheck RESULT"));
+               "'; gpu_check takes --rooms NAME,..., --subset, --times, --only ROOM/FORM/PRECISION/K, --sources, --due "
+               "DIRECTORY, --records DIRECTORY and --memcheck RESULT"));
   }
+  require(a.records.empty() || (!a.subset && a.only.empty()), "--records: a part of a room's cases is no record of it");
   return a;
 }
 
@@ -380,6 +427,31 @@ std::string file_name(std::string name) {
   return name + ".json";
 }
 
+/// The device's record, or null if it has none.
+nlohmann::json read_record(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return nullptr;
+  std::ifstream in(path);
+  nlohmann::json record = nlohmann::json::parse(in, nullptr, false);
+  require(record.is_object(), path.string(), ": expected a record, got something else");
+  return record;
+}
+void write_record(const std::filesystem::path& path, const nlohmann::json& record) {
+  std::filesystem::create_directories(path.parent_path());
+  const std::filesystem::path part = path.string() + ".part";
+  std::ofstream out(part);
+  out << record.dump(1) << '\n';
+  require(static_cast<bool>(out.flush()), part.string(), ": could not be written");
+  std::filesystem::rename(part, path);
+}
+
+/// 2026-11-21, in UTC.
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::array<char, 16> date{};
+  std::strftime(date.data(), date.size(), "%Y-%m-%d", std::gmtime(&now));
+  return date.data();
+}
+
 int check(const Arguments& arguments) {
   if (arguments.sources) {
     std::cout << gpu_sources << '\n';
@@ -390,9 +462,18 @@ int check(const Arguments& arguments) {
     return exit_usage;
   }
   const GpuDevice device = gpu_device();
+  const auto digests = nlohmann::json::parse(gpu_sources).get<Digests>();
+  if (!arguments.due.empty()) {
+    std::string list;
+    for (const std::string& room :
+         rooms_due(read_record(std::filesystem::path(arguments.due) / file_name(device.name)), digests))
+      list += (list.empty() ? "" : ",") + room;
+    std::cout << list << '\n';
+    return exit_passed;
+  }
   std::printf("%s, driver %s, runtime %s\n", device.name.c_str(), device.driver.c_str(), device.runtime.c_str());
   if (arguments.times) {
-    times(arguments.only);
+    times(arguments.rooms, arguments.only);
     return exit_passed;
   }
   std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s %10s %10s\n", "room", "form", "in", "K", "tensor", "error",
@@ -403,8 +484,8 @@ int check(const Arguments& arguments) {
     int cases = 0;
   };
   std::map<std::tuple<std::string, std::string, std::string, int>, Group> groups;
-  int failed = 0;
-  const std::vector<Case> chosen = cases(arguments.subset, arguments.only);
+  std::map<std::string, int, std::less<>> failed;  // cases of each room
+  const std::vector<Case> chosen = cases(arguments.subset, arguments.rooms, arguments.only);
   require(!chosen.empty(), "--only ", arguments.only, ": no case is called so");
   for (const Case& c : chosen) {
     bool rerun_identical = false;
@@ -424,46 +505,53 @@ int check(const Arguments& arguments) {
     if (!rerun_identical)
       std::printf("FAIL %s %s: a second run gave other bits (%s)\n", c.spec.mechanism.c_str(),
                   std::string(c.gpu->name).c_str(), c.spec.repro().c_str());
-    failed += ok ? 0 : 1;
+    failed[c.spec.mechanism] += ok ? 0 : 1;
     std::fflush(stdout);
   }
 
-  nlohmann::json record = {{"device", device.name},    {"multiprocessors", device.multiprocessors},
-                           {"driver", device.driver},  {"runtime", device.runtime},
-                           {"compiler", gpu_compiler}, {"sources", nlohmann::json::parse(gpu_sources)},
-                           {"failed", failed},         {"results", nlohmann::json::array()}};
-  if (!arguments.memcheck.empty()) record["memcheck"] = arguments.memcheck;
+  nlohmann::json measured = {{"device", device.name}, {"rooms", nlohmann::json::object()}};
+  int all_failed = 0;
+  for (const auto& [room, count] : failed) {
+    all_failed += count;
+    measured["rooms"][room] = {{"date", today()},
+                               {"device", device.name},
+                               {"multiprocessors", device.multiprocessors},
+                               {"driver", device.driver},
+                               {"runtime", device.runtime},
+                               {"compiler", gpu_compiler},
+                               {"sources", digests.at(room)},
+                               {"failed", count},
+                               {"results", nlohmann::json::array()}};
+    if (!arguments.memcheck.empty()) measured["rooms"][room]["memcheck"] = arguments.memcheck;
+  }
   for (const auto& [key, group] : groups) {
     const auto& [room, form, precision, dim] = key;
     for (const auto& [name, c] : group.tensors) {
       std::printf("%-18s %-13s %-5s %4d %-16s %10.3e %10.3e %10.3e %9.3f%%\n", room.c_str(), form.c_str(),
                   precision.c_str(), dim, name.c_str(), c.error, c.emulation_error, c.difference, 100 * c.identical);
-      record["results"].push_back({{"room", room},
-                                   {"form", form},
-                                   {"precision", precision},
-                                   {"key_dim", dim},
-                                   {"tensor", name},
-                                   {"cases", group.cases},
-                                   {"error", c.error},
-                                   {"emulation_error", c.emulation_error},
-                                   {"difference", c.difference},
-                                   {"identical", c.identical}});
+      measured["rooms"][room]["results"].push_back({{"form", form},
+                                                    {"precision", precision},
+                                                    {"key_dim", dim},
+                                                    {"tensor", name},
+                                                    {"cases", group.cases},
+                                                    {"error", c.error},
+                                                    {"emulation_error", c.emulation_error},
+                                                    {"difference", c.difference},
+                                                    {"identical", c.identical}});
     }
   }
-  if (!arguments.subset && arguments.only.empty()) record["times"] = times({});
-  if (failed == 0)
+  if (!arguments.subset && arguments.only.empty())
+    for (auto& [room, of_room] : times(arguments.rooms, {})) measured["rooms"][room]["times"] = std::move(of_room);
+  if (all_failed == 0)
     std::printf("every case agrees with its emulation and reruns to the same bits\n");
   else
-    std::printf("%d cases failed\n", failed);
-  if (!arguments.records.empty() && arguments.only.empty()) {
+    std::printf("%d cases failed\n", all_failed);
+  if (!arguments.records.empty()) {
     const std::filesystem::path path = std::filesystem::path(arguments.records) / file_name(device.name);
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream out(path);
-    out << record.dump(1) << '\n';
-    require(static_cast<bool>(out.flush()), path.string(), ": could not be written");
+    write_record(path, merged(read_record(path), measured, digests));
     std::printf("%s\n", path.string().c_str());
   }
-  return failed == 0 ? exit_passed : exit_failed;
+  return all_failed == 0 ? exit_passed : exit_failed;
 }
 
 }  // namespace

@@ -1,0 +1,100 @@
+// What a device's record keeps when some of its rooms are run again, and which rooms tools/gpu/run runs.
+#include <cstdlib>
+
+#include "proptests/tools/cli.hpp"
+#include "tools/gpu/record.hpp"
+
+namespace assay {
+namespace {
+
+using nlohmann::json;
+
+json entry(const std::string& digest, const std::string& date, int failed = 0) {
+  return {{"date", date}, {"sources", digest}, {"failed", failed}, {"memcheck", date}};
+}
+json record(json rooms) { return {{"device", "Pretender"}, {"rooms", std::move(rooms)}}; }
+
+TEST(GpuRecord, rooms_that_were_run_are_replaced_and_others_kept) {
+  const json old = record({{"deltanet", entry("a", "monday")}, {"kda", entry("b", "monday")}}),
+             now = record({{"kda", entry("c", "tuesday", 2)}, {"mdn", entry("d", "tuesday")}});
+  EXPECT_EQ(
+      merged(old, now, {{"deltanet", "a"}, {"kda", "c"}, {"mdn", "d"}}),
+      record({{"deltanet", entry("a", "monday")}, {"kda", entry("c", "tuesday", 2)}, {"mdn", entry("d", "tuesday")}}));
+}
+
+TEST(GpuRecord, entries_of_other_sources_are_kept_as_they_are) {
+  const json old = record({{"deltanet", entry("a", "monday")}}), now = record({{"kda", entry("c", "tuesday")}});
+  const Digests digests = {{"deltanet", "other"}, {"kda", "c"}};
+  const json both = merged(old, now, digests);
+  EXPECT_EQ(both["rooms"]["deltanet"], entry("a", "monday"));
+  EXPECT_EQ(rooms_due(both, digests), std::vector<std::string>{"deltanet"});
+}
+
+TEST(GpuRecord, rooms_that_are_no_more_are_dropped) {
+  const json old = record({{"deltanet", entry("a", "monday")}, {"gdn", entry("b", "monday")}}),
+             now = record({{"deltanet", entry("c", "tuesday")}});
+  EXPECT_EQ(merged(old, now, {{"deltanet", "c"}}), now);
+}
+
+TEST(GpuRecord, a_device_without_a_record_has_what_was_run) {
+  const json now = record({{"deltanet", entry("a", "monday")}});
+  EXPECT_EQ(merged(nullptr, now, {{"deltanet", "a"}, {"kda", "b"}}), now);
+}
+
+TEST(GpuRecord, due_are_rooms_that_are_missing_stale_or_failed) {
+  const json rooms = record({{"deltanet", entry("a", "monday")},
+                             {"gla", entry("b", "monday")},
+                             {"kda", entry("c", "monday", 1)},
+                             {"gdn", entry("d", "monday")}});
+  const Digests digests = {{"deltanet", "a"}, {"gla", "other"}, {"kda", "c"}, {"mdn", "e"}};
+  EXPECT_EQ(rooms_due(rooms, digests), (std::vector<std::string>{"gla", "kda", "mdn"}));
+  EXPECT_EQ(rooms_due(nullptr, {{"deltanet", "a"}}), std::vector<std::string>{"deltanet"});
+}
+
+/// tools/gpu/run with a program in gpu_check's place that writes down what it is asked.
+class GpuRun : public CliFiles {
+ protected:
+  void SetUp() override {
+    CliFiles::SetUp();
+    program("due", "deltanet,kda");
+    std::filesystem::create_directory(folder / "bin");
+    write("bin/compute-sanitizer",
+          "#!/bin/bash\nwhile [[ $1 == --* ]]; do [[ $1 == --tool || $1 == --error-exitcode ]] "
+          "&& shift; shift; done\necho \"memcheck ${*:2}\" >> " +
+              path("calls") + "\necho '========= ERROR SUMMARY: 0 errors'\n");
+    permit("bin/compute-sanitizer");
+  }
+  void permit(const std::string& name) const {
+    std::filesystem::permissions(path(name), std::filesystem::perms::owner_all);
+  }
+  void program(const std::string& name, const std::string& due) const {
+    write(name, "#!/bin/bash\ncase $1 in\n--sources) " ASSAY_SOURCE_DIR "/tools/gpu/run --digests ;;\n--due) echo '" +
+                    due + "' ;;\n*) echo \"$*\" >> " + path("calls") + " ;;\nesac\n");
+    permit(name);
+  }
+  /// What the program was asked to run.
+  std::string calls(const std::string& arguments) const {
+    const std::string command = "PATH=" + path("bin") + ":$PATH " ASSAY_SOURCE_DIR "/tools/gpu/run --records " +
+                                folder.string() + ' ' + arguments + " > " + path("out");
+    EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(concurrency-mt-unsafe)
+    return read("calls");
+  }
+};
+
+TEST_F(GpuRun, runs_the_rooms_that_are_due) {
+  EXPECT_EQ(calls("--binary " + path("due")),
+            "memcheck --subset --rooms deltanet,kda\n--rooms deltanet,kda --records " + folder.string() +
+                " --memcheck ERROR SUMMARY: 0 errors\n");
+}
+TEST_F(GpuRun, runs_all_where_all_are_asked_for) {
+  EXPECT_EQ(calls("--all --binary " + path("due")),
+            "memcheck --subset\n--records " + folder.string() + " --memcheck ERROR SUMMARY: 0 errors\n");
+}
+TEST_F(GpuRun, runs_nothing_where_nothing_is_due) {
+  program("none", "");
+  EXPECT_EQ(calls("--binary " + path("none")), "");
+  EXPECT_NE(read("out").find("--all runs them again"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace assay
