@@ -15,94 +15,35 @@ auto row(Arr& a, int head, int r) {
              static_cast<std::size_t>(a.cols);
 }
 
-/// Rows of tokens and pairs on their way to rows of tiles and back.
-template <class T>
-struct BatchTiles {
-  BatchRows rows;
-  int tile;  ///< rows of a tile
+/// Row r of every head from row map(r) of `from`, or full of `missing` where that is none: `count` rows.
+template <class T, class Map>
+HostArray<T> gathered(const RecurrenceShape& shape, const HostArray<T>& from, int count, Map map, T missing = 0) {
+  auto to = shape.output<T>(from.heads, count, from.cols);
+  std::fill(to.data.begin(), to.data.end(), missing);
+  for (int h = 0; h < to.heads; ++h)
+    for (int r = 0; r < count; ++r)
+      if (const int source = map(r); source >= 0) std::copy_n(row(from, h, source), from.cols, row(to, h, r));
+  return to;
+}
 
-  int count() const { return rows.tiles() * tile; }
-  /// The first row of token t in part p of its window.
-  int row_of(int t, int p) const { return (t / rows.tokens * rows.parts + p) * tile + t % rows.tokens * rows.ranks; }
-  /// Calls f(token, pair, row).
-  template <class F>
-  void each(F f) const {
-    for (int t = 0; t < rows.len; ++t)
-      for (int i = 0; i < rows.size(t); ++i)
-        f(t, rows.windows.begin(t) + i, row_of(t, i / rows.ranks) + i % rows.ranks);
-  }
-  /// Calls f(token, the row that reads for it, the first one) for every part of a window.
-  template <class F>
-  void each_part(F f) const {
-    for (int t = 0; t < rows.len; ++t)
-      for (int p = 0; p == 0 || p * rows.ranks < rows.size(t); ++p) f(t, row_of(t, p) + rows.ranks - 1, row_of(t, p));
-  }
-
-  HostArray<T> filled(const RecurrenceShape& shape, int heads, int cols, T x) const {
-    auto a = shape.output<T>(heads, count(), cols);
-    std::fill(a.data.begin(), a.data.end(), x);
-    return a;
-  }
-  HostArray<T> of_pairs(const RecurrenceShape& shape, const HostArray<T>& pairs) const {
-    auto a = filled(shape, pairs.heads, pairs.cols, T(0));
-    for (int h = 0; h < pairs.heads; ++h)
-      each([&](int, int j, int r) { std::copy_n(row(pairs, h, j), pairs.cols, row(a, h, r)); });
-    return a;
-  }
-  HostArray<T> of_reads(const RecurrenceShape& shape, const HostArray<T>& tokens) const {
-    auto a = filled(shape, tokens.heads, tokens.cols, T(0));
-    for (int h = 0; h < tokens.heads; ++h)
-      each_part([&](int t, int r, int) { std::copy_n(row(tokens, h, t), tokens.cols, row(a, h, r)); });
-    return a;
-  }
-  HostArray<T> of_weights(const RecurrenceShape& shape, const HostArray<T>& weight) const {
-    auto a = filled(shape, weight.heads, 1, T(0));
-    for (int h = 0; h < weight.heads; ++h) each([&](int t, int, int r) { *row(a, h, r) = *row(weight, h, t); });
-    return a;
-  }
-  HostArray<T> of_decays(const RecurrenceShape& shape, const HostArray<T>& gamma) const {
-    auto a = filled(shape, gamma.heads, 1, T(1));
-    for (int h = 0; h < gamma.heads; ++h) each_part([&](int t, int, int r) { *row(a, h, r) = *row(gamma, h, t); });
-    return a;
-  }
-
-  /// Adds to the rows of `sums` those of tiles, each(add(to, from)) by each, rounded at "part", and in the end at
-  /// `site`.
-  template <class Each>
-  static HostArray<T> sum(const Policy& policy, std::string_view site, const HostArray<T>& tiles, HostArray<T> sums,
-                          Each each) {
-    const auto n = static_cast<std::size_t>(tiles.cols), all = n * static_cast<std::size_t>(sums.rows);
-    for (int h = 0; h < tiles.heads; ++h) {
-      HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
-      each([&](int to, int from) {
-        T* x = row(sums, h, to);
-        for (std::size_t c = 0; c < n; ++c) x[c] += row(tiles, h, from)[c];
+/// Adds to every row of `sums` the rows of tiles that it is a sum of, each sum rounded at "part", the total at `site`.
+template <class T, class Terms>
+HostArray<T> summed(const Policy& policy, std::string_view site, const HostArray<T>& tiles, Terms terms,
+                    HostArray<T> sums) {
+  const auto n = static_cast<std::size_t>(tiles.cols);
+  for (int h = 0; h < tiles.heads; ++h) {
+    HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
+    for (int to = 0; to < sums.rows; ++to) {
+      T* x = row(sums, h, to);
+      for (int i = 0; i < terms.count(to); ++i) {
+        for (std::size_t c = 0; c < n; ++c) x[c] += row(tiles, h, terms.row(to, i))[c];
         block.round("part", x, n);
-      });
-      block.round(site, row(sums, h, 0), all);
+      }
     }
-    return sums;
+    block.round(site, row(sums, h, 0), n * static_cast<std::size_t>(sums.rows));
   }
-  HostArray<T> by_pair(const Policy& policy, std::string_view site, const HostArray<T>& tiles,
-                       const HostArray<T>& start) const {
-    return sum(policy, site, tiles, start, [&](auto add) { each([&](int, int j, int r) { add(j, r); }); });
-  }
-  /// Over all rows of a token, or over those that read for it.
-  HostArray<T> by_token(const Policy& policy, const HostArray<T>& tiles, const HostArray<T>& start) const {
-    return sum(policy, "part", tiles, start, [&](auto add) { each([&](int t, int, int r) { add(t, r); }); });
-  }
-  HostArray<T> by_read(const Policy& policy, std::string_view site, const HostArray<T>& tiles,
-                       const HostArray<T>& start) const {
-    return sum(policy, site, tiles, start, [&](auto add) { each_part([&](int t, int r, int) { add(t, r); }); });
-  }
-  /// What the first row of every token holds.
-  HostArray<T> first_rows(const RecurrenceShape& shape, const HostArray<T>& tiles) const {
-    auto a = shape.output<T>(tiles.heads, rows.len, 1);
-    for (int h = 0; h < tiles.heads; ++h)
-      for (int t = 0; t < rows.len; ++t) *row(a, h, t) = *row(tiles, h, row_of(t, 0));
-    return a;
-  }
-};
+  return sums;
+}
 
 /// Calls f.template operator()<C, D>(): tiles of 32 or 16 rows.
 template <class F>
@@ -122,8 +63,9 @@ int longest_window(const Windows& windows, int pairs) {
   return windows.window > 0 ? imin(windows.window, pairs) : pairs;
 }
 
-template <class T>
-Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
+/// By ratios of decays, or by the published form.
+template <class T, bool Renormalized>
+Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
   using B = HostBlock<T>;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const bool with_gradients = !problem.cotangents.empty();
@@ -135,8 +77,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   const int window = window_of(problem), newest = window > 0 ? imin(pairs.count, window - 1) : pairs.count;
   const Windows windows{tail, first,
                         window > 0 ? Faults::choose(policy, "window_one_too_wide"_s, window, window + 1) : 0};
-  const BatchTiles<T> tiles{BatchRows::of(windows, len, longest_window(windows, pairs.count), size.tokens),
-                            size.tokens};
+  const auto rows = BatchRows::of(windows, len, longest_window(windows, pairs.count), size.tokens);
   const auto features = gates.features(shape.input<T>(problem.inputs, "k", shared, len, K)),
              values = shape.input<T>(problem.inputs, "v", heads, len, V),
              x = pairs.gather(shape, shape.input<T>(problem.inputs, "tail_k", heads, tail, K), features),
@@ -152,23 +93,34 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
          energy.row_out(), sizes.row_out(), gates.eps, gates.floor, gates.options.coupling, windows, len},
         heads * chunks, HeadBlocks{chunks});
   });
-  const auto tile_q = tiles.of_reads(shape, q), tile_x = tiles.of_pairs(shape, x), tile_v = tiles.of_pairs(shape, v),
-             tile_weight = tiles.of_weights(shape, weight), tile_gamma = tiles.of_decays(shape, gamma);
-  auto tile_o = tiles.filled(shape, heads, V, HostBlock<T>::poison), final_state = shape.output<T>(heads, K, V);
-  auto states = shape.output<T>(heads, with_gradients ? tiles.rows.groups() * size.dim : 0, V);
+  const auto to_tiles = [&](const HostArray<T>& from, auto map, T missing = 0) {
+    return gathered(shape, from, rows.count(), map, missing);
+  };
+  const auto of_tiles = [&](int h, int cols) { return shape.output<T>(h, rows.count(), cols); };
+  const auto tile_q = to_tiles(q, ReaderOfRow{rows}), tile_x = to_tiles(x, PairOfRow{rows}),
+             tile_v = to_tiles(v, PairOfRow{rows}), tile_weight = to_tiles(weight, WriterOfRow{rows}),
+             tile_gamma = to_tiles(gamma, DecayOfRow{rows}, 1), tile_decays = to_tiles(gamma, WriterOfRow{rows});
+  const auto inputs = [&]<int C, int D>() {
+    const typename BatchRule<B, C, D, D, 2>::Inputs in{
+        tile_q.in(), tile_x.in(), tile_v.in(), tile_weight.row_in(), tile_gamma.row_in(false),
+        rows,        shape.group, shared};
+    if constexpr (Renormalized)
+      return typename TensorInverse<B, C, D, D, 2>::Inputs{in, tile_decays.row_in()};
+    else
+      return in;
+  };
+  auto tile_o = of_tiles(heads, V), final_state = shape.output<T>(heads, K, V);
+  auto states = shape.output<T>(heads, with_gradients ? rows.groups() * size.dim : 0, V);
   with_tile(size, [&]<int C, int D>() {
-    host_launch<BatchForward<B, C, D, D, 2>, T>(launch_policy(policy, 1),
-                                                {{tile_q.in(), tile_x.in(), tile_v.in(), tile_weight.row_in(),
-                                                  tile_gamma.row_in(false), tiles.rows, shape.group, shared},
-                                                 initial_state.in(),
-                                                 tile_o.out(),
-                                                 final_state.out(),
-                                                 states.out()},
-                                                parts, HeadBlocks{blocks});
+    using Forward = std::conditional_t<Renormalized, TensorForward<B, C, D, D, 2>, BatchForward<B, C, D, D, 2>>;
+    host_launch<Forward, T>(
+        launch_policy(policy, 1),
+        {inputs.template operator()<C, D>(), initial_state.in(), tile_o.out(), final_state.out(), states.out()}, parts,
+        HeadBlocks{blocks});
   });
   const Policy sums = launch_policy(policy, 2);
-  const auto zeros = [&](int h, int rows, int cols) { return shape.input<T>({}, "", h, rows, cols); };
-  const auto o = tiles.by_read(sums, "out", tile_o, zeros(heads, len, V));
+  const auto zeros = [&](int h, int n, int cols) { return shape.input<T>({}, "", h, n, cols); };
+  const auto o = summed(sums, "out", tile_o, RowsOfReader{rows}, zeros(heads, len, V));
   Answer answer{{{"o", o.array()},
                  {"final_state", final_state.array()},
                  {"final_tail_k", pairs.slice(shape, x, pairs.count - newest, pairs.count)},
@@ -177,35 +129,34 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   if (!with_gradients) return answer;
 
   require_open(gamma);
-  const auto o_cotangent = tiles.of_reads(shape, shape.input<T>(problem.cotangents, "o", heads, len, V)),
+  const auto o_cotangent = to_tiles(shape.input<T>(problem.cotangents, "o", heads, len, V), ReaderOfRow{rows}),
              final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V),
              tail_x = pairs.among_zeros(shape, problem, "final_tail_k", newest, K),
              tail_v = pairs.among_zeros(shape, problem, "final_tail_v", newest, V);
-  auto tile_dq = tiles.filled(shape, parts, K, HostBlock<T>::poison), tile_dx = tile_dq, tile_dv = tile_o;
-  auto tile_dweight = tiles.filled(shape, parts, 1, HostBlock<T>::poison), tile_dlog = tile_dweight;
+  auto tile_dq = of_tiles(parts, K), tile_dx = tile_dq, tile_dv = tile_o;
+  auto tile_dweight = of_tiles(parts, 1), tile_dlog = tile_dweight, tile_dstep = tile_dweight;
   auto dinitial_state = initial_state;
   with_tile(size, [&]<int C, int D>() {
-    host_launch<BatchBackward<B, C, D, D, 2>, T>(launch_policy(policy, 3),
-                                                 {{tile_q.in(), tile_x.in(), tile_v.in(), tile_weight.row_in(),
-                                                   tile_gamma.row_in(false), tiles.rows, shape.group, shared},
-                                                  states.in(),
-                                                  o_cotangent.in(),
-                                                  final_cotangent.in(),
-                                                  tile_dq.out(),
-                                                  tile_dx.out(),
-                                                  tile_dv.out(),
-                                                  dinitial_state.out(),
-                                                  tile_dweight.row_out(),
-                                                  tile_dlog.row_out(),
-                                                  blocks},
-                                                 parts, HeadBlocks{blocks});
+    const auto launch = [&]<class Backward>(auto... more) {
+      host_launch<Backward, T>(launch_policy(policy, 3),
+                               {inputs.template operator()<C, D>(), states.in(), o_cotangent.in(), final_cotangent.in(),
+                                tile_dq.out(), tile_dx.out(), tile_dv.out(), dinitial_state.out(),
+                                tile_dweight.row_out(), tile_dlog.row_out(), more..., blocks},
+                               parts, HeadBlocks{blocks});
+    };
+    if constexpr (Renormalized)
+      launch.template operator()<TensorBackward<B, C, D, D, 2>>(tile_dstep.row_out());
+    else
+      launch.template operator()<BatchBackward<B, C, D, D, 2>>();
   });
-  const auto dweight = sum_parts(sums, "dweight", "dweight", tiles.by_token(sums, tile_dweight, zeros(parts, len, 1)),
-                                 blocks, weight),
-             dlog_gamma =
-                 sum_parts(sums, "dlog_decay", "dlog_decay", tiles.first_rows(shape, tile_dlog), blocks, gamma);
-  const auto dx_of_rows =
-      sum_parts(sums, "part", "part", tiles.by_pair(sums, "part", tile_dx, zeros(parts, pairs.count, K)), blocks, x);
+  auto dlog_of_tokens = gathered(shape, tile_dlog, len, FirstRowOfToken{rows});
+  if constexpr (Renormalized)
+    dlog_of_tokens = summed(sums, "dlog_decay", tile_dstep, RowsOfWriter{rows}, std::move(dlog_of_tokens));
+  const auto dweight_of_tokens = summed(sums, "part", tile_dweight, RowsOfWriter{rows}, zeros(parts, len, 1)),
+             dweight = sum_parts(sums, "dweight", "dweight", dweight_of_tokens, blocks, weight),
+             dlog_gamma = sum_parts(sums, "dlog_decay", "dlog_decay", dlog_of_tokens, blocks, gamma),
+             dx_of_pairs = summed(sums, "part", tile_dx, RowsOfPair{rows}, zeros(parts, pairs.count, K)),
+             dx_of_rows = sum_parts(sums, "part", "part", dx_of_pairs, blocks, x);
   auto dbeta = beta, dlambda = beta, slope = beta, dx = x;
   with_tile(size, [&]<int C, int D>() {
     host_launch<BatchGainBackward<B, C, D>, T>(
@@ -219,10 +170,10 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
         launch_policy(policy, 5), {x.in(), dx_of_rows.in(), tail_x.in(), slope.row_in(), dx.out(), windows, len},
         heads * pair_tiles, HeadBlocks{pair_tiles});
   });
-  const auto dv = tiles.by_pair(sums, "out", tile_dv, tail_v);
+  const auto dv = summed(sums, "out", tile_dv, RowsOfPair{rows}, tail_v),
+             dq_of_tokens = summed(sums, "part", tile_dq, RowsOfReader{rows}, zeros(parts, len, K));
   answer.gradients = {
-      {"q",
-       sum_parts(sums, "part", "out", tiles.by_read(sums, "part", tile_dq, zeros(parts, len, K)), blocks, q).array()},
+      {"q", sum_parts(sums, "part", "out", dq_of_tokens, blocks, q).array()},
       {"k", sum_parts(sums, "part", "out", pairs.tokens(zeros(heads, len, K), dx), 1, features).array()},
       {"v", pairs.tokens(values, dv).array()},
       {"beta", dbeta.array()},
@@ -236,10 +187,11 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   return answer;
 }
 
-Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
+template <bool Renormalized>
+Answer run(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  const auto run = [&]<class T>() { return chunkwise<T>(shape, problem, with_narrow_state(policy), tile); };
-  return with_scalar(policy, run);
+  return with_scalar(
+      policy, [&]<class T>() { return batch_rule<T, Renormalized>(shape, problem, with_narrow_state(policy), tile); });
 }
 
 /// Why the compiled key dimensions or a host's memory cannot hold this problem, or "".
@@ -248,11 +200,21 @@ std::string window_obstacle(const Problem& problem) {
   const RecurrenceShape shape(problem);
   if (std::string obstacle = key_dim_obstacle(problem); !obstacle.empty()) return obstacle;
   const int window = window_of(problem), pairs = rows_of(shape, problem, "tail_k") + shape.len;
-  const long rows = static_cast<long>(shape.len) * (window > 0 ? imin(window, pairs) : pairs);
-  const long numbers = rows * shape.heads * imax(shape.key_dim, shape.value_dim);
+  const long numbers = rows_side_by_side(shape.len, pairs, window) * shape.heads * imax(shape.key_dim, shape.value_dim);
   return numbers <= most ? ""
                          : text("the windows of all tokens are laid side by side, of which ", most,
                                 " numbers fit: these have ", numbers);
+}
+
+/// And why the published form cannot.
+std::string tensor_obstacle(const Problem& problem) {
+  constexpr int most = 16;  // rows of the smallest tile
+  if (std::string obstacle = window_obstacle(problem); !obstacle.empty()) return obstacle;
+  if (!problem.params.contains("decay_floor"))
+    return "without a decay_floor a decay may be 0, and nothing is renormalised by that";
+  const RecurrenceShape shape(problem);
+  const int longest = longest_window({0, 0, window_of(problem)}, rows_of(shape, problem, "tail_k") + shape.len);
+  return longest <= most ? "" : text("a window is part of one system, of ", most, " pairs at most: got ", longest);
 }
 
 constexpr auto mutants = joined(
@@ -279,6 +241,22 @@ constexpr auto mutants = joined(
         Mutant{"dlog_decay_without_state", "dlog_decay without the term of the carried state <S, G>", "fla#1142"},
         Mutant{"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"}});
 
+/// Of its own programs: those that it shares answer as the other form's.
+constexpr Mutant tensor_mutants[] = {
+    {"step_not_renormalized", "features take eta, not eta / gamma", "FALCON (4.15)"},
+    {"values_over_own_decay", "values are divided by the products that include their own token's decay",
+     "FALCON (4.15)"},
+    {"ranks_of_a_token_interact", "pairs of one window see each other in the system", "FALCON Alg 4 line 14"},
+    {"read_before_write", "outputs leave their own token's window out", "FALCON Alg 4 line 34"},
+    {"state_left_renormalized", "the state leaves its chunk without the chunk's decay", "FALCON Alg 4 line 26"},
+    {"inverse_not_transposed", "backward applies the inverse, not its transpose", "catalogue"},
+    {"decay_of_step_dropped", "the gradient of a decay without what eta / gamma takes", "FALCON Alg 11 line 25"},
+    {"decay_of_values_dropped", "the gradient of the products without the values that they divide",
+     "FALCON Alg 11 line 20"},
+    {"decay_of_state_dropped", "the gradient of the products without the state that leaves the chunk",
+     "FALCON Alg 11 line 13"},
+};
+
 constexpr KernelForm forms[] = {
     {.name = "chunkwise",
      .summary = "running products of the decays; a token has a row for every pair of its window, a triangular system "
@@ -288,8 +266,20 @@ constexpr KernelForm forms[] = {
      .mutants = mutants,
      .has_gradients = true,
      .obstacle = window_obstacle,
-     .run = run_chunkwise,
+     .run = run<false>,
      .iterative = true},  // without a window every token goes through all pairs
+    {.name = "tensor_inverse",
+     .summary = "the published one: the rule without decays on values divided by running products of a chunk's, one "
+                "inverse over tokens and pairs applied to features and values apart",
+     .sites = tensor_inverse_sites,
+     .tiles = tiles_of_rows,
+     .mutants = tensor_mutants,
+     .has_gradients = true,
+     .obstacle = tensor_obstacle,
+     .run = run<true>,
+     .unstable =
+         "what it divides by vanishes: values of a chunk of 32 overflow fp16 where decays average less than 0.7, "
+         "fp32 where less than 0.058; FALCON Algorithm 4"},
 };
 
 }  // namespace

@@ -16,21 +16,31 @@
 //   G <- a_C G + Q^T (a o dO) + X^T P
 // and each term is a term of the gradient of the log of every gamma in its product, none is divided by. Steps and
 // decays are those of kernels/core/falcon_gain.hpp with the mean of |x_j|^2 over the window for the energy.
+// And the published form (4.4, Algorithm 4), the rule without decays on what a chunk's running products d renormalise,
+// d' the same up to before the token of a row: features A = (w / gamma) o X, and one inverse on two sides
+//   C = I + mask o X A^T,   (W, U) = C^{-1} (-X, V / d'),   Z = U + W S
+//   O = d o (Q S + lower(Q A^T) Z),   S <- d_C (S + A^T Z)
+// Backward, G = d_C times the cotangent of the state after the chunk, dO' = d o dO, R = -X:
+//   F = C^{-T} (lower(Q A^T)^T dO' + A G),   H = mask o F Z^T,   J = lower(dO' Z^T)
+//   dR = F S^T + H A,   dA = H^T R + Z G^T + J^T Q,   dQ = dO' S^T + J A,   G <- G + Q^T dO' + R^T F
+//   dX = (w / gamma) o dA - dR,   dw = dA . X / gamma,   dV = F / d'
+//   dlog_gamma_t = sum_{l >= t} dO'_l . (O / d)_l - sum_{l > t} F_l . (V / d')_l + <G, S + A^T Z> - w / gamma dA_t .
+//   X_t
 #include "kernels/core/falcon_gain.hpp"
 #include "kernels/core/windows.hpp"
 
 namespace assay::tile {
 
-/// How tokens and the pairs of their windows lie in tiles of C rows: `tokens` of them with `ranks` rows each, or one
-/// token in `parts` tiles.
+/// How tokens and the pairs of their windows lie in the rows of tiles, `height` each: `tokens` of them with `ranks`
+/// rows each, or one token in `parts` tiles.
 struct BatchRows {
   Windows windows;
-  int len, tokens, ranks, parts;
+  int len, height, tokens, ranks, parts;
 
   /// Of windows of up to `longest` pairs.
-  static constexpr BatchRows of(const Windows& windows, int len, int longest, int rows) {
-    const int ranks = imax(1, imin(longest, rows));
-    return {windows, len, rows / ranks, ranks, imax(1, ceil_div(longest, rows))};
+  static constexpr BatchRows of(const Windows& windows, int len, int longest, int height) {
+    const int ranks = imax(1, imin(longest, height));
+    return {windows, len, height, height / ranks, ranks, imax(1, ceil_div(longest, height))};
   }
   TILE_HD constexpr int groups() const { return imax(1, ceil_div(len, tokens)); }
   TILE_HD constexpr int tiles() const { return groups() * parts; }
@@ -39,15 +49,80 @@ struct BatchRows {
   TILE_HD constexpr int size(int t) const { return t < len ? windows.end(t) - windows.begin(t) : 0; }
   /// The first part of a window is there without pairs too.
   TILE_HD constexpr bool leads(int tile) const { return tile % parts == 0; }
-  TILE_HD constexpr bool used(int tile, int rows) const {
-    return leads(tile) || size(group(tile)) > tile % parts * rows;
-  }
-  TILE_HD constexpr bool last_used(int tile, int rows) const {
-    return (tile + 1) % parts == 0 || !used(tile + 1, rows);
-  }
+  TILE_HD constexpr bool used(int tile) const { return leads(tile) || size(group(tile)) > tile % parts * height; }
+  TILE_HD constexpr bool last_used(int tile) const { return (tile + 1) % parts == 0 || !used(tile + 1); }
   /// Tokens that a tile has, of which the last may be one short of all.
   TILE_HD constexpr int tokens_of(int tile) const { return imin(tokens, len - group(tile) * tokens); }
+
+  // Rows of all tiles are counted through.
+  TILE_HD constexpr int count() const { return tiles() * height; }
+  /// The first row of token t in part p of its window.
+  TILE_HD constexpr int row_of(int t, int p) const { return (t / tokens * parts + p) * height + t % tokens * ranks; }
+  TILE_HD constexpr int row_of_pair(int t, int i) const { return row_of(t, i / ranks) + i % ranks; }
+  TILE_HD constexpr int parts_of(int t) const { return imax(1, ceil_div(size(t), ranks)); }
+  /// The token that a row is for, or -1.
+  TILE_HD constexpr int token_at(int row) const {
+    const int t = group(row / height) * tokens + row % height / ranks;
+    return row % height / ranks < tokens && t < len && used(row / height) ? t : -1;
+  }
 };
+
+/// What a row of the tiles holds: the pair or the token of that number, or -1.
+struct PairOfRow {
+  BatchRows rows;
+  TILE_HD constexpr int operator()(int row) const {
+    const int t = rows.token_at(row), i = row / rows.height % rows.parts * rows.ranks + row % rows.height % rows.ranks;
+    return t >= 0 && i < rows.size(t) ? rows.windows.begin(t) + i : -1;
+  }
+};
+struct WriterOfRow {
+  BatchRows rows;
+  TILE_HD constexpr int operator()(int row) const { return PairOfRow{rows}(row) >= 0 ? rows.token_at(row) : -1; }
+};
+/// The last row of a token reads, the first one decays.
+struct ReaderOfRow {
+  BatchRows rows;
+  TILE_HD constexpr int operator()(int row) const {
+    return row % rows.height % rows.ranks == rows.ranks - 1 ? rows.token_at(row) : -1;
+  }
+};
+struct DecayOfRow {
+  BatchRows rows;
+  TILE_HD constexpr int operator()(int row) const {
+    return row % rows.height % rows.ranks == 0 ? rows.token_at(row) : -1;
+  }
+};
+struct FirstRowOfToken {
+  BatchRows rows;
+  TILE_HD constexpr int operator()(int t) const { return rows.row_of(t, 0); }
+};
+
+/// The rows that add up to a pair or a token, in the order of the sum.
+struct RowsOfPair {
+  BatchRows rows;
+  TILE_HD constexpr int count(int j) const {
+    return imax(0, rows.windows.last_row(j + 1, rows.len) - rows.windows.first_row(j));
+  }
+  TILE_HD constexpr int row(int j, int i) const {
+    const int t = rows.windows.first_row(j) + i;
+    return rows.row_of_pair(t, j - rows.windows.begin(t));
+  }
+};
+struct RowsOfWriter {
+  BatchRows rows;
+  TILE_HD constexpr int count(int t) const { return rows.size(t); }
+  TILE_HD constexpr int row(int t, int i) const { return rows.row_of_pair(t, i); }
+};
+struct RowsOfReader {
+  BatchRows rows;
+  TILE_HD constexpr int count(int t) const { return rows.parts_of(t); }
+  TILE_HD constexpr int row(int t, int i) const { return rows.row_of(t, i) + rows.ranks - 1; }
+};
+
+/// Rows of the windows of all tokens, side by side.
+constexpr long rows_side_by_side(int len, int pairs, int window) {
+  return static_cast<long>(len) * (window > 0 ? imin(window, pairs) : pairs);
+}
 
 /// Weights, decays, mean energies and sizes of the windows. Blocks are chunks of C tokens.
 template <ExecutorTypes B, int C, int DK, int ST>
@@ -260,11 +335,11 @@ struct BatchForward {
     b.pipeline(
         Shape<ST>{}, rows.tiles(), [&](int j, int st) { Rule::load(b, s, a.in, j, st, head, shared, v0); },
         [&](int j, int st) {
-          if (!rows.used(j, C)) return;
+          if (!rows.used(j)) return;
           const int row0 = j * C;
           if (rows.leads(j)) {
             if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
-            b.store("H"_s, a.states, head, rows.group(j) * DK, S, v0);
+            b.store("Sc"_s, a.states, head, rows.group(j) * DK, S, v0);
             b.put(s.S, S);
             const int n = rows.tokens_of(j);
             const int count = b.planted("tail_decay"_s, C, n < rows.tokens ? (n - 1) * rows.ranks : C);
@@ -347,7 +422,7 @@ struct BatchBackward {
         },
         [&](int i, int st) {
           const int j = rows.tiles() - 1 - i, row0 = j * C;
-          if (!rows.used(j, C)) return;
+          if (!rows.used(j)) return;
           auto& Q = s.Q[st];
           auto& X = s.X[st];
           auto& dO = s.dO[st];
@@ -356,7 +431,7 @@ struct BatchBackward {
           const auto z = b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0);
           const auto weight = b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0);
           const auto total = b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, C);
-          if (rows.last_used(j, C)) {
+          if (rows.last_used(j)) {
             if (rows.group(j) == rows.groups() - 1) G.zip("G"_s, start, s.dfinal);
             b.put(s.G, G);
             G.map("G"_s, carried, total);
@@ -430,8 +505,8 @@ struct BatchBackward {
           state.zip("from"_s, copy, S);
           adjoint.zip("from"_s, copy, s.G);
           const auto of_read = b.dot("from"_s, QS, adO), of_errors = b.dot("from"_s, XS, P),
-                     of_writes = b.dot("from"_s, XG, zY),
-                     of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint), total);
+                     of_writes = b.dot("from"_s, XG, zY);
+          const auto of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint), total);
           b.sync();
           auto dQ = b.abt("dQ"_s, s.adO, S);
           b.mma(dQ, s.dM, X);
@@ -536,7 +611,6 @@ inline constexpr SiteTable::Init falcon3_site_list[] = {{"Q", Role::operand},
                                                         {"O", Role::accumulator},
                                                         {"S0", Role::accumulator},
                                                         {"S", Role::accumulator},
-                                                        {"H", Role::accumulator},
                                                         {"G", Role::accumulator},
                                                         {"dfinal", Role::accumulator},
                                                         {"KG", Role::accumulator},
@@ -555,5 +629,269 @@ inline constexpr SiteTable::Init falcon3_site_list[] = {{"Q", Role::operand},
                                                         {"initial", Role::accumulator},
                                                         {"out", Role::output}};
 inline constexpr SiteTable falcon3_sites = SiteTable(falcon3_site_list).with(falcon_gain_site_list);
+
+// ---- the published form (falcon-family.md 4.4, Algorithm 4)
+
+/// What both passes share: the chunk's system, its inverse applied to the features and to the values apart.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct TensorInverse {
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q[ST];
+    typename B::template Tile<"K", C, DK> X[ST];
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"Ac", C, DK> A;
+    typename B::template Tile<"Rc", C, DK> R;
+    typename B::template Tile<"Vc", C, DV> Vd;
+    typename B::template Tile<"N", C, C> N;
+    typename B::template Tile<"Tc", C, C> T;
+    typename B::template Tile<"Wc", C, DK> W;
+    typename B::template Tile<"Zc", C, DV> Z;
+  };
+  struct Inputs {
+    typename BatchRule<B, C, DK, DV, ST>::Inputs in;
+    typename B::RowIn decays;  // of a row's token
+  };
+
+  template <class Ex>
+  TILE_FN static void load(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, int shared, int v0) {
+    b.load(s.Q[st], a.in.q, shared, tile * C);
+    b.load(s.X[st], a.in.x, head, tile * C);
+    b.load(s.V[st], a.in.v, head, tile * C, v0);
+  }
+  template <class Ex>
+  TILE_FN static auto steps(Ex& b, const Inputs& a, int head, int tile) {
+    const auto over = [&](auto weight, auto decay) {
+      return weight != 0 ? weight / b.planted("step_not_renormalized"_s, decay, decay * 0 + 1) : weight;
+    };
+    return b.rows("step"_s, over, b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, tile * C),
+                  b.load_row("weight"_s, Shape<C>{}, a.decays, head, tile * C));
+  }
+  /// Z on the tile of the state before the chunk. A barrier has to follow.
+  template <class Ex, class State>
+  TILE_FN static void put_errors(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, State& S) {
+    const BatchRows& rows = a.in.rows;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto negative = [](auto x) { return -x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto over = [](auto x, auto y) { return x / y; };
+    auto A = b.acc("A"_s, Shape<C, DK>{}), R = A;
+    A.zip("A"_s, copy, s.X[st]);
+    R.zip("A"_s, copy, s.X[st]);
+    R.map("A"_s, negative);
+    b.put(s.R, R);
+    A.map("A"_s, times, steps(b, a, head, tile));
+    b.put(s.A, A);
+    auto V = b.acc("Vd"_s, Shape<C, DV>{});
+    V.zip("Vd"_s, copy, s.V[st]);
+    V.map("Vd"_s, over, before(b, a, head, tile));
+    b.put(s.Vd, V);
+    b.sync();
+    auto N = b.abt("N"_s, s.X[st], s.A);
+    N.mask(
+        [&](int r, int c) {
+          const bool earlier = rows.token(c) < rows.token(r);
+          return b.planted("ranks_of_a_token_interact"_s, earlier, c < r);
+        },
+        0);
+    b.put(s.N, N);
+    b.sync();
+    b.unit_lower_inverse("T"_s, s.T, s.N);
+    b.sync();
+    b.put(s.W, b.ab("W"_s, s.T, s.R));
+    auto Z = b.ab("U"_s, s.T, s.Vd);
+    b.sync();
+    b.mma(Z, s.W, S);
+    b.put(s.Z, Z);
+  }
+  /// d', up to before a row's token.
+  template <class Ex>
+  TILE_FN static auto before(Ex& b, const Inputs& a, int head, int tile) {
+    return b.decay_prefix("decay"_s, Shape<C>{}, a.in.gamma, head, tile * C,
+                          b.planted("values_over_own_decay"_s, a.in.rows.ranks, 0));
+  }
+};
+
+/// One block per head and per DV value columns; `block` counts the latter. Tiles are chunks: no window has two.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct TensorForward {
+  using Rule = TensorInverse<B, C, DK, DV, ST>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In initial_state;
+    typename B::Out o, final_state, states;  // states as those of BatchForward
+  };
+  struct Smem : Rule::Smem {
+    typename B::template Tile<"S0", DK, DV> S0;
+    typename B::template Tile<"Sc", DK, DV> S;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const auto& in = a.in.in;
+    const int shared = head / in.group, v0 = block * DV;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto restored = [&](auto x, auto d) { return b.planted("state_left_renormalized"_s, x * d, x); };
+    auto S = b.acc("S"_s, Shape<DK, DV>{});
+    b.load(s.S0, a.initial_state, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, in.rows.tiles(), [&](int j, int st) { Rule::load(b, s, a.in, j, st, head, shared, v0); },
+        [&](int j, int st) {
+          if (j == 0) S.zip("S"_s, copy, s.S0);
+          b.store("Sc"_s, a.states, head, j * DK, S, v0);
+          b.put(s.S, S);
+          Rule::put_errors(b, s, a.in, j, st, head, s.S);
+          auto P = b.abt("QA"_s, s.Q[st], s.A);
+          P.mask([&](int r, int c) { return r >= c + b.planted("read_before_write"_s, 0, in.rows.ranks); }, 0);
+          auto O = b.ab("O"_s, s.Q[st], s.S);
+          b.sync();
+          b.mma(O, b.cast("Pc"_s, P), s.Z);
+          O.map("O"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, in.gamma, head, j * C));
+          b.store("part"_s, a.o, head, j * C, O, v0);
+          b.mma_atb(S, s.A, s.Z);
+          S.map("S"_s, restored, b.decay_total("decay"_s, Shape<DK>{}, in.gamma, head, j * C, C));
+        });
+    b.store("final"_s, a.final_state, head, 0, S, v0);
+  }
+};
+
+/// As BatchBackward, and in `dstep` what the gradient of a token's decay has from the steps of its rows.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct TensorBackward {
+  using Rule = TensorInverse<B, C, DK, DV, ST>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In states, o_cotangent, final_cotangent;
+    typename B::Out dq, dx, dv, initial_gradient;
+    typename B::RowOut dweight, dlog_gamma, dstep;
+    int blocks;
+  };
+  struct Smem : Rule::Smem {
+    typename B::template Tile<"Sc", DK, DV> S[ST];
+    typename B::template Tile<"dO", C, DV> dO[ST];
+    typename B::template Tile<"dfinal", DK, DV> dfinal;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"adOc", C, DV> adO;
+    typename B::template Tile<"Pc", C, C> P;
+    typename B::template Tile<"dZc", C, DV> dZ;
+    typename B::template Tile<"Fc", C, DV> F;
+    typename B::template Tile<"Hc", C, C> H;
+    typename B::template Tile<"Hc", C, C> OZ;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const auto& in = a.in.in;
+    const BatchRows& rows = in.rows;
+    const int shared = head / in.group, part = head * a.blocks + block, v0 = block * DV;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto over = [](auto x, auto y) { return y != 0 ? x / y : y; };
+    const auto taken = [&](auto ds, auto step) { return b.planted("decay_of_step_dropped"_s, -ds * step, step * 0); };
+    const auto du_of = [&](auto read, auto values, auto state) {
+      return read - b.planted("decay_of_values_dropped"_s, values, values * 0) +
+             b.planted("decay_of_state_dropped"_s, state, state * 0);
+    };
+    auto G = b.acc("G"_s, Shape<DK, DV>{});
+    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, rows.tiles(),
+        [&](int i, int st) {
+          const int j = rows.tiles() - 1 - i;
+          Rule::load(b, s, a.in, j, st, head, shared, v0);
+          b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
+          b.load(s.S[st], a.states, head, j * DK, v0);
+        },
+        [&](int i, int st) {
+          const int j = rows.tiles() - 1 - i, row0 = j * C;
+          auto& Q = s.Q[st];
+          auto& S = s.S[st];
+          if (i == 0) G.zip("G"_s, copy, s.dfinal);
+          G.map("G"_s, times, b.decay_total("decay"_s, Shape<DK>{}, in.gamma, head, row0, C));
+          b.put(s.G, G);
+          auto adO = b.acc("adO"_s, Shape<C, DV>{});
+          adO.zip("adO"_s, copy, s.dO[st]);
+          adO.map("adO"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, in.gamma, head, row0));
+          b.put(s.adO, adO);
+          Rule::put_errors(b, s, a.in, j, st, head, S);
+          auto P = b.abt("QA"_s, Q, s.A);
+          P.mask([](int r, int c) { return r >= c; }, 0);
+          b.put(s.P, P);
+          b.sync();
+          auto dZ = b.atb("dZ"_s, s.P, s.adO);
+          b.mma(dZ, s.A, s.G);
+          b.put(s.dZ, dZ);
+          b.sync();
+          const bool transposed = b.planted("inverse_not_transposed"_s, true, false);
+          auto F = transposed ? b.atb("F"_s, s.T, s.dZ) : b.ab("F"_s, s.T, s.dZ);
+          b.put(s.F, F);
+          b.sync();
+          auto H = b.abt("H"_s, s.F, s.Z);
+          H.mask([&](int r, int c) { return rows.token(c) < rows.token(r); }, 0);
+          b.put(s.H, H);
+          auto OZ = b.abt("H"_s, s.adO, s.Z);
+          OZ.mask([](int r, int c) { return r >= c; }, 0);
+          b.put(s.OZ, OZ);
+          b.sync();
+
+          auto dA = b.abt("dA"_s, s.Z, s.G);
+          b.mma_atb(dA, s.H, s.R);
+          b.mma_atb(dA, s.OZ, Q);
+          auto dR = b.abt("dA"_s, s.F, S);
+          b.mma(dR, s.H, s.A);
+          auto X = b.acc("from"_s, Shape<C, DK>{});
+          X.zip("from"_s, copy, s.X[st]);
+          const auto step = Rule::steps(b, a.in, head, j), ds = b.dot("dweight"_s, dA, X);
+          const auto decay = b.load_row("weight"_s, Shape<C>{}, a.in.decays, head, row0);
+          b.store_row("dweight"_s, a.dweight, part, row0, b.rows("dweight"_s, over, ds, decay));
+          b.store_row("dlog_decay"_s, a.dstep, part, row0, b.rows("gates"_s, taken, ds, step));
+          dA.map("dA"_s, times, step);
+          dA.zip("dA"_s, minus, dR);
+          b.store("part"_s, a.dx, part, row0, dA);
+          auto dQ = b.abt("dQ"_s, s.adO, S);
+          b.mma(dQ, s.OZ, s.A);
+          b.store("part"_s, a.dq, part, row0, dQ);
+
+          auto O = b.ab("O"_s, Q, S);
+          b.mma(O, s.P, s.Z);
+          auto V = b.acc("from"_s, Shape<C, DV>{});
+          V.zip("from"_s, copy, s.Vd);
+          auto last = b.acc("from"_s, Shape<DK, DV>{});  // the state after the chunk, renormalized
+          last.zip("from"_s, copy, S);
+          b.mma_atb(last, s.A, s.Z);
+          const auto of_read = b.dot("from"_s, O, adO), of_values = b.dot("from"_s, F, V);
+          const auto of_state = b.dot("from"_s, last, G);
+          b.store_row("dlog_decay"_s, a.dlog_gamma, part, row0,
+                      b.rows("gates"_s, du_of, b.gates_of_prefix("gates"_s, of_read),
+                             b.gates_of_prefix("gates"_s, of_values, rows.ranks),
+                             b.gates_of_total("gates"_s, Shape<C>{}, of_state)));
+          F.map("F"_s, over, Rule::before(b, a.in, head, j));
+          b.store("part"_s, a.dv, head, row0, F, v0);
+          b.mma_atb(G, Q, s.adO);
+          b.mma_atb(G, s.R, s.F);
+        });
+    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+};
+
+inline constexpr SiteTable::Init tensor_inverse_site_list[] = {
+    {"Q", Role::operand},         {"K", Role::operand},           {"V", Role::operand},
+    {"dO", Role::operand},        {"Sc", Role::operand},          {"Gc", Role::operand},
+    {"Ac", Role::operand},        {"Rc", Role::operand},          {"Vc", Role::operand},
+    {"Tc", Role::operand},        {"Wc", Role::operand},          {"Zc", Role::operand},
+    {"Pc", Role::operand},        {"adOc", Role::operand},        {"dZc", Role::operand},
+    {"Fc", Role::operand},        {"Hc", Role::operand},          {"beta", Role::gate},
+    {"weight", Role::gate},       {"decay", Role::gate},          {"step", Role::gate},
+    {"dbeta", Role::gate},        {"dweight", Role::gate},        {"dlog_decay", Role::gate},
+    {"A", Role::accumulator},     {"Vd", Role::accumulator},      {"N", Role::accumulator},
+    {"T", Role::accumulator},     {"W", Role::accumulator},       {"U", Role::accumulator},
+    {"QA", Role::accumulator},    {"O", Role::accumulator},       {"S0", Role::accumulator},
+    {"S", Role::accumulator},     {"G", Role::accumulator},       {"dfinal", Role::accumulator},
+    {"adO", Role::accumulator},   {"dZ", Role::accumulator},      {"F", Role::accumulator},
+    {"H", Role::accumulator},     {"dA", Role::accumulator},      {"dQ", Role::accumulator},
+    {"from", Role::accumulator},  {"gates", Role::accumulator},   {"part", Role::accumulator},
+    {"final", Role::accumulator}, {"initial", Role::accumulator}, {"out", Role::output}};
+inline constexpr SiteTable tensor_inverse_sites = SiteTable(tensor_inverse_site_list).with(falcon_gain_site_list);
 
 }  // namespace assay::tile

@@ -15,6 +15,16 @@ ASSAY_OBEYS(falcon3, chunkwise, backward_is_the_adjoint)
 ASSAY_OBEYS(falcon3, chunkwise, linear_in_values)
 ASSAY_OBEYS(falcon3, chunkwise, reads_are_linear_in_the_query)
 ASSAY_OBEYS(falcon3, chunkwise, segments_concatenate)
+ASSAY_OBEYS(falcon3, tensor_inverse, exact_policy_is_the_oracle)
+ASSAY_OBEYS(falcon3, tensor_inverse, tile_shape_changes_nothing)
+ASSAY_OBEYS(falcon3, tensor_inverse, same_bits_twice)
+ASSAY_OBEYS(falcon3, tensor_inverse, every_element_is_written)
+ASSAY_OBEYS(falcon3, tensor_inverse, the_future_changes_no_bit)
+ASSAY_OBEYS(falcon3, tensor_inverse, heads_are_independent)
+ASSAY_OBEYS(falcon3, tensor_inverse, backward_is_the_adjoint)
+ASSAY_OBEYS(falcon3, tensor_inverse, linear_in_values)
+ASSAY_OBEYS(falcon3, tensor_inverse, reads_are_linear_in_the_query)
+ASSAY_OBEYS(falcon3, tensor_inverse, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(falcon3)
 
 namespace assay::laws {
@@ -52,8 +62,8 @@ TEST(falcon3_chunkwise, windows_of_every_length) {
 }
 
 /// Alone in bf16 among fp32 it moves the answer.
-TEST(falcon3_chunkwise, every_site_is_in_use) {
-  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
+void expect_every_site_in_use(std::string_view form) {
+  const Subject s = subject(kernel_rooms(), "falcon3", form);
   const Params params{{"window", 3L}, {"sequence_start", false}, {"decay_floor", "0.875"}};
   const Problem p = s.room.make({"falcon3", {1, 21, 2, 1, 5, 4, 0}, Format::fp32, Style::normal, 3, params});
   const Policy single = Policy::of(s.form.sites, Format::fp32);
@@ -64,6 +74,8 @@ TEST(falcon3_chunkwise, every_site_is_in_use) {
     EXPECT_NE(flat(s.form.run(p, policy, 1)), base) << s.form.sites.entries[i].view();
   }
 }
+TEST(falcon3_chunkwise, every_site_is_in_use) { expect_every_site_in_use("chunkwise"); }
+TEST(falcon3_tensor_inverse, every_site_is_in_use) { expect_every_site_in_use("tensor_inverse"); }
 
 void without_tokens(Array& a) { a.shape[1] = 0, a.data.clear(); }
 
@@ -90,6 +102,65 @@ TEST(falcon3_chunkwise, windows_that_do_not_fit_side_by_side) {
             "the windows of all tokens are laid side by side, of which 8388608 numbers fit: these have 11520000");
   spec.params["window"] = 200L;
   EXPECT_EQ(form.obstacle(room.make(spec)), "");
+}
+
+// ---- the published form
+
+Subject tensor_inverse() { return subject(kernel_rooms(), "falcon3", "tensor_inverse"); }
+
+/// 128 tokens whose decays are all at that floor.
+Problem at_the_floor(const char* floor, long window, Format precision) {
+  const Params params{{"decay_floor", floor}, {"window", window}};
+  Problem p = find_room("falcon3")->make({"falcon3", {1, 128, 1, 1, 8, 8, 0}, precision, Style::normal, 5, params});
+  for (double& x : p.inputs.at("beta").data) x = 1.875;
+  for (double& x : p.inputs.at("lambda").data) x = 64;
+  return p;
+}
+
+/// What the judge says of every tensor of the published form in tiles of 32 rows, from what the healthy one may err by.
+std::map<std::string, Verdict> verdicts(const Problem& p, Format precision) {
+  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws(precision));
+  const Arrays got = flat(tensor_inverse().run(p, precision, 0));
+  std::map<std::string, Verdict> all;
+  for (std::size_t t = 0; t < e.tensors.size(); ++t) {
+    const auto& [name, expected] = e.tensors[t];
+    EXPECT_EQ(judge(expected, e.emulated[t].second).verdict, Verdict::pass) << name;
+    all[name] = judge(expected, got.at(name).data).verdict;
+  }
+  return all;
+}
+
+/// Section 6.2, for the last of a chunk's tokens: v / d is beyond the format where ratios of decays are at ease.
+TEST(falcon3_tensor_inverse, overflows_where_decays_are_small) {
+  const auto overflows = [](const char* floor, Format precision) {
+    const Answer got = tensor_inverse().run(at_the_floor(floor, 1, precision), precision, 0);
+    return !std::ranges::all_of(got.outputs.at("o").data, [](double x) { return std::isfinite(x); });
+  };
+  EXPECT_TRUE(overflows("0.05", Format::fp32));
+  EXPECT_FALSE(overflows("0.0625", Format::fp32));
+  EXPECT_TRUE(overflows("0.65", Format::fp16));
+  EXPECT_FALSE(overflows("0.75", Format::fp16));
+  EXPECT_EQ(verdicts(at_the_floor("0.05", 1, Format::fp32), Format::fp32).at("o"), Verdict::fail);
+}
+
+TEST(falcon3_tensor_inverse, passes_where_they_are_not) {
+  for (const long window : {1L, 4L})
+    for (const Format precision : {Format::fp32, Format::bf16})
+      for (const auto& [name, verdict] : verdicts(at_the_floor("0.96875", window, precision), precision))
+        EXPECT_EQ(verdict, Verdict::pass) << name << ' ' << name_of(precision) << ' ' << window;
+}
+
+TEST(falcon3_tensor_inverse, refuses_what_it_has_no_system_for) {
+  const KernelForm& form = tensor_inverse().form;
+  Problem p = at_the_floor("0.5", 16, Format::fp32);
+  EXPECT_EQ(form.obstacle(p), "");
+  p.params["window"] = 17L;
+  EXPECT_EQ(form.obstacle(p), "a window is part of one system, of 16 pairs at most: got 17");
+  p.params.erase("window");
+  EXPECT_EQ(form.obstacle(p), "a window is part of one system, of 16 pairs at most: got 128");
+  p.params.erase("decay_floor");
+  EXPECT_EQ(form.obstacle(p), "without a decay_floor a decay may be 0, and nothing is renormalised by that");
 }
 
 std::string a_constant_stream_is_falcon1(const Room& room, const Problem& problem) {
