@@ -3,6 +3,7 @@
 the other, and compares what they print with what the page says. A line of three dots stands for any number of lines.
 
     tutorial.py --tool ASSAY               exit code 1 if they differ
+    tutorial.py --tool ASSAY --write       puts what they print into the page
     tutorial.py --tool ASSAY --self-test   falsifies the page, line by line, and demands that it is seen
 """
 import argparse
@@ -79,6 +80,29 @@ def differences(walked, printed):
             yield "\n".join([f"$ {command}", *difflib.unified_diff(expected, actual, "the page", "the tool", lineterm="")])
 
 
+def shortened(lines):
+    """What the page shows: no legend, and no command that reproduces a verdict."""
+    if lines and lines[0].startswith("assay check:"):
+        lines = ["...", *lines[lines.index("") + 1 :]]
+    shown = []
+    for line in lines:
+        left_out = line.startswith(("      build/assay check", "reproduce:"))
+        if not left_out or shown[-1:] != ["..."]:
+            shown.append("..." if left_out else line)
+    return shown
+
+
+def rewritten(page, printed):
+    """The page with what its commands have printed."""
+    outputs = iter(printed)
+
+    def filled(block):
+        commands = [command for command, _ in steps(block[0])]
+        return "```console\n" + "".join("\n".join(["$ " + c, *shortened(next(outputs))]) + "\n" for c in commands) + "```"
+
+    return re.sub(r"^```console\n(.*?)^```$", filled, page, flags=re.MULTILINE | re.DOTALL)
+
+
 def self_test(walked, printed):
     """Lines of the page that could say something else without anybody seeing it, as a count."""
     failures = 0
@@ -95,10 +119,14 @@ def self_test(walked, printed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     walked = steps(PAGE.read_text())
     printed = list(run_all([command for command, _ in walked], options.tool))
+    if options.write:
+        PAGE.write_text(rewritten(PAGE.read_text(), printed))
+        return 0
     if options.self_test:
         return 1 if self_test(walked, printed) else 0
     found = list(differences(walked, printed))
