@@ -20,10 +20,10 @@ Array bandwidth_gradient(const HostArray<T>& dh, T h) {
 }
 
 /// The launches of one problem and what passes between them.
-template <class T, int BM, int BN, int D>
+template <class T, int BM, int BN, int D, bool Raw>
 class Tiled {
   using B = HostBlock<T>;
-  using Solve = LlaSolve<B, BM, BN, D, stages>;
+  using Solve = LlaSolve<B, BM, BN, D, stages, Raw>;
 
  public:
   Tiled(const LlaShape& shape, const Problem& problem, const Policy& policy)
@@ -74,7 +74,7 @@ class Tiled {
     Solution s{matrix(key_dim_), shape_.output<T>(in_parts ? heads_ * blocks : 0, n_, key_dim_), rows(), in_parts};
     launch<Solve>({q_.in(),
                    k_.in(),
-                   shape_.about_query ? q_.in() : centre_.in(),
+                   shape_.about_query && !Raw ? q_.in() : centre_.in(),
                    rhs.in(),
                    lambda_.in(),
                    m_.row_in(),
@@ -107,9 +107,14 @@ class Tiled {
     auto slack = rows();
     launch<LlaOffsets<B, BM, D, stages>>({q_.in(), centre_.in(), l_.row_in(), offset.out(), slack.row_out()});
     y_ = solve(offset, slack, delta_, shape_.about_query);
-    launch<LlaOutput<B, BM, BN, D, stages>>({q_.in(), k_.in(), v_.in(), y_.whole.in(), centre_.in(), m_.row_in(),
-                                             l_.row_in(), y_.unit.row_in(), o_.out(), scale_, shape_.sees, shape_.group,
-                                             shape_.kv_heads});
+    if constexpr (Raw)
+      launch<LlaRawOutput<B, BM, BN, D, stages>>({q_.in(), k_.in(), v_.in(), y_.whole.in(), m_.row_in(), l_.row_in(),
+                                                  y_.unit.row_in(), delta_.row_in(), o_.out(), scale_, shape_.sees,
+                                                  shape_.group, shape_.kv_heads});
+    else
+      launch<LlaOutput<B, BM, BN, D, stages>>({q_.in(), k_.in(), v_.in(), y_.whole.in(), centre_.in(), m_.row_in(),
+                                               l_.row_in(), y_.unit.row_in(), o_.out(), scale_, shape_.sees,
+                                               shape_.group, shape_.kv_heads});
   }
 
   Arrays backward() {
@@ -170,13 +175,21 @@ class Tiled {
   Solution y_;
 };
 
-Answer run_tiled(const Problem& problem, const Policy& policy, int tile) {
-  const LlaShape shape(problem);
+template <bool Raw>
+Answer run(const Problem& problem, const Policy& policy, int tile) {
+  LlaShape shape(problem);
+  shape.about_query |= Raw;
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    if (tile == 1) return Tiled<T, 32, 32, D>(shape, problem, policy).run();
-    if (tile == 2) return Tiled<T, 16, 16, D>(shape, problem, policy).run();
-    return Tiled<T, 64, 64, D>(shape, problem, policy).run();
+    if (tile == 1) return Tiled<T, 32, 32, D, Raw>(shape, problem, policy).run();
+    if (tile == 2) return Tiled<T, 16, 16, D, Raw>(shape, problem, policy).run();
+    return Tiled<T, 64, 64, D, Raw>(shape, problem, policy).run();
   });
+}
+
+std::string raw_obstacle(const Problem& problem) {
+  const LlaShape shape(problem);
+  if (shape.blocks.count > 1 && !shape.about_query) return "raw moments are moved to q: blocks of C are about kbar";
+  return lla_obstacle(problem);
 }
 
 constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16"};
@@ -203,6 +216,13 @@ constexpr Mutant tiled_mutants[] = {
     {"dv_without_probe", "backward: dv weighted by p, as in softmax attention", "fla#1142, #1140"},
     {"dk_one_head_of_group", "backward: dk and dv of the first query head of the group only", "GQA"},
 };
+/// Of what the raw form does not share.
+constexpr Mutant raw_mutants[] = {
+    {"mean_already_centred", "the product of raw moments with kbar - q where kbar is due",
+     "LLA Alg. 2 as printed (E6)"},
+    {"square_left_at_zero", "the curvature along a direction from keys that are not moved to q", "catalogue"},
+    {"moment_left_at_zero", "o without y.q: sum_j w_ij v_j k_j^T is not moved to q", "LLA Alg. 1 as printed (E4)"},
+};
 
 constexpr KernelForm forms[] = {
     {"tiled",
@@ -212,8 +232,14 @@ constexpr KernelForm forms[] = {
      tiled_mutants,
      true,
      lla_obstacle,
-     run_tiled,
+     run<false>,
      {},
+     true},
+    {"raw_moments",
+     "the published one: sums of w, w k, w k k^T, w v and w v k^T as they are, moved to the query afterwards",
+     lla_tiled_sites, tiled_tiles, raw_mutants, true, raw_obstacle, run<true>,
+     "what keys and queries have in common cancels as |k|^2 against |k - q|^2, and 1 - rho.zbar where the query is far "
+     "from the keys; LLA (8), (11) and (13)",
      true},
 };
 

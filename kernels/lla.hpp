@@ -17,6 +17,10 @@
 //   D_ij = p_ij (a_ij (1 - y.kt) + sum over blocks of N (x.z - tau delta N) + (blocks - 1) tau / delta),
 //   deps_i = -y_i (x_i + tau delta y_i),  sum_j dz_ij = n x - (b - 2 tau delta n + x.zbar) y
 // Blocks of C differ by the sum over them alone: D_ij = p_ij ((a_ij - b_i)(1 - y.kt) + sum over blocks of N (x.kt)).
+// The published form has systems about q_i, never blocks of C, and moves raw moments there:
+//   Sigma_i d = (sum_j w_ij (k_j.d) k_j) / l_i - (q_i.d) c_i - (c_i.d) q_i + (q_i.d) q_i + eps_i d
+//   o_i = ((1 / delta_i + y_i.q_i) sum_j w_ij v_j - sum_j w_ij (y_i.k_j) v_j) / l_i
+// An offset that keys and queries share is in every term, and in no sum.
 // Solutions are stored in the operands' format, each row in a unit of its own, and whatever is centred is centred at
 // what was stored: y.kt = unit (Y.k - Y.c).
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0 and gradients 0.
@@ -137,8 +141,9 @@ struct LlaMoments {
 
 /// One query tile's systems by conjugate gradients, each row until its residual is small enough or the steps are done;
 /// a row at rest stays as it is while others go on. A search direction is what its operand holds: the step along it is
-/// the best one, and the next direction conjugate to it, whatever the rounding has made of it.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+/// the best one, and the next direction conjugate to it, whatever the rounding has made of it. Raw: systems about q
+/// from sums that are not centred, and `centre` is kbar.
+template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Raw = false>
 struct LlaSolve {
   using Real = typename B::Real;
   struct Args {
@@ -181,6 +186,10 @@ struct LlaSolve {
     const auto weighted_square = [](auto t, auto w) { return w * t * t; };
     const auto scaled_up = [](auto p, auto lambda, auto unit) { return unit * lambda * p; };
     const auto centred = [](auto y, auto c, auto share, auto all) { return share * (y - all * c); };
+    const auto less_scaled = [](auto y, auto c, auto share, auto factor) { return share * y - factor * c; };
+    const Real times = b.planted("mean_already_centred"_s, Real{1}, Real{3});
+    const auto beyond = [=](auto mean, auto to) { return mean - times * to; };
+    const auto moved_square = [](auto square, auto to, auto mean) { return square - to * (2 * mean - to); };
     const auto threshold = [&](auto square, auto slack) {
       const auto own = a.tolerance * slack;
       return maxi(a.relative * a.relative * square, own * own);
@@ -220,7 +229,7 @@ struct LlaSolve {
         P.scale(b.rows("alpha"_s, unit_length, b.dot("rr"_s, P, P), go));
         P.map("P"_s, same);
         b.put(s.P, P);
-        const auto along_centre = b.dot("pc"_s, P, registers(s.C));
+        const auto along_centre = b.dot("pc"_s, P, registers(chosen<Raw>(s.Q, s.C)));
         auto AP = b.acc("AP"_s, Shape<BM, D>{});
         auto bend = b.partial("bend"_s, Shape<BM>{});
         auto all = b.partial("all"_s, Shape<BM>{});
@@ -231,7 +240,7 @@ struct LlaSolve {
               auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.P, s.K[st]);
               S.map("p"_s, weight, m);
               if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
-              T.map("T"_s, difference, b.planted("image_not_centred"_s, along_centre, zero));
+              if constexpr (!Raw) T.map("T"_s, difference, b.planted("image_not_centred"_s, along_centre, zero));
               auto U = T;
               U.zip("wtt"_s, weighted_square, S);
               bend.fold(one, U);
@@ -240,12 +249,23 @@ struct LlaSolve {
               all.fold(one, T);
               b.mma(AP, b.cast("P2"_s, T), s.K[st]);
             });
-        AP.zip("AP"_s, centred, s.C, share, all.total());
+        const auto sum_along = all.total();
+        auto along_mean = along_centre;
+        if constexpr (Raw) {
+          along_mean = b.rows("pc"_s, product, sum_along, share);
+          AP.zip("AP"_s, less_scaled, s.C, share, along_centre);
+          AP.zip("AP"_s, subtract_scaled, s.Q, b.rows("pc"_s, beyond, along_mean, along_centre));
+        } else {
+          AP.zip("AP"_s, centred, s.C, share, sum_along);
+        }
         auto E = P;
         E.zip("eps"_s, scaled_up, s.L, unit);
         AP.zip("AP"_s, sum, E);
         AP.mask(within, 0);
-        const auto curvature = b.rows("bend"_s, add_scaled, b.dot("bend"_s, P, E), bend.total(), share);
+        auto curvature = b.rows("bend"_s, add_scaled, b.dot("bend"_s, P, E), bend.total(), share);
+        if constexpr (Raw)
+          curvature = b.planted("square_left_at_zero"_s,
+                                b.rows("bend"_s, moved_square, curvature, along_centre, along_mean), curvature);
         const auto alpha = b.rows("alpha"_s, best, b.dot("rp"_s, R, P), curvature, go);
         Y.zip("R"_s, add_scaled, P, alpha);
         R.zip("R"_s, subtract_scaled, AP, alpha);
@@ -378,6 +398,75 @@ struct LlaOutput {
           b.mma(O, b.cast("P2"_s, S), s.V[st]);
         });
     O.scale(b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0)));
+    b.store("out"_s, a.o, head, q0, O);
+  }
+};
+
+/// o of one query tile from raw moments.
+template <ExecutorTypes B, int BM, int BN, int D, int ST>
+struct LlaRawOutput {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, k, v, y;
+    typename B::RowIn m, l, y_unit, delta;
+    typename B::Out o;
+    Real scale;
+    Visibility sees;
+    int group, kv_heads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", BM, D> Q;
+    typename B::template Tile<"Y", BM, D> Y;
+    typename B::template Tile<"K", BN, D> K[ST];
+    typename B::template Tile<"V", BN, D> V[ST];
+  };
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
+    const Visibility sees = lla_visibility(b, a.sees);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const int j0 = sees.first_key(q0) / BN;
+    auto O = b.acc("O"_s, Shape<BM, D>{}), cross = O;
+    const auto copy = [](auto, auto y) { return y; };
+    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
+    const auto at_query = [](auto delta, auto along, auto unit, auto share) {
+      return share * (1 / delta + unit * along);
+    };
+    const auto registers = [&](auto& tile) {
+      auto x = b.acc("R"_s, Shape<BM, D>{});
+      x.zip("R"_s, copy, tile);
+      return x;
+    };
+    const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
+    const auto unit = b.load_row("yunit"_s, Shape<BM>{}, a.y_unit, head, q0);
+    auto along_query = b.row("pc"_s, Shape<BM>{}, 0);
+    const auto zero = along_query;
+
+    b.load(s.Q, a.q, head, q0);
+    b.load(s.Y, a.y, head, q0);
+    b.pipeline(
+        Shape<ST>{}, imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0),
+        [&](int j, int st) {
+          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
+          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
+        },
+        [&](int j, int st) {
+          const int k0 = (j0 + j) * BN;
+          if (j == 0)
+            along_query = b.planted("moment_left_at_zero"_s, b.dot("pc"_s, registers(s.Y), registers(s.Q)), zero);
+          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.Y, s.K[st]);
+          S.map("p"_s, weight, m);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          T.zip("wt"_s, product, S);
+          b.mma(O, b.cast("P1"_s, S), cross, b.cast("P2"_s, T), s.V[st]);
+        });
+    const auto share = b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
+    O.scale(b.rows("n"_s, at_query, b.load_row("delta"_s, Shape<BM>{}, a.delta, head, q0), along_query, unit, share));
+    cross.scale(b.rows("inv"_s, product, unit, share));
+    O.zip("O"_s, difference, cross);
     b.store("out"_s, a.o, head, q0, O);
   }
 };

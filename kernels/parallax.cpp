@@ -1,5 +1,10 @@
 #include "kernels/parallax.hpp"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <type_traits>
+
 #include "kernels/core/attention.hpp"
 #include "kernels/core/kernel_room.hpp"
 
@@ -17,10 +22,11 @@ Array bandwidth_gradient(const HostArray<T>& dh, T h) {
   return Array({}, {static_cast<double>(-sum / (static_cast<T>(log2e) * h))});
 }
 
-template <class T, int BM, int BN, int D>
+template <class T, int BM, int BN, int D, bool Covariance>
 Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
   using B = HostBlock<T>;
-  using Forward = ParallaxForward<B, BM, BN, D, stages>;
+  using Forward =
+      std::conditional_t<Covariance, ParallaxCovariance<B, BM, BN, D, stages>, ParallaxForward<B, BM, BN, D, stages>>;
   const int heads = shape.heads, kv_heads = shape.kv_heads, queries = shape.queries, keys = shape.keys;
   const int K = shape.key_dim, V = shape.value_dim;
   const auto q = shape.input<T>(problem.inputs, "q", heads, queries, K);
@@ -74,13 +80,14 @@ Policy with_narrow_sites(Policy policy) {
   return policy;
 }
 
+template <bool Covariance>
 Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   const AttentionShape shape(problem);
   const Policy policy = with_narrow_sites(contract);
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    if (tile == 1) return tiled<T, 32, 32, D>(shape, problem, policy);
-    if (tile == 2) return tiled<T, 16, 16, D>(shape, problem, policy);
-    return tiled<T, 64, 64, D>(shape, problem, policy);
+    if (tile == 1) return tiled<T, 32, 32, D, Covariance>(shape, problem, policy);
+    if (tile == 2) return tiled<T, 16, 16, D, Covariance>(shape, problem, policy);
+    return tiled<T, 64, 64, D, Covariance>(shape, problem, policy);
   });
 }
 
@@ -150,6 +157,15 @@ constexpr Mutant tiled_mutants[] = {
     {"dv_without_probe", "backward: dv weighted by p, as in softmax attention", "fla#1142, #1140"},
     {"dk_one_head_of_group", "backward: dk and dv of the first query head of the group only", "GQA"},
 };
+/// Those of the tiled form but one: in o this form's mean is what rounding leaves.
+constexpr auto covariance_mutants = [] {
+  std::array<Mutant, std::size(tiled_mutants) + 1> all{};
+  std::copy(std::begin(tiled_mutants), std::end(tiled_mutants), all.begin());
+  *std::find_if(all.begin(), all.end(), [](const Mutant& m) { return m.name == "mean_term_dropped"; }) = {
+      "o2_keeps_its_origin", "O2 of the keys so far not moved with the origin", "catalogue"};
+  all.back() = {"tbar_without_origin", "the backward's tbar is d2 / d1, about the last origin", "catalogue"};
+  return all;
+}();
 constexpr Mutant split_decode_mutants[] = {
     {"mask_one_key_more", "causal mask one key too many", "mlir-air#1427, imp#1304"},
     {"window_one_wider", "window W taken as W + 1", "Parallax docstring against code"},
@@ -163,9 +179,11 @@ constexpr Mutant split_decode_mutants[] = {
 
 constexpr KernelForm forms[] = {
     {"tiled", "one block per query tile, streaming state over key tiles; backward in two passes", parallax_tiled_sites,
-     tiled_tiles, tiled_mutants, true, head_dim_obstacle, run_tiled},
+     tiled_tiles, tiled_mutants, true, head_dim_obstacle, run_tiled<false>},
     {"split_decode", "few queries, the keys split over blocks, partial results merged", parallax_decode_sites,
      split_decode_tiles, split_decode_mutants, false, split_decode_obstacle, run_split_decode},
+    {"covariance", "the tiled form about an origin of t that follows its mean: no offset of the keys cancels",
+     parallax_covariance_sites, tiled_tiles, covariance_mutants, true, head_dim_obstacle, run_tiled<true>},
 };
 
 }  // namespace

@@ -287,7 +287,7 @@ TEST(AttentionKernels, ParallaxWithoutAProbeIsSoftmaxAttentionBitForBit) {
   const Problem p = make("parallax", c), s = make("softmax_attention", c);
   const auto &parallax = room_of(kernel_rooms(), "parallax").forms,
              &softmax = room_of(kernel_rooms(), "softmax_attention").forms;
-  for (std::size_t f = 0; f < parallax.size(); ++f)
+  for (std::size_t f = 0; f < softmax.size(); ++f)
     for (const Format precision : {Format::exact, Format::fp32, Format::bf16, Format::e4m3})
       for (int tile = 0; tile < 3; ++tile) {
         Answer a = parallax[f].run(p, Policy::of(parallax[f].sites, precision), tile);

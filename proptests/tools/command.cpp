@@ -145,6 +145,7 @@ TEST(Bench, MeasuresKernelsInEveryPrecision) {
   EXPECT_EQ(kernels, (std::set<std::string>{
                          "parallax tiled bf16 1,5,2/1,4,4", "parallax tiled fp32 1,5,2/1,4,4",
                          "parallax split_decode bf16 1,5,2/1,4,4", "parallax split_decode fp32 1,5,2/1,4,4",
+                         "parallax covariance bf16 1,5,2/1,4,4", "parallax covariance fp32 1,5,2/1,4,4",
                          "value_averaging chunkwise bf16 1,5,2,4,4", "value_averaging chunkwise fp32 1,5,2,4,4"}));
   EXPECT_NE(run_assay({"bench", "kernels", "--form", "tiled", "--mechanism", "parallax", "--precision", "bf16",
                        "--tokens", "5", "--dim", "4"})
