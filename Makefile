@@ -65,6 +65,10 @@ detection: build ## measure docs/detection.md, in about a quarter of an hour
 	@$(call build-preset,host,--target assay-mutants)
 	@build/assay mutants --healthy 10000 --power state_in_bf16 --docs -o docs/detection.md
 
+.PHONY: calibration
+calibration: build ## measure docs/calibration.md, in about ten minutes
+	@build/assay calibrate --docs -o docs/calibration.md
+
 .PHONY: fixtures
 fixtures: build ## write the golden files again
 	@build/assay fixtures generate

@@ -17,10 +17,10 @@
 namespace assay {
 
 const std::vector<const Command*>& all_commands() {
-  static const std::vector<const Command*> all = {&commands::list,     &commands::report,    &commands::check,
-                                                  &commands::baseline, &commands::make_case, &commands::oracle,
-                                                  &commands::drift,    &commands::limits,    &commands::mutants,
-                                                  &commands::fixtures, &commands::bench,     &commands::docs};
+  static const std::vector<const Command*> all = {
+      &commands::list,     &commands::report, &commands::check,  &commands::baseline, &commands::make_case,
+      &commands::oracle,   &commands::drift,  &commands::limits, &commands::mutants,  &commands::calibrate,
+      &commands::fixtures, &commands::bench,  &commands::docs};
   return all;
 }
 

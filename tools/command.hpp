@@ -39,7 +39,8 @@ struct Command {
 };
 
 namespace commands {
-extern const Command baseline, bench, check, docs, drift, fixtures, limits, list, make_case, mutants, oracle, report;
+extern const Command baseline, bench, calibrate, check, docs, drift, fixtures, limits, list, make_case, mutants, oracle,
+    report;
 }
 
 /// Every verb, in the order of the help.

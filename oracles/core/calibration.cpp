@@ -1,0 +1,184 @@
+#include "oracles/core/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "oracles/core/expected.hpp"
+#include "oracles/core/fault_trials.hpp"
+#include "oracles/core/sequential.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+bool same(const Rounds& a, const Rounds& b) {
+  return a.form == b.form && a.tile == b.tile && a.contract.name == b.contract.name;
+}
+
+/// A contract of that precision with other rules, called `name`.
+Contract contract_of(Format precision, const char* name, std::vector<Contract::Rule> rules) {
+  Contract contract = Contract::of(precision);
+  contract.name += text(", ", name), contract.rules = std::move(rules);
+  return contract;
+}
+
+Contract sums_of(Format precision, int products) {
+  Contract contract = contract_of(precision, text("sums of ", products).c_str(), {});
+  contract.products = products;
+  return contract;
+}
+
+KernelUnderTest under_test(const Rounds& r) { return {r.form, r.contract.precision, r.tile, 1, &r.contract}; }
+
+/// Whether the judge would decide nothing.
+bool is_undecided(const Expected& e) {
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    if (!std::isfinite(e.sigma[i]) || !std::isfinite(e.bound[i]) ||
+        (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i])))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+std::vector<HealthyVariant> healthy_variants(std::string_view room, const KernelForm& form, Format precision) {
+  const Contract plain = Contract::of(precision);
+  std::vector<HealthyVariant> list;
+  const auto by_itself = [&](const std::string& name, const Rounds& rounds, Fit fit = Fit::same) {
+    list.push_back({name, rounds, rounds, fit});
+  };
+  const auto tile_name = [&](int tile) { return text("tile ", form.tiles[static_cast<std::size_t>(tile)]); };
+  for (int tile = 0; tile < static_cast<int>(form.tiles.size()); ++tile)
+    by_itself(tile_name(tile), {&form, tile, plain});
+  for (const int products : {1, 4, 16})
+    if (products != Policy::products_per_rounding(precision))
+      by_itself(text("sums of ", products), {&form, 0, sums_of(precision, products)});
+
+  const Contract wide = contract_of(precision, "operands not rounded", {{"operands", Format::exact}});
+  const bool has_operands = wide.obstacle(form.sites).empty();
+  if (has_operands) by_itself("operands wide", {&form, 0, wide});
+  if (form.sites.find("P") >= 0)
+    by_itself("P wide", {&form, 0, contract_of(precision, "P not rounded", {{"P", Format::exact}})});
+  if (form.sites.find("Oin") >= 0)
+    by_itself("D of a wide o", {&form, 0, contract_of(precision, "Oin not rounded", {{"Oin", Format::exact}})});
+  if (precision == Format::bf16)
+    for (const std::string_view name : {"bf16_state", "fla"})
+      if (const Contract* named = find_contract(name); named->obstacle(form.sites).empty())
+        by_itself(std::string(name), {&form, 0, *named});
+
+  // Operations in fp64 are the machine's, which round to nearest alone: they have no draws.
+  const bool has_draws = precision != Format::fp64;
+  const Rounds token_by_token{sequential_form(room), 0, plain}, from_p_and_dp{product_sum_form(room), 0, plain};
+  const bool has_backward = from_p_and_dp.form != nullptr && form.has_gradients;
+  if (has_draws) by_itself("token by token", token_by_token);
+  if (has_draws && has_backward) by_itself("D of P and dP", from_p_and_dp);
+
+  const Rounds standard{&form, 0, plain};
+  Contract truncating = contract_of(precision, "toward zero", {});
+  truncating.rounding = Rounding::toward_zero;
+  // Truncation is bias, which draws do not show: where it shows, sigma is widened by the kernel's own run.
+  by_itself("toward zero", {&form, 0, truncating}, Fit::wider);
+  if (has_operands) list.push_back({"operands wide, by the contract", {&form, 0, wide}, standard, Fit::wider});
+  const int smallest = smallest_tile(form);
+  if (smallest != 0)
+    list.push_back({text(tile_name(smallest), ", by ", tile_name(0)), {&form, smallest, plain}, standard, Fit::other});
+  list.push_back({"token by token, by the contract", token_by_token, standard, Fit::other});
+  if (has_backward) list.push_back({"D of P and dP, by the contract", from_p_and_dp, standard, Fit::other});
+  return list;
+}
+
+std::vector<std::string> variant_names(std::string_view room, const KernelForm& form) {
+  std::vector<std::string> names;
+  for (const Format precision : all_formats) {
+    if (precision == Format::exact) continue;
+    // Each after the one that it follows in its own precision.
+    auto at = names.begin();
+    for (const HealthyVariant& v : healthy_variants(room, form, precision)) {
+      auto known = std::find(names.begin(), names.end(), v.name);
+      if (known == names.end()) known = names.insert(at, v.name);
+      at = known + 1;
+    }
+  }
+  return names;
+}
+
+void Gauge::add(const Expected& e, const std::vector<double>& got) {
+  if (is_undecided(e)) {
+    ++undecided;
+    return;
+  }
+  ++tensors;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double z = z_at(e, got, i), excess = excess_at(e, got, i);
+    beyond_limit += excess <= 1 ? 0 : 1;
+    of_limit = std::max(of_limit, excess);
+    if (!(e.sigma[i] > 0)) {
+      ++exact_elements;
+      continue;
+    }
+    ++elements;
+    beyond_seven += z <= element_sigmas ? 0 : 1;
+    squares += z * z;
+    largest = std::max(largest, z);
+    const double at = excess > 0 ? (1 - std::log2(excess)) * per_octave : std::numeric_limits<double>::infinity();
+    ++slack_[static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(per_octave * octaves)))];
+  }
+}
+
+void Gauge::join(const Gauge& other) {
+  tensors += other.tensors, elements += other.elements, exact_elements += other.exact_elements;
+  beyond_seven += other.beyond_seven, beyond_limit += other.beyond_limit, undecided += other.undecided;
+  squares += other.squares;
+  largest = std::max(largest, other.largest), of_limit = std::max(of_limit, other.of_limit);
+  for (std::size_t b = 0; b < slack_.size(); ++b) slack_[b] += other.slack_[b];
+}
+
+double Gauge::rms() const { return elements == 0 ? 0 : std::sqrt(squares / static_cast<double>(elements)); }
+
+double Gauge::median_slack() const {
+  std::uint64_t below = 0;
+  for (std::size_t b = 0; b + 1 < slack_.size(); ++b) {
+    below += slack_[b];
+    if (2 * below >= elements && elements > 0)
+      return std::exp2((static_cast<double>(b) + 0.5) / per_octave - 1);  // the middle of the bin
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+std::vector<Gauge> gauge(const Room& room, const std::vector<HealthyVariant>& variants, const Problem& problem) {
+  const Oracle oracle = oracle_of(room, problem);
+  std::optional<Oracle> sharper;
+  const auto expected_of = [&](const Rounds& standard) {
+    const KernelUnderTest kernel = under_test(standard);
+    const int draws = default_draws(kernel.precision);
+    Expectation found = expect(oracle, kernel, problem, draws);
+    if (std::none_of(found.tensors.begin(), found.tensors.end(), [](const auto& t) { return is_undecided(t.second); }))
+      return found;
+    if (!sharper) sharper = oracle_of(room, problem, 4);
+    return expect(*sharper, kernel, problem, draws);
+  };
+
+  std::vector<Gauge> gauges(variants.size());
+  std::vector<bool> judged(variants.size());
+  for (std::size_t first = 0; first < variants.size(); ++first) {
+    if (judged[first]) continue;
+    const Rounds& standard = variants[first].standard;
+    const Expectation expectation = expected_of(standard);
+    for (std::size_t v = first; v < variants.size(); ++v) {
+      const Rounds& kernel = variants[v].kernel;
+      if (!same(variants[v].standard, standard)) continue;
+      judged[v] = true;
+      const Named<std::vector<double>> answer =
+          same(kernel, standard)
+              ? expectation.emulated
+              : in_report_order(kernel.form->run(problem, under_test(kernel).policy(), kernel.tile), expectation);
+      for (std::size_t t = 0; t < answer.size(); ++t) gauges[v].add(expectation.tensors[t].second, answer[t].second);
+    }
+  }
+  return gauges;
+}
+
+}  // namespace assay

@@ -1,0 +1,19 @@
+#pragma once
+// The references as healthy kernels: token by token, or row by row, in the arithmetic of a contract. They share no
+// form, no tile and no order of sums with the tile programs.
+#include <string_view>
+
+#include "kernels/core/kernel_room.hpp"
+
+namespace assay {
+
+/// The form of that room. One site: every operation rounds at `op`, an accumulator, and answers leave as they are;
+/// where the contract rounds operations to fp64 they are the machine's, to nearest even. Null where the room has no
+/// kernels.
+const KernelForm* sequential_form(std::string_view room);
+
+/// Softmax attention row by row with P and dS in the precision as factors, and D = sum_j P_ij dP_ij in the backward,
+/// where the tile program takes D = rowsum(dO o O). Sites `op`, `P` (of both factors) and `out`. Null for other rooms.
+const KernelForm* product_sum_form(std::string_view room);
+
+}  // namespace assay

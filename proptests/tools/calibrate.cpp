@@ -1,0 +1,156 @@
+// assay calibrate: the command, its formats and flags; docs/calibration.md speaks of today's rooms and variants.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "proptests/tools/cli.hpp"
+#include "tools/calibration.hpp"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::json;
+using Calibrate = CliFiles;
+
+std::vector<std::string> small(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"calibrate", "--mechanism", "value_averaging", "--precision", "bf16,fp32"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(Calibrate, a_room_is_calibrated) {
+  const Ran ran = run_assay(small({"--format", "json"}));
+  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+  const Json json = Json::parse(ran.out);
+  EXPECT_TRUE(json["passed"]);
+  std::set<std::string> listed;
+  std::uint64_t elements = 0;
+  for (const Json& variant : json["variants"]) {
+    listed.insert(variant["variant"]);
+    EXPECT_TRUE(variant["passed"]) << variant;
+    std::uint64_t of_precisions = 0;
+    for (const Json& precision : variant["precisions"]) of_precisions += precision["elements"].get<std::uint64_t>();
+    EXPECT_EQ(variant["all"]["elements"], of_precisions);
+    if (variant["standard"] == "other") continue;
+    elements += of_precisions;
+    EXPECT_EQ(variant["all"]["beyond_limit"], 0) << variant;
+    if (variant["standard"] == "wider") continue;
+    EXPECT_GE(variant["all"]["rms"], least_rms) << variant;
+    EXPECT_LE(variant["all"]["rms"], most_rms) << variant;
+  }
+  EXPECT_EQ(json["all"]["elements"], elements);
+  EXPECT_GT(elements, 100000U);
+  EXPECT_GE(listed.size(), 8U);
+}
+
+TEST_F(Calibrate, the_verdict_is_that_of_the_numbers) {
+  CalibrationRow row{.room = "deltanet", .form = "chunkwise", .variant = "tile 64"};
+  Expected e{.shape = {4},
+             .layout = {1, 4, 1},
+             .value = std::vector<HiLo>(4),
+             .bound = std::vector<double>(4),
+             .sigma = std::vector<double>(4, 1),
+             .reach = std::vector<double>(4, 7)};
+  Gauge& g = row.by_precision[static_cast<std::size_t>(Format::bf16)];
+  g.add(e, {1, -1, 1, -1});
+  EXPECT_TRUE(row.passed());
+  EXPECT_EQ(row.whole().elements, 4U);
+  row.fit = Fit::wider;  // a kernel that rounds less may do with less
+  for (int i = 0; i < 8; ++i) g.add(e, {0.1, 0.1, 0.1, 0.1});
+  EXPECT_TRUE(row.passed());
+  row.fit = Fit::same;
+  EXPECT_FALSE(row.passed());
+  g = {}, g.add(e, {1.5, -1.5, 1.5, -1.5});
+  EXPECT_FALSE(row.passed());
+  row.fit = Fit::wider;
+  EXPECT_FALSE(row.passed());
+  row.fit = Fit::same, g = {}, g.add(e, {1.9, 0.01, 0.01, 0.01});  // most limits say nothing
+  EXPECT_GT(g.rms(), least_rms);
+  EXPECT_FALSE(row.passed());
+  g = {};
+  for (int i = 0; i < 20; ++i) g.add(e, {1, -1, 1, -1});
+  g.add(e, {1, -1, 1, 7.5});
+  EXPECT_LT(g.rms(), most_rms);
+  EXPECT_FALSE(row.passed());
+}
+
+TEST_F(Calibrate, threads_change_nothing_and_seeds_do) {
+  const auto text_of = [](const std::string& threads, const std::string& seed) {
+    return run_assay(small({"--style", "normal", "--threads", threads, "--seed", seed, "--format", "json"})).out;
+  };
+  const std::string one = text_of("1", "5");
+  EXPECT_EQ(one, text_of("3", "5"));
+  EXPECT_NE(Json::parse(one)["variants"], Json::parse(text_of("1", "6"))["variants"]);
+}
+
+TEST_F(Calibrate, formats_have_a_line_for_every_variant) {
+  const auto lines = [](const std::string& format) {
+    const std::string out =
+        run_assay(small({"--style", "normal", "--variant", "tile 16", "--variant", "sums of 4", "--format", format}))
+            .out;
+    std::istringstream stream(out);
+    int count = 0;
+    for (std::string line; std::getline(stream, line);)
+      count += line.find("value_averaging") != std::string::npos && line.find("calibrate") == std::string::npos;
+    return count;
+  };
+  for (const char* format : {"table", "markdown", "csv", "json"}) EXPECT_EQ(lines(format), 2) << format;
+}
+
+TEST_F(Calibrate, refuses_in_one_sentence_and_writes_nothing) {
+  for (const auto& more : std::vector<std::vector<std::string>>{{"--mechanism", "no_such"},
+                                                                {"--mechanism", "rls"},
+                                                                {"--form", "no_such"},
+                                                                {"--variant", "no such"},
+                                                                {"--shape", "1,2,3"},
+                                                                {"--style", "no_such"},
+                                                                {"--precision", "exact"},
+                                                                {"--seeds", "0"}}) {
+    std::vector<std::string> words = {"calibrate", "-o", path("out")};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = run_assay(words);
+    EXPECT_EQ(ran.code, exit_usage) << more[0] << ' ' << more[1];
+    EXPECT_NE(ran.err, "");
+    EXPECT_TRUE(names().empty());
+  }
+}
+
+/// Measured in ten minutes, so no test writes it again.
+TEST(CalibrationPage, lists_the_rooms_and_variants_of_today) {
+  std::ifstream page(ASSAY_SOURCE_DIR "/docs/calibration.md");
+  ASSERT_TRUE(page.good());
+  std::set<std::tuple<std::string, std::string, std::string>> listed, expected;
+  std::string line, room, form;
+  while (std::getline(page, line)) {
+    std::istringstream words(line);
+    std::string first;
+    words >> first;
+    if (first == "###") words >> room >> form;
+    if (first != "|" || room.empty()) continue;
+    const std::string cell = line.substr(2, line.find(" |", 2) - 2);
+    if (cell != "variant" && cell != "---") listed.emplace(room, form, cell);
+  }
+  for (const KernelRoom* kernels : kernel_rooms())
+    for (const KernelForm& f : kernels->forms)
+      if (f.unstable.empty())
+        for (const std::string& name : variant_names(kernels->name, f)) expected.emplace(kernels->name, f.name, name);
+  EXPECT_EQ(listed, expected)
+      << "build/assay calibrate --docs writes docs/calibration.md; its first line is the command";
+}
+
+TEST(CalibrationPage, has_no_variant_that_is_out_but_those_it_explains) {
+  std::ifstream page(ASSAY_SOURCE_DIR "/docs/calibration.md");
+  std::string line;
+  while (std::getline(page, line)) EXPECT_EQ(line.find("| OUT |"), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace assay

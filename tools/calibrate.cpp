@@ -1,0 +1,71 @@
+// assay calibrate: is sigma as large as the errors of kernels that are right?
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/calibration.hpp"
+#include "tools/case_flags.hpp"
+#include "tools/command.hpp"
+#include "tools/table.hpp"
+
+namespace assay {
+namespace {
+
+struct Flags {
+  CalibrateOptions options;
+  std::vector<std::string> precisions, styles;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+  bool docs = false;
+};
+
+int run_calibrate(const Flags& flags, Console& console) {
+  CalibrateOptions options = flags.options;
+  for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
+  for (const std::string& name : flags.styles) options.styles.push_back(*style_from(name));
+  if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
+  OutputFile file(flags.output, console.out);
+  const Calibration calibration = [&] {
+    Progress progress(console);
+    return calibrate(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  }();
+  file.commit(flags.docs ? calibration_page(calibration) : print(calibration, *table_format_from(flags.format)));
+  return flags.docs || calibration.passed() ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CalibrateOptions& options = flags->options;
+  const auto several = [&app](const char* name, std::vector<std::string>& list, const char* what) {
+    return app.add_option(name, list, what)->allow_extra_args(false);
+  };
+  several("--mechanism", options.mechanisms, "only this one; may be given several times")->delimiter(',');
+  several("--form", options.forms, "only kernels of this form; may be given several times")->delimiter(',');
+  several("--variant", options.variants, "only this one, as the table calls it; may be given several times");
+  several("--precision", flags->precisions, "only this one; may be given several times")
+      ->delimiter(',')
+      ->check(CLI::IsMember(name_list(case_precisions)));
+  several("--style", flags->styles, "how the inputs are distributed; several if not given, see docs/calibration.md")
+      ->delimiter(',')
+      ->check(CLI::IsMember(name_list(all_styles)));
+  app.add_option("--shape", options.shape, "B,T,H,K,V");
+  app.add_option("--seeds", options.seeds, "cases of every kernel, precision and style")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "of the first")->capture_default_str();
+  app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--format", flags->format, "table, markdown, json or csv")
+      ->check(CLI::IsMember(table_format_names()))
+      ->capture_default_str();
+  app.add_flag("--docs", flags->docs, "print the page docs/calibration.md instead");
+  app.add_option("-o,--output", flags->output, "where the table goes; - is standard output")->capture_default_str();
+  return [flags](Console& console) { return run_calibrate(*flags, console); };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command calibrate = {"calibrate", "sigma against the errors of healthy kernels of every room", add};
+}
+
+}  // namespace assay

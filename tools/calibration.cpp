@@ -1,0 +1,212 @@
+#include "tools/calibration.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "oracles/core/flint_caches.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
+#include "tools/case_flags.hpp"
+
+namespace assay {
+namespace {
+
+/// A form and the variants of it that are asked for, by precision.
+struct Subject {
+  const Room* room;
+  const KernelForm* form;
+  std::map<Format, std::vector<HealthyVariant>> variants;
+};
+
+std::vector<Subject> subjects_of(const CalibrateOptions& options) {
+  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
+  std::vector<Subject> list;
+  std::vector<std::string> forms, variants;
+  const auto add_new = [](std::vector<std::string>& names, std::string_view name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+  };
+  for (const KernelRoom* kernels : kernel_rooms()) {
+    if (!asks_for(options.mechanisms, kernels->name)) continue;
+    for (const KernelForm& form : kernels->forms) {
+      if (!form.unstable.empty()) continue;
+      add_new(forms, form.name);
+      if (!asks_for(options.forms, form.name)) continue;
+      Subject subject{find_room(kernels->name), &form, {}};
+      for (const Format precision : case_precisions) {
+        if (!asks_for(options.precisions, precision)) continue;
+        for (HealthyVariant& v : healthy_variants(kernels->name, form, precision)) {
+          add_new(variants, v.name);
+          if (asks_for(options.variants, v.name)) subject.variants[precision].push_back(std::move(v));
+        }
+      }
+      if (!subject.variants.empty()) list.push_back(std::move(subject));
+    }
+  }
+  const auto names = [](const std::vector<std::string>& all) {
+    return names_in(all, [](const std::string& name) { return name; });
+  };
+  for (const std::string& name : options.forms)
+    require(std::find(forms.begin(), forms.end(), name) != forms.end(), "--form: there is no ", name, "; there are ",
+            names(forms));
+  for (const std::string& name : options.variants)
+    require(std::find(variants.begin(), variants.end(), name) != variants.end(), "--variant: there is no '", name,
+            "'; there are ", names(variants));
+  require(!list.empty(), "--mechanism: none of these has kernels");
+  return list;
+}
+
+/// The case of that number, in the setting whose turn it is, which seed and style say alone; a problem without inputs
+/// if the form takes none of them.
+Problem case_of(const Subject& s, const CalibrateOptions& options, Format precision, Style style, int number,
+                CaseSpec& spec) {
+  const std::vector<Params> settings = s.room->variants();
+  const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(number);
+  const auto turn = static_cast<std::size_t>(seed % settings.size()) + static_cast<std::size_t>(style);
+  for (std::size_t attempt = 0; attempt < settings.size(); ++attempt) {
+    spec = {.mechanism = std::string(s.room->name),
+            .shape = {.seq_len = 70, .heads = 2, .shared_heads = 1, .key_dim = 16, .value_dim = 16},
+            .precision = precision,
+            .style = style,
+            .seed = seed,
+            .params = settings[(turn + attempt) % settings.size()]};
+    // Every query is a system of its own, and every step towards its solution a pass over the keys.
+    if (s.form->iterative) spec.shape = {.seq_len = 37, .heads = 2, .shared_heads = 1, .key_dim = 8, .value_dim = 8};
+    if (!options.shape.empty()) spec.shape = shape_from(options.shape);
+    if (!groups_heads(s.room->inputs())) spec.shape.shared_heads = 0;
+    if (s.form->name == "split_decode" && spec.shape.query_len == 0)
+      spec.shape.query_len = std::min(3, spec.shape.seq_len);
+    Problem problem = s.room->make(spec);
+    if (!s.form->obstacle(problem).empty()) continue;
+    if (!s.form->has_gradients) problem.cotangents.clear();
+    return problem;
+  }
+  return {};
+}
+
+struct CaseResult {
+  bool answered = false;
+  std::vector<Gauge> gauges;
+};
+
+}  // namespace
+
+std::string CalibrateOptions::command() const {
+  std::string command = "build/assay calibrate";
+  for (const std::string& name : mechanisms) command += " --mechanism " + name;
+  for (const std::string& name : forms) command += " --form " + name;
+  for (const std::string& name : variants) command += " --variant '" + name + "'";
+  for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
+  for (const Style style : styles) command += text(" --style ", name_of(style));
+  if (!shape.empty()) command += " --shape " + shape;
+  return command + text(" --seeds ", seeds, " --seed ", seed);
+}
+
+Gauge CalibrationRow::whole() const {
+  Gauge all;
+  for (const Gauge& g : by_precision) all.join(g);
+  return all;
+}
+
+bool CalibrationRow::passed() const {
+  const Gauge all = whole();
+  if (fit == Fit::other) return true;
+  const bool within = all.beyond_limit == 0 && all.rms() <= most_rms;
+  if (fit == Fit::wider || all.elements == 0) return within;
+  return within && all.rms() >= least_rms && all.median_slack() <= most_slack;
+}
+
+Gauge Calibration::whole() const {
+  Gauge all;
+  for (const CalibrationRow& row : rows)
+    if (row.fit != Fit::other) all.join(row.whole());
+  return all;
+}
+
+bool Calibration::passed() const {
+  return std::all_of(rows.begin(), rows.end(), [](const CalibrationRow& row) { return row.passed(); });
+}
+
+Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
+  const std::vector<Subject> subjects = subjects_of(options);
+  const std::span<const Style> styles =
+      options.styles.empty() ? std::span<const Style>(calibration_styles) : options.styles;
+  struct Task {
+    const Subject* subject;
+    Format precision;
+    Style style;
+    int number;
+  };
+  std::vector<Task> tasks;
+  for (const Subject& s : subjects)
+    for (const auto& [precision, variants] : s.variants)
+      for (const Style style : styles.first(options.styles.empty() && precision == Format::fp64 ? 1 : styles.size()))
+        for (int number = 0; number < options.seeds; ++number) tasks.push_back({&s, precision, style, number});
+
+  std::vector<CaseResult> results(tasks.size());
+  std::atomic<std::size_t> next = 0;
+  std::mutex telling;
+  std::exception_ptr thrown;
+  const auto work = [&] {
+    const FlintCaches caches;
+    for (std::size_t i = next++; i < tasks.size(); i = next++) try {
+        const auto& [s, precision, style, number] = tasks[i];
+        CaseSpec spec;
+        const Problem problem = case_of(*s, options, precision, style, number, spec);
+        require(!problem.inputs.empty(), "--shape: ", s->room->name, ' ', s->form->name, " takes no such case");
+        try {
+          results[i].gauges = gauge(*s->room, s->variants.at(precision), problem);
+          results[i].answered = true;
+        } catch (const InputError&) {  // no enclosure decides a comparison of equal numbers
+        }
+        const std::lock_guard lock(telling);
+        done(tasks.size(), text(s->room->name, ' ', s->form->name, ' ', name_of(precision)));
+      } catch (...) {
+        const std::lock_guard lock(telling);
+        if (!thrown) thrown = std::current_exception();
+        next = tasks.size();
+      }
+  };
+  {
+    const int cores =
+        options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    std::vector<std::jthread> pool;
+    for (int t = 0; t < std::min<int>(cores, static_cast<int>(tasks.size())); ++t) pool.emplace_back(work);
+  }
+  if (thrown) std::rethrow_exception(thrown);
+
+  Calibration calibration{options, {}, 0};
+  for (const Subject& s : subjects)
+    for (const std::string& name : variant_names(s.room->name, *s.form)) {
+      CalibrationRow row{.room = s.room->name, .form = s.form->name, .variant = name};
+      bool present = false;
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const auto& [subject, precision, style, number] = tasks[i];
+        if (subject != &s) continue;
+        const std::vector<HealthyVariant>& variants = s.variants.at(precision);
+        const auto v = std::find_if(variants.begin(), variants.end(), [&](const auto& x) { return x.name == name; });
+        if (v == variants.end()) continue;
+        present = true, row.fit = v->fit;
+        if (!results[i].answered) continue;
+        const Gauge& g = results[i].gauges[static_cast<std::size_t>(v - variants.begin())];
+        row.by_precision[static_cast<std::size_t>(precision)].join(g);
+        if (g.beyond_limit == 0 || v->fit == Fit::other) continue;
+        CalibrateOptions one = options;
+        one.mechanisms = {std::string(s.room->name)}, one.forms = {std::string(s.form->name)}, one.variants = {name};
+        one.precisions = {precision}, one.styles = {style};
+        one.seeds = 1, one.seed = options.seed + static_cast<std::uint64_t>(number);
+        row.alarms.push_back(one.command());
+      }
+      if (present) calibration.rows.push_back(std::move(row));
+    }
+  calibration.unanswered =
+      static_cast<int>(std::count_if(results.begin(), results.end(), [](const auto& r) { return !r.answered; }));
+  return calibration;
+}
+
+}  // namespace assay

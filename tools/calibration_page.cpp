@@ -1,0 +1,245 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "reference/core/error.hpp"
+#include "tools/calibration.hpp"
+#include "tools/case_flags.hpp"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "12,345,678"
+std::string grouped(std::uint64_t n) {
+  std::string digits = std::to_string(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string rms_of(const Gauge& g) {
+  if (g.elements == 0) return "-";
+  return g.rms() < 10 ? fmt::format("{:.2f}", g.rms()) : fmt::format("{:.0f}", g.rms());
+}
+
+std::string_view verdict_of(const CalibrationRow& row) {
+  return row.fit == Fit::other ? "-" : row.passed() ? "ok" : "OUT";
+}
+
+std::string_view name_of(Fit fit) { return fit == Fit::same ? "same" : fit == Fit::wider ? "wider" : "other"; }
+
+/// One line a variant.
+Table table_of(const std::vector<const CalibrationRow*>& rows, bool with_room) {
+  Table table;
+  if (with_room) table.columns = {{"mechanism"}, {"form"}};
+  table.columns.insert(table.columns.end(), {{"variant"}, {"standard"}});
+  for (const Format precision : case_precisions) table.columns.push_back({name_of(precision), true});
+  table.columns.insert(table.columns.end(), {{"rms", true},
+                                             {"tensors", true},
+                                             {"elements", true},
+                                             {"exact", true},
+                                             {"max|z|", true},
+                                             {"beyond 7", true},
+                                             {"of limit", true},
+                                             {"slack", true},
+                                             {""}});
+  for (const CalibrationRow* row : rows) {
+    std::vector<std::string> cells;
+    if (with_room) cells = {std::string(row->room), std::string(row->form)};
+    cells.insert(cells.end(), {row->variant, std::string(name_of(row->fit))});
+    for (const Format precision : case_precisions)
+      cells.push_back(rms_of(row->by_precision[static_cast<std::size_t>(precision)]));
+    const Gauge all = row->whole();
+    cells.insert(cells.end(),
+                 {rms_of(all), text(all.tensors), text(all.elements), text(all.exact_elements),
+                  fmt::format("{:.3g}", all.largest), text(all.beyond_seven), fmt::format("{:.2g}", all.of_limit),
+                  fmt::format("{:.3g}", all.median_slack()), std::string(verdict_of(*row))});
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::vector<const CalibrationRow*> all_rows(const Calibration& calibration) {
+  std::vector<const CalibrationRow*> rows;
+  for (const CalibrationRow& row : calibration.rows) rows.push_back(&row);
+  return rows;
+}
+
+Json json_of(const Gauge& g) {
+  return {{"tensors", g.tensors},
+          {"elements", g.elements},
+          {"exact_elements", g.exact_elements},
+          {"rms", g.rms()},
+          {"largest", g.largest},
+          {"beyond_seven", g.beyond_seven},
+          {"beyond_limit", g.beyond_limit},
+          {"worst_of_limit", g.of_limit},
+          {"median_slack", g.median_slack()},
+          {"undecided_tensors", g.undecided}};
+}
+
+std::string as_json(const Calibration& c) {
+  Json rows = Json::array();
+  for (const CalibrationRow& row : c.rows) {
+    Json precisions = Json::object();
+    for (const Format precision : case_precisions)
+      if (const Gauge& g = row.by_precision[static_cast<std::size_t>(precision)]; g.tensors + g.undecided > 0)
+        precisions[name_of(precision)] = json_of(g);
+    rows.push_back({{"mechanism", row.room},
+                    {"form", row.form},
+                    {"variant", row.variant},
+                    {"standard", name_of(row.fit)},
+                    {"passed", row.passed()},
+                    {"all", json_of(row.whole())},
+                    {"precisions", std::move(precisions)},
+                    {"alarms", row.alarms}});
+  }
+  return Json{{"format", "assay-calibration"},    {"version", 1},
+              {"command", c.options.command()},   {"passed", c.passed()},
+              {"unanswered_cases", c.unanswered}, {"all", json_of(c.whole())},
+              {"variants", std::move(rows)}}
+             .dump(2) +
+         '\n';
+}
+
+/// Of no event in n trials, the largest probability that 95% confidence leaves: 3 / n.
+std::string rule_of_three(std::uint64_t n) { return n == 0 ? "1" : fmt::format("{:.1e}", 3 / static_cast<double>(n)); }
+
+std::string summary_of(const Calibration& c) {
+  const Gauge all = c.whole();
+  std::size_t asked = 0, out = 0;
+  for (const CalibrationRow& row : c.rows) asked += row.fit == Fit::other ? 0 : 1, out += row.passed() ? 0 : 1;
+  std::string lines = fmt::format(
+      "{} variants of which anything is asked, {} tensors, {} element checks and {} of elements that must be exact:\n"
+      "{} beyond the limit, {} of the variants out\n",
+      asked, grouped(all.tensors), grouped(all.elements), grouped(all.exact_elements), grouped(all.beyond_limit), out);
+  if (all.beyond_limit == 0)
+    lines += fmt::format(
+        "none in so many: at most {} of the element checks of such kernels with 95% confidence (rule of three), if "
+        "they were independent\n",
+        rule_of_three(all.elements));
+  lines += fmt::format(
+      "|error| > 7 sigma, where sigma is known from few draws: {}; tensors left out as UNDECIDED: {}; "
+      "cases without an answer: {}\n",
+      grouped(all.beyond_seven), grouped(all.undecided), c.unanswered);
+  for (const CalibrationRow& row : c.rows)
+    for (const std::string& alarm : row.alarms) lines += "beyond its limit: " + alarm + '\n';
+  return lines;
+}
+
+std::string styles_of(const CalibrateOptions& options) {
+  const auto names = [](const auto& styles) { return names_in(styles, [](Style style) { return name_of(style); }); };
+  return options.styles.empty() ? names(calibration_styles) : names(options.styles);
+}
+
+constexpr std::string_view about_columns =
+    "standard   whose spread counts: the same roundings, a contract that allows more (wider), another kernel's "
+    "(other)\n"
+    "fp64...    root mean square of z = error / sigma over all elements of all tensors, in that precision; rms: in "
+    "all\n"
+    "elements   that may err; exact: those that may not. beyond 7: of the elements, those with |z| > 7\n"
+    "of limit   the largest |error| / limit, limit = reach * sigma + bound (docs/judge.md): 1 is rejected\n"
+    "slack      the median of limit / |error|\n";
+
+constexpr std::string_view opening = R"(
+# Calibration
+
+Is sigma as large as the errors that correct kernels have? Kernels that are right, made in many ways, each judged by what is expected under the contract
+that describes it. Everything here is measured by one command, on the CPU executor, with the same result on every machine:
+
+)";
+
+constexpr std::string_view what_is_measured = R"(
+A part of it is measured, and judged, in seconds:
+
+    build/assay calibrate --mechanism deltanet --precision bf16,fp32 --seeds 3
+
+## What is measured
+
+z = error / sigma of every element of every output and gradient, against the oracle. Nothing is fitted and nothing typed: sigma is what the judge takes
+([judge.md](judge.md)). A table says, for every **variant** of a kernel,
+
+| column | is |
+| --- | --- |
+| fp64 to e5m2 | the root mean square of z over all elements of all tensors in that precision; `rms`: over all of them |
+| elements | checked that may err (sigma > 0); `exact`: checked that may not, whose error must be within the oracle's bound |
+| max\|z\|, beyond 7 | the largest \|z\|, and how many elements have \|z\| > 7 |
+| of limit | the largest \|error\| / limit. An element's limit is reach · sigma + bound, reach being 7 for a sigma that is known and, by Student's t, more for one that few draws know: 1 is as rare as \|z\| = 7 of a normal number, 2.6 · 10⁻¹² |
+| slack | the median of limit / \|error\|: how much wider the limit is than the error at hand. Normal errors under a limit of 7 sigma have 10.4 |
+
+`ok` is a variant whose root mean square is in [0.7, 1.3], with no element beyond its limit and a slack of 100 at most. The interval is for those variants
+whose **standard**, the kernel and contract whose spread is sigma, has their very roundings (`same`). Where the standard allows more (`wider`) only 1.3 and the limits count, and where
+it describes another kernel (`other`) nothing is asked: those lines show what comes of taking one kernel for another.
+
+## Variants
+
+| variant | what runs | standard | expected rms |
+| --- | --- | --- | --- |
+| `tile N` | each compiled tile shape, under the contract of the precision | itself | 1 |
+| `sums of N` | accumulators that round after N products instead of 16 (bf16, fp16), 8 (tf32), 32 (fp8), 1 (fp32, fp64) | itself: that contract (`products`) | 1 |
+| `operands wide` | nothing is rounded between products | itself | 1 |
+| `P wide` | P stays as wide as the sums that it comes from | itself | 1 |
+| `D of a wide o` | attention whose backward takes D = rowsum(dO ∘ O) from an O that has not been stored | itself | 1 |
+| `bf16_state`, `fla` | the contract of that name, where the form has its sites | itself | 1 |
+| `token by token` | the reference itself in emulated fp32 (tf32 to e5m2: of inputs in that format), one operation after the other: no tiles, no chunks, no triangular systems | itself, by draws that jitter each operation | 1 |
+| `D of P and dP` | softmax attention row by row with P and dS rounded as factors and D = Σ P ∘ dP; no tile program has this D | itself | 1 |
+| `toward zero` | every site truncates, the accumulators of tensor cores included | itself: truncation is bias, which random rounding does not show, so where it matters sigma comes from this very run ([stalls](judge.md#stalls-and-ties)) | below 1 |
+| `operands wide, by the contract` | as above | the contract of the precision, which allows more | below 1 |
+| `tile N, by tile M` | the smallest tile | the form's first, which is what `assay check` takes for a kernel of unknown tiles | see below |
+| `token by token, by the contract` | as above; in fp64, the reference in double | the first tile's | see below |
+| `D of P and dP, by the contract` | as above | the first tile's | 1 |
+
+The order of heads or of sequences is no variant. In fp64 the reference has no draws of its own: its operations are the machine's.
+
+)";
+
+constexpr std::string_view about_checks = R"(
+Elements of one tensor err together, and variants of one case have inputs in common, so that these are fewer independent checks than their number. `beyond 7` counts what a
+limit of seven sigma would have rejected if sigma were taken for known: 12 draws know it to 11 degrees of freedom where neighbours tell nothing, and Student's t with 11 degrees of freedom exceeds 7 twice in
+100,000 times. That is why the limit is reach · sigma.
+
+)";
+
+constexpr std::string_view remarks = R"()";
+
+}  // namespace
+
+std::string print(const Calibration& c, TableFormat format) {
+  if (format == TableFormat::json) return as_json(c);
+  const Table table = table_of(all_rows(c), true);
+  if (format == TableFormat::csv) return table.csv();
+  const bool markdown = format == TableFormat::markdown;
+  return fmt::format(
+      "assay calibrate: sigma against the errors of healthy kernels, each under the contract that describes it\n"
+      "inputs     styles {}; {} seeds from {}\n{}\n{}\n{}reproduce: {}\n",
+      styles_of(c.options), c.options.seeds, c.options.seed, about_columns, markdown ? table.markdown() : table.text(),
+      summary_of(c), c.options.command());
+}
+
+std::string calibration_page(const Calibration& c) {
+  const std::string command = c.options.command() + " --docs -o docs/calibration.md";
+  std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
+  page += fmt::format(
+      "Cases: styles {}; {} seeds of each kernel, precision and style, settings of the mechanism in turn; 70 tokens, 2 "
+      "heads on 1, 16 dimensions\n(37 tokens, 8 dimensions where a system is solved for every query; 3 queries for "
+      "`split_decode`){}. fp64, which is emulated in long double, in the first style alone.\n\n## "
+      "Result\n\n```\n{}```\n",
+      styles_of(c.options), c.options.seeds, c.options.shape.empty() ? "" : "; shape " + c.options.shape,
+      summary_of(c));
+  page += about_checks;
+  page += remarks;
+  page += "## Every variant\n";
+  std::vector<const CalibrationRow*> rows;
+  for (std::size_t i = 0; i < c.rows.size(); ++i) {
+    const CalibrationRow& row = c.rows[i];
+    rows.push_back(&row);
+    if (i + 1 < c.rows.size() && c.rows[i + 1].room == row.room && c.rows[i + 1].form == row.form) continue;
+    page += fmt::format("\n### {} {}\n\n{}", row.room, row.form, table_of(rows, false).markdown());
+    rows.clear();
+  }
+  return page;
+}
+
+}  // namespace assay
