@@ -202,7 +202,20 @@ limit of seven sigma would have rejected if sigma were taken for known: 12 draws
 
 )";
 
-constexpr std::string_view remarks = R"()";
+constexpr std::string_view remarks = R"(## What is not within it, and why
+
+- `toward zero`: where all K draws and the run that rounds nowhere agree, sigma is zero and the answer must be exact. Rounding to nearest leaves such an element alone; truncation may not, as for a weight
+  exp(x - x') with x' a stored x: it is 1 or, for a residue of either sign however small, the number below 1. Nothing that is drawn shows it, and the kernel's own run must say it. Besides, its rms
+  says little: truncation is bias, sigma comes from the very run that is judged, and cannot be far below it.
+- `tile N, by tile M`: the tile shape decides what is rounded, not only in which order. A token of the first chunk reads no state, and in chunks of 64 tokens that is every token up to the 64th; in
+  chunks of 16 its operands have been stored in the precision. Where nothing else of a row is stored (gradients of decays and step sizes, which leave in fp32), the error of the one is many times the
+  spread of the other. `mamba2`, `gla`, `falcon2` and `falcon3a` show it most; by itself, every tile shape is calibrated. So a kernel is to be judged at its own tile shape, and who
+  judges one of unknown tiles by `assay check` must know that it stands for the form's first.
+- `token by token, by the contract`: a sum of 16 products that a tensor core makes exactly, as of the first tokens of a state that leaves in fp32, is exact under bf16's contract, and an fp32 unit rounds it 16
+  times. Such kernels have another contract (`products`), by which they are judged as they should be.
+- Single numbers (the gradient of a bandwidth) are known from K draws alone, without neighbours; their limits are the widest, and make `beyond 7`.
+
+)";
 
 }  // namespace
 
