@@ -22,6 +22,7 @@
 #include "reference/core/sha256.hpp"
 #include "reference/core/visible.hpp"
 #include "reference/deltanet.hpp"
+#include "reference/falcon1.hpp"
 #include "reference/gated_deltanet.hpp"
 #include "reference/parallax.hpp"
 #include "reference/softmax_attention.hpp"
@@ -695,6 +696,93 @@ TEST(Inputs, IntegersWithTooFewChannelsRepeatValuesWithTheirKeys) {
   for (const double x : out.o.data) EXPECT_NEAR(x, std::round(x), 130 * 0x1p-53 * std::abs(x));
 }
 
+/// Forward passes in double and in long double agree to the bit: no rounding of double takes effect.
+template <class M>
+void expect_exact_in_fp64(std::string_view shape, const Params& params = {}) {
+  const CaseSpec spec = spec_of<M>(shape, Style::dyadic, Format::fp64, params);
+  SCOPED_TRACE(spec.repro());
+  const Problem p = make_problem<M>(spec);
+  const Binding<M, double> binding(p);
+  std::size_t wide = 0, count = 0;
+  for (int head = 0; head < binding.heads().own; ++head) {
+    const auto got = M::forward(binding.options(), binding.template inputs<double>(head));
+    const auto want = M::forward(binding.options(), binding.template inputs<long double>(head));
+    std::vector<std::vector<long double>> expected;
+    M::template Outputs<long double>::each(want, [&](const Field&, const auto& t) { expected.push_back(t.data); });
+    std::size_t next = 0;
+    M::template Outputs<double>::each(got, [&](const Field& field, const auto& t) {
+      const std::vector<long double>& values = expected[next++];
+      for (std::size_t i = 0; i < t.data.size(); ++i) {
+        // exp(-2048) is not zero in long double.
+        ASSERT_EQ(t.data[i], static_cast<double>(values[i])) << field.name << " " << i;
+        wide += round_to(t.data[i], Format::bf16) != t.data[i], ++count;
+      }
+    });
+  }
+  EXPECT_GT(4 * wide, count);  // a state in bf16 would show; closed gates forget what is wide
+}
+
+TEST(Inputs, DyadicNumbersAreExactInFp64AndWiderThanBf16) {
+  expect_exact_in_fp64<gated_deltanet>("1,43,4/2,16,12");
+  expect_exact_in_fp64<deltanet>("2,43,2,16,12");
+  expect_exact_in_fp64<falcon1>("1,19,4/2,16,12");
+  expect_exact_in_fp64<falcon1>("1,19,4/2,16,12", {{"ridge_coupling", std::string("live")}});
+}
+
+TEST(Inputs, DyadicGatesAreClosedAndOpenAndClosedAtTheEndOfEverySecondHead) {
+  const Problem p = make_problem<gated_deltanet>(spec_of<gated_deltanet>("1,43,4/2,16,12", Style::dyadic));
+  const Array& gates = p.inputs.at("log_decay");
+  int closed = 0;
+  for (int head = 0; head < 4; ++head)
+    for (int i = 0; i < 43; ++i) {
+      const double g = gates.data[static_cast<std::size_t>(head * 43 + i)];
+      ASSERT_TRUE(g == 0 || static_cast<float>(std::exp(g)) == 0) << g;
+      closed += g < 0;
+      if (i == 42 && head % 2 == 1) {
+        EXPECT_LT(g, 0);
+      }
+    }
+  EXPECT_GT(closed, 8);
+  EXPECT_LT(closed, 86);
+}
+
+TEST(Inputs, SlowWritesMoveAStateThatStallsInBf16) {
+  const int T = 2048, C = 16, K = 16, V = 16;
+  const Problem p = make_problem<deltanet>(spec_of<deltanet>("1,2048,1,16,16", Style::slow_writes));
+  const Binding<deltanet, double> binding(p);
+  const auto in = binding.inputs<double>(0);
+  Tensor<double, 2> wide = in.initial_state, narrow = in.initial_state;
+  const auto narrowed = [](Tensor<double, 2>& state) {
+    for (double& x : state.data) x = round_to(x, Format::bf16);
+  };
+  narrowed(narrow);
+  const Tensor<double, 2> start = narrow;
+  const auto rows = [&](const Tensor<double, 2>& all, int first) {
+    Tensor<double, 2> part(C, all.size(1));
+    for (int i = 0; i < C; ++i)
+      for (int x = 0; x < all.size(1); ++x) part(i, x) = all(first + i, x);
+    return part;
+  };
+  for (int first = 0; first < T; first += C) {
+    auto part = in;
+    part.q = rows(in.q, first), part.k = rows(in.k, first), part.v = rows(in.v, first);
+    part.beta = Tensor<double, 1>(C);
+    for (int i = 0; i < C; ++i) part.beta(i) = in.beta(first + i);
+    for (Tensor<double, 2>* state : {&wide, &narrow}) {
+      part.initial_state = *state;
+      *state = deltanet::forward(binding.options(), part).final_state;
+    }
+    narrowed(narrow);
+  }
+  int stalled = 0, moved = 0;
+  for (std::size_t i = 0; i < start.data.size(); ++i) {
+    stalled += narrow.data[i] == start.data[i];
+    moved += std::abs(wide.data[i] - start.data[i]) > 0x1p-8 * std::abs(start.data[i]);
+  }
+  EXPECT_GT(stalled, 9 * K * V / 10);
+  EXPECT_GT(moved, K * V / 2);
+}
+
 TEST(Inputs, IllConditionedKeysHaveThePrescribedSpectrum) {
   for_each_room([]<class M>(std::type_identity<M>) {
     for (const auto& [shape, T, K] :
@@ -765,7 +853,10 @@ TEST(Inputs, EveryStyleGivesTheRecordedBits) {
        "3c4229c76087597cd852e0f27904c492b730ee7f07c7c1d62791a6d80ce3c27b"},
       {Style::ill_conditioned, "e038c7be4b779ffc652b4b67dbd0c850f6fe43470af8b9773efe20bbbb3d4e30",
        "080cd9b889150ad7bbe1cfe33b171e539b4f35ada73cd4de52f0b7d890098ab1"},
-
+      {Style::dyadic, "825c940c409650fc2c481b99d01dca3bce8be4d7245b1e21c7ac2b8b88ef2fec",
+       "c0eb55dffb1344610d05e21620bb48bb36222d7f72c06a82dee6cef5e64358a6"},
+      {Style::slow_writes, "ea41115edf01c122b0f543318f3ddcc61e1d814b05aaf505440af86359310bc8",
+       "e7a8f0fffb93784b3711ab9c23b5dd7eeccd7227be553e17c4c8817d901ba16b"},
   };
   ASSERT_EQ(std::size(recorded), std::size(all_styles));
   for (const auto& [style, attention, delta] : recorded) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <utility>
@@ -53,6 +54,12 @@ constexpr StyleText describe(Style style) {
     case Style::ill_conditioned:
       return {"ill_conditioned",
               "key matrices with singular values in geometric progression from 1 to 1e-3, before rounding"};
+    case Style::dyadic:
+      return {"dyadic",
+              "integers and short fractions: gates closed or open, four keys met again and again, states of 12 bits"};
+    case Style::slow_writes:
+      return {"slow_writes",
+              "a large state, and writes of 2^-16 that all go one way: what a narrow state never takes up"};
   }
   return {"?", ""};
 }
@@ -171,13 +178,20 @@ class Generator {
       : spec_(spec),
         room_(room),
         codes_(spec.seed, spec.shape),
-        integers_(spec.style == Style::integers),
+        dyadic_(spec.style == Style::dyadic),
+        integers_(spec.style == Style::integers || dyadic_),
         root_key_dim_(std::sqrt(static_cast<double>(spec.shape.key_dim))) {
     for (const auto& [field, rank] : room.inputs) {
       softmax_ |= field.domain == Domain::bandwidth;
       delta_ |= field.domain == Domain::write_strength;
       momentum_ |= field.domain == Domain::gradient_weight;
+      normalized_ |= field.domain == Domain::gain;
+      solves_ |= field.domain == Domain::ridge;
+      starts_ |= field.domain == Domain::state;
     }
+    solves_ = solves_ && !normalized_ && !softmax_;
+    averages_ = !starts_ && std::none_of(room.outputs.begin(), room.outputs.end(),
+                                         [](const RoomFacts::Ranked& r) { return r.field.name == "final_gram"; });
   }
 
   Array input(const Field& field, int rank) const {
@@ -191,6 +205,16 @@ class Generator {
     const Stream stream = named("d_", field.name);
     for (std::size_t i = 0; i < array.data.size(); ++i)
       array.data[i] = integers_ ? small_integer(stream, i) : stream.normal(i);
+    // What later rows put on a key is a sum of their quotients: of those alone that are exact.
+    if (dyadic_ && !softmax_ && !starts_ && field.name == "o")
+      for (int head = 0; head < array.shape[0]; ++head) {
+        const Rows rows = rows_of(array, head);
+        for (int i = 0; i < rows.count; ++i) {
+          const bool exact = !averages_ || std::has_single_bit(static_cast<unsigned>(i + 1));
+          if (solves_ || !exact)
+            keep_one(rows[i], exact ? spread(2 * stream.integer(rows.at(i), 4), rows.width) / 2 : -1);
+        }
+      }
     return rounded(std::move(array), spec_.precision);
   }
 
@@ -201,7 +225,7 @@ class Generator {
         x = integers_ ? 0x1p-7 : spec_.style == Style::unit_keys ? 0.5 : root_key_dim_;
         break;
       case Domain::regularizer:
-        x = 0x1p-10;
+        x = !dyadic_ || softmax_ ? 0x1p-10 : normalized_ && field.name == "eps" ? 0 : 1;
         break;
       case Domain::decay_floor:
         x = 0x1p-4;
@@ -221,6 +245,11 @@ class Generator {
   Stream named(const Parts&... parts) const {
     return {spec_.seed, text(parts...)};
   }
+
+  /// The size of a write that takes a state where it goes in 2^16 tokens.
+  static constexpr double slow = 0x1p-16;
+  /// A log decay of which the exponential is zero in every format.
+  static constexpr double closed = -2048;
 
   static int small_integer(const Stream& stream, std::uint64_t index) { return stream.integer(index, 5) - 2; }
 
@@ -275,6 +304,7 @@ class Generator {
   void fill(const Field& field, int head, const Rows& rows) const {
     const int group = group_of(field, head);
     const Stream stream = named(field.name);
+    if (dyadic_ && !softmax_) return fill_dyadic(field, head, rows);
     if (integers_) return fill_integers(field.domain, group, rows, stream);
     for (std::size_t i = 0; i < rows.all.size(); ++i) rows.all[i] = draw(field.domain, stream, rows.first + i);
     switch (field.domain) {
@@ -286,6 +316,7 @@ class Generator {
         return;
       case Domain::value:
         if (spec_.style == Style::cancelling_values) cancel(rows);
+        if (spec_.style == Style::slow_writes) go_one_way(group, rows);
         return scale_value_channels(rows);
       case Domain::state:
         return scale_value_channels(rows);
@@ -304,17 +335,20 @@ class Generator {
       case Domain::probe:
         return stream.normal(index) / root_key_dim_;
       case Domain::state:
-        return 0.1 * stream.normal(index);
+        return (spec_.style == Style::slow_writes ? 1 : 0.1) * stream.normal(index);
       case Domain::write_strength:
+        if (spec_.style == Style::slow_writes && !momentum_) return slow * (0.5 + stream.uniform(index));
         return spec_.style == Style::gate_ends ? stream.integer(index, 2) : stream.uniform(index);
       case Domain::log_decay:
         return log_decay(stream.uniform(index));
       case Domain::ridge:
         return 0x1p-4 + stream.uniform(index);
       case Domain::gain:
+        if (spec_.style == Style::slow_writes) return slow * (0.5 + stream.uniform(index));
         return spec_.style == Style::gate_ends ? 0x1p-4 + 1.875 * stream.integer(index, 2)
                                                : 0.125 + 1.75 * stream.uniform(index);
       case Domain::gradient_weight:
+        if (spec_.style == Style::slow_writes) return slow * (0.5 + stream.uniform(index));
         return 0.25 + 1.5 * stream.uniform(index);
       case Domain::decay_fraction:
         return decay_fraction(stream.uniform(index));
@@ -331,6 +365,8 @@ class Generator {
     switch (spec_.style) {
       case Style::long_memory:
         return -1e-3 * (0.5 + u);
+      case Style::slow_writes:
+        return -slow * (0.5 + u);
       case Style::dead_memory:
         return -10 * (0.9 + 0.2 * u);
       case Style::gate_ends:
@@ -358,6 +394,8 @@ class Generator {
     switch (spec_.style) {
       case Style::long_memory:
         return 1e-3 * (0.5 + u);
+      case Style::slow_writes:
+        return slow * (0.5 + u);
       case Style::dead_memory:
         return 0.9375;
       case Style::gate_ends:
@@ -394,6 +432,7 @@ class Generator {
     const int group = group_of(field, head);
     switch (spec_.style) {
       case Style::correlated_keys:
+      case Style::slow_writes:
         correlate(k, direction(group), 0.9);
         break;
       case Style::nearly_parallel_keys:
@@ -479,6 +518,17 @@ class Generator {
       set_length(k.all, std::sqrt(static_cast<double>(k.all.size())));
   }
 
+  /// Values around one row. Where no step size makes the writes small, values do.
+  void go_one_way(int group, const Rows& v) const {
+    const Stream stream = named("values/common");
+    const double size = starts_ && !delta_ && !normalized_ ? slow : 1;
+    for (int i = 0; i < v.count; ++i)
+      for (int x = 0; x < v.width; ++x) {
+        double& value = v[i][static_cast<std::size_t>(x)];
+        value = size * (stream.normal(flat(static_cast<std::uint64_t>(group), v.width, x)) + 0.25 * value);
+      }
+  }
+
   static void cancel(const Rows& v) {
     for (int i = 1; i < v.count; i += 2) {
       scale(v[i], 0x1p-4);
@@ -539,6 +589,75 @@ class Generator {
     }
   }
 
+  /// Numbers of few bits whose products stay exact for some dozens of tokens, in rooms without a softmax. Keys have one
+  /// entry, in one of four channels, so that no two channels mix; the others keep what they start with.
+  void fill_dyadic(const Field& field, int head, const Rows& rows) const {
+    const int group = group_of(field, head);
+    const Stream stream = named(field.name);
+    for (int i = 0; i < rows.count; ++i) {
+      const std::uint64_t at = rows.at(i);
+      const Row row = rows[i];
+      for (std::size_t x = 0; x < row.size(); ++x) row[x] = fraction(field.domain, stream, at + x);
+      // A quotient by what is in one channel is exact where that is a power of two.
+      if (field.domain == Domain::query && divides()) one_hot(row, stream.integer(at, 2 * rows.width));
+      if (field.domain == Domain::key) one_hot(row, spread(met(field, group, i), rows.width));
+      if (field.domain == Domain::value && solves_) keep_one(row, spread(met(field, group, i), rows.width) / 2);
+    }
+    // What a ragged tile forgets at its end shows where its last gate is closed: in every second head.
+    if (field.domain == Domain::log_decay && head % 2 == 1) rows.all.back() = closed;
+  }
+
+  /// Reads are divided by a sum of weights, or by a sum of squared keys.
+  bool divides() const { return solves_ || room_.optional_outputs; }
+
+  /// Twice one of four channels, plus 1 for a key of -1. Momenta predict by the keys that they write: others make
+  /// states grow, and their bits. Where a system is solved or rows divide by their number, keys come in pairs that
+  /// cancel, so that their mean is 0 every second row; and where a system is solved, a value has one entry, which goes
+  /// with its key's.
+  int met(const Field& field, int group, int i) const {
+    const bool of_key = (momentum_ && field.name == "p") || field.domain == Domain::value;
+    const Stream stream = named(of_key ? "k" : field.name, "/met");
+    const auto token = [&](int t) { return flat(static_cast<std::uint64_t>(group), spec_.shape.seq_len, t); };
+    if (!solves_ && !averages_) return stream.integer(token(i), 8);
+    return stream.integer(token(i / 2), 8) ^ (i % 2);
+  }
+  /// The four channels, as far apart as `width` channels let them be.
+  static int spread(int met, int width) { return 2 * (met / 2 * width / 4) + met % 2; }
+
+  static void keep_one(Row row, int kept) {
+    for (int x = 0; x < static_cast<int>(row.size()); ++x)
+      if (x != kept) row[static_cast<std::size_t>(x)] = 0;
+  }
+
+  /// An element. Every second write replaces what its key held, so that bits do not pile up; the others leave fractions
+  /// that bf16 does not hold in a product of two. Where there is no state to start with, the values are as wide.
+  double fraction(Domain domain, const Stream& stream, std::uint64_t index) const {
+    const auto one_of = [&](std::initializer_list<double> list) {
+      return list.begin()[stream.integer(index, static_cast<int>(list.size()))];
+    };
+    switch (domain) {
+      case Domain::value:
+        return starts_ ? integer(domain, stream, index) : twelve_bits(stream, index);
+      case Domain::state:
+        return twelve_bits(stream, index);
+      case Domain::write_strength:
+        return one_of({1, 1, 0.5, 0x55p-7});
+      case Domain::gain:
+        return one_of({1, 1, 1.5, 0x5Dp-7});
+      case Domain::gradient_weight:
+        return one_of({1, 0.5});
+      case Domain::ridge:
+        return normalized_ ? one_of({0, 0, 0, 3}) : 2;
+      case Domain::log_decay:
+        return one_of({0, 0, 0, 0, 0, 0, 0, closed});
+      case Domain::decay_fraction:
+        return one_of({0, 0, 0, 0, 0, 0, 0.5, 0.75});
+      default:
+        return integer(domain, stream, index);
+    }
+  }
+  static int twelve_bits(const Stream& stream, std::uint64_t index) { return stream.integer(index, 4095) - 2047; }
+
   /// The key that query i looks for: often the newest or oldest it sees, else any it sees; -1 if it sees none.
   int target(int i, std::uint64_t at) const {
     const int keys = spec_.shape.seq_len, end = i + keys - spec_.shape.queries() + 1;
@@ -573,8 +692,12 @@ class Generator {
   const CaseSpec& spec_;
   const RoomFacts& room_;
   Codes codes_;
-  bool integers_;
+  bool dyadic_, integers_;
   bool softmax_ = false, delta_ = false, momentum_ = false;
+  bool normalized_ = false;  // steps are divided by energies
+  bool solves_ = false;      // systems that keys and ridge make up
+  bool starts_ = false;      // there is an initial state
+  bool averages_ = false;    // every row divides by the number of its keys
   double root_key_dim_;
 };
 

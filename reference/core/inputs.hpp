@@ -34,13 +34,27 @@ enum class Style {
   subnormals,
   integers,  ///< softmax weights too are exact if (T - 1) / 2 < 2^((K - 1) / 2) in integers, else good to an ulp or two
   ill_conditioned,
+  dyadic,  ///< a few dozen tokens are exact in fp64, a few in fp32; in softmax attention the case is that of integers
+  slow_writes,
 };
 
 inline constexpr Style all_styles[] = {
-    Style::normal,        Style::unit_keys,        Style::correlated_keys,   Style::nearly_parallel_keys,
-    Style::repeated_keys, Style::outlier_channels, Style::rising_scores,     Style::long_memory,
-    Style::dead_memory,   Style::gate_ends,        Style::cancelling_values, Style::subnormals,
-    Style::integers,      Style::ill_conditioned,
+    Style::normal,
+    Style::unit_keys,
+    Style::correlated_keys,
+    Style::nearly_parallel_keys,
+    Style::repeated_keys,
+    Style::outlier_channels,
+    Style::rising_scores,
+    Style::long_memory,
+    Style::dead_memory,
+    Style::gate_ends,
+    Style::cancelling_values,
+    Style::subnormals,
+    Style::integers,
+    Style::ill_conditioned,
+    Style::dyadic,
+    Style::slow_writes,
 };
 
 /// "correlated_keys".
