@@ -77,6 +77,24 @@ std::vector<const MutantRow*> all_rows(const KillTable& kills) {
   return rows;
 }
 
+/// What exact elements alone find of every kernel, and the mutants that need another part.
+Table exact_table(const KillTable& kills) {
+  Table table{{{"mechanism"}, {"form"}, {"mutants", true}, {"exact", true}, {"not exact"}}, {}};
+  for (std::size_t i = 0; i < kills.rows.size();) {
+    const MutantRow& first = kills.rows[i];
+    int mutants = 0, exact = 0;
+    std::string others;
+    for (; i < kills.rows.size() && kills.rows[i].room == first.room && kills.rows[i].form == first.form; ++i) {
+      const MutantRow& row = kills.rows[i];
+      const bool found = row.killed() && row.layers.rejected_by(Layer::exact);
+      ++mutants, exact += found;
+      if (!found) others += text(others.empty() ? "" : ", ", row.mutant->name);
+    }
+    table.rows.push_back({std::string(first.room), std::string(first.form), text(mutants), text(exact), others});
+  }
+  return table;
+}
+
 Table survivors_table(const KillTable& kills) {
   Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"reason"}}, {}};
   for (const MutantRow& row : kills.rows)
@@ -86,12 +104,25 @@ Table survivors_table(const KillTable& kills) {
   return table;
 }
 
+std::string at_least(int found, int seeds) { return fmt::format(">= {:.1f}%", 100 * lower_bound_95(found, seeds)); }
+
 Table power_table(const std::vector<PowerRow>& rows) {
-  Table table{{{"mechanism"}, {"form"}, {"T", true}, {"found", true}, {"power", true}, {"rms / limit", true}}, {}};
+  Table table{{{"mechanism"},
+               {"form"},
+               {"style"},
+               {"T", true},
+               {"found", true},
+               {"power", true},
+               {"in o", true},
+               {"power in o", true},
+               {"rms / limit", true},
+               {"false alarms", true}},
+              {}};
   for (const PowerRow& row : rows)
-    table.rows.push_back(
-        {std::string(row.room), std::string(row.form), text(row.seq_len), text(row.detected, '/', row.seeds),
-         fmt::format(">= {:.1f}%", 100 * lower_bound_95(row.detected, row.seeds)), fmt::format("{:.2f}", row.rms)});
+    table.rows.push_back({std::string(row.room), std::string(row.form), std::string(name_of(row.style)),
+                          text(row.seq_len), text(row.detected, '/', row.seeds), at_least(row.detected, row.seeds),
+                          text(row.in_reads, '/', row.seeds), at_least(row.in_reads, row.seeds),
+                          fmt::format("{:.2f}", row.rms), text(row.alarms, '/', row.seeds)});
   return table;
 }
 
@@ -188,7 +219,10 @@ std::string as_json(const Detection& d) {
     all["power"].push_back({{"mechanism", row.room},
                             {"form", row.form},
                             {"seq_len", row.seq_len},
+                            {"style", name_of(row.style)},
                             {"detected", row.detected},
+                            {"detected_in_o", row.in_reads},
+                            {"false_alarms", row.alarms},
                             {"rms_of_limit", row.rms},
                             {"seeds", row.seeds}});
   return all.dump(2) + '\n';
@@ -221,7 +255,8 @@ constexpr std::string_view what_is_measured = R"(
 
 Every kernel has **mutants**: bugs that kernels really had, planted by name in its tile program; its page in [mechanisms](mechanisms) says what each does
 and where it was seen. Each is run on a fixed set of cases: 43 tokens in tiles of 16, grouped heads, every setting of the mechanism, in the styles
-`normal`, `rising_scores` and `long_memory`, in fp32 and bf16; and in small integers in fp64, 43 and 19 tokens, where most roundings change nothing.
+`normal`, `rising_scores` and `long_memory`, in fp32 and bf16; and in numbers of few bits, where most roundings change nothing: `integers` in fp64 with 43 and
+19 tokens, `dyadic` in fp64 with 43 and 32 and in fp32 with 19.
 The judge and every rule get the same case, the same answers and the same reference, and look at all outputs and gradients.
 
 A rule **kills** a mutant if on one of these cases it rejects the mutant's answers and accepts the healthy kernel's. So a rule that rejects everything
@@ -247,13 +282,34 @@ constexpr std::string_view about_result = R"(
 a case that shows it. The judge's parts, each alone: `exact`, elements that no rounding of the contract moves and that have no tolerance; `finite`, NaN and
 infinity; `element`, seven sigma; `rms`, the root mean square of error / sigma.
 
-## Survivors
+## Exact elements
+
+In `integers` and `dyadic` any correct kernel, in any order of summation, answers most elements to the bit: no sigma, no rate of false alarms. In `dyadic` the gates are
+open or closed, steps of 1 replace what a key held and others leave fractions of seven bits, energies are 1, and states hold 12 bits, which fp32 keeps and bf16 does not.
+
+
+)";
+
+constexpr std::string_view about_exact = R"(
+What the others need, and numbers of few bits do not give:
+
+- **A weight other than 0, 1 and a quotient of counts** (softmax attention, Parallax, LLA): an exponential is a number of few bits at 0 and nowhere else. So scores are
+  equal or so far apart that one weight is 0, and a wrong scale, a wrong base or a window's edge among keys of no weight changes nothing.
+- **A second step of conjugate gradients** (MesaNet, Affine MesaNet, LLA): exact systems are diagonal with one entry that is a power of two, and solved in one step.
+  Wrong directions, stops and step counts need more of them, whose quotients are no short fractions; a row that is 0 / 0 shows as NaN, which is another part's.
+- **A mean of a number of keys that is no power of two** (the affine rooms, value averaging): rows of 1, 2, 4, ... keys are exact, and those of keys that cancel; ends of tiles
+  and merges of unequal chunks are others.
+- **Many tokens of a decay of five bits or more** (RetNet: 1 - 2^-5-head): two tiles of it have eighty bits, and the decay's gradient sums over all tokens.
+- **A step divided by three pairs** (FALCON-3 with a floor on decays, whose settings have windows of three).
 
 )";
 
 constexpr std::string_view about_power = R"(
-A state that only adds up loses in bf16 what no other rounding does, and shows. One that a delta rule overwrites, or a decay forgets, within a few dozen tokens
-loses no more than the operands, which the contract rounds to bf16 as well: the last column is what is left of it.
+`long_memory` forgets slowly: a state that only adds up loses in bf16 what no other rounding does, and shows. One that a delta rule overwrites, or a decay forgets, within a
+few dozen tokens loses no more than the operands, which the contract rounds to bf16 as well. `slow_writes` shows it in every recurrence: the state is about 1 and all writes
+together move it by 2^-16 of where they lead per token, one way. In fp32 they add up; in bf16 the writes of a chunk are below half a unit of the last place and
+none arrives. What the operands lose does not grow with T, what the state has not taken up does: that is `rms / limit`, of o. A user who also compares the final state sees at 64
+tokens that its elements are not those of an fp32 state.
 
 )";
 
@@ -350,6 +406,7 @@ std::string detection_page(const Detection& d) {
   page += about_rules;
   page += summary_of(kills) + '\n' + rules_table(kills, healthy_of(d)).markdown();
   page += about_result;
+  page += exact_table(kills).markdown() + std::string(about_exact) + "## Survivors\n\n";
   const Table survivors = survivors_table(kills);
   page += survivors.rows.empty() ? "None: the judge kills every mutant.\n\n" : survivors.markdown() + '\n';
   page += held_out_section(d.kills.part(true));
@@ -357,11 +414,9 @@ std::string detection_page(const Detection& d) {
   if (!d.power.empty()) {
     page += fmt::format(
         "## Power over seeds\n\n`{}` in bf16, under the contract that accumulates in fp32: outputs of the forward pass "
-        "alone, the smallest tile, style `long_memory`,\none head of 16 dimensions (8 where a system is solved); 60 "
-        "seeds, "
-        "or until three have missed it; lengths doubling to 4096, or until all find it.\n`power` is what 95% "
-        "confidence "
-        "leaves.\n\n",
+        "alone, the smallest tile, one head\nof 16 dimensions (8 where a system is solved); 60 seeds, or until three "
+        "have missed it in o; lengths doubling to 4096, or until all find it in o.\n`found` is by any output, final "
+        "states among them; `power` is what 95% confidence leaves; `false alarms` are healthy kernels rejected.\n\n",
         kills.options.power);
     page += power_table(d.power).markdown();
     page += about_power;

@@ -114,10 +114,14 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done);
 /// Detection of one mutant in bf16 under the contract that accumulates in fp32, by the length of the sequence.
 struct PowerRow {
   std::string_view room, form;
-  int seq_len = 0, detected = 0, seeds = 0;
-  double rms = 0;  ///< the root mean square of error / sigma in units of its limit, averaged over seeds
+  Style style{};
+  int seq_len = 0, seeds = 0;
+  int detected = 0;  ///< seeds under which some output fails
+  int in_reads = 0;  ///< those under which o does, which alone every user has
+  int alarms = 0;    ///< and those under which the healthy kernel does
+  double rms = 0;    ///< of o, the root mean square of error / sigma in units of its limit, averaged over seeds
 };
-/// Lengths double from 64 to 4096, and end with the first at which the judge finds it under every seed.
+/// For each of `power_styles`, lengths double from 64 to 4096 and end with the first at which o fails under every seed.
 std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done);
 
 /// The upper end of Clopper and Pearson's one-sided 95% interval for a probability that `events` of `runs` estimate;

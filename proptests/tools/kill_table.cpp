@@ -61,6 +61,16 @@ TEST_F(KillTables, every_mutant_of_a_room_is_killed_and_the_healthy_kernel_is_no
   }
 }
 
+TEST_F(KillTables, numbers_of_few_bits_show_every_mutant_exactly) {
+  // What is lost to bf16, closed gates and ragged tiles among them; decays of every channel.
+  const Json json = Json::parse(run_assay({"mutants", "--mechanism", "kda", "--format", "json"}).out);
+  for (const Json& mutant : json["mutants"]) {
+    const Json& layers = mutant["layers"];
+    EXPECT_NE(std::find(layers.begin(), layers.end(), "exact"), layers.end()) << mutant;
+  }
+  EXPECT_EQ(json["rules"][0]["false_alarms"], 0);
+}
+
 TEST_F(KillTables, a_rule_that_rejects_the_healthy_kernel_kills_nothing) {
   MutantOptions options{.mechanisms = {"value_averaging"}, .precisions = {Format::bf16}, .trials = 1, .power = {}};
   const KillTable table = make_kill_table(options, [](std::size_t, std::string_view) {});
