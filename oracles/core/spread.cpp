@@ -209,33 +209,37 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
   return spread;
 }
 
+double with_neighbours(const std::vector<double>& distances, const Layout& layout, std::size_t element) {
+  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
+  const std::size_t r = element / C % R, first = element - r * C;
+  const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
+  double nearby = 0;
+  for (std::size_t at = from; at < to; ++at) {
+    const double x = distances[first + at * C];
+    nearby += x * x / static_cast<double>(to - from);
+  }
+  return std::max(distances[element], std::sqrt(nearby));
+}
+
 double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const std::vector<double>& exact,
                             const Layout& layout, double sigmas, double false_alarm_rate) {
   const std::size_t N = layout.size();
-  std::vector<double> squares(N);
+  std::vector<double> off(N);
   double sum = 0, counted = 0;
   bool beyond = false;
   for (std::size_t i = 0; i < N; ++i) {
-    const double off = own[i] - exact[i];
-    if (!std::isfinite(off)) return 0;  // overflows are the judge's to fail
-    squares[i] = off * off;
+    off[i] = std::fabs(own[i] - exact[i]);
+    if (!std::isfinite(off[i])) return 0;  // overflows are the judge's to fail
     if (!(spread.sigma[i] > 0)) continue;
-    const double z = std::fabs(off) / spread.sigma[i];
+    const double z = off[i] / spread.sigma[i];
     sum += z * z, ++counted;
     beyond = beyond || z > equivalent_sigmas(sigmas, spread.freedom[i]);
   }
   if (counted == 0) return 0;
   const double rms = std::sqrt(sum / counted);
   if (!beyond && rms <= rms_limit(spread, false_alarm_rate)) return 0;
-  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
-  for (std::size_t i = 0; i < N; ++i) {
-    if (!(spread.sigma[i] > 0)) continue;
-    const std::size_t r = i / C % R, first = i - r * C;
-    const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
-    double nearby = 0;
-    for (std::size_t at = from; at < to; ++at) nearby += squares[first + at * C] / static_cast<double>(to - from);
-    spread.sigma[i] = std::max(spread.sigma[i], std::sqrt(std::max(squares[i], nearby)));
-  }
+  for (std::size_t i = 0; i < N; ++i)
+    if (spread.sigma[i] > 0) spread.sigma[i] = std::max(spread.sigma[i], with_neighbours(off, layout, i));
   return rms;
 }
 

@@ -41,6 +41,10 @@ bool representable(Format format, double x);
 Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact, const Layout& layout,
                  Format stored);
 
+/// An element's distance, or its root mean square over the four rows before and after it in its column if that is
+/// larger.
+double with_neighbours(const std::vector<double>& distances, const Layout& layout, std::size_t element);
+
 /// Where `own`, the kernel under the contract's own rounding, is further from `exact` than draws allow of any kernel,
 /// rounding is not what draws make of it: it stalls, or all values are ties. Then sigma becomes at least that distance,
 /// of the element and of its neighbours, and the root mean square of distance / sigma before that is returned; else 0.

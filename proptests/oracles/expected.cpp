@@ -86,6 +86,68 @@ TEST(Expected, the_nearest_double_is_right) {
   }
 }
 
+/// What is expected of a kernel's default tile on a seeded case, in as many words as `assay report` takes at most.
+Expectation expected_on(const CaseSpec& spec, Problem& problem) {
+  const Room& room = *find_room(spec.mechanism);
+  problem = room.make(spec);
+  return expect(oracle_of(room, problem, 4),
+                {&find_kernels(kernel_rooms(), spec.mechanism)->forms.front(), spec.precision, 0, 1}, problem,
+                default_draws(spec.precision));
+}
+
+/// Weights next to one, whose distance from it no double holds: gradients that are nothing else, and integers beside
+/// which they vanish. These were false alarms.
+TEST(Expected, residues_that_doubles_lose_are_no_fault) {
+  const Params hard{{"lambda_mode", "max"}, {"window", 5L}};
+  const CaseSpec cases[] = {
+      {"lla", {1, 43, 4, 2, 8, 6, 0}, Format::fp64, Style::integers, 11, hard},
+      {"lla", {1, 17, 2, 2, 8, 3, 0}, Format::fp16, Style::integers, 4262100216, hard},
+      {"gla", {1, 47, 4, 2, 16, 16, 0}, Format::e4m3, Style::gate_ends, 2069310814, {}},
+      {"parallax", {1, 31, 2, 2, 16, 1, 0}, Format::e5m2, Style::integers, 432867382, {}},
+  };
+  for (const CaseSpec& spec : cases) {
+    Problem problem;
+    const Expectation expectation = expected_on(spec, problem);
+    for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+      const auto& [name, expected] = expectation.tensors[t];
+      std::vector<double> got = expectation.emulated[t].second;
+      const Judgement j = judge(expected, got);
+      EXPECT_NE(j.verdict, Verdict::fail) << spec.repro() << ": " << name << ": " << j.reason;
+      if (j.verdict != Verdict::pass || spec.precision != Format::fp64) continue;
+      got[got.size() / 2] += 1e-3 * (1 + std::fabs(got[got.size() / 2]));  // any other error still is one
+      EXPECT_EQ(judge(expected, got).verdict, Verdict::fail) << spec.repro() << ": " << name;
+    }
+  }
+}
+
+/// lla with values that are a little larger.
+Answer wrong_lla(const Problem& problem, const Policy& policy, int tile) {
+  Problem other = problem;
+  for (double& x : other.inputs.at("v").data) x *= 1 + 0x1p-40;
+  return find_kernels(kernel_rooms(), "lla")->forms.front().run(other, policy, tile);
+}
+
+/// A program with another formula is off by more than the reference in doubles: nothing is excused.
+TEST(Expected, a_wrong_formula_is_no_residue) {
+  const CaseSpec spec{"lla",        {1, 17, 2, 2, 8, 3, 0},
+                      Format::fp64, Style::integers,
+                      4262100216,   {{"lambda_mode", "max"}, {"window", 5L}}};
+  const Room& room = *find_room("lla");
+  const Problem problem = room.make(spec);
+  KernelForm wrong = find_kernels(kernel_rooms(), "lla")->forms.front();
+  wrong.run = wrong_lla;
+  const Expectation expectation =
+      expect(oracle_of(room, problem, 4), {&wrong, spec.precision, 0, 1}, problem, default_draws(spec.precision));
+  int seen = 0;
+  for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+    const auto& [name, expected] = expectation.tensors[t];
+    if (name != "o") continue;
+    EXPECT_EQ(judge(expected, expectation.emulated[t].second).verdict, Verdict::fail);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 1);
+}
+
 /// 50 digits say how far the words really are.
 TEST(Expected, bounds_hold_against_fifty_digits) {
   double tightest = 0;
