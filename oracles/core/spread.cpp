@@ -230,6 +230,7 @@ double take_in_own_rounding(Spread& spread, const std::vector<double>& own, cons
   for (std::size_t i = 0; i < N; ++i) {
     off[i] = std::fabs(own[i] - exact[i]);
     if (!std::isfinite(off[i])) return 0;  // overflows are the judge's to fail
+    if (spread.sigma[i] == 0) spread.sigma[i] = off[i];
     if (!(spread.sigma[i] > 0)) continue;
     const double z = off[i] / spread.sigma[i];
     sum += z * z, ++counted;

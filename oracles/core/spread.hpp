@@ -48,6 +48,7 @@ double with_neighbours(const std::vector<double>& distances, const Layout& layou
 /// Where `own`, the kernel under the contract's own rounding, is further from `exact` than draws allow of any kernel,
 /// rounding is not what draws make of it: it stalls, or all values are ties. Then sigma becomes at least that distance,
 /// of the element and of its neighbours, and the root mean square of distance / sigma before that is returned; else 0.
+/// An element that no draw moves and `own` does has that distance for its sigma in any case.
 double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const std::vector<double>& exact,
                             const Layout& layout, double sigmas, double false_alarm_rate);
 
