@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 
@@ -9,6 +10,8 @@
 
 namespace assay {
 namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 template <class X>
 Named<BasicArray<X>> named(BasicAnswer<X> answer) {
@@ -77,6 +80,21 @@ void take_in_lost_residues(Expected& e, const std::string& name, const std::vect
     missed[i] = std::isfinite(off) ? std::fabs(off) : 0;
   }
   for (const std::size_t i : beyond) e.sigma[i] = std::max(e.sigma[i], with_neighbours(missed, e.layout, i));
+}
+
+/// Indices of the elements that overflow under the contract's rounding, in `own` or in a draw, and not without it. They
+/// become zero everywhere: they say nothing of how others spread.
+std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& draws, std::vector<double>& own,
+                                            std::vector<double>& exact) {
+  std::vector<std::size_t> list;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const auto overflows = [i](const std::vector<double>& run) { return !std::isfinite(run[i]); };
+    if (overflows(exact) || !(overflows(own) || std::any_of(draws.begin(), draws.end(), overflows))) continue;
+    list.push_back(i);
+    own[i] = exact[i] = 0;
+    for (std::vector<double>& draw : draws) draw[i] = 0;
+  }
+  return list;
 }
 
 }  // namespace
@@ -150,10 +168,11 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
     std::vector<std::vector<double>> samples;
     samples.reserve(drawn.size());
     for (const Named<Array>& draw : drawn) samples.push_back(draw[t].second.data);
-    Spread spread = spread_of(samples, exact[t].second.data, e.layout, stored);
+    std::vector<double> own = array.data, unrounded = exact[t].second.data;
+    const std::vector<std::size_t> overflowing = take_out_overflows(samples, own, unrounded);
+    Spread spread = spread_of(samples, unrounded, e.layout, stored);
     e.rms_limit = rms_limit(spread, false_alarm_rate);
-    e.stall =
-        take_in_own_rounding(spread, array.data, exact[t].second.data, e.layout, element_sigmas, false_alarm_rate);
+    e.stall = take_in_own_rounding(spread, own, unrounded, e.layout, element_sigmas, false_alarm_rate);
     e.sigma = std::move(spread.sigma);
     // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
     for (std::size_t i = 0; i < e.sigma.size(); ++i)
@@ -161,7 +180,8 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
         e.sigma[i] = std::max(e.sigma[i], apart);
     e.reach.reserve(e.sigma.size());
     for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
-    take_in_lost_residues(e, name, exact[t].second.data, reference);
+    take_in_lost_residues(e, name, unrounded, reference);
+    for (const std::size_t i : overflowing) e.sigma[i] = infinite;
     e.sums = expected_sums(samples, exact[t].second.data, array.data, e.layout, e.sigma, spread.last, false_alarm_rate);
     expectation.tensors.emplace_back(name, std::move(e));
     expectation.emulated.emplace_back(name, array.data);

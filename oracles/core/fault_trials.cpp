@@ -69,7 +69,7 @@ LayerReport layers_of(const Expected& expected, const std::vector<double>& got, 
   LayerReport report;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double excess = excess_at(expected, got, i);
-    if (!std::isfinite(got[i]))
+    if (!std::isfinite(got[i]) && !std::isinf(expected.sigma[i]))
       report.rejects[static_cast<int>(Layer::finite)] = true;
     else if (expected.sigma[i] == 0)
       report.rejects[static_cast<int>(Layer::exact)] |= !(excess <= 1);

@@ -183,9 +183,11 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
   };
   const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!std::isfinite(got[i])) return set(Verdict::fail, text(at(i), " is ", got[i], ", not a finite number"));
+    if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i]))
+      return set(Verdict::fail, text(at(i), " is ", got[i], ", not a finite number"));
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!std::isfinite(e.sigma[i])) return set(Verdict::fail, text(at(i), ": the contract's roundings overflow"));
+    if (std::isinf(e.sigma[i]))
+      return set(Verdict::unsupported, text(at(i), ": the contract's own roundings overflow"));
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i])))
       return set(Verdict::undecided,

@@ -44,7 +44,7 @@ struct Expected {
   Format ulp_format = Format::fp64;  ///< the contract's output format: errors are also given in its units
   std::vector<HiLo> value;           ///< the oracle's
   std::vector<double> bound;         ///< how far the oracle may be off
-  std::vector<double> sigma;         ///< standard deviation of a correct kernel's error
+  std::vector<double> sigma;  ///< standard deviation of a correct kernel's error; infinite: the contract overflows
   std::vector<double> reach;         ///< multiple of sigma that no element of a correct kernel exceeds
   double rms_limit = 0;              ///< nor the root mean square of error / sigma this
   std::vector<SliceSum> sums = {};   ///< nor the signed sums of error / sigma over slices these; none: not looked at

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "oracles/core/judge.hpp"
 
@@ -146,6 +147,26 @@ TEST(Expected, a_wrong_formula_is_no_residue) {
     ++seen;
   }
   EXPECT_EQ(seen, 1);
+}
+
+/// fp16 cannot hold what this gradient is made of: not a fault of who computes it, and nobody's PASS.
+TEST(Expected, overflows_of_the_contract_are_called_so) {
+  const CaseSpec spec{"falcon3a", {1, 33, 4, 2, 2, 8, 0}, Format::fp16, Style::integers, 3273758488, {{"window", 1L}}};
+  Problem problem;
+  const Expectation expectation = expected_on(spec, problem);
+  bool seen = false;
+  for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+    const auto& [name, expected] = expectation.tensors[t];
+    std::vector<double> got = expectation.emulated[t].second;
+    const bool overflows = !std::ranges::all_of(got, [](double x) { return std::isfinite(x); });
+    EXPECT_EQ(judge(expected, got).verdict, overflows ? Verdict::unsupported : Verdict::pass) << name;
+    seen = seen || overflows;
+    const auto finite = std::ranges::find_if(expected.sigma, [](double sigma) { return std::isfinite(sigma); });
+    if (finite == expected.sigma.end()) continue;
+    got[static_cast<std::size_t>(finite - expected.sigma.begin())] = -std::numeric_limits<double>::infinity();
+    EXPECT_EQ(judge(expected, got).verdict, Verdict::fail) << name;
+  }
+  EXPECT_TRUE(seen);
 }
 
 /// 50 digits say how far the words really are.

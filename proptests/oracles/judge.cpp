@@ -236,10 +236,19 @@ TEST(Judge, elements_that_cannot_spread_do_not_dilute_the_root_mean_square) {
   EXPECT_NEAR(judge(e, off_by(e, 1.2)).rms_z, 1.2, 1e-9);
 }
 
-TEST(Judge, fails_where_the_contract_itself_overflows) {
+/// An infinity that the contract forces is not the kernel's fault, another one is.
+TEST(Judge, does_not_judge_what_the_contract_itself_overflows) {
   Expected e = expected_of({24, 16});
+  std::vector<double> got = healthy(e, 1);
   e.sigma[3] = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(judge(e, healthy(e, 1)).verdict, Verdict::fail);
+  for (const double overflow : {got[3], e.sigma[3], -e.sigma[3], std::numeric_limits<double>::quiet_NaN()}) {
+    got[3] = overflow;
+    const Judgement j = judge(e, got);
+    EXPECT_EQ(j.verdict, Verdict::unsupported) << overflow;
+    EXPECT_EQ(j.reason, "[0][3]: the contract's own roundings overflow");
+  }
+  got[4] = e.sigma[3];
+  EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
 }
 
 TEST(Judge, smallest_gain_is_where_the_verdict_turns) {

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 
 #include "oracles/core/expected.hpp"
@@ -327,10 +329,18 @@ TEST(SpreadOfAKernel, that_underflows_leaves_the_judge_without_a_case) {
   EXPECT_EQ(j.verdict, Verdict::vacuous) << j.reason;
 }
 
-TEST(SpreadOfAKernel, overflowing_fails) {
-  const Problem problem = toy_problem(1, [](Random& random) { return 1000 * (1 + random.uniform()); });
+TEST(SpreadOfAKernel, that_overflows_is_not_judged_by_its_infinities) {
+  const Problem problem = toy_problem(1, [](Random& random) { return 60 * (1 + random.uniform()); });
   const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem, draws);
-  EXPECT_EQ(judge(expectation.tensors[0].second, expectation.emulated[0].second).verdict, Verdict::fail);
+  const Expected& e = expectation.tensors[0].second;
+  std::vector<double> got = expectation.emulated[0].second;
+  const auto overflowed = std::count_if(got.begin(), got.end(), [](double x) { return std::isinf(x); });
+  EXPECT_GT(overflowed, 0);
+  EXPECT_LT(overflowed, static_cast<std::ptrdiff_t>(got.size()) / 2);
+  EXPECT_EQ(judge(e, got).verdict, Verdict::unsupported);
+  const auto finite = std::find_if(e.sigma.begin(), e.sigma.end(), [](double sigma) { return std::isfinite(sigma); });
+  got[static_cast<std::size_t>(finite - e.sigma.begin())] = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
 }
 
 /// Squares of numbers this small are zero.
