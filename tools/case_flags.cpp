@@ -33,6 +33,16 @@ void add_contract_flag(CLI::App& app, std::string& contract, const std::string& 
       ->excludes("--precision");
 }
 
+void add_false_alarms_flag(CLI::App& app, double& rate) {
+  app.add_option("--false-alarms", rate, "probability that correct kernels fail, in any tensor of all that is judged")
+      ->check([](const std::string& typed) {
+        double value = 0;
+        const bool fits = CLI::detail::lexical_cast(typed, value) && value >= 1e-16 && value <= 0.1;
+        return fits ? std::string() : "expected a probability of 1e-16 to 0.1, got " + typed;
+      })
+      ->capture_default_str();
+}
+
 Params params_of(const CaseFlags& flags) {
   Params params;
   for (const std::string& flag : flags.params) {

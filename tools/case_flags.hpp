@@ -33,6 +33,9 @@ void add_case_flags(CLI::App& app, CaseFlags& flags);
 /// Adds --contract NAME|FILE.json, which excludes a --precision added before; `what` says what for.
 void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what);
 
+/// Adds --false-alarms RATE.
+void add_false_alarms_flag(CLI::App& app, double& rate);
+
 /// The settings typed. Throws InputError unless each is NAME=VALUE.
 Params params_of(const CaseFlags& flags);
 

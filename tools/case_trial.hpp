@@ -18,6 +18,7 @@ struct Standard {
   std::string precision = {};  ///< "": that of the case
   std::string contract = {};   ///< a name or a file, in place of the precision
   int threads = 0;             ///< 0: all cores; the results do not depend on it
+  double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
 };
 
 class CaseTrial {

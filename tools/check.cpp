@@ -98,14 +98,19 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   const std::string subject = options.answer + options.kernel + options.plugin;
   const std::string kind = !options.kernel.empty() ? "kernel" : !options.plugin.empty() ? "plugin" : "answer";
   page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
-  const std::vector<std::string> lines = legend(trial.kernel().contract);
+  const std::vector<std::string> lines = legend(trial.kernel().contract, options.standard.false_alarms);
   page.header.insert(page.header.end(), lines.begin(), lines.end());
-  page.facts = {{"case", options.problem}, {kind, subject}, {"contract", trial.kernel().contract->name}};
+  page.facts = {{"case", options.problem},
+                {kind, subject},
+                {"contract", trial.kernel().contract->name},
+                {"false_alarm_rate", options.standard.false_alarms}};
   page.summary = false, page.artifact = kind == "kernel" ? options.problem : subject;
   page.command = "build/assay check " + shell_word(options.problem) + ' ' +
                  (kind == "answer" ? "" : "--" + kind + ' ') + shell_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
   if (options.same_bits) page.command += " --same-bits";
+  if (options.standard.false_alarms != false_alarm_rate)
+    page.command += " --false-alarms " + round_trip(options.standard.false_alarms);
   page.command += ' ' + trial.flags();
   return page;
 }
@@ -158,6 +163,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0.001, 1e7))
       ->capture_default_str();
   app.add_option("--shrink-output", options->shrink_output, "where the smaller case goes");
+  add_false_alarms_flag(app, options->standard.false_alarms);
   app.add_option("--threads", options->standard.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -126,8 +126,12 @@ void Progress::draw() {
   if (!console_.terminal) return;
   console_.err << "\r\033[K";
   if (total_ > 0) console_.err << done_ << '/' << total_ << ' ' << what_ << ", ";
-  const auto passed = std::chrono::steady_clock::now() - start_;
-  console_.err << std::chrono::duration_cast<std::chrono::seconds>(passed).count() << " s" << std::flush;
+  const auto passed = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start_);
+  console_.err << passed.count() << " s";
+  // As if the rest were like what is done; at first that is too little to say so.
+  if (done_ > 0 && done_ < total_ && passed.count() >= 10)
+    console_.err << ", about " << static_cast<std::size_t>(passed.count()) * (total_ - done_) / done_ << " s left";
+  console_.err << std::flush;
 }
 
 }  // namespace assay

@@ -142,9 +142,12 @@ std::string healthy_lines(const HealthyTable& h, int seed_runs) {
   const auto alarms = static_cast<int>(h.alarms.size());
   std::string lines = fmt::format(
       "{} healthy runs, {} tensors: {} false alarms, rate {:.2g} a run, at most {:.2g} with 95% confidence\n"
-      "of the others, {} are VACUOUS in some tensor and {} UNDECIDED; {} of {} drawn cases have no answer\n",
+      "of the others, {} are VACUOUS in some tensor, {} UNDECIDED, and in {} the contract's own roundings "
+      "overflow;\n{} "
+      "of {} drawn cases have no answer\n",
       h.runs, h.tensors, alarms, h.runs > 0 ? static_cast<double>(alarms) / h.runs : 0.0,
-      h.runs > 0 ? upper_bound_95(alarms, h.runs) : 1.0, h.vacuous, h.undecided, h.unanswered, seed_runs);
+      h.runs > 0 ? upper_bound_95(alarms, h.runs) : 1.0, h.vacuous, h.undecided, h.overflowing, h.unanswered,
+      seed_runs);
   for (const HealthyTable::Alarm& alarm : h.alarms) lines += fmt::format("  {}\n    {}\n", alarm.command, alarm.reason);
   return lines;
 }
@@ -152,9 +155,7 @@ std::string healthy_lines(const HealthyTable& h, int seed_runs) {
 std::string healthy_lines(const Detection& d) { return healthy_lines(*d.healthy, d.kills.options.healthy); }
 
 std::string declared_rate() {
-  return fmt::format(
-      "declared rates of false alarms: {:.0e} a tensor from the root mean square, 2.6e-12 an element beyond {} sigma",
-      false_alarm_rate, element_sigmas);
+  return fmt::format("declared rate of false alarms: {:.0e} a run, of all its tensors together", false_alarm_rate);
 }
 
 Json rules_json(const KillTable& kills, const HealthyTable* healthy) {
@@ -198,6 +199,7 @@ std::string as_json(const Detection& d) {
   Json all = {{"format", "assay-mutants"},
               {"version", 1},
               {"command", kills.options.command()},
+              {"false_alarm_rate", false_alarm_rate},
               {"healthy_runs", kills.healthy_runs},
               {"rules", rules_json(kills.part(false), healthy_of(d))},
               {"mutants", std::move(mutants)}};
@@ -211,6 +213,7 @@ std::string as_json(const Detection& d) {
                     {"tensors", d.healthy->tensors},
                     {"vacuous", d.healthy->vacuous},
                     {"undecided", d.healthy->undecided},
+                    {"overflowing", d.healthy->overflowing},
                     {"unanswered", d.healthy->unanswered},
                     {"upper_bound_95", d.healthy->runs > 0 ? upper_bound_95(count, d.healthy->runs) : 1.0},
                     {"alarms", std::move(alarms)}};
@@ -355,13 +358,17 @@ std::string held_out_section(const KillTable& kills) {
 
 bool Detection::passed() const {
   const KillTable planted = kills.part(false);
-  return planted.killed() == planted.shown() && kills.alarms[judge_rule] == 0 && (!healthy || healthy->alarms.empty());
+  return planted.killed() == planted.shown() && (kills.alarms.empty() || kills.alarms[judge_rule] == 0) &&
+         (!healthy || healthy->alarms.empty());
 }
 
 std::string print(const Detection& d, TableFormat format) {
   const bool markdown = format == TableFormat::markdown;
   if (format == TableFormat::json) return as_json(d);
   if (format == TableFormat::csv) return as_csv(d.kills);
+  if (d.kills.options.healthy_only)
+    return "assay mutants: healthy kernels on fresh cases, against the judge\n" + declared_rate() + "\n" +
+           healthy_lines(d) + "reproduce: " + d.kills.options.command() + '\n';
   const auto shown = [markdown](const Table& table) { return markdown ? table.markdown() : table.text(); };
   std::string out =
       "assay mutants: planted faults against the judge, and against the rules that others use\n"

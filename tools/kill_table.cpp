@@ -127,24 +127,15 @@ struct Run {
 /// What is known of a case before anyone is judged.
 struct Known {
   Expectation expectation;
-  Tensors baseline = {};
-  int keys;
-
-  Known(const Run& run, int words, int draws)
-      : expectation(expect(oracle_of(run.room, run.problem, words), run.kernel(), run.problem, draws)),
-        keys(run.seq_len) {
-    Policy policy = run.kernel().policy();
-    policy.rounding = Rounding::jittered;
-    policy.seed = Stream(0, "baseline").bits(0);  // none of the draws
-    baseline = in_report_order(run.form.run(run.problem, policy, run.tile), expectation);
-  }
+  Tensors baseline = {};  ///< for those rules that want one; empty where only the judge is asked
+  int keys = 0;
 };
 
 /// What the judge says of an answer, or of one of its tensors.
 struct Judged {
   LayerReport layers;  ///< of the tensors that are not the healthy kernel's
   std::string reason;  ///< of the first tensor that fails
-  bool vacuous = false, undecided = false;
+  bool vacuous = false, undecided = false, unsupported = false;
 };
 Judged judged(const Known& known, const Tensors& answer, bool of_healthy, std::string_view only = {}) {
   Judged result;
@@ -156,26 +147,41 @@ Judged judged(const Known& known, const Tensors& answer, bool of_healthy, std::s
     result.layers.join(layers_of(expected, answer[t].second, j));
     result.vacuous |= j.verdict == Verdict::vacuous;
     result.undecided |= j.verdict == Verdict::undecided;
+    result.unsupported |= j.verdict == Verdict::unsupported;
     if (j.verdict == Verdict::fail && result.reason.empty()) result.reason = name + ": " + j.reason;
   }
   return result;
 }
 
+enum class Rules { judge, all };
+
 /// As `assay report` judges: in more words where an everyday bound leaves the healthy kernel UNDECIDED, from more draws
 /// where it is VACUOUS.
-Known known_of(const Run& run) {
+Known known_of(const Run& run, Rules rules) {
   const int draws = default_draws(run.precision);
-  Known known(run, 2, draws);
+  const KernelUnderTest kernel = run.kernel();
+  Oracle oracle = oracle_of(run.room, run.problem);
+  KernelRuns runs;
+  add_runs(runs, kernel, run.problem, draws);
+  const auto expected = [&] { return expect(oracle, kernel, run.problem, runs, false_alarm_rate / looks); };
+  Known known{.expectation = expected(), .keys = run.seq_len};
   const Judged healthy = judged(known, known.expectation.emulated, true);
-  if (!healthy.undecided && !healthy.vacuous) return known;
-  return {run, healthy.undecided ? 4 : 2, healthy.vacuous ? 4 * draws : draws};
+  if (healthy.undecided) oracle = oracle_of(run.room, run.problem, 4);
+  if (healthy.vacuous) add_runs(runs, kernel, run.problem, 4 * draws);
+  if (healthy.undecided || healthy.vacuous) known.expectation = expected();
+  if (rules == Rules::judge) return known;
+  Policy policy = kernel.policy();
+  policy.rounding = Rounding::jittered;
+  policy.seed = Stream(0, "baseline").bits(0);  // none of the draws
+  known.baseline = in_report_order(run.form.run(run.problem, policy, run.tile), known.expectation);
+  return known;
 }
 
 /// The rules that reject one of the answer's tensors: the judge if it has a `reason`, and rivals.
 std::vector<bool> rejections(const Known& known, const Tensors& answer, const std::string& reason) {
   std::vector<bool> rejected(rivals().size() + 1);
   rejected[judge_rule] = !reason.empty();
-  for (std::size_t t = 0; t < answer.size(); ++t) {
+  for (std::size_t t = 0; t < known.baseline.size() && t < answer.size(); ++t) {
     const auto& [name, expected] = known.expectation.tensors[t];
     std::vector<double> want;
     want.reserve(expected.value.size());
@@ -209,7 +215,7 @@ struct TrialResult {
 
 TrialResult run_trial(const Subject& s, const FaultTrial& trial, HeldOut which) {
   const Known known =
-      known_of({*s.room, *s.healthy, trial.spec.precision, trial.tile, trial.problem, trial.spec.shape.seq_len});
+      known_of({*s.room, *s.healthy, trial.spec.precision, trial.tile, trial.problem, trial.spec.shape.seq_len}, Rules::all);
   const Tensors& healthy = known.expectation.emulated;
   TrialResult result;
   result.alarm = judged(known, healthy, true).reason;
@@ -247,9 +253,10 @@ struct HealthyCase {
   const Subject* subject = nullptr;
   CaseSpec spec;
   Problem problem;
+  int tile = 0;
 };
 
-/// The case of that number: lengths around the edges of tiles, every style, precision and setting.
+/// The case of that number: lengths around the edges of tiles, every style, precision, setting and tile shape.
 HealthyCase healthy_case(const std::vector<Subject>& subjects, const MutantOptions& options, int number) {
   const Subject& s = subjects[static_cast<std::size_t>(number) % subjects.size()];
   for (int attempt = 0;; ++attempt) {
@@ -282,7 +289,7 @@ HealthyCase healthy_case(const std::vector<Subject>& subjects, const MutantOptio
     Problem problem = s.room->make(spec);
     if (!s.healthy->obstacle(problem).empty()) continue;
     if (!s.healthy->has_gradients) problem.cotangents.clear();
-    return {&s, std::move(spec), std::move(problem)};
+    return {&s, std::move(spec), std::move(problem), stream.integer(at++, static_cast<int>(s.healthy->tiles.size()))};
   }
 }
 
@@ -294,19 +301,21 @@ struct HealthyResult {
   std::string command;
 };
 
-HealthyResult run_healthy_case(const HealthyCase& c) {
+HealthyResult run_healthy_case(const HealthyCase& c, Rules rules) {
   HealthyResult result;
   ReportOptions report;
   report.mechanisms = {c.spec.mechanism};
   report.form = c.subject->healthy->name;
   report.precisions = {c.spec.precision};
   report.device = RunsOn::cpu;
+  if (c.tile != 0) report.tile = c.subject->healthy->tiles[static_cast<std::size_t>(c.tile)];
   report.shape = text_of(c.spec.shape);
   report.style = c.spec.style, report.seed = c.spec.seed, report.params = c.spec.params;
   result.command = report.command();
   std::optional<Known> known;
   try {
-    known = known_of({*c.subject->room, *c.subject->healthy, c.spec.precision, 0, c.problem, c.spec.shape.seq_len});
+    known = known_of({*c.subject->room, *c.subject->healthy, c.spec.precision, c.tile, c.problem, c.spec.shape.seq_len},
+                     rules);
   } catch (const InputError&) {  // no enclosure decides a comparison of equal numbers
     return result;
   }
@@ -332,7 +341,7 @@ PowerRow power_at(const Subject& s, std::string_view mutant, Style style, int se
     if (s.healthy->iterative) spec.shape.key_dim = spec.shape.value_dim = 8;
     Problem problem = s.room->make(spec);
     problem.cotangents.clear();  // a state rounded in the forward pass shows there
-    const Known known = known_of({*s.room, *s.healthy, spec.precision, tile, problem, seq_len});
+    const Known known = known_of({*s.room, *s.healthy, spec.precision, tile, problem, seq_len}, Rules::judge);
     Policy policy = KernelUnderTest{s.planted, spec.precision, tile, 1}.policy();
     policy.fault = mutant;
     const Tensors got = in_report_order(s.planted->run(problem, policy, tile), known.expectation);
@@ -363,6 +372,7 @@ std::string MutantOptions::command() const {
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
   if (trials > 0) command += text(" --trials ", trials);
   if (healthy > 0) command += text(" --healthy ", healthy);
+  if (healthy_only) command += " --healthy-only";
   if (!power.empty()) command += " --power " + power;
   if (held_out != HeldOut::too) command += text(" --held-out ", name_of(held_out));
   return command + text(" --seed ", seed);
@@ -458,7 +468,10 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
   const std::vector<Subject> subjects = subjects_of(options);
   const std::vector<HealthyResult> results = in_parallel<HealthyResult>(
       static_cast<std::size_t>(options.healthy), options.threads,
-      [&](std::size_t i) { return run_healthy_case(healthy_case(subjects, options, static_cast<int>(i))); },
+      [&](std::size_t i) {
+        return run_healthy_case(healthy_case(subjects, options, static_cast<int>(i)),
+                                options.healthy_only ? Rules::judge : Rules::all);
+      },
       [&](std::size_t i) {
         const Subject& s = subjects[i % subjects.size()];
         return text("healthy ", s.room->name, " ", s.healthy->name);
@@ -475,6 +488,8 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
     for (std::size_t r = 0; r < table.rejected.size(); ++r) table.rejected[r] += result.rejected[r] ? 1 : 0;
     if (!result.judged.reason.empty())
       table.alarms.push_back({result.command, result.judged.reason});
+    else if (result.judged.unsupported)
+      ++table.overflowing;
     else if (result.judged.undecided)
       ++table.undecided;
     else if (result.judged.vacuous)

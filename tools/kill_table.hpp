@@ -33,10 +33,11 @@ struct MutantOptions {
   std::vector<Format> precisions;
   int trials = 0;  ///< cases of a kernel at most; 0: all
   std::uint64_t seed = fault_seed;
-  int healthy = 0;    ///< runs of healthy kernels on fresh cases
-  std::string power;  ///< the mutant whose detection is measured over seeds, "" for none
+  int healthy = 0;            ///< runs of healthy kernels on fresh cases
+  bool healthy_only = false;  ///< no mutants, and no rules but the judge
+  std::string power;          ///< the mutant whose detection is measured over seeds, "" for none
   HeldOut held_out = HeldOut::too;
-  int threads = 0;  ///< 0: all cores; the results do not depend on it
+  int threads = 0;            ///< 0: all cores; the results do not depend on it
 
   /// The command that makes the same tables again.
   std::string command() const;
@@ -101,6 +102,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done);
 struct HealthyTable {
   int runs = 0;
   int vacuous = 0, undecided = 0;  ///< runs with such a tensor and none that fails
+  int overflowing = 0;             ///< runs without a failure in which a contract's own roundings overflow
   int unanswered = 0;              ///< drawn, but not counted as runs: no enclosure decides a comparison
   int tensors = 0;
   std::vector<int> rejected;  ///< runs that each rule rejects

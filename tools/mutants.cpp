@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
 #include "tools/detection_page.hpp"
@@ -22,6 +23,8 @@ struct Flags {
 
 int run_mutants(const Flags& flags, Console& console) {
   MutantOptions options = flags.options;
+  require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !flags.docs),
+          "--healthy-only: it needs --healthy, and leaves out what --power and --docs are about");
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
                                    [&](HeldOut which) { return name_of(which) == flags.held_out; });
@@ -33,7 +36,9 @@ int run_mutants(const Flags& flags, Console& console) {
   };
   if (!options.power.empty())
     detection.power = with_progress([&](const WorkDone& done) { return measure_power(options, done); });
-  detection.kills = with_progress([&](const WorkDone& done) { return make_kill_table(options, done); });
+  if (!options.healthy_only)
+    detection.kills = with_progress([&](const WorkDone& done) { return make_kill_table(options, done); });
+  detection.kills.options = options;
   if (options.healthy > 0)
     detection.healthy = with_progress([&](const WorkDone& done) { return run_healthy(options, done); });
   file.commit(flags.docs ? detection_page(detection) : print(detection, *table_format_from(flags.format)));
@@ -56,6 +61,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--healthy", options.healthy, "run so many healthy kernels on fresh cases, and count the alarms")
       ->check(CLI::Range(0, 100000000))
       ->capture_default_str();
+  app.add_flag("--healthy-only", options.healthy_only, "run those alone, judged by no other rule: no mutants");
   app.add_option("--power", options.power, "find this mutant in bf16, over seeds and lengths, as well");
   app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
       ->check(CLI::IsMember(name_list(all_held_out)))

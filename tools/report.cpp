@@ -53,6 +53,13 @@ bool drowns(const KernelForm& form, Format precision, const ReportOptions& optio
   return form.iterative && options.precisions.empty() && info(precision).bits == 8;
 }
 
+/// The index of the tile asked for, or of the form's own; nothing if it has none such.
+std::optional<int> tile_of(const KernelForm& form, std::string_view asked) {
+  if (asked.empty()) return 0;
+  const auto tile = std::find(form.tiles.begin(), form.tiles.end(), asked);
+  return tile == form.tiles.end() ? std::nullopt : std::optional(static_cast<int>(tile - form.tiles.begin()));
+}
+
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   const auto precise = [&](Format precision) {
@@ -68,7 +75,7 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   if (contract != nullptr && !contract->plain()) device = nullptr;
   std::vector<Task> tasks;
   std::string known, mismatch;
-  bool found = false;
+  bool found = false, tiled = options.tile.empty();
   for (const Room* room : rooms()) {
     if (!asks_for(options.mechanisms, room->name)) continue;
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
@@ -81,6 +88,8 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
       if (options.form.empty() ? !form.unstable.empty() : form.name != options.form) continue;
       const KernelForm& measure = measure_of(*kernels, form);
       found = true;
+      if (!tile_of(form, options.tile) || !tile_of(measure, options.tile)) continue;
+      tiled = true;
       if (contract != nullptr) {
         bool fits = true;
         for (const KernelForm* judged : {&form, &measure}) {
@@ -105,6 +114,7 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
     if (mismatch.empty()) mismatch = why;
   }
   require(found, "--form: there is no ", options.form, "; there are ", known);
+  require(tiled, "--tile: none of these kernels has tiles of ", options.tile);
   if (tasks.empty() && !mismatch.empty()) throw InputError(mismatch);
   if (tasks.empty())
     throw InputError(text("--precision: ", device->name, " has kernels in ",
@@ -135,17 +145,19 @@ Problem problem_of(const Task& task, const ReportOptions& options, CaseSpec& spe
   return problem;
 }
 
-std::string command_of(const Task& task, const ReportOptions& options, const Shape& shape) {
+std::string command_of(const Task& task, const ReportOptions& options, const Shape& shape, double share) {
   ReportOptions one = options;
   one.mechanisms = {std::string(task.room->name)};
   one.form = task.form->name;
   if (!one.contract) one.precisions = {task.precision};
   one.shape = text_of(shape);
+  one.false_alarms = share;
   if (task.device != nullptr) one.device = RunsOn::gpu;
   return one.command();
 }
 
-std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, int threads) {
+/// `share` of the false alarms is this task's.
+std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, int threads, double share) {
   CaseSpec spec;
   ReportRow row;
   row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
@@ -155,7 +167,7 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
   if (contract != nullptr) row.contract = contract->name;
   const auto without = [&](Verdict verdict, const std::string& reason) {
     row.judgement.verdict = verdict, row.judgement.reason = reason;
-    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
+    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape, share);
     return std::vector{row};
   };
   try {
@@ -169,16 +181,21 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
     }
     if (!task.form->has_gradients) problem.cotangents.clear();
     const Oracle oracle = oracle_of(*task.room, problem);
-    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape);
-    KernelUnderTest kernel{task.measure, task.precision, 0, threads, contract};
+    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape, share);
+    KernelUnderTest kernel{task.measure, task.precision, *tile_of(*task.measure, options.tile), threads, contract};
     if (task.device != nullptr) kernel.tile = task.device->tile(task.room->name, *task.form, problem, task.precision);
     std::optional<Answer> got;
     if (task.device != nullptr)
       got = task.device->run(task.room->name, *task.form, problem, task.precision);
     else if (task.measure != task.form)
       got = task.form->run(problem, KernelUnderTest{task.form, task.precision, 0, threads, contract}.policy(),
-                           kernel.tile);
-    const Trial trial{*task.room, kernel, problem, oracle, spec.shape.batch};
+                           *tile_of(*task.form, options.tile));
+    const Trial trial{.room = *task.room,
+                      .kernel = kernel,
+                      .problem = problem,
+                      .oracle = oracle,
+                      .batch = spec.shape.batch,
+                      .false_alarms = share};
     std::vector<ReportRow> rows = judge_rows(trial, row, got);
     if (options.why) add_contributions(rows, kernel, problem);
     return rows;
@@ -199,7 +216,8 @@ std::vector<std::string> header_of(const Report& report) {
   std::vector<std::string> header = {fmt::format("assay report: kernels, run on {}, against the oracle", places),
                                      fmt::format("inputs    style {}, seed {}, rounded once to the precision",
                                                  name_of(report.options.style), report.options.seed)};
-  const std::vector<std::string> lines = legend(report.options.contract ? &*report.options.contract : nullptr);
+  const std::vector<std::string> lines =
+      legend(report.options.contract ? &*report.options.contract : nullptr, report.options.false_alarms);
   header.insert(header.end(), lines.begin(), lines.end());
   return header;
 }
@@ -238,6 +256,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--form", options.form, "only kernels of this form (tiled, chunkwise, split_decode, ...)");
+  app.add_option("--tile", options.tile,
+                 "in these tiles on the CPU executor, in place of every form's own (64x64, 16, ...)");
   app.add_option("--precision", flags->precisions, "only this one; may be given several times")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -249,6 +269,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
   add_case_flags(app, flags->inputs);
   app.add_flag("--why", options.why, "say which roundings make the errors");
+  add_false_alarms_flag(app, options.false_alarms);
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -278,10 +299,12 @@ std::string ReportOptions::command() const {
   std::string command = "build/assay report";
   for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
   if (!form.empty()) command += " --form " + form;
+  if (!tile.empty()) command += " --tile " + tile;
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
   if (contract) command += " --contract " + shell_word(contract->argument());
   if (device != RunsOn::every) command += text(" --device ", name_of(device));
   if (!shape.empty()) command += " --shape " + shape;
+  if (false_alarms != false_alarm_rate) command += " --false-alarms " + round_trip(false_alarms);
   return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params) + (why ? " --why" : "");
 }
 
@@ -305,7 +328,7 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
   const auto work = [&] {
     for (std::size_t i = next++; i < order.size(); i = next++) {
       const Task& task = tasks[order[i]];
-      results[order[i]] = rows_of(task, options, each);
+      results[order[i]] = rows_of(task, options, each, options.false_alarms / static_cast<double>(tasks.size()));
       const std::lock_guard lock(telling);
       done(tasks.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
                               task.device == nullptr ? "" : " on ", task.device == nullptr ? "" : task.device->name));
@@ -329,7 +352,9 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
 std::string print(const Report& report, RowsFormat format) {
   Page page{.verb = "report",
             .header = header_of(report),
-            .facts = {{"style", name_of(report.options.style)}, {"seed", report.options.seed}},
+            .facts = {{"style", name_of(report.options.style)},
+                      {"seed", report.options.seed},
+                      {"false_alarm_rate", report.options.false_alarms}},
             .command = report.options.command()};
   if (report.options.contract) page.facts.emplace_back("contract", report.options.contract->name);
   return print(page, report.rows, format);

@@ -25,16 +25,17 @@ std::string_view name_of(RunsOn where);
 /// What is asked for; an empty list means all.
 struct ReportOptions {
   std::vector<std::string> mechanisms;
-  std::string form;
+  std::string form, tile;  ///< tile: "" is every form's default, another leaves out the forms that have none such
   std::vector<Format> precisions;
   std::optional<Contract> contract;  ///< all kernels keep and are judged by, in place of precisions
   RunsOn device = RunsOn::every;
   std::string shape;  ///< as shape_from reads it; "": every form's own default
   Style style = Style::normal;
   std::uint64_t seed = 0;
-  Params params;     ///< settings of the mechanism, as under `params` in a case
-  int threads = 0;   ///< 0: all cores; the results do not depend on it
-  bool why = false;  ///< which roundings make the errors
+  Params params;                           ///< settings of the mechanism, as under `params` in a case
+  int threads = 0;                         ///< 0: all cores; the results do not depend on it
+  bool why = false;                        ///< which roundings make the errors
+  double false_alarms = false_alarm_rate;  ///< probability that correct kernels fail in any tensor of the report
 
   /// The command that makes this report again.
   std::string command() const;

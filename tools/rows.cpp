@@ -30,8 +30,9 @@ std::string place_in_file(const FileLayout& layout, std::size_t flat) {
 }
 
 std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
-                              const std::function<bool(const std::string&)>& wanted, int draws) {
-  Expectation expectation = expect(trial.oracle, trial.kernel, trial.problem, draws);
+                              const std::function<bool(const std::string&)>& wanted, KernelRuns& runs, int draws) {
+  add_runs(runs, trial.kernel, trial.problem, draws);
+  Expectation expectation = expect(trial.oracle, trial.kernel, trial.problem, runs, trial.false_alarms / looks);
   if (got && wanted) std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
   const Named<std::vector<double>> answer = got ? in_report_order(*got, expectation) : expectation.emulated;
   std::vector<ReportRow> rows;
@@ -326,21 +327,22 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   row.tile = trial.kernel.form->tiles[static_cast<std::size_t>(trial.kernel.tile)];
   row.precision = name_of(trial.kernel.precision);
   row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
-  std::vector<ReportRow> rows = judged(trial, row, got, wanted, draws);
+  KernelRuns runs;
+  std::vector<ReportRow> rows = judged(trial, row, got, wanted, runs, draws);
   const auto any = [&rows](Verdict verdict) {
     return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& r) { return r.judgement.verdict == verdict; });
   };
   if (any(Verdict::undecided)) {
     const Oracle sharper = oracle_of(trial.room, trial.problem, 4);
-    const Trial again{trial.room, trial.kernel, trial.problem, sharper, trial.batch, trial.in_file};
-    rows = judged(again, row, got, wanted, any(Verdict::vacuous) ? 4 * draws : draws);
+    const Trial again{trial.room, trial.kernel, trial.problem, sharper, trial.batch, trial.in_file, trial.false_alarms};
+    rows = judged(again, row, got, wanted, runs, any(Verdict::vacuous) ? 4 * draws : draws);
   } else if (any(Verdict::vacuous)) {
-    rows = judged(trial, row, got, wanted, 4 * draws);
+    rows = judged(trial, row, got, wanted, runs, 4 * draws);
   }
   return rows;
 }
 
-std::vector<std::string> legend(const Contract* contract) {
+std::vector<std::string> legend(const Contract* contract, double false_alarms) {
   std::vector<std::string> lines = {
       "contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
       "          accumulators and gates in fp32; fp64: all in fp64"};
@@ -352,6 +354,8 @@ std::vector<std::string> legend(const Contract* contract) {
       "          gain: the smallest that this tensor would have revealed",
   };
   lines.insert(lines.end(), std::begin(columns), std::end(columns));
+  lines.push_back(fmt::format(
+      "limits    correct kernels fail, in any of these tensors, with a probability of {} at most", false_alarms));
   return lines;
 }
 

@@ -44,9 +44,13 @@ struct Trial {
   const KernelUnderTest& kernel;  ///< whose contract counts
   const Problem& problem;
   const Oracle& oracle;
-  int batch = 1;         ///< sequences that the problem's heads are of
-  bool in_file = false;  ///< elements are named by their indices in a file, [b][t][h][d]
+  int batch = 1;                           ///< sequences that the problem's heads are of
+  bool in_file = false;                    ///< elements are named by their indices in a file, [b][t][h][d]
+  double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
 };
+
+/// judge_rows looks at a kernel's tensors once, and once more where the first look leaves them VACUOUS or UNDECIDED.
+inline constexpr int looks = 2;
 
 /// One row for each tensor of the oracle that `wanted` holds (all of them if it is null); `row` says what they have in
 /// common, and its form if it is not the contract's. Judges `got`, or the kernel's own emulation if there is none.
@@ -54,8 +58,9 @@ struct Trial {
 std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                                   const std::function<bool(const std::string&)>& wanted = {});
 
-/// What a contract and the columns of a table mean: the lines under a page's first one. Null: that of every precision.
-std::vector<std::string> legend(const Contract* contract = nullptr);
+/// What a contract and the columns of a table mean, and how often all tensors together raise a false alarm: the lines
+/// under a page's first one. Null: the contract of every precision.
+std::vector<std::string> legend(const Contract* contract, double false_alarms);
 
 /// The name of a row's contract.
 const std::string& contract_of(const ReportRow& row);

@@ -42,6 +42,7 @@ Format storage_of(const std::vector<double>& tensor, const tile::SiteTable& cont
 
 /// Site of the stores that leave a kernel. What it reads back itself passes another one.
 constexpr std::string_view output_site = "out";
+bool has_store(const Policy& contract) { return contract.sites.find(output_site) >= 0; }
 
 /// The reference in doubles, computed when it is first asked for.
 class ReferenceInDoubles {
@@ -127,25 +128,39 @@ const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form) 
   return form.unstable.empty() ? form : kernels.forms.front();
 }
 
-Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws) {
-  const Policy contract = kernel.policy();
+void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
   const auto answer = [&](const Policy& policy) { return named(kernel.form->run(problem, policy, kernel.tile)); };
-
-  const auto emulated = answer(contract);
-  Policy policy = Policy::exact(kernel.form->sites);
-  policy.threads = kernel.threads;
-  const auto exact = answer(policy);
-  std::vector<Named<Array>> drawn;
-  policy = contract;
+  const Policy contract = kernel.policy();
+  if (runs.emulated.empty()) {
+    runs.emulated = answer(contract);
+    Policy policy = Policy::exact(kernel.form->sites);
+    policy.threads = kernel.threads;
+    runs.exact = answer(policy);
+  }
+  Policy policy = contract;
   policy.rounding = Rounding::jittered;
   // The last rounding is known without drawing it. fp64's own is left where it is: arrays are doubles anyhow.
-  const bool has_store = contract.sites.find(output_site) >= 0;
-  if (has_store) policy.sites = contract.sites.with(output_site, Format::fp64);
-  for (int k = 0; k < draws; ++k) {
-    policy.seed = RandomBits{}.at(static_cast<std::uint64_t>(k));
-    drawn.push_back(answer(policy));
+  if (has_store(contract)) policy.sites = contract.sites.with(output_site, Format::fp64);
+  while (static_cast<int>(runs.drawn.size()) < draws) {
+    policy.seed = RandomBits{}.at(runs.drawn.size());
+    runs.drawn.push_back(answer(policy));
   }
+}
 
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws,
+                   double rate) {
+  KernelRuns runs;
+  add_runs(runs, kernel, problem, draws);
+  return expect(oracle, kernel, problem, runs, rate);
+}
+
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
+                   double rate) {
+  const Policy contract = kernel.policy();
+  const auto& [emulated, exact, drawn] = runs;
+  std::size_t tensors = 0, elements = 0;
+  for (const auto& [name, array] : emulated) tensors += array.data.empty() ? 0 : 1, elements += array.data.size();
+  const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
   Expectation expectation;
   ReferenceInDoubles reference(problem);
   for (std::size_t t = 0; t < emulated.size(); ++t) {
@@ -164,25 +179,25 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
                .sigma = {},
                .reach = {}};
     const Format stored = storage_of(array.data, contract.sites);
-    e.ulp_format = has_store ? contract.sites.at(output_site) : stored;
+    e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
     std::vector<std::vector<double>> samples;
     samples.reserve(drawn.size());
     for (const Named<Array>& draw : drawn) samples.push_back(draw[t].second.data);
     std::vector<double> own = array.data, unrounded = exact[t].second.data;
     const std::vector<std::size_t> overflowing = take_out_overflows(samples, own, unrounded);
     Spread spread = spread_of(samples, unrounded, e.layout, stored);
-    e.rms_limit = rms_limit(spread, false_alarm_rate);
-    e.stall = take_in_own_rounding(spread, own, unrounded, e.layout, element_sigmas, false_alarm_rate);
+    e.rms_limit = rms_limit(spread, limits.tensor_rate);
+    e.stall = take_in_own_rounding(spread, own, unrounded, e.layout, limits.sigmas, limits.tensor_rate);
     e.sigma = std::move(spread.sigma);
     // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
     for (std::size_t i = 0; i < e.sigma.size(); ++i)
       if (const double apart = std::fabs(e.value[i].lo); apart * oracle_share > e.bound[i])
         e.sigma[i] = std::max(e.sigma[i], apart);
     e.reach.reserve(e.sigma.size());
-    for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
+    for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
     take_in_lost_residues(e, name, unrounded, reference);
     for (const std::size_t i : overflowing) e.sigma[i] = infinite;
-    e.sums = expected_sums(samples, exact[t].second.data, array.data, e.layout, e.sigma, spread.last, false_alarm_rate);
+    e.sums = expected_sums(samples, unrounded, own, e.layout, e.sigma, spread.last, limits.tensor_rate);
     expectation.tensors.emplace_back(name, std::move(e));
     expectation.emulated.emplace_back(name, array.data);
   }

@@ -57,7 +57,21 @@ struct Expectation {
   Named<Expected> tensors;
   Named<std::vector<double>> emulated;
 };
-Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws);
+/// `rate` is the share of this kernel in the run's rate of false alarms.
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws,
+                   double rate = false_alarm_rate);
+
+/// A kernel's answers to a problem: as its contract rounds, with no rounding, and with randomised rounding.
+struct KernelRuns {
+  Named<Array> emulated, exact;
+  std::vector<Named<Array>> drawn;
+};
+/// Runs the kernel until there are so many draws. The first ones do not depend on how many there are, and what `runs`
+/// has already is not run again.
+void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
+/// As above, from runs that were made before.
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
+                   double rate = false_alarm_rate);
 
 /// Another kernel's answer, its tensors in the order of `expectation`. Throws std::runtime_error if one is missing or
 /// has another shape.

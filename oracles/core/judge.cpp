@@ -1,6 +1,7 @@
 #include "oracles/core/judge.hpp"
 
 #include <algorithm>
+#include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -225,6 +226,12 @@ std::string_view summary_of(Verdict verdict) {
                                             "the kernel does not take this problem",
                                             "the kernel or the oracle threw"};
   return summaries[static_cast<int>(verdict)];
+}
+
+Limits limits_of(double rate, std::size_t tensors, std::size_t elements) {
+  const double of_element = rate / 3 / static_cast<double>(elements);
+  const double sigmas = quantile(complement(boost::math::normal_distribution<double>(), of_element / 2));
+  return {std::max(element_sigmas, sigmas), rate / 3 / static_cast<double>(tensors)};
 }
 
 std::span<const Corruption> corruptions() { return all_corruptions; }

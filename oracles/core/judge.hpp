@@ -30,10 +30,21 @@ std::string_view name_of(Verdict verdict);
 /// What it means, in a few words.
 std::string_view summary_of(Verdict verdict);
 
-/// An element further off than this many sigma fails: 2.6e-12 of a correct kernel's would be.
-inline constexpr double element_sigmas = 7;
-/// Probability that the root mean square rejects one tensor of a correct kernel, and that the sums over slices do.
+/// Probability that a run of correct kernels fails: of all tensors that are judged together, in any of their elements,
+/// root mean squares or sums over slices.
 inline constexpr double false_alarm_rate = 1e-6;
+/// No element within this many sigma fails, however few there are: 2.6e-12 of a correct kernel's are beyond.
+inline constexpr double element_sigmas = 7;
+
+/// What the tensors of a kernel share.
+struct Limits {
+  double sigmas = element_sigmas;  ///< of a spread that is known, that no element exceeds
+  double tensor_rate = 0;          ///< probability that the root mean square rejects one tensor, and that its sums do
+};
+/// The limits under which `tensors` of a correct kernel, with so many elements together, fail with probability `rate`
+/// at most (Bonferroni): one third each for the elements, the root mean squares and the sums over slices.
+Limits limits_of(double rate, std::size_t tensors, std::size_t elements);
+
 /// The oracle must be this much sharper than sigma, or the verdict is UNDECIDED.
 inline constexpr double oracle_share = 0.01;
 
@@ -45,10 +56,10 @@ struct Expected {
   std::vector<HiLo> value;           ///< the oracle's
   std::vector<double> bound;         ///< how far the oracle may be off
   std::vector<double> sigma;  ///< standard deviation of a correct kernel's error; infinite: the contract overflows
-  std::vector<double> reach;         ///< multiple of sigma that no element of a correct kernel exceeds
-  double rms_limit = 0;              ///< nor the root mean square of error / sigma this
-  std::vector<SliceSum> sums = {};   ///< nor the signed sums of error / sigma over slices these; none: not looked at
-  double stall = 0;                  ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
+  std::vector<double> reach;  ///< multiple of sigma that no element of a correct kernel exceeds
+  double rms_limit = 0;       ///< nor the root mean square of error / sigma this
+  std::vector<SliceSum> sums = {};  ///< nor the signed sums of error / sigma over slices these; none: not looked at
+  double stall = 0;                 ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
 };
 

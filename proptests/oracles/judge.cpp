@@ -251,6 +251,24 @@ TEST(Judge, does_not_judge_what_the_contract_itself_overflows) {
   EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
 }
 
+/// All limits of a run together, exceeded as rarely as it says.
+TEST(Judge, shares_the_rate_of_a_run_among_its_tensors_and_elements) {
+  const auto normal_tail = [](double x) { return std::erfc(x / std::numbers::sqrt2); };
+  for (const double rate : {1e-3, 1e-6, 1e-12})
+    for (const std::size_t tensors : {1U, 6U, 500U})
+      for (const std::size_t elements : {500U, 100000U, 100000000U}) {
+        const Limits limits = limits_of(rate, tensors, elements);
+        const double of_elements = normal_tail(limits.sigmas) * static_cast<double>(elements),
+                     of_rms = limits.tensor_rate * static_cast<double>(tensors), of_sums = of_rms;
+        EXPECT_LE(of_elements + of_rms + of_sums, rate * (1 + 1e-9)) << rate << ' ' << tensors << ' ' << elements;
+        EXPECT_GE(limits.sigmas, element_sigmas);
+        if (limits.sigmas > element_sigmas) {
+          EXPECT_NEAR(of_elements / rate, 1 / 3., 1e-6);
+        }
+      }
+  EXPECT_EQ(limits_of(1e-6, 6, 1000).sigmas, element_sigmas);
+}
+
 TEST(Judge, smallest_gain_is_where_the_verdict_turns) {
   for (const double sigma : {1e-4, 3e-3, 3e-2}) {
     const Expected e = expected_of({2, 24, 16}, sigma);

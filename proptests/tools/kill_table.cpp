@@ -101,6 +101,21 @@ TEST_F(KillTables, healthy_runs_are_counted_and_bounded) {
   EXPECT_DOUBLE_EQ(fresh["upper_bound_95"], upper_bound_95(0, fresh["runs"]));
 }
 
+TEST_F(KillTables, healthy_runs_alone_are_the_same_runs) {
+  const std::vector<std::string> words = with(one_room, {"--trials", "1", "--healthy", "50", "--format", "json"});
+  const Json both = Json::parse(run_assay(words).out);
+  const Ran ran = run_assay(with(words, {"--healthy-only"}));
+  const Json alone = Json::parse(ran.out);
+  EXPECT_EQ(ran.code, exit_passed);
+  EXPECT_EQ(alone["fresh"], both["fresh"]);
+  EXPECT_EQ(alone["false_alarm_rate"], 1e-6);
+  EXPECT_TRUE(alone["mutants"].empty());
+  EXPECT_TRUE(alone["rules"].empty());
+  const std::string text = run_assay(with(one_room, {"--healthy", "5", "--healthy-only"})).out;
+  EXPECT_NE(text.find("5 healthy runs"), std::string::npos) << text;
+  EXPECT_NE(text.find("declared rate of false alarms: 1e-06 a run"), std::string::npos) << text;
+}
+
 TEST(ClopperPearson, is_that_of_the_binomial) {
   EXPECT_NEAR(upper_bound_95(0, 60), 1 - std::pow(0.05, 1.0 / 60), 1e-12);
   EXPECT_NEAR(lower_bound_95(60, 60), std::pow(0.05, 1.0 / 60), 1e-12);
@@ -175,6 +190,7 @@ TEST_F(KillTables, bad_flags_are_one_sentence) {
   refused({"--mechanism", "deltanet", "--power", "nothing"},
           "assay: --power: none of these kernels has a mutant nothing\n");
   refused({"--held-out", "some"}, "--held-out: some not in");
+  refused({"--healthy-only"}, "assay: --healthy-only: it needs --healthy");
   refused({"--precision", "fp7"}, "--precision: fp7 not in");
   refused({"--trials", "-1"}, "--trials: Value -1 not in range");
   planted_kernels = nullptr;

@@ -177,6 +177,40 @@ TEST(Report, every_row_is_made_again_by_its_own_command) {
   EXPECT_EQ(again["command"], command);
 }
 
+/// Limits are further out where fewer false alarms are wanted, or where more kernels share them.
+TEST(Report, shares_its_rate_of_false_alarms) {
+  const std::string one = "report --mechanism deltanet --precision bf16 --shape 1,20,2,16,16";
+  const Json usual = Json::parse(run_words(one + " --format json").out),
+             more = Json::parse(run_words(one + " --format json --false-alarms 1e-3").out),
+             two = Json::parse(run_words(smaller + " --format json").out);
+  EXPECT_EQ(usual["false_alarm_rate"], 1e-6);
+  EXPECT_EQ(more["false_alarm_rate"], 1e-3);
+  EXPECT_NE(more["command"].get<std::string>().find(" --false-alarms 0.001"), std::string::npos) << more["command"];
+  int rows = 0;
+  for (const Json& row : usual["rows"]) {
+    const auto same = [&](const Json& report) {
+      return *std::find_if(report["rows"].begin(), report["rows"].end(), [&](const Json& r) {
+        return r["tensor"] == row["tensor"] && r["precision"] == row["precision"];
+      });
+    };
+    EXPECT_LT(same(more)["rms_limit"], row["rms_limit"]) << row["tensor"];
+    EXPECT_GT(same(two)["rms_limit"], row["rms_limit"]) << row["tensor"];
+    ++rows;
+  }
+  EXPECT_EQ(rows, 7);
+  EXPECT_NE(run_words(one).out.find(
+                "\nlimits    correct kernels fail, in any of these tensors, with a probability of 1e-06 at most\n"),
+            std::string::npos);
+}
+
+TEST(Report, takes_a_tile) {
+  const std::string flags = "report --mechanism deltanet --precision bf16 --shape 1,20,2,16,16 --format json";
+  const Json report = Json::parse(run_words(flags + " --tile 16").out), usual = Json::parse(run_words(flags).out);
+  EXPECT_NE(report["rows"][0]["command"].get<std::string>().find(" --form chunkwise --tile 16 "), std::string::npos);
+  for (const Json& row : report["rows"]) EXPECT_EQ(row["tile"], "16");
+  EXPECT_NE(report["rows"], usual["rows"]);
+}
+
 TEST(Report, ends_with_the_line_that_reproduces_it) {
   const auto lines = lines_of(run_words(smaller).out);
   EXPECT_EQ(lines.back(), "reproduce: build/assay " + smaller + " --style normal --seed 0");
@@ -238,7 +272,8 @@ TEST(Report, takes_the_settings_of_a_mechanism) {
 TEST(Report, refuses_bad_usage_in_one_sentence) {
   for (const char* flags :
        {"--mechanism nothing", "--form nothing", "--precision fp12", "--shape 1,2,3", "--shape 0,1,1,1,1",
-        "--style odd", "--format xml", "--threads -1", "--seed x", "--unknown", "-o /nonexistent/report.txt"}) {
+        "--style odd", "--format xml", "--tile 17", "--false-alarms 0", "--false-alarms 0.2", "--threads -1",
+        "--seed x", "--unknown", "-o /nonexistent/report.txt"}) {
     const Ran ran = run_words(std::string("report ") + flags);
     EXPECT_EQ(ran.code, exit_usage) << flags;
     EXPECT_EQ(ran.out, "") << flags;
