@@ -214,8 +214,8 @@ struct TrialResult {
 };
 
 TrialResult run_trial(const Subject& s, const FaultTrial& trial, HeldOut which) {
-  const Known known =
-      known_of({*s.room, *s.healthy, trial.spec.precision, trial.tile, trial.problem, trial.spec.shape.seq_len}, Rules::all);
+  const Known known = known_of(
+      {*s.room, *s.healthy, trial.spec.precision, trial.tile, trial.problem, trial.spec.shape.seq_len}, Rules::all);
   const Tensors& healthy = known.expectation.emulated;
   TrialResult result;
   result.alarm = judged(known, healthy, true).reason;
@@ -420,11 +420,12 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
   for (const Subject& s : subjects) {
     std::vector<FaultTrial> trials =
         fault_trials(*s.room, *s.healthy, fault_styles, precisions_of(options), options.seed);
-    for (const auto& [style, precision, seq_len] : exact_trials)
-      for (FaultTrial& exact : fault_trials(*s.room, *s.healthy, {&style, 1}, {&precision, 1}, options.seed, seq_len)) {
+    for (const ExactTrials& of : exact_trials)
+      for (FaultTrial& exact :
+           fault_trials(*s.room, *s.healthy, {&of.style, 1}, {&of.precision, 1}, options.seed, of.seq_len)) {
         const bool met = std::any_of(trials.begin(), trials.end(), [&](const FaultTrial& other) {
-          return other.problem.inputs == exact.problem.inputs && other.problem.params == exact.problem.params &&
-                 other.spec.precision == precision;
+          return other.spec.precision == exact.spec.precision && other.problem.params == exact.problem.params &&
+                 other.problem.inputs == exact.problem.inputs;
         });
         if (!met) trials.push_back(std::move(exact));  // softmax attention has no numbers of its own in `dyadic`
       }
