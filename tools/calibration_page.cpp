@@ -213,7 +213,12 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
   judges one of unknown tiles by `assay check` must know that it stands for the form's first.
 - `token by token, by the contract`: a sum of 16 products that a tensor core makes exactly, as of the first tokens of a state that leaves in fp32, is exact under bf16's contract, and an fp32 unit rounds it 16
   times. Such kernels have another contract (`products`), by which they are judged as they should be.
-- Single numbers (the gradient of a bandwidth) are known from K draws alone, without neighbours; their limits are the widest, and make `beyond 7`.
+- `toward zero`, decoding: o of `parallax` is off by 1.6 to 1.9 sigma together, all elements in one direction. With so few elements that err alike the limit of their root mean square is wider than that, and below
+  it the kernel's own run widens nothing. No element is near its limit.
+- `P wide` of `lla` in fp16: with outlier channels and two steps of conjugate gradients, one element of dq overflows fp16 in the kernel's own run (sigma there is 49,000), which is the contract's doing.
+- `operands wide, by the contract`: in e4m3, nearly all of a row's dS underflow, and the contract's kernel answers 0 in all draws; a kernel that keeps them answers better than the contract foresees, by more
+  than its sigma there (one element of `softmax_attention`). In tf32, sums of 8 products are made exactly in a row that no draw moves, where one operand more or less moves the last bit (`lla`, first token).
+- Single numbers (the gradient of a bandwidth) are known from K draws alone, without neighbours; their limits are the widest, and make most of `beyond 7`.
 
 )";
 
