@@ -344,13 +344,26 @@ Table faults_table(const KillTable& kills) {
   return table;
 }
 
+/// Why they survive, a paragraph for each fault.
+std::string survivals(const KillTable& kills) {
+  std::vector<std::string_view> told;
+  std::string page;
+  for (const MutantRow& row : kills.rows) {
+    if (row.killed() || survival_of_held_out == nullptr || survival_of_held_out(row.mutant->name).empty()) continue;
+    if (std::find(told.begin(), told.end(), row.mutant->name) != told.end()) continue;
+    told.push_back(row.mutant->name);
+    page += fmt::format("`{}`: {}.\n\n", row.mutant->name, survival_of_held_out(row.mutant->name));
+  }
+  return page;
+}
+
 std::string held_out_section(const KillTable& kills) {
   if (kills.rows.empty()) return "";
   std::string page(about_held_out);
   page += summary_of(kills) + '\n' + rules_table(kills, nullptr).markdown() + '\n';
   const Table survivors = survivors_table(kills);
   page += survivors.rows.empty() ? "None survives.\n\n" : survivors.markdown() + '\n';
-  page += faults_table(kills).markdown();
+  page += survivals(kills) + faults_table(kills).markdown();
   return page + fmt::format("\n```\n{}```\n\n", mutants_table(all_rows(kills), true).text());
 }
 

@@ -37,6 +37,7 @@ void hand_over(char** argv) {
 int main(int argc, char** argv) {
 #ifdef ASSAY_WITH_MUTANTS
   assay::planted_kernels = assay::mutant_rooms, assay::held_out_kernels = assay::held_out_rooms;
+  assay::survival_of_held_out = assay::survival_of;
 #else
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

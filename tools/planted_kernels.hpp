@@ -1,6 +1,7 @@
 #pragma once
 // The kernels with faults to plant, in programs that are linked with them.
 #include <span>
+#include <string_view>
 
 #include "kernels/core/kernel_room.hpp"
 
@@ -10,5 +11,7 @@ namespace assay {
 inline std::span<const KernelRoom* const> (*planted_kernels)() = nullptr;
 /// Likewise those with held-out mutants (oracles/held_out/rooms.hpp).
 inline std::span<const KernelRoom* const> (*held_out_kernels)() = nullptr;
+/// And why one of these survives where it does, or "".
+inline std::string_view (*survival_of_held_out)(std::string_view mutant) = nullptr;
 
 }  // namespace assay

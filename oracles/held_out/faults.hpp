@@ -14,6 +14,7 @@ struct Fault {
   /// The kernels that have it, words "room" or "room:form"; without a form the room's first.
   std::string_view kernels;
   Answer (*run)(const Call& call);
+  std::string_view survives = {};  ///< of one that lives somewhere: why, derived from its cases
 };
 
 /// What a launcher hands to the kernel in place of what it was given.

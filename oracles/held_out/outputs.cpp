@@ -129,7 +129,11 @@ constexpr Fault faults[] = {
        return stored_otherwise(c, [](Array& o, Format format) {
          for (double& x : o.data) x = round_to(x, format, Rounding::toward_zero);
        });
-     }},
+     },
+     "in bf16 alone is there anything to cut off. Beside the roundings of the operands, the root mean square of the "
+     "error is only 1.1 to 1.5 times the healthy kernel's, within what such a kernel may have. But it leans towards "
+     "zero, by 0.34 to 0.54 of its root mean square where the healthy kernel's leans by 0.09 at most: a signed sum "
+     "would tell them apart"},
     {{"output_rounded_twice", "o is rounded to fp16, then to its format", "catalogue: fp32 -> fp16 -> bf16"},
      "parallax gla comba affine_linear_attention",
      [](const Call& c) {

@@ -33,16 +33,21 @@ const KernelForm& healthy_form(std::string_view room, std::string_view form) {
   return *std::find_if(forms.begin(), forms.end(), [&](const KernelForm& f) { return f.name == form; });
 }
 
+/// The fault of that name, or null.
+const Fault* find_fault(std::string_view name) {
+  const auto& faults = all_faults();
+  const auto it = std::find_if(faults.begin(), faults.end(), [&](const Fault* f) { return f->mutant.name == name; });
+  return it == faults.end() ? nullptr : *it;
+}
+
 template <std::size_t Form>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
   const held_out::Call call{*find_room(problem.mechanism), healthy_form(problem.mechanism, form_names[Form]), problem,
                             policy, tile};
-  const auto& faults = all_faults();
-  const auto it =
-      std::find_if(faults.begin(), faults.end(), [&](const Fault* f) { return f->mutant.name == policy.fault; });
-  if (it == faults.end()) return call.healthy();
+  const Fault* const fault = find_fault(policy.fault);
+  if (fault == nullptr) return call.healthy();
   try {
-    return (*it)->run(call);
+    return fault->run(call);
   } catch (const InputError&) {
     return call.healthy();
   }
@@ -89,6 +94,11 @@ struct Registry {
 std::span<const KernelRoom* const> held_out_rooms() {
   static const Registry registry;
   return registry.list;
+}
+
+std::string_view survival_of(std::string_view mutant) {
+  const Fault* const fault = find_fault(mutant);
+  return fault == nullptr ? std::string_view() : fault->survives;
 }
 
 }  // namespace assay
