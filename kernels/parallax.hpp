@@ -7,9 +7,6 @@
 //   streaming  m' = max(m, max_tile x),  alpha = 2^(m - m'),  P1 = 2^(x - m'),  P2 = P1 t,
 //              d1' = alpha d1 + sum P1,  d2' = alpha d2 + sum P2,  O1' = alpha O1 + P1 V,  O2' = alpha O2 + P2 V;
 //              at the end tbar = d2 / d1,  o = O1 / d1 (1 + tbar) - O2 / d1,  vbar = O1 / d1,  lse = m + log2 d1
-//   covariance the same with t - c_i for t, about an origin c_i that follows the mean of t over the keys so far: a step
-//              to c' = c + r leaves d2 - r d1 and O2 - r O1, and at the end tbar = c + d2 / d1,
-//              o = O1 / d1 (1 + d2 / d1) - O2 / d1: an offset of the keys is in c alone
 //   merge      of partial results (m, d1, d2, O1, O2): m = max m_a,  F = sum 2^(m_a - m) F_a for every other field
 //   backward   a_ij = g_i.v_j,  tau_i = g_i.o_i,  beta_i = g_i.vbar_i,
 //              D_ij = p_ij (a_ij - tau_i + (tbar_i - t_ij)(a_ij - beta_i)),  E_ij = -p_ij (a_ij - beta_i),
@@ -108,101 +105,6 @@ struct ParallaxForward {
     }
     const auto c1 = b.rows("c1"_s, one_more, tbar, inv);
     O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
-    O2.scale(inv);
-    O1.zip("o"_s, difference, O2);
-    b.store("out"_s, a.o, head, q0, O1);
-  }
-};
-
-/// The same about a moving origin.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
-struct ParallaxCovariance {
-  using Real = typename B::Real;
-  using Args = typename ParallaxForward<B, BM, BN, D, ST>::Args;
-  using Smem = typename ParallaxForward<B, BM, BN, D, ST>::Smem;
-
-  template <class X>
-  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
-    const Visibility sees = parallax_visibility(b, a.sees);
-    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453});
-    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
-    const int j0 = sees.first_key(q0) / BN + b.planted("first_tile_skipped"_s, 0, head == 0 && q0 > 0);
-    auto O1 = b.acc("O1"_s, Shape<BM, D>{});
-    auto O2 = b.acc("O2"_s, Shape<BM, D>{});
-    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
-    auto d1 = b.partial("d1"_s, Shape<BM>{});
-    auto mass = b.row("d1"_s, Shape<BM>{}, 0);
-    auto d2 = b.row("d2"_s, Shape<BM>{}, 0);
-    auto origin = b.row("tbar"_s, Shape<BM>{}, 0);
-    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
-    const auto zero = b.row("alpha"_s, Shape<BM>{}, 0);
-    const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
-    const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto carried = [](auto now, auto old, auto alpha) { return now + alpha * old; };
-    const auto follow = [](auto c, auto moment, auto all) { return all > 0 ? c + moment / all : c; };
-    const auto without = [](auto moment, auto weights, auto step) { return moment - step * weights; };
-    const auto one_more = [](auto mean, auto y) { return (1 + mean) * y; };
-    const auto row_sum = [&](const auto& x) {
-      auto all = b.partial("d2"_s, Shape<BM>{});
-      all.fold(one, x);
-      return all.total();
-    };
-
-    b.load(s.Q, a.q, head, q0);
-    b.load(s.R, a.rho, head, q0);
-    b.pipeline(
-        Shape<ST>{}, imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0),
-        [&](int j, int st) {
-          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
-          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
-        },
-        [&](int j, int st) {
-          const int k0 = (j0 + j) * BN;
-          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
-          if (!sees.all(q0, q0 + BM, k0, k0 + BN))
-            S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
-          const auto mx = b.rows("m"_s, top, m, S.row_max());
-          const auto shift = b.rows("m"_s, finite, mx);
-          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
-          S.map("p"_s, weight, shift);
-          d1.fold(alpha, S);
-          const auto all = d1.total();
-          T.map("T"_s, difference, origin);
-          auto moments = T;
-          moments.zip("pt"_s, product, S);
-          const auto moved =
-              b.rows("tbar"_s, follow, origin, b.rows("d2"_s, carried, row_sum(moments), d2, alpha), all);
-          const auto step = b.rows("step"_s, difference, moved, origin);
-          T.map("T"_s, difference, step);
-          T.zip("pt"_s, product, S);  // P2 = P1 (t - c)
-          d2 = b.rows("d2"_s, carried, row_sum(T), b.rows("d2"_s, without, d2, mass, step),
-                      b.planted("d2_not_rescaled"_s, alpha, one));
-          O2.zip("O2"_s, without, O1, b.planted("o2_keeps_its_origin"_s, step, zero));
-          O1.scale(alpha);
-          O2.scale(b.planted("o2_not_rescaled"_s, alpha, one));
-          b.mma(O1, b.cast("P1"_s, S), O2, b.cast("P2"_s, T), s.V[st]);
-          mass = all;
-          origin = moved;
-          m = mx;
-        });
-    const auto inv = b.rows("inv"_s, inverse, mass);
-    const auto left = b.rows("tbar"_s, product, d2, inv);
-    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, mass, m));
-    b.store_row("tbar"_s, a.tbar, head, q0,
-                b.planted("tbar_without_origin"_s, b.rows("tbar"_s, sum, origin, left), left));
-    if (a.vbar.p != nullptr) {
-      auto vbar = O1;
-      vbar.scale(inv);
-      b.store("vbar"_s, a.vbar, head, q0, vbar);
-    }
-    O1.scale(b.rows("c1"_s, one_more, left, inv));
     O2.scale(inv);
     O1.zip("o"_s, difference, O2);
     b.store("out"_s, a.o, head, q0, O1);
@@ -397,8 +299,6 @@ inline constexpr SiteTable::Init parallax_tiled_roles[] = {
 /// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored; vbar stays
 /// as wide as the accumulators, or sum_j E_ij would not vanish.
 inline constexpr SiteTable parallax_tiled_sites(parallax_tiled_roles);
-inline constexpr SiteTable::Init parallax_origin_roles[] = {{"step", Role::gate}};
-inline constexpr SiteTable parallax_covariance_sites = parallax_tiled_sites.with(parallax_origin_roles);
 
 /// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
 /// of the packed rows is query r % queries of its head. Gives the partial result (m, d1, d2, O1, O2).
