@@ -187,8 +187,6 @@ struct LlaSolve {
     const auto scaled_up = [](auto p, auto lambda, auto unit) { return unit * lambda * p; };
     const auto centred = [](auto y, auto c, auto share, auto all) { return share * (y - all * c); };
     const auto less_scaled = [](auto y, auto c, auto share, auto factor) { return share * y - factor * c; };
-    const Real times = b.planted("mean_already_centred"_s, Real{1}, Real{3});
-    const auto beyond = [=](auto mean, auto to) { return mean - times * to; };
     const auto moved_square = [](auto square, auto to, auto mean) { return square - to * (2 * mean - to); };
     const auto threshold = [&](auto square, auto slack) {
       const auto own = a.tolerance * slack;
@@ -252,6 +250,8 @@ struct LlaSolve {
         const auto sum_along = all.total();
         auto along_mean = along_centre;
         if constexpr (Raw) {
+          const Real times = b.planted("mean_already_centred"_s, Real{1}, Real{3});
+          const auto beyond = [=](auto mean, auto to) { return mean - times * to; };
           along_mean = b.rows("pc"_s, product, sum_along, share);
           AP.zip("AP"_s, less_scaled, s.C, share, along_centre);
           AP.zip("AP"_s, subtract_scaled, s.Q, b.rows("pc"_s, beyond, along_mean, along_centre));
