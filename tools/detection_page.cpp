@@ -196,12 +196,9 @@ std::string as_json(const Detection& d) {
                        {"conviction", row.conviction},
                        {"killed_by", std::move(by)}});
   }
-  Json all = {{"format", "assay-mutants"},
-              {"version", 1},
-              {"command", kills.options.command()},
-              {"false_alarm_rate", false_alarm_rate},
-              {"healthy_runs", kills.healthy_runs},
-              {"rules", rules_json(kills.part(false), healthy_of(d))},
+  Json all = {{"format", "assay-mutants"},          {"version", 1},
+              {"command", kills.options.command()}, {"false_alarm_rate", false_alarm_rate},
+              {"healthy_runs", kills.healthy_runs}, {"rules", rules_json(kills.part(false), healthy_of(d))},
               {"mutants", std::move(mutants)}};
   if (!held_out.rows.empty()) all["rules_on_held_out"] = rules_json(held_out, healthy_of(d));
   if (d.healthy) {

@@ -37,7 +37,7 @@ struct MutantOptions {
   bool healthy_only = false;  ///< no mutants, and no rules but the judge
   std::string power;          ///< the mutant whose detection is measured over seeds, "" for none
   HeldOut held_out = HeldOut::too;
-  int threads = 0;            ///< 0: all cores; the results do not depend on it
+  int threads = 0;  ///< 0: all cores; the results do not depend on it
 
   /// The command that makes the same tables again.
   std::string command() const;

@@ -84,8 +84,9 @@ TEST(Calibration, healthy_variants_have_the_spread_of_their_contract) {
         EXPECT_GT(gauges[v].elements, 1000U) << name << ' ' << variants[v].name;
         if (variants[v].fit == Fit::other) continue;
         // Truncation may move an element that no draw moves.
-        if (variants[v].name != "toward zero")
+        if (variants[v].name != "toward zero") {
           EXPECT_EQ(gauges[v].beyond_limit, 0U) << name << ' ' << name_of(precision) << ' ' << variants[v].name;
+        }
         EXPECT_LT(gauges[v].rms(), 1.3) << name << ' ' << name_of(precision) << ' ' << variants[v].name;
         if (variants[v].fit == Fit::wider) continue;
         EXPECT_GT(gauges[v].rms(), 0.7) << name << ' ' << name_of(precision) << ' ' << variants[v].name;
