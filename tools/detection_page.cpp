@@ -306,7 +306,7 @@ What the others need, and numbers of few bits do not give:
 
 constexpr std::string_view about_power = R"(
 `long_memory` forgets slowly: a state that only adds up loses in bf16 what no other rounding does, and shows. One that a delta rule overwrites, or a decay forgets, within a
-few dozen tokens loses no more than the operands, which the contract rounds to bf16 as well. `slow_writes` shows it in every recurrence: the state is about 1 and all writes
+few dozen tokens loses no more than the operands, which the contract rounds to bf16 as well. `slow_writes` shows it wherever a state is given: it is about 1 and all writes
 together move it by 2^-16 of where they lead per token, one way. In fp32 they add up; in bf16 the writes of a chunk are below half a unit of the last place and
 none arrives. What the operands lose does not grow with T, what the state has not taken up does: that is `rms / limit`, of o. A user who also compares the final state sees at 64
 tokens that its elements are not those of an fp32 state.
