@@ -66,13 +66,20 @@ class ReferenceInDoubles {
 };
 
 /// Where even the run that rounds nowhere is beyond its limits, the program is wrong, or the truth is a residue that
-/// numbers of its size do not hold, such as a weight's distance from one. What the reference in doubles misses there,
-/// a correct program may miss as well.
-void take_in_lost_residues(Expected& e, const std::string& name, const std::vector<double>& exact,
+/// numbers of its size do not hold, such as a weight's distance from one. It is no more than a residue if it is lost in
+/// the last place of `largest`, the answer's largest number; and what the reference in doubles misses there, a correct
+/// program may miss as well.
+void take_in_lost_residues(Expected& e, const std::string& name, const std::vector<double>& exact, double largest,
                            ReferenceInDoubles& reference) {
   std::vector<std::size_t> beyond;
-  for (std::size_t i = 0; i < exact.size(); ++i)
-    if (!(excess_at(e, exact, i) <= 1)) beyond.push_back(i);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    if (excess_at(e, exact, i) <= 1) continue;
+    const double off = std::fabs((exact[i] - e.value[i].hi) - e.value[i].lo);
+    if (off <= unit_roundoff(Format::fp64) * largest)
+      e.sigma[i] = std::max(e.sigma[i], off);
+    else
+      beyond.push_back(i);
+  }
   const std::vector<HiLo>* doubles = beyond.empty() ? nullptr : reference.find(name);
   if (doubles == nullptr) return;
   std::vector<double> missed(exact.size());
@@ -163,6 +170,9 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
   const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
   Expectation expectation;
   ReferenceInDoubles reference(problem);
+  double largest = 0;
+  for (const auto& [name, tensor] : oracle.tensors)
+    for (const HiLo& value : tensor.value) largest = std::max(largest, std::fabs(value.hi));
   for (std::size_t t = 0; t < emulated.size(); ++t) {
     const auto& [name, array] = emulated[t];
     const auto known = std::find_if(oracle.tensors.begin(), oracle.tensors.end(),
@@ -188,16 +198,19 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
     Spread spread = spread_of(samples, unrounded, e.layout, stored);
     e.rms_limit = rms_limit(spread, limits.tensor_rate);
     e.stall = take_in_own_rounding(spread, own, unrounded, e.layout, limits.sigmas, limits.tensor_rate);
-    e.sigma = std::move(spread.sigma);
+    e.sigma = spread.sigma;
     // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
     for (std::size_t i = 0; i < e.sigma.size(); ++i)
       if (const double apart = std::fabs(e.value[i].lo); apart * oracle_share > e.bound[i])
         e.sigma[i] = std::max(e.sigma[i], apart);
     e.reach.reserve(e.sigma.size());
     for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
-    take_in_lost_residues(e, name, unrounded, reference);
+    take_in_lost_residues(e, name, unrounded, largest, reference);
     for (const std::size_t i : overflowing) e.sigma[i] = infinite;
-    e.sums = expected_sums(samples, unrounded, own, e.layout, e.sigma, spread.last, limits.tensor_rate);
+    // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
+    for (std::size_t i = 0; i < e.sigma.size(); ++i)
+      e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
+    e.sums = expected_sums(samples, unrounded, own, e.layout, e.weight, spread.last, limits.tensor_rate);
     expectation.tensors.emplace_back(name, std::move(e));
     expectation.emulated.emplace_back(name, array.data);
   }

@@ -113,31 +113,24 @@ double rms_z(const Expected& e, const std::vector<double>& got) {
   return count == 0 ? 0 : std::sqrt(squares / count);
 }
 
-/// 1 / sigma of the elements that may spread, 0 of the others.
-std::vector<double> weights_of(const Expected& e) {
-  std::vector<double> weight(e.sigma.size());
-  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = e.sigma[i] > 0 ? 1 / e.sigma[i] : 0;
-  return weight;
-}
-
 /// The sums over slices that no correct kernel's exceed; what the oracle may be off by is on top.
-std::vector<double> sum_limits(const Expected& e, const std::vector<double>& weight) {
-  std::vector<double> limits = slice_sums(e.layout, weight, e.bound);
+std::vector<double> sum_limits(const Expected& e) {
+  std::vector<double> limits = slice_sums(e.layout, e.weight, e.bound);
   for (std::size_t s = 0; s < limits.size(); ++s) limits[s] += e.sums[s].reach * e.sums[s].sigma;
   return limits;
 }
 
-std::vector<double> error_sums(const Expected& e, const std::vector<double>& got, const std::vector<double>& weight) {
+std::vector<double> error_sums(const Expected& e, const std::vector<double>& got) {
   std::vector<double> errors(got.size());
   for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e, got, i);
-  return slice_sums(e.layout, weight, errors);
+  return slice_sums(e.layout, e.weight, errors);
 }
 
 /// Of the signed sums over slices, the one that is the most of its limit.
 Worst worst_sum(const Expected& e, const std::vector<double>& got) {
   Worst worst;
   if (e.sums.empty()) return worst;
-  const std::vector<double> weight = weights_of(e), limits = sum_limits(e, weight), sums = error_sums(e, got, weight);
+  const std::vector<double> limits = sum_limits(e), sums = error_sums(e, got);
   for (std::size_t s = 0; s < sums.size(); ++s)
     worst.see(limits[s] > 0 ? std::fabs(sums[s]) / limits[s] : (sums[s] == 0 ? 0 : infinite), s);
   return worst;
@@ -167,8 +160,8 @@ double smallest_gain(const Expected& e, const std::vector<double>& got) {
   const double rest = count * limit * limit - c;
   if (a > 0 && rest >= 0) gain = std::min(gain, (std::sqrt(b * b + a * rest) - b) / a);
   if (!e.sums.empty()) {
-    const std::vector<double> weight = weights_of(e), limits = sum_limits(e, weight), sums = error_sums(e, got, weight),
-                              sizes = slice_sums(e.layout, weight, got);
+    const std::vector<double> limits = sum_limits(e), sums = error_sums(e, got),
+                              sizes = slice_sums(e.layout, e.weight, got);
     for (std::size_t s = 0; s < sums.size(); ++s)
       if (sizes[s] != 0)
         gain = std::min(gain, (limits[s] - std::copysign(1.0, sizes[s]) * sums[s]) / std::fabs(sizes[s]));

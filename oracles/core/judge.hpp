@@ -58,7 +58,8 @@ struct Expected {
   std::vector<double> sigma;  ///< standard deviation of a correct kernel's error; infinite: the contract overflows
   std::vector<double> reach;  ///< multiple of sigma that no element of a correct kernel exceeds
   double rms_limit = 0;       ///< nor the root mean square of error / sigma this
-  std::vector<SliceSum> sums = {};  ///< nor the signed sums of error / sigma over slices these; none: not looked at
+  std::vector<SliceSum> sums = {};  ///< nor the sums of weight * error over slices these; none: not looked at
+  std::vector<double> weight = {};  ///< 1 / sigma where the draws show sigma, else 0
   double stall = 0;                 ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
 };

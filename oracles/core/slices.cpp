@@ -89,12 +89,11 @@ std::vector<double> slice_sums(const Layout& n, const std::vector<double>& weigh
 
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact,
                                     const std::vector<double>& own, const Layout& layout,
-                                    const std::vector<double>& sigma, const std::vector<double>& last,
+                                    const std::vector<double>& weight, const std::vector<double>& last,
                                     double false_alarm_rate) {
   const std::vector<Slice> slices = slices_of(layout);
-  std::vector<double> weight(sigma.size()), independent(sigma.size());
-  for (std::size_t i = 0; i < sigma.size(); ++i)
-    if (sigma[i] > 0) weight[i] = 1 / sigma[i], independent[i] = last[i] / sigma[i];
+  std::vector<double> independent(weight.size());
+  for (std::size_t i = 0; i < weight.size(); ++i) independent[i] = last[i] * weight[i];
   const std::vector<double> undrawn = slice_sums(layout, weight, independent);
   std::vector<std::vector<double>> drawn;
   drawn.reserve(draws.size());

@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "oracles/core/judge.hpp"
-#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
@@ -167,7 +167,8 @@ TEST(Slices, see_what_nothing_else_sees) {
   e.bound.assign(exact.size(), 0), e.sigma = spread.sigma;
   e.rms_limit = rms_limit(spread, false_alarm_rate);
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
-  e.sums = expected_sums(samples, exact, exact, layout, e.sigma, spread.last, false_alarm_rate);
+  for (const double sigma : e.sigma) e.weight.push_back(1 / sigma);
+  e.sums = expected_sums(samples, exact, exact, layout, e.weight, spread.last, false_alarm_rate);
   const Judgement healthy = judge(e, got);
   EXPECT_EQ(healthy.verdict, Verdict::pass) << healthy.reason;
   for (std::size_t i = 5; i < got.size(); i += 8) got[i] += 0.002;

@@ -103,7 +103,7 @@ TEST_F(ContractFlag, is_refused_where_it_says_nothing_or_does_not_fit) {
 TEST_F(ContractFlag, is_what_a_check_judges_by) {
   const std::string file = path("case.st"), contract = mine();
   ASSERT_EQ(
-      run_assay({"case", "mamba2", "--shape", "1,300,1,8,8", "--style", "long_memory", "--no-cotangents", "-o", file})
+      run_assay({"case", "mamba2", "--shape", "1,600,2,16,16", "--style", "long_memory", "--no-cotangents", "-o", file})
           .code,
       exit_passed);
   const ProblemFile read = read_problem(read_safetensors(file), file);
