@@ -72,16 +72,6 @@ void sum_rows(const DeviceArray& from, DeviceArray& total, Terms terms, const De
   cuda_check(cudaGetLastError());
 }
 
-template <class P, FixedString S>
-DeviceArray array_of(const HostArray<double>& x) {
-  return DeviceArray(format_of<P, S>, x.heads, x.rows, x.cols, x.data);
-}
-HostArray<double> host_array_of(const RecurrenceShape& shape, const DeviceArray& x) {
-  auto array = shape.output<double>(x.heads(), x.rows(), x.cols());
-  array.data = x.values();
-  return array;
-}
-
 // ---- the passes
 
 template <Format F, int D>

@@ -263,6 +263,12 @@ struct BatchRule {
     b.load(s.X[st], a.x, head, tile * C);
     b.load(s.V[st], a.v, head, tile * C, v0);
   }
+  /// What the state has lost when a row reads it; of the parts of a window the first one reads for all.
+  template <class Ex>
+  TILE_FN static auto to_rows(Ex& b, const Inputs& a, int tile, int head) {
+    return a.rows.leads(tile) ? b.decay_prefix("decay"_s, Shape<C>{}, a.gamma, head, tile * C)
+                              : b.row("decay"_s, Shape<C>{}, 0);
+  }
   /// N without the weights.
   template <class Ex>
   TILE_FN static auto errors(Ex& b, Smem& s, const Inputs& a, int st) {
@@ -354,8 +360,7 @@ struct BatchForward {
           M.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
           M.zip("M"_s, times, s.D);
           auto O = b.ab("O"_s, s.Q[st], s.S);
-          O.map("O"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0));
-          if (!rows.leads(j)) O.mask([](int, int) { return false; }, 0);
+          O.map("O"_s, times, Rule::to_rows(b, a.in, j, head));
           b.sync();
           b.mma(O, b.cast("Pc"_s, M), s.Y);
           b.store("part"_s, a.o, head, row0, O, v0);
@@ -427,7 +432,6 @@ struct BatchBackward {
           auto& X = s.X[st];
           auto& dO = s.dO[st];
           auto& S = s.S[st];
-          const auto a_prefix = b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0);
           const auto z = b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0);
           const auto weight = b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0);
           const auto total = b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, C);
@@ -440,8 +444,7 @@ struct BatchBackward {
           b.decay_ratios("decay"_s, s.before, gamma, head, row0, rows.ranks);
           auto adO = b.acc("adO"_s, Shape<C, DV>{});
           adO.zip("adO"_s, copy, dO);
-          adO.map("adO"_s, times, a_prefix);
-          if (!rows.leads(j)) adO.mask([](int, int) { return false; }, 0);
+          adO.map("adO"_s, times, Rule::to_rows(b, a.in, j, head));
           b.put(s.adO, adO);
           b.sync();
 

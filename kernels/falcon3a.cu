@@ -1,7 +1,7 @@
 // FALCON-3A on the device: launches and instances.
-#include "kernels/core/falcon_launch.hpp"
 #include "kernels/core/window_launch.hpp"
 #include "kernels/cuda/decayed_sums.cuh"
+#include "kernels/cuda/falcon_rows.cuh"
 #include "kernels/falcon3a.hpp"
 
 namespace assay::tile {
@@ -16,16 +16,6 @@ constexpr SumChunk window_chunk() {
   SumChunk chunk = sum_chunk<F>();
   if (F == Format::fp64) chunk.values = 32;
   return chunk;
-}
-
-template <class P, FixedString S>
-DeviceArray array_of(const HostArray<double>& x) {
-  return DeviceArray(format_of<P, S>, x.heads, x.rows, x.cols, x.data);
-}
-HostArray<double> host_array_of(const RecurrenceShape& shape, const DeviceArray& x) {
-  auto array = shape.output<double>(x.heads(), x.rows(), x.cols());
-  array.data = x.values();
-  return array;
 }
 
 template <Format F, int D>

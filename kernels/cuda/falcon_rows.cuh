@@ -57,6 +57,18 @@ struct DeviceFalconRows : DeviceFalconKeys {
   }
 };
 
+/// Rows that the host has laid out, in the format of site S,
+template <class P, FixedString S>
+DeviceArray array_of(const HostArray<double>& x) {
+  return DeviceArray(format_of<P, S>, x.heads, x.rows, x.cols, x.data);
+}
+/// and what a kernel wrote, for the host to lay out.
+inline HostArray<double> host_array_of(const RecurrenceShape& shape, const DeviceArray& x) {
+  auto array = shape.output<double>(x.heads(), x.rows(), x.cols());
+  array.data = x.values();
+  return array;
+}
+
 /// Throws InputError where a decay of these is 0: chunkwise gradients go through its logarithm.
 inline void require_open(const DeviceArray& decays) {
   const std::vector<double> values = decays.values();
