@@ -1,42 +1,45 @@
 #pragma once
 // Runs a tile program over its grid with HostBlock, and moves arrays in and out of the executor's scalar.
-#include <exception>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "kernels/core/host_block.hpp"
+#include "kernels/core/pack.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 
-/// Runs `items` blocks; coordinate(i) gives (head, second coordinate) of block i. The bits do not depend on the
-/// threads.
+/// The launch of a sequence: run(launch, item, stream) computes an item with the random bits of `stream`.
+struct HostLaunch : pack::Request {
+  const Policy& policy;
+  int items;
+  void (*run)(const HostLaunch& launch, int item, std::uint64_t stream);
+};
+
+/// Runs the items of a launch, in a pack with those of the other sequences. The bits do not depend on the threads.
+void run_launch(HostLaunch& launch);
+
+/// Runs `items` blocks; coordinate(i) gives (head, second coordinate) of block i.
 template <class Kernel, class T, class Coordinate>
 void host_launch(const Policy& policy, const typename Kernel::Args& args, int items, Coordinate coordinate) {
-  int threads = policy.threads > 0 ? policy.threads : static_cast<int>(std::thread::hardware_concurrency());
-  threads = policy.stats != nullptr || policy.asked != nullptr ? 1 : std::max(1, std::min(threads, items));
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
-  const auto work = [&](int t) {
-    try {
-      for (int i = t; i < items; i += threads) {
-        HostBlock<T> block(policy, static_cast<std::uint64_t>(i));
-        const auto shared = std::make_unique<typename Kernel::Smem>();
-        const auto [head, x] = coordinate(i);
-        Kernel::run(block, *shared, args, head, x);
-      }
-    } catch (...) {
-      errors[static_cast<std::size_t>(t)] = std::current_exception();
-    }
+  struct Launch : HostLaunch {
+    const typename Kernel::Args& args;
+    Coordinate& coordinate;
   };
-  {
-    std::vector<std::jthread> pool;
-    for (int t = 1; t < threads; ++t) pool.emplace_back(work, t);
-    work(0);
-  }
-  for (const std::exception_ptr& e : errors)
-    if (e) std::rethrow_exception(e);
+  Launch launch{{{},
+                 policy,
+                 items,
+                 [](const HostLaunch& l, int item, std::uint64_t stream) {
+                   const auto& of_kernel = static_cast<const Launch&>(l);
+                   HostBlock<T> block(l.policy, stream);
+                   const auto shared = std::make_unique<typename Kernel::Smem>();
+                   const auto [head, x] = of_kernel.coordinate(item);
+                   Kernel::run(block, *shared, of_kernel.args, head, x);
+                 }},
+                args,
+                coordinate};
+  run_launch(launch);
 }
 
 /// An array of a problem in the executor's scalar, seen as [heads][rows][cols]. Outputs start as NaN: what a kernel
