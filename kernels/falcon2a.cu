@@ -16,12 +16,14 @@ bool normalizes(const Problem& problem) {
   return features;
 }
 
-/// Of every row of a mass, its first column.
+/// Of every row of a mass, its first column; rows of heads lie `mass_rows` and `first_rows` apart.
 template <Format F>
 __global__ void first_column_kernel(const Element<F>* mass, std::conditional_t<F == Format::fp64, double, float>* first,
-                                    std::size_t rows) {
+                                    std::size_t rows, int of_head, std::size_t mass_rows, std::size_t first_rows) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < rows) first[i] = mass[i * mass_columns];
+  if (i >= rows) return;
+  const std::size_t head = i / of_head, r = i % of_head;
+  first[head * first_rows + r] = mass[(head * mass_rows + r) * mass_columns];
 }
 template <class P>
 void first_column(const DeviceArray& mass, DeviceArray& first) {
@@ -30,7 +32,8 @@ void first_column(const DeviceArray& mass, DeviceArray& first) {
   const std::size_t rows = first.count();
   if (rows == 0) return;
   first_column_kernel<F><<<static_cast<unsigned>((rows + threads - 1) / threads), threads>>>(
-      static_cast<const Element<F>*>(mass.data()), static_cast<typename P::Real*>(first.data()), rows);
+      static_cast<const Element<F>*>(mass.data()), static_cast<typename P::Real*>(first.data()), rows, first.rows(),
+      mass.head_rows(), first.head_rows());
   cuda_check(cudaGetLastError());
 }
 

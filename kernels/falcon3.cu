@@ -26,15 +26,16 @@ int tile_of(const Problem& problem, Format precision) {
 
 // ---- rows
 
-/// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none.
+/// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none; heads lie
+/// `from_rows` and `head_rows` rows apart.
 template <class E, class Map>
-__global__ void gather_kernel(const E* from, E* to, Map map, int from_rows, int to_rows, int cols, float missing,
-                              std::size_t count) {
+__global__ void gather_kernel(const E* from, E* to, Map map, int from_rows, int to_rows, int head_rows, int cols,
+                              float missing, std::size_t count) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const std::size_t c = i % cols, r = i / cols, head = r / to_rows;
   const int row = map(static_cast<int>(r % to_rows));
-  to[i] = row < 0 ? E(missing) : from[(head * from_rows + row) * cols + c];
+  to[(head * head_rows + r % to_rows) * cols + c] = row < 0 ? E(missing) : from[(head * from_rows + row) * cols + c];
 }
 template <class P, FixedString S, class Map>
 void gather(const DeviceArray& from, DeviceArray& to, Map map, float missing = 0) {
@@ -42,23 +43,24 @@ void gather(const DeviceArray& from, DeviceArray& to, Map map, float missing = 0
   constexpr int threads = 256;
   if (to.count() == 0) return;
   gather_kernel<<<static_cast<unsigned>((to.count() + threads - 1) / threads), threads>>>(
-      static_cast<const E*>(from.data()), static_cast<E*>(to.data()), map, from.rows(), to.rows(), to.cols(), missing,
-      to.count());
+      static_cast<const E*>(from.data()), static_cast<E*>(to.data()), map, from.head_rows(), to.rows(), to.head_rows(),
+      to.cols(), missing, to.count());
   cuda_check(cudaGetLastError());
 }
 
 /// Row x of every head of `total` from row x of `start`, or zeros, and the rows of `from` that it is a sum of, each sum
-/// rounded at `part`, the total at `out`.
+/// rounded at `part`, the total at `out`; heads lie `from_rows`, `start_rows` and `head_rows` rows apart.
 template <Format Part, Format Total, class Terms>
 __global__ void sum_rows_kernel(const Element<Part>* from, const Element<Part>* start, Element<Total>* total,
-                                Terms terms, int from_rows, int total_rows, int cols, std::size_t count) {
+                                Terms terms, int from_rows, int start_rows, int total_rows, int head_rows, int cols,
+                                std::size_t count) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const std::size_t c = i % cols, r = i / cols, head = r / total_rows;
   const int x = static_cast<int>(r % total_rows), n = terms.count(x);
-  Element<Part> sum = start == nullptr ? Element<Part>(0) : start[i];
+  Element<Part> sum = start == nullptr ? Element<Part>(0) : start[(head * start_rows + x) * cols + c];
   for (int k = 0; k < n; ++k) sum += from[(head * from_rows + terms.row(x, k)) * cols + c];
-  total[i] = Element<Total>(round_as<Total>(sum));
+  total[(head * head_rows + x) * cols + c] = Element<Total>(round_as<Total>(sum));
 }
 template <class P, FixedString Part, FixedString Total, class Terms>
 void sum_rows(const DeviceArray& from, DeviceArray& total, Terms terms, const DeviceArray* start = nullptr) {
@@ -68,7 +70,8 @@ void sum_rows(const DeviceArray& from, DeviceArray& total, Terms terms, const De
   sum_rows_kernel<part, out><<<static_cast<unsigned>((total.count() + threads - 1) / threads), threads>>>(
       static_cast<const Element<part>*>(from.data()),
       start == nullptr ? nullptr : static_cast<const Element<part>*>(start->data()),
-      static_cast<Element<out>*>(total.data()), terms, from.rows(), total.rows(), total.cols(), total.count());
+      static_cast<Element<out>*>(total.data()), terms, from.head_rows(), start == nullptr ? 0 : start->head_rows(),
+      total.rows(), total.head_rows(), total.cols(), total.count());
   cuda_check(cudaGetLastError());
 }
 

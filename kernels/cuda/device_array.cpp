@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/core/pack.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -62,13 +63,38 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
+/// Of all sequences of a pack, or of one array alone.
+struct DeviceArray::Allocation : pack::Request {
+  DeviceArray& array;
+  explicit Allocation(DeviceArray& a) : array(a) {}
+
+  static void serve(std::span<pack::Request* const> requests) {
+    const auto array_of = [](pack::Request* r) -> DeviceArray& { return static_cast<Allocation*>(r)->array; };
+    int rows = 0;
+    std::size_t bytes = 0;
+    for (pack::Request* r : requests) rows += array_of(r).rows_, bytes += array_of(r).bytes();
+    const auto buffer = std::make_shared<DeviceBuffer>(bytes);
+    if (bytes > 0) cuda_check(cudaMemset(buffer->data(), 0xff, bytes));
+    auto* first = static_cast<std::byte*>(buffer->data());
+    for (pack::Request* r : requests) {
+      DeviceArray& a = array_of(r);
+      a.buffer_ = buffer;
+      a.data_ = first;
+      a.head_rows_ = rows;
+      first += a.bytes() / static_cast<std::size_t>(std::max(1, a.heads_));
+    }
+  }
+};
+
 DeviceArray::DeviceArray(Format format, int heads, int rows, int cols)
-    : format_(format),
-      heads_(heads),
-      rows_(rows),
-      cols_(cols),
-      buffer_(with_element(format, [&](auto e) { return count() * sizeof(e); })) {
-  if (buffer_.size() > 0) cuda_check(cudaMemset(buffer_.data(), 0xff, buffer_.size()));
+    : format_(format), heads_(heads), rows_(rows), cols_(cols), head_rows_(rows) {
+  Allocation request(*this);
+  if (pack::active()) {
+    pack::meet({Allocation::serve, {static_cast<int>(format), heads, cols}}, request);
+  } else {
+    pack::Request* const alone[] = {&request};
+    Allocation::serve(alone);
+  }
 }
 
 DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values)
@@ -78,10 +104,21 @@ DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, std::span
   with_element(format, [&](auto e) {
     std::vector<decltype(e)> host(values.size());
     for (std::size_t i = 0; i < host.size(); ++i) host[i] = element_of<decltype(e)>(values[i], format);
-    cuda_check(cudaMemcpy(buffer_.data(), host.data(), buffer_.size(), cudaMemcpyHostToDevice));
+    copy(data_, host.data(), cudaMemcpyHostToDevice);
   });
 }
 
+void DeviceArray::copy(void* to, const void* from, cudaMemcpyKind kind) const {
+  if (head_rows_ == rows_) return cuda_check(cudaMemcpy(to, from, bytes(), kind));
+  const std::size_t dense = bytes() / static_cast<std::size_t>(heads_), step = bytes() / count() * head_step();
+  const bool up = kind == cudaMemcpyHostToDevice;
+  cuda_check(
+      cudaMemcpy2D(to, up ? step : dense, from, up ? dense : step, dense, static_cast<std::size_t>(heads_), kind));
+}
+
+std::size_t DeviceArray::bytes() const {
+  return with_element(format_, [&](auto e) { return count() * sizeof(e); });
+}
 std::size_t DeviceArray::count() const {
   return static_cast<std::size_t>(heads_) * static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
 }
@@ -91,7 +128,7 @@ std::vector<double> DeviceArray::values() const {
   if (values.empty()) return values;
   with_element(format_, [&](auto e) {
     std::vector<decltype(e)> host(values.size());
-    cuda_check(cudaMemcpy(host.data(), buffer_.data(), buffer_.size(), cudaMemcpyDeviceToHost));
+    copy(host.data(), data_, cudaMemcpyDeviceToHost);
     for (std::size_t i = 0; i < host.size(); ++i) values[i] = value_of(host[i], format_);
   });
   return values;

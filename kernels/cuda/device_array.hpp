@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -40,7 +41,9 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// [heads][rows][cols] on the device, each element in the memory format of `format`: tf32 lies in memory as fp32.
+/// [heads][rows][cols] on the device, each element in the memory format of `format`: tf32 lies in memory as fp32. In a
+/// pack the arrays that all sequences make at one place are one allocation, [heads][all rows][cols]: what reads a row
+/// too many reads another sequence's.
 class DeviceArray {
  public:
   /// All bits set, which is NaN in every format: what a kernel forgets to write cannot pass for a number.
@@ -48,20 +51,28 @@ class DeviceArray {
   /// `values` rounded to nearest. Throws InputError unless there are heads * rows * cols of them.
   DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values);
 
-  void* data() const { return buffer_.data(); }
+  void* data() const { return data_; }
   int heads() const { return heads_; }
   int rows() const { return rows_; }
   int cols() const { return cols_; }
+  /// From a head's first row to the next head's, in rows and in elements.
+  int head_rows() const { return head_rows_; }
+  std::size_t head_step() const { return static_cast<std::size_t>(head_rows_) * static_cast<std::size_t>(cols_); }
   std::size_t count() const;
-  std::size_t bytes() const { return buffer_.size(); }
+  std::size_t bytes() const;
 
   /// Back on the host, exactly. Waits for the kernels before it.
   std::vector<double> values() const;
 
  private:
+  struct Allocation;
+  /// Copies all heads, densely packed on the host.
+  void copy(void* to, const void* from, cudaMemcpyKind kind) const;
+
   Format format_;
-  int heads_, rows_, cols_;
-  DeviceBuffer buffer_;
+  int heads_, rows_, cols_, head_rows_;
+  void* data_ = nullptr;
+  std::shared_ptr<DeviceBuffer> buffer_;
 };
 
 }  // namespace assay

@@ -238,18 +238,19 @@ struct RegisterOps {
   using Real = typename P::Real;
   Lane w;
 
+  // `head_rows`: from a head's first row to the next head's. In a pack other sequences' rows lie in between.
   struct RowIn {
     const void* p;
-    int rows;
+    int rows, head_rows;
     bool logs = true;  ///< of decays: logs of them, not the decays themselves
   };
   struct RowOut {
     void* p;
-    int rows;
+    int rows, head_rows;
   };
   struct Out {
     void* p;
-    int rows, cols;
+    int rows, cols, head_rows;
   };
 
   /// The healthy value: faults exist in test builds of the CPU executor only.
@@ -319,7 +320,7 @@ struct RegisterOps {
     if (g.p == nullptr || w.slot() != 0) return;
     each_row(x, [&](const T& y, int r) {
       if (row0 + r < g.rows)
-        static_cast<Real*>(g.p)[std::size_t(head) * g.rows + row0 + r] = round_as<format_at<P, St>>(y);
+        static_cast<Real*>(g.p)[std::size_t(head) * g.head_rows + row0 + r] = round_as<format_at<P, St>>(y);
     });
   }
   template <class St, class A>
@@ -408,7 +409,7 @@ struct RegisterOps {
       for (int h = 0; h < 2; ++h) {
         const int r = row0 + a.row_of(mt, 2 * h);
         if (r >= g.rows) continue;
-        E* p = static_cast<E*>(g.p) + (std::size_t(head) * g.rows + r) * g.cols + col0 + 2 * w.slot();
+        E* p = static_cast<E*>(g.p) + (std::size_t(head) * g.head_rows + r) * g.cols + col0 + 2 * w.slot();
 #pragma unroll
         for (int nt = 0; nt < A::NT; ++nt) {
           if (col0 + nt * 8 >= g.cols) continue;  // the launch admits multiples of 8 only
@@ -434,7 +435,7 @@ struct RegisterOps {
       for (int h = 0; h < 2; ++h) f(r.v[mt][h], w.warp * (MT * 16) + mt * 16 + w.group() + 8 * h);
   }
   TILE_FN static Real element(const RowIn& g, int head, int row) {
-    return row < g.rows ? static_cast<const Real*>(g.p)[std::size_t(head) * g.rows + row] : Real(0);
+    return row < g.rows ? static_cast<const Real*>(g.p)[std::size_t(head) * g.head_rows + row] : Real(0);
   }
   TILE_FN static float exponential(float x) { return ::expf(x); }
   TILE_FN static double exponential(double x) { return ::exp(x); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/cuda/device_array.hpp"
 // Made by CMake: GPU_ROOM(name) for every room with launch code.
@@ -76,6 +77,12 @@ std::optional<Answer> run_on_gpu(std::string_view room, std::string_view form, c
                                  Format precision) {
   if (!gpu_available() || !gpu_obstacle(room, form, problem, precision).empty()) return std::nullopt;
   return find_gpu_form(room, form)->run(problem, precision, nullptr);
+}
+
+std::vector<Answer> run_packed(const GpuForm& form, std::span<const Problem> problems, Format precision) {
+  return pack::run_batch(
+      problems, [&](const Problem& p) { return form.obstacle(p, precision); },
+      [&](const Problem& p) { return form.run(p, precision, nullptr); });
 }
 
 }  // namespace assay

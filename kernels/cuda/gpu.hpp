@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "reference/core/format.hpp"
 #include "reference/core/problem.hpp"
@@ -58,5 +59,9 @@ std::string gpu_obstacle(std::string_view room, std::string_view form, const Pro
 /// What the device answers; nothing if there is no device, or there is an obstacle. Throws DeviceError.
 std::optional<Answer> run_on_gpu(std::string_view room, std::string_view form, const Problem& problem,
                                  Format precision);
+/// The answers to the problems of a batch (kernels/core/pack.hpp), their sequences packed in every launch: each the
+/// bits of form.run on that problem alone. Throws InputError, by the number of the sequence, where one has an obstacle
+/// or they are no batch.
+std::vector<Answer> run_packed(const GpuForm& form, std::span<const Problem> problems, Format precision);
 
 }  // namespace assay

@@ -3,11 +3,13 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "kernels/core/pack.hpp"
 #include "kernels/core/policy.hpp"
 #include "kernels/cuda/device_array.hpp"
 #include "kernels/cuda/gpu.hpp"
@@ -50,19 +52,19 @@ inline Array download(const DeviceArray& a, std::vector<int> shape) { return Arr
 
 template <class B>
 typename B::In in(const DeviceArray& a) {
-  return {a.data(), a.rows(), a.cols()};
+  return {a.data(), a.rows(), a.cols(), a.head_rows()};
 }
 template <class B>
 typename B::Out out(DeviceArray& a) {
-  return {a.data(), a.rows(), a.cols()};
+  return {a.data(), a.rows(), a.cols(), a.head_rows()};
 }
 template <class B>
 typename B::RowIn row_in(const DeviceArray& a, bool logs = true) {
-  return {a.data(), a.rows(), logs};
+  return {a.data(), a.rows(), a.head_rows(), logs};
 }
 template <class B>
 typename B::RowOut row_out(DeviceArray& a) {
-  return {a.data(), a.rows()};
+  return {a.data(), a.rows(), a.head_rows()};
 }
 
 // ---- grids -----------------------------------------------------------------------------
@@ -108,11 +110,78 @@ __global__ void __launch_bounds__(Block::threads, MinBlocks)
   Kernel::run(block, *reinterpret_cast<typename Kernel::Smem*>(memory), args, head, x);
 }
 
-/// Runs the blocks of `grid` on the default stream; MinBlocks of them are to fit on one multiprocessor.
+/// What a pack launches of a sequence, on the device. Arguments may hold tensor maps, which are fenced in lines of 128.
+template <class Args, class Grid>
+struct alignas(128) PackedSequence {
+  Args args;
+  Grid grid;
+  int first;  ///< of its blocks
+};
+/// That of a block: the last that begins at it or before.
+template <class Sequence>
+TILE_FN const Sequence& sequence_of(const Sequence* sequences, int count, int block) {
+  int low = 0;
+  for (int high = count; high - low > 1;) {
+    const int middle = (low + high) / 2;
+    (sequences[middle].first <= block ? low : high) = middle;
+  }
+  return sequences[low];
+}
+
+template <class Kernel, class Block, int MinBlocks, class Grid>
+__global__ void __launch_bounds__(Block::threads, MinBlocks)
+    packed_tile_kernel(const PackedSequence<typename Kernel::Args, Grid>* sequences, int count) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const auto& sequence = sequence_of(sequences, count, blockIdx.x);
+  int head, x;
+  sequence.grid.get(blockIdx.x - sequence.first, head, x);
+  Block block(memory + tile_bytes<Kernel>);
+  Kernel::run(block, *reinterpret_cast<typename Kernel::Smem*>(memory), sequence.args, head, x);
+}
+
+/// The launch of a sequence of a pack.
+template <class Args, class Grid>
+struct PackedLaunch : pack::Request {
+  const Args& args;
+  const Grid& grid;
+  PackedLaunch(const Args& a, const Grid& g) : args(a), grid(g) {}
+};
+
+/// One launch for the sequences that have come to it: start(their table, their number, all their blocks).
+template <class Args, class Grid, class Start>
+void launch_packed(std::span<pack::Request* const> requests, Start start) {
+  std::vector<PackedSequence<Args, Grid>> sequences;
+  int blocks = 0;
+  for (const pack::Request* request : requests) {
+    const auto& launch = static_cast<const PackedLaunch<Args, Grid>&>(*request);
+    sequences.push_back({launch.args, launch.grid, blocks});
+    blocks += launch.grid.items();
+  }
+  if (blocks == 0) return;
+  const DeviceBuffer table(sequences.size() * sizeof(sequences[0]));  // freed when the launch has read it
+  cuda_check(cudaMemcpy(table.data(), sequences.data(), table.size(), cudaMemcpyHostToDevice));
+  start(static_cast<const PackedSequence<Args, Grid>*>(table.data()), static_cast<int>(sequences.size()), blocks);
+  cuda_check(cudaGetLastError());
+}
+
+/// Runs the blocks of `grid` on the default stream; MinBlocks of them are to fit on one multiprocessor. In a pack, with
+/// those of the other sequences as one grid.
 template <class Kernel, class Block, int MinBlocks, class Grid>
 void launch(const typename Kernel::Args& args, const Grid& grid) {
   constexpr int bytes = tile_bytes<Kernel> + Block::scratch_bytes;
   static_assert(bytes <= 227 * 1024, "the tiles do not fit in shared memory");
+  if (pack::active()) {
+    using Args = typename Kernel::Args;
+    PackedLaunch<Args, Grid> request(args, grid);
+    void (*const serve)(std::span<pack::Request* const>) = [](std::span<pack::Request* const> requests) {
+      launch_packed<Args, Grid>(requests, [](const PackedSequence<Args, Grid>* sequences, int count, int blocks) {
+        auto* const kernel = &packed_tile_kernel<Kernel, Block, MinBlocks, Grid>;
+        cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+        kernel<<<blocks, Block::threads, bytes>>>(sequences, count);
+      });
+    };
+    return pack::meet(pack::Place{serve}, request);
+  }
   if (grid.items() == 0) return;
   auto* const kernel = &tile_kernel<Kernel, Block, MinBlocks, Grid>;
   cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

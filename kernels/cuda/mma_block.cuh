@@ -84,7 +84,7 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
   using Tile = SharedTile<P, S, R, C>;
   struct In {
     const void* p;
-    int rows, cols;
+    int rows, cols, head_rows;  ///< as of Out
   };
 
   static constexpr int scratch_elements = 128;
@@ -111,7 +111,7 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
     using E = typename Tl::E;
     constexpr int chunks = Tl::chunks;
     static_assert(Tl::rows * chunks % threads == 0 && (threads % chunks == 0 || chunks % threads == 0));
-    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.rows * g.cols;
+    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.head_rows * g.cols;
     const std::uint32_t destination = shared_address(t.raw);
     const int thread = threadIdx.x;
 #pragma unroll
@@ -464,7 +464,7 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
   template <class St, class Tl>
   TILE_FN void channel_decays(St, Tl& alpha, const In& g, int head, int row0) {
     using E = typename Tl::E;
-    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.rows * g.cols;
+    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.head_rows * g.cols;
 #pragma unroll 4
     for (int i = threadIdx.x; i < Tl::rows * Tl::cols; i += threads) {
       const int r = i / Tl::cols, c = i % Tl::cols;

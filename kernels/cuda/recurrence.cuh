@@ -9,16 +9,16 @@
 namespace assay::tile {
 
 /// total[h] = sum of the parts h * of_head, ..., (h + 1) * of_head - 1, ascending, each sum rounded at `part`, the
-/// total at `out`: elements [heads * of_head][n] to [heads][n].
+/// total at `out`: elements [heads * of_head][n] to [heads][n]; `part_step` and `total_step` lie from one to the next.
 template <Format Part, Format Total>
 __global__ void sum_parts_kernel(const Element<Part>* parts, Element<Total>* total, int of_head, std::size_t n,
-                                 std::size_t count) {
+                                 std::size_t count, std::size_t part_step, std::size_t total_step) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  const Element<Part>* part = parts + i / n * of_head * n + i % n;
+  const Element<Part>* part = parts + i / n * of_head * part_step + i % n;
   Element<Part> sum = 0;
-  for (int p = 0; p < of_head; ++p) sum += part[p * n];
-  total[i] = Element<Total>(round_as<Total>(sum));
+  for (int p = 0; p < of_head; ++p) sum += part[p * part_step];
+  total[i / n * total_step + i % n] = Element<Total>(round_as<Total>(sum));
 }
 
 /// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending.
@@ -30,7 +30,7 @@ void sum_parts(const DeviceArray& parts, DeviceArray& total) {
   if (count == 0) return;
   sum_parts_kernel<part, sum><<<static_cast<unsigned>((count + threads - 1) / threads), threads>>>(
       static_cast<const Element<part>*>(parts.data()), static_cast<Element<sum>*>(total.data()),
-      parts.heads() / total.heads(), count / total.heads(), count);
+      parts.heads() / total.heads(), count / total.heads(), count, parts.head_step(), total.head_step());
   cuda_check(cudaGetLastError());
 }
 

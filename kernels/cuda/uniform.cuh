@@ -5,14 +5,14 @@
 
 namespace assay::tile {
 
-/// Vectors by head or by chunk, as the rows of an accumulator: one row each.
+/// Vectors by head or by chunk, one row each, as the rows of an accumulator.
 template <class B>
 typename B::RowIn row_vectors_in(const DeviceArray& x) {
-  return {x.data(), x.cols()};
+  return {x.data(), x.cols(), x.head_rows() * x.cols()};
 }
 template <class B>
 typename B::RowOut row_vectors_out(DeviceArray& x) {
-  return {x.data(), x.cols()};
+  return {x.data(), x.cols(), x.head_rows() * x.cols()};
 }
 
 }  // namespace assay::tile

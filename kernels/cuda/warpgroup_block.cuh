@@ -343,7 +343,8 @@ struct WarpgroupConsumer : RegisterOps<P_, 4 * Groups> {
 
 // ---- launch ----------------------------------------------------------------------------
 
-/// A tensor map of `array` whose boxes are the tile's panels.
+/// A tensor map of `array` whose boxes are the tile's panels. In a pack it begins at the sequence's first row and ends
+/// at its last: what a box holds of its neighbour's rows is filled with zeros.
 template <class Tl>
 CUtensorMap tensor_map(const DeviceArray& array) {
   using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
@@ -358,8 +359,8 @@ CUtensorMap tensor_map(const DeviceArray& array) {
   static_assert(Tl::element_bytes == 2 && Tl::rows_of_line == 1);
   if (array.count() == 0) return {};  // nothing is loaded of it
   const auto cols = static_cast<cuuint64_t>(array.cols()), rows = static_cast<cuuint64_t>(array.rows()),
-             heads = static_cast<cuuint64_t>(array.heads());
-  const cuuint64_t extents[] = {cols, rows, heads}, strides[] = {cols * 2, rows * cols * 2};
+             heads = static_cast<cuuint64_t>(array.heads()), head_rows = static_cast<cuuint64_t>(array.head_rows());
+  const cuuint64_t extents[] = {cols, rows, heads}, strides[] = {cols * 2, head_rows * cols * 2};
   const cuuint32_t box[] = {64, Tl::rows, 1}, unit[] = {1, 1, 1};
   CUtensorMap map;
   const CUresult status =
@@ -376,10 +377,8 @@ inline constexpr int consumer_registers = Groups == 1   ? 240
                                           : Groups == 2 ? 240
                                                         : 160;
 
-template <class Kernel, class Block, class Grid>
-__global__ void __launch_bounds__(Block::threads, 1)
-    warpgroup_kernel(const __grid_constant__ typename Kernel::Args args, const Grid grid) {
-  extern __shared__ __align__(1024) unsigned char memory[];
+template <class Kernel, class Block>
+TILE_FN void run_on_warpgroups(unsigned char* memory, const typename Kernel::Args& args, int head, int x) {
   auto& tiles = *reinterpret_cast<typename Kernel::Smem*>(memory);
   auto& barriers = *reinterpret_cast<WarpgroupBarriers*>(memory + sizeof(typename Kernel::Smem));
   if (threadIdx.x == 0) {
@@ -390,8 +389,6 @@ __global__ void __launch_bounds__(Block::threads, 1)
     asm volatile("fence.proxy.async;" ::: "memory");
   }
   __syncthreads();
-  int head, x;
-  grid.get(blockIdx.x, head, x);
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == 0) {
@@ -405,11 +402,50 @@ __global__ void __launch_bounds__(Block::threads, 1)
   }
 }
 
-/// Runs the blocks of `grid` on the default stream, one to a multiprocessor.
+template <class Kernel, class Block, class Grid>
+__global__ void __launch_bounds__(Block::threads, 1)
+    warpgroup_kernel(const __grid_constant__ typename Kernel::Args args, const Grid grid) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  int head, x;
+  grid.get(blockIdx.x, head, x);
+  run_on_warpgroups<Kernel, Block>(memory, args, head, x);
+}
+/// Tensor maps that the host has written to global memory are seen by the loads that this thread issues from here on.
+template <class Args>
+TILE_FN void acquire_tensor_maps(const Args& args) {
+  for (int offset = 0; offset < int(sizeof(Args)); offset += 128)
+    asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" ::"l"(
+                     reinterpret_cast<const unsigned char*>(&args) + offset)
+                 : "memory");
+}
+template <class Kernel, class Block, class Grid>
+__global__ void __launch_bounds__(Block::threads, 1)
+    packed_warpgroup_kernel(const PackedSequence<typename Kernel::Args, Grid>* sequences, int count) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const auto& sequence = sequence_of(sequences, count, blockIdx.x);
+  int head, x;
+  sequence.grid.get(blockIdx.x - sequence.first, head, x);
+  if (threadIdx.x == 0) acquire_tensor_maps(sequence.args);
+  run_on_warpgroups<Kernel, Block>(memory, sequence.args, head, x);
+}
+
+/// Runs the blocks of `grid` on the default stream, one to a multiprocessor; in a pack, as launch does.
 template <class Kernel, class Block, class Grid>
 void launch_warpgroups(const typename Kernel::Args& args, const Grid& grid) {
   constexpr int bytes = sizeof(typename Kernel::Smem) + sizeof(WarpgroupBarriers);
   static_assert(bytes <= 227 * 1024, "the tiles do not fit in shared memory");
+  if (pack::active()) {
+    using Args = typename Kernel::Args;
+    PackedLaunch<Args, Grid> request(args, grid);
+    void (*const serve)(std::span<pack::Request* const>) = [](std::span<pack::Request* const> requests) {
+      launch_packed<Args, Grid>(requests, [](const PackedSequence<Args, Grid>* sequences, int count, int blocks) {
+        auto* const kernel = &packed_warpgroup_kernel<Kernel, Block, Grid>;
+        cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+        kernel<<<blocks, Block::threads, bytes>>>(sequences, count);
+      });
+    };
+    return pack::meet(pack::Place{serve}, request);
+  }
   if (grid.items() == 0) return;
   auto* const kernel = &warpgroup_kernel<Kernel, Block, Grid>;
   cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
