@@ -105,6 +105,24 @@ std::string errors_of(const json& entry, std::string_view form) {
   return table.markdown();
 }
 
+/// What a room's entry says of batches of the form's sequences, or "".
+std::string packed_of(const json& entry, std::string_view form) {
+  int batches = 0, failed = 0;
+  std::size_t sequences = 0;
+  std::set<int> lengths;
+  for (const json& r : entry.value("packed", json::array())) {
+    if (r.at("form") != form) continue;
+    batches += r.at("batches").get<int>(), failed += r.at("failed").get<int>();
+    sequences = r.at("lengths").size();
+    for (const json& length : r.at("lengths")) lengths.insert(length.get<int>());
+  }
+  if (batches == 0) return "";
+  return fmt::format("\n{} batches of {} sequences of {} to {} tokens, packed in every launch: {}.\n", batches,
+                     sequences, *lengths.begin(), *lengths.rbegin(),
+                     failed == 0 ? "every sequence has the bits that it has alone"
+                                 : fmt::format("**in {} a sequence has other bits than alone**", failed));
+}
+
 /// What others take for the same forward pass, measured on an H200 in bf16 beside ours, but not in the same run.
 struct Peer {
   std::string_view room, form, shape, who;
@@ -201,6 +219,7 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
                     entry.at("compiler").get<std::string>(), entry.at("driver").get<std::string>(),
                     entry.at("date").get<std::string>(), stale ? ", **stale: its sources have changed since**" : "",
                     entry.value("memcheck", "not run"), entry.at("failed").get<int>(), errors);
+    text += packed_of(entry, form.name);
     const std::string times = times_of(entry, room.name, form.name);
     if (!times.empty()) text += "\n" + times;
   }
@@ -255,6 +274,9 @@ std::string kernels_page(const std::vector<json>& records, const Digests& digest
       "pairs at 716 TFLOP/s, which are an H200's measured ceilings. Others' times were measured on an H200 too, but "
       "not "
       "in the same run (torch 2.11, FlashAttention 2, the published kernels).\n"
+      "- **Batches** of sequences of several lengths are packed, as `cu_seqlens` layouts are: every array holds all of "
+      "them, [heads][all rows][columns], every launch of a tile program computes all of them, and each sequence gets "
+      "the bits that it has alone (`kernels/core/batch.hpp`), on the CPU under randomised rounding too.\n"
       "- Rooms are run when their sources have changed (`tools/gpu/run`), each with its own date. A record is "
       "**stale** "
       "for "

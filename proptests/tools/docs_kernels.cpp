@@ -72,6 +72,25 @@ TEST(DocsKernels, the_floor_of_attention_is_its_products) {
       std::string::npos);
 }
 
+TEST(DocsKernels, batches_of_a_form_are_counted_over_precisions) {
+  const auto packed = [](const std::string& form, const std::string& precision, int batches, int failed) -> json {
+    return {{"form", form},       {"precision", precision}, {"key_dim", 64}, {"lengths", {1, 130, 43}},
+            {"batches", batches}, {"failed", failed}};
+  };
+  const auto page = [&](int failed) {
+    json measured = record("a");
+    measured["rooms"]["deltanet"]["packed"] = {packed("chunkwise", "bf16", 3, failed),
+                                               packed("chunkwise", "fp16", 2, 0), packed("neumann", "fp16", 5, 1)};
+    return kernels_page({measured}, {{"deltanet", "a"}});
+  };
+  EXPECT_NE(
+      page(0).find("\n5 batches of 3 sequences of 1 to 130 tokens, packed in every launch: every sequence has the "
+                   "bits that it has alone.\n"),
+      std::string::npos);
+  EXPECT_NE(page(2).find(": **in 2 a sequence has other bits than alone**.\n"), std::string::npos);
+  EXPECT_EQ(kernels_page({record("a")}, {{"deltanet", "a"}}).find("packed in every launch:"), std::string::npos);
+}
+
 TEST(DocsKernels, a_record_of_other_sources_is_stale) {
   const std::string current = kernels_page({record("a")}, {{"deltanet", "a"}});
   const std::string stale = kernels_page({record("a")}, {{"deltanet", "b"}});

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "reference/core/error.hpp"
@@ -283,6 +284,51 @@ Comparisons run_case(const Case& c, bool& rerun_identical) {
   return result;
 }
 
+/// Lengths of the sequences that are packed: one token, and around tiles and chunks.
+constexpr int packed_lengths[] = {1, 43, 64, 65, 130};
+
+/// Whether a batch is made of that case's form, precision, dimensions and settings: once of each.
+bool stands_for_batch(const Case& c) {
+  return c.spec.shape.seq_len == 65 || !c.spec.params.empty() || c.spec.style != Style::normal;
+}
+
+/// The case at all of packed_lengths, a seed for each.
+std::vector<Problem> batch_of(const Case& c) {
+  std::vector<Problem> problems;
+  for (const int len : packed_lengths) {
+    CaseSpec spec = c.spec;
+    spec.shape.seq_len = len;
+    if (decodes(*c.gpu)) spec.shape.query_len = std::min(len, 3);
+    const std::size_t s = problems.size();
+    do {  // what broadcasts comes in every kind, by the seed; a batch has one kind of it
+      problems.resize(s);
+      spec.seed += s + 1;
+      problems.push_back(problem_of(spec));
+    } while (!pack::obstacle(problems).empty());
+  }
+  return problems;
+}
+
+/// Where the sequences of a batch, packed in every launch, have other bits than alone, or "".
+std::string packed_difference(const Case& c) {
+  const std::vector<Problem> problems = batch_of(c);
+  const Format precision = c.spec.precision;
+  const std::vector<Answer> packed = run_packed(*c.gpu, problems, precision);
+  for (std::size_t s = 0; s < problems.size(); ++s) {
+    const Answer alone = c.gpu->run(problems[s], precision, nullptr);
+    const auto where = [&](const Arrays& got, const Arrays& want, std::string_view prefix) -> std::string {
+      if (got.size() != want.size()) return "another number of tensors";
+      for (const auto& [name, array] : want)  // a NaN differs from itself
+        if (got.at(name) != array) return text(prefix, name);
+      return "";
+    };
+    std::string tensor = where(packed[s].outputs, alone.outputs, "");
+    if (tensor.empty()) tensor = where(packed[s].gradients, alone.gradients, "d");
+    if (!tensor.empty()) return text(tensor, " of the sequence of ", packed_lengths[s], " tokens");
+  }
+  return "";
+}
+
 /// The shapes that a form is timed at, B,T,H,K,V.
 std::vector<Shape> timed_shapes(const GpuRoom& room, const GpuForm& form) {
   if (decodes(form))
@@ -481,7 +527,7 @@ int check(const Arguments& arguments) {
 
   struct Group {
     Comparisons tensors;
-    int cases = 0;
+    int cases = 0, batches = 0, failed_batches = 0;
   };
   std::map<std::tuple<std::string, std::string, std::string, int>, Group> groups;
   std::map<std::string, int, std::less<>> failed;  // cases of each room
@@ -506,6 +552,16 @@ int check(const Arguments& arguments) {
       std::printf("FAIL %s %s: a second run gave other bits (%s)\n", c.spec.mechanism.c_str(),
                   std::string(c.gpu->name).c_str(), c.spec.repro().c_str());
     failed[c.spec.mechanism] += ok ? 0 : 1;
+    if (stands_for_batch(c)) {
+      const std::string different = packed_difference(c);
+      ++group.batches;
+      if (!different.empty()) {
+        ++group.failed_batches;
+        ++failed[c.spec.mechanism];
+        std::printf("FAIL %s %s: packed with others, %s has other bits than alone (%s)\n", c.spec.mechanism.c_str(),
+                    std::string(c.gpu->name).c_str(), different.c_str(), c.spec.repro().c_str());
+      }
+    }
     std::fflush(stdout);
   }
 
@@ -521,11 +577,21 @@ int check(const Arguments& arguments) {
                                {"compiler", gpu_compiler},
                                {"sources", digests.at(room)},
                                {"failed", count},
-                               {"results", nlohmann::json::array()}};
+                               {"results", nlohmann::json::array()},
+                               {"packed", nlohmann::json::array()}};
     if (!arguments.memcheck.empty()) measured["rooms"][room]["memcheck"] = arguments.memcheck;
   }
   for (const auto& [key, group] : groups) {
     const auto& [room, form, precision, dim] = key;
+    std::printf("%-18s %-13s %-5s %4d %d batches of %d packed sequences, %d with other bits than alone\n", room.c_str(),
+                form.c_str(), precision.c_str(), dim, group.batches, static_cast<int>(std::size(packed_lengths)),
+                group.failed_batches);
+    measured["rooms"][room]["packed"].push_back({{"form", form},
+                                                 {"precision", precision},
+                                                 {"key_dim", dim},
+                                                 {"lengths", packed_lengths},
+                                                 {"batches", group.batches},
+                                                 {"failed", group.failed_batches}});
     for (const auto& [name, c] : group.tensors) {
       std::printf("%-18s %-13s %-5s %4d %-16s %10.3e %10.3e %10.3e %9.3f%%\n", room.c_str(), form.c_str(),
                   precision.c_str(), dim, name.c_str(), c.error, c.emulation_error, c.difference, 100 * c.identical);
@@ -543,7 +609,7 @@ int check(const Arguments& arguments) {
   if (!arguments.subset && arguments.only.empty())
     for (auto& [room, of_room] : times(arguments.rooms, {})) measured["rooms"][room]["times"] = std::move(of_room);
   if (all_failed == 0)
-    std::printf("every case agrees with its emulation and reruns to the same bits\n");
+    std::printf("every case agrees with its emulation, reruns to the same bits and has them in a pack\n");
   else
     std::printf("%d cases failed\n", all_failed);
   if (!arguments.records.empty()) {
