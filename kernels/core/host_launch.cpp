@@ -80,7 +80,7 @@ void serve(std::span<pack::Request* const> requests) {
 }  // namespace
 
 void run_launch(HostLaunch& launch) {
-  if (pack::active()) return pack::meet({serve, {reinterpret_cast<std::intptr_t>(launch.run)}}, launch);
+  if (pack::active()) return pack::meet({serve, reinterpret_cast<std::intptr_t>(launch.run)}, launch);
   HostLaunch* const alone[] = {&launch};
   run_blocks(alone);
   if (launch.error) std::rethrow_exception(launch.error);

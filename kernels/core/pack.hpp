@@ -4,7 +4,6 @@
 // they launch a program or, on the device, allocate an array: what they ask for there is done for all of them at once,
 // in their order. A place is served when every sequence that still runs waits somewhere, so neither bits nor order hang
 // on the threads, and a sequence that launches once more than its neighbours is served without them.
-#include <array>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -21,7 +20,7 @@ struct Request {
 /// A place is a function that serves requests, in the order of their sequences, and what must be equal in them.
 struct Place {
   void (*serve)(std::span<Request* const> requests);
-  std::array<std::intptr_t, 3> key = {};
+  std::intptr_t key = 0;
   friend bool operator==(const Place&, const Place&) = default;
 };
 

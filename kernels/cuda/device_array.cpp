@@ -68,20 +68,31 @@ struct DeviceArray::Allocation : pack::Request {
   DeviceArray& array;
   explicit Allocation(DeviceArray& a) : array(a) {}
 
+  /// Arrays of the same heads and columns side by side; a number of chunks may be one of heads.
   static void serve(std::span<pack::Request* const> requests) {
-    const auto array_of = [](pack::Request* r) -> DeviceArray& { return static_cast<Allocation*>(r)->array; };
+    std::vector<DeviceArray*> rest;
+    for (pack::Request* r : requests) rest.push_back(&static_cast<Allocation*>(r)->array);
+    while (!rest.empty()) {
+      const auto others = std::stable_partition(rest.begin(), rest.end(), [&first = *rest[0]](const DeviceArray* a) {
+        return a->format_ == first.format_ && a->heads_ == first.heads_ && a->cols_ == first.cols_;
+      });
+      allocate({rest.begin(), others});
+      rest.erase(rest.begin(), others);
+    }
+  }
+
+  static void allocate(std::span<DeviceArray* const> arrays) {
     int rows = 0;
     std::size_t bytes = 0;
-    for (pack::Request* r : requests) rows += array_of(r).rows_, bytes += array_of(r).bytes();
+    for (const DeviceArray* a : arrays) rows += a->rows_, bytes += a->bytes();
     const auto buffer = std::make_shared<DeviceBuffer>(bytes);
     if (bytes > 0) cuda_check(cudaMemset(buffer->data(), 0xff, bytes));
     auto* first = static_cast<std::byte*>(buffer->data());
-    for (pack::Request* r : requests) {
-      DeviceArray& a = array_of(r);
-      a.buffer_ = buffer;
-      a.data_ = first;
-      a.head_rows_ = rows;
-      first += a.bytes() / static_cast<std::size_t>(std::max(1, a.heads_));
+    for (DeviceArray* a : arrays) {
+      a->buffer_ = buffer;
+      a->data_ = first;
+      a->head_rows_ = rows;
+      first += a->bytes() / static_cast<std::size_t>(std::max(1, a->heads_));
     }
   }
 };
@@ -90,7 +101,7 @@ DeviceArray::DeviceArray(Format format, int heads, int rows, int cols)
     : format_(format), heads_(heads), rows_(rows), cols_(cols), head_rows_(rows) {
   Allocation request(*this);
   if (pack::active()) {
-    pack::meet({Allocation::serve, {static_cast<int>(format), heads, cols}}, request);
+    pack::meet({Allocation::serve}, request);
   } else {
     pack::Request* const alone[] = {&request};
     Allocation::serve(alone);

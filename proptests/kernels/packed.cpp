@@ -177,8 +177,10 @@ std::set<std::string, std::less<>> by_token(const std::vector<RoomFacts::Ranked>
     if (ranked.rank > 0 && ranked.field.axes[0] == Axis::seq_len) names.emplace(ranked.field.name);
   return names;
 }
-/// The rows of each head of a [H][T][...] array as if there were `rows`: more are those that begin `next`.
+/// The rows of each head of a [H][T][...] array as if there were `rows`: more are those that begin `next`. What is
+/// broadcast over the tokens stays.
 Array with_rows(const Array& a, int rows, const Array& next) {
+  if (a.shape.size() < 2) return a;
   Array all = a;
   all.shape[1] = rows;
   all.data.clear();
@@ -207,15 +209,15 @@ std::vector<Answer> one_token_leaks(const laws::Subject& s, const std::vector<Pr
     const int length = p.inputs.at("v").shape[1];
     if (i + 1 < problems.size()) {
       for (auto& [name, array] : p.inputs)
-        if (inputs.contains(name)) array = with_rows(array, array.shape[1] + 1, problems[i + 1].inputs.at(name));
+        if (inputs.contains(name)) array = with_rows(array, length + 1, problems[i + 1].inputs.at(name));
       for (auto& [name, array] : p.cotangents)
-        if (outputs.contains(name)) array = with_rows(array, array.shape[1] + 1, problems[i + 1].cotangents.at(name));
+        if (outputs.contains(name)) array = with_rows(array, length + 1, problems[i + 1].cotangents.at(name));
     }
     answers.push_back(s.form.run(p, policy, tile));
     for (auto& [name, array] : answers.back().outputs)
-      if (outputs.contains(name)) array = with_rows(array, std::min(array.shape[1], length), array);
+      if (outputs.contains(name)) array = with_rows(array, length, array);
     for (auto& [name, array] : answers.back().gradients)
-      if (inputs.contains(name)) array = with_rows(array, std::min(array.shape[1], length), array);
+      if (inputs.contains(name)) array = with_rows(array, length, array);
   }
   return answers;
 }
@@ -268,7 +270,7 @@ void add(std::span<pack::Request* const> requests) {
 int meet_with(int value, std::intptr_t key) {
   Number number;
   number.value = value;
-  pack::meet({add, {key}}, number);
+  pack::meet({add, key}, number);
   return number.value;
 }
 
@@ -319,7 +321,7 @@ TEST(pack, a_request_s_error_is_thrown_where_it_waits) {
   try {
     pack::run(2, [&](int) {
       Number number;
-      pack::meet({refuse, {}}, number);
+      pack::meet({refuse}, number);
     });
     ADD_FAILURE();
   } catch (const InputError& e) {
