@@ -132,7 +132,7 @@ template <class Kernel, class Block, int MinBlocks, class Grid>
 __global__ void __launch_bounds__(Block::threads, MinBlocks)
     packed_tile_kernel(const PackedSequence<typename Kernel::Args, Grid>* sequences, int count) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  const auto& sequence = sequence_of(sequences, count, blockIdx.x);
+  const auto sequence = sequence_of(sequences, count, blockIdx.x);  // copied: no store makes it be read again
   int head, x;
   sequence.grid.get(blockIdx.x - sequence.first, head, x);
   Block block(memory + tile_bytes<Kernel>);

@@ -21,7 +21,8 @@ __global__ void sum_parts_kernel(const Element<Part>* parts, Element<Total>* tot
   total[i / n * total_step + i % n] = Element<Total>(round_as<Total>(sum));
 }
 
-/// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending.
+/// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending. In
+/// a pack every sequence has a launch of its own, for that is no tile program.
 template <class P, FixedString Part, FixedString Total>
 void sum_parts(const DeviceArray& parts, DeviceArray& total) {
   constexpr int threads = 256;
