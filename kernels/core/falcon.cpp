@@ -49,7 +49,6 @@ namespace {
 template <class T>
 Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
   const int heads = shape.heads, len = shape.len;
-  const bool with_gradients = !problem.cotangents.empty();
   GatedDelta<T> rule(shape, problem, policy, tile, {.predicts = false, .lag = 1});
   FalconRows<T> rows(shape, problem, policy);
   rule.k = rows.features(rule.k);
@@ -59,14 +58,14 @@ Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& p
   const int chunks = rule.chunks();
   with_size(rule.size, [&]<int C, int D>() {
     host_launch<FalconGain<HostBlock<T>, C, D>, T>(
-        launch_policy(policy, 4),
+        launch_policy(policy, 7),
         {rule.k.in(), beta.row_in(), rows.lambda.row_in(), rows.active.row_in(), rule.beta.row_out(),
          rule.decay.row_out(), rows.eps, rows.floor, rows.options.coupling, shape.group},
         heads * chunks, HeadBlocks{chunks});
   });
-  rule.forward(with_gradients);
+  rule.forward();
   Answer answer{rule.outputs(), {}};
-  if (!with_gradients) return answer;
+  if (problem.cotangents.empty()) return answer;
 
   require_open(rule.decay);
   rule.backward(problem, 1);
@@ -75,7 +74,7 @@ Answer run(const RecurrenceShape& shape, const Problem& problem, const Policy& p
   dbeta.shape = dlambda.shape = beta.shape;
   with_size(rule.size, [&]<int C, int D>() {
     host_launch<FalconGainBackward<HostBlock<T>, C, D>, T>(
-        launch_policy(policy, 5),
+        launch_policy(policy, 8),
         {rule.k.in(), beta.row_in(), rows.lambda.row_in(), rows.active.row_in(), deta.row_in(), dlog_gamma.row_in(),
          dbeta.row_out(), dlambda.row_out(), rule.dk.out(), rows.eps, rows.floor, rows.options.coupling, shape.group,
          rule.blocks() + 1},

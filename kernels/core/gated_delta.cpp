@@ -22,22 +22,33 @@ GatedDelta<T>::GatedDelta(const RecurrenceShape& s, const Problem& problem, cons
       final_state(s.output<T>(s.heads, s.key_dim, s.value_dim)) {}
 
 template <class T>
-void GatedDelta<T>::forward(bool keeps_states) {
-  states = shape.output<T>(shape.heads, keeps_states ? chunks() * size.dim : 0, shape.value_dim);
-  inverse = shape.output<T>(shape.heads, chunks() * size.tokens, size.tokens);
+void GatedDelta<T>::forward() {
+  const int heads = shape.heads, V = shape.value_dim;
+  states = shape.output<T>(heads, chunks() * size.dim, V);
+  inverse = shape.output<T>(heads, chunks() * size.tokens, size.tokens);
+  u = shape.output<T>(heads, shape.len, V);
+  to_row = shape.output<T>(heads, shape.len, 1), to_error = to_row, to_end = to_row;
+  totals = shape.output<T>(heads, chunks() * size.dim, 1);
   with_size(size, [&]<int C, int D>() {
+    using B = HostBlock<T>;
     const auto run = [&]<bool Predicts>() {
-      host_launch<GatedDeltaSystem<HostBlock<T>, C, D, Predicts>, T>(
+      host_launch<GatedDeltaSystem<B, C, D, Predicts>, T>(
           launch_policy(policy, 0),
-          {k.in(), p.in(), beta.row_in(), decay.row_in(logs), inverse.out(), kind.lag, shape.group, shape.shared_heads},
-          shape.heads * chunks(), HeadBlocks{chunks()});
-      host_launch<GatedDeltaForward<HostBlock<T>, C, D, D, 2, Predicts>, T>(
+          {k.in(), p.in(), beta.row_in(), decay.row_in(logs), inverse.out(), to_row.row_out(), to_error.row_out(),
+           to_end.row_out(), totals.row_out(), shape.len, kind.lag, shape.group, shape.shared_heads},
+          heads * chunks(), HeadBlocks{chunks()});
+      host_launch<GatedDeltaStates<B, C, D, D, 2, Predicts>, T>(
           launch_policy(policy, 1),
-          {q.in(), k.in(), v.in(), p.in(), inverse.in(), beta.row_in(), decay.row_in(logs), initial_state.in(), o.out(),
-           final_state.out(), states.out(), scale, shape.len, kind.lag, shape.group, shape.shared_heads},
-          shape.heads * blocks(), HeadBlocks{blocks()});
+          {k.in(), v.in(), p.in(), inverse.in(), beta.row_in(), to_error.row_in(), to_end.row_in(), totals.row_in(),
+           initial_state.in(), u.out(), states.out(), final_state.out(), shape.len, shape.group, shape.shared_heads},
+          heads * blocks(), HeadBlocks{blocks()});
     };
     kind.predicts ? run.template operator()<true>() : run.template operator()<false>();
+    host_launch<GatedDeltaOutputs<B, C, D, D>, T>(
+        launch_policy(policy, 2),
+        {q.in(), k.in(), u.in(), states.in(), decay.row_in(logs), to_row.row_in(), o.out(), scale, shape.group,
+         shape.shared_heads, blocks()},
+        items(), by_chunk());
   });
 }
 
@@ -46,37 +57,52 @@ void GatedDelta<T>::backward(const Problem& problem, int more) {
   const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim, parts = heads * blocks();
   const auto o_cotangent = shape.input<T>(problem.cotangents, "o", heads, len, V);
   const auto final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V);
+  auto du = shape.output<T>(heads, len, V), errors = du;
+  auto updates = shape.output<T>(heads, chunks() * size.dim, V), adjoints = updates;
   dq = shape.output<T>(parts, len, K), dk = shape.output<T>(parts + heads * more, len, K);
   dp = shape.output<T>(parts, kind.predicts ? len : 0, K);
   dbeta = shape.output<T>(parts, len, 1), dlog_decay = dbeta;
   dv = shape.output<T>(heads, len, V), dinitial_state = shape.output<T>(heads, K, V);
   with_size(size, [&]<int C, int D>() {
+    using B = HostBlock<T>;
+    host_launch<GatedDeltaReads<B, C, D, D>, T>(launch_policy(policy, 3),
+                                                {q.in(), k.in(), o_cotangent.in(), decay.row_in(logs), to_row.row_in(),
+                                                 du.out(), updates.out(), scale, shape.group, blocks()},
+                                                items(), by_chunk());
     const auto run = [&]<bool Predicts>() {
-      host_launch<GatedDeltaBackward<HostBlock<T>, C, D, D, 2, Predicts>, T>(launch_policy(policy, 2),
-                                                                             {q.in(),
-                                                                              k.in(),
-                                                                              v.in(),
-                                                                              p.in(),
-                                                                              inverse.in(),
-                                                                              beta.row_in(),
-                                                                              decay.row_in(logs),
-                                                                              states.in(),
-                                                                              o_cotangent.in(),
-                                                                              final_cotangent.in(),
-                                                                              dq.out(),
-                                                                              dk.out(),
-                                                                              dv.out(),
-                                                                              dp.out(),
-                                                                              dinitial_state.out(),
-                                                                              dbeta.row_out(),
-                                                                              dlog_decay.row_out(),
-                                                                              scale,
-                                                                              len,
-                                                                              kind.lag,
-                                                                              shape.group,
-                                                                              blocks(),
-                                                                              blocks() + more},
-                                                                             parts, HeadBlocks{blocks()});
+      host_launch<GatedDeltaAdjoints<B, C, D, D, 2, Predicts>, T>(
+          launch_policy(policy, 4),
+          {k.in(), p.in(), inverse.in(), du.in(), updates.in(), final_cotangent.in(), beta.row_in(), to_error.row_in(),
+           to_end.row_in(), totals.row_in(), errors.out(), adjoints.out(), dinitial_state.out(), len, shape.group},
+          parts, HeadBlocks{blocks()});
+      host_launch<GatedDeltaGradients<B, C, D, D, Predicts>, T>(launch_policy(policy, 5),
+                                                                {q.in(),
+                                                                 k.in(),
+                                                                 v.in(),
+                                                                 p.in(),
+                                                                 u.in(),
+                                                                 beta.row_in(),
+                                                                 decay.row_in(logs),
+                                                                 to_row.row_in(),
+                                                                 to_error.row_in(),
+                                                                 to_end.row_in(),
+                                                                 totals.row_in(),
+                                                                 states.in(),
+                                                                 adjoints.in(),
+                                                                 errors.in(),
+                                                                 o_cotangent.in(),
+                                                                 dq.out(),
+                                                                 dk.out(),
+                                                                 dv.out(),
+                                                                 dp.out(),
+                                                                 dbeta.row_out(),
+                                                                 dlog_decay.row_out(),
+                                                                 scale,
+                                                                 kind.lag,
+                                                                 shape.group,
+                                                                 blocks(),
+                                                                 blocks() + more},
+                                                                items(), by_chunk());
     };
     kind.predicts ? run.template operator()<true>() : run.template operator()<false>();
   });

@@ -23,8 +23,9 @@ struct GatedDelta {
   HostArray<T> q, k, v, p, beta, decay, initial_state;
   bool logs = true;  ///< `decay` holds logs
   T scale;
-  HostArray<T> o, final_state, states, inverse;
-  HostArray<T> dq, dk, dp, dbeta, dlog_decay;  ///< the parts of every head, one after another
+  HostArray<T> o, final_state, states, inverse, u;
+  HostArray<T> to_row, to_error, to_end, totals;  ///< products of decays
+  HostArray<T> dq, dk, dp, dbeta, dlog_decay;     ///< the parts of every head, one after another
   HostArray<T> dv, dinitial_state;
 
   int chunks() const { return imax(1, ceil_div(shape.len, size.tokens)); }
@@ -33,10 +34,14 @@ struct GatedDelta {
   /// With the arrays that all rooms read as they are, but for the decays and the write strengths.
   GatedDelta(const RecurrenceShape& s, const Problem& problem, const Policy& what, int tile, ErrorKind error);
 
-  void forward(bool keeps_states);
+  /// Blocks of a head: its chunks, and the value columns of each.
+  HeadBlocks by_chunk() const { return {chunks() * blocks()}; }
+  int items() const { return shape.heads * chunks() * blocks(); }
+
+  void forward();
   /// `more`: parts of dk for each head that another program writes.
   void backward(const Problem& problem, int more = 0);
-  Policy sums() const { return launch_policy(policy, 3); }
+  Policy sums() const { return launch_policy(policy, 6); }
   Arrays outputs() const { return {{"o", o.array()}, {"final_state", final_state.array()}}; }
   /// Gradients of q, k, v, p and the initial state, the parts of blocks and groups summed.
   Arrays gradients() const;
@@ -55,7 +60,7 @@ Answer gated_delta(const RecurrenceShape& shape, const Problem& problem, const P
   GatedDelta<T> rule(shape, problem, policy, tile, error);
   rule.beta = shape.vector_input<T>(problem.inputs, "beta", shape.heads, shape.len);
   rule.decay = shape.vector_input<T>(problem.inputs, "log_decay", shape.heads, shape.len);
-  rule.forward(!problem.cotangents.empty());
+  rule.forward();
   Answer answer{rule.outputs(), {}};
   if (problem.cotangents.empty()) return answer;
   rule.backward(problem);

@@ -878,6 +878,17 @@ class HostBlock {
         g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)] = v[idx(r * C + c)];
   }
 
+  /// What `store` wrote, zeros beyond the array.
+  template <class St, int R, int C>
+  Acc<R, C> load_acc(St st, Shape<R, C> shape, const In& g, int head, int row0, int col0 = 0) {
+    auto a = acc(st, shape);
+    for (int r = 0; r < R && row0 + r < g.rows; ++r)
+      for (int c = 0; c < C && col0 + c < g.cols; ++c)
+        a.v[idx(r * C + c)] = g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)];
+    round(St::name(), a.v.data(), a.v.size());
+    return a;
+  }
+
   void round(std::string_view site, T* p, std::size_t n) { round_as(site, format_of(site), p, n); }
 
  private:

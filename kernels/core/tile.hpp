@@ -15,6 +15,7 @@
 //               A: a shared tile or cast(site, acc); pairs that share B in one call
 //               abt_async, mma_async, await(acc), exclusive(f)
 //   memory      load(tile, in, head, row[, col])  store(site, out, head, row, acc[, col])
+//               load_acc(site, Shape<R,C>, in, head, row[, col]) -> acc
 //               put(tile, acc)  sync()  pipeline(Shape<stages>, n, produce, consume)
 //               unit_lower_inverse(site, tile, tile)
 //   decays      of a row of logs, or of the decays themselves:

@@ -129,6 +129,31 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
                    : "memory");
     }
   }
+  /// What `store` wrote at the site, straight to registers; zeros beyond the array. Columns are a multiple of 8.
+  template <class St, int R, int C>
+  TILE_FN auto load_acc(St, Shape<R, C>, const In& g, int head, int row0, int col0 = 0) {
+    using E = Element<format_at<P, St>>;
+    struct alignas(2 * sizeof(E)) Pair {
+      E x[2];
+    };
+    Accumulator<P, Warps, Real, R, C> a;
+    a.w = w;
+    a.ticket = 0;
+#pragma unroll
+    for (int mt = 0; mt < a.MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int r = row0 + a.row_of(mt, 2 * h);
+        const E* p = static_cast<const E*>(g.p) + (std::size_t(head) * g.rows + r) * g.cols + col0 + 2 * w.slot();
+#pragma unroll
+        for (int nt = 0; nt < a.NT; ++nt) {
+          Pair pair{E(0.f), E(0.f)};
+          if (r < g.rows && col0 + nt * 8 < g.cols) pair = *reinterpret_cast<const Pair*>(p + nt * 8);
+          a.x[mt][nt][2 * h] = Real(pair.x[0]), a.x[mt][nt][2 * h + 1] = Real(pair.x[1]);
+        }
+      }
+    return a;
+  }
   TILE_FN static void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
   template <int N>
   TILE_FN static void wait() {
