@@ -13,14 +13,14 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   using P = ChannelPolicy<F>;
   using Sums = DeviceChannelSums<P, F, D>;
   using B = typename Sums::B;
-  constexpr int C = Sums::C, DV = Sums::DV, stages = Sums::stages;
+  constexpr int C = Sums::C, DV = Sums::DV, pass_DV = Sums::pass_DV, stages = Sums::stages;
   Sums sums(shape, problem, shape.scale<double>(problem, Policy::of(gla_sites, F)));
   const double forward = run_timed(times, [&] {
     launch<ChannelUpdates<B, C, D, DV>, B, 1>(
         {in<B>(sums.x.k), in<B>(sums.x.v), in<B>(sums.log_decay), out<B>(sums.updates), row_out<B>(sums.totals),
          shape.len, shape.group, sums.blocks},
         sums.by_chunk());
-    launch<StatePass<B, C, D, DV, stages, true, false>, B, 1>(
+    launch<StatePass<B, C, D, pass_DV, stages, true, false>, B, 1>(
         {in<B>(sums.x.initial_state), in<B>(sums.updates), row_in<B>(sums.totals), out<B>(sums.states),
          out<B>(sums.final_state), shape.len},
         sums.by_block());
@@ -31,7 +31,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   if (problem.cotangents.empty()) return answer;
   const double backward = run_timed(times, [&] {
     sums.read_backward();
-    launch<StatePass<B, C, D, DV, stages, true, true>, B, 1>(
+    launch<StatePass<B, C, D, pass_DV, stages, true, true>, B, 1>(
         {in<B>(sums.x.final_cotangent), in<B>(sums.updates), row_in<B>(sums.totals), out<B>(sums.adjoints),
          out<B>(sums.dinitial_state), shape.len},
         sums.by_block());

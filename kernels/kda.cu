@@ -13,7 +13,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   using P = ChannelPolicy<F>;
   using Sums = DeviceChannelSums<P, F, D>;
   using B = typename Sums::B;
-  constexpr int C = Sums::C, DV = Sums::DV, stages = Sums::stages;
+  constexpr int C = Sums::C, pass_DV = Sums::pass_DV, stages = Sums::stages;
   const int heads = shape.heads, len = shape.len, V = shape.value_dim;
   Sums sums(shape, problem, shape.scale<double>(problem, Policy::of(kda_sites, F)));
   const auto beta = upload<P, "beta">(problem.inputs, "beta", heads, len, 1);
@@ -24,7 +24,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
     launch<ChannelSystem<B, C, D>, B, 1>({in<B>(sums.x.k), in<B>(sums.log_decay), row_in<B>(beta), out<B>(inverse),
                                           out<B>(reads), out<B>(writes), row_out<B>(sums.totals), len, shape.group},
                                          BlockGrid{heads, sums.chunks});
-    launch<DeltaPass<B, C, D, DV, stages>, B, 1>(
+    launch<DeltaPass<B, C, D, pass_DV, stages>, B, 1>(
         {in<B>(reads), in<B>(writes), in<B>(sums.x.v), in<B>(inverse), in<B>(sums.x.initial_state), row_in<B>(beta),
          row_in<B>(sums.totals), out<B>(u), out<B>(sums.states), out<B>(sums.final_state), len},
         sums.by_block());
@@ -36,7 +36,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto errors = result<P, "E">(heads, len, V), dbeta = result<P, "dbeta">(heads, len, 1);
   const double backward = run_timed(times, [&] {
     sums.read_backward();
-    launch<DeltaAdjointPass<B, C, D, DV, stages>, B, 1>(
+    launch<DeltaAdjointPass<B, C, D, pass_DV, stages>, B, 1>(
         {in<B>(reads), in<B>(writes), in<B>(sums.du), in<B>(sums.updates), in<B>(inverse),
          in<B>(sums.x.final_cotangent), row_in<B>(beta), row_in<B>(sums.totals), out<B>(errors), out<B>(sums.adjoints),
          out<B>(sums.dinitial_state), len},

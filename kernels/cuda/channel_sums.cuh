@@ -20,7 +20,9 @@ inline int channel_tile(const Problem&, Format precision) {
 /// Arrays of a forward and, with cotangents, a backward pass.
 template <class P, Format F, int D>
 struct DeviceChannelSums {
-  static constexpr int C = channel_chunk<F>().length, DV = channel_chunk<F>().values, stages = 2;
+  static constexpr int C = channel_chunk<F>().length, DV = channel_chunk<F>().values;
+  /// Narrow blocks of a pass take short steps, and its columns do not touch each other.
+  static constexpr int pass_DV = 16, stages = 3;
   using B = MmaBlock<P, C / 16>;
 
   const RecurrenceShape& shape;
@@ -57,7 +59,7 @@ struct DeviceChannelSums {
         dlog_decay(result<P, "dlog_decay">(s.heads, s.len, s.key_dim)) {}
 
   BlockGrid by_chunk() const { return {shape.heads, chunks * blocks}; }
-  BlockGrid by_block() const { return {shape.heads, blocks}; }
+  BlockGrid by_block() const { return {shape.heads, ceil_div(shape.value_dim, pass_DV)}; }
 
   /// o, when the states and what is written are known.
   void read(const DeviceArray& u) {
