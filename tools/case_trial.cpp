@@ -36,6 +36,16 @@ const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, co
   throw InputError(where + ": " + obstacles);
 }
 
+/// The tile shape asked for, or all that are compiled in.
+std::vector<int> tiles_of(const KernelForm& form, const std::string& asked) {
+  std::vector<int> tiles;
+  for (std::size_t t = 0; t < form.tiles.size(); ++t)
+    if (asked.empty() || form.tiles[t] == asked) tiles.push_back(static_cast<int>(t));
+  require(!tiles.empty(), "--tile: ", form.name, " has no ", asked, "; it has ",
+          names_in(form.tiles, [](std::string_view tile) { return tile; }));
+  return tiles;
+}
+
 /// The contract asked for, or that of the precision asked for, or of the one that `assay case` has written down.
 Contract contract_for(const Standard& standard, const ProblemFile& file, const std::string& where) {
   if (!standard.contract.empty()) return contract_from(standard.contract);
@@ -90,6 +100,8 @@ void CaseTrial::prepare(const PartDone& done) {
   require(result.status == Status::ok, where_, ": ", name_of(result.status), ": ", result.message);
   oracle_ = oracle_of(file_.problem, std::move(answer));
   kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
+  tiles_ = tiles_of(*kernel_.form, standard_.tile);
+  kernel_.tile = tiles_.front();
   if (kernel_.form->has_gradients) return;
   file_.problem.cotangents.clear();
   std::erase_if(oracle_.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
@@ -98,7 +110,14 @@ void CaseTrial::prepare(const PartDone& done) {
 std::string CaseTrial::flags() const {
   return text("--form ", kernel_.form->name,
               standard_.contract.empty() ? text(" --precision ", name_of(kernel_.precision))
-                                         : " --contract " + shell_word(contract_.argument()));
+                                         : " --contract " + shell_word(contract_.argument()),
+              standard_.tile.empty() ? "" : " --tile " + standard_.tile);
+}
+
+Expectation CaseTrial::expectation() const {
+  std::vector<KernelRuns> runs;
+  add_runs(runs, kernel_, file_.problem, tiles_, default_draws(kernel_.precision));
+  return expect(oracle_, kernel_, file_.problem, runs);
 }
 
 void CaseTrial::require_tensors(const std::vector<std::string>& names) const {
@@ -117,8 +136,8 @@ std::vector<ReportRow> CaseTrial::judge(const Answer& got, const std::function<b
                                         const std::string& command) const {
   ReportRow row;
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
-  std::vector<ReportRow> rows = judge_rows(
-      {*file_.room, kernel_, file_.problem, oracle_, file_.batch, true, standard_.false_alarms}, row, got, wanted);
+  const Trial trial{*file_.room, kernel_, file_.problem, oracle_, file_.batch, true, standard_.false_alarms, tiles_};
+  std::vector<ReportRow> rows = judge_rows(trial, row, got, wanted);
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;
 }

@@ -100,6 +100,11 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
   const std::vector<std::string> lines = legend(trial.kernel().contract, options.standard.false_alarms);
   page.header.insert(page.header.end(), lines.begin(), lines.end());
+  if (trial.tiles().size() > 1)
+    page.header.push_back(
+        "tiles     judged by the widest of " +
+        names_in(trial.tiles(), [&](int t) { return trial.kernel().form->tiles[static_cast<std::size_t>(t)]; }) +
+        "; --tile narrows it");
   page.facts = {{"case", options.problem},
                 {kind, subject},
                 {"contract", trial.kernel().contract->name},
@@ -148,6 +153,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
       ->check(CLI::IsMember(name_list(case_precisions)));
   add_contract_flag(app, options->standard.contract, "what counts in its place");
+  app.add_option("--tile", options->standard.tile,
+                 "the tile shape whose spread counts (64x64, 16, ...); without, the widest of "
+                 "the form's");
   app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
       ->delimiter(',')
       ->allow_extra_args(false);

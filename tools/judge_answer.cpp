@@ -48,7 +48,8 @@ void put_all(TensorFile& to, const Room& room, const std::string& prefix, const 
 Judged judged(const std::shared_ptr<Judged::Files>& files, const std::string& where, const JudgeBy& by) {
   Judged result;
   result.files = files;
-  CaseTrial trial(files->problem, {.form = by.form, .contract = by.contract, .threads = by.threads}, where);
+  CaseTrial trial(files->problem, {.form = by.form, .contract = by.contract, .tile = by.tile, .threads = by.threads},
+                  where);
   trial.prepare();
   trial.require_tensors(by.tensors);
   files->flags = trial.flags();

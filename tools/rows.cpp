@@ -29,9 +29,15 @@ std::string place_in_file(const FileLayout& layout, std::size_t flat) {
   return layout.place_in_file(block, index);
 }
 
+/// The tile shapes that count.
+std::vector<int> tiles_of(const Trial& trial) {
+  return trial.tiles.empty() ? std::vector{trial.kernel.tile} : trial.tiles;
+}
+
 std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
-                              const std::function<bool(const std::string&)>& wanted, KernelRuns& runs, int draws) {
-  add_runs(runs, trial.kernel, trial.problem, draws);
+                              const std::function<bool(const std::string&)>& wanted, std::vector<KernelRuns>& runs,
+                              int draws) {
+  add_runs(runs, trial.kernel, trial.problem, tiles_of(trial), draws);
   Expectation expectation = expect(trial.oracle, trial.kernel, trial.problem, runs, trial.false_alarms / looks);
   if (got && wanted) std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
   const Named<std::vector<double>> answer = got ? in_report_order(*got, expectation) : expectation.emulated;
@@ -170,7 +176,8 @@ std::vector<std::vector<const ReportRow*>> by_kernel(const Rows& rows) {
 }
 
 std::string title_of(const ReportRow& row) {
-  return fmt::format("{}, tile {}, shape B,T,H,K,V = {}{}{}", kernel_of(row), row.tile, row.shape,
+  const char* tiles = row.tile.find(',') == std::string::npos ? "tile" : "tiles";
+  return fmt::format("{}, {} {}, shape B,T,H,K,V = {}{}{}", kernel_of(row), tiles, row.tile, row.shape,
                      contract_of(row) == row.precision ? "" : ", contract " + row.contract,
                      row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
 }
@@ -324,17 +331,19 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   row.mechanism = trial.room.name;
   if (row.form.empty()) row.form = trial.kernel.form->name;
   if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
-  row.tile = trial.kernel.form->tiles[static_cast<std::size_t>(trial.kernel.tile)];
+  row.tile =
+      names_in(tiles_of(trial), [&](int tile) { return trial.kernel.form->tiles[static_cast<std::size_t>(tile)]; });
   row.precision = name_of(trial.kernel.precision);
   row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
-  KernelRuns runs;
+  std::vector<KernelRuns> runs;
   std::vector<ReportRow> rows = judged(trial, row, got, wanted, runs, draws);
   const auto any = [&rows](Verdict verdict) {
     return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& r) { return r.judgement.verdict == verdict; });
   };
   if (any(Verdict::undecided)) {
     const Oracle sharper = oracle_of(trial.room, trial.problem, 4);
-    const Trial again{trial.room, trial.kernel, trial.problem, sharper, trial.batch, trial.in_file, trial.false_alarms};
+    const Trial again{trial.room,  trial.kernel,  trial.problem,      sharper,
+                      trial.batch, trial.in_file, trial.false_alarms, trial.tiles};
     rows = judged(again, row, got, wanted, runs, any(Verdict::vacuous) ? 4 * draws : draws);
   } else if (any(Verdict::vacuous)) {
     rows = judged(trial, row, got, wanted, runs, 4 * draws);

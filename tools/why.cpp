@@ -59,8 +59,7 @@ void explain_check(Checked& checked) {
   const auto failing = [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; };
   std::vector<std::string>& notes = checked.page.notes;
   if (std::none_of(checked.rows.begin(), checked.rows.end(), failing)) return;
-  Expectation expectation = expect(checked.trial->oracle(), checked.trial->kernel(), checked.trial->file().problem,
-                                   default_draws(checked.trial->kernel().precision));
+  Expectation expectation = checked.trial->expectation();
   for (std::size_t t = expectation.tensors.size(); t-- > 0;)
     if (std::none_of(checked.rows.begin(), checked.rows.end(),
                      [&](const ReportRow& row) { return row.tensor == expectation.tensors[t].first; })) {

@@ -208,6 +208,20 @@ TEST_F(Check, takes_the_form_that_fits) {
   expect_refused(check(), {"case.st: tiled: K and V are compiled in up to 128, got 130; split_decode: "});
 }
 
+TEST_F(Check, judges_by_the_tile_shape_asked_for) {
+  make();
+  put(emulated(path("case.st"), Format::bf16));
+  const std::string any = check().out;
+  EXPECT_NE(any.find("\ntiles     judged by the widest of 64, 32, 16; --tile narrows it\n"), std::string::npos) << any;
+  EXPECT_EQ(verdicts()["rows"][0]["tile"], "64, 32, 16");
+  const Json one = verdicts({"--tile", "16"});
+  EXPECT_TRUE(one["passed"].get<bool>());
+  EXPECT_EQ(one["rows"][0]["tile"], "16");
+  EXPECT_TRUE(one["command"].get<std::string>().ends_with(" --form chunkwise --precision bf16 --tile 16"));
+  EXPECT_EQ(check({"--tile", "16"}).out.find("tiles "), std::string::npos);
+  expect_refused(check({"--tile", "128"}), {"--tile: chunkwise has no 128; it has 64, 32, 16"});
+}
+
 TEST_F(Check, ends_with_the_command_that_reproduces_it) {
   make();
   std::filesystem::create_directory(path("a folder, it's odd"));

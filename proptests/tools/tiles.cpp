@@ -1,0 +1,126 @@
+// Tile shapes are a part of the contract: a kernel of any that a form has passes, and --tile holds it to one.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/expected.hpp"
+#include "oracles/core/fault_trials.hpp"
+#include "tools/case_flags.hpp"
+#include "tools/judge_answer.hpp"
+
+namespace assay {
+namespace {
+
+const KernelForm& form_of(std::span<const KernelRoom* const> rooms, const std::string& room) {
+  return find_kernels(rooms, room)->forms.front();
+}
+
+Answer answer_of(const KernelForm& form, const Problem& problem, Format precision, int tile,
+                 std::string_view fault = {}) {
+  Policy policy = Policy::of(form.sites, precision);
+  policy.fault = fault;
+  return form.run(problem, policy, tile);
+}
+
+std::vector<int> all_tiles(const KernelForm& form) {
+  std::vector<int> tiles(form.tiles.size());
+  std::iota(tiles.begin(), tiles.end(), 0);
+  return tiles;
+}
+
+/// In chunks of 64 the gradient of a decay in an early token reads no state that was stored in bf16, in chunks of 16 it
+/// does.
+Problem mamba2() {
+  return find_room("mamba2")->make({"mamba2", {1, 70, 2, 1, 16, 16, 0}, Format::bf16, Style::normal, 0, {}});
+}
+
+std::string shown(const Judged& judged) {
+  std::string lines = judged.reason;
+  for (const ReportRow& row : judged.rows)
+    if (row.judgement.verdict != Verdict::pass)
+      lines += text('\n', row.tensor, ": ", name_of(row.judgement.verdict), ": ", row.judgement.reason);
+  return lines;
+}
+
+/// Verdicts as `assay check` gives them without --tile. What is VACUOUS or overflows in one shape says nothing against
+/// a kernel.
+TEST(Tiles, of_every_form_pass) {
+  int compared = 0;
+  for (const KernelRoom* kernels : kernel_rooms())
+    for (const KernelForm& form : kernels->forms) {
+      if (!form.unstable.empty()) continue;
+      const Room& room = *find_room(kernels->name);
+      for (const Format precision : {Format::bf16, Format::fp32}) {
+        CaseSpec spec{std::string(room.name), {1, 43, 2, 1, 8, 8, 0}, precision, Style::normal, 3, {}};
+        if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
+        if (form.iterative) spec.shape = {1, 37, 1, 0, 4, 4, 0};
+        if (form.name == "split_decode") spec.shape.query_len = 3;
+        Problem problem = room.make(spec);
+        ASSERT_EQ(form.obstacle(problem), "") << room.name << ' ' << form.name;
+        if (!form.has_gradients) problem.cotangents.clear();
+        for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
+          const Answer got = answer_of(form, problem, precision, static_cast<int>(tile));
+          const Judged judged =
+              judge(problem, got, {.contract = std::string(name_of(precision)), .form = std::string(form.name)});
+          EXPECT_TRUE(judged.verdict == Verdict::pass || judged.verdict == Verdict::vacuous)
+              << room.name << ' ' << form.name << ' ' << name_of(precision) << " tile " << form.tiles[tile] << ": "
+              << shown(judged);
+          ++compared;
+        }
+      }
+    }
+  EXPECT_GT(compared, 100);
+}
+
+TEST(Tiles, are_a_part_of_the_contract) {
+  const Problem problem = mamba2();
+  const KernelForm& form = form_of(kernel_rooms(), "mamba2");
+  const auto verdict = [&](int answers, const std::string& judges) {
+    return judge(problem, answer_of(form, problem, Format::bf16, answers), {.contract = "bf16", .tile = judges});
+  };
+  for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
+    EXPECT_EQ(verdict(static_cast<int>(tile), "").verdict, Verdict::pass) << form.tiles[tile];
+    EXPECT_EQ(verdict(static_cast<int>(tile), std::string(form.tiles[tile])).verdict, Verdict::pass)
+        << form.tiles[tile];
+  }
+  const Judged other = verdict(smallest_tile(form), std::string(form.tiles.front()));
+  EXPECT_EQ(other.verdict, Verdict::fail);
+  EXPECT_NE(shown(other).find("d_log_decay: FAIL"), std::string::npos) << shown(other);
+}
+
+/// The first case that convicts the mutant where the widest of its form's tile shapes counts.
+std::string conviction(const Room& room, const KernelForm& healthy, const KernelForm& planted, const Mutant& mutant) {
+  const std::vector<int> tiles = all_tiles(healthy);
+  for (const FaultTrial& trial : fault_trials(room, healthy, fault_styles, fault_precisions, fault_seed)) {
+    const Answer got = answer_of(planted, trial.problem, trial.spec.precision, trial.tile, mutant.name);
+    const KernelUnderTest kernel{&healthy, trial.spec.precision, tiles.front(), 1};
+    std::vector<KernelRuns> runs;
+    add_runs(runs, kernel, trial.problem, tiles, default_draws(trial.spec.precision));
+    const Expectation expectation = expect(oracle_of(room, trial.problem), kernel, trial.problem, runs);
+    const Named<std::vector<double>> answer = in_report_order(got, expectation);
+    for (std::size_t t = 0; t < answer.size(); ++t)
+      if (const Judgement j = judge(expectation.tensors[t].second, answer[t].second); j.verdict == Verdict::fail)
+        return trial.spec.repro() + ": " + answer[t].first + ": " + j.reason;
+  }
+  return "";
+}
+
+/// A kernel that keeps its state in bf16 does not hide behind the widest tile shape.
+TEST(Tiles, hide_no_narrow_state) {
+  int seen = 0;
+  for (const KernelRoom* kernels : mutant_rooms())
+    for (std::size_t f = 0; f < kernels->forms.size(); ++f)
+      for (const Mutant& mutant : kernels->forms[f].mutants) {
+        const KernelForm& healthy = find_kernels(kernel_rooms(), kernels->name)->forms[f];
+        if (mutant.name != "state_in_bf16" || !healthy.unstable.empty()) continue;
+        EXPECT_NE(conviction(*find_room(kernels->name), healthy, kernels->forms[f], mutant), "")
+            << kernels->name << ' ' << healthy.name;
+        ++seen;
+      }
+  EXPECT_GE(seen, 5);
+}
+
+}  // namespace
+}  // namespace assay
