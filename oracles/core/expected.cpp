@@ -137,17 +137,18 @@ class Sample {
     // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
     for (std::size_t i = 0; i < e.sigma.size(); ++i)
       e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
-    last_ = std::move(spread.last);
+    undrawn_.resize(e.sigma.size());
+    for (std::size_t i = 0; i < e.sigma.size(); ++i) undrawn_[i] = spread.sigma[i] * spread.sigma[i] - spread.drawn[i];
   }
 
   std::vector<SliceSum> sums(const std::vector<double>& weight, const Limits& limits) const {
-    return expected_sums(draws_, exact_, own_, expected.layout, weight, last_, limits.tensor_rate);
+    return expected_sums(draws_, exact_, own_, expected.layout, weight, undrawn_, limits.tensor_rate);
   }
 
   Expected expected;
 
  private:
-  std::vector<double> own_, exact_, last_;
+  std::vector<double> own_, exact_, undrawn_;
   std::vector<std::vector<double>> draws_;
 };
 

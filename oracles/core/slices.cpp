@@ -89,12 +89,12 @@ std::vector<double> slice_sums(const Layout& n, const std::vector<double>& weigh
 
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact,
                                     const std::vector<double>& own, const Layout& layout,
-                                    const std::vector<double>& weight, const std::vector<double>& last,
+                                    const std::vector<double>& weight, const std::vector<double>& undrawn,
                                     double false_alarm_rate) {
   const std::vector<Slice> slices = slices_of(layout);
   std::vector<double> independent(weight.size());
-  for (std::size_t i = 0; i < weight.size(); ++i) independent[i] = last[i] * weight[i];
-  const std::vector<double> undrawn = slice_sums(layout, weight, independent);
+  for (std::size_t i = 0; i < weight.size(); ++i) independent[i] = undrawn[i] * weight[i];
+  const std::vector<double> rest = slice_sums(layout, weight, independent);
   std::vector<std::vector<double>> drawn;
   drawn.reserve(draws.size());
   for (const auto& draw : draws) drawn.push_back(slice_sums(layout, weight, differences(draw, exact)));
@@ -119,7 +119,7 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
     const std::vector<double> zeros(end - first), off = part(kept);
     Spread spread = spread_of(samples, zeros, vector, Format::fp64);
     for (std::size_t i = first; i < end; ++i) {
-      const double inner = spread.sigma[i - first] * spread.sigma[i - first], total = inner + undrawn[i];
+      const double inner = spread.sigma[i - first] * spread.sigma[i - first], total = inner + rest[i];
       const double freedom =
           inner > 0 ? spread.freedom[i - first] * (total / inner) * (total / inner) : spread.freedom[i - first];
       SliceSum sum{slices[i], std::sqrt(total), equivalent_sigmas(sigmas, freedom)};

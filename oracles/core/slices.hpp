@@ -35,12 +35,12 @@ std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& 
 std::vector<Slice> slices_of(const Layout& layout);
 
 /// Limits from draws under jittered rounding, as spread_of takes them. `weight` is 1 / sigma of every element, 0 of
-/// those that do not count; `last` is the part of sigma^2 that the draws do not have and that is independent from
-/// element to element; `own` is the kernel under the contract's own rounding, which no limit rejects. All limits
+/// those that do not count; `undrawn` is the part of sigma^2 that the draws do not scatter by, taken for independent
+/// from element to element; `own` is the kernel under the contract's own rounding, which no limit rejects. All limits
 /// together reject a correct kernel with probability `false_alarm_rate`.
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact,
                                     const std::vector<double>& own, const Layout& layout,
-                                    const std::vector<double>& weight, const std::vector<double>& last,
+                                    const std::vector<double>& weight, const std::vector<double>& undrawn,
                                     double false_alarm_rate);
 
 }  // namespace assay

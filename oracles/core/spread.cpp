@@ -194,7 +194,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
       last = s * s / 12;
     }
     const double total = inner + bias + last;
-    spread.sigma[i] = std::sqrt(total), spread.last[i] = last;
+    spread.sigma[i] = std::sqrt(total), spread.drawn[i] = inner;
     // Satterthwaite: only the drawn part is uncertain.
     spread.freedom[i] = inner > 0 ? freedom * (total / inner) * (total / inner) : infinite;
     scale[i] = std::sqrt(2 * total);

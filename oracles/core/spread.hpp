@@ -27,7 +27,8 @@ struct Spread {
   std::vector<double> freedom;  ///< degrees of freedom with which the draws know sigma
   double independent = 0;       ///< how many independent elements a mean square over the tensor is worth
   int draws = 0;
-  std::vector<double> last = {};  ///< the part of sigma^2 that a last rounding has, which is not drawn
+  std::vector<double> drawn =
+      {};  ///< the part of sigma^2 that the draws scatter by; the rest is bias and last rounding
 };
 
 /// Distance between neighbours of `format` at x; its smallest positive number at and near zero.

@@ -150,6 +150,29 @@ TEST(Slices, let_pass_what_correct_kernels_lean) {
   EXPECT_FALSE(rejects(expected_of(0, leaning), model.layout, leaning)) << "the contract's own rounding leans";
 }
 
+/// Elements that all draws answer alike, off by sigma: in one head to one side, in the other to the other.
+TEST(Slices, do_not_forget_biases_that_cancel) {
+  const Layout layout{2, 5, 1};
+  const Numbers exact(layout.size()), ones(layout.size(), 1);
+  Numbers stalled;
+  for (std::size_t i = 0; i < layout.size(); ++i) stalled.push_back(i < 5 ? 1 : -1);
+  const std::vector<Numbers> samples(draws, stalled);
+  const Spread spread = spread_of(samples, exact, layout, Format::fp64);
+  Numbers undrawn;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    EXPECT_EQ(spread.sigma[i], 1);
+    undrawn.push_back(spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
+  }
+  const std::vector<SliceSum> expected = expected_sums(samples, exact, stalled, layout, ones, undrawn, 1e-6);
+  Numbers got = stalled;
+  EXPECT_FALSE(rejects(expected, layout, got));
+  got[7] *= 1 + 1e-12;
+  EXPECT_FALSE(rejects(expected, layout, got)) << "nothing is left of the whole tensor's sum but its rounding";
+  got[7] = 0;
+  EXPECT_FALSE(rejects(expected, layout, got)) << "one that does not stall";
+  EXPECT_TRUE(rejects(expected, layout, Numbers(layout.size(), 4))) << "all to one side, and further";
+}
+
 /// A fifth of sigma, in one column: no element and no mean square shows it.
 TEST(Slices, see_what_nothing_else_sees) {
   const Layout layout{1, 4096, 8};
@@ -168,7 +191,10 @@ TEST(Slices, see_what_nothing_else_sees) {
   e.rms_limit = rms_limit(spread, false_alarm_rate);
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
   for (const double sigma : e.sigma) e.weight.push_back(1 / sigma);
-  e.sums = expected_sums(samples, exact, exact, layout, e.weight, spread.last, false_alarm_rate);
+  Numbers undrawn;
+  for (std::size_t i = 0; i < layout.size(); ++i)
+    undrawn.push_back(spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
+  e.sums = expected_sums(samples, exact, exact, layout, e.weight, undrawn, false_alarm_rate);
   const Judgement healthy = judge(e, got);
   EXPECT_EQ(healthy.verdict, Verdict::pass) << healthy.reason;
   for (std::size_t i = 5; i < got.size(); i += 8) got[i] += 0.002;
