@@ -455,7 +455,7 @@ Json contract_json(const std::string& name_or_file) {
   if (name_or_file.empty()) return nullptr;
   const Contract contract = contract_from(name_or_file);
   if (contract.file.empty()) return contract.name;
-  return parse_json(read_text(name_or_file), name_or_file);
+  return parse_json(contract.json, name_or_file);
 }
 
 int save(const Flags& flags, Console& console) {

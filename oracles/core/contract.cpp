@@ -237,9 +237,11 @@ Contract contract_from(const std::string& name_or_file) {
   std::error_code unknown;
   require(std::filesystem::exists(name_or_file, unknown) && !std::filesystem::is_directory(name_or_file, unknown),
           "--contract: there is no ", name_or_file, "; there are ", known_names(), ", and files (docs/contracts.md)");
-  const std::string text = read_text(name_or_file);
+  std::string text = read_text(name_or_file);
   require(!text.empty(), name_or_file, ": not a contract: it is empty");
-  return parse_contract(text, name_or_file);
+  Contract contract = parse_contract(text, name_or_file);
+  contract.json = std::move(text);
+  return contract;
 }
 
 }  // namespace assay

@@ -26,6 +26,7 @@ struct Contract {
   int products = 0;  ///< that an accumulator sums before it rounds; 0: as the units of the precision do
   std::vector<Rule> rules = {};
   std::string file = {};  ///< it was read from; "" where it is known by its name
+  std::string json = {};  ///< all that the file holds, which may be a pipe
 
   /// The contract of a precision, named like it: Policy::of, to the bit.
   static Contract of(Format precision);

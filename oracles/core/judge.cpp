@@ -113,40 +113,58 @@ double rms_z(const Expected& e, const std::vector<double>& got) {
   return count == 0 ? 0 : std::sqrt(squares / count);
 }
 
-/// The sums over slices that no correct kernel's exceed; what the oracle may be off by is on top.
-std::vector<double> sum_limits(const Expected& e) {
-  std::vector<double> limits = slice_sums(e.layout, e.weight, e.bound);
-  for (std::size_t s = 0; s < limits.size(); ++s) limits[s] += e.sums[s].reach * e.sums[s].sigma;
-  return limits;
-}
+/// The sums over slices of one tensor's errors, against limits that its answer does not change.
+class Sums {
+ public:
+  explicit Sums(const Expected& e) : e_(e) {
+    if (e.sums.empty()) return;
+    // What the oracle may be off by is on top.
+    limits_ = slice_sums(e.layout, e.weight, e.bound);
+    for (std::size_t s = 0; s < limits_.size(); ++s) limits_[s] += e.sums[s].reach * e.sums[s].sigma;
+  }
 
-std::vector<double> error_sums(const Expected& e, const std::vector<double>& got) {
-  std::vector<double> errors(got.size());
-  for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e, got, i);
-  return slice_sums(e.layout, e.weight, errors);
-}
+  std::vector<double> of_errors(const std::vector<double>& got) const {
+    if (limits_.empty()) return {};
+    std::vector<double> errors(got.size());
+    for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e_, got, i);
+    return slice_sums(e_.layout, e_.weight, errors);
+  }
 
-/// Of the signed sums over slices, the one that is the most of its limit.
-Worst worst_sum(const Expected& e, const std::vector<double>& got) {
-  Worst worst;
-  if (e.sums.empty()) return worst;
-  const std::vector<double> limits = sum_limits(e), sums = error_sums(e, got);
-  for (std::size_t s = 0; s < sums.size(); ++s)
-    worst.see(limits[s] > 0 ? std::fabs(sums[s]) / limits[s] : (sums[s] == 0 ? 0 : infinite), s);
-  return worst;
-}
+  /// The one that is the most of its limit; -1 where none is looked at.
+  Worst worst(const std::vector<double>& sums) const {
+    Worst worst;
+    for (std::size_t s = 0; s < sums.size(); ++s)
+      worst.see(limits_[s] > 0 ? std::fabs(sums[s]) / limits_[s] : (sums[s] == 0 ? 0 : infinite), s);
+    return worst;
+  }
+
+  /// The smallest gain that takes one of them beyond its limit.
+  double smallest_gain(const std::vector<double>& sums, const std::vector<double>& got) const {
+    double gain = infinite;
+    if (limits_.empty()) return gain;
+    const std::vector<double> sizes = slice_sums(e_.layout, e_.weight, got);
+    for (std::size_t s = 0; s < sums.size(); ++s)
+      if (sizes[s] != 0)
+        gain = std::min(gain, (limits_[s] - std::copysign(1.0, sizes[s]) * sums[s]) / std::fabs(sizes[s]));
+    return gain;
+  }
+
+ private:
+  const Expected& e_;
+  std::vector<double> limits_;
+};
 
 /// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
-bool accepts(const Expected& e, const std::vector<double>& got) {
+bool accepts(const Expected& e, const Sums& sums, const std::vector<double>& got) {
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!(excess_at(e, got, i) <= 1)) return false;
-  return rms_z(e, got) <= e.rms_limit + oracle_share && worst_sum(e, got).value <= 1;
+  return rms_z(e, got) <= e.rms_limit + oracle_share && sums.worst(sums.of_errors(got)).value <= 1;
 }
 
 /// The smallest g > 0 at which got (1 + g) leaves the limit of some element that may spread, of the root mean square or
-/// of a slice.
-double smallest_gain(const Expected& e, const std::vector<double>& got) {
-  double gain = infinite, a = 0, b = 0, c = 0, count = 0;
+/// of a slice, for which that is `gain`.
+double smallest_gain(const Expected& e, const std::vector<double>& got, double gain) {
+  double a = 0, b = 0, c = 0, count = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double error = error_at(e, got, i), size = std::fabs(got[i]);
     if (e.sigma[i] == 0) continue;  // any gain shows there, if it does not round away
@@ -159,13 +177,6 @@ double smallest_gain(const Expected& e, const std::vector<double>& got) {
   const double limit = e.rms_limit + oracle_share;
   const double rest = count * limit * limit - c;
   if (a > 0 && rest >= 0) gain = std::min(gain, (std::sqrt(b * b + a * rest) - b) / a);
-  if (!e.sums.empty()) {
-    const std::vector<double> limits = sum_limits(e), sums = error_sums(e, got),
-                              sizes = slice_sums(e.layout, e.weight, got);
-    for (std::size_t s = 0; s < sums.size(); ++s)
-      if (sizes[s] != 0)
-        gain = std::min(gain, (limits[s] - std::copysign(1.0, sizes[s]) * sums[s]) / std::fabs(sizes[s]));
-  }
   return std::max(0.0, gain);
 }
 
@@ -274,16 +285,18 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
   j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
   j.worst_z = z.value, j.worst_z_at = z.at;
   j.rms_z = rms_z(e, got), j.rms_limit = e.rms_limit;
-  if (const Worst sum = worst_sum(e, got); sum.value >= 0)
+  const Sums sums(e);
+  const std::vector<double> of_errors = sums.of_errors(got);
+  if (const Worst sum = sums.worst(of_errors); sum.value >= 0)
     j.worst_sum = sum.value, j.worst_sum_slice = e.sums[sum.at].slice.name();
-  j.smallest_gain = smallest_gain(e, got);
+  j.smallest_gain = smallest_gain(e, got, sums.smallest_gain(of_errors, got));
   for (const Corruption& c : all_corruptions) {
     if (!c.applies(e.layout)) continue;
     std::vector<double> wrong = got;
     c.apply(wrong, e.layout);
     // What has nowhere to show, such as a missing last row where that row is exactly zero, is not required to.
     const bool required = c.must_be_rejected(e.layout) && (wrong != got || c.applies == always);
-    if (accepts(e, wrong)) (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
+    if (accepts(e, sums, wrong)) (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
   }
   decide(e, got, j);
   return j;
