@@ -180,9 +180,11 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
   const double weight = std::max(0.0, prior.freedom - 2), freedom = prior.freedom + nu;
   double diagonal = 0, counted = 0;
   for (std::size_t i = 0; i < N; ++i) {
-    const double drawn = weight > 0 && !std::isinf(weight)
-                             ? (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu)
-                             : (weight > 0 ? prior.variance[i] : m.variance[i]);
+    // Neighbours that stand still say nothing of an element that moves.
+    const bool alone = prior.variance[i] == 0 && m.variance[i] > 0;
+    const double drawn = alone || !(weight > 0) ? m.variance[i]
+                         : std::isinf(weight)   ? prior.variance[i]
+                                                : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
     // Jittered rounding has twice the variance of nearest_even. Arrays are doubles: `exact` has been rounded to one.
     const double inner = drawn / 2, own = spacing(Format::fp64, exact[i]), off = m.mean[i] - exact[i];
     const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - own * own / 12);
@@ -196,7 +198,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
     const double total = inner + bias + last;
     spread.sigma[i] = std::sqrt(total), spread.drawn[i] = inner;
     // Satterthwaite: only the drawn part is uncertain.
-    spread.freedom[i] = inner > 0 ? freedom * (total / inner) * (total / inner) : infinite;
+    spread.freedom[i] = inner > 0 ? (alone ? nu : freedom) * (total / inner) * (total / inner) : infinite;
     scale[i] = std::sqrt(2 * total);
     if (!(total > 0)) continue;
     const double a = inner / total, b = last / total;

@@ -141,6 +141,21 @@ TEST(Expected, sums_count_what_draws_show) {
   }
 }
 
+/// One element rounds among neighbours that are exact. This was a false alarm.
+TEST(Expected, exact_neighbours_are_no_witnesses) {
+  const CaseSpec spec{"mdn", {1, 33, 2, 1, 16, 16, 0}, Format::fp64, Style::dyadic, 2294015051, {}};
+  const Room& room = *find_room("mdn");
+  const Problem problem = room.make(spec);
+  const KernelForm& form = find_kernels(kernel_rooms(), "mdn")->forms.front();
+  const Expectation expectation =
+      expect(oracle_of(room, problem), {&form, spec.precision, 1, 1}, problem, default_draws(spec.precision));
+  for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+    const auto& [name, expected] = expectation.tensors[t];
+    const Judgement j = judge(expected, expectation.emulated[t].second);
+    EXPECT_NE(j.verdict, Verdict::fail) << name << ": " << j.reason;
+  }
+}
+
 /// lla with values that are a little larger.
 Answer wrong_lla(const Problem& problem, const Policy& policy, int tile) {
   Problem other = problem;

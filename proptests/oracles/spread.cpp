@@ -105,6 +105,17 @@ TEST(Spread, knows_how_many_elements_are_independent) {
   }
 }
 
+/// Neighbours that no draw moves say nothing of one that all move.
+TEST(Spread, exact_neighbours_are_no_witnesses) {
+  const Layout layout{1, 40, 3};
+  const std::vector<double> exact(layout.size());
+  std::vector<std::vector<double>> samples(draws, exact);
+  for (int k = 0; k < draws; ++k) samples[static_cast<std::size_t>(k)][61] = k % 2 == 0 ? 1 : -1;
+  const Spread spread = spread_of(samples, exact, layout, Format::fp64);
+  EXPECT_NEAR(spread.sigma[61] * spread.sigma[61], 0.5 * draws / (draws - 1), 1e-12);
+  EXPECT_NEAR(spread.freedom[61], draws - 1, 1e-9);
+}
+
 /// Fresh errors of the true sigma against limits from the draws, many times over.
 TEST(Spread, limits_raise_false_alarms_no_more_often_than_stated) {
   constexpr double rate = 0.01, sigmas = 3;
