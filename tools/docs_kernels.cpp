@@ -117,8 +117,8 @@ std::string packed_of(const json& entry, std::string_view form) {
     for (const json& length : r.at("lengths")) lengths.insert(length.get<int>());
   }
   if (batches == 0) return "";
-  return fmt::format("\n{} batches of {} sequences of {} to {} tokens, packed in every launch: {}.\n", batches,
-                     sequences, *lengths.begin(), *lengths.rbegin(),
+  return fmt::format("\n{} batches of {} sequences of {} to {} tokens, packed: {}.\n", batches, sequences,
+                     *lengths.begin(), *lengths.rbegin(),
                      failed == 0 ? "every sequence has the bits that it has alone"
                                  : fmt::format("**in {} a sequence has other bits than alone**", failed));
 }
@@ -275,7 +275,9 @@ std::string kernels_page(const std::vector<json>& records, const Digests& digest
       "not "
       "in the same run (torch 2.11, FlashAttention 2, the published kernels).\n"
       "- **Batches** of sequences of several lengths are packed, as `cu_seqlens` layouts are: every array holds all of "
-      "them, [heads][all rows][columns], every launch of a tile program computes all of them, and each sequence gets "
+      "them, [heads][all rows][columns], every launch of a tile program computes all of them (on the device in bf16; "
+      "in the "
+      "other precisions it is a launch each), and each sequence gets "
       "the bits that it has alone (`kernels/core/batch.hpp`), on the CPU under randomised rounding too.\n"
       "- Rooms are run when their sources have changed (`tools/gpu/run`), each with its own date. A record is "
       "**stale** "

@@ -23,6 +23,7 @@ namespace assay::tile {
 template <const SiteTable& Sites, Format Precision>
 struct StaticPolicy {
   using Real = std::conditional_t<Precision == Format::fp64, double, float>;
+  static constexpr Format precision = Precision;
   static constexpr SiteTable table = Sites.contract(Precision);
   static constexpr int products = Policy::products_per_rounding(Precision);
 };
@@ -164,23 +165,30 @@ void launch_packed(std::span<pack::Request* const> requests, Start start) {
   cuda_check(cudaGetLastError());
 }
 
+/// Whether a pack launches the blocks of all sequences as one grid, which is a kernel of its own to compile: in the
+/// precision that is measured. In the others the sequences share their arrays and launch one after another.
+template <class Block>
+inline constexpr bool packs_launches = Block::P::precision == Format::bf16;
+
 /// Runs the blocks of `grid` on the default stream; MinBlocks of them are to fit on one multiprocessor. In a pack, with
 /// those of the other sequences as one grid.
 template <class Kernel, class Block, int MinBlocks, class Grid>
 void launch(const typename Kernel::Args& args, const Grid& grid) {
   constexpr int bytes = tile_bytes<Kernel> + Block::scratch_bytes;
   static_assert(bytes <= 227 * 1024, "the tiles do not fit in shared memory");
-  if (pack::active()) {
-    using Args = typename Kernel::Args;
-    PackedLaunch<Args, Grid> request(args, grid);
-    void (*const serve)(std::span<pack::Request* const>) = [](std::span<pack::Request* const> requests) {
-      launch_packed<Args, Grid>(requests, [](const PackedSequence<Args, Grid>* sequences, int count, int blocks) {
-        auto* const kernel = &packed_tile_kernel<Kernel, Block, MinBlocks, Grid>;
-        cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-        kernel<<<blocks, Block::threads, bytes>>>(sequences, count);
-      });
-    };
-    return pack::meet(pack::Place{serve}, request);
+  if constexpr (packs_launches<Block>) {
+    if (pack::active()) {
+      using Args = typename Kernel::Args;
+      PackedLaunch<Args, Grid> request(args, grid);
+      void (*const serve)(std::span<pack::Request* const>) = [](std::span<pack::Request* const> requests) {
+        launch_packed<Args, Grid>(requests, [](const PackedSequence<Args, Grid>* sequences, int count, int blocks) {
+          auto* const kernel = &packed_tile_kernel<Kernel, Block, MinBlocks, Grid>;
+          cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+          kernel<<<blocks, Block::threads, bytes>>>(sequences, count);
+        });
+      };
+      return pack::meet(pack::Place{serve}, request);
+    }
   }
   if (grid.items() == 0) return;
   auto* const kernel = &tile_kernel<Kernel, Block, MinBlocks, Grid>;

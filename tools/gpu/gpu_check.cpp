@@ -312,7 +312,7 @@ std::vector<Problem> batch_of(const Case& c) {
   return problems;
 }
 
-/// Where the sequences of a batch, packed in every launch, have other bits than alone, or "".
+/// Where the sequences of a batch, packed, have other bits than alone, or "".
 std::string packed_difference(const Case& c) {
   const std::vector<Problem> problems = batch_of(c);
   const Format precision = c.spec.precision;
