@@ -1,18 +1,14 @@
 #include "tools/calibration.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <map>
-#include <mutex>
 #include <span>
-#include <thread>
 #include <utility>
 
-#include "oracles/core/flint_caches.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/in_order.hpp"
 
 namespace assay {
 namespace {
@@ -104,7 +100,8 @@ std::string CalibrateOptions::command() const {
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
   for (const Style style : styles) command += text(" --style ", name_of(style));
   if (!shape.empty()) command += " --shape " + shape;
-  return command + text(" --seeds ", seeds, " --seed ", seed);
+  command += text(" --seeds ", seeds, " --seed ", seed);
+  return cases > 0 ? command + text(" --cases ", cases) : command;
 }
 
 Gauge CalibrationRow::whole() const {
@@ -142,70 +139,60 @@ Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
     Style style;
     int number;
   };
+  // Seed by seed, so that a part has something of every kernel.
   std::vector<Task> tasks;
-  for (const Subject& s : subjects)
-    for (const auto& [precision, variants] : s.variants)
-      for (const Style style : styles.first(options.styles.empty() && precision == Format::fp64 ? 1 : styles.size()))
-        for (int number = 0; number < options.seeds; ++number) tasks.push_back({&s, precision, style, number});
+  for (int number = 0; number < options.seeds; ++number)
+    for (const Subject& s : subjects)
+      for (const auto& [precision, variants] : s.variants)
+        for (const Style style : styles.first(options.styles.empty() && precision == Format::fp64 ? 1 : styles.size()))
+          tasks.push_back({&s, precision, style, number});
+  const std::size_t asked = tasks.size();
+  if (options.cases > 0) tasks.resize(std::min(tasks.size(), options.cases));
 
-  std::vector<CaseResult> results(tasks.size());
-  std::atomic<std::size_t> next = 0;
-  std::mutex telling;
-  std::exception_ptr thrown;
-  const auto work = [&] {
-    const FlintCaches caches;
-    for (std::size_t i = next++; i < tasks.size(); i = next++) try {
-        const auto& [s, precision, style, number] = tasks[i];
-        CaseSpec spec;
-        const Problem problem = case_of(*s, options, precision, style, number, spec);
-        require(!problem.inputs.empty(), "--shape: ", s->room->name, ' ', s->form->name, " takes no such case");
-        try {
-          results[i].gauges = gauge(*s->room, s->variants.at(precision), problem);
-          results[i].answered = true;
-        } catch (const InputError&) {  // no enclosure decides a comparison of equal numbers
-        }
-        const std::lock_guard lock(telling);
-        done(tasks.size(), text(s->room->name, ' ', s->form->name, ' ', name_of(precision)));
-      } catch (...) {
-        const std::lock_guard lock(telling);
-        if (!thrown) thrown = std::current_exception();
-        next = tasks.size();
-      }
-  };
-  {
-    const int cores =
-        options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    std::vector<std::jthread> pool;
-    for (int t = 0; t < std::min<int>(cores, static_cast<int>(tasks.size())); ++t) pool.emplace_back(work);
-  }
-  if (thrown) std::rethrow_exception(thrown);
-
-  Calibration calibration{options, {}, 0};
+  Calibration calibration{.options = options, .asked = asked, .rows = {}};
+  std::map<std::pair<const Subject*, std::string>, std::size_t> row_of;
   for (const Subject& s : subjects)
-    for (const std::string& name : variant_names(s.room->name, *s.form)) {
-      CalibrationRow row{.room = s.room->name, .form = s.form->name, .variant = name};
-      bool present = false;
-      for (std::size_t i = 0; i < tasks.size(); ++i) {
-        const auto& [subject, precision, style, number] = tasks[i];
-        if (subject != &s) continue;
-        const std::vector<HealthyVariant>& variants = s.variants.at(precision);
-        const auto v = std::find_if(variants.begin(), variants.end(), [&](const auto& x) { return x.name == name; });
-        if (v == variants.end()) continue;
-        present = true, row.fit = v->fit;
-        if (!results[i].answered) continue;
-        const Gauge& g = results[i].gauges[static_cast<std::size_t>(v - variants.begin())];
-        row.by_precision[static_cast<std::size_t>(precision)].join(g);
-        if (g.beyond_limit == 0 || v->fit == Fit::other) continue;
-        CalibrateOptions one = options;
-        one.mechanisms = {std::string(s.room->name)}, one.forms = {std::string(s.form->name)}, one.variants = {name};
-        one.precisions = {precision}, one.styles = {style};
-        one.seeds = 1, one.seed = options.seed + static_cast<std::uint64_t>(number);
-        row.alarms.push_back(one.command());
-      }
-      if (present) calibration.rows.push_back(std::move(row));
+    for (std::string& name : variant_names(s.room->name, *s.form)) {
+      row_of[{&s, name}] = calibration.rows.size();
+      calibration.rows.push_back({.room = s.room->name, .form = s.form->name, .variant = std::move(name)});
     }
-  calibration.unanswered =
-      static_cast<int>(std::count_if(results.begin(), results.end(), [](const auto& r) { return !r.answered; }));
+  const auto work = [&](std::size_t i) {
+    const auto& [s, precision, style, number] = tasks[i];
+    CaseSpec spec;
+    const Problem problem = case_of(*s, options, precision, style, number, spec);
+    require(!problem.inputs.empty(), "--shape: ", s->room->name, ' ', s->form->name, " takes no such case");
+    CaseResult result;
+    try {
+      result.gauges = gauge(*s->room, s->variants.at(precision), problem);
+      result.answered = true;
+    } catch (const InputError&) {  // no enclosure decides a comparison of equal numbers
+    }
+    return result;
+  };
+  const auto take = [&](std::size_t i, const CaseResult& result) {
+    const auto& [s, precision, style, number] = tasks[i];
+    calibration.unanswered += result.answered ? 0 : 1;
+    const std::vector<HealthyVariant>& variants = s->variants.at(precision);
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      CalibrationRow& row = calibration.rows[row_of.at({s, variants[v].name})];
+      ++row.cases, row.fit = variants[v].fit;
+      if (!result.answered) continue;
+      row.by_precision[static_cast<std::size_t>(precision)].join(result.gauges[v]);
+      if (result.gauges[v].beyond_limit == 0 || row.fit == Fit::other) continue;
+      CalibrateOptions one = options;
+      one.mechanisms = {std::string(s->room->name)}, one.forms = {std::string(s->form->name)};
+      one.variants = {row.variant}, one.precisions = {precision}, one.styles = {style};
+      one.seeds = 1, one.cases = 0, one.seed = options.seed + static_cast<std::uint64_t>(number);
+      row.alarms.push_back(one.command());
+    }
+  };
+  calibration.cases = in_order(tasks.size(), {options.threads, options.seconds}, work, take, [&](std::size_t i) {
+    const auto& [s, precision, style, number] = tasks[i];
+    done(tasks.size(), text(s->room->name, ' ', s->form->name, ' ', name_of(precision)));
+  });
+  // The first so many, on whatever machine.
+  calibration.options.cases = calibration.cases < asked ? calibration.cases : 0;
+  std::erase_if(calibration.rows, [](const CalibrationRow& row) { return row.cases == 0; });
   return calibration;
 }
 

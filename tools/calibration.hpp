@@ -34,6 +34,8 @@ struct CalibrateOptions {
   std::vector<Format> precisions;
   std::vector<Style> styles;
   int seeds = 1;           ///< cases of each kernel, precision and style
+  std::size_t cases = 0;   ///< the first so many of all those; 0: all
+  double seconds = 0;      ///< no case but the first begins after so many; 0: there is no limit
   std::uint64_t seed = 0;  ///< the first
   std::string shape;       ///< "B,T,H,K,V"; "": one that is ragged in every tile
   int threads = 0;         ///< 0: all cores; the results do not depend on it
@@ -47,6 +49,7 @@ struct CalibrationRow {
   std::string_view room, form;
   std::string variant;
   Fit fit = Fit::same;
+  std::size_t cases = 0;  ///< that were run
   std::array<Gauge, std::size(all_formats)> by_precision = {};
   std::vector<std::string> alarms = {};  ///< cases with an element beyond its limit, as the command that shows them
 
@@ -58,8 +61,9 @@ struct CalibrationRow {
 
 struct Calibration {
   CalibrateOptions options;
-  std::vector<CalibrationRow> rows;
-  int unanswered = 0;  ///< cases to which no enclosure decides a comparison
+  std::size_t cases = 0, asked = 0;  ///< that were run, and that would have been without a limit
+  std::vector<CalibrationRow> rows;  ///< of variants that a case was run of
+  std::size_t unanswered = 0;        ///< cases to which no enclosure decides a comparison
 
   /// Of all variants of which anything is asked.
   Gauge whole() const;

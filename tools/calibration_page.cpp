@@ -6,6 +6,7 @@
 #include "reference/core/error.hpp"
 #include "tools/calibration.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/confidence.hpp"
 
 namespace assay {
 namespace {
@@ -96,16 +97,18 @@ std::string as_json(const Calibration& c) {
                     {"precisions", std::move(precisions)},
                     {"alarms", row.alarms}});
   }
-  return Json{{"format", "assay-calibration"},    {"version", 1},
-              {"command", c.options.command()},   {"passed", c.passed()},
-              {"unanswered_cases", c.unanswered}, {"all", json_of(c.whole())},
+  return Json{{"format", "assay-calibration"},
+              {"version", 1},
+              {"command", c.options.command()},
+              {"passed", c.passed()},
+              {"cases", c.cases},
+              {"cases_asked", c.asked},
+              {"unanswered_cases", c.unanswered},
+              {"all", json_of(c.whole())},
               {"variants", std::move(rows)}}
              .dump(2) +
          '\n';
 }
-
-/// Of no event in n trials, the largest probability that 95% confidence leaves: 3 / n.
-std::string rule_of_three(std::uint64_t n) { return n == 0 ? "1" : fmt::format("{:.1e}", 3 / static_cast<double>(n)); }
 
 std::string summary_of(const Calibration& c) {
   const Gauge all = c.whole();
@@ -113,13 +116,11 @@ std::string summary_of(const Calibration& c) {
   for (const CalibrationRow& row : c.rows) asked += row.fit == Fit::other ? 0 : 1, out += row.passed() ? 0 : 1;
   std::string lines = fmt::format(
       "{} variants of which anything is asked, {} tensors, {} element checks and {} of elements that must be exact:\n"
-      "{} beyond the limit, {} of the variants out\n",
-      asked, grouped(all.tensors), grouped(all.elements), grouped(all.exact_elements), grouped(all.beyond_limit), out);
-  if (all.beyond_limit == 0)
-    lines += fmt::format(
-        "none in so many: at most {} of the element checks of such kernels with 95% confidence (rule of three), if "
-        "they were independent\n",
-        rule_of_three(all.elements));
+      "{} beyond the limit, {} of the variants out; at most {:.1e} of the checks of such kernels are with 95% "
+      "confidence, if they were independent\n",
+      asked, grouped(all.tensors), grouped(all.elements), grouped(all.exact_elements), grouped(all.beyond_limit), out,
+      upper_bound_95(all.beyond_limit, all.elements + all.exact_elements));
+  if (c.cases < c.asked) lines += fmt::format("{} of {} cases were run\n", grouped(c.cases), grouped(c.asked));
   lines += fmt::format(
       "|error| > 7 sigma, where sigma is known from few draws: {}; tensors left out as UNDECIDED: {}; "
       "cases without an answer: {}\n",

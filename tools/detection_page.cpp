@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reference/core/error.hpp"
+#include "tools/confidence.hpp"
 
 namespace assay {
 namespace {
@@ -104,7 +105,10 @@ Table survivors_table(const KillTable& kills) {
   return table;
 }
 
-std::string at_least(int found, int seeds) { return fmt::format(">= {:.1f}%", 100 * lower_bound_95(found, seeds)); }
+std::string at_least(int found, int seeds) {
+  return fmt::format(">= {:.1f}%",
+                     100 * lower_bound_95(static_cast<std::uint64_t>(found), static_cast<std::uint64_t>(seeds)));
+}
 
 Table power_table(const std::vector<PowerRow>& rows) {
   Table table{{{"mechanism"},
@@ -138,7 +142,7 @@ std::string summary_of(const KillTable& kills) {
   return lines;
 }
 
-std::string healthy_lines(const HealthyTable& h, int seed_runs) {
+std::string healthy_lines(const HealthyTable& h) {
   const auto alarms = static_cast<int>(h.alarms.size());
   std::string lines = fmt::format(
       "{} healthy runs, {} tensors: {} false alarms, rate {:.2g} a run, at most {:.2g} with 95% confidence\n"
@@ -146,13 +150,12 @@ std::string healthy_lines(const HealthyTable& h, int seed_runs) {
       "overflow;\n{} "
       "of {} drawn cases have no answer\n",
       h.runs, h.tensors, alarms, h.runs > 0 ? static_cast<double>(alarms) / h.runs : 0.0,
-      h.runs > 0 ? upper_bound_95(alarms, h.runs) : 1.0, h.vacuous, h.undecided, h.overflowing, h.unanswered,
-      seed_runs);
+      upper_bound_95(static_cast<std::uint64_t>(alarms), static_cast<std::uint64_t>(h.runs)), h.vacuous, h.undecided,
+      h.overflowing, h.unanswered, h.drawn);
+  if (h.drawn < h.asked) lines += fmt::format("time was up after {} of {} cases\n", h.drawn, h.asked);
   for (const HealthyTable::Alarm& alarm : h.alarms) lines += fmt::format("  {}\n    {}\n", alarm.command, alarm.reason);
   return lines;
 }
-
-std::string healthy_lines(const Detection& d) { return healthy_lines(*d.healthy, d.kills.options.healthy); }
 
 std::string declared_rate() {
   return fmt::format("declared rate of false alarms: {:.0e} a run, of all its tensors together", false_alarm_rate);
@@ -205,14 +208,15 @@ std::string as_json(const Detection& d) {
     Json alarms = Json::array();
     for (const HealthyTable::Alarm& alarm : d.healthy->alarms)
       alarms.push_back({{"command", alarm.command}, {"reason", alarm.reason}});
-    const auto count = static_cast<int>(d.healthy->alarms.size());
-    all["fresh"] = {{"runs", d.healthy->runs},
+    all["fresh"] = {{"asked", d.healthy->asked},
+                    {"drawn", d.healthy->drawn},
+                    {"runs", d.healthy->runs},
                     {"tensors", d.healthy->tensors},
                     {"vacuous", d.healthy->vacuous},
                     {"undecided", d.healthy->undecided},
                     {"overflowing", d.healthy->overflowing},
                     {"unanswered", d.healthy->unanswered},
-                    {"upper_bound_95", d.healthy->runs > 0 ? upper_bound_95(count, d.healthy->runs) : 1.0},
+                    {"upper_bound_95", upper_bound_95(alarms.size(), static_cast<std::uint64_t>(d.healthy->runs))},
                     {"alarms", std::move(alarms)}};
   }
   for (const PowerRow& row : d.power)
@@ -378,7 +382,7 @@ std::string print(const Detection& d, TableFormat format) {
   if (format == TableFormat::csv) return as_csv(d.kills);
   if (d.kills.options.healthy_only)
     return "assay mutants: healthy kernels on fresh cases, against the judge\n" + declared_rate() + "\n" +
-           healthy_lines(d) + "reproduce: " + d.kills.options.command() + '\n';
+           healthy_lines(*d.healthy) + "reproduce: " + d.kills.options.command() + '\n';
   const auto shown = [markdown](const Table& table) { return markdown ? table.markdown() : table.text(); };
   std::string out =
       "assay mutants: planted faults against the judge, and against the rules that others use\n"
@@ -403,7 +407,7 @@ std::string print(const Detection& d, TableFormat format) {
                        shown(power_table(d.power)));
   if (!planted.rows.empty()) out += '\n' + summary_of(planted);
   if (!held_out.rows.empty()) out += "\nheld out: " + summary_of(held_out);
-  if (d.healthy) out += healthy_lines(d);
+  if (d.healthy) out += healthy_lines(*d.healthy);
   return out + "reproduce: " + d.kills.options.command() + '\n';
 }
 
@@ -449,7 +453,7 @@ std::string detection_page(const Detection& d) {
     page += fmt::format(
         "Healthy kernels on fresh cases: every form in turn; style, precision from fp64 to e5m2, setting, length (1 to "
         "70), heads and dimensions drawn from\nthe seed.\n\n```\n{}```\n\n",
-        healthy_lines(d));
+        healthy_lines(*d.healthy));
 
   page += about_mutants;
   std::vector<const MutantRow*> rows;

@@ -1,18 +1,14 @@
 #include "tools/kill_table.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <boost/math/distributions/binomial.hpp>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "oracles/core/expected.hpp"
-#include "oracles/core/flint_caches.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/in_order.hpp"
 #include "tools/report.hpp"
 
 namespace assay {
@@ -85,28 +81,10 @@ std::span<const Format> precisions_of(const MutantOptions& options) {
 /// Work of `count` pieces by that many threads, each piece's result at its own place.
 template <class Result, class Work, class Name>
 std::vector<Result> in_parallel(std::size_t count, int threads, Work work, Name name, const WorkDone& done) {
-  std::vector<Result> results(count);
-  std::atomic<std::size_t> next = 0;
-  std::mutex telling;
-  std::exception_ptr thrown;
-  const auto loop = [&] {
-    const FlintCaches caches;
-    for (std::size_t i = next++; i < count; i = next++) try {
-        results[i] = work(i);
-        const std::lock_guard lock(telling);
-        done(count, name(i));
-      } catch (...) {
-        const std::lock_guard lock(telling);
-        if (!thrown) thrown = std::current_exception();
-        next = count;
-      }
-  };
-  const int cores = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  {
-    std::vector<std::jthread> pool;
-    for (int t = 0; t < std::min<int>(cores, static_cast<int>(count)); ++t) pool.emplace_back(loop);
-  }
-  if (thrown) std::rethrow_exception(thrown);
+  std::vector<Result> results;
+  in_order(
+      count, {.threads = threads}, work, [&](std::size_t, Result&& result) { results.push_back(std::move(result)); },
+      [&](std::size_t i) { done(count, name(i)); });
   return results;
 }
 
@@ -472,22 +450,12 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
 
 HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
   const std::vector<Subject> subjects = subjects_of(options);
-  const std::vector<HealthyResult> results = in_parallel<HealthyResult>(
-      static_cast<std::size_t>(options.healthy), options.threads,
-      [&](std::size_t i) {
-        return run_healthy_case(healthy_case(subjects, options, static_cast<int>(i)),
-                                options.healthy_only ? Rules::judge : Rules::all);
-      },
-      [&](std::size_t i) {
-        const Subject& s = subjects[i % subjects.size()];
-        return text("healthy ", s.room->name, " ", s.healthy->name);
-      },
-      done);
-  HealthyTable table{.rejected = std::vector<int>(rivals().size() + 1), .alarms = {}};
-  for (const HealthyResult& result : results) {
+  HealthyTable table{.asked = options.healthy, .rejected = std::vector<int>(rivals().size() + 1), .alarms = {}};
+  const auto take = [&](std::size_t, const HealthyResult& result) {
+    ++table.drawn;
     if (!result.answered) {
       ++table.unanswered;
-      continue;
+      return;
     }
     ++table.runs;
     table.tensors += result.tensors;
@@ -500,7 +468,19 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
       ++table.undecided;
     else if (result.judged.vacuous)
       ++table.vacuous;
-  }
+  };
+  const auto count = static_cast<std::size_t>(options.healthy);
+  in_order(
+      count, {options.threads, options.seconds},
+      [&](std::size_t i) {
+        return run_healthy_case(healthy_case(subjects, options, static_cast<int>(i)),
+                                options.healthy_only ? Rules::judge : Rules::all);
+      },
+      take,
+      [&](std::size_t i) {
+        const Subject& s = subjects[i % subjects.size()];
+        done(count, text("healthy ", s.room->name, " ", s.healthy->name));
+      });
   return table;
 }
 
@@ -529,13 +509,6 @@ std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone
   std::vector<PowerRow> rows;
   for (const std::vector<PowerRow>& list : lists) rows.insert(rows.end(), list.begin(), list.end());
   return rows;
-}
-
-double upper_bound_95(int events, int runs) {
-  return events == runs ? 1 : boost::math::binomial_distribution<>::find_upper_bound_on_p(runs, events, 0.05);
-}
-double lower_bound_95(int events, int runs) {
-  return boost::math::binomial_distribution<>::find_lower_bound_on_p(runs, events, 0.05);
 }
 
 }  // namespace assay

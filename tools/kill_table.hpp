@@ -34,6 +34,7 @@ struct MutantOptions {
   int trials = 0;  ///< cases of a kernel at most; 0: all
   std::uint64_t seed = fault_seed;
   int healthy = 0;            ///< runs of healthy kernels on fresh cases
+  double seconds = 0;         ///< no run but the first of those begins after so many; 0: there is no limit
   bool healthy_only = false;  ///< no mutants, and no rules but the judge
   std::string power;          ///< the mutant whose detection is measured over seeds, "" for none
   HeldOut held_out = HeldOut::too;
@@ -100,6 +101,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done);
 
 /// Healthy kernels on fresh cases: every form in turn, drawn precisions, styles, settings and small shapes.
 struct HealthyTable {
+  int asked = 0, drawn = 0;  ///< cases; fewer than asked for are drawn where time is up
   int runs = 0;
   int vacuous = 0, undecided = 0;  ///< runs with such a tensor and none that fails
   int overflowing = 0;             ///< runs without a failure in which a contract's own roundings overflow
@@ -125,10 +127,5 @@ struct PowerRow {
 };
 /// For each of `power_styles`, lengths double from 64 to 4096 and end with the first at which o fails under every seed.
 std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done);
-
-/// The upper end of Clopper and Pearson's one-sided 95% interval for a probability that `events` of `runs` estimate;
-/// the lower end for events that mostly happen.
-double upper_bound_95(int events, int runs);
-double lower_bound_95(int events, int runs);
 
 }  // namespace assay

@@ -25,6 +25,7 @@ int run_mutants(const Flags& flags, Console& console) {
   MutantOptions options = flags.options;
   require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !flags.docs),
           "--healthy-only: it needs --healthy, and leaves out what --power and --docs are about");
+  require(options.seconds == 0 || options.healthy > 0, "--seconds: it limits the runs of --healthy");
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
                                    [&](HeldOut which) { return name_of(which) == flags.held_out; });
@@ -41,6 +42,7 @@ int run_mutants(const Flags& flags, Console& console) {
   detection.kills.options = options;
   if (options.healthy > 0)
     detection.healthy = with_progress([&](const WorkDone& done) { return run_healthy(options, done); });
+  if (detection.healthy) detection.kills.options.healthy = detection.healthy->drawn;
   file.commit(flags.docs ? detection_page(detection) : print(detection, *table_format_from(flags.format)));
   return flags.docs || detection.passed() ? exit_passed : exit_failed;
 }
@@ -62,6 +64,9 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0, 100000000))
       ->capture_default_str();
   app.add_flag("--healthy-only", options.healthy_only, "run those alone, judged by no other rule: no mutants");
+  app.add_option("--seconds", options.seconds,
+                 "begin no more healthy runs after so many, and tell of those that are done")
+      ->check(CLI::PositiveNumber);
   app.add_option("--power", options.power, "find this mutant in bf16, over seeds and lengths, as well");
   app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
       ->check(CLI::IsMember(name_list(all_held_out)))

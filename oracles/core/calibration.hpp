@@ -67,7 +67,7 @@ struct Gauge {
  private:
   // Counts of limit / |error| by eighths of an octave from 1/2 on; the last one is of all that is larger.
   static constexpr int per_octave = 8, octaves = 24;
-  std::array<std::uint32_t, per_octave * octaves + 1> slack_{};
+  std::array<std::uint64_t, per_octave * octaves + 1> slack_{};
 };
 
 /// Runs and judges every variant on `problem`, a case of room `room` in the variants' precision: a gauge for each.

@@ -92,6 +92,28 @@ TEST_F(Calibrate, threads_change_nothing_and_seeds_do) {
   EXPECT_NE(Json::parse(one)["variants"], Json::parse(text_of("1", "6"))["variants"]);
 }
 
+TEST_F(Calibrate, what_is_cut_off_says_so_and_is_the_first_cases) {
+  const std::vector<std::string> words = small({"--style", "normal", "--seeds", "3", "--format", "json"});
+  const auto with = [&](const std::string& flag, const std::string& value) {
+    std::vector<std::string> more = words;
+    more.insert(more.end(), {flag, value});
+    return Json::parse(run_assay(more).out);
+  };
+  const Json cut = with("--seconds", "1e-9"), first = with("--cases", cut["cases"].dump());
+  EXPECT_EQ(cut, first);
+  EXPECT_EQ(cut["cases_asked"], 6);
+  EXPECT_GE(cut["cases"], 1);
+  EXPECT_LT(cut["cases"], 6);
+  EXPECT_NE(cut["command"].get<std::string>().find(" --cases " + cut["cases"].dump()), std::string::npos);
+  // Two cases are both precisions of the first seed.
+  const Json two = with("--cases", "2"),
+             seed = Json::parse(run_assay(small({"--style", "normal", "--format", "json"})).out);
+  EXPECT_EQ(two["variants"], seed["variants"]);
+  EXPECT_EQ(with("--seconds", "1000"), Json::parse(run_assay(words).out));
+  const std::string table = run_assay(small({"--style", "normal", "--cases", "1"})).out;
+  EXPECT_NE(table.find("\n1 of 2 cases were run\n"), std::string::npos) << table;
+}
+
 TEST_F(Calibrate, formats_have_a_line_for_every_variant) {
   const auto lines = [](const std::string& format) {
     const std::string out =
@@ -114,6 +136,7 @@ TEST_F(Calibrate, refuses_in_one_sentence_and_writes_nothing) {
                                                                 {"--shape", "1,2,3"},
                                                                 {"--style", "no_such"},
                                                                 {"--precision", "exact"},
+                                                                {"--seconds", "0"},
                                                                 {"--seeds", "0"}}) {
     std::vector<std::string> words = {"calibrate", "-o", path("out")};
     words.insert(words.end(), more.begin(), more.end());

@@ -13,6 +13,7 @@
 
 #include "oracles/held_out/rooms.hpp"
 #include "proptests/tools/cli.hpp"
+#include "tools/confidence.hpp"
 
 namespace assay {
 namespace {
@@ -116,11 +117,35 @@ TEST_F(KillTables, healthy_runs_alone_are_the_same_runs) {
   EXPECT_NE(text.find("declared rate of false alarms: 1e-06 a run"), std::string::npos) << text;
 }
 
+TEST_F(KillTables, healthy_runs_that_time_has_cut_off_are_the_first_ones) {
+  const auto json = [](const std::vector<std::string>& more) {
+    const Ran ran = run_assay(with(with(one_room, {"--healthy-only", "--format", "json", "--threads", "3"}), more));
+    EXPECT_EQ(ran.code, exit_passed) << ran.err;
+    return Json::parse(ran.out);
+  };
+  const Json cut = json({"--healthy", "100000000", "--seconds", "0.5"});
+  EXPECT_EQ(cut["fresh"]["asked"], 100000000);
+  const int drawn = cut["fresh"]["drawn"];
+  ASSERT_GT(drawn, 0);
+  ASSERT_LT(drawn, 100000000);
+  Json first = json({"--healthy", std::to_string(drawn)});
+  EXPECT_EQ(cut["command"], first["command"]);
+  first["fresh"]["asked"] = 100000000;
+  EXPECT_EQ(cut["fresh"], first["fresh"]);
+  EXPECT_DOUBLE_EQ(cut["fresh"]["upper_bound_95"], upper_bound_95(0, cut["fresh"]["runs"]));
+  const std::string text =
+      run_assay(with(one_room, {"--healthy", "100000", "--healthy-only", "--seconds", "1e-9"})).out;
+  EXPECT_NE(text.find("time was up after "), std::string::npos) << text;
+}
+
 TEST(ClopperPearson, is_that_of_the_binomial) {
   EXPECT_NEAR(upper_bound_95(0, 60), 1 - std::pow(0.05, 1.0 / 60), 1e-12);
   EXPECT_NEAR(lower_bound_95(60, 60), std::pow(0.05, 1.0 / 60), 1e-12);
   EXPECT_EQ(upper_bound_95(7, 7), 1);
-  EXPECT_NEAR(upper_bound_95(1, 10), 0.3941633, 1e-6);  // P(X <= 1 | p) = 0.05
+  EXPECT_EQ(upper_bound_95(0, 0), 1);
+  EXPECT_EQ(lower_bound_95(0, 9), 0);
+  EXPECT_NEAR(upper_bound_95(0, 3'000'000'000), 1e-9, 2e-12);  // the rule of three
+  EXPECT_NEAR(upper_bound_95(1, 10), 0.3941633, 1e-6);         // P(X <= 1 | p) = 0.05
 }
 
 TEST_F(KillTables, formats_have_a_line_for_every_mutant) {
@@ -191,6 +216,7 @@ TEST_F(KillTables, bad_flags_are_one_sentence) {
           "assay: --power: none of these kernels has a mutant nothing\n");
   refused({"--held-out", "some"}, "--held-out: some not in");
   refused({"--healthy-only"}, "assay: --healthy-only: it needs --healthy");
+  refused({"--seconds", "5"}, "assay: --seconds: it limits the runs of --healthy\n");
   refused({"--precision", "fp7"}, "--precision: fp7 not in");
   refused({"--trials", "-1"}, "--trials: Value -1 not in range");
   planted_kernels = nullptr;
