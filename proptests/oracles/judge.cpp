@@ -10,30 +10,17 @@
 #include <numbers>
 #include <string>
 
+#include "proptests/oracles/noise.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
 
-/// Standard normal numbers (Box and Muller).
-class Normal {
- public:
-  explicit Normal(std::uint64_t seed) : random_{seed} {}
-  double operator()() {
-    const double u = uniform(), v = uniform();
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
-  }
-
- private:
-  double uniform() { return (static_cast<double>(random_.next() >> 12) + 0.5) * 0x1p-52; }
-  RandomBits random_;
-};
-
 std::vector<double> normal_tensor(std::size_t n, std::uint64_t seed) {
-  Normal normal(seed);
+  Noise noise(seed);
   std::vector<double> t(n);
-  for (double& x : t) x = normal();
+  for (double& x : t) x = noise.normal();
   return t;
 }
 
@@ -60,9 +47,9 @@ std::vector<double> off_by(const Expected& e, double sigmas) {
 }
 
 std::vector<double> healthy(const Expected& e, std::uint64_t seed) {
-  Normal normal(seed);
+  Noise noise(seed);
   std::vector<double> got;
-  for (std::size_t i = 0; i < e.value.size(); ++i) got.push_back(e.value[i].hi + normal() * e.sigma[i]);
+  for (std::size_t i = 0; i < e.value.size(); ++i) got.push_back(e.value[i].hi + noise.normal() * e.sigma[i]);
   return got;
 }
 

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <numbers>
 #include <string>
 #include <vector>
 
 #include "oracles/core/room.hpp"
+#include "proptests/oracles/noise.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -27,21 +27,16 @@ struct At {
   int sequence, head, token, dim;
 };
 
-/// Standard normal numbers (Box and Muller), to each of which `fault` adds.
+/// Standard normal numbers, to each of which `fault` adds.
 Deviations deviations(std::uint64_t seed, const std::function<double(At)>& fault) {
-  RandomBits random{seed};
-  const auto uniform = [&] { return (static_cast<double>(random.next() >> 12) + 0.5) * 0x1p-52; };
-  const auto normal = [&] {
-    const double u = uniform();
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * uniform());
-  };
+  Noise noise(seed);
   Deviations d;
   d.mean_square_limit = 2;
   for (int b = 0; b < 2; ++b)
     for (int h = 0; h < 4; ++h)
       for (int t = 0; t < 200; ++t)
         for (int c = 0; c < 16; ++c) {
-          const double z = normal() + fault({b, h, t, c});
+          const double z = noise.normal() + fault({b, h, t, c});
           d.z.push_back(std::isnan(z) ? std::numeric_limits<double>::infinity() : std::fabs(z));
           d.failing.push_back(!(std::fabs(z) <= element_sigmas));
         }

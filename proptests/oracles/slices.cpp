@@ -5,26 +5,12 @@
 
 #include <cmath>
 #include <functional>
-#include <numbers>
 
 #include "oracles/core/judge.hpp"
-#include "reference/core/rounding.hpp"
+#include "proptests/oracles/noise.hpp"
 
 namespace assay {
 namespace {
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : bits_{seed} {}
-  double normal() {  // Box and Muller
-    const double u = uniform(), v = uniform();
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
-  }
-
- private:
-  double uniform() { return (static_cast<double>(bits_.next() >> 12) + 0.5) * 0x1p-52; }
-  RandomBits bits_;
-};
 
 using Numbers = std::vector<double>;
 
@@ -69,7 +55,7 @@ constexpr Model models[] = {{"independent", {2, 70, 4}, 0, 0},
                             {"common", {2, 20, 4}, 0, 1},
                             {"number", {1, 1, 1}, 0, 0}};
 
-Numbers errors_of(const Model& model, Random& random) {
+Numbers errors_of(const Model& model, Noise& random) {
   const Layout& n = model.layout;
   Numbers column(static_cast<std::size_t>(n.cols)), errors;
   const double all = random.normal(), rest = std::sqrt(1 - model.of_column * model.of_column);
@@ -84,7 +70,7 @@ Numbers errors_of(const Model& model, Random& random) {
 constexpr int draws = 12;
 
 /// Jittered rounding has twice the variance; every element leans by `lean`.
-std::vector<Numbers> draws_of(const Model& model, Random& random, double lean = 0) {
+std::vector<Numbers> draws_of(const Model& model, Noise& random, double lean = 0) {
   std::vector<Numbers> list;
   for (int k = 0; k < draws; ++k) {
     list.push_back(errors_of(model, random));
@@ -103,7 +89,7 @@ bool rejects(const std::vector<SliceSum>& expected, const Layout& layout, const 
 TEST(Slices, raise_false_alarms_no_more_often_than_stated) {
   constexpr double rate = 0.02;
   for (const Model& model : models) {
-    Random random(9);
+    Noise random(9);
     const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1);
     const int trials = zeros.size() > 100 ? 400 : 2000;
     int alarms = 0;
@@ -117,7 +103,7 @@ TEST(Slices, raise_false_alarms_no_more_often_than_stated) {
 }
 
 TEST(Slices, know_the_standard_deviation_of_their_sums) {
-  Random random(3);
+  Noise random(3);
   const Model& model = models[1];  // 70 rows: 70 * 0.64 + (70 * 0.6)^2 a column
   const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1);
   const std::vector<SliceSum> expected =
@@ -141,7 +127,7 @@ TEST(Slices, know_the_standard_deviation_of_their_sums) {
 TEST(Slices, let_pass_what_correct_kernels_lean) {
   const Model& model = models[0];
   const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1), leaning(model.layout.size(), 0.8);
-  Random random(5);
+  Noise random(5);
   const auto expected_of = [&](double lean_of_draws, const Numbers& own) {
     return expected_sums(draws_of(model, random, lean_of_draws), zeros, own, model.layout, ones, zeros, 1e-6);
   };
@@ -177,7 +163,7 @@ TEST(Slices, do_not_forget_biases_that_cancel) {
 TEST(Slices, see_what_nothing_else_sees) {
   const Layout layout{1, 4096, 8};
   Expected e{.shape = {4096, 8}, .layout = layout, .value = {}, .bound = {}, .sigma = {}, .reach = {}};
-  Random random(11);
+  Noise random(11);
   std::vector<Numbers> samples(draws, Numbers(layout.size()));
   Numbers exact, got;
   for (std::size_t i = 0; i < layout.size(); ++i) {

@@ -9,27 +9,13 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <numbers>
 
 #include "oracles/core/expected.hpp"
+#include "proptests/oracles/noise.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
-
-/// Standard normal and uniform numbers (Box and Muller).
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : bits_{seed} {}
-  double uniform() { return (static_cast<double>(bits_.next() >> 12) + 0.5) * 0x1p-52; }
-  double normal() {
-    const double u = uniform(), v = uniform();
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
-  }
-
- private:
-  RandomBits bits_;
-};
 
 constexpr int draws = default_draws(Format::bf16);
 
@@ -47,21 +33,21 @@ std::vector<std::vector<double>> draws_of(const std::vector<double>& exact,
 struct Model {
   const char* name;
   Layout layout;
-  std::function<double(int h, int r, int c, Random&)> sigma;
+  std::function<double(int h, int r, int c, Noise&)> sigma;
   bool common = false;  ///< all elements move together
 };
 
 std::vector<Model> models() {
-  const auto smooth = [](int h, int r, int c, Random&) { return (h + 1) * std::sqrt(1.0 + r) / (1 + 0.1 * c); };
-  const auto rough = [](int, int, int, Random& random) { return std::exp(0.4 * random.normal()); };
-  const auto equal = [](int, int, int, Random&) { return 0.1; };
+  const auto smooth = [](int h, int r, int c, Noise&) { return (h + 1) * std::sqrt(1.0 + r) / (1 + 0.1 * c); };
+  const auto rough = [](int, int, int, Noise& random) { return std::exp(0.4 * random.normal()); };
+  const auto equal = [](int, int, int, Noise&) { return 0.1; };
   return {
       {"smooth", {2, 40, 16}, smooth},           {"rough", {2, 40, 16}, rough}, {"rough vector", {2, 60, 1}, rough},
       {"one number", {1, 1, 1}, equal},          {"few", {1, 4, 1}, equal},     {"common", {1, 20, 16}, smooth, true},
       {"common vector", {1, 20, 1}, equal, true}};
 }
 
-std::vector<double> sigmas_of(const Model& model, Random& random) {
+std::vector<double> sigmas_of(const Model& model, Noise& random) {
   std::vector<double> sigma;
   for (int h = 0; h < model.layout.heads; ++h)
     for (int r = 0; r < model.layout.rows; ++r)
@@ -69,7 +55,7 @@ std::vector<double> sigmas_of(const Model& model, Random& random) {
   return sigma;
 }
 
-std::vector<double> noise_of(const Model& model, const std::vector<double>& sigma, Random& random) {
+std::vector<double> noise_of(const Model& model, const std::vector<double>& sigma, Noise& random) {
   std::vector<double> noise(sigma.size());
   const double shared = random.normal();
   for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = sigma[i] * (model.common ? shared : random.normal());
@@ -78,7 +64,7 @@ std::vector<double> noise_of(const Model& model, const std::vector<double>& sigm
 
 TEST(Spread, recovers_a_known_sigma_within_its_stated_freedom) {
   for (const Model& model : models()) {
-    Random random(3);
+    Noise random(3);
     const std::vector<double> sigma = sigmas_of(model, random), exact(sigma.size());
     const Spread spread =
         spread_of(draws_of(exact, [&] { return noise_of(model, sigma, random); }), exact, model.layout, Format::fp64);
@@ -95,7 +81,7 @@ TEST(Spread, recovers_a_known_sigma_within_its_stated_freedom) {
 
 TEST(Spread, knows_how_many_elements_are_independent) {
   for (const Model& model : models()) {
-    Random random(4);
+    Noise random(4);
     const std::vector<double> sigma = sigmas_of(model, random), exact(sigma.size());
     const Spread spread =
         spread_of(draws_of(exact, [&] { return noise_of(model, sigma, random); }), exact, model.layout, Format::fp64);
@@ -121,7 +107,7 @@ TEST(Spread, limits_raise_false_alarms_no_more_often_than_stated) {
   constexpr double rate = 0.01, sigmas = 3;
   const double element_rate = std::erfc(sigmas / std::sqrt(2.0));
   for (const Model& model : models()) {
-    Random random(5);
+    Noise random(5);
     const std::vector<double> sigma = sigmas_of(model, random), exact(sigma.size());
     const int trials = sigma.size() > 100 ? 300 : 3000;
     int alarms = 0;
@@ -244,8 +230,8 @@ std::string no_obstacle(const Problem&) { return ""; }
 constexpr KernelForm toy_form = {"toy", "", toy_sites, toy_tiles, {}, false, no_obstacle, toy};
 constexpr KernelForm wrong_toy_form = {"wrong_toy", "", toy_sites, toy_tiles, {}, false, no_obstacle, wrong_toy};
 
-Problem toy_problem(std::uint64_t seed, const std::function<double(Random&)>& number, int rows = 48, int cols = 32) {
-  Random random(seed);
+Problem toy_problem(std::uint64_t seed, const std::function<double(Noise&)>& number, int rows = 48, int cols = 32) {
+  Noise random(seed);
   Array w({1, rows, depth}), v({1, depth, cols});
   for (Array* a : {&w, &v})
     for (double& x : a->data) x = number(random);
@@ -270,7 +256,7 @@ Oracle toy_oracle(const Problem& problem) {
   return {{{"o", o}}, true};
 }
 
-double normal_fp32(Random& random) { return round_to(random.normal(), Format::fp32); }
+double normal_fp32(Noise& random) { return round_to(random.normal(), Format::fp32); }
 
 TEST(SpreadOfAKernel, is_that_of_its_rounding_sites) {
   for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::e4m3}) {
@@ -322,7 +308,7 @@ TEST(SpreadOfAKernel, does_not_excuse_a_wrong_formula) {
 
 TEST(SpreadOfAKernel, is_zero_where_nothing_rounds) {
   const Problem problem =
-      toy_problem(1, [](Random& random) { return std::floor(random.uniform() * 7) - 3; });  // sums of at most 72
+      toy_problem(1, [](Noise& random) { return std::floor(random.uniform() * 7) - 3; });  // sums of at most 72
   const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::bf16, 0, 1}, problem, draws);
   const Expected& e = expectation.tensors[0].second;
   for (const double sigma : e.sigma) ASSERT_EQ(sigma, 0);
@@ -334,14 +320,14 @@ TEST(SpreadOfAKernel, is_zero_where_nothing_rounds) {
 
 /// Products below half of fp16's smallest number: the contract allows zero, so nothing can be learnt here.
 TEST(SpreadOfAKernel, that_underflows_leaves_the_judge_without_a_case) {
-  const Problem problem = toy_problem(1, [](Random& random) { return 0x1p-13 * (0.5 + 0.4 * random.uniform()); });
+  const Problem problem = toy_problem(1, [](Noise& random) { return 0x1p-13 * (0.5 + 0.4 * random.uniform()); });
   const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem, draws);
   const Judgement j = judge(expectation.tensors[0].second, expectation.emulated[0].second);
   EXPECT_EQ(j.verdict, Verdict::vacuous) << j.reason;
 }
 
 TEST(SpreadOfAKernel, that_overflows_is_not_judged_by_its_infinities) {
-  const Problem problem = toy_problem(1, [](Random& random) { return 60 * (1 + random.uniform()); });
+  const Problem problem = toy_problem(1, [](Noise& random) { return 60 * (1 + random.uniform()); });
   const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem, draws);
   const Expected& e = expectation.tensors[0].second;
   std::vector<double> got = expectation.emulated[0].second;
