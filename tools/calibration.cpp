@@ -112,7 +112,7 @@ Gauge CalibrationRow::whole() const {
 
 bool CalibrationRow::passed() const {
   const Gauge all = whole();
-  if (fit == Fit::other) return true;
+  if (!asks_anything(fit)) return true;
   const bool within = all.beyond_limit == 0 && all.rms() <= most_rms;
   if (fit == Fit::wider || all.elements == 0) return within;
   return within && all.rms() >= least_rms && all.median_slack() <= most_slack;
@@ -121,7 +121,7 @@ bool CalibrationRow::passed() const {
 Gauge Calibration::whole() const {
   Gauge all;
   for (const CalibrationRow& row : rows)
-    if (row.fit != Fit::other) all.join(row.whole());
+    if (asks_anything(row.fit)) all.join(row.whole());
   return all;
 }
 
@@ -178,7 +178,7 @@ Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
       ++row.cases, row.fit = variants[v].fit;
       if (!result.answered) continue;
       row.by_precision[static_cast<std::size_t>(precision)].join(result.gauges[v]);
-      if (result.gauges[v].beyond_limit == 0 || row.fit == Fit::other) continue;
+      if (result.gauges[v].beyond_limit == 0 || !asks_anything(row.fit)) continue;
       CalibrateOptions one = options;
       one.mechanisms = {std::string(s->room->name)}, one.forms = {std::string(s->form->name)};
       one.variants = {row.variant}, one.precisions = {precision}, one.styles = {style};

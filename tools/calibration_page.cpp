@@ -26,10 +26,12 @@ std::string rms_of(const Gauge& g) {
 }
 
 std::string_view verdict_of(const CalibrationRow& row) {
-  return row.fit == Fit::other ? "-" : row.passed() ? "ok" : "OUT";
+  return !asks_anything(row.fit) ? "-" : row.passed() ? "ok" : "OUT";
 }
 
-std::string_view name_of(Fit fit) { return fit == Fit::same ? "same" : fit == Fit::wider ? "wider" : "other"; }
+std::string_view name_of(Fit fit) {
+  return fit == Fit::same ? "same" : fit == Fit::wider ? "wider" : fit == Fit::biased ? "biased" : "other";
+}
 
 /// One line a variant.
 Table table_of(const std::vector<const CalibrationRow*>& rows, bool with_room) {
@@ -39,6 +41,7 @@ Table table_of(const std::vector<const CalibrationRow*>& rows, bool with_room) {
   for (const Format precision : case_precisions) table.columns.push_back({name_of(precision), true});
   table.columns.insert(table.columns.end(), {{"rms", true},
                                              {"tensors", true},
+                                             {"widened", true},
                                              {"elements", true},
                                              {"exact", true},
                                              {"max|z|", true},
@@ -54,7 +57,7 @@ Table table_of(const std::vector<const CalibrationRow*>& rows, bool with_room) {
       cells.push_back(rms_of(row->by_precision[static_cast<std::size_t>(precision)]));
     const Gauge all = row->whole();
     cells.insert(cells.end(),
-                 {rms_of(all), text(all.tensors), text(all.elements), text(all.exact_elements),
+                 {rms_of(all), text(all.tensors), text(all.widened), text(all.elements), text(all.exact_elements),
                   fmt::format("{:.3g}", all.largest), text(all.beyond_seven), fmt::format("{:.2g}", all.of_limit),
                   fmt::format("{:.3g}", all.median_slack()), std::string(verdict_of(*row))});
     table.rows.push_back(std::move(cells));
@@ -70,6 +73,7 @@ std::vector<const CalibrationRow*> all_rows(const Calibration& calibration) {
 
 Json json_of(const Gauge& g) {
   return {{"tensors", g.tensors},
+          {"widened_tensors", g.widened},
           {"elements", g.elements},
           {"exact_elements", g.exact_elements},
           {"rms", g.rms()},
@@ -113,7 +117,7 @@ std::string as_json(const Calibration& c) {
 std::string summary_of(const Calibration& c) {
   const Gauge all = c.whole();
   std::size_t asked = 0, out = 0;
-  for (const CalibrationRow& row : c.rows) asked += row.fit == Fit::other ? 0 : 1, out += row.passed() ? 0 : 1;
+  for (const CalibrationRow& row : c.rows) asked += asks_anything(row.fit) ? 1 : 0, out += row.passed() ? 0 : 1;
   std::string lines = fmt::format(
       "{} variants of which anything is asked, {} tensors, {} element checks and {} of elements that must be exact:\n"
       "{} beyond the limit, {} of the variants out; at most {:.1e} of the checks of such kernels are with 95% "
@@ -122,9 +126,11 @@ std::string summary_of(const Calibration& c) {
       upper_bound_95(all.beyond_limit, all.elements + all.exact_elements));
   if (c.cases < c.asked) lines += fmt::format("{} of {} cases were run\n", grouped(c.cases), grouped(c.asked));
   lines += fmt::format(
-      "|error| > 7 sigma, where sigma is known from few draws: {}; tensors left out as UNDECIDED: {}; "
+      "tensors whose sigma took in the contract's own rounding: {}; |error| > 7 sigma, where sigma is known from few "
+      "draws: {};\n"
+      "tensors left out as UNDECIDED: {}; "
       "cases without an answer: {}\n",
-      grouped(all.beyond_seven), grouped(all.undecided), c.unanswered);
+      grouped(all.widened), grouped(all.beyond_seven), grouped(all.undecided), c.unanswered);
   for (const CalibrationRow& row : c.rows)
     for (const std::string& alarm : row.alarms) lines += "beyond its limit: " + alarm + '\n';
   return lines;
@@ -136,10 +142,12 @@ std::string styles_of(const CalibrateOptions& options) {
 }
 
 constexpr std::string_view about_columns =
-    "standard   whose spread counts: the same roundings, a contract that allows more (wider), another kernel's "
-    "(other)\n"
+    "standard   whose spread counts: the same roundings, a contract that allows more (wider), one whose draws know "
+    "nothing of\n"
+    "           rounding to one side (biased), another kernel's (other); of the last two nothing is asked\n"
     "fp64...    root mean square of z = error / sigma over all elements of all tensors, in that precision; rms: in "
     "all\n"
+    "widened    tensors whose sigma took in the contract's own rounding, for it is beyond what the draws allow\n"
     "elements   that may err; exact: those that may not. beyond 7: of the elements, those with |z| > 7\n"
     "of limit   the largest |error| / limit, limit = reach * sigma + bound (docs/judge.md): 1 is rejected\n"
     "slack      the median of limit / |error|\n";
@@ -165,14 +173,18 @@ z = error / sigma of every element of every output and gradient, against the ora
 | column | is |
 | --- | --- |
 | fp64 to e5m2 | the root mean square of z over all elements of all tensors in that precision; `rms`: over all of them |
+| widened | tensors whose sigma took in the contract's own rounding |
 | elements | checked that may err (sigma > 0); `exact`: checked that may not, whose error must be within the oracle's bound |
 | max\|z\|, beyond 7 | the largest \|z\|, and how many elements have \|z\| > 7 |
 | of limit | the largest \|error\| / limit. An element's limit is reach · sigma + bound, reach being 7 for a sigma that is known and, by Student's t, more for one that few draws know: 1 is as rare as \|z\| = 7 of a normal number, 2.6 · 10⁻¹² |
 | slack | the median of limit / \|error\|: how much wider the limit is than the error at hand. Normal errors under a limit of 7 sigma have 10.4 |
 
 `ok` is a variant whose root mean square is in [0.7, 1.3], with no element beyond its limit and a slack of 100 at most. The interval is for those variants
-whose **standard**, the kernel and contract whose spread is sigma, has their very roundings (`same`). Where the standard allows more (`wider`) only 1.3 and the limits count, and where
-it describes another kernel (`other`) nothing is asked: those lines show what comes of taking one kernel for another.
+whose **standard**, the kernel and contract whose spread is sigma, has their very roundings (`same`). Where the standard allows more (`wider`) only 1.3 and the limits count. Nothing is asked where
+it describes another kernel (`other`), lines that show what comes of taking one kernel for another, and of kernels that round to one side (`biased`).
+
+**What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](judge.md#stalls-and-ties)), and a kernel judged by itself *is* that rounding: there its
+limits hold by construction. `widened` counts those tensors; in all others the limits are those of the draws, which know nothing of the run that is judged.
 
 ## Variants
 
@@ -186,7 +198,7 @@ it describes another kernel (`other`) nothing is asked: those lines show what co
 | `bf16_state`, `fla` | the contract of that name, where the form has its sites | itself | 1 |
 | `token by token` | the reference itself in emulated fp32 (tf32 to e5m2: of inputs in that format), one operation after the other: no tiles, no chunks, no triangular systems | itself, by draws that jitter each operation | 1 |
 | `D of P and dP` | softmax attention row by row with P and dS rounded as factors and D = Σ P ∘ dP; no tile program has this D | itself | 1 |
-| `toward zero` | every site truncates, the accumulators of tensor cores included | itself: truncation is bias, which random rounding does not show, so where it matters sigma comes from this very run ([stalls](judge.md#stalls-and-ties)) | below 1 |
+| `toward zero` | every site truncates, the accumulators of tensor cores included | itself, `biased`: one truncation errs by s²/3 in the mean, four times what sigma has for it, and many err alike; beyond its limits sigma comes from this very run | 0.7 where it does, up to the limit where not |
 | `operands wide, by the contract` | as above | the contract of the precision, which allows more | below 1 |
 | `tile N, by tile M` | the smallest tile | the form's first, which is what `assay check` takes for a kernel of unknown tiles | see below |
 | `token by token, by the contract` | as above; in fp64, the reference in double | the first tile's | see below |
@@ -205,20 +217,20 @@ limit of seven sigma would have rejected if sigma were taken for known: 12 draws
 
 constexpr std::string_view remarks = R"(## What is not within it, and why
 
-- `toward zero`: where all K draws and the run that rounds nowhere agree, sigma is zero and the answer must be exact. Rounding to nearest leaves such an element alone; truncation may not, as for a weight
-  exp(x - x') with x' a stored x: it is 1 or, for a residue of either sign however small, the number below 1. Nothing that is drawn shows it, and the kernel's own run must say it. Besides, its rms
-  says little: truncation is bias, sigma comes from the very run that is judged, and cannot be far below it.
 - `tile N, by tile M`: the tile shape decides what is rounded, not only in which order. A token of the first chunk reads no state, and in chunks of 64 tokens that is every token up to the 64th; in
   chunks of 16 its operands have been stored in the precision. Where nothing else of a row is stored (gradients of decays and step sizes, which leave in fp32), the error of the one is many times the
   spread of the other. `mamba2`, `gla`, `falcon2` and `falcon3a` show it most; by itself, every tile shape is calibrated. So a kernel is to be judged at its own tile shape, and who
   judges one of unknown tiles by `assay check` must know that it stands for the form's first.
 - `token by token, by the contract`: a sum of 16 products that a tensor core makes exactly, as of the first tokens of a state that leaves in fp32, is exact under bf16's contract, and an fp32 unit rounds it 16
   times. Such kernels have another contract (`products`), by which they are judged as they should be.
-- `toward zero`, decoding: o of `parallax` is off by 1.6 to 1.9 sigma together, all elements in one direction. With so few elements that err alike the limit of their root mean square is wider than that, and below
-  it the kernel's own run widens nothing. No element is near its limit.
+- `toward zero`: a single truncation has a root mean square of 2 in units of nearest's sigma, n of one sign in a row have sqrt(3 n). Where that is beyond the limit of the root mean square, which is about 1.45 for a large
+  tensor, sigma takes in the run itself and 0.7 is left; where few elements err alike (decoding: 96 of them), the limit is wider than 2, sigma stays that of nearest, and 1.4 to 1.9 show. No
+  number of such a kernel says anything of the draws, so nothing is asked of it.
 - `P wide` of `lla` in fp16: with outlier channels and two steps of conjugate gradients, one element of dq overflows fp16 in the kernel's own run (sigma there is 49,000), which is the contract's doing.
-- `operands wide, by the contract`: in e4m3, nearly all of a row's dS underflow, and the contract's kernel answers 0 in all draws; a kernel that keeps them answers better than the contract foresees, by more
-  than its sigma there (one element of `softmax_attention`). In tf32, sums of 8 products are made exactly in a row that no draw moves, where one operand more or less moves the last bit (`lla`, first token).
+- `operands wide, by the contract`: a rounding not only errs, it also absorbs what erred before it, and a kernel that leaves it out keeps that. In tf32 the first token's o of `lla` is v times a weight that is 1, and 1 + 6 · 10⁻⁷ in
+  fp32; any one of the operands K, P, Y and P2 in tf32 takes that away, so that the contract's kernel answers v to the bit in all draws, sigma is 0 or nearly, and the wide kernel is off by 6 · 10⁻⁷ of v (9 elements, in two cases). In
+  e4m3 a row's dS underflow: the contract's kernel answers dq = 0 in all draws, where 1.7 · 10⁻⁵ is right and sigma is as much; with dS kept, what D = rowsum(dO ∘ O) has from an O in bf16 is not flushed, and dq is 3.3 · 10⁻⁴ (one
+  element of `softmax_attention`). So a kernel that rounds less does not err less in every element: it has a contract of its own, by which it is calibrated (`operands wide`).
 - Single numbers (the gradient of a bandwidth) are known from K draws alone, without neighbours; their limits are the widest, and make most of `beyond 7`.
 
 )";

@@ -79,8 +79,7 @@ std::vector<HealthyVariant> healthy_variants(std::string_view room, const Kernel
   const Rounds standard{&form, 0, plain};
   Contract truncating = contract_of(precision, "toward zero", {});
   truncating.rounding = Rounding::toward_zero;
-  // Truncation is bias, which draws do not show: where it shows, sigma is widened by the kernel's own run.
-  by_itself("toward zero", {&form, 0, truncating}, Fit::wider);
+  by_itself("toward zero", {&form, 0, truncating}, Fit::biased);
   if (has_operands) list.push_back({"operands wide, by the contract", {&form, 0, wide}, standard, Fit::wider});
   const int smallest = smallest_tile(form);
   if (smallest != 0)
@@ -111,6 +110,7 @@ void Gauge::add(const Expected& e, const std::vector<double>& got) {
     return;
   }
   ++tensors;
+  widened += e.stall > 0 ? 1 : 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double z = z_at(e, got, i), excess = excess_at(e, got, i);
     beyond_limit += excess <= 1 ? 0 : 1;
@@ -129,7 +129,8 @@ void Gauge::add(const Expected& e, const std::vector<double>& got) {
 }
 
 void Gauge::join(const Gauge& other) {
-  tensors += other.tensors, elements += other.elements, exact_elements += other.exact_elements;
+  tensors += other.tensors, widened += other.widened, elements += other.elements,
+      exact_elements += other.exact_elements;
   beyond_seven += other.beyond_seven, beyond_limit += other.beyond_limit, undecided += other.undecided;
   squares += other.squares;
   largest = std::max(largest, other.largest), of_limit = std::max(of_limit, other.of_limit);

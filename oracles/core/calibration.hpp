@@ -23,10 +23,13 @@ struct Rounds {
 
 /// What a kernel's standard has to do with it.
 enum class Fit {
-  same,   ///< rounds where the kernel does, and so has its spread
-  wider,  ///< rounds there and elsewhere: the kernel's error is smaller
-  other,  ///< describes another kernel, and promises nothing of this one
+  same,    ///< rounds where the kernel does, and so has its spread
+  wider,   ///< rounds there and elsewhere: the kernel's error is smaller
+  biased,  ///< is this kernel, which rounds to one side: draws know nothing of it, and sigma is taken from its own run
+  other,   ///< describes another kernel, and promises nothing of this one
 };
+/// Whether limits and spread of the standard are to hold for the kernel, and could fail to.
+constexpr bool asks_anything(Fit fit) { return fit == Fit::same || fit == Fit::wider; }
 
 /// A kernel that is right, and the one whose spread says how far off it may be.
 struct HealthyVariant {
@@ -50,11 +53,12 @@ struct Gauge {
   std::uint64_t elements = 0;        ///< with a sigma above zero
   std::uint64_t exact_elements = 0;  ///< without: their error may not exceed the oracle's bound
   std::uint64_t beyond_seven = 0;    ///< |error| > 7 sigma, however well sigma is known
-  std::uint64_t beyond_limit = 0;    ///< |error| > limit, those without sigma included
-  std::uint64_t undecided = 0;  ///< tensors left out: the oracle is not 100 times sharper, or the contract overflows
-  double squares = 0;           ///< of z = error / sigma
-  double largest = 0;           ///< |z|
-  double of_limit = 0;          ///< the largest |error| / limit
+  std::uint64_t widened = 0;  ///< tensors whose sigma took in the contract's own rounding, which draws did not foresee
+  std::uint64_t beyond_limit = 0;  ///< |error| > limit, those without sigma included
+  std::uint64_t undecided = 0;     ///< tensors left out: the oracle is not 100 times sharper, or the contract overflows
+  double squares = 0;              ///< of z = error / sigma
+  double largest = 0;              ///< |z|
+  double of_limit = 0;             ///< the largest |error| / limit
 
   /// Judges `got`.
   void add(const Expected& expected, const std::vector<double>& got);
