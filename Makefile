@@ -63,7 +63,7 @@ docs: build ## write the generated pages again
 .PHONY: detection
 detection: build ## measure docs/detection.md, in about a quarter of an hour
 	@$(call build-preset,host,--target assay-mutants)
-	@build/assay mutants --healthy 10000 --power state_in_bf16 --docs -o docs/detection.md
+	@build/assay mutants --healthy 10000 --power state_in_bf16 --shrink --docs -o docs/detection.md
 
 .PHONY: calibration
 calibration: build ## measure docs/calibration.md, in about ten minutes

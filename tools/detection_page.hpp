@@ -12,6 +12,7 @@ namespace assay {
 struct Detection {
   KillTable kills;
   std::optional<HealthyTable> healthy;
+  std::vector<ShrinkRow> smallest;
   std::vector<PowerRow> power;
 
   /// Whether every planted mutant is killed that shows a bit, and no healthy kernel is rejected. Held-out mutants

@@ -10,6 +10,7 @@
 #include "tools/case_flags.hpp"
 #include "tools/in_order.hpp"
 #include "tools/report.hpp"
+#include "tools/shrink.hpp"
 
 namespace assay {
 
@@ -272,7 +273,7 @@ HealthyCase healthy_case(const std::vector<Subject>& subjects, const MutantOptio
 }
 
 struct HealthyResult {
-  bool answered = false;
+  bool answered = false, widened = false;
   int tensors = 0;
   Judged judged;
   std::vector<bool> rejected;
@@ -300,8 +301,86 @@ HealthyResult run_healthy_case(const HealthyCase& c, Rules rules) {
   const Tensors& answer = known->expectation.emulated;
   result.answered = true, result.tensors = static_cast<int>(answer.size());
   result.judged = judged(*known, answer, true);
+  result.widened = std::any_of(known->expectation.tensors.begin(), known->expectation.tensors.end(),
+                               [](const auto& tensor) { return tensor.second.stall > 0; });
   result.rejected = rejections(*known, answer, result.judged.reason);
   return result;
+}
+
+// ---- shrinking -----------------------------------------------------------------------------------------------------
+
+/// A mutant, and whether a tensor fails on a case.
+struct Faulty {
+  const Subject& subject;
+  std::string_view mutant;
+
+  /// Throws InputError where the kernel does not take the case.
+  bool fails(const CaseSpec& spec) const {
+    const KernelForm& healthy = *subject.healthy;
+    const Problem problem = subject.room->make(spec);
+    const std::string obstacle = healthy.obstacle(problem);
+    require(obstacle.empty(), obstacle);
+    const int tile = smallest_tile(healthy);
+    Policy policy = KernelUnderTest{subject.planted, spec.precision, tile, 1}.policy();
+    policy.fault = mutant;
+    const Answer got = subject.planted->run(problem, policy, tile), right = healthy.run(problem, policy, tile);
+    if (got.outputs == right.outputs && got.gradients == right.gradients) return false;
+    const Expectation expected =
+        expect(oracle_of(*subject.room, problem), {&healthy, spec.precision, tile, 1}, problem, shrink_draws);
+    const Tensors answers = in_report_order(got, expected);
+    for (std::size_t t = 0; t < answers.size(); ++t)
+      if (judge(expected.tensors[t].second, answers[t].second).verdict == Verdict::fail) return true;
+    return false;
+  }
+  bool fails_if_taken(const CaseSpec& spec) const {
+    try {
+      return fails(spec);
+    } catch (const InputError&) {
+      return false;
+    }
+  }
+
+  static constexpr int shrink_draws = 8;
+};
+
+/// Every style, precision and setting, over a few seeds.
+bool shows_in_one_head(const Faulty& faulty, CaseSpec spec) {
+  constexpr std::uint64_t seeds = 3;
+  spec.shape.batch = spec.shape.heads = 1, spec.shape.shared_heads = 0;
+  for (std::uint64_t seed = spec.seed, end = seed + seeds; seed < end; ++seed)
+    for (const Style style : all_styles)
+      for (const Format precision : fault_precisions)
+        for (const Params& params : faulty.subject.room->variants()) {
+          spec.seed = seed, spec.style = style, spec.precision = precision, spec.params = params;
+          if (faulty.fails_if_taken(spec)) return true;
+        }
+  return false;
+}
+
+std::optional<ShrinkRow> shrink_fault(const Faulty& faulty, std::uint64_t seed) {
+  const Subject& s = faulty.subject;
+  CaseSpec spec{std::string(s.room->name), {2, 109, 4, 2, 16, 12, 0}, Format::bf16, Style::normal, seed, {}};
+  if (s.healthy->iterative) spec.shape = {2, fault_length, 4, 2, 8, 6, 0};
+  const bool grouped = groups_heads(s.room->inputs());
+  if (!grouped) spec.shape.shared_heads = 0;
+  if (s.healthy->name == "split_decode") spec.shape.query_len = 3;
+  for (const Style style : fault_styles)
+    for (const Format precision : {Format::bf16, Format::fp32})
+      for (const Params& params : s.room->variants()) {
+        spec.style = style, spec.precision = precision, spec.params = params;
+        if (!faulty.fails_if_taken(spec)) continue;
+        const Shrunk shrunk = shrink(
+            spec, grouped,
+            [&](const CaseSpec& smaller, std::chrono::duration<double>) { return faulty.fails(smaller); },
+            std::chrono::duration<double>(shrink_seconds));
+        const Shape& shape = shrunk.spec.shape;
+        ShrinkRow row{s.room->name, s.healthy->name, faulty.mutant, shrunk.spec, shrunk.seconds};
+        row.small = shape.own() == 1 && shape.seq_len <= few_tokens && shape.key_dim <= few_dims &&
+                    shape.value_dim <= few_dims && !shrunk.stopped;
+        row.shows_in_one_head = row.small || shows_in_one_head(faulty, spec);
+        return row;
+      }
+  return {};
 }
 
 // ---- power ---------------------------------------------------------------------------------------------------------
@@ -356,7 +435,9 @@ std::string MutantOptions::command() const {
   if (trials > 0) command += text(" --trials ", trials);
   if (healthy > 0) command += text(" --healthy ", healthy);
   if (healthy_only) command += " --healthy-only";
+  if (shrinks) command += " --shrink";
   if (!power.empty()) command += " --power " + power;
+  if (!power.empty() && power_tokens != MutantOptions{}.power_tokens) command += text(" --power-tokens ", power_tokens);
   if (held_out != HeldOut::too) command += text(" --held-out ", name_of(held_out));
   return command + text(" --seed ", seed);
 }
@@ -458,7 +539,7 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
       return;
     }
     ++table.runs;
-    table.tensors += result.tensors;
+    table.tensors += result.tensors, table.widened += result.widened ? 1 : 0;
     for (std::size_t r = 0; r < table.rejected.size(); ++r) table.rejected[r] += result.rejected[r] ? 1 : 0;
     if (!result.judged.reason.empty())
       table.alarms.push_back({result.command, result.judged.reason});
@@ -484,6 +565,22 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
   return table;
 }
 
+std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, int every, const WorkDone& done) {
+  const std::vector<Subject> subjects = subjects_of(options);
+  std::vector<Faulty> faults;
+  int at = 0;
+  for (const Subject& s : subjects)
+    for (const Mutant& mutant : s.planted->mutants)
+      if (at++ % every == 0) faults.push_back({s, mutant.name});
+  const auto results = in_parallel<std::optional<ShrinkRow>>(
+      faults.size(), options.threads, [&](std::size_t i) { return shrink_fault(faults[i], options.seed); },
+      [&](std::size_t i) { return text("shrink ", faults[i].subject.room->name, " ", faults[i].mutant); }, done);
+  std::vector<ShrinkRow> rows;
+  for (const std::optional<ShrinkRow>& row : results)
+    if (row) rows.push_back(*row);
+  return rows;
+}
+
 std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done) {
   std::vector<Subject> subjects = subjects_of(options);
   std::erase_if(subjects, [&](const Subject& s) {
@@ -497,6 +594,7 @@ std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone
       [&](std::size_t i) {
         std::vector<PowerRow> rows;
         for (const int seq_len : power_lengths) {
+          if (seq_len > options.power_tokens) break;
           const Style style = power_styles[i % std::size(power_styles)];
           const bool found =
               std::any_of(rows.begin(), rows.end(), [](const PowerRow& row) { return row.detected == power_seeds; });

@@ -37,6 +37,8 @@ struct MutantOptions {
   double seconds = 0;         ///< no run but the first of those begins after so many; 0: there is no limit
   bool healthy_only = false;  ///< no mutants, and no rules but the judge
   std::string power;          ///< the mutant whose detection is measured over seeds, "" for none
+  bool shrinks = false;       ///< how small the smallest cases are on which mutants fail
+  int power_tokens = 4096;    ///< the longest sequences of those
   HeldOut held_out = HeldOut::too;
   int threads = 0;  ///< 0: all cores; the results do not depend on it
 
@@ -104,6 +106,7 @@ struct HealthyTable {
   int asked = 0, drawn = 0;  ///< cases; fewer than asked for are drawn where time is up
   int runs = 0;
   int vacuous = 0, undecided = 0;  ///< runs with such a tensor and none that fails
+  int widened = 0;                 ///< runs with a tensor whose sigma took in the very run that is judged
   int overflowing = 0;             ///< runs without a failure in which a contract's own roundings overflow
   int unanswered = 0;              ///< drawn, but not counted as runs: no enclosure decides a comparison
   int tensors = 0;
@@ -115,6 +118,19 @@ struct HealthyTable {
 };
 HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done);
 
+/// What becomes of the first case of two sequences, grouped heads and several chunks on which a mutant fails.
+struct ShrinkRow {
+  std::string_view room, form, mutant;
+  CaseSpec smallest;
+  double seconds = 0;
+  bool small = false;              ///< one head, two chunks and 16 dimensions, in `shrink_seconds`
+  bool shows_in_one_head = false;  ///< in one of the cases of one head that are tried
+};
+inline constexpr double shrink_seconds = 10;
+/// Of every `every`-th planted mutant; those that fail no such case are left out. Held-out ones are bugs around
+/// problems of the size of their cases, and nothing in others.
+std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, int every, const WorkDone& done);
+
 /// Detection of one mutant in bf16 under the contract that accumulates in fp32, by the length of the sequence.
 struct PowerRow {
   std::string_view room, form;
@@ -125,7 +141,8 @@ struct PowerRow {
   int alarms = 0;    ///< and those under which the healthy kernel does
   double rms = 0;    ///< of o, the root mean square of error / sigma in units of its limit, averaged over seeds
 };
-/// For each of `power_styles`, lengths double from 64 to 4096 and end with the first at which o fails under every seed.
+/// For each of `power_styles`, lengths double from 64 to `power_tokens` and end with the first at which o fails under
+/// every seed.
 std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done);
 
 }  // namespace assay

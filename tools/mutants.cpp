@@ -23,8 +23,8 @@ struct Flags {
 
 int run_mutants(const Flags& flags, Console& console) {
   MutantOptions options = flags.options;
-  require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !flags.docs),
-          "--healthy-only: it needs --healthy, and leaves out what --power and --docs are about");
+  require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !options.shrinks && !flags.docs),
+          "--healthy-only: it needs --healthy, and leaves out what --power, --shrink and --docs are about");
   require(options.seconds == 0 || options.healthy > 0, "--seconds: it limits the runs of --healthy");
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
@@ -37,6 +37,8 @@ int run_mutants(const Flags& flags, Console& console) {
   };
   if (!options.power.empty())
     detection.power = with_progress([&](const WorkDone& done) { return measure_power(options, done); });
+  if (options.shrinks)
+    detection.smallest = with_progress([&](const WorkDone& done) { return measure_shrinking(options, 1, done); });
   if (!options.healthy_only)
     detection.kills = with_progress([&](const WorkDone& done) { return make_kill_table(options, done); });
   detection.kills.options = options;
@@ -67,7 +69,11 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--seconds", options.seconds,
                  "begin no more healthy runs after so many, and tell of those that are done")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--shrink", options.shrinks, "look for the smallest case on which each mutant fails, as well");
   app.add_option("--power", options.power, "find this mutant in bf16, over seeds and lengths, as well");
+  app.add_option("--power-tokens", options.power_tokens, "the longest sequences that it is looked for in")
+      ->check(CLI::Range(64, 4096))
+      ->capture_default_str();
   app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
       ->check(CLI::IsMember(name_list(all_held_out)))
       ->capture_default_str();

@@ -3,11 +3,15 @@
 #include <chrono>
 #include <functional>
 
+#include "oracles/core/locate.hpp"
 #include "reference/core/inputs.hpp"
 #include "tools/check.hpp"
 #include "tools/seeded.hpp"
 
 namespace assay {
+
+/// What is few: two chunks, and a tile's dimensions.
+inline constexpr int few_tokens = 2 * usual_chunk, few_dims = 16;
 
 /// What the search has come to.
 struct Shrunk {
@@ -18,9 +22,9 @@ struct Shrunk {
 };
 
 /// Runs `fails` on smaller and smaller cases until nothing that it tries makes one smaller, or the limit is over: first
-/// on one head, two chunks and 16 dimensions at once, then axis by axis, by bisection over the boundaries of chunks and
-/// between them. A case that `fails` does not take, for which it throws InputError, counts as one that passes; so does
-/// one on which it would exceed the time that it is given.
+/// on one head, two chunks and 16 dimensions at once, or one head of another seed, then axis by axis, by bisection over
+/// the boundaries of chunks and between them. A case that `fails` does not take, for which it throws InputError, counts
+/// as one that passes; so does one on which it would exceed the time that it is given.
 Shrunk shrink(const CaseSpec& failing, bool grouped_heads,
               const std::function<bool(const CaseSpec&, std::chrono::duration<double> left)>& fails,
               std::chrono::duration<double> limit);

@@ -99,7 +99,20 @@ TEST_F(KillTables, healthy_runs_are_counted_and_bounded) {
   EXPECT_EQ(fresh["runs"].get<int>() + fresh["unanswered"].get<int>(), 50);
   EXPECT_EQ(fresh["alarms"].size(), 0);
   EXPECT_GE(fresh["tensors"], fresh["runs"]);
+  EXPECT_LE(fresh["widened"], fresh["runs"]);
   EXPECT_DOUBLE_EQ(fresh["upper_bound_95"], upper_bound_95(0, fresh["runs"]));
+}
+
+TEST_F(KillTables, smallest_cases_and_short_power_are_told) {
+  const std::vector<std::string> words =
+      with(one_room, {"--trials", "1", "--shrink", "--power", "state_in_bf16", "--power-tokens", "64"});
+  const Json json = Json::parse(run_assay(with(words, {"--format", "json"})).out);
+  EXPECT_GE(json["smallest"].size(), 5U);
+  for (const Json& row : json["smallest"]) EXPECT_TRUE(row["shows_in_one_head"] || !row["small"]) << row;
+  for (const Json& row : json["power"]) EXPECT_EQ(row["seq_len"], 64);
+  const std::string table = run_assay(words).out;
+  EXPECT_NE(table.find("\nsmallest failing cases\n"), std::string::npos) << table;
+  EXPECT_NE(table.find(" --shrink --power state_in_bf16 --power-tokens 64 --seed 11\n"), std::string::npos) << table;
 }
 
 TEST_F(KillTables, healthy_runs_alone_are_the_same_runs) {

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
+#include <iostream>
 
-#include "kernels/core/kernel_room.hpp"
-#include "oracles/core/fault_trials.hpp"
-#include "proptests/core/laws.hpp"
 #include "proptests/tools/cli.hpp"
+#include "tools/kill_table.hpp"
 
 namespace assay {
 namespace {
@@ -90,86 +90,39 @@ TEST_F(Shrink, leaves_what_passes_and_refuses_what_it_cannot_make) {
   EXPECT_NE(answer.err.find("--shrink: expected --kernel or --plugin"), std::string::npos) << answer.err;
 }
 
-/// A planted fault, and whether a tensor fails on a case.
-struct Faulty {
-  const Room& room;
-  const KernelForm &healthy, &planted;
-  std::string mutant;
+/// A fault of two heads, and of one with other numbers.
+TEST(ShrinkSearch, tries_one_head_of_other_seeds) {
+  const CaseSpec failing{"deltanet", {2, 109, 4, 2, 16, 12, 0}, Format::bf16, Style::normal, 11, {}};
+  const auto shrunk = [&](const std::function<bool(const CaseSpec&)>& fails) {
+    return shrink(
+        failing, true, [&](const CaseSpec& spec, std::chrono::duration<double>) { return fails(spec); },
+        std::chrono::seconds(10));
+  };
+  const Shrunk lucky = shrunk([](const CaseSpec& spec) { return spec.shape.own() > 1 || spec.seed == 13; });
+  EXPECT_EQ(lucky.spec.shape, (Shape{1, 1, 1, 0, 1, 1, 0}));
+  EXPECT_EQ(lucky.spec.seed, 13U);
+  const Shrunk never = shrunk([](const CaseSpec& spec) { return spec.shape.heads > 1; });
+  EXPECT_EQ(never.spec.shape.own(), 2);
+  EXPECT_EQ(never.spec.seed, 11U);
+}
 
-  bool fails(const CaseSpec& spec) const {
-    const Problem problem = room.make(spec);
-    const std::string obstacle = healthy.obstacle(problem);
-    require(obstacle.empty(), obstacle);
-    const int tile = smallest_tile(healthy);
-    Policy policy = Policy::of(planted.sites, spec.precision);
-    policy.fault = mutant, policy.threads = 1;
-    const Answer got = planted.run(problem, policy, tile);
-    if (got.outputs == healthy.run(problem, policy, tile).outputs &&
-        got.gradients == healthy.run(problem, policy, tile).gradients)
-      return false;
-    const Expectation expected = expect(oracle_of(room, problem), {&healthy, spec.precision, tile, 1}, problem, 8);
-    const auto answers = in_report_order(got, expected);
-    for (std::size_t t = 0; t < answers.size(); ++t)
-      if (judge(expected.tensors[t].second, answers[t].second).verdict == Verdict::fail) return true;
-    return false;
-  }
-};
-
-/// Every ASSAY_EVERY-th of all planted faults of all rooms, from a case of two sequences, grouped heads and seven
-/// chunks of its tile on: of those that one head shows, nine of ten come down to it, two chunks of 64 and 16 dimensions
-/// in ten seconds. Which head of a group is read, one head does not show.
+/// Every ASSAY_EVERY-th of all planted faults of all rooms.
 TEST(ShrinkFaults, most_get_small) {
   const char* every = std::getenv("ASSAY_EVERY");
-  const int step = every == nullptr ? 97 : std::atoi(every);
-  int at = 0, failing = 0, shown_by_one = 0, small = 0;
-  double slowest = 0;
-  for (const KernelRoom* kernels : mutant_rooms())
-    for (const KernelForm& planted : kernels->forms) {
-      if (!planted.unstable.empty()) continue;
-      const Room& room = *find_room(kernels->name);
-      const KernelForm& healthy = laws::subject(kernel_rooms(), kernels->name, planted.name).form;
-      for (const Mutant& mutant : planted.mutants) {
-        if (at++ % step != 0) continue;
-        const Faulty faulty{room, healthy, planted, std::string(mutant.name)};
-        CaseSpec spec{std::string(room.name), {2, 109, 4, 2, 16, 12, 0}, Format::bf16, Style::normal, 11, {}};
-        if (planted.iterative) spec.shape = {2, 43, 4, 2, 8, 6, 0};
-        if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
-        if (planted.name == "split_decode") spec.shape.query_len = 3;
-        bool found = false;
-        for (const Style style : {Style::normal, Style::rising_scores, Style::long_memory})
-          for (const Format precision : {Format::bf16, Format::fp32})
-            for (const Params& params : room.variants()) {
-              if (found) continue;
-              spec.style = style, spec.precision = precision, spec.params = params;
-              try {
-                found = faulty.fails(spec);
-              } catch (const InputError&) {  // a setting that this form does not take
-              }
-              if (!found) continue;
-              ++failing;
-              CaseSpec one_head = spec;
-              one_head.shape.batch = one_head.shape.heads = 1, one_head.shape.shared_heads = 0;
-              const bool shows = faulty.fails(one_head);
-              const Shrunk shrunk = shrink(
-                  spec, groups_heads(room.inputs()),
-                  [&](const CaseSpec& smaller, std::chrono::duration<double>) { return faulty.fails(smaller); },
-                  std::chrono::seconds(10));
-              slowest = std::max(slowest, shrunk.seconds);
-              EXPECT_TRUE(shrunk.failures == 0 || faulty.fails(shrunk.spec)) << shrunk.spec.repro();
-              const Shape& s = shrunk.spec.shape;
-              const bool one = s.own() == 1 && s.seq_len <= 128 && s.key_dim <= 16 && s.value_dim <= 16;
-              small += one ? 1 : 0, shown_by_one += shows || one ? 1 : 0;
-              if (!one)
-                std::cout << room.name << ' ' << planted.name << ' ' << mutant.name << ": " << shrunk.spec.repro()
-                          << '\n';
-            }
-      }
-    }
-  std::cout << small << " of " << failing << " faults, of " << shown_by_one
-            << " that one head shows, come down to one head, two chunks and 16 dimensions; slowest " << slowest
-            << " s\n";
-  EXPECT_GE(shown_by_one, 3);
-  EXPECT_GE(10 * small, 9 * shown_by_one);
+  planted_kernels = mutant_rooms;
+  const auto rows = measure_shrinking({.mechanisms = {}, .precisions = {}, .power = {}},
+                                      every == nullptr ? 97 : std::atoi(every), [](std::size_t, std::string_view) {});
+  planted_kernels = nullptr;
+  int small = 0, shown = 0;
+  for (const ShrinkRow& row : rows) {
+    small += row.small ? 1 : 0, shown += row.shows_in_one_head ? 1 : 0;
+    if (!row.small)
+      std::cout << row.room << ' ' << row.form << ' ' << row.mutant << ": " << row.smallest.repro() << '\n';
+  }
+  std::cout << small << " of " << rows.size() << " faults, of " << shown
+            << " that one head shows, come down to one head, two chunks and 16 dimensions\n";
+  EXPECT_GE(shown, 3);
+  EXPECT_GE(10 * small, 9 * shown);
 }
 
 }  // namespace
