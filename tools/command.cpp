@@ -93,6 +93,11 @@ void OutputFile::commit(const std::function<void(std::ostream&)>& write) {
   temporary_.clear();
 }
 
+std::string time_left(std::chrono::seconds passed, std::size_t done, std::size_t total) {
+  if (done == 0 || done >= total || passed < std::chrono::seconds(10)) return "";
+  return text(", about ", static_cast<std::size_t>(passed.count()) * (total - done) / done, " s left");
+}
+
 Progress::Progress(Console& console, std::size_t total, std::chrono::milliseconds every)
     : console_(console), total_(total) {
   if (!console.terminal) return;
@@ -128,10 +133,7 @@ void Progress::draw() {
   if (total_ > 0) console_.err << done_ << '/' << total_ << ' ' << what_ << ", ";
   const auto passed = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start_);
   console_.err << passed.count() << " s";
-  // As if the rest were like what is done; at first that is too little to say so.
-  if (done_ > 0 && done_ < total_ && passed.count() >= 10)
-    console_.err << ", about " << static_cast<std::size_t>(passed.count()) * (total_ - done_) / done_ << " s left";
-  console_.err << std::flush;
+  console_.err << time_left(passed, done_, total_) << std::flush;
 }
 
 }  // namespace assay

@@ -71,6 +71,9 @@ class OutputFile {
   std::ostream& standard_output_;
 };
 
+/// ", about 30 s left", as if the rest were like what is done; "" where that is nothing, or the first ten seconds'.
+std::string time_left(std::chrono::seconds passed, std::size_t done, std::size_t total);
+
 /// "3/30 what, 12 s" on one line that rewrites itself, with every step and every second, on a terminal only.
 class Progress {
  public:

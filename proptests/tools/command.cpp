@@ -68,6 +68,16 @@ TEST(Run, BadUsageIsTwo) {
   }
 }
 
+TEST(Progress, TellsWhatIsLeftOnceItKnows) {
+  using std::chrono::seconds;
+  EXPECT_EQ(time_left(seconds(12), 3, 9), ", about 24 s left");
+  EXPECT_EQ(time_left(seconds(10), 1, 2), ", about 10 s left");
+  EXPECT_EQ(time_left(seconds(9), 3, 9), "");
+  EXPECT_EQ(time_left(seconds(100), 0, 9), "");
+  EXPECT_EQ(time_left(seconds(100), 9, 9), "");
+  EXPECT_EQ(time_left(seconds(100), 3, 0), "");
+}
+
 TEST(Limits, PrintsRatesAndVerdicts) {
   const Ran json = run_assay({"limits", "--mechanism", "rls", "--format", "json"});
   EXPECT_EQ(json.code, exit_passed);
