@@ -122,7 +122,7 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done);
 struct ShrinkRow {
   std::string_view room, form, mutant;
   CaseSpec smallest;
-  double seconds = 0;
+  bool stopped = false;            ///< by the limit of `shrink_seconds`
   bool small = false;              ///< one head, two chunks and 16 dimensions, in `shrink_seconds`
   bool shows_in_one_head = false;  ///< in one of the cases of one head that are tried
 };
