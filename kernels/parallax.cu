@@ -22,11 +22,14 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   const int K = shape.key_dim, V = shape.value_dim;
   const Policy policy = Policy::of(parallax_tiled_sites, F);
   const bool with_gradients = !problem.cotangents.empty();
-  const auto q = upload<P, "Q">(problem.inputs, "q", heads, n, K);
-  const auto rho = upload<P, "R">(problem.inputs, "rho", heads, n, K);
-  const auto k = upload<P, "K">(problem.inputs, "k", kv_heads, m, K);
-  const auto v = upload<P, "V">(problem.inputs, "v", kv_heads, m, V);
   const auto scale = real<P>(gate_scalar(policy, "scale", log2e / shape.bandwidth));
+  const ScaledOperands scaled(shape, problem.inputs, policy, scale);
+  const auto q = upload<P, "Q">(scaled.inputs(), "q", heads, n, K);
+  const auto rho = upload<P, "R">(scaled.inputs(), "rho", heads, n, K);
+  const auto k = upload<P, "K">(scaled.inputs(), "k", kv_heads, m, K);
+  const auto v = upload<P, "V">(scaled.inputs(), "v", kv_heads, m, V);
+  const auto head_units = upload_units<P>(scaled);
+  const auto* const units = units_in<P>(head_units);
   auto o = result<P, "out">(heads, n, V), vbar = result<P, "vbar">(heads, with_gradients ? n : 0, V);
   auto lse = result<P, "lse">(heads, n, 1), tbar = result<P, "tbar">(heads, n, 1);
   const double kv_bytes = static_cast<double>(k.bytes() + v.bytes()) / kv_heads;
@@ -35,15 +38,16 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
       using W = WarpgroupBlock<P, warpgroups>;
       using Forward = ParallaxForward<W, 64 * warpgroups, keys, D, 4>;
       using Smem = typename Forward::Smem;
-      launch_warpgroups<Forward, W>({tensor_map<decltype(Smem::Q)>(q), tensor_map<decltype(Smem::R)>(rho),
-                                     tensor_map<std::remove_extent_t<decltype(Smem::K)>>(k),
-                                     tensor_map<std::remove_extent_t<decltype(Smem::V)>>(v), out<W>(o), out<W>(vbar),
-                                     row_out<W>(lse), row_out<W>(tbar), scale, shape.sees, shape.group, kv_heads},
-                                    row_grid(heads, n, 64 * warpgroups, kv_bytes / shape.group));
+      launch_warpgroups<Forward, W>(
+          {tensor_map<decltype(Smem::Q)>(q), tensor_map<decltype(Smem::R)>(rho),
+           tensor_map<std::remove_extent_t<decltype(Smem::K)>>(k),
+           tensor_map<std::remove_extent_t<decltype(Smem::V)>>(v), out<W>(o), out<W>(vbar), row_out<W>(lse),
+           row_out<W>(tbar), scale, shape.sees, shape.group, kv_heads, units},
+          row_grid(heads, n, 64 * warpgroups, kv_bytes / shape.group));
     } else {
       launch<ParallaxForward<B, rows, keys, D, stages>, B, 2>(
           {in<B>(q), in<B>(rho), in<B>(k), in<B>(v), out<B>(o), out<B>(vbar), row_out<B>(lse), row_out<B>(tbar), scale,
-           shape.sees, shape.group, kv_heads},
+           shape.sees, shape.group, kv_heads, units},
           row_grid(heads, n, rows, kv_bytes / shape.group));
     }
   });
@@ -60,14 +64,15 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
     auto dk = result<P, "out">(kv_heads, m, K), dv = result<P, "out">(kv_heads, m, V);
     auto tau = result<P, "tau">(heads, n, 1), beta = result<P, "beta">(heads, n, 1), dh = result<P, "dh">(heads, n, 1);
     const double backward = run_timed(times, [&] {
-      launch<Query, B, 1>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(o), in<B>(vbar), in<B>(g), row_in<B>(lse),
-                           row_in<B>(tbar), row_out<B>(tau), row_out<B>(beta), row_out<B>(dh), out<B>(dq), out<B>(drho),
-                           scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
+      launch<Query, B, 1>({in<B>(q),         in<B>(rho),     in<B>(k),       in<B>(v),        in<B>(o),
+                           in<B>(vbar),      in<B>(g),       row_in<B>(lse), row_in<B>(tbar), row_out<B>(tau),
+                           row_out<B>(beta), row_out<B>(dh), out<B>(dq),     out<B>(drho),    scale,
+                           inv_bandwidth,    shape.sees,     shape.group,    kv_heads,        units},
                           row_grid(heads, n, rows, kv_bytes / shape.group));
-      launch<Key, B, 1>(
-          {in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(tbar), row_in<B>(tau),
-           row_in<B>(beta), out<B>(dk), out<B>(dv), scale, bandwidth, inv_bandwidth, shape.sees, shape.group, kv_heads},
-          row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
+      launch<Key, B, 1>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(tbar),
+                         row_in<B>(tau), row_in<B>(beta), out<B>(dk), out<B>(dv), scale, bandwidth, inv_bandwidth,
+                         shape.sees, shape.group, kv_heads, units},
+                        row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
     });
     if (times != nullptr) times->backward = backward;
     answer.gradients = {{"q", download(dq, shape.shape(heads, n, K))},
@@ -89,21 +94,26 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTime
   const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
   const int span = decode_span(keys, AttentionTiles<F>::decode_span, BN), columns = ceil_div(shape.value_dim, merged);
   const int tiles = ceil_div(rows, decode_rows), splits = std::max(1, ceil_div(keys, span));
-  const auto q = upload<P, "Q">(problem.inputs, "q", kv_heads, rows, shape.key_dim);
-  const auto rho = upload<P, "R">(problem.inputs, "rho", kv_heads, rows, shape.key_dim);
-  const auto k = upload<P, "K">(problem.inputs, "k", kv_heads, keys, shape.key_dim);
-  const auto v = upload<P, "V">(problem.inputs, "v", kv_heads, keys, shape.value_dim);
-  const auto scale = real<P>(gate_scalar(Policy::of(parallax_decode_sites, F), "scale", log2e / shape.bandwidth));
+  const Policy policy = Policy::of(parallax_decode_sites, F);
+  const auto scale = real<P>(gate_scalar(policy, "scale", log2e / shape.bandwidth));
+  const ScaledOperands scaled(shape, problem.inputs, policy, scale);
+  const auto q = upload<P, "Q">(scaled.inputs(), "q", kv_heads, rows, shape.key_dim);
+  const auto rho = upload<P, "R">(scaled.inputs(), "rho", kv_heads, rows, shape.key_dim);
+  const auto k = upload<P, "K">(scaled.inputs(), "k", kv_heads, keys, shape.key_dim);
+  const auto v = upload<P, "V">(scaled.inputs(), "v", kv_heads, keys, shape.value_dim);
+  const auto head_units = upload_units<P>(scaled);
+  const auto* const units = units_in<P>(head_units);
   auto o1 = result<P, "Opart">(kv_heads * splits, rows, shape.value_dim);
   auto o2 = result<P, "Opart">(kv_heads * splits, rows, shape.value_dim);
   auto m = result<P, "m">(kv_heads * splits, rows, 1), d1 = result<P, "d1">(kv_heads * splits, rows, 1);
   auto d2 = result<P, "d2">(kv_heads * splits, rows, 1), o = result<P, "out">(kv_heads, rows, shape.value_dim);
   const double forward = run_timed(times, [&] {
     launch<Split, B, 2>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), out<B>(o1), out<B>(o2), row_out<B>(m),
-                         row_out<B>(d1), row_out<B>(d2), scale, shape.sees, splits, span},
+                         row_out<B>(d1), row_out<B>(d2), scale, shape.sees, splits, span, units},
                         BlockGrid{kv_heads, tiles * splits});
-    launch<Merge, B, 2>({in<B>(o1), in<B>(o2), row_in<B>(m), row_in<B>(d1), row_in<B>(d2), out<B>(o), splits, columns},
-                        BlockGrid{kv_heads, tiles * columns});
+    launch<Merge, B, 2>(
+        {in<B>(o1), in<B>(o2), row_in<B>(m), row_in<B>(d1), row_in<B>(d2), out<B>(o), splits, columns, units},
+        BlockGrid{kv_heads, tiles * columns});
   });
   if (times != nullptr) times->forward = forward;
   return {{{"o", download(o, shape.shape(shape.heads, shape.queries, shape.value_dim))}}, {}};

@@ -7,6 +7,9 @@
 //   streaming  m' = max(m, max_tile x),  alpha = 2^(m - m'),  P1 = 2^(x - m'),  P2 = P1 t,
 //              d1' = alpha d1 + sum P1,  d2' = alpha d2 + sum P2,  O1' = alpha O1 + P1 V,  O2' = alpha O2 + P2 V;
 //              at the end tbar = d2 / d1,  o = O1 / d1 (1 + tbar) - O2 / d1,  vbar = O1 / d1,  lse = m + log2 d1
+//   covariance with t - c_i for t, about an origin c_i that follows the mean of t over the keys so far: a step to c + r
+//              leaves d2 - r d1 and O2 - r O1, and at the end tbar = c + d2 / d1, o = O1 / d1 (1 + d2 / d1) - O2 / d1.
+//              An offset of the keys is in c alone.
 //   merge      of partial results (m, d1, d2, O1, O2): m = max m_a,  F = sum 2^(m_a - m) F_a for every other field
 //   backward   a_ij = g_i.v_j,  tau_i = g_i.o_i,  beta_i = g_i.vbar_i,
 //              D_ij = p_ij (a_ij - tau_i + (tbar_i - t_ij)(a_ij - beta_i)),  E_ij = -p_ij (a_ij - beta_i),
@@ -15,6 +18,7 @@
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 // With rho = 0 every product and sum left is one of softmax attention's, in its order: the same bits.
+#include "kernels/core/operand_units.hpp"
 #include "kernels/core/split_decode.hpp"
 
 namespace assay::tile {
@@ -27,8 +31,26 @@ TILE_FN Visibility parallax_visibility(X& b, Visibility sees) {
   return sees;
 }
 
-/// One query tile over its key tiles: o, and the row caches lse, tbar, vbar if wanted.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+/// P2 = p t in units of its rows. It has no bound as p has: a row's unit, a power of two, grows with its largest
+/// number. Returns the old unit in the new one, for O2, which is in the same units.
+template <class X, class A, class Row, class Real>
+TILE_FN Row in_row_units(X& b, A& P2, Row& unit, Real weight) {
+  const auto magnitude = [](auto y) { return y < 0 ? -y : y; };
+  const auto grown = [](auto u, auto y) { return maxi(u, power_of_two_from(y)); };
+  const auto quotient = [](auto y0, auto y1) { return y0 / y1; };
+  const auto in_unit = [&](auto y, auto u) { return y * (weight / u); };
+  auto size = P2;
+  size.map("pt"_s, magnitude);
+  const auto next = b.rows("unit"_s, grown, unit, size.row_max());
+  const auto old = b.rows("unit"_s, quotient, unit, next);
+  unit = next;
+  P2.map("pt"_s, in_unit, unit);
+  return old;
+}
+
+/// One query tile over its key tiles: o, and the row caches lse, tbar, vbar if wanted. Covariance: about a moving
+/// origin.
+template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Covariance = false>
 struct ParallaxForward {
   using Real = typename B::Real;
   struct Args {
@@ -38,6 +60,7 @@ struct ParallaxForward {
     Real scale;  // log2(e) / h
     Visibility sees;
     int group, kv_heads;
+    const OperandUnits<Real>* units;  // [kv heads]
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -49,15 +72,27 @@ struct ParallaxForward {
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
     const Visibility sees = parallax_visibility(b, a.sees);
-    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453});
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const auto unit = b.units("Q"_s, a.units, b.planted("scale_of_other_head"_s, kv, (kv + 1) % a.kv_heads));
+    const Real scale =
+        b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453}) * (unit.query * unit.key);
+    const Real of_t = unit.probe * unit.key,
+               of_o = unit.value / b.planted("p_scale_not_undone"_s, unit.weight, Real{1});
     const int j0 = sees.first_key(q0) / BN + b.planted("first_tile_skipped"_s, 0, head == 0 && q0 > 0);
     auto O1 = b.acc("O1"_s, Shape<BM, D>{});
     auto O2 = b.acc("O2"_s, Shape<BM, D>{});
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto d1 = b.partial("d1"_s, Shape<BM>{});
-    auto d2 = b.partial("d2"_s, Shape<BM>{});
+    auto sum2 = b.partial("d2"_s, Shape<BM>{});
+    auto mass = m, d2 = m, origin = m;
+    if constexpr (Covariance) {
+      mass = b.row("d1"_s, Shape<BM>{}, 0);
+      d2 = b.row("d2"_s, Shape<BM>{}, 0);
+      origin = b.row("tbar"_s, Shape<BM>{}, 0);
+    }
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
+    auto zero = one, row_unit = one;  // row_unit: of P2 and O2
+    if constexpr (Covariance) zero = b.row("alpha"_s, Shape<BM>{}, 0);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
@@ -65,8 +100,35 @@ struct ParallaxForward {
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
     const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
     const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto one_more = [](auto mean, auto y) { return (1 + mean) * y; };
+    const auto mean = [&](auto sum, auto y) { return sum * y * of_t; };
+    const auto combined = [&](auto y1, auto y2) { return (y1 - y2 * of_t) * of_o; };
+    const auto one_more = [](auto y0, auto y1) { return (1 + y0) * y1; };
+
+    // P2 = P1 (t - c) in place of t, and d2 of the keys so far; returns the step of the origin.
+    const auto follow_the_mean = [&](auto& T, auto& S, const auto& alpha) {
+      const auto difference = [](auto y0, auto y1) { return y0 - y1; };
+      const auto carried = [](auto now, auto old, auto factor) { return now + factor * old; };
+      const auto follow = [](auto c, auto moment, auto all) { return all > 0 ? c + moment / all : c; };
+      const auto without = [](auto moment, auto weights, auto step) { return moment - step * weights; };
+      const auto row_sum = [&](const auto& x) {
+        auto all = b.partial("d2"_s, Shape<BM>{});
+        all.fold(one, x);
+        return all.total();
+      };
+      const auto all = d1.total();
+      T.map("T"_s, difference, origin);
+      auto moments = T;
+      moments.zip("pt"_s, product, S);
+      const auto moved = b.rows("tbar"_s, follow, origin, b.rows("d2"_s, carried, row_sum(moments), d2, alpha), all);
+      const auto step = b.rows("step"_s, difference, moved, origin);
+      T.map("T"_s, difference, step);
+      T.zip("pt"_s, product, S);
+      d2 = b.rows("d2"_s, carried, row_sum(T), b.rows("d2"_s, without, d2, mass, step),
+                  b.planted("d2_not_rescaled"_s, alpha, one));
+      mass = all;
+      origin = moved;
+      return step;
+    };
 
     b.load(s.Q, a.q, head, q0);
     b.load(s.R, a.rho, head, q0);
@@ -85,28 +147,55 @@ struct ParallaxForward {
           const auto shift = b.rows("m"_s, finite, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
           S.map("p"_s, weight, shift);
-          T.zip("pt"_s, product, S);  // P2 = P1 t
-          d1.fold(alpha, S);
-          d2.fold(b.planted("d2_not_rescaled"_s, alpha, one), T);
+          auto step = one;
+          if constexpr (Covariance) {
+            d1.fold(alpha, S);
+            step = b.planted("o2_keeps_its_origin"_s, follow_the_mean(T, S, alpha), zero);
+          } else {
+            T.zip("pt"_s, product, S);  // P2 = P1 t
+            d1.fold(alpha, S);
+            sum2.fold(b.planted("d2_not_rescaled"_s, alpha, one), T);
+          }
+          if (unit.weight != 1)
+            O2.scale(b.planted("row_unit_not_followed"_s, in_row_units(b, T, row_unit, unit.weight), one));
+          if constexpr (Covariance) {
+            if (unit.weight != 1)
+              step = b.rows(
+                  "step"_s, [](auto y, auto u) { return y / u; }, step, row_unit);
+            O2.zip(
+                "O2"_s, [](auto y2, auto y1, auto r) { return y2 - r * y1; }, O1, step);
+          }
           O1.scale(alpha);
           O2.scale(b.planted("o2_not_rescaled"_s, alpha, one));
-          b.mma(O1, b.cast("P1"_s, S), O2, b.cast("P2"_s, T), s.V[st]);
+          b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, b.cast("P2"_s, T), s.V[st]);
           m = mx;
         });
-    const auto z = d1.total();
-    const auto inv = b.rows("inv"_s, inverse, z);
-    const auto tbar = b.rows("tbar"_s, product, d2.total(), inv);
-    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, z, m));
-    b.store_row("tbar"_s, a.tbar, head, q0, tbar);
+    if constexpr (!Covariance) mass = d1.total();
+    const auto inv = b.rows("inv"_s, inverse, mass);
+    if constexpr (!Covariance) d2 = sum2.total();
+    const auto left = b.rows("tbar"_s, mean, d2, inv);
+    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, mass, m));
+    if constexpr (Covariance) {
+      const auto shifted = [&](auto c, auto y) { return c * of_t + y; };
+      b.store_row("tbar"_s, a.tbar, head, q0,
+                  b.planted("tbar_without_origin"_s, b.rows("tbar"_s, shifted, origin, left), left));
+    } else {
+      b.store_row("tbar"_s, a.tbar, head, q0, left);
+    }
     if (a.vbar.p != nullptr) {
       auto vbar = O1;
       vbar.scale(inv);
+      if (of_o != 1) vbar.map("vbar"_s, [&](auto x) { return x * of_o; });
       b.store("vbar"_s, a.vbar, head, q0, vbar);
     }
-    const auto c1 = b.rows("c1"_s, one_more, tbar, inv);
-    O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
+    const auto c1 = b.rows("c1"_s, one_more, left, inv);
+    if constexpr (Covariance)
+      O1.scale(c1);
+    else
+      O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
+    if (unit.weight != 1) O2.scale(row_unit);
     O2.scale(inv);
-    O1.zip("o"_s, difference, O2);
+    O1.zip("o"_s, combined, O2);
     b.store("out"_s, a.o, head, q0, O1);
   }
 };
@@ -123,6 +212,7 @@ struct ParallaxBackwardQuery {
     Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
     Visibility sees;
     int group, kv_heads;
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -139,6 +229,8 @@ struct ParallaxBackwardQuery {
     const Visibility sees = parallax_visibility(b, a.sees);
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN;
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real scale = a.scale * (unit.query * unit.key), of_t = unit.probe * unit.key, of_v = unit.value;
     auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
     auto dR = b.acc("dR"_s, Shape<BM, D>{});
     auto dh = b.partial("dh"_s, Shape<BM>{});
@@ -150,13 +242,13 @@ struct ParallaxBackwardQuery {
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto lse = b.rows("lse"_s, finite, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
     const auto copy = [](auto, auto y) { return y; };
-    const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
+    const auto log_weight = [&](auto y, auto z) { return y * scale - z; };
     const auto product = [](auto y0, auto y1) { return y0 * y1; };
     const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto score_gradient = [](auto a_ij, auto p, auto t, auto tbar_i, auto tau_i, auto beta_i) {
-      return p * (a_ij - tau_i + (tbar_i - t) * (a_ij - beta_i));
+    const auto score_gradient = [&](auto a_ij, auto p, auto t, auto tbar_i, auto tau_i, auto beta_i) {
+      return p * (a_ij * of_v - tau_i + (tbar_i - t * of_t) * (a_ij * of_v - beta_i));
     };
-    const auto probe_gradient = [](auto a_ij, auto p, auto beta_i) { return -p * (a_ij - beta_i); };
+    const auto probe_gradient = [&](auto a_ij, auto p, auto beta_i) { return -p * (a_ij * of_v - beta_i); };
 
     b.load(s.Q, a.q, head, q0);
     b.load(s.R, a.rho, head, q0);
@@ -198,8 +290,8 @@ struct ParallaxBackwardQuery {
         });
     const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
     const Real sign = b.planted("drho_sign"_s, Real{1}, Real{-1});
-    dQ.map("dq"_s, [&](auto x) { return x * inv_h; });
-    dR.map("drho"_s, [&](auto x) { return x * sign; });
+    dQ.map("dq"_s, [&](auto x) { return x * (inv_h * unit.key); });
+    dR.map("drho"_s, [&](auto x) { return x * (sign * unit.key); });
     b.store_row("tau"_s, a.tau, head, q0, tau);
     b.store_row("beta"_s, a.beta, head, q0, beta);
     b.store_row("dh"_s, a.dh, head, q0, dh.total());
@@ -210,7 +302,7 @@ struct ParallaxBackwardQuery {
 
 /// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
 /// keys by queries, so that what multiplies g, q and rho is a left factor as it stands. Both terms of dk share an
-/// accumulator: h dk_j = sum_i D_ij q_i + (h E_ij) rho_i.
+/// accumulator: h dk_j = sum_i D_ij q_i + (h E_ij) rho_i, in units of q.
 template <ExecutorTypes B, int BM, int BN, int D, int ST>
 struct ParallaxBackwardKey {
   using Real = typename B::Real;
@@ -221,6 +313,7 @@ struct ParallaxBackwardKey {
     Real scale, bandwidth, inv_bandwidth;
     Visibility sees;
     int group, kv_heads;
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"K", BN, D> K;
@@ -234,15 +327,17 @@ struct ParallaxBackwardKey {
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
     const Visibility sees = parallax_visibility(b, a.sees);
     const int i0 = sees.first_row(k0) / BM, tiles = ceil_div(sees.last_row(k0 + BN), BM) - i0;
-    const Real h = b.planted("dk_without_probe"_s, a.bandwidth, Real{0});
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real scale = a.scale * (unit.query * unit.key), of_t = unit.probe * unit.key, of_v = unit.value;
+    const Real h = b.planted("dk_without_probe"_s, a.bandwidth, Real{0}) * (unit.probe / unit.query);
     auto dK = b.acc("dK"_s, Shape<BN, D>{});
     auto dV = b.acc("dV"_s, Shape<BN, D>{});
-    const auto weight = [&](auto y, auto z) { return ex2(y * a.scale - z); };
-    const auto score_gradient = [](auto a_ij, auto p, auto t, auto tbar_i, auto tau_i, auto beta_i) {
-      return p * (a_ij - tau_i + (tbar_i - t) * (a_ij - beta_i));
+    const auto weight = [&](auto y, auto z) { return ex2(y * scale - z); };
+    const auto score_gradient = [&](auto a_ij, auto p, auto t, auto tbar_i, auto tau_i, auto beta_i) {
+      return p * (a_ij * of_v - tau_i + (tbar_i - t * of_t) * (a_ij * of_v - beta_i));
     };
-    const auto probe_gradient = [&](auto a_ij, auto p, auto beta_i) { return -h * p * (a_ij - beta_i); };
-    const auto coefficient = [](auto p, auto t, auto tbar_i) { return p * (1 + tbar_i - t); };
+    const auto probe_gradient = [&](auto a_ij, auto p, auto beta_i) { return -h * p * (a_ij * of_v - beta_i); };
+    const auto coefficient = [&](auto p, auto t, auto tbar_i) { return p * (1 + tbar_i - t * of_t); };
 
     b.load(s.K, a.k, kv, k0);
     b.load(s.V, a.v, kv, k0);
@@ -273,7 +368,7 @@ struct ParallaxBackwardKey {
           b.mma(dK, b.cast("dS"_s, A), s.Q[st]);
           b.mma(dK, b.cast("dT"_s, E), s.R[st]);
         });
-    dK.map("dk"_s, [&](auto x) { return x * a.inv_bandwidth; });
+    dK.map("dk"_s, [&](auto x) { return x * (a.inv_bandwidth * unit.query); });
     b.store("out"_s, a.dk, kv, k0, dK);
     b.store("out"_s, a.dv, kv, k0, dV);
   }
@@ -295,13 +390,17 @@ inline constexpr SiteTable::Init parallax_tiled_roles[] = {
     {"dQ", Role::accumulator}, {"dR", Role::accumulator},   {"dK", Role::accumulator},
     {"dV", Role::accumulator}, {"bandwidth", Role::gate},   {"inv_bandwidth", Role::gate},
     {"dq", Role::accumulator}, {"drho", Role::accumulator}, {"dk", Role::accumulator},
-    {"dh", Role::accumulator}};
+    {"dh", Role::accumulator}, {"unit", Role::gate}};
 /// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored; vbar stays
 /// as wide as the accumulators, or sum_j E_ij would not vanish.
 inline constexpr SiteTable parallax_tiled_sites(parallax_tiled_roles);
 
+inline constexpr SiteTable::Init parallax_step_roles[] = {{"step", Role::gate}};
+inline constexpr SiteTable parallax_covariance_sites = parallax_tiled_sites.with(parallax_step_roles);
+
 /// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
-/// of the packed rows is query r % queries of its head. Gives the partial result (m, d1, d2, O1, O2).
+/// of the packed rows is query r % queries of its head. Gives the partial result (m, d1, d2, O1, O2),
+/// all but m and d1 in units.
 template <ExecutorTypes B, int BM, int BN, int D, int ST>
 struct ParallaxSplit {
   using Real = typename B::Real;
@@ -312,6 +411,7 @@ struct ParallaxSplit {
     Real scale;
     Visibility sees;
     int splits, span;  // span: keys of one split, a multiple of BN
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -325,7 +425,8 @@ struct ParallaxSplit {
     Visibility sees = a.sees;
     sees.ahead = b.planted("mask_one_key_more"_s, 0, 1);
     sees.window += b.planted("window_one_wider"_s, 0, sees.window > 0);
-    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale);
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale) * (unit.query * unit.key);
     const int r0 = x / a.splits * BM, split = x % a.splits;
     const int first = imax(split * a.span, sees.first_key(0)), j0 = first / BN;
     const int end = (split + 1) * a.span, last = imin(end, sees.last_key(sees.queries));
@@ -334,6 +435,8 @@ struct ParallaxSplit {
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto d1 = b.partial("d1"_s, Shape<BM>{});
     auto d2 = b.partial("d2"_s, Shape<BM>{});
+    auto row_unit = m;  // of P2 and O2
+    if (unit.weight != 1) row_unit = b.row("unit"_s, Shape<BM>{}, 1);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
@@ -362,9 +465,11 @@ struct ParallaxSplit {
           d2.fold(alpha, T);
           O1.scale(alpha);
           O2.scale(alpha);
-          b.mma(O1, b.cast("P1"_s, S), O2, b.cast("P2"_s, T), s.V[st]);
+          if (unit.weight != 1) O2.scale(in_row_units(b, T, row_unit, unit.weight));
+          b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, b.cast("P2"_s, T), s.V[st]);
           m = mx;
         });
+    if (unit.weight != 1) O2.scale(row_unit);
     const int part = kv * a.splits + split;
     b.store("Opart"_s, a.o1, part, r0, O1);
     b.store("Opart"_s, a.o2, part, r0, O2);
@@ -378,11 +483,13 @@ struct ParallaxSplit {
 /// a time, for the time of one.
 template <ExecutorTypes B, int BM, int DV, int G, int ST>
 struct ParallaxMerge {
+  using Real = typename B::Real;
   struct Args {
     typename B::In o1, o2;
     typename B::RowIn m, d1, d2;
     typename B::Out out;  // [kv heads][group * queries][V]
     int splits, columns;  // columns: blocks of DV
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"Opart", BM, DV> O1[ST][G];
@@ -392,6 +499,9 @@ struct ParallaxMerge {
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
     const int r0 = x / a.columns * BM, v0 = x % a.columns * DV;
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real of_t = unit.probe * unit.key;
+    const Real of_o = b.planted("descale_dropped"_s, unit.value, Real{1}) / unit.weight;
     auto O1 = b.acc("O1"_s, Shape<BM, DV>{});
     auto O2 = b.acc("O2"_s, Shape<BM, DV>{});
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
@@ -402,9 +512,9 @@ struct ParallaxMerge {
     const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
     const auto larger = [](auto y0, auto y1) { return maxi(y0, y1); };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto one_more = [](auto mean, auto y) { return (1 + mean) * y; };
+    const auto mean = [&](auto y0, auto inv) { return y0 * inv * of_t; };
+    const auto combined = [&](auto y1, auto y2) { return (y1 - y2 * of_t) * of_o; };
+    const auto one_more = [](auto tbar, auto y) { return (1 + tbar) * y; };
     const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
     const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
     const auto part = [&](int split) { return kv * a.splits + imin(split, a.splits - 1); };
@@ -441,11 +551,11 @@ struct ParallaxMerge {
           });
         });
     const auto inv = b.rows("inv"_s, inverse, d1);
-    const auto tbar = b.rows("tbar"_s, product, d2, inv);
+    const auto tbar = b.rows("tbar"_s, mean, d2, inv);
     const auto c1 = b.rows("c1"_s, one_more, tbar, inv);
     O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
     O2.scale(inv);
-    O1.zip("o"_s, difference, O2);
+    O1.zip("o"_s, combined, O2);
     b.store("out"_s, a.out, kv, r0, O1, v0);
   }
 };
@@ -456,7 +566,7 @@ inline constexpr SiteTable::Init parallax_decode_roles[] = {
     {"alpha", Role::gate},     {"p", Role::accumulator},     {"pt", Role::accumulator}, {"P1", Role::operand},
     {"P2", Role::operand},     {"d1", Role::accumulator},    {"d2", Role::accumulator}, {"O1", Role::accumulator},
     {"O2", Role::accumulator}, {"Opart", Role::accumulator}, {"inv", Role::gate},       {"tbar", Role::gate},
-    {"c1", Role::gate},        {"o", Role::accumulator},     {"out", Role::output}};
+    {"c1", Role::gate},        {"o", Role::accumulator},     {"out", Role::output},     {"unit", Role::gate}};
 inline constexpr SiteTable parallax_decode_sites(parallax_decode_roles);
 
 }  // namespace assay::tile

@@ -2,6 +2,7 @@
 
 #include "kernels/core/attention.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/core/scaled_operands.hpp"
 
 namespace assay::tile {
 namespace {
@@ -24,16 +25,19 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& 
   using Forward = SoftmaxForward<B, BM, BF, D, stages>;
   const int heads = shape.heads, kv_heads = shape.kv_heads, queries = shape.queries, keys = shape.keys;
   const int K = shape.key_dim, V = shape.value_dim;
-  const auto q = shape.input<T>(problem.inputs, "q", heads, queries, K);
-  const auto k = shape.input<T>(problem.inputs, "k", kv_heads, keys, K);
-  const auto v = shape.input<T>(problem.inputs, "v", kv_heads, keys, V);
   const T h = static_cast<T>(shape.bandwidth);
   const T scale = gate_scalar<T>(policy, "scale", static_cast<T>(log2e) / h);
+  const ScaledOperands scaled(shape, problem.inputs, policy, static_cast<double>(scale));
+  const auto units = scaled.units<T>(policy);
+  const auto q = shape.input<T>(scaled.inputs(), "q", heads, queries, K);
+  const auto k = shape.input<T>(scaled.inputs(), "k", kv_heads, keys, K);
+  const auto v = shape.input<T>(scaled.inputs(), "v", kv_heads, keys, V);
   auto o = shape.output<T>(heads, queries, V);
   auto lse = shape.rows<T>();
-  launch_tiles<Forward, T>(launch_policy(policy, 0),
-                           {q.in(), k.in(), v.in(), o.out(), lse.row_out(), scale, shape.sees, shape.group, kv_heads},
-                           heads, queries, BM);
+  launch_tiles<Forward, T>(
+      launch_policy(policy, 0),
+      {q.in(), k.in(), v.in(), o.out(), lse.row_out(), scale, shape.sees, shape.group, kv_heads, units.data()}, heads,
+      queries, BM);
   Answer answer{{{"o", o.array()}}, {}};
   if (problem.cotangents.empty()) return answer;
 
@@ -46,11 +50,11 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& 
   auto delta = shape.rows<T>(), dh = shape.rows<T>();
   launch_tiles<Query, T>(launch_policy(policy, 1),
                          {q.in(), k.in(), v.in(), o.in(), g.in(), lse.row_in(), delta.row_out(), dh.row_out(), dq.out(),
-                          scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
+                          scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units.data()},
                          heads, queries, BM);
   launch_tiles<Key, T>(launch_policy(policy, 2),
                        {q.in(), k.in(), v.in(), g.in(), lse.row_in(), delta.row_in(), dk.out(), dv.out(), scale,
-                        inv_bandwidth, shape.sees, shape.group, kv_heads},
+                        inv_bandwidth, shape.sees, shape.group, kv_heads, units.data()},
                        kv_heads, keys, BN);
   answer.gradients = {
       {"q", dq.array()}, {"k", dk.array()}, {"v", dv.array()}, {"bandwidth", bandwidth_gradient(dh, h)}};
@@ -86,20 +90,22 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, const P
   const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
   const int span = decode_span(keys, least_span, BN), columns = ceil_div(shape.value_dim, merged);
   const int tiles = ceil_div(rows, BM), splits = std::max(1, ceil_div(keys, span));
-  const auto q = shape.input<T>(problem.inputs, "q", kv_heads, rows, shape.key_dim);
-  const auto k = shape.input<T>(problem.inputs, "k", kv_heads, keys, shape.key_dim);
-  const auto v = shape.input<T>(problem.inputs, "v", kv_heads, keys, shape.value_dim);
   const T scale = gate_scalar<T>(policy, "scale", static_cast<T>(log2e) / static_cast<T>(shape.bandwidth));
+  const ScaledOperands scaled(shape, problem.inputs, policy, static_cast<double>(scale));
+  const auto units = scaled.units<T>(policy);
+  const auto q = shape.input<T>(scaled.inputs(), "q", kv_heads, rows, shape.key_dim);
+  const auto k = shape.input<T>(scaled.inputs(), "k", kv_heads, keys, shape.key_dim);
+  const auto v = shape.input<T>(scaled.inputs(), "v", kv_heads, keys, shape.value_dim);
   auto part = shape.output<T>(kv_heads * splits, rows, shape.value_dim);
   auto m = shape.output<T>(kv_heads * splits, rows, 1), l = m;
-  host_launch<Split, T>(launch_policy(policy, 0),
-                        {q.in(), k.in(), v.in(), part.out(), m.row_out(), l.row_out(), scale, shape.sees, splits, span},
-                        kv_heads * tiles * splits,
-                        [=](int i) { return std::pair(i / (tiles * splits), i % (tiles * splits)); });
+  host_launch<Split, T>(
+      launch_policy(policy, 0),
+      {q.in(), k.in(), v.in(), part.out(), m.row_out(), l.row_out(), scale, shape.sees, splits, span, units.data()},
+      kv_heads * tiles * splits, [=](int i) { return std::pair(i / (tiles * splits), i % (tiles * splits)); });
   HostArray<T> o(kv_heads, rows, shape.value_dim, shape.shape(shape.heads, shape.queries, shape.value_dim));
-  host_launch<Merge, T>(launch_policy(policy, 1), {part.in(), m.row_in(), l.row_in(), o.out(), splits, columns},
-                        kv_heads * tiles * columns,
-                        [=](int i) { return std::pair(i / (tiles * columns), i % (tiles * columns)); });
+  host_launch<Merge, T>(
+      launch_policy(policy, 1), {part.in(), m.row_in(), l.row_in(), o.out(), splits, columns, units.data()},
+      kv_heads * tiles * columns, [=](int i) { return std::pair(i / (tiles * columns), i % (tiles * columns)); });
   return {{{"o", o.array()}}, {}};
 }
 
@@ -132,6 +138,8 @@ constexpr Mutant tiled_mutants[] = {
     {"accumulator_not_rescaled", "O not rescaled when the maximum moves", "catalogue"},
     {"p_in_fp8", "P stored in fp8 e4m3", "cudnn-frontend#971 (inverse)"},
     {"denominator_in_bf16", "l accumulated in bf16", "catalogue"},
+    {"scale_of_other_head", "fp8: the units of the next key/value head", "FA3 descale strides"},
+    {"p_scale_not_undone", "fp8: o keeps the factor by which P fills the format", "FA3 Max_offset"},
     {"delta_omitted", "backward: D = p (a - delta) with delta = 0 in the query pass", "FA#2481"},
     {"dq_without_scale", "backward: dq not divided by the bandwidth", "GQA"},
     {"dk_one_head_of_group", "backward: dk and dv of the first query head of the group only", "GQA"},
@@ -144,6 +152,7 @@ constexpr Mutant split_decode_mutants[] = {
     {"last_split_dropped", "the merge leaves out the last split", "fla#671, TE#2986"},
     {"merge_without_rescale", "the merged O not rescaled when the maximum moves", "catalogue"},
     {"denominator_not_rescaled", "the merged l not rescaled when the maximum moves", "catalogue"},
+    {"descale_dropped", "fp8: the merge leaves o in units of V", "FA3 v_descale"},
 };
 
 constexpr KernelForm forms[] = {

@@ -21,10 +21,13 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   const int heads = shape.heads, kv_heads = shape.kv_heads, n = shape.queries, m = shape.keys;
   const int K = shape.key_dim, V = shape.value_dim;
   const Policy policy = Policy::of(softmax_tiled_sites, F);
-  const auto q = upload<P, "Q">(problem.inputs, "q", heads, n, K);
-  const auto k = upload<P, "K">(problem.inputs, "k", kv_heads, m, K);
-  const auto v = upload<P, "V">(problem.inputs, "v", kv_heads, m, V);
   const auto scale = real<P>(gate_scalar(policy, "scale", log2e / shape.bandwidth));
+  const ScaledOperands scaled(shape, problem.inputs, policy, scale);
+  const auto q = upload<P, "Q">(scaled.inputs(), "q", heads, n, K);
+  const auto k = upload<P, "K">(scaled.inputs(), "k", kv_heads, m, K);
+  const auto v = upload<P, "V">(scaled.inputs(), "v", kv_heads, m, V);
+  const auto head_units = upload_units<P>(scaled);
+  const auto* const units = units_in<P>(head_units);
   auto o = result<P, "out">(heads, n, V), lse = result<P, "lse">(heads, n, 1);
   const double kv_bytes = static_cast<double>(k.bytes() + v.bytes()) / kv_heads;
   const double forward = run_timed(times, [&] {
@@ -35,11 +38,11 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
       launch_warpgroups<Forward, W>(
           {tensor_map<decltype(Smem::Q)>(q), tensor_map<std::remove_extent_t<decltype(Smem::K)>>(k),
            tensor_map<std::remove_extent_t<decltype(Smem::V)>>(v), out<W>(o), row_out<W>(lse), scale, shape.sees,
-           shape.group, kv_heads},
+           shape.group, kv_heads, units},
           row_grid(heads, n, 64 * warpgroups, kv_bytes / shape.group));
     } else {
       launch<SoftmaxForward<B, rows, keys, D, stages>, B, 2>(
-          {in<B>(q), in<B>(k), in<B>(v), out<B>(o), row_out<B>(lse), scale, shape.sees, shape.group, kv_heads},
+          {in<B>(q), in<B>(k), in<B>(v), out<B>(o), row_out<B>(lse), scale, shape.sees, shape.group, kv_heads, units},
           row_grid(heads, n, rows, kv_bytes / shape.group));
     }
   });
@@ -56,10 +59,10 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
     auto delta = result<P, "delta">(heads, n, 1), dh = result<P, "dh">(heads, n, 1);
     const double backward = run_timed(times, [&] {
       launch<Query, B, 2>({in<B>(q), in<B>(k), in<B>(v), in<B>(o), in<B>(g), row_in<B>(lse), row_out<B>(delta),
-                           row_out<B>(dh), out<B>(dq), scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
+                           row_out<B>(dh), out<B>(dq), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
                           row_grid(heads, n, rows, kv_bytes / shape.group));
       launch<Key, B, 2>({in<B>(q), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(delta), out<B>(dk),
-                         out<B>(dv), scale, inv_bandwidth, shape.sees, shape.group, kv_heads},
+                         out<B>(dv), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
                         row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
     });
     if (times != nullptr) times->backward = backward;
@@ -81,18 +84,22 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTime
   const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
   const int span = decode_span(keys, AttentionTiles<F>::decode_span, BN), columns = ceil_div(shape.value_dim, merged);
   const int tiles = ceil_div(rows, decode_rows), splits = std::max(1, ceil_div(keys, span));
-  const auto q = upload<P, "Q">(problem.inputs, "q", kv_heads, rows, shape.key_dim);
-  const auto k = upload<P, "K">(problem.inputs, "k", kv_heads, keys, shape.key_dim);
-  const auto v = upload<P, "V">(problem.inputs, "v", kv_heads, keys, shape.value_dim);
-  const auto scale = real<P>(gate_scalar(Policy::of(softmax_decode_sites, F), "scale", log2e / shape.bandwidth));
+  const Policy policy = Policy::of(softmax_decode_sites, F);
+  const auto scale = real<P>(gate_scalar(policy, "scale", log2e / shape.bandwidth));
+  const ScaledOperands scaled(shape, problem.inputs, policy, scale);
+  const auto q = upload<P, "Q">(scaled.inputs(), "q", kv_heads, rows, shape.key_dim);
+  const auto k = upload<P, "K">(scaled.inputs(), "k", kv_heads, keys, shape.key_dim);
+  const auto v = upload<P, "V">(scaled.inputs(), "v", kv_heads, keys, shape.value_dim);
+  const auto head_units = upload_units<P>(scaled);
+  const auto* const units = units_in<P>(head_units);
   auto part = result<P, "Opart">(kv_heads * splits, rows, shape.value_dim);
   auto m = result<P, "m">(kv_heads * splits, rows, 1), l = result<P, "l">(kv_heads * splits, rows, 1);
   auto o = result<P, "out">(kv_heads, rows, shape.value_dim);
   const double forward = run_timed(times, [&] {
-    launch<Split, B, 2>(
-        {in<B>(q), in<B>(k), in<B>(v), out<B>(part), row_out<B>(m), row_out<B>(l), scale, shape.sees, splits, span},
-        BlockGrid{kv_heads, tiles * splits});
-    launch<Merge, B, 2>({in<B>(part), row_in<B>(m), row_in<B>(l), out<B>(o), splits, columns},
+    launch<Split, B, 2>({in<B>(q), in<B>(k), in<B>(v), out<B>(part), row_out<B>(m), row_out<B>(l), scale, shape.sees,
+                         splits, span, units},
+                        BlockGrid{kv_heads, tiles * splits});
+    launch<Merge, B, 2>({in<B>(part), row_in<B>(m), row_in<B>(l), out<B>(o), splits, columns, units},
                         BlockGrid{kv_heads, tiles * columns});
   });
   if (times != nullptr) times->forward = forward;

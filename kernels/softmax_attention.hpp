@@ -10,6 +10,7 @@
 //              dq_i = 1/h sum_j D_ij k_j,  dk_j = 1/h sum_i D_ij q_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
+#include "kernels/core/operand_units.hpp"
 #include "kernels/core/split_decode.hpp"
 
 namespace assay::tile {
@@ -34,6 +35,7 @@ struct SoftmaxForward {
     Real scale;  // log2(e) / h
     Visibility sees;
     int group, kv_heads;
+    const OperandUnits<Real>* units;  // [kv heads]
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -44,8 +46,10 @@ struct SoftmaxForward {
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
     const Visibility sees = softmax_visibility(b, a.sees);
-    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale);
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
+    const auto unit = b.units("Q"_s, a.units, b.planted("scale_of_other_head"_s, kv, (kv + 1) % a.kv_heads));
+    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale) * (unit.query * unit.key);
+    const Real undo = unit.value / b.planted("p_scale_not_undone"_s, unit.weight, Real{1});
     const int j0 = sees.first_key(q0) / BN, last = sees.last_key(q0 + BM);
     auto O = b.acc("O"_s, Shape<BM, D>{});
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
@@ -55,7 +59,7 @@ struct SoftmaxForward {
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto inverse = [&](auto y) { return y > 0 ? undo / y : 0; };
     const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
 
     // Weights of step j in place of its scores; returns what O is rescaled by.
@@ -84,7 +88,7 @@ struct SoftmaxForward {
         [&](int j, int st, First) {
           auto S = b.abt("S"_s, s.Q, s.K[st]);
           weigh(S, j);
-          P = b.cast("P"_s, S);
+          P = cast_weights(b, "P"_s, "p"_s, S, unit.weight);
         },
         [&](int j, int st, Middle) {
           auto S = b.exclusive([&] {
@@ -96,7 +100,7 @@ struct SoftmaxForward {
           const auto alpha = weigh(S, j);
           b.await(O);
           O.scale(b.planted("accumulator_not_rescaled"_s, alpha, one));
-          P = b.cast("P"_s, S);
+          P = cast_weights(b, "P"_s, "p"_s, S, unit.weight);
         },
         [&](int, int st, Last) { b.mma(O, P, s.V[st]); });
     const auto z = l.total();
@@ -118,6 +122,7 @@ struct SoftmaxBackwardQuery {
     Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
     Visibility sees;
     int group, kv_heads;
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -132,6 +137,8 @@ struct SoftmaxBackwardQuery {
     const Visibility sees = softmax_visibility(b, a.sees);
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN;
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real scale = a.scale * (unit.query * unit.key);
     auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
     auto dh = b.partial("dh"_s, Shape<BM>{});
     auto delta = b.row("delta"_s, Shape<BM>{}, 0);
@@ -139,9 +146,9 @@ struct SoftmaxBackwardQuery {
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto lse = b.rows("lse"_s, finite, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
     const auto copy = [](auto, auto y) { return y; };
-    const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
+    const auto log_weight = [&](auto y, auto z) { return y * scale - z; };
     const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto score_gradient = [](auto a_ij, auto p, auto delta_i) { return p * (a_ij - delta_i); };
+    const auto score_gradient = [&](auto a_ij, auto p, auto delta_i) { return p * (a_ij * unit.value - delta_i); };
 
     b.load(s.Q, a.q, head, q0);
     b.load(s.G, a.g, head, q0);
@@ -172,7 +179,7 @@ struct SoftmaxBackwardQuery {
           b.mma(dQ, b.cast("dS"_s, dS), s.K[st]);
         });
     const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
-    dQ.map("dq"_s, [&](auto x) { return x * inv_h; });
+    dQ.map("dq"_s, [&](auto x) { return x * (inv_h * unit.key); });
     b.store_row("delta"_s, a.delta, head, q0, delta);
     b.store_row("dh"_s, a.dh, head, q0, dh.total());
     b.store("out"_s, a.dq, head, q0, dQ);
@@ -191,6 +198,7 @@ struct SoftmaxBackwardKey {
     Real scale, inv_bandwidth;
     Visibility sees;
     int group, kv_heads;
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"K", BN, D> K;
@@ -203,10 +211,12 @@ struct SoftmaxBackwardKey {
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
     const Visibility sees = softmax_visibility(b, a.sees);
     const int i0 = sees.first_row(k0) / BM, tiles = ceil_div(sees.last_row(k0 + BN), BM) - i0;
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real scale = a.scale * (unit.query * unit.key);
     auto dK = b.acc("dK"_s, Shape<BN, D>{});
     auto dV = b.acc("dV"_s, Shape<BN, D>{});
-    const auto weight = [&](auto y, auto z) { return ex2(y * a.scale - z); };
-    const auto score_gradient = [](auto a_ij, auto p, auto delta_i) { return p * (a_ij - delta_i); };
+    const auto weight = [&](auto y, auto z) { return ex2(y * scale - z); };
+    const auto score_gradient = [&](auto a_ij, auto p, auto delta_i) { return p * (a_ij * unit.value - delta_i); };
 
     b.load(s.K, a.k, kv, k0);
     b.load(s.V, a.v, kv, k0);
@@ -228,7 +238,7 @@ struct SoftmaxBackwardKey {
           dS.zip("D"_s, score_gradient, P, delta);
           b.mma(dK, b.cast("dS"_s, dS), s.Q[st]);
         });
-    dK.map("dk"_s, [&](auto x) { return x * a.inv_bandwidth; });
+    dK.map("dk"_s, [&](auto x) { return x * (a.inv_bandwidth * unit.query); });
     b.store("out"_s, a.dk, kv, k0, dK);
     b.store("out"_s, a.dv, kv, k0, dV);
   }
@@ -244,12 +254,12 @@ inline constexpr SiteTable::Init softmax_tiled_roles[] = {
     {"logp", Role::accumulator}, {"dP", Role::accumulator},     {"D", Role::accumulator},
     {"dS", Role::operand},       {"dQ", Role::accumulator},     {"dK", Role::accumulator},
     {"dV", Role::accumulator},   {"inv_bandwidth", Role::gate}, {"dq", Role::accumulator},
-    {"dk", Role::accumulator},   {"dh", Role::accumulator}};
+    {"dk", Role::accumulator},   {"dh", Role::accumulator},     {"unit", Role::gate}};
 /// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored.
 inline constexpr SiteTable softmax_tiled_sites(softmax_tiled_roles);
 
 /// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
-/// of the packed rows is query r % queries of its head. Gives the partial result (m, l, O).
+/// of the packed rows is query r % queries of its head. Gives the partial result (m, l, O), O in units of V and P.
 template <ExecutorTypes B, int BM, int BN, int D, int ST>
 struct SoftmaxSplit {
   using Real = typename B::Real;
@@ -260,6 +270,7 @@ struct SoftmaxSplit {
     Real scale;
     Visibility sees;
     int splits, span;  // span: keys of one split, a multiple of BN
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -272,7 +283,9 @@ struct SoftmaxSplit {
     Visibility sees = a.sees;
     sees.ahead = b.planted("mask_one_key_less"_s, 0, -1);
     sees.window = b.planted("window_dropped"_s, sees.window, 0);
-    const Real scale = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453});
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real scale =
+        b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453}) * (unit.query * unit.key);
     const int r0 = x / a.splits * BM, split = x % a.splits;
     const int first = imax(split * a.span, sees.first_key(0)), j0 = first / BN;
     const int end = (split + 1) * a.span + b.planted("split_one_tile_longer"_s, 0, BN);
@@ -303,7 +316,7 @@ struct SoftmaxSplit {
           S.map("p"_s, weight, shift);
           l.fold(alpha, S);
           O.scale(alpha);
-          b.mma(O, b.cast("P"_s, S), s.V[st]);
+          b.mma(O, cast_weights(b, "P"_s, "p"_s, S, unit.weight), s.V[st]);
           m = mx;
         });
     b.store("Opart"_s, a.o, kv * a.splits + split, r0, O);
@@ -316,11 +329,13 @@ struct SoftmaxSplit {
 /// a time, for the time of one.
 template <ExecutorTypes B, int BM, int DV, int G, int ST>
 struct SoftmaxMerge {
+  using Real = typename B::Real;
   struct Args {
     typename B::In o;
     typename B::RowIn m, l;
     typename B::Out out;  // [kv heads][group * queries][V]
     int splits, columns;  // columns: blocks of DV
+    const OperandUnits<Real>* units;
   };
   struct Smem {
     typename B::template Tile<"Opart", BM, DV> O[ST][G];
@@ -329,13 +344,15 @@ struct SoftmaxMerge {
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
     const int r0 = x / a.columns * BM, v0 = x % a.columns * DV;
+    const auto unit = b.units("Q"_s, a.units, kv);
+    const Real undo = b.planted("descale_dropped"_s, unit.value, Real{1}) / unit.weight;
     auto O = b.acc("O"_s, Shape<BM, DV>{});
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto l = b.row("l"_s, Shape<BM>{}, 0);
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
+    const auto inverse = [&](auto y) { return y > 0 ? undo / y : 0; };
     const auto larger = [](auto y0, auto y1) { return maxi(y0, y1); };
     const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
     const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
@@ -374,7 +391,7 @@ inline constexpr SiteTable::Init softmax_decode_roles[] = {
     {"Q", Role::operand},     {"K", Role::operand},     {"V", Role::operand},     {"scale", Role::gate},
     {"S", Role::accumulator}, {"m", Role::gate},        {"alpha", Role::gate},    {"p", Role::accumulator},
     {"P", Role::operand},     {"l", Role::accumulator}, {"O", Role::accumulator}, {"Opart", Role::accumulator},
-    {"inv", Role::gate},      {"out", Role::output}};
+    {"inv", Role::gate},      {"out", Role::output},    {"unit", Role::gate}};
 inline constexpr SiteTable softmax_decode_sites(softmax_decode_roles);
 
 }  // namespace assay::tile

@@ -1,6 +1,7 @@
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
+#include "proptests/core/unit_laws.hpp"
 #include "reference/core/rounding.hpp"
 
 ASSAY_OBEYS(parallax, tiled, stays_within_budget)
@@ -28,6 +29,9 @@ ASSAY_OBEYS(parallax, covariance, the_future_changes_no_bit)
 ASSAY_OBEYS(parallax, covariance, heads_are_independent)
 ASSAY_OBEYS(parallax, covariance, backward_is_the_adjoint)
 ASSAY_OBEYS(parallax, covariance, linear_in_values)
+ASSAY_OBEYS(parallax, tiled, units_change_no_bit)
+ASSAY_OBEYS(parallax, split_decode, units_change_no_bit)
+ASSAY_OBEYS(parallax, covariance, units_change_no_bit)
 ASSAY_KILLS_ITS_MUTANTS(parallax)
 
 namespace assay::laws {
@@ -62,6 +66,11 @@ namespace {
 
 laws::Subject tiled() { return laws::subject(kernel_rooms(), "parallax", "tiled"); }
 laws::Subject covariance() { return laws::subject(kernel_rooms(), "parallax", "covariance"); }
+
+TEST(parallax_units, wide_heads_need_them) {
+  for (const char* form : {"tiled", "split_decode", "covariance"})
+    laws::wide_heads_need_units(laws::subject(kernel_rooms(), "parallax", form));
+}
 
 /// Scores see q / h; translating the keys changes neither weights nor covariances; and (q, k, rho, h) ->
 /// (c q, c k, rho / c, c^2 h) changes nothing (lla-family.md section 10):

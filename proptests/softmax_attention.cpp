@@ -1,6 +1,7 @@
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
+#include "proptests/core/unit_laws.hpp"
 
 ASSAY_OBEYS(softmax_attention, tiled, stays_within_budget)
 ASSAY_OBEYS(softmax_attention, tiled, exact_policy_is_the_oracle)
@@ -18,6 +19,8 @@ ASSAY_OBEYS(softmax_attention, split_decode, same_bits_twice)
 ASSAY_OBEYS(softmax_attention, split_decode, every_element_is_written)
 ASSAY_OBEYS(softmax_attention, split_decode, the_future_changes_no_bit)
 ASSAY_OBEYS(softmax_attention, split_decode, heads_are_independent)
+ASSAY_OBEYS(softmax_attention, tiled, units_change_no_bit)
+ASSAY_OBEYS(softmax_attention, split_decode, units_change_no_bit)
 ASSAY_KILLS_ITS_MUTANTS(softmax_attention)
 
 namespace assay::laws {
@@ -121,6 +124,11 @@ RC_GTEST_PROP(softmax_attention_tiled, identical_keys_average, ()) {
         RC_ASSERT(std::fabs(o.data[at] - static_cast<double>(sum / (t + 1))) <= allowed.data[at]);
       }
     }
+}
+
+TEST(softmax_attention_units, wide_heads_need_them) {
+  for (const char* form : {"tiled", "split_decode"})
+    laws::wide_heads_need_units(laws::subject(kernel_rooms(), "softmax_attention", form));
 }
 
 /// Splitting the keys over blocks and merging them gives what one pass gives.

@@ -295,7 +295,7 @@ constexpr std::string_view what_is_measured = R"(
 
 Every kernel has **mutants**: bugs that kernels really had, planted by name in its tile program; its page in [mechanisms](mechanisms) says what each does
 and where it was seen. Each is run on a fixed set of cases: 43 tokens in tiles of 16, grouped heads, every setting of the mechanism, in the styles
-`normal`, `rising_scores` and `long_memory`, in fp32 and bf16; and in numbers of few bits, where most roundings change nothing: `integers` in fp64 with 43 and
+`normal`, `rising_scores` and `long_memory`, in fp32 and bf16 (and in e4m3 where operands have units); and in numbers of few bits, where most roundings change nothing: `integers` in fp64 with 43 and
 19 tokens, `dyadic` in fp64 with 43 and 32 and in fp32 with 19.
 The judge and every rule get the same case, the same answers and the same reference, and look at all outputs and gradients.
 

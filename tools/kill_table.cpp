@@ -75,8 +75,8 @@ std::vector<Subject> subjects_of(const MutantOptions& options) {
   return list;
 }
 
-std::span<const Format> precisions_of(const MutantOptions& options) {
-  return options.precisions.empty() ? std::span<const Format>(fault_precisions) : options.precisions;
+std::span<const Format> precisions_of(const MutantOptions& options, const KernelForm& form) {
+  return options.precisions.empty() ? fault_precisions_of(form) : options.precisions;
 }
 
 /// Work of `count` pieces by that many threads, each piece's result at its own place.
@@ -483,7 +483,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
   std::vector<Task> tasks;
   for (const Subject& s : subjects) {
     std::vector<FaultTrial> trials =
-        fault_trials(*s.room, *s.healthy, fault_styles, precisions_of(options), options.seed);
+        fault_trials(*s.room, *s.healthy, fault_styles, precisions_of(options, *s.healthy), options.seed);
     for (const ExactTrials& of : exact_trials)
       for (FaultTrial& exact :
            fault_trials(*s.room, *s.healthy, {&of.style, 1}, {&of.precision, 1}, options.seed, of.seq_len)) {

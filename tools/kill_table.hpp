@@ -27,7 +27,7 @@ inline constexpr HeldOut all_held_out[] = {HeldOut::too, HeldOut::only, HeldOut:
 /// "too", "only" or "no".
 std::string_view name_of(HeldOut which);
 
-/// What is asked for; an empty list means all mechanisms, and the two precisions of `fault_precisions`.
+/// What is asked for; an empty list means all mechanisms, and the precisions of `fault_precisions_of`.
 struct MutantOptions {
   std::vector<std::string> mechanisms;
   std::vector<Format> precisions;

@@ -55,7 +55,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--mechanism", options.mechanisms, "only this one; may be given several times")
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option("--precision", flags->precisions, "of the cases, fp32 and bf16 if not given; exact ones are in fp64")
+  app.add_option(
+         "--precision", flags->precisions,
+         "of the cases, fp32 and bf16 if not given (and e4m3 where operands have units); exact ones are in fp64")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(name_list(case_precisions)));

@@ -72,6 +72,12 @@ class HostBlock {
     return Faults::choose(policy_, site, healthy, broken);
   }
 
+  /// The units of a head's operands.
+  template <class St, class Units>
+  Units units(St, const Units* p, int head) const {
+    return p[head];
+  }
+
   // ---- shared tiles ------------------------------------------------------------
   template <FixedString S, int R, int C>
   struct Tile {

@@ -34,6 +34,7 @@
 //               value_sums / value_sums_back(sum, site, y, A, x, alpha)
 //               value_solve / value_solve_back(sum, site, r, A, w, steps, alpha)
 //               value_gates(sum, site, dg, A, y, x, alpha[, lag])  value_end_gates(sum, site, dg, ...)
+//   units       units(site, array, head): powers of two that operands of 8 bits are multiples of (operand_units.hpp)
 //   faults      planted("name"_s, healthy, broken): `healthy`, except where that mutant is planted
 // Reductions (row_max, total, dot, any), decays, channels and products are collective.
 #include <cmath>
@@ -142,6 +143,12 @@ struct SiteTable {
   constexpr SiteTable with(std::string_view site, Format f) const {
     SiteTable t = *this;
     t.entries[require(site)].format = f;
+    return t;
+  }
+  constexpr SiteTable without(std::string_view site) const {
+    SiteTable t = *this;
+    for (int i = require(site); i + 1 < size; ++i) t.entries[i] = entries[i + 1];
+    t.entries[--t.size] = {};
     return t;
   }
   constexpr SiteTable with(Role role, Format f) const {

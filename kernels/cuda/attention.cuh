@@ -1,6 +1,6 @@
 #pragma once
 // What the launch code of the softmax rooms shares on the device.
-#include "kernels/core/attention.hpp"
+#include "kernels/core/scaled_operands.hpp"
 #include "kernels/cuda/warpgroup_block.cuh"
 
 namespace assay::tile {
@@ -56,6 +56,20 @@ template <class F>
 auto with_attention_instance(Format precision, const AttentionShape& shape, F f) {
   if (precision == Format::e4m3) return f.template operator()<Format::e4m3, 64>();
   return with_instance(precision, std::max(shape.key_dim, shape.value_dim), f);
+}
+
+/// The units of a room's operands, [kv heads].
+template <class P>
+DeviceArray upload_units(const ScaledOperands& scaled) {
+  using Units = OperandUnits<double>;
+  std::vector<double> values;
+  for (const Units& u : scaled.units()) values.insert(values.end(), {u.query, u.key, u.value, u.probe, u.weight});
+  const int fields = sizeof(Units) / sizeof(double), heads = static_cast<int>(scaled.units().size());
+  return DeviceArray(format_of<P, "unit">, heads, 1, fields, values);
+}
+template <class P>
+const OperandUnits<typename P::Real>* units_in(const DeviceArray& units) {
+  return static_cast<const OperandUnits<typename P::Real>*>(units.data());
 }
 
 /// dh = -(ln 2 / h) sum_i dh_i, summed in double, heads and rows ascending.

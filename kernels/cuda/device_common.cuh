@@ -259,6 +259,15 @@ struct RegisterOps {
     return healthy;
   }
 
+  /// The units of a head's operands: known to be ones unless the site's format has 8 bits.
+  template <class St, class Units>
+  TILE_FN static Units units(St, const Units* p, int head) {
+    if constexpr (info(format_at<P, St>).bits == 8)
+      return p[head];
+    else
+      return {};
+  }
+
   template <class St>
   using Sum = std::conditional_t<format_at<P, St> == Format::fp64, double, float>;
 

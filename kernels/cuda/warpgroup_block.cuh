@@ -111,6 +111,10 @@ struct WarpgroupProducer {
   TILE_FN static constexpr A planted(St, A healthy, std::type_identity_t<A>) {
     return healthy;
   }
+  template <class St, class Units>
+  TILE_FN static Units units(St, const Units*, int) {
+    return {};
+  }
   template <class... A>
   TILE_FN Absent acc(A&&...) {
     return {};

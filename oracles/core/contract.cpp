@@ -42,6 +42,9 @@ const SiteGroup* find_group(std::string_view name) {
   return it == std::end(groups) ? nullptr : it;
 }
 
+/// Of the powers of two that operands of 8 bits are multiples of. A contract that names it `exact` has none.
+constexpr const char* unit_site = "unit";
+
 /// A name out of a file as a message shows it.
 std::string shown(const std::string& name) { return excerpt(name, 40); }
 
@@ -97,6 +100,11 @@ std::vector<Contract> make_named() {
                            {"U", bf16, false, "Uc"},
                            {"dU", bf16, false, "Uc"},
                            {"part", bf16, false}}});
+  all.push_back({.name = "e4m3_unscaled",
+                 .summary = "e4m3, and operands are rounded as they are, not as multiples of units of their heads: "
+                            "beyond 448 they saturate, below 2^-10 they vanish",
+                 .precision = Format::e4m3,
+                 .rules = {{unit_site, Format::exact}}});
   return all;
 }
 
@@ -183,6 +191,9 @@ Policy Contract::policy(const tile::SiteTable& sites) const {
   Policy policy = Policy::of(sites, precision);
   for (const Rule& rule : rules)
     for (const std::string_view site : members(rule, sites)) policy.sites = policy.sites.with(site, rule.format);
+  for (const Rule& rule : rules)
+    if (rule.site == unit_site && rule.format == Format::exact && policy.sites.find(unit_site) >= 0)
+      policy.sites = policy.sites.without(unit_site);
   policy.rounding = rounding;
   if (products > 0) policy.products = products;
   return policy;

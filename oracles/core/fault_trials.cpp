@@ -20,6 +20,12 @@ int smallest_tile(const KernelForm& form) {
   return static_cast<int>(std::min_element(form.tiles.begin(), form.tiles.end(), less) - form.tiles.begin());
 }
 
+std::span<const Format> fault_precisions_of(const KernelForm& form) {
+  static constexpr Format with_units[] = {Format::fp32, Format::bf16, Format::e4m3};
+  if (form.sites.find("unit") < 0) return fault_precisions;
+  return with_units;
+}
+
 std::vector<FaultTrial> fault_trials(const Room& room, const KernelForm& form, std::span<const Style> styles,
                                      std::span<const Format> precisions, std::uint64_t seed, int seq_len) {
   std::vector<FaultTrial> list;

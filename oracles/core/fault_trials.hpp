@@ -27,6 +27,8 @@ int smallest_tile(const KernelForm& form);
 inline constexpr Style fault_styles[] = {Style::normal, Style::rising_scores, Style::long_memory};
 /// fp32 shows what is lost to a narrower format, bf16 what a user runs.
 inline constexpr Format fault_precisions[] = {Format::fp32, Format::bf16};
+/// Those, and e4m3 for forms whose operands have units there.
+std::span<const Format> fault_precisions_of(const KernelForm& form);
 inline constexpr std::uint64_t fault_seed = 11;
 
 /// Long enough for several tiles and a ragged end.

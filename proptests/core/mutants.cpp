@@ -29,7 +29,7 @@ std::vector<Trial>& trials(const Subject& s) {
   static std::map<const KernelForm*, std::vector<Trial>> all;
   std::vector<Trial>& list = all[&s.form];
   if (list.empty())
-    for (FaultTrial& trial : fault_trials(s.room, s.form, fault_styles, fault_precisions, fault_seed))
+    for (FaultTrial& trial : fault_trials(s.room, s.form, fault_styles, fault_precisions_of(s.form), fault_seed))
       list.emplace_back(std::move(trial));
   return list;
 }

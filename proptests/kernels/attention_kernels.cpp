@@ -12,6 +12,8 @@
 
 #include "kernels/core/host_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/core/scaled_operands.hpp"
+#include "kernels/softmax_attention.hpp"
 #include "oracles/scalars/precise.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -345,6 +347,64 @@ TEST(AttentionKernels, ShapesFollowTheProblem) {
   EXPECT_EQ(answer.gradients.at("v").data, std::vector<double>(27, 0.0));
 }
 
+TEST(OperandUnits, PowersOfTwoFromBelow) {
+  for (const double x : {0x1p-40, 0x1.8p-3, 1.0, 1.0 + 0x1p-52, 3.0, 0x1p60}) {
+    const double power = tile::power_of_two_from(x);
+    EXPECT_TRUE(std::frexp(power, std::vector<int>(1).data()) == 0.5 && x <= power && power < 2 * x) << x;
+    EXPECT_EQ(tile::power_of_two_from(static_cast<Long>(x)), power);
+  }
+  EXPECT_EQ(tile::power_of_two_from(0.0), 0);
+}
+
+TEST(OperandUnits, FillTheFormatAndAreOnesElsewhere) {
+  Problem p = make("softmax_attention", {4, 2, 9, 9, 8, 8});
+  const auto scale_head = [&](const char* name, int head, double factor) {
+    Array& a = p.inputs.at(name);
+    const std::size_t size = a.data.size() / static_cast<std::size_t>(a.shape[0]);
+    for (std::size_t i = 0; i < size; ++i) a.data[static_cast<std::size_t>(head) * size + i] *= factor;
+  };
+  scale_head("q", 2, 1e4), scale_head("k", 0, 1e-6), scale_head("v", 0, 0), scale_head("v", 1, 1e30);
+  const tile::AttentionShape shape(p);
+  const auto largest = [](const Array& a, std::size_t head) {  // of the heads that belong to that key/value head
+    const std::size_t size = a.data.size() / 2;
+    double x = 0;
+    for (std::size_t i = 0; i < size; ++i) x = std::max(x, std::fabs(a.data[head * size + i]));
+    return x;
+  };
+  for (const Format format : {Format::e4m3, Format::e5m2}) {
+    const Policy policy = Policy::of(tile::softmax_tiled_sites, format);
+    const tile::ScaledOperands scaled(shape, p.inputs, policy, 1);
+    for (std::size_t head = 0; head < 2; ++head) {
+      const tile::OperandUnits<double>& unit = scaled.units()[head];
+      EXPECT_EQ(unit.weight, std::ldexp(1.0, info(format).max_exponent));
+      EXPECT_EQ(unit.probe, 1);
+      for (const auto& [name, x] : {std::pair{"q", unit.query}, std::pair{"k", unit.key}, std::pair{"v", unit.value}}) {
+        const double was = largest(p.inputs.at(name), head), is = largest(scaled.inputs().at(name), head);
+        EXPECT_EQ(x, tile::power_of_two_from(x)) << name;
+        EXPECT_EQ(is * x, was) << name;
+        if (was == 0) {
+          EXPECT_EQ(x, 1);
+          continue;
+        }
+        if (x == 0x1p48) continue;  // as large as units get
+        EXPECT_LE(is, info(format).max_finite) << name;
+        EXPECT_GT(2 * is, info(format).max_finite) << name;
+      }
+    }
+    EXPECT_EQ(scaled.units()[1].value, 0x1p48);
+    EXPECT_EQ(tile::ScaledOperands(shape, p.inputs, policy, 1).units<double>(policy)[1].value, 0x1p48);
+  }
+  // Wider formats have no units, nor have contracts without their site.
+  Policy unscaled = Policy::of(tile::softmax_tiled_sites, Format::e4m3);
+  unscaled.sites = unscaled.sites.without("unit");
+  for (const Policy& policy : {Policy::of(tile::softmax_tiled_sites, Format::bf16), unscaled}) {
+    const tile::ScaledOperands scaled(shape, p.inputs, policy, 1e-60);
+    EXPECT_EQ(&scaled.inputs(), &p.inputs);
+    for (const tile::OperandUnits<double>& unit : scaled.units<double>(policy))
+      for (const double x : {unit.query, unit.key, unit.value, unit.probe, unit.weight}) EXPECT_EQ(x, 1);
+  }
+}
+
 TEST(AttentionKernels, FormsSayWhatTheyCannotHold) {
   for (const std::string_view name : room_names) {
     const auto& forms = room_of(kernel_rooms(), name).forms;
@@ -436,8 +496,8 @@ namespace {
 
 // ---- faults
 
-/// Problems that between them excite every fault: grouped heads, ragged tails, a window, rows that come late, and
-/// scores that rise by thousands along the keys.
+/// Problems that between them excite every fault: grouped heads, ragged tails, a window, rows that come late, scores
+/// that rise by thousands along the keys, and heads that differ in size.
 std::vector<Problem> exciting(std::string_view room) {
   std::vector<Problem> problems = {make(room, {4, 2, 16, 85, 12, 10}), make(room, {4, 2, 70, 85, 12, 10, true, 30}),
                                    make(room, {4, 2, 14, 85, 12, 10, true, 30}, 2)};
@@ -448,6 +508,10 @@ std::vector<Problem> exciting(std::string_view room) {
     rising.inputs.at("k").data[i] = static_cast<double>(4 * row);
   }
   problems.push_back(std::move(rising));
+  Problem uneven = make(room, {4, 2, 16, 33, 12, 10});
+  std::vector<double>& v = uneven.inputs.at("v").data;
+  for (std::size_t i = v.size() / 2; i < v.size(); ++i) v[i] *= 8;
+  problems.push_back(std::move(uneven));
   return problems;
 }
 
@@ -469,27 +533,30 @@ TEST(AttentionMutants, EveryListedFaultChangesAnAnswerAndOnlyListedOnesAreAskedF
     const auto &healthy = room_of(kernel_rooms(), name).forms, &mutant = room_of(mutant_rooms(), name).forms;
     ASSERT_EQ(healthy.size(), mutant.size());
     for (std::size_t f = 0; f < healthy.size(); ++f) {
-      Policy policy = Policy::exact(healthy[f].sites);
       std::set<std::string, std::less<>> asked;
       std::set<std::string_view> unseen;
       for (const Mutant& m : mutant[f].mutants) unseen.insert(m.name);
       EXPECT_EQ(unseen.size(), mutant[f].mutants.size()) << "a name is listed twice";
-      for (const Problem& problem : exciting(name)) {
-        if (!healthy[f].obstacle(problem).empty()) continue;
-        const Answer sound = healthy[f].run(problem, policy, 2);
-        policy.asked = &asked;
-        EXPECT_TRUE(same_bits(sound, mutant[f].run(problem, policy, 2))) << name << ": no fault planted";
-        policy.asked = nullptr;
-        for (const Mutant& m : mutant[f].mutants) {
-          EXPECT_FALSE(m.what.empty() || m.seen.empty()) << m.name;
-          policy.fault = m.name;
-          EXPECT_TRUE(same_bits(sound, healthy[f].run(problem, policy, 2)))
-              << "planted in a healthy kernel: " << m.name;
-          const Answer sick = mutant[f].run(problem, policy, 2);
-          if (differs(sound.outputs, sick.outputs) || differs(sound.gradients, sick.gradients)) unseen.erase(m.name);
+      // Faults of units show in 8 bits alone.
+      for (const Format precision : {Format::exact, Format::e4m3})
+        for (const Problem& problem : exciting(name)) {
+          if (!healthy[f].obstacle(problem).empty()) continue;
+          Policy policy = Policy::of(healthy[f].sites, precision);
+          const Answer sound = healthy[f].run(problem, policy, 2);
+          policy.asked = &asked;
+          EXPECT_TRUE(same_bits(sound, mutant[f].run(problem, policy, 2))) << name << ": no fault planted";
+          policy.asked = nullptr;
+          for (const Mutant& m : mutant[f].mutants) {
+            EXPECT_FALSE(m.what.empty() || m.seen.empty()) << m.name;
+            if (m.what.starts_with("fp8:") != (precision == Format::e4m3)) continue;
+            policy.fault = m.name;
+            EXPECT_TRUE(same_bits(sound, healthy[f].run(problem, policy, 2)))
+                << "planted in a healthy kernel: " << m.name;
+            const Answer sick = mutant[f].run(problem, policy, 2);
+            if (differs(sound.outputs, sick.outputs) || differs(sound.gradients, sick.gradients)) unseen.erase(m.name);
+          }
+          policy.fault.clear();
         }
-        policy.fault.clear();
-      }
       EXPECT_EQ(unseen, std::set<std::string_view>()) << name << " " << healthy[f].name << ": without effect";
       std::set<std::string, std::less<>> listed;
       for (const Mutant& m : mutant[f].mutants) listed.emplace(m.name);

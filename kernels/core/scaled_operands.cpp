@@ -1,0 +1,68 @@
+#include "kernels/core/scaled_operands.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+namespace {
+
+using Units = OperandUnits<double>;
+constexpr double largest = 0x1p48;
+
+struct Operand {
+  std::string_view site;
+  const char* input;
+  double Units::*unit;
+};
+constexpr Operand operands[] = {
+    {"Q", "q", &Units::query}, {"K", "k", &Units::key}, {"V", "v", &Units::value}, {"R", "rho", &Units::probe}};
+
+/// The unit in which numbers up to `size` fill the format.
+double unit_of(double size, const FormatInfo& format) {
+  if (size == 0) return 1;
+  const double unit = std::ldexp(1.0, std::ilogb(size) - format.max_exponent);
+  return std::clamp(size > unit * format.max_finite ? 2 * unit : unit, 1 / largest, largest);
+}
+
+}  // namespace
+
+ScaledOperands::ScaledOperands(const AttentionShape& shape, const Arrays& inputs, const Policy& policy, double scale)
+    : inputs_(inputs), units_(static_cast<std::size_t>(shape.kv_heads)) {
+  if (policy.sites.find("unit") < 0) return;
+  const auto narrow = [&](std::string_view site) {
+    const int at = policy.sites.find(site);
+    return at >= 0 && info(policy.sites.entries[at].format).bits == 8;
+  };
+  for (const auto& [site, input, unit] : operands) {
+    if (!narrow(site)) continue;
+    const std::vector<double>& data = inputs.at(input).data;
+    std::vector<double> sizes(units_.size());
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      double& size = sizes[i * sizes.size() / data.size()];
+      size = std::max(size, std::fabs(data[i]));
+    }
+    for (std::size_t h = 0; h < sizes.size(); ++h) units_[h].*unit = unit_of(sizes[h], info(policy.sites.at(site)));
+  }
+  // A weight of one becomes the largest power of two of the format.
+  double weight = std::numeric_limits<double>::infinity();
+  for (const std::string_view site : {"P", "P1", "P2"})
+    if (narrow(site)) weight = std::min(weight, std::ldexp(1.0, info(policy.sites.at(site)).max_exponent));
+  for (Units& u : units_) {
+    if (std::isfinite(weight)) u.weight = weight;
+    // Where a bandwidth is next to beyond its format's range: the product with a masked score of -inf would be NaN.
+    if (narrow("Q"))
+      while (scale * u.query * u.key < info(Format::fp32).min_positive && u.query < largest) u.query *= 2;
+  }
+  for (const auto& [site, input, unit] : operands) {
+    if (!narrow(site)) continue;
+    if (!scaled_) scaled_ = inputs;
+    std::vector<double>& data = scaled_->at(input).data;
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] /= units_[i * units_.size() / data.size()].*unit;
+  }
+}
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile
