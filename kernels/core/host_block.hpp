@@ -15,6 +15,7 @@
 #include "kernels/core/faults.hpp"
 #include "kernels/core/host_math.hpp"
 #include "kernels/core/policy.hpp"
+#include "kernels/core/tensor_core.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -178,10 +179,11 @@ class HostBlock {
       for (int r = 0; r < R; ++r)
         for (int i = 0; i < lanes; ++i) v[idx(r * lanes + i)] *= alpha.v[idx(r)];
       b->round_as(site, format, v.data(), v.size());
-      for (int c = 0; c < C; ++c) {
-        for (int r = 0; r < R; ++r) v[idx(r * lanes + c / 2 % lanes)] += x.v[idx(r * C + c)];
-        if (c % (2 * lanes) == 2 * lanes - 2 || c % (2 * lanes) == 2 * lanes - 1)
-          b->round_as(site, format, v.data(), v.size());
+      static_assert(C % (2 * lanes) == 0);
+      for (int c = 0; c < C; c += c % 2 == 0 ? 1 : 2 * lanes - 1) {  // a lane adds its two columns one after the other
+        for (int r = 0; r < R; ++r)
+          for (int i = 0; i < lanes; ++i) v[idx(r * lanes + i)] += x.v[idx(r * C + c + 2 * i)];
+        b->round_as(site, format, v.data(), v.size());
       }
     }
     Row<R> total() const {
@@ -200,6 +202,7 @@ class HostBlock {
   template <int R, int C>
   struct Operand {
     static constexpr int rows = R, cols = C;
+    Format format;
     std::vector<T> v;
   };
 
@@ -272,7 +275,7 @@ class HostBlock {
   }
   template <class St, int R, int C>
   Operand<R, C> cast(St, const Acc<R, C>& a) {
-    Operand<R, C> o{a.v};
+    Operand<R, C> o{format_of(St::name()), a.v};
     round(St::name(), o.v.data(), o.v.size());
     return o;
   }
@@ -305,13 +308,13 @@ class HostBlock {
   void mma_abt(Cc& c, A& a, Bt& b) {  // C += A B^T
     static_assert(A::cols == Bt::cols && Cc::cols == Bt::rows);
     touch(a), touch(b);
-    product<A::cols>(c, a.v.data(), transpose<Bt::rows, Bt::cols>(b.v).data());
+    product<A::cols>(c, a.v.data(), transpose<Bt::rows, Bt::cols>(b.v).data(), common_format(a, b));
   }
   template <class Cc, class A, class Bt>
   void mma(Cc& c, A&& a, Bt& b) {  // C += A B
     static_assert(std::remove_reference_t<A>::cols == Bt::rows && Cc::cols == Bt::cols);
     touch(a), touch(b);
-    product<Bt::rows>(c, a.v.data(), b.v.data());
+    product<Bt::rows>(c, a.v.data(), b.v.data(), common_format(a, b));
   }
   template <class C1, class A1, class C2, class A2, class Bt>
   void mma(C1& c1, A1&& a1, C2& c2, A2&& a2, Bt& b) {
@@ -322,7 +325,7 @@ class HostBlock {
   void mma_atb(Cc& c, A& a, Bt& b) {  // C += A^T B
     static_assert(A::rows == Bt::rows && Cc::rows == A::cols && Cc::cols == Bt::cols);
     touch(a), touch(b);
-    product<A::rows>(c, transpose<A::rows, A::cols>(a.v).data(), b.v.data());
+    product<A::rows>(c, transpose<A::rows, A::cols>(a.v).data(), b.v.data(), common_format(a, b));
   }
 
   // Asynchronous products: the accumulator is poisoned until awaited.
@@ -895,6 +898,7 @@ class HostBlock {
     return a;
   }
 
+  Format format_of(std::string_view site) const { return policy_.sites.at(site); }
   void round(std::string_view site, T* p, std::size_t n) { round_as(site, format_of(site), p, n); }
 
  private:
@@ -906,8 +910,6 @@ class HostBlock {
     return g.logs ? exponential(gate(g, head, row)) : gate(g, head, row);
   }
   static T exponential(T x) { return ex2(x * T(1.442695040888963407359924681001892137L)); }
-
-  Format format_of(std::string_view site) const { return policy_.sites.at(site); }
 
   void round_as(std::string_view site, Format f, T* p, std::size_t n) {
     if (policy_.stats != nullptr) return round_counted((*policy_.stats)[std::string(site)], f, p, n);
@@ -980,9 +982,29 @@ class HostBlock {
       for (int c = 0; c < C; ++c) t[idx(c * R + r)] = a[idx(r * C + c)];
     return t;
   }
+  template <class X>
+  Format format_of_factor(const X& x) const {
+    if constexpr (requires { x.format; })
+      return x.format;
+    else
+      return format_of(X::site);
+  }
+  /// That of both factors, or exact if they have none in common: then no tensor core takes them.
+  template <class A, class Bt>
+  Format common_format(const A& a, const Bt& b) const {
+    const Format left = format_of_factor(a);
+    return left == format_of_factor(b) ? left : Format::exact;
+  }
   template <int K, int R, int C>
-  void product(Acc<R, C>& c, const T* a, const T* b) {
+  void product(Acc<R, C>& c, const T* a, const T* b, Format factors) {
     const int step = c.format != Format::exact ? policy_.products : K;
+    if constexpr (std::is_same_v<T, double>)
+      if (tensor_core_ != nullptr && c.format == Format::fp32 && tensor_core_->takes(factors)) {
+        for (int r = 0; r < R; ++r)
+          for (int k = 0; k < K; k += step)
+            tensor_core_->multiply_add(&c.v[idx(r * C)], a + r * K + k, b + k * C, imin(step, K - k), C, factors);
+        return;
+      }
     if constexpr (std::is_same_v<T, long double>)
       if (step == 1 && c.format == Format::fp64 && policy_.stats == nullptr &&
           add_products_in_fp64(c.v.data(), a, b, R, K, C, policy_.rounding, random_))
@@ -997,6 +1019,7 @@ class HostBlock {
   }
 
   Policy policy_;
+  const TensorCore* tensor_core_ = TensorCoreEmulation::current();
   RandomBits random_;
   long epoch_ = 0;
   std::vector<std::function<void()>> pending_;
