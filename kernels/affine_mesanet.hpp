@@ -121,10 +121,11 @@ struct AffineStates {
           b.store_row("mean"_s, a.mean_v, head, j * D, u);
 
           const Real before = static_cast<Real>(j * C), added = static_cast<Real>(imin(C, a.len - j * C));
-          const Real share = added / (before + added);
-          const Real weight = b.planted("merged_without_means"_s, before * share, Real{0});
-          const auto add_product = [&](auto x, auto row, auto column) { return x + weight * (row * column); };
-          const auto moved = [&](auto x, auto y) { return x + share * y; };
+          const auto share = [&]<class T>(T) { return static_cast<T>(added) / static_cast<T>(before + added); };
+          const auto weight = [&](auto x) { return b.planted("merged_without_means"_s, before * share(x), 0 * x); };
+          const auto add_product =
+              in_fp64([&](auto x, auto row, auto column) { return x + weight(x) * (row * column); });
+          const auto moved = in_fp64([&](auto x, auto y) { return x + share(x) * y; });
           const auto to_k = b.rows("mean"_s, apart, m, b.load_row("mean"_s, Shape<D>{}, a.add_mean_k, head, j * D));
           const auto to_v = b.rows("mean"_s, apart, u, b.load_row("mean"_s, Shape<D>{}, a.add_mean_v, head, j * D));
           H.zip("H"_s, plus, s.gram[st]);
@@ -177,9 +178,9 @@ struct AffineTiles {
   template <class Ex, class Tile, class Column, class Rows>
   TILE_FN static auto apart(Ex& b, Tile& tile, const Column& mean, int chunk, const Rows& count) {
     const Real before = static_cast<Real>(chunk * C);
-    const auto lead = [&](auto sum, auto m, auto n) {
+    const auto lead = in_fp64([&](auto sum, auto m, auto n) {
       return n > 0 ? b.planted("mean_of_the_chunk_before"_s, ((n - before) * m - sum) / n, sum * 0) : sum * 0;
-    };
+    });
     auto e = b.acc("mean"_s, Shape<C, D>{});
     b.mma(e, b.cast("one"_s, ones<C>(b, true)), tile);
     e.map("mean"_s, lead, mean, count);
@@ -199,7 +200,7 @@ struct AffineTiles {
                        int chunk) {
     const Real before = static_cast<Real>(chunk * C);
     const auto less = [](auto x, auto mean, auto total) { return x - total * mean; };
-    const auto more = [&](auto x, auto lead, auto along) { return x + before * along * lead; };
+    const auto more = in_fp64([&](auto x, auto lead, auto along) { return x + before * along * lead; });
     auto all = b.partial("all"_s, Shape<C>{});
     all.fold(b.row("alpha"_s, Shape<C>{}, 1), u);
     b.mma(sum, b.cast(site, u), K);
@@ -214,10 +215,10 @@ struct AffineTiles {
                      const Rows& c) {
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto minus = [&](auto x, auto mean) { return x - b.planted("image_not_centred"_s, mean, mean * 0); };
-    const auto ridge = [&](auto p, auto of_unit, auto unit) {
+    const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
       const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
-    };
+    });
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
     return conjugate_gradients<C, D>(b, P, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
       auto AP = b.ab("AP"_s, P, H);
@@ -254,10 +255,11 @@ struct AffineOutputs {
     const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
     const Real before = static_cast<Real>(chunk * C);
     const auto copy = [](auto, auto x) { return x; };
-    const auto offset = [&](auto q, auto c, auto n) { return n * (c - b.planted("offset_from_zero"_s, q, q * 0)); };
-    const auto weight = [](auto f, auto along_mean) { return 1 - (f - along_mean); };
+    const auto offset =
+        in_fp64([&](auto q, auto c, auto n) { return n * (c - b.planted("offset_from_zero"_s, q, q * 0)); });
+    const auto weight = in_fp64([](auto f, auto along_mean) { return 1 - (f - along_mean); });
     const auto negative = [](auto x) { return -x; };
-    const auto more = [&](auto x, auto mean, auto along) { return x + before * (1 - along) * mean; };
+    const auto more = in_fp64([&](auto x, auto mean, auto along) { return x + before * (1 - along) * mean; });
     const auto inverse = [](auto n) { return n > 0 ? 1 / n : 0; };
     b.pipeline(
         Shape<2>{}, 1,
@@ -313,13 +315,13 @@ struct AffineAdjoint {
     const auto copy = [](auto, auto x) { return x; };
     const auto minus = [](auto x, auto y) { return x - y; };
     const auto negative = [](auto x) { return -x; };
-    const auto slope = [&](auto x, auto y, auto unit, auto n) {
+    const auto slope = in_fp64([&](auto x, auto y, auto unit, auto n) {
       return n > 0 ? -b.planted("dlambda_of_sums"_s, unit / n, decltype(unit){1}) * x * y : 0 * x;
-    };
-    const auto share_of_x = [](auto along, auto n) { return n > 0 ? (1 + along) / n : 0 * n; };
-    const auto share_of_y = [&](auto x_along, auto g_along, auto n) {
+    });
+    const auto share_of_x = in_fp64([](auto along, auto n) { return n > 0 ? (1 + along) / n : 0 * n; });
+    const auto share_of_y = in_fp64([&](auto x_along, auto g_along, auto n) {
       return n > 0 ? (x_along + b.planted("values_not_centred"_s, g_along, g_along * 0)) / n : 0 * n;
-    };
+    });
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -337,7 +339,8 @@ struct AffineAdjoint {
           G.zip("R"_s, copy, s.dO);
           const auto along_w = b.dot("E"_s, G, w);
           auto R = b.ab("R"_s, s.dO, s.of.S);
-          auto E = b.abt("E"_s, s.dO, s.of.V);
+          auto wide_g = b.cast("E"_s, G);
+          auto E = b.abt("E"_s, wide_g, s.of.V);
           E.map("E"_s, minus, along_w);
           E.mask([](int r, int col) { return r >= col; }, 0);
           R = s.of.centred(b, "E"_s, R, E, e, c, b.dot("E"_s, G, f), chunk);
@@ -380,13 +383,12 @@ struct AffineAdjointUpdates {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
-    const auto root = [](auto x, auto y, auto n) {
-      return x > 0 && y > 0 && n > 0 ? ex2((lg2(x) + lg2(y) - lg2(n)) / 2) : 0 * x;
-    };
+    const auto root = in_fp64(
+        [](auto x, auto y, auto n) { return x > 0 && y > 0 && n > 0 ? ex2((lg2(x) + lg2(y) - lg2(n)) / 2) : 0 * x; });
     const auto share = [](auto x, auto n) { return n > 0 ? x / n : 0 * x; };
     const auto product = [](auto x, auto y) { return x * y; };
-    const auto times = [](auto, auto x, auto y) { return x * y; };
-    const auto minus_times = [](auto, auto x, auto y) { return -x * y; };
+    const auto times = [](auto, auto x, auto y) { return rounded_product(x, y); };
+    const auto minus_times = [](auto, auto x, auto y) { return rounded_product(-x, y); };
     const auto add_times = [](auto z, auto x, auto y) { return z + x * y; };
     auto N = b.acc("W"_s, Shape<D, D>{}), P = N;
     auto d = b.acc("W"_s, Shape<C, D>{}), h = d;
@@ -514,12 +516,12 @@ struct AffineGradients {
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto times = [](auto x, auto y) { return x * y; };
     const auto inverse = [](auto n) { return n > 0 ? 1 / n : 0; };
-    const auto weight = [&](auto f, auto of_x, auto unit, auto share) {
+    const auto weight = in_fp64([&](auto f, auto of_x, auto unit, auto share) {
       return of_x - b.planted("dv_without_probe"_s, share, share * 0) * unit * f;
-    };
-    const auto along_y = [&](auto e, auto h, auto of_y, auto ux, auto uy, auto share) {
+    });
+    const auto along_y = in_fp64([&](auto e, auto h, auto of_y, auto ux, auto uy, auto share) {
       return uy * (of_y - share * (b.planted("dk_without_x"_s, ux, ux * 0) * h + e));
-    };
+    });
     auto dK = b.acc("dK"_s, Shape<C, D>{}), dV = b.acc("dV"_s, Shape<C, D>{});
     b.load(s.K, a.k, kv, chunk * C);
     b.load(s.V, a.v, kv, chunk * C);
@@ -572,7 +574,7 @@ struct AffineGradients {
 
 inline constexpr SiteTable::Init affine_mesanet_site_list[] = {
     {"Q", Role::operand},           {"K", Role::operand},      {"V", Role::operand},
-    {"dO", Role::operand},          {"dM", Role::operand},     {"one", Role::operand},
+    {"dO", Role::operand},          {"dM", Role::operand},     {"one", Role::accumulator},
     {"Xc", Role::operand},          {"Mc", Role::operand},     {"mean", Role::accumulator},
     {"end", Role::accumulator},     {"U", Role::accumulator},  {"all", Role::accumulator},
     {"F", Role::accumulator},       {"O", Role::accumulator},  {"E", Role::accumulator},

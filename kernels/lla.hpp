@@ -24,7 +24,7 @@
 // Solutions are stored in the operands' format, each row in a unit of its own, and whatever is centred is centred at
 // what was stored: y.kt = unit (Y.k - Y.c).
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0 and gradients 0.
-#include "kernels/core/tile.hpp"
+#include "kernels/core/same_bits.hpp"
 
 namespace assay::tile {
 
@@ -47,12 +47,12 @@ TILE_FN Visibility lla_visibility(X& b, Visibility sees) {
 /// eps = unit lambda. A ridge beyond the range is the largest within: y = 0 either way.
 template <class X, class Row>
 TILE_FN auto ridge_unit(X& b, RidgeUnit ridge, const Row& m, const Row& l) {
-  const auto unit = [=]<class T>(T top, T sum) -> T {
+  const auto unit = in_fp64([=]<class T>(T top, T sum) -> T {
     if (ridge == RidgeUnit::mass || !(sum > 0)) return 1;
     if (ridge == RidgeUnit::max) return 1 / sum;
     const T power = ex2(-top);
     return (power < 0x1p100f ? power : 0x1p100f) / sum;
-  };
+  });
   const auto shift = b.planted("ridge_unshifted"_s, m,
                                b.rows(
                                    "m"_s, [](auto top) { return 0 * top; }, m));
@@ -91,14 +91,14 @@ struct LlaMoments {
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
-    const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
+    const auto rescaling = in_fp64([](auto from, auto to) { return ex2(from - to); });
+    const auto log_weight = [&](auto y, auto m1) { return y * scale - m1; };
     const auto minus_index = [](auto y, auto most, auto j) { return y == most ? -j : -INFINITY; };
     const auto moved = [](auto old, auto from, auto to, auto minus_j) { return to > from ? -minus_j : old; };
     const auto copy = [](auto y) { return y; };
     const auto difference = [](auto y0, auto y1) { return y0 - y1; };
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
+    const auto log_sum = in_fp64([](auto sum, auto m0) { return m0 + lg2(sum); });
 
     b.load(s.Q, a.q, head, q0);
     b.pipeline(
@@ -118,7 +118,8 @@ struct LlaMoments {
           }
           const auto shift = b.rows("m"_s, finite, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
-          S.map("p"_s, weight, shift);
+          S.map("logp"_s, log_weight, shift);
+          exponentials(b, "p"_s, S);
           l.fold(alpha, S);
           C.scale(b.planted("kbar_not_rescaled"_s, alpha, one));
           // Everything is centred at c, so its weights are two operands: what the first leaves is the second.
@@ -176,24 +177,24 @@ struct LlaSolve {
     const auto zero = b.row("alpha"_s, Shape<BM>{}, 0);
     const auto copy = [](auto, auto y) { return y; };
     const auto same = [](auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
     const auto sum = [](auto y0, auto y1) { return y0 + y1; };
     const auto difference = [](auto y0, auto y1) { return y0 - y1; };
     const auto add_scaled = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
     const auto subtract_scaled = [](auto y0, auto y1, auto factor) { return y0 - factor * y1; };
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
-    const auto weighted_square = [](auto t, auto w) { return w * t * t; };
-    const auto scaled_up = [](auto p, auto lambda, auto unit) { return unit * lambda * p; };
-    const auto centred = [](auto y, auto c, auto share, auto all) { return share * (y - all * c); };
-    const auto less_scaled = [](auto y, auto c, auto share, auto factor) { return share * y - factor * c; };
-    const auto moved_square = [](auto square, auto to, auto mean) { return square - to * (2 * mean - to); };
-    const auto threshold = [&](auto square, auto slack) {
+    const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
+    const auto scaled_up = in_fp64([](auto p, auto lambda, auto unit) { return unit * lambda * p; });
+    const auto centred = in_fp64([](auto y, auto c, auto share, auto all) { return share * (y - all * c); });
+    const auto less_scaled = in_fp64([](auto y, auto c, auto share, auto factor) { return share * y - factor * c; });
+    const auto moved_square = in_fp64([](auto square, auto to, auto mean) { return square - to * (2 * mean - to); });
+    const auto threshold = in_fp64([&](auto square, auto slack) {
       const auto own = a.tolerance * slack;
       return maxi(a.relative * a.relative * square, own * own);
-    };
+    });
     const auto going = [](auto square, auto stop) { return square > stop ? 1 : 0; };
-    const auto unit_length = [](auto square, auto go) { return go * (square > 0 ? ex2(lg2(square) / -2) : 0); };
+    const auto unit_length =
+        in_fp64([](auto square, auto go) { return go * (square > 0 ? ex2(lg2(square) / -2) : 0); });
     const auto best = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? along / bend : 0; };
     const auto conjugate = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? -along / bend : 0; };
     const auto still = [](auto square, auto bend, auto go) { return go > 0 && bend > 0 ? square : 0; };
@@ -236,13 +237,14 @@ struct LlaSolve {
             [&](int j, int st) {
               const int k0 = (j0 + j) * BN;
               auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.P, s.K[st]);
-              S.map("p"_s, weight, m);
+              S.map("logp"_s, log_weight, m);
+              exponentials(b, "p"_s, S);
               if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
               if constexpr (!Raw) T.map("T"_s, difference, b.planted("image_not_centred"_s, along_centre, zero));
               auto U = T;
-              U.zip("wtt"_s, weighted_square, S);
-              bend.fold(one, U);
               T.zip("wt"_s, product, S);
+              U.zip("wtt"_s, product, T);
+              bend.fold(one, U);
               T.map("P2"_s, same);
               all.fold(one, T);
               b.mma(AP, b.cast("P2"_s, T), s.K[st]);
@@ -286,9 +288,9 @@ struct LlaSolve {
                         one));
     }
     // A length beyond one is shared by the operand and its unit: neither leaves the range of a narrow format so soon.
-    const auto shrinking = [](auto square) {
+    const auto shrinking = in_fp64([](auto square) {
       return square > 1 ? ex2(lg2(square) / -4) : square > 0 ? ex2(lg2(square) / -2) : 0;
-    };
+    });
     const auto shrink = b.rows("yunit"_s, shrinking, b.dot("rr"_s, Y, Y));
     Y.scale(shrink);
     Y.map("Y"_s, same);
@@ -364,10 +366,10 @@ struct LlaOutput {
     const int j0 = sees.first_key(q0) / BN;
     auto O = b.acc("O"_s, Shape<BM, D>{});
     const auto copy = [](auto, auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
-    const auto remainder = [](auto t, auto along_centre, auto unit) { return 1 - unit * (t - along_centre); };
+    const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
+    const auto remainder = in_fp64([](auto t, auto along_centre, auto unit) { return 1 - unit * (t - along_centre); });
     const auto registers = [&](auto& tile) {
       auto x = b.acc("R"_s, Shape<BM, D>{});
       x.zip("R"_s, copy, tile);
@@ -391,7 +393,8 @@ struct LlaOutput {
           const int k0 = (j0 + j) * BN;
           if (j == 0) along_centre = b.planted("mean_t_dropped"_s, b.dot("pc"_s, registers(s.Y), registers(s.C)), zero);
           auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.Y, s.K[st]);
-          S.map("p"_s, weight, m);
+          S.map("logp"_s, log_weight, m);
+          exponentials(b, "p"_s, S);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           T.map("N"_s, remainder, along_centre, unit);
           S.zip("wt"_s, product, T);
@@ -428,13 +431,12 @@ struct LlaRawOutput {
     const int j0 = sees.first_key(q0) / BN;
     auto O = b.acc("O"_s, Shape<BM, D>{}), cross = O;
     const auto copy = [](auto, auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
     const auto difference = [](auto y0, auto y1) { return y0 - y1; };
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
-    const auto at_query = [](auto delta, auto along, auto unit, auto share) {
-      return share * (1 / delta + unit * along);
-    };
+    const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
+    const auto at_query =
+        in_fp64([](auto delta, auto along, auto unit, auto share) { return share * (1 / delta + unit * along); });
     const auto registers = [&](auto& tile) {
       auto x = b.acc("R"_s, Shape<BM, D>{});
       x.zip("R"_s, copy, tile);
@@ -458,7 +460,8 @@ struct LlaRawOutput {
           if (j == 0)
             along_query = b.planted("moment_left_at_zero"_s, b.dot("pc"_s, registers(s.Y), registers(s.Q)), zero);
           auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.Y, s.K[st]);
-          S.map("p"_s, weight, m);
+          S.map("logp"_s, log_weight, m);
+          exponentials(b, "p"_s, S);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           T.zip("wt"_s, product, S);
           b.mma(O, b.cast("P1"_s, S), cross, b.cast("P2"_s, T), s.V[st]);
@@ -502,11 +505,11 @@ struct LlaAdjoint {
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto copy = [](auto, auto y) { return y; };
     const auto same = [](auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto weight = [&](auto y, auto m1) { return ex2(y * a.scale - m1); };
-    const auto deviation = [](auto a_ij, auto w, auto mean) { return w * (a_ij - mean); };
-    const auto negative = [](auto y, auto c, auto share, auto all) { return share * (all * c - y); };
+    const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
+    const auto deviation = in_fp64([](auto a_ij, auto w, auto mean) { return w * (a_ij - mean); });
+    const auto negative = in_fp64([](auto y, auto c, auto share, auto all) { return share * (all * c - y); });
     const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
     const auto share = b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
     const auto load = [&](int j, int st) {
@@ -516,7 +519,8 @@ struct LlaAdjoint {
     const auto weights = [&](int j, int st) {
       const int k0 = (j0 + j) * BN;
       auto S = b.abt("S"_s, s.Q, s.K[st]);
-      S.map("p"_s, weight, m);
+      S.map("logp"_s, log_weight, m);
+      exponentials(b, "p"_s, S);
       if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
       return S;
     };
@@ -721,7 +725,7 @@ struct LlaBackwardQuery {
     const auto f0 = row("tau"_s, a.f0), f1 = row("tau"_s, a.f1), kappa = row("tau"_s, a.kappa), e = row("e"_s, a.e);
     const auto s0 = row("n"_s, a.s0), first = row("first"_s, a.first);
     const auto same = [](auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
+    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
     const auto sum = [](auto y0, auto y1) { return y0 + y1; };
     const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
     const auto remainder = [](auto t, auto n, auto unit) { return n - unit * t; };
@@ -762,7 +766,7 @@ struct LlaBackwardQuery {
           auto L = b.abt("S"_s, s.Q, s.K[st]);
           L.map("logp"_s, log_weight, lse);
           auto P = L;
-          P.map("p"_s, [](auto x) { return ex2(x); });
+          exponentials(b, "p"_s, P);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           auto A = b.abt("dP"_s, s.G, s.V[st]);
           A.zip("D"_s, score_gradient, P, nu, cross, f0, kappa);
@@ -829,8 +833,8 @@ struct LlaBackwardKey {
     auto nu = b.acc("N"_s, Shape<BN, BM>{}), cross = b.acc("NU"_s, Shape<BN, BM>{});
     const auto index = b.load_row("first"_s, Shape<BN>{}, a.index, 0, k0);
     const auto sum = [](auto y0, auto y1) { return y0 + y1; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto weight = [&](auto y, auto z) { return ex2(y * a.scale - z); };
+    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
+    const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
     const auto remainder = [](auto t, auto n, auto unit) { return n - unit * t; };
     const auto offset = [](auto t, auto n, auto unit) { return unit * t - n; };
     const auto quadratic = [](auto u, auto n, auto f) { return n * (u - f / 2 * n); };
@@ -863,7 +867,8 @@ struct LlaBackwardKey {
             nu.map("N"_s, sum, col("n"_s, a.s0, head));
           }
           auto P = b.abt("S"_s, s.K, s.Q[st]);
-          P.map("p"_s, weight, col("lse"_s, a.lse, head));
+          P.map("logp"_s, log_weight, col("lse"_s, a.lse, head));
+          exponentials(b, "p"_s, P);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
           auto A = b.abt("dP"_s, s.V, s.G[st]);
           auto N = b.abt("T"_s, s.K, s.Y[st]);

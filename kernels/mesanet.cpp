@@ -75,7 +75,7 @@ class Chunks {
   /// The sums before every chunk and after the last.
   void carry(HostArray<T>& final_gram, HostArray<T>& final_state) {
     auto of_gram = states(key_dim_), of_state = of_gram;
-    launch<MesaUpdates<B, C, D>>({k_.in(), v_.in(), of_gram.out(), of_state.out()}, kv_heads_, chunks_);
+    launch<MesaUpdates<B, C, D>>({k_.in(), v_.in(), k_.in(), of_gram.out(), of_state.out()}, kv_heads_, chunks_);
     launch<MesaStates<B, D, stages, true>>({of_gram.in(), gram_.out(), final_gram.out(), chunks_, shape_.group},
                                            kv_heads_, 1);
     launch<MesaStates<B, D, stages, false>>({of_state.in(), state_.out(), final_state.out(), chunks_, shape_.group},

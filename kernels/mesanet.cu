@@ -31,6 +31,7 @@ class Chunks {
         chunks_(ceil_div(len_, C)),
         with_gradients_(!problem.cotangents.empty()),
         in_(shape, problem),
+        wide_k_(upload<P, "W">(problem.inputs, "k", kv_heads_, len_, K_)),
         gram_update_(states<"W">()),
         state_update_(states<"W">()),
         gram_(states<"H">()),
@@ -105,8 +106,8 @@ class Chunks {
 
   void forward() {
     using S = OfStates;
-    launch<MesaUpdates<S, C, D>, S, 1>({in<S>(in_.k), in<S>(in_.v), out<S>(gram_update_), out<S>(state_update_)},
-                                       of_keys());
+    launch<MesaUpdates<S, C, D>, S, 1>(
+        {in<S>(in_.k), in<S>(in_.v), in<S>(wide_k_), out<S>(gram_update_), out<S>(state_update_)}, of_keys());
     launch<MesaStates<S, D, stages, true>, S, 1>(
         {in<S>(gram_update_), out<S>(gram_), out<S>(final_gram_), chunks_, shape_.group}, BlockGrid{kv_heads_, 1});
     launch<MesaStates<S, D, stages, false>, S, 1>(
@@ -141,7 +142,7 @@ class Chunks {
   int heads_, kv_heads_, len_, K_, V_, chunks_;
   bool with_gradients_;
   DeviceRidge<P> in_;
-  DeviceArray gram_update_, state_update_, gram_, state_, final_gram_, final_state_, x_, unit_x_, x_unit_, o_;
+  DeviceArray wide_k_, gram_update_, state_update_, gram_, state_, final_gram_, final_state_, x_, unit_x_, x_unit_, o_;
 };
 
 Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {

@@ -12,16 +12,18 @@
 
 namespace assay::tile {
 
-/// What a chunk adds to H and S.
+/// What a chunk adds to H and S. The solves magnify how sums are rounded: the keys come as wide as the accumulators,
+/// too, so that no tensor core cuts these off.
 template <ExecutorTypes B, int C, int D>
 struct MesaUpdates {
   struct Args {
-    typename B::In k, v;
+    typename B::In k, v, wide_k;
     typename B::Out gram, state;
   };
   struct Smem {
     typename B::template Tile<"K", C, D> K;
     typename B::template Tile<"V", C, D> V;
+    typename B::template Tile<"W", C, D> wide;
   };
 
   template <class Ex>
@@ -31,10 +33,11 @@ struct MesaUpdates {
         [&](int, int) {
           b.load(s.K, a.k, head, chunk * C);
           b.load(s.V, a.v, head, chunk * C);
+          b.load(s.wide, a.wide_k, head, chunk * C);
         },
         [&](int, int) {
-          b.store("W"_s, a.gram, head, chunk * D, b.atb("W"_s, s.K, s.K));
-          b.store("W"_s, a.state, head, chunk * D, b.atb("W"_s, s.V, s.K));
+          b.store("W"_s, a.gram, head, chunk * D, b.atb("W"_s, s.K, s.wide));
+          b.store("W"_s, a.state, head, chunk * D, b.atb("W"_s, s.V, s.wide));
         });
   }
 };
@@ -107,10 +110,10 @@ struct MesaTiles {
   template <class Ex, class Rows>
   TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int head, int chunk, const Rows& rhs) {
     const auto plus = [](auto x, auto y) { return x + y; };
-    const auto ridge = [&](auto p, auto of_unit, auto unit) {
+    const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
       const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
-    };
+    });
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
     return conjugate_gradients<C, D>(b, P, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
       auto AP = b.ab("AP"_s, P, H);
@@ -186,9 +189,9 @@ struct MesaAdjoint {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = head / a.system.group;
-    const auto slope = [&](auto y, auto x, auto unit) {
-      return -b.planted("dlambda_of_sums"_s, unit, decltype(unit){1}) * x * y;
-    };
+    const auto copy = [](auto, auto x) { return x; };
+    const auto slope = in_fp64(
+        [&](auto y, auto x, auto unit) { return -b.planted("dlambda_of_sums"_s, unit, decltype(unit){1}) * x * y; });
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -197,8 +200,11 @@ struct MesaAdjoint {
           b.load(s.X, a.x, head, chunk * C);
         },
         [&](int, int) {
+          auto G = b.acc("R"_s, Shape<C, D>{});
+          G.zip("R"_s, copy, s.dO);
           auto R = b.ab("R"_s, s.dO, s.of.S);
-          auto E = b.abt("E"_s, s.dO, s.of.V);
+          auto wide_g = b.cast("E"_s, G);
+          auto E = b.abt("E"_s, wide_g, s.of.V);
           E.mask([](int r, int c) { return r >= c; }, 0);
           b.mma(R, b.cast("E"_s, E), s.of.K);
           auto A = s.of.solve(b, a.system, head, chunk, R);
@@ -232,7 +238,7 @@ struct MesaAdjointUpdates {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
-    const auto root = [](auto x, auto y) { return x > 0 && y > 0 ? ex2((lg2(x) + lg2(y)) / 2) : 0; };
+    const auto root = in_fp64([](auto x, auto y) { return x > 0 && y > 0 ? ex2((lg2(x) + lg2(y)) / 2) : 0; });
     const auto times = [](auto, auto x, auto y) { return x * y; };
     const auto minus_times = [](auto, auto x, auto y) { return -x * y; };
     auto P = b.acc("W"_s, Shape<D, D>{}), N = b.acc("W"_s, Shape<D, D>{});
@@ -289,9 +295,9 @@ struct MesaGradients {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
     const auto lower = [](int r, int c) { return r >= c; };
     const auto times = [](auto x, auto y) { return x * y; };
-    const auto along_x = [&](auto e, auto h, auto ux, auto ua) {
+    const auto along_x = in_fp64([&](auto e, auto h, auto ux, auto ua) {
       return ux * (e - b.planted("gram_gradient_one_sided"_s, ua, ua * 0) * h);
-    };
+    });
     const auto along_a = [](auto f, auto ua) { return -ua * f; };
     auto dK = b.acc("dK"_s, Shape<C, D>{}), dV = b.acc("dV"_s, Shape<C, D>{});
     b.load(s.K, a.k, kv, chunk * C);

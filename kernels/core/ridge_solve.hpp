@@ -2,15 +2,13 @@
 // Systems (G_i + ridge_i) x_i = b_i by conjugate gradients, one for each row of a tile and all rows at once (Hestenes
 // and Stiefel 1952): what the ridge regressions launch. G_i is a sum over the keys up to row i, never formed: its
 // product is that of the state before the chunk and, under a causal mask, of the chunk's own keys.
-#include "kernels/core/tile.hpp"
+#include "kernels/core/same_bits.hpp"
 
 namespace assay::tile {
 
-/// One over the root of a square, 0 of 0. A device's logarithm takes floats that are not normal for 0.
+/// One over the root of a square, 0 of 0.
 template <class T>
 TILE_FN T over_root(T square) {
-  if constexpr (sizeof(T) == sizeof(float))
-    if (square < T(0x1p-64)) return T(0x1p32) * (square > 0 ? ex2(lg2(square * T(0x1p64)) / -2) : 0);
   return square > 0 ? ex2(lg2(square) / -2) : 0;
 }
 
@@ -36,7 +34,7 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const 
   };
   const auto going = [](auto square, auto stop, auto left) { return square > stop && left > 0 ? 1 : 0; };
   const auto one_less = [](auto left) { return left - 1; };
-  const auto unit_length = [](auto square, auto go) { return go * over_root(square); };
+  const auto unit_length = in_fp64([](auto square, auto go) { return go * over_root(square); });
   const auto best = [&](auto along, auto bend, auto go) {
     return b.planted("rows_not_frozen"_s, go > 0 && bend > 0, true) ? along / bend : 0;
   };
@@ -79,8 +77,7 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const 
 /// however large the ridge.
 template <class X, class Rows>
 TILE_FN auto to_unit_rows(X& b, Rows& Y) {
-  const auto shrink = b.rows(
-      "xunit"_s, [](auto square) { return over_root(square); }, b.dot("rr"_s, Y, Y));
+  const auto shrink = b.rows("xunit"_s, in_fp64([](auto square) { return over_root(square); }), b.dot("rr"_s, Y, Y));
   Y.scale(shrink);
   Y.map("X"_s, [](auto x) { return x; });
   return b.rows(
