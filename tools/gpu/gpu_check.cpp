@@ -21,6 +21,7 @@
 
 #include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/core/tensor_core.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
@@ -32,6 +33,8 @@
 
 namespace assay {
 namespace {
+
+constexpr tile::TensorCore hopper;
 
 enum ExitCode { exit_passed = 0, exit_failed = 1, exit_usage = 2, exit_broken = 3 };
 
@@ -247,7 +250,10 @@ Comparisons run_case(const Case& c, bool& rerun_identical) {
   const Format precision = c.spec.precision;
   const Answer device = c.gpu->run(problem, precision, nullptr), again = c.gpu->run(problem, precision, nullptr);
   const int tile = c.gpu->tile(problem, precision);
-  const Answer emulation = c.kernel->run(problem, Policy::of(c.kernel->sites, precision), tile);
+  const Answer emulation = [&] {
+    const tile::TensorCoreEmulation cutting(hopper);
+    return c.kernel->run(problem, Policy::of(c.kernel->sites, precision), tile);
+  }();
   const Answer exact = c.kernel->run(problem, Policy::exact(c.kernel->sites), tile);
   rerun_identical = device.outputs == again.outputs && device.gradients == again.gradients;
 
@@ -264,8 +270,9 @@ Comparisons run_case(const Case& c, bool& rerun_identical) {
     return worst;
   };
 
-  // Accumulators on the device truncate where the emulation rounds, and exponentials err by 2 units: two units for each
-  // of the T + K products and sums on the way to an element, the unit being the accumulator's.
+  // Exponentials err by 2 units, and accumulators that no model of a tensor core is for (in e4m3, and of warpgroups)
+  // truncate where the emulation rounds: two units for each of the T + K products and sums on the way to an element,
+  // the unit being the accumulator's.
   const double unit = unit_roundoff(precision == Format::fp64 ? Format::fp64 : Format::fp32);
   const double floor = 2 * (c.spec.shape.seq_len + c.spec.shape.key_dim) * 2 * unit;
   double cotangent = 0;
@@ -343,6 +350,34 @@ std::string packed_difference(const Case& c) {
     if (!tensor.empty()) return text(tensor, " of sequence ", s);
   }
   return "";
+}
+
+/// Prints how many elements of every tensor have the emulation's bits, with sums of products that are rounded and with
+/// those of tensor cores: one case of every form, precision and head dimension; `rooms` and `only` as of cases.
+void print_agreement(const Chosen& rooms, std::string_view only) {
+  std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s\n", "room", "form", "in", "K", "tensor", "rounded", "cut off");
+  for (const Case& c : cases(false, rooms, only)) {
+    const Format precision = c.spec.precision;
+    if (c.spec.shape.seq_len != 200 || c.spec.style != Style::normal || !c.spec.params.empty()) continue;
+    if (!hopper.takes(precision)) continue;
+    const Problem problem = problem_of(c.spec);
+    const auto emulation = [&] {
+      return c.kernel->run(problem, Policy::of(c.kernel->sites, precision), c.gpu->tile(problem, precision));
+    };
+    const Answer device = c.gpu->run(problem, precision, nullptr), rounded = emulation();
+    const tile::TensorCoreEmulation cutting(hopper);
+    const Answer cut = emulation();
+    const auto print = [&](const std::string& tensor, const Array& x, const Array& y, const Array& z) {
+      const auto share = [&](const Array& other) { return 100 * compare(x, other, other, 1, 0, 0).identical; };
+      std::printf("%-18s %-13s %-5s %4d %-16s %9.3f%% %9.3f%%\n", c.spec.mechanism.c_str(),
+                  std::string(c.gpu->name).c_str(), name_of(precision), c.spec.shape.key_dim, tensor.c_str(), share(y),
+                  share(z));
+    };
+    for (const auto& [name, x] : device.outputs) print(name, x, rounded.outputs.at(name), cut.outputs.at(name));
+    for (const auto& [name, x] : device.gradients)
+      print("d" + name, x, rounded.gradients.at(name), cut.gradients.at(name));
+    std::fflush(stdout);
+  }
 }
 
 /// The shapes that a form is timed at, B,T,H,K,V.
@@ -427,7 +462,7 @@ std::map<std::string, nlohmann::json, std::less<>> times(const Chosen& rooms, st
 }
 
 struct Arguments {
-  bool subset = false, sources = false, times = false;
+  bool subset = false, sources = false, times = false, agreement = false;
   Chosen rooms;
   std::string records, due, memcheck, only;
 };
@@ -460,6 +495,8 @@ Arguments parse(const std::vector<std::string>& args) {
       a.sources = true;
     else if (args[i] == "--times")
       a.times = true;
+    else if (args[i] == "--agreement")
+      a.agreement = true;
     else if (args[i] == "--rooms")
       a.rooms = rooms_named(value());
     else if (args[i] == "--due")
@@ -473,8 +510,8 @@ Arguments parse(const std::vector<std::string>& args) {
     else
       throw InputError(
           text("unknown argument '", args[i],
-               "'; gpu_check takes --rooms NAME,..., --subset, --times, --only ROOM/FORM/PRECISION/K, --sources, --due "
-               "DIRECTORY, --records DIRECTORY and --memcheck RESULT"));
+               "'; gpu_check takes --rooms NAME,..., --subset, --times, --agreement, --only ROOM/FORM/PRECISION/K, "
+               "--sources, --due DIRECTORY, --records DIRECTORY and --memcheck RESULT"));
   }
   require(a.records.empty() || (!a.subset && a.only.empty()), "--records: a part of a room's cases is no record of it");
   return a;
@@ -534,6 +571,10 @@ int check(const Arguments& arguments) {
     return exit_passed;
   }
   std::printf("%s, driver %s, runtime %s\n", device.name.c_str(), device.driver.c_str(), device.runtime.c_str());
+  if (arguments.agreement) {
+    print_agreement(arguments.rooms, arguments.only);
+    return exit_passed;
+  }
   if (arguments.times) {
     times(arguments.rooms, arguments.only);
     return exit_passed;
