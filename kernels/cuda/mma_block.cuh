@@ -144,7 +144,7 @@ struct MmaBlock : RegisterOps<P_, Warps_> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int r = row0 + a.row_of(mt, 2 * h);
-        const E* p = static_cast<const E*>(g.p) + (std::size_t(head) * g.rows + r) * g.cols + col0 + 2 * w.slot();
+        const E* p = static_cast<const E*>(g.p) + (std::size_t(head) * g.head_rows + r) * g.cols + col0 + 2 * w.slot();
 #pragma unroll
         for (int nt = 0; nt < a.NT; ++nt) {
           Pair pair{E(0.f), E(0.f)};
