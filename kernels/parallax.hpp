@@ -41,8 +41,8 @@ TILE_FN Row in_row_units(X& b, A& P2, Row& unit, Real weight) {
   const auto in_unit = [&](auto y, auto u) { return y * (weight / u); };
   auto size = P2;
   size.map("pt"_s, magnitude);
-  const auto next = b.rows("unit"_s, grown, unit, size.row_max());
-  const auto old = b.rows("unit"_s, quotient, unit, next);
+  const auto next = b.rows("descale"_s, grown, unit, size.row_max());
+  const auto old = b.rows("descale"_s, quotient, unit, next);
   unit = next;
   P2.map("pt"_s, in_unit, unit);
   return old;
@@ -390,7 +390,7 @@ inline constexpr SiteTable::Init parallax_tiled_roles[] = {
     {"dQ", Role::accumulator}, {"dR", Role::accumulator},   {"dK", Role::accumulator},
     {"dV", Role::accumulator}, {"bandwidth", Role::gate},   {"inv_bandwidth", Role::gate},
     {"dq", Role::accumulator}, {"drho", Role::accumulator}, {"dk", Role::accumulator},
-    {"dh", Role::accumulator}, {"unit", Role::gate}};
+    {"dh", Role::accumulator}, {"descale", Role::gate}};
 /// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored; vbar stays
 /// as wide as the accumulators, or sum_j E_ij would not vanish.
 inline constexpr SiteTable parallax_tiled_sites(parallax_tiled_roles);
@@ -436,7 +436,7 @@ struct ParallaxSplit {
     auto d1 = b.partial("d1"_s, Shape<BM>{});
     auto d2 = b.partial("d2"_s, Shape<BM>{});
     auto row_unit = m;  // of P2 and O2
-    if (unit.weight != 1) row_unit = b.row("unit"_s, Shape<BM>{}, 1);
+    if (unit.weight != 1) row_unit = b.row("descale"_s, Shape<BM>{}, 1);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
@@ -566,7 +566,7 @@ inline constexpr SiteTable::Init parallax_decode_roles[] = {
     {"alpha", Role::gate},     {"p", Role::accumulator},     {"pt", Role::accumulator}, {"P1", Role::operand},
     {"P2", Role::operand},     {"d1", Role::accumulator},    {"d2", Role::accumulator}, {"O1", Role::accumulator},
     {"O2", Role::accumulator}, {"Opart", Role::accumulator}, {"inv", Role::gate},       {"tbar", Role::gate},
-    {"c1", Role::gate},        {"o", Role::accumulator},     {"out", Role::output},     {"unit", Role::gate}};
+    {"c1", Role::gate},        {"o", Role::accumulator},     {"out", Role::output},     {"descale", Role::gate}};
 inline constexpr SiteTable parallax_decode_sites(parallax_decode_roles);
 
 }  // namespace assay::tile

@@ -254,7 +254,7 @@ inline constexpr SiteTable::Init softmax_tiled_roles[] = {
     {"logp", Role::accumulator}, {"dP", Role::accumulator},     {"D", Role::accumulator},
     {"dS", Role::operand},       {"dQ", Role::accumulator},     {"dK", Role::accumulator},
     {"dV", Role::accumulator},   {"inv_bandwidth", Role::gate}, {"dq", Role::accumulator},
-    {"dk", Role::accumulator},   {"dh", Role::accumulator},     {"unit", Role::gate}};
+    {"dk", Role::accumulator},   {"dh", Role::accumulator},     {"descale", Role::gate}};
 /// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored.
 inline constexpr SiteTable softmax_tiled_sites(softmax_tiled_roles);
 
@@ -391,7 +391,7 @@ inline constexpr SiteTable::Init softmax_decode_roles[] = {
     {"Q", Role::operand},     {"K", Role::operand},     {"V", Role::operand},     {"scale", Role::gate},
     {"S", Role::accumulator}, {"m", Role::gate},        {"alpha", Role::gate},    {"p", Role::accumulator},
     {"P", Role::operand},     {"l", Role::accumulator}, {"O", Role::accumulator}, {"Opart", Role::accumulator},
-    {"inv", Role::gate},      {"out", Role::output},    {"unit", Role::gate}};
+    {"inv", Role::gate},      {"out", Role::output},    {"descale", Role::gate}};
 inline constexpr SiteTable softmax_decode_sites(softmax_decode_roles);
 
 }  // namespace assay::tile

@@ -31,7 +31,7 @@ double unit_of(double size, const FormatInfo& format) {
 
 ScaledOperands::ScaledOperands(const AttentionShape& shape, const Arrays& inputs, const Policy& policy, double scale)
     : inputs_(inputs), units_(static_cast<std::size_t>(shape.kv_heads)) {
-  if (policy.sites.find("unit") < 0) return;
+  if (policy.sites.find("descale") < 0) return;
   const auto narrow = [&](std::string_view site) {
     const int at = policy.sites.find(site);
     return at >= 0 && info(policy.sites.entries[at].format).bits == 8;

@@ -11,7 +11,7 @@ inline namespace ASSAY_EXECUTORS {
 
 /// A problem's inputs with operands of 8 bits in units of their heads: for each operand of a key/value head, and of the
 /// query heads that read it, the smallest power of two by which its largest number is within the format's range. Units
-/// are from 2^-48 to 2^48, so that no product of two leaves the range of the sums. Without a site `unit`, all are 1.
+/// are from 2^-48 to 2^48, so that no product of two leaves the range of the sums. Without a site `descale`, all are 1.
 class ScaledOperands {
  public:
   /// `scale`: of the scores, as it enters the kernel. `inputs` outlive this.
@@ -23,10 +23,10 @@ class ScaledOperands {
   /// In the executor's scalar, rounded at their site.
   template <class T>
   std::vector<OperandUnits<T>> units(const Policy& policy) const {
-    if (policy.sites.find("unit") < 0) return std::vector<OperandUnits<T>>(units_.size());
+    if (policy.sites.find("descale") < 0) return std::vector<OperandUnits<T>>(units_.size());
     std::vector<OperandUnits<T>> list;
     for (const OperandUnits<double>& u : units_) {
-      const auto at_site = [&](double x) { return gate_scalar<T>(policy, "unit", static_cast<T>(x)); };
+      const auto at_site = [&](double x) { return gate_scalar<T>(policy, "descale", static_cast<T>(x)); };
       list.push_back({at_site(u.query), at_site(u.key), at_site(u.value), at_site(u.probe), at_site(u.weight)});
     }
     return list;

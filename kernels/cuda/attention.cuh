@@ -65,7 +65,7 @@ DeviceArray upload_units(const ScaledOperands& scaled) {
   std::vector<double> values;
   for (const Units& u : scaled.units()) values.insert(values.end(), {u.query, u.key, u.value, u.probe, u.weight});
   const int fields = sizeof(Units) / sizeof(double), heads = static_cast<int>(scaled.units().size());
-  return DeviceArray(format_of<P, "unit">, heads, 1, fields, values);
+  return DeviceArray(format_of<P, "descale">, heads, 1, fields, values);
 }
 template <class P>
 const OperandUnits<typename P::Real>* units_in(const DeviceArray& units) {

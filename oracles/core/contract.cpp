@@ -43,7 +43,7 @@ const SiteGroup* find_group(std::string_view name) {
 }
 
 /// Of the powers of two that operands of 8 bits are multiples of. A contract that names it `exact` has none.
-constexpr const char* unit_site = "unit";
+constexpr const char* descale_site = "descale";
 
 /// A name out of a file as a message shows it.
 std::string shown(const std::string& name) { return excerpt(name, 40); }
@@ -104,7 +104,7 @@ std::vector<Contract> make_named() {
                  .summary = "e4m3, and operands are rounded as they are, not as multiples of units of their heads: "
                             "beyond 448 they saturate, below 2^-10 they vanish",
                  .precision = Format::e4m3,
-                 .rules = {{unit_site, Format::exact}}});
+                 .rules = {{descale_site, Format::exact}}});
   return all;
 }
 
@@ -192,8 +192,8 @@ Policy Contract::policy(const tile::SiteTable& sites) const {
   for (const Rule& rule : rules)
     for (const std::string_view site : members(rule, sites)) policy.sites = policy.sites.with(site, rule.format);
   for (const Rule& rule : rules)
-    if (rule.site == unit_site && rule.format == Format::exact && policy.sites.find(unit_site) >= 0)
-      policy.sites = policy.sites.without(unit_site);
+    if (rule.site == descale_site && rule.format == Format::exact && policy.sites.find(descale_site) >= 0)
+      policy.sites = policy.sites.without(descale_site);
   policy.rounding = rounding;
   if (products > 0) policy.products = products;
   return policy;

@@ -22,7 +22,7 @@ int smallest_tile(const KernelForm& form) {
 
 std::span<const Format> fault_precisions_of(const KernelForm& form) {
   static constexpr Format with_units[] = {Format::fp32, Format::bf16, Format::e4m3};
-  if (form.sites.find("unit") < 0) return fault_precisions;
+  if (form.sites.find("descale") < 0) return fault_precisions;
   return with_units;
 }
 

@@ -396,7 +396,7 @@ TEST(OperandUnits, FillTheFormatAndAreOnesElsewhere) {
   }
   // Wider formats have no units, nor have contracts without their site.
   Policy unscaled = Policy::of(tile::softmax_tiled_sites, Format::e4m3);
-  unscaled.sites = unscaled.sites.without("unit");
+  unscaled.sites = unscaled.sites.without("descale");
   for (const Policy& policy : {Policy::of(tile::softmax_tiled_sites, Format::bf16), unscaled}) {
     const tile::ScaledOperands scaled(shape, p.inputs, policy, 1e-60);
     EXPECT_EQ(&scaled.inputs(), &p.inputs);

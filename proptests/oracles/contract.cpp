@@ -82,17 +82,18 @@ TEST(Contract, names_fit_the_kernels_they_are_about) {
 TEST(Contract, takes_the_units_away) {
   const Contract& unscaled = *find_contract("e4m3_unscaled");
   EXPECT_FALSE(unscaled.plain());
-  EXPECT_NE(unscaled.obstacle(form_of("gated_deltanet").sites).find("no site unit"), std::string::npos);
+  EXPECT_NE(unscaled.obstacle(form_of("gated_deltanet").sites).find("no site descale"), std::string::npos);
   const Contract mine =
-      parse_contract(R"({"name": "mine", "base": "e4m3", "sites": {"unit": "exact", "gates": "bf16"}})", "mine.json");
+      parse_contract(R"({"name": "mine", "base": "e4m3", "sites": {"descale": "exact", "gates": "bf16"}})", "mine.json");
+  EXPECT_NE(unscaled.obstacle(form_of("lla").sites), "");
   for (const char* room : {"softmax_attention", "parallax"})
     for (const KernelForm& form : find_kernels(kernel_rooms(), room)->forms) {
       const tile::SiteTable e4m3 = form.sites.contract(Format::e4m3);
-      EXPECT_GE(e4m3.find("unit"), 0);
+      EXPECT_GE(e4m3.find("descale"), 0);
       for (const Contract* contract : {&unscaled, &mine}) {
         const tile::SiteTable got = contract->policy(form.sites).sites;
         EXPECT_EQ(got.size, e4m3.size - 1);
-        EXPECT_LT(got.find("unit"), 0);
+        EXPECT_LT(got.find("descale"), 0);
         for (int i = 0; i < got.size; ++i) {
           const auto& [name, role, format] = got.entries[i];
           const bool gate = contract == &mine && role == tile::Role::gate;
