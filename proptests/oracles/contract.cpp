@@ -83,8 +83,8 @@ TEST(Contract, takes_the_units_away) {
   const Contract& unscaled = *find_contract("e4m3_unscaled");
   EXPECT_FALSE(unscaled.plain());
   EXPECT_NE(unscaled.obstacle(form_of("gated_deltanet").sites).find("no site descale"), std::string::npos);
-  const Contract mine =
-      parse_contract(R"({"name": "mine", "base": "e4m3", "sites": {"descale": "exact", "gates": "bf16"}})", "mine.json");
+  const Contract mine = parse_contract(
+      R"({"name": "mine", "base": "e4m3", "sites": {"descale": "exact", "gates": "bf16"}})", "mine.json");
   EXPECT_NE(unscaled.obstacle(form_of("lla").sites), "");
   for (const char* room : {"softmax_attention", "parallax"})
     for (const KernelForm& form : find_kernels(kernel_rooms(), room)->forms) {
