@@ -114,10 +114,10 @@ std::string CaseTrial::flags() const {
               standard_.tile.empty() ? "" : " --tile " + standard_.tile);
 }
 
-Expectation CaseTrial::expectation() const {
-  std::vector<KernelRuns> runs;
-  add_runs(runs, kernel_, file_.problem, tiles_, default_draws(kernel_.precision));
-  return expect(oracle_, kernel_, file_.problem, runs);
+KernelUnderTest CaseTrial::kernel_at(const std::string& tile) const {
+  KernelUnderTest kernel = kernel_;
+  if (!tile.empty()) kernel.tile = tiles_of(*kernel_.form, tile).front();
+  return kernel;
 }
 
 void CaseTrial::require_tensors(const std::vector<std::string>& names) const {

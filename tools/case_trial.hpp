@@ -17,7 +17,7 @@ struct Standard {
   std::string form = {};       ///< the kernel whose roundings are allowed; "": the first that takes the problem
   std::string precision = {};  ///< "": that of the case
   std::string contract = {};   ///< a name or a file, in place of the precision
-  std::string tile = {};       ///< of the form, as it calls it; "": any, and the widest counts
+  std::string tile = {};       ///< of the form, as it calls it; "": any, of each tensor
   int threads = 0;             ///< 0: all cores; the results do not depend on it
   double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
 };
@@ -41,8 +41,8 @@ class CaseTrial {
   const Oracle& oracle() const { return oracle_; }
   /// The tile shapes that the answer may come from, at least one.
   const std::vector<int>& tiles() const { return tiles_; }
-  /// What is expected, as `judge` takes it.
-  Expectation expectation() const;
+  /// With that tile shape; "": the first.
+  KernelUnderTest kernel_at(const std::string& tile) const;
   /// "--form chunkwise --precision bf16"
   std::string flags() const;
   /// Throws InputError if there are no such tensors.

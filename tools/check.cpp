@@ -102,9 +102,9 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   page.header.insert(page.header.end(), lines.begin(), lines.end());
   if (trial.tiles().size() > 1)
     page.header.push_back(
-        "tiles     judged by the widest of " +
+        "tiles     each tensor is judged by the one of " +
         names_in(trial.tiles(), [&](int t) { return trial.kernel().form->tiles[static_cast<std::size_t>(t)]; }) +
-        "; --tile narrows it");
+        " that it fits; --tile asks for one");
   page.facts = {{"case", options.problem},
                 {kind, subject},
                 {"contract", trial.kernel().contract->name},
@@ -154,8 +154,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::IsMember(name_list(case_precisions)));
   add_contract_flag(app, options->standard.contract, "what counts in its place");
   app.add_option("--tile", options->standard.tile,
-                 "the tile shape whose spread counts (64x64, 16, ...); without, the widest of "
-                 "the form's");
+                 "the tile shape whose spread counts (64x64, 16, ...); without, any of the form's, for "
+                 "each tensor");
   app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
       ->delimiter(',')
       ->allow_extra_args(false);

@@ -18,9 +18,9 @@ namespace assay {
 
 /// What an answer is judged by, as `assay check` has it.
 struct JudgeBy {
-  std::string contract = {};              ///< a name or a JSON file; "": that of the case's precision
-  std::string form = {};                  ///< "": the first that takes the problem and has the contract's sites
-  std::string tile = {};                  ///< the tile shape whose spread counts; "": the widest of the form's
+  std::string contract = {};  ///< a name or a JSON file; "": that of the case's precision
+  std::string form = {};      ///< "": the first that takes the problem and has the contract's sites
+  std::string tile = {};      ///< the tile shape whose spread counts; "": any of the form's, for each tensor
   std::vector<std::string> tensors = {};  ///< only these; others may be missing. None: all
   int threads = 0;                        ///< 0: all cores; the results do not depend on it
 };

@@ -29,18 +29,32 @@ std::string place_in_file(const FileLayout& layout, std::size_t flat) {
   return layout.place_in_file(block, index);
 }
 
+std::string name_of_tile(const Trial& trial, int tile) {
+  return std::string(trial.kernel.form->tiles[static_cast<std::size_t>(tile)]);
+}
+
 /// The tile shapes that count.
 std::vector<int> tiles_of(const Trial& trial) {
   return trial.tiles.empty() ? std::vector{trial.kernel.tile} : trial.tiles;
 }
 
+/// `runs` are those of each of the tile shapes that count.
 std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                               const std::function<bool(const std::string&)>& wanted, std::vector<KernelRuns>& runs,
                               int draws) {
-  add_runs(runs, trial.kernel, trial.problem, tiles_of(trial), draws);
-  Expectation expectation = expect(trial.oracle, trial.kernel, trial.problem, runs, trial.false_alarms / looks);
-  if (got && wanted) std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
-  const Named<std::vector<double>> answer = got ? in_report_order(*got, expectation) : expectation.emulated;
+  const std::vector<int> tiles = tiles_of(trial);
+  runs.resize(tiles.size());
+  std::vector<Expectation> expectations;
+  for (std::size_t s = 0; s < tiles.size(); ++s) {
+    KernelUnderTest kernel = trial.kernel;
+    kernel.tile = tiles[s];
+    add_runs(runs[s], kernel, trial.problem, draws);
+    expectations.push_back(expect(trial.oracle, kernel, trial.problem, runs[s], trial.false_alarms / looks));
+    if (got && wanted)
+      std::erase_if(expectations.back().tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
+  }
+  const Named<std::vector<double>> answer =
+      got ? in_report_order(*got, expectations.front()) : expectations.front().emulated;
   std::vector<ReportRow> rows;
   row.draws = draws;
   for (const auto& [name, truth] : trial.oracle.tensors) {
@@ -51,12 +65,18 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
     if (trial.in_file)
       row.place = [layout = FileLayout::of_problem(answer_field(trial.room, name), truth.shape, trial.batch)](
                       std::size_t flat) { return place_in_file(layout, flat); };
-    for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
-      auto& [answered, expected] = expectation.tensors[t];
-      if (answered != name) continue;
-      expected.place = row.place;
+    for (std::size_t t = 0; t < answer.size(); ++t) {
+      if (answer[t].first != name) continue;
+      std::vector<Judgement> judgements;
+      for (Expectation& expectation : expectations) {
+        Expected& expected = expectation.tensors[t].second;
+        expected.place = row.place;
+        judgements.push_back(judge(expected, answer[t].second));
+      }
+      const std::size_t s = fitting(judgements);
+      const Expected& expected = expectations[s].tensors[t].second;
       row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall;
-      row.judgement = judge(expected, answer[t].second);
+      row.fits = tiles.size() > 1 ? name_of_tile(trial, tiles[s]) : "", row.judgement = judgements[s];
       if (row.judgement.verdict == Verdict::fail)
         row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
                            deviations_of(expected, answer[t].second));
@@ -236,7 +256,7 @@ Json record_of(const ReportRow& row) {
   set("worst_ulps", j.worst_ulps), set("worst_ulps_at", location(row, j.worst_ulps_at));
   set("rms_z", j.rms_z), set("rms_limit", j.rms_limit);
   set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
-  set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by),
+  set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by), set("fits", row.fits),
       set("smallest_gain", j.smallest_gain);
   set("bound_over_sigma", j.bound_over_sigma);
   set("blind_spots", listed(j.blind_spots));
@@ -331,8 +351,7 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   row.mechanism = trial.room.name;
   if (row.form.empty()) row.form = trial.kernel.form->name;
   if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
-  row.tile =
-      names_in(tiles_of(trial), [&](int tile) { return trial.kernel.form->tiles[static_cast<std::size_t>(tile)]; });
+  row.tile = names_in(tiles_of(trial), [&](int tile) { return name_of_tile(trial, tile); });
   row.precision = name_of(trial.kernel.precision);
   row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
   std::vector<KernelRuns> runs;

@@ -23,6 +23,7 @@ struct ReportRow {
   std::string device{cpu_executor};  ///< that the kernel ran on; "" where nobody said
   std::string mechanism, form;
   std::string tile;  ///< or tiles, "64, 32, 16"
+  std::string fits;  ///< of several tiles, whose limits count
   std::string precision, contract, ulp_format, tensor, shape;
   std::vector<int> extents;
   int draws = 0;          ///< runs that sigma was learnt from
@@ -49,7 +50,7 @@ struct Trial {
   int batch = 1;                           ///< sequences that the problem's heads are of
   bool in_file = false;                    ///< elements are named by their indices in a file, [b][t][h][d]
   double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
-  std::vector<int> tiles = {};  ///< shapes that an answer may come from, the widest of which counts; none: `kernel`'s
+  std::vector<int> tiles = {};  ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
 };
 
 /// judge_rows looks at a kernel's tensors once, and once more where the first look leaves them VACUOUS or UNDECIDED.

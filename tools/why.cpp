@@ -58,8 +58,11 @@ void explain_check(Checked& checked) {
   add_contributions(checked.rows, checked.trial->kernel(), checked.trial->file().problem);
   const auto failing = [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; };
   std::vector<std::string>& notes = checked.page.notes;
-  if (std::none_of(checked.rows.begin(), checked.rows.end(), failing)) return;
-  Expectation expectation = checked.trial->expectation();
+  const auto failed = std::find_if(checked.rows.begin(), checked.rows.end(), failing);
+  if (failed == checked.rows.end()) return;
+  const KernelUnderTest kernel = checked.trial->kernel_at(failed->fits);
+  const Problem& problem = checked.trial->file().problem;
+  Expectation expectation = expect(checked.trial->oracle(), kernel, problem, default_draws(kernel.precision));
   for (std::size_t t = expectation.tensors.size(); t-- > 0;)
     if (std::none_of(checked.rows.begin(), checked.rows.end(),
                      [&](const ReportRow& row) { return row.tensor == expectation.tensors[t].first; })) {
@@ -68,11 +71,10 @@ void explain_check(Checked& checked) {
     }
   const KernelForm* planted = nullptr;
   if (planted_kernels != nullptr)
-    if (const KernelRoom* room = find_kernels(planted_kernels(), checked.trial->file().problem.mechanism))
+    if (const KernelRoom* room = find_kernels(planted_kernels(), problem.mechanism))
       for (const KernelForm& form : room->forms)
-        if (form.name == checked.trial->kernel().form->name) planted = &form;
-  const Explanations why = explain(expectation, in_report_order(checked.got, expectation), checked.trial->kernel(),
-                                   checked.trial->file().problem, planted);
+        if (form.name == kernel.form->name) planted = &form;
+  const Explanations why = explain(expectation, in_report_order(checked.got, expectation), kernel, problem, planted);
 
   const bool faults = std::any_of(why.list.begin(), why.list.end(),
                                   [](const Explanation& e) { return e.kind == Explanation::Kind::fault; });

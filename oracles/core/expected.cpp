@@ -105,81 +105,34 @@ std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& dr
   return list;
 }
 
-/// One tensor of a kernel at one tile shape: its runs, and what they say of it alone.
-class Sample {
- public:
-  Sample(const KernelRuns& runs, std::size_t tensor)
-      : own_(runs.emulated[tensor].second.data), exact_(runs.exact[tensor].second.data) {
-    draws_.reserve(runs.drawn.size());
-    for (const Named<Array>& draw : runs.drawn) draws_.push_back(draw[tensor].second.data);
-  }
-
-  /// All of `expected` but the sums, whose weights all tile shapes have in common.
-  void learn(Expected blank, const Policy& contract, const Limits& limits, const std::string& name, double largest,
-             ReferenceInDoubles& reference) {
-    expected = std::move(blank);
-    Expected& e = expected;
-    const Format stored = storage_of(own_, contract.sites);
-    e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
-    const std::vector<std::size_t> overflowing = take_out_overflows(draws_, own_, exact_);
-    Spread spread = spread_of(draws_, exact_, e.layout, stored);
-    e.rms_limit = rms_limit(spread, limits.tensor_rate);
-    e.stall = take_in_own_rounding(spread, own_, exact_, e.layout, limits.sigmas, limits.tensor_rate);
-    e.sigma = spread.sigma;
-    // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
-    for (std::size_t i = 0; i < e.sigma.size(); ++i)
-      if (const double apart = std::fabs(e.value[i].lo); apart * oracle_share > e.bound[i])
-        e.sigma[i] = std::max(e.sigma[i], apart);
-    e.reach.reserve(e.sigma.size());
-    for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
-    take_in_lost_residues(e, name, exact_, largest, reference);
-    for (const std::size_t i : overflowing) e.sigma[i] = infinite;
-    // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
-    for (std::size_t i = 0; i < e.sigma.size(); ++i)
-      e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
-    undrawn_.resize(e.sigma.size());
-    for (std::size_t i = 0; i < e.sigma.size(); ++i) undrawn_[i] = spread.sigma[i] * spread.sigma[i] - spread.drawn[i];
-  }
-
-  std::vector<SliceSum> sums(const std::vector<double>& weight, const Limits& limits) const {
-    return expected_sums(draws_, exact_, own_, expected.layout, weight, undrawn_, limits.tensor_rate);
-  }
-
-  Expected expected;
-
- private:
-  std::vector<double> own_, exact_, undrawn_;
-  std::vector<std::vector<double>> draws_;
-};
-
-/// What a kernel at any of these tile shapes may be off by: every limit is the widest. Of a sum that is the widest with
-/// the weights of all: a slice's elements count where each shape's draws show how they spread, or have none.
-Expected widest_of(const std::vector<Sample>& samples, const Limits& limits) {
-  Expected e = samples.front().expected;
-  const auto spreads = [](const Expected& x) {
-    return std::any_of(x.sigma.begin(), x.sigma.end(), [](double sigma) { return sigma > 0; });
-  };
-  bool limited = spreads(e);
-  for (std::size_t s = 1; s < samples.size(); ++s) {
-    const Expected& other = samples[s].expected;
-    e.stall = std::max(e.stall, other.stall);
-    // Where nothing spreads there is no mean square to limit.
-    if (spreads(other)) e.rms_limit = limited ? std::max(e.rms_limit, other.rms_limit) : other.rms_limit;
-    limited = limited || spreads(other);
-    for (std::size_t i = 0; i < e.sigma.size(); ++i) {
-      const double reached = std::max(e.reach[i] * e.sigma[i], other.reach[i] * other.sigma[i]);
-      const bool unknown = (e.sigma[i] > 0 && e.weight[i] == 0) || (other.sigma[i] > 0 && other.weight[i] == 0);
-      e.sigma[i] = std::max(e.sigma[i], other.sigma[i]);
-      if (e.sigma[i] > 0 && std::isfinite(e.sigma[i])) e.reach[i] = reached / e.sigma[i];
-      e.weight[i] = unknown || !(e.sigma[i] > 0) ? 0 : 1 / e.sigma[i];
-    }
-  }
-  for (const Sample& sample : samples) {
-    const std::vector<SliceSum> sums = sample.sums(e.weight, limits);
-    if (e.sums.empty()) e.sums = sums;
-    for (std::size_t s = 0; s < sums.size(); ++s)
-      if (sums[s].reach * sums[s].sigma > e.sums[s].reach * e.sums[s].sigma) e.sums[s] = sums[s];
-  }
+/// What the runs say of one of their tensors, of which `e` knows the shape and the oracle's answer.
+Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Policy& contract, const Limits& limits,
+                double largest, ReferenceInDoubles& reference) {
+  std::vector<double> own = runs.emulated[tensor].second.data, exact = runs.exact[tensor].second.data;
+  std::vector<std::vector<double>> draws;
+  draws.reserve(runs.drawn.size());
+  for (const Named<Array>& draw : runs.drawn) draws.push_back(draw[tensor].second.data);
+  const Format stored = storage_of(own, contract.sites);
+  e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
+  const std::vector<std::size_t> overflowing = take_out_overflows(draws, own, exact);
+  Spread spread = spread_of(draws, exact, e.layout, stored);
+  e.rms_limit = rms_limit(spread, limits.tensor_rate);
+  e.stall = take_in_own_rounding(spread, own, exact, e.layout, limits.sigmas, limits.tensor_rate);
+  e.sigma = spread.sigma;
+  // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    if (const double apart = std::fabs(e.value[i].lo); apart * oracle_share > e.bound[i])
+      e.sigma[i] = std::max(e.sigma[i], apart);
+  e.reach.reserve(e.sigma.size());
+  for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
+  take_in_lost_residues(e, runs.emulated[tensor].first, exact, largest, reference);
+  for (const std::size_t i : overflowing) e.sigma[i] = infinite;
+  // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
+  std::vector<double> undrawn(e.sigma.size());
+  for (std::size_t i = 0; i < e.sigma.size(); ++i) undrawn[i] = spread.sigma[i] * spread.sigma[i] - spread.drawn[i];
+  e.sums = expected_sums(draws, exact, own, e.layout, e.weight, undrawn, limits.tensor_rate);
   return e;
 }
 
@@ -232,32 +185,17 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
   }
 }
 
-void add_runs(std::vector<KernelRuns>& runs, const KernelUnderTest& kernel, const Problem& problem,
-              std::span<const int> tiles, int draws) {
-  runs.resize(tiles.size());
-  KernelUnderTest at = kernel;
-  for (std::size_t t = 0; t < tiles.size(); ++t) {
-    at.tile = tiles[t];
-    add_runs(runs[t], at, problem, draws);
-  }
-}
-
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws,
                    double rate) {
   KernelRuns runs;
   add_runs(runs, kernel, problem, draws);
-  return expect(oracle, kernel, problem, {&runs, 1}, rate);
+  return expect(oracle, kernel, problem, runs, rate);
 }
 
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
                    double rate) {
-  return expect(oracle, kernel, problem, {&runs, 1}, rate);
-}
-
-Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem,
-                   std::span<const KernelRuns> runs, double rate) {
   const Policy contract = kernel.policy();
-  const Named<Array>& emulated = runs.front().emulated;
+  const Named<Array>& emulated = runs.emulated;
   std::size_t tensors = 0, elements = 0;
   for (const auto& [name, array] : emulated) tensors += array.data.empty() ? 0 : 1, elements += array.data.size();
   const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
@@ -281,13 +219,7 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
                          .bound = truth.bound,
                          .sigma = {},
                          .reach = {}};
-    std::vector<Sample> samples;
-    samples.reserve(runs.size());
-    for (const KernelRuns& of_tile : runs) {
-      samples.emplace_back(of_tile, t);
-      samples.back().learn(blank, contract, limits, name, largest, reference);
-    }
-    expectation.tensors.emplace_back(name, widest_of(samples, limits));
+    expectation.tensors.emplace_back(name, learnt(blank, runs, t, contract, limits, largest, reference));
     expectation.emulated.emplace_back(name, array.data);
   }
   return expectation;

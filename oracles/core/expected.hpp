@@ -1,7 +1,6 @@
 #pragma once
 // What is expected of a kernel under its contract: the oracle's values and bounds, and sigma from the kernel's own tile
 // program run with randomised rounding at exactly the contract's sites.
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,14 +72,6 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
 /// As above, from runs that were made before.
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
                    double rate = false_alarm_rate);
-
-/// The same of the kernel at each of these tile shapes.
-void add_runs(std::vector<KernelRuns>& runs, const KernelUnderTest& kernel, const Problem& problem,
-              std::span<const int> tiles, int draws);
-/// As above, of a kernel that may have any of several tile shapes: no limit is below that of any of them. `emulated` is
-/// the first one's answer.
-Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem,
-                   std::span<const KernelRuns> runs, double rate = false_alarm_rate);
 
 /// Another kernel's answer, its tensors in the order of `expectation`. Throws std::runtime_error if one is missing or
 /// has another shape.

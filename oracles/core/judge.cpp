@@ -240,6 +240,20 @@ Limits limits_of(double rate, std::size_t tensors, std::size_t elements) {
 
 std::span<const Corruption> corruptions() { return all_corruptions; }
 
+std::size_t fitting(const std::vector<Judgement>& judgements) {
+  for (const Verdict verdict : {Verdict::vacuous, Verdict::pass, Verdict::undecided, Verdict::unsupported})
+    for (std::size_t i = 0; i < judgements.size(); ++i)
+      if (judgements[i].verdict == verdict) return i;
+  const auto miss = [](const Judgement& j) {
+    const double ratio = j.rms_z / j.rms_limit;
+    return std::isnan(ratio) ? infinite : ratio;
+  };
+  return static_cast<std::size_t>(
+      std::min_element(judgements.begin(), judgements.end(),
+                       [&](const Judgement& a, const Judgement& b) { return miss(a) < miss(b); }) -
+      judgements.begin());
+}
+
 std::string place(const std::vector<int>& shape, std::size_t flat) {
   std::string out;
   std::size_t inner = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());

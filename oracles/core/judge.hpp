@@ -104,6 +104,11 @@ double excess_at(const Expected& expected, const std::vector<double>& got, std::
 /// Judges `got`; throws InputError if it has not as many elements as expected. NaN and infinity fail.
 Judgement judge(const Expected& expected, const std::vector<double>& got);
 
+/// Of a tensor that was judged by several expectations, one of which is that of a correct kernel: which judgement
+/// counts. It is rejected if each rejects it, and then the one counts that it misses by least; it is VACUOUS if one that
+/// accepts it accepts a wrong tensor, too.
+std::size_t fitting(const std::vector<Judgement>& judgements);
+
 /// "[1][96][12]" for element `flat` of a tensor of that shape.
 std::string place(const std::vector<int>& shape, std::size_t flat);
 

@@ -32,8 +32,7 @@ TEST(ExpectVerdict, passes_a_kernel_within_its_contract) {
   const Problem problem = small_problem();
   EXPECT_VERDICT(pass, assay::judge(problem, kernel_of(problem, "bf16"), {.contract = "bf16"}));
   EXPECT_VERDICT(pass, assay::judge(problem, kernel_of(problem, "fla"), {.contract = "fla"}));
-  EXPECT_VERDICT(fail,
-                 assay::judge(problem, kernel_of(problem, "bf16_state_per_token"), {.contract = "bf16", .tile = "64"}));
+  EXPECT_VERDICT(fail, assay::judge(problem, kernel_of(problem, "bf16_state_per_token"), {.contract = "bf16"}));
   ASSERT_VERDICT(fail, assay::judge(problem, kernel_of(problem, "bf16"), {.contract = "fp32"}));
 }
 
