@@ -7,6 +7,7 @@
 //   several operations, of rows or outside of inner loops                        in_fp64
 //   exponentials in inner loops                                                  exponentials
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/core/tile.hpp"

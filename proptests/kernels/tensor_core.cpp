@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <random>
 #include <vector>
@@ -64,6 +65,38 @@ TEST(TensorCore, LeavesZerosAndInfinities) {
   EXPECT_EQ(sum_on_tensor_core(0x1p-149, {0}, {0}, Format::fp16), 0x1p-149);
   EXPECT_EQ(sum_on_tensor_core(infinity, {1}, {1}, Format::bf16), infinity);
   EXPECT_TRUE(std::isnan(sum_on_tensor_core(infinity, {1}, {-infinity}, Format::bf16)));
+}
+
+TEST(TensorCore, SumsTheProductsOfKernelsWhileEmulated) {
+  constexpr int rows = 16, depth = 32;
+  constexpr TensorCore core;
+  static constexpr SiteTable::Init sites[] = {{"sum", Role::accumulator}, {"x", Role::operand}};
+  std::vector<double> expected(rows * rows, 0.0);
+  const auto product = [&] {
+    HostBlock<double> b(Policy::of(SiteTable(sites), Format::bf16), 0);
+    auto x = b.acc("sum"_s, Shape<rows, depth>{});
+    std::mt19937_64 random(4);
+    std::normal_distribution<float> normal;
+    for (double& y : x.v) y = normal(random);
+    auto narrow = b.cast("x"_s, x);
+    auto sum = b.acc("sum"_s, Shape<rows, rows>{});
+    b.mma_abt(sum, narrow, narrow);
+    expected.assign(expected.size(), 0.0);
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < rows; ++c)
+        for (int k = 0; k < depth; k += 16)
+          core.multiply_add(&expected[static_cast<std::size_t>(r * rows + c)],
+                            &narrow.v[static_cast<std::size_t>(r * depth + k)],
+                            &narrow.v[static_cast<std::size_t>(c * depth + k)], 16, 1, Format::bf16);
+    return sum.v;
+  };
+  const std::vector<double> rounded = product();
+  {
+    const TensorCoreEmulation cutting(core);
+    EXPECT_EQ(product(), expected);
+  }
+  EXPECT_NE(rounded, expected);
+  EXPECT_EQ(product(), rounded);
 }
 
 }  // namespace

@@ -352,34 +352,6 @@ std::string packed_difference(const Case& c) {
   return "";
 }
 
-/// Prints how many elements of every tensor have the emulation's bits, with sums of products that are rounded and with
-/// those of tensor cores: one case of every form, precision and head dimension; `rooms` and `only` as of cases.
-void print_agreement(const Chosen& rooms, std::string_view only) {
-  std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s\n", "room", "form", "in", "K", "tensor", "rounded", "cut off");
-  for (const Case& c : cases(false, rooms, only)) {
-    const Format precision = c.spec.precision;
-    if (c.spec.shape.seq_len != 200 || c.spec.style != Style::normal || !c.spec.params.empty()) continue;
-    if (!hopper.takes(precision)) continue;
-    const Problem problem = problem_of(c.spec);
-    const auto emulation = [&] {
-      return c.kernel->run(problem, Policy::of(c.kernel->sites, precision), c.gpu->tile(problem, precision));
-    };
-    const Answer device = c.gpu->run(problem, precision, nullptr), rounded = emulation();
-    const tile::TensorCoreEmulation cutting(hopper);
-    const Answer cut = emulation();
-    const auto print = [&](const std::string& tensor, const Array& x, const Array& y, const Array& z) {
-      const auto share = [&](const Array& other) { return 100 * compare(x, other, other, 1, 0, 0).identical; };
-      std::printf("%-18s %-13s %-5s %4d %-16s %9.3f%% %9.3f%%\n", c.spec.mechanism.c_str(),
-                  std::string(c.gpu->name).c_str(), name_of(precision), c.spec.shape.key_dim, tensor.c_str(), share(y),
-                  share(z));
-    };
-    for (const auto& [name, x] : device.outputs) print(name, x, rounded.outputs.at(name), cut.outputs.at(name));
-    for (const auto& [name, x] : device.gradients)
-      print("d" + name, x, rounded.gradients.at(name), cut.gradients.at(name));
-    std::fflush(stdout);
-  }
-}
-
 /// The shapes that a form is timed at, B,T,H,K,V.
 std::vector<Shape> timed_shapes(const GpuRoom& room, const GpuForm& form) {
   if (decodes(form))
@@ -459,6 +431,34 @@ std::map<std::string, nlohmann::json, std::less<>> times(const Chosen& rooms, st
         all[spec.mechanism].push_back(std::move(entry));
       }
   return all;
+}
+
+/// Prints how many elements of every tensor have the emulation's bits, with sums of products that are rounded and with
+/// those of tensor cores: one case of every form, precision and head dimension; `rooms` and `only` as of cases.
+void print_agreement(const Chosen& rooms, std::string_view only) {
+  std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s\n", "room", "form", "in", "K", "tensor", "rounded", "cut off");
+  for (const Case& c : cases(false, rooms, only)) {
+    const Format precision = c.spec.precision;
+    if (c.spec.shape.seq_len != 200 || c.spec.style != Style::normal || !c.spec.params.empty()) continue;
+    if (!hopper.takes(precision)) continue;
+    const Problem problem = problem_of(c.spec);
+    const auto emulation = [&] {
+      return c.kernel->run(problem, Policy::of(c.kernel->sites, precision), c.gpu->tile(problem, precision));
+    };
+    const Answer device = c.gpu->run(problem, precision, nullptr), rounded = emulation();
+    const tile::TensorCoreEmulation cutting(hopper);
+    const Answer cut = emulation();
+    const auto print = [&](const std::string& tensor, const Array& x, const Array& y, const Array& z) {
+      const auto share = [&](const Array& other) { return 100 * compare(x, other, other, 1, 0, 0).identical; };
+      std::printf("%-18s %-13s %-5s %4d %-16s %9.3f%% %9.3f%%\n", c.spec.mechanism.c_str(),
+                  std::string(c.gpu->name).c_str(), name_of(precision), c.spec.shape.key_dim, tensor.c_str(), share(y),
+                  share(z));
+    };
+    for (const auto& [name, x] : device.outputs) print(name, x, rounded.outputs.at(name), cut.outputs.at(name));
+    for (const auto& [name, x] : device.gradients)
+      print("d" + name, x, rounded.gradients.at(name), cut.gradients.at(name));
+    std::fflush(stdout);
+  }
 }
 
 struct Arguments {
