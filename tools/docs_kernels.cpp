@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
+#include <vector>
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
@@ -226,11 +228,30 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
   return measured ? text : text + "\nNo device has run it yet.\n";
 }
 
+/// The headers for devices that a file includes, and those that these include.
+std::set<std::string> device_headers_of(const std::filesystem::path& source, const std::string& file) {
+  const std::string_view begin = "#include \"kernels/cuda/", end = ".cuh\"";
+  std::set<std::string> known;
+  std::vector<std::string> queue{file};
+  while (!queue.empty()) {
+    std::istringstream lines(bytes_of(source / queue.back()));
+    queue.pop_back();
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with(begin) || !line.ends_with(end)) continue;
+      const std::size_t quote = line.find('"') + 1;
+      const std::string header = line.substr(quote, line.size() - quote - 1);
+      if (known.insert(header).second) queue.push_back(header);
+    }
+  }
+  return known;
+}
+
 }  // namespace
 
 std::string kernel_sources_digest(const std::filesystem::path& source, std::string_view room) {
   std::set<std::string> files = files_in(source, "kernels/core", {".hpp", ".cpp"});
-  files.merge(files_in(source, "kernels/cuda", {".hpp", ".cpp", ".cuh"}));
+  files.merge(files_in(source, "kernels/cuda", {".hpp", ".cpp"}));
+  files.merge(device_headers_of(source, text("kernels/", room, ".cu")));
   for (const char* file : {"format.hpp", "rounding.hpp", "rounding.cpp"})
     files.insert(std::string("reference/core/") + file);
   for (const char* ending : {".hpp", ".cu"}) files.insert("kernels/" + std::string(room) + ending);

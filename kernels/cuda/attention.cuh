@@ -58,14 +58,14 @@ auto with_attention_instance(Format precision, const AttentionShape& shape, F f)
   return with_instance(precision, std::max(shape.key_dim, shape.value_dim), f);
 }
 
-/// The units of a room's operands, [kv heads].
+/// The units of a room's operands, [kv heads], as rows: those of a sequence follow each other in a pack, too.
 template <class P>
 DeviceArray upload_units(const ScaledOperands& scaled) {
   using Units = OperandUnits<double>;
   std::vector<double> values;
   for (const Units& u : scaled.units()) values.insert(values.end(), {u.query, u.key, u.value, u.probe, u.weight});
   const int fields = sizeof(Units) / sizeof(double), heads = static_cast<int>(scaled.units().size());
-  return DeviceArray(format_of<P, "descale">, heads, 1, fields, values);
+  return DeviceArray(format_of<P, "descale">, 1, heads, fields, values);
 }
 template <class P>
 const OperandUnits<typename P::Real>* units_in(const DeviceArray& units) {

@@ -90,6 +90,11 @@ TEST_F(GpuRun, runs_all_where_all_are_asked_for) {
   EXPECT_EQ(calls("--all --binary " + path("due")),
             "memcheck --subset\n--records " + folder.string() + " --memcheck ERROR SUMMARY: 0 errors\n");
 }
+TEST_F(GpuRun, runs_the_rooms_that_are_named) {
+  EXPECT_EQ(calls("--rooms gla --binary " + path("due")), "memcheck --subset --rooms gla\n--rooms gla --records " +
+                                                              folder.string() +
+                                                              " --memcheck ERROR SUMMARY: 0 errors\n");
+}
 TEST_F(GpuRun, runs_nothing_where_nothing_is_due) {
   program("none", "");
   EXPECT_EQ(calls("--binary " + path("none")), "");
