@@ -244,14 +244,9 @@ std::size_t fitting(const std::vector<Judgement>& judgements) {
   for (const Verdict verdict : {Verdict::vacuous, Verdict::pass, Verdict::undecided, Verdict::unsupported})
     for (std::size_t i = 0; i < judgements.size(); ++i)
       if (judgements[i].verdict == verdict) return i;
-  const auto miss = [](const Judgement& j) {
-    const double ratio = j.rms_z / j.rms_limit;
-    return std::isnan(ratio) ? infinite : ratio;
-  };
-  return static_cast<std::size_t>(
-      std::min_element(judgements.begin(), judgements.end(),
-                       [&](const Judgement& a, const Judgement& b) { return miss(a) < miss(b); }) -
-      judgements.begin());
+  const auto fewest = std::min_element(judgements.begin(), judgements.end(),
+                                       [](const Judgement& a, const Judgement& b) { return a.beyond < b.beyond; });
+  return static_cast<std::size_t>(fewest - judgements.begin());
 }
 
 std::string place(const std::vector<int>& shape, std::size_t flat) {
@@ -298,6 +293,7 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
   j.max_error = error.value, j.max_error_at = error.at;
   j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
   j.worst_z = z.value, j.worst_z_at = z.at;
+  for (std::size_t i = 0; i < got.size(); ++i) j.beyond += excess_at(e, got, i) <= 1 ? 0 : 1;
   j.rms_z = rms_z(e, got), j.rms_limit = e.rms_limit;
   const Sums sums(e);
   const std::vector<double> of_errors = sums.of_errors(got);

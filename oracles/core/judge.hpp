@@ -84,7 +84,8 @@ struct Judgement {
   std::size_t max_error_at = 0;
   double worst_ulps = 0;  ///< largest |error| in ulps, at the value or the tensor's RMS if that is larger
   std::size_t worst_ulps_at = 0;
-  double worst_z = 0;  ///< largest |error| / sigma, at
+  std::size_t beyond = 0;  ///< elements beyond their limits
+  double worst_z = 0;      ///< largest |error| / sigma, at
   std::size_t worst_z_at = 0;
   double rms_z = 0, rms_limit = 0;
   double worst_sum = 0;  ///< largest signed sum of error / sigma over a slice, in units of its limit; of
@@ -105,8 +106,8 @@ double excess_at(const Expected& expected, const std::vector<double>& got, std::
 Judgement judge(const Expected& expected, const std::vector<double>& got);
 
 /// Of a tensor that was judged by several expectations, one of which is that of a correct kernel: which judgement
-/// counts. It is rejected if each rejects it, and then the one counts that it misses by least; it is VACUOUS if one that
-/// accepts it accepts a wrong tensor, too.
+/// counts. It is rejected if each rejects it, and then the first one counts that has the fewest elements beyond their
+/// limits; it is VACUOUS if one that accepts it accepts a wrong tensor, too.
 std::size_t fitting(const std::vector<Judgement>& judgements);
 
 /// "[1][96][12]" for element `flat` of a tensor of that shape.
