@@ -246,7 +246,9 @@ std::size_t fitting(const std::vector<Judgement>& judgements) {
       if (judgements[i].verdict == verdict) return i;
   const auto fewest = std::min_element(judgements.begin(), judgements.end(),
                                        [](const Judgement& a, const Judgement& b) { return a.beyond < b.beyond; });
-  return static_cast<std::size_t>(fewest - judgements.begin());
+  const auto first = std::find_if(judgements.begin(), judgements.end(),
+                                  [&](const Judgement& j) { return j.beyond <= 2 * fewest->beyond; });
+  return static_cast<std::size_t>(first - judgements.begin());
 }
 
 std::string place(const std::vector<int>& shape, std::size_t flat) {

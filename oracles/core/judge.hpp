@@ -106,8 +106,8 @@ double excess_at(const Expected& expected, const std::vector<double>& got, std::
 Judgement judge(const Expected& expected, const std::vector<double>& got);
 
 /// Of a tensor that was judged by several expectations, one of which is that of a correct kernel: which judgement
-/// counts. It is rejected if each rejects it, and then the first one counts that has the fewest elements beyond their
-/// limits; it is VACUOUS if one that accepts it accepts a wrong tensor, too.
+/// counts. It is rejected if each rejects it, and then the first one counts, unless it has more than twice as many
+/// elements beyond their limits as another; it is VACUOUS if one that accepts it accepts a wrong tensor, too.
 std::size_t fitting(const std::vector<Judgement>& judgements);
 
 /// "[1][96][12]" for element `flat` of a tensor of that shape.

@@ -303,5 +303,21 @@ TEST(Judge, names_every_verdict) {
   EXPECT_EQ(name_of(Verdict::error), "ERROR");
 }
 
+/// A kernel has one tile shape of several, and which is not known.
+TEST(Judge, takes_the_shape_that_a_tensor_fits) {
+  const auto of = [](Verdict verdict, std::size_t beyond = 0) {
+    Judgement j;
+    j.verdict = verdict, j.beyond = beyond;
+    return j;
+  };
+  EXPECT_EQ(fitting({of(Verdict::fail, 3), of(Verdict::pass)}), 1U);
+  EXPECT_EQ(fitting({of(Verdict::pass), of(Verdict::vacuous)}), 1U);
+  EXPECT_EQ(fitting({of(Verdict::fail, 1), of(Verdict::undecided), of(Verdict::pass)}), 2U);
+  EXPECT_EQ(fitting({of(Verdict::fail, 1), of(Verdict::undecided)}), 1U);
+  EXPECT_EQ(fitting({of(Verdict::fail, 251), of(Verdict::fail, 246)}), 0U);
+  EXPECT_EQ(fitting({of(Verdict::fail, 9), of(Verdict::fail, 1)}), 1U);
+  EXPECT_EQ(fitting({of(Verdict::fail, 1), of(Verdict::fail)}), 1U);
+}
+
 }  // namespace
 }  // namespace assay

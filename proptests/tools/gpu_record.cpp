@@ -1,7 +1,9 @@
 // What a device's record keeps when some of its rooms are run again, and which rooms tools/gpu/run runs.
+#include <algorithm>
 #include <cstdlib>
 
 #include "proptests/tools/cli.hpp"
+#include "tools/docs_kernels.hpp"
 #include "tools/gpu/record.hpp"
 
 namespace assay {
@@ -72,6 +74,11 @@ class GpuRun : public CliFiles {
                     due + "' ;;\n*) echo \"$*\" >> " + path("calls") + " ;;\nesac\n");
     permit(name);
   }
+  /// What it is asked of a room.
+  std::string run_of(const std::string& room) const {
+    return "memcheck --subset --rooms " + room + "\n--rooms " + room + " --records " + folder.string() +
+           " --memcheck ERROR SUMMARY: 0 errors\n";
+  }
   /// What the program was asked to run.
   std::string calls(const std::string& arguments) const {
     const std::string command = "PATH=" + path("bin") + ":$PATH " ASSAY_SOURCE_DIR "/tools/gpu/run --records " +
@@ -82,18 +89,16 @@ class GpuRun : public CliFiles {
 };
 
 TEST_F(GpuRun, runs_the_rooms_that_are_due) {
-  EXPECT_EQ(calls("--binary " + path("due")),
-            "memcheck --subset --rooms deltanet,kda\n--rooms deltanet,kda --records " + folder.string() +
-                " --memcheck ERROR SUMMARY: 0 errors\n");
+  EXPECT_EQ(calls("--binary " + path("due")), run_of("deltanet") + run_of("kda"));
 }
 TEST_F(GpuRun, runs_all_where_all_are_asked_for) {
-  EXPECT_EQ(calls("--all --binary " + path("due")),
-            "memcheck --subset\n--records " + folder.string() + " --memcheck ERROR SUMMARY: 0 errors\n");
+  const std::string all = calls("--all --binary " + path("due"));
+  EXPECT_EQ(static_cast<std::size_t>(std::count(all.begin(), all.end(), '\n')),
+            2 * kernel_sources_digests(ASSAY_SOURCE_DIR).size());
+  EXPECT_NE(all.find(run_of("softmax_attention")), std::string::npos) << all;
 }
 TEST_F(GpuRun, runs_the_rooms_that_are_named) {
-  EXPECT_EQ(calls("--rooms gla --binary " + path("due")), "memcheck --subset --rooms gla\n--rooms gla --records " +
-                                                              folder.string() +
-                                                              " --memcheck ERROR SUMMARY: 0 errors\n");
+  EXPECT_EQ(calls("--rooms gla --binary " + path("due")), run_of("gla"));
 }
 TEST_F(GpuRun, runs_nothing_where_nothing_is_due) {
   program("none", "");
