@@ -289,13 +289,13 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
     error.see(std::fabs(x), i);
     ulps.see(std::fabs(x) / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
     z.see(z_at(e, got, i), i);
+    j.beyond += excess_at(e, got, i) <= 1 ? 0 : 1;
     if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
   }
   j.relative_error = errors == 0 ? 0 : std::sqrt(errors / values);
   j.max_error = error.value, j.max_error_at = error.at;
   j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
   j.worst_z = z.value, j.worst_z_at = z.at;
-  for (std::size_t i = 0; i < got.size(); ++i) j.beyond += excess_at(e, got, i) <= 1 ? 0 : 1;
   j.rms_z = rms_z(e, got), j.rms_limit = e.rms_limit;
   const Sums sums(e);
   const std::vector<double> of_errors = sums.of_errors(got);

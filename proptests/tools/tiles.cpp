@@ -1,12 +1,9 @@
 // Tile shapes are a part of the contract: a kernel of any that a form has passes, and --tile holds it to one.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
-#include <vector>
 
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/expected.hpp"
 #include "oracles/core/fault_trials.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/judge_answer.hpp"
@@ -85,22 +82,14 @@ TEST(Tiles, are_a_part_of_the_contract) {
   EXPECT_NE(shown(other).find("d_log_decay: FAIL"), std::string::npos) << shown(other);
 }
 
-/// The first case that convicts the mutant by each of its form's tile shapes.
+/// The first case on which the mutant fails.
 std::string conviction(const Room& room, const KernelForm& healthy, const KernelForm& planted, const Mutant& mutant) {
   for (const FaultTrial& trial : fault_trials(room, healthy, fault_styles, fault_precisions, fault_seed)) {
     const Answer got = answer_of(planted, trial.problem, trial.spec.precision, trial.tile, mutant.name);
-    const Oracle oracle = oracle_of(room, trial.problem);
-    std::map<std::string, std::vector<Judgement>> judgements;
-    for (std::size_t tile = 0; tile < healthy.tiles.size(); ++tile) {
-      const Expectation expectation = expect(oracle, {&healthy, trial.spec.precision, static_cast<int>(tile), 1},
-                                             trial.problem, default_draws(trial.spec.precision));
-      const Named<std::vector<double>> answer = in_report_order(got, expectation);
-      for (std::size_t t = 0; t < answer.size(); ++t)
-        judgements[answer[t].first].push_back(judge(expectation.tensors[t].second, answer[t].second));
-    }
-    for (const auto& [name, by_tile] : judgements)
-      if (const Judgement& j = by_tile[fitting(by_tile)]; j.verdict == Verdict::fail)
-        return text(trial.spec.repro(), ": ", name, ": ", j.reason);
+    const Judged judged =
+        judge(trial.problem, got,
+              {.contract = std::string(name_of(trial.spec.precision)), .form = std::string(healthy.name)});
+    if (judged.verdict == Verdict::fail) return text(trial.spec.repro(), shown(judged));
   }
   return "";
 }
