@@ -228,36 +228,69 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
   return measured ? text : text + "\nNo device has run it yet.\n";
 }
 
-/// The headers for devices that a file includes, and those that these include.
-std::set<std::string> device_headers_of(const std::filesystem::path& source, const std::string& file) {
-  const std::string_view begin = "#include \"kernels/cuda/", end = ".cuh\"";
-  std::set<std::string> known;
-  std::vector<std::string> queue{file};
-  while (!queue.empty()) {
-    std::istringstream lines(bytes_of(source / queue.back()));
-    queue.pop_back();
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with(begin) || !line.ends_with(end)) continue;
-      const std::size_t quote = line.find('"') + 1;
-      const std::string header = line.substr(quote, line.size() - quote - 1);
-      if (known.insert(header).second) queue.push_back(header);
-    }
+/// What a file includes of kernels/ and of the rounding of numbers.
+std::vector<std::string> sources_included(const std::string& file_text) {
+  constexpr std::string_view begin = "#include \"";
+  std::vector<std::string> headers;
+  std::istringstream lines(file_text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(begin)) continue;
+    std::string header = line.substr(begin.size(), line.find('"', begin.size()) - begin.size());
+    if (header.starts_with("kernels/") || header == "reference/core/format.hpp" ||
+        header == "reference/core/rounding.hpp")
+      headers.push_back(std::move(header));
   }
-  return known;
+  return headers;
+}
+
+/// Without what a formatter moves: comments, white space, the ends of lines. No literal holds "//".
+std::string code_of(const std::string& file_text) {
+  std::string code;
+  std::istringstream lines(file_text);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(std::min(line.find("//"), line.size()));
+    if (line.ends_with('\\')) line.pop_back();
+    std::erase_if(line, [](char c) { return std::string_view(" \t\n\v\f\r").find(c) != std::string_view::npos; });
+    code += line;
+  }
+  return code;
+}
+
+/// Literals that follow each other as the one that they are.
+std::string without_seams(const std::string& code) {
+  std::string joined;
+  for (std::size_t i = 0; i < code.size(); ++i)
+    if (code.compare(i, 2, "\"\"") == 0)
+      ++i;
+    else
+      joined += code[i];
+  return joined;
 }
 
 }  // namespace
 
+// Of kernels/ROOM.cpp, which says what the registry holds, only what it includes.
+std::set<std::string> kernel_sources(const std::filesystem::path& source, std::string_view room) {
+  std::set<std::string> known;
+  std::vector<std::string> queue = sources_included(bytes_of(source / text("kernels/", room, ".cpp")));
+  for (const char* ending : {".hpp", ".cu"}) queue.push_back(text("kernels/", room, ending));
+  while (!queue.empty()) {
+    const std::filesystem::path file = queue.back();
+    queue.pop_back();
+    if (!known.insert(file.string()).second) continue;
+    std::filesystem::path implementation = file;
+    implementation.replace_extension(".cpp");
+    if (file.extension() == ".hpp" && file.parent_path() != "kernels" && exists(source / implementation))
+      queue.push_back(implementation.string());
+    for (std::string& header : sources_included(bytes_of(source / file))) queue.push_back(std::move(header));
+  }
+  return known;
+}
+
 std::string kernel_sources_digest(const std::filesystem::path& source, std::string_view room) {
-  std::set<std::string> files = files_in(source, "kernels/core", {".hpp", ".cpp"});
-  files.merge(files_in(source, "kernels/cuda", {".hpp", ".cpp"}));
-  files.merge(device_headers_of(source, text("kernels/", room, ".cu")));
-  for (const char* file : {"format.hpp", "rounding.hpp", "rounding.cpp"})
-    files.insert(std::string("reference/core/") + file);
-  for (const char* ending : {".hpp", ".cu"}) files.insert("kernels/" + std::string(room) + ending);
-  Sha256 all;
-  for (const std::string& file : files) all.update(Sha256().update(bytes_of(source / file)).hex() + "  " + file + "\n");
-  return all.hex();
+  std::string all;
+  for (const std::string& file : kernel_sources(source, room)) all += file + code_of(bytes_of(source / file));
+  return Sha256().update(without_seams(all)).hex();
 }
 
 Digests kernel_sources_digests(const std::filesystem::path& source) {

@@ -2,6 +2,7 @@
 // docs/kernels.md: the contract of every kernel form, and what devices measured of it.
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,8 +11,10 @@
 
 namespace assay {
 
-/// The digest of what the bits of a room's device kernels and of their emulation are made from, as
-/// `tools/gpu/run --digests` prints it.
+/// The files that the bits of a room's device kernels, and of their emulation, are made from.
+std::set<std::string> kernel_sources(const std::filesystem::path& source, std::string_view room);
+
+/// The digest of their code, whatever its comments and its format, as `tools/gpu/run --digests` prints it.
 std::string kernel_sources_digest(const std::filesystem::path& source, std::string_view room);
 
 /// Digests of all rooms that have device kernels.
