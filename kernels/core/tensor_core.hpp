@@ -2,8 +2,8 @@
 // How Hopper's tensor cores add products of narrow factors to an fp32 accumulator (arXiv 2512.07004): the products of a
 // block are exact; they and the accumulator are cut off, towards zero, some bits below the last place that fp32 would
 // have at the largest exponent among them, the exponent of a product being the sum of its factors'; the sum of what is
-// left is exact, and is cut off to fp32, towards zero. proptests/core/tensor_core_cuda.cu compares mma.sync with it, but
-// for factors that are subnormal, which are taken to have the least exponent, and for sums beyond fp32.
+// left is exact, and is cut off to fp32, towards zero. proptests/core/tensor_core_cuda.cu compares mma.sync with it,
+// but for factors that are subnormal, which are taken to have the least exponent, and for sums beyond fp32.
 #include "reference/core/format.hpp"
 
 namespace assay::tile {
