@@ -105,6 +105,17 @@ std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& dr
   return list;
 }
 
+/// The exact run where the oracle says what its doubles leave out: the truth, where that is no further from them than
+/// two doubles are from each other. Elsewhere the program means another number, or a residue.
+ExactRun located(std::vector<double> run, const Expected& e) {
+  std::vector<double> rest(run.size());
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const double left_out = (e.value[i].hi - run[i]) + e.value[i].lo;
+    if (std::fabs(left_out) <= spacing(Format::fp64, run[i]) && std::fabs(left_out) > e.bound[i]) rest[i] = left_out;
+  }
+  return {std::move(run), std::move(rest)};
+}
+
 /// What the runs say of one of their tensors, of which `e` knows the shape and the oracle's answer.
 Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Policy& contract, const Limits& limits,
                 double largest, ReferenceInDoubles& reference) {
@@ -115,14 +126,11 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   const Format stored = storage_of(own, contract.sites);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
   const std::vector<std::size_t> overflowing = take_out_overflows(draws, own, exact);
-  Spread spread = spread_of(draws, exact, e.layout, stored);
+  const ExactRun located_exact = located(exact, e);
+  Spread spread = spread_of(draws, located_exact, e.layout, stored);
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
-  e.stall = take_in_own_rounding(spread, own, exact, e.layout, limits.sigmas, limits.tensor_rate);
+  e.stall = take_in_own_rounding(spread, own, located_exact, e.layout, limits.sigmas, limits.tensor_rate);
   e.sigma = spread.sigma;
-  // No answer is nearer to the truth than the nearest double, which draws that never leave it do not see.
-  for (std::size_t i = 0; i < e.sigma.size(); ++i)
-    if (const double apart = std::fabs(e.value[i].lo); apart * oracle_share > e.bound[i])
-      e.sigma[i] = std::max(e.sigma[i], apart);
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
   take_in_lost_residues(e, runs.emulated[tensor].first, exact, largest, reference);
@@ -132,7 +140,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
     e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
   std::vector<double> undrawn(e.sigma.size());
   for (std::size_t i = 0; i < e.sigma.size(); ++i) undrawn[i] = spread.sigma[i] * spread.sigma[i] - spread.drawn[i];
-  e.sums = expected_sums(draws, exact, own, e.layout, e.weight, undrawn, limits.tensor_rate);
+  e.sums = expected_sums(draws, located_exact, own, e.layout, e.weight, undrawn, limits.tensor_rate);
   return e;
 }
 

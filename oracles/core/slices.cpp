@@ -27,9 +27,9 @@ struct Offsets {
   }
 };
 
-std::vector<double> differences(const std::vector<double>& x, const std::vector<double>& y) {
-  std::vector<double> apart(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) apart[i] = x[i] - y[i];
+std::vector<double> distances(const std::vector<double>& run, const ExactRun& exact) {
+  std::vector<double> apart(run.size());
+  for (std::size_t i = 0; i < run.size(); ++i) apart[i] = exact.distance(run[i], i);
   return apart;
 }
 
@@ -87,7 +87,7 @@ std::vector<double> slice_sums(const Layout& n, const std::vector<double>& weigh
   return sums;
 }
 
-std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact,
+std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
                                     const std::vector<double>& own, const Layout& layout,
                                     const std::vector<double>& weight, const std::vector<double>& undrawn,
                                     double false_alarm_rate) {
@@ -97,8 +97,8 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
   const std::vector<double> rest = slice_sums(layout, weight, independent);
   std::vector<std::vector<double>> drawn;
   drawn.reserve(draws.size());
-  for (const auto& draw : draws) drawn.push_back(slice_sums(layout, weight, differences(draw, exact)));
-  const std::vector<double> kept = slice_sums(layout, weight, differences(own, exact));
+  for (const auto& draw : draws) drawn.push_back(slice_sums(layout, weight, distances(draw, exact)));
+  const std::vector<double> kept = slice_sums(layout, weight, distances(own, exact));
 
   // Two-sided, shared out among the slices.
   const double each = false_alarm_rate / (2 * static_cast<double>(slices.size()));

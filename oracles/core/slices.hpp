@@ -38,7 +38,7 @@ std::vector<Slice> slices_of(const Layout& layout);
 /// those that do not count; `undrawn` is the part of sigma^2 that the draws do not scatter by, taken for independent
 /// from element to element; `own` is the kernel under the contract's own rounding, which no limit rejects. All limits
 /// together reject a correct kernel with probability `false_alarm_rate`.
-std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact,
+std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
                                     const std::vector<double>& own, const Layout& layout,
                                     const std::vector<double>& weight, const std::vector<double>& undrawn,
                                     double false_alarm_rate);

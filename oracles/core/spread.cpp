@@ -147,7 +147,7 @@ double spacing(Format format, double x) {
 
 bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }
 
-Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact, const Layout& layout,
+Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
                  Format stored) {
   const std::size_t N = layout.size(), K = draws.size();
   require(K >= 3, "sigma needs three draws or more, got ", K);
@@ -159,7 +159,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
   std::vector<double> flat(N, 1.0), binade(N);
   Prior prior = pool(m.variance, flat, layout, Pooling::separable, nu);
   for (std::size_t i = 0; i < N; ++i) {
-    const double s = spacing(stored, std::sqrt(exact[i] * exact[i] + prior.variance[i]));
+    const double s = spacing(stored, std::sqrt(exact.value[i] * exact.value[i] + prior.variance[i]));
     binade[i] = std::max(s * s, std::numeric_limits<double>::min());
   }
   for (const auto* unit : {&flat, &binade})
@@ -185,14 +185,16 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vecto
     const double drawn = alone || !(weight > 0) ? m.variance[i]
                          : std::isinf(weight)   ? prior.variance[i]
                                                 : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
-    // Jittered rounding has twice the variance of nearest_even. Arrays are doubles: `exact` has been rounded to one.
-    const double inner = drawn / 2, own = spacing(Format::fp64, exact[i]), off = m.mean[i] - exact[i];
-    const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - own * own / 12);
+    // Jittered rounding has twice the variance of nearest_even.
+    const double inner = drawn / 2, off = exact.distance(m.mean[i], i), x = exact.value[i];
+    // The exact run has been rounded to a double, unless what that left out is known.
+    const double rounded = exact.rest.empty() ? spacing(Format::fp64, x) : 0;
+    const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - rounded * rounded / 12);
     double last = 0;
     // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.
-    const bool undrawn = rounds || std::fabs(exact[i]) < smallest_normal;
-    if (undrawn && (inner > 0 || bias > 0 || !representable(stored, exact[i]))) {
-      const double s = spacing(stored, std::sqrt(exact[i] * exact[i] + inner));
+    const bool undrawn = rounds || std::fabs(x) < smallest_normal;
+    if (undrawn && (inner > 0 || m.mean[i] != x || !representable(stored, x))) {
+      const double s = spacing(stored, std::sqrt(x * x + inner));
       last = s * s / 12;
     }
     const double total = inner + bias + last;
@@ -223,14 +225,14 @@ double with_neighbours(const std::vector<double>& distances, const Layout& layou
   return std::max(distances[element], std::sqrt(nearby));
 }
 
-double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const std::vector<double>& exact,
-                            const Layout& layout, double sigmas, double false_alarm_rate) {
+double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const ExactRun& exact, const Layout& layout,
+                            double sigmas, double false_alarm_rate) {
   const std::size_t N = layout.size();
   std::vector<double> off(N);
   double sum = 0, counted = 0;
   bool beyond = false;
   for (std::size_t i = 0; i < N; ++i) {
-    off[i] = std::fabs(own[i] - exact[i]);
+    off[i] = std::fabs(exact.distance(own[i], i));
     if (!std::isfinite(off[i])) return 0;  // overflows are the judge's to fail
     if (spread.sigma[i] == 0) spread.sigma[i] = off[i];
     if (!(spread.sigma[i] > 0)) continue;

@@ -2,6 +2,7 @@
 // How far a correct kernel spreads around its own exact run: sigma per element, from draws with randomised rounding.
 // docs/judge.md derives everything here.
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "reference/core/format.hpp"
@@ -21,6 +22,15 @@ struct Layout {
 /// [H][T][d] and [H][T] with a head axis, [T][d], [T] and [] without.
 Layout layout_of(const std::vector<int>& shape, bool head_axis);
 
+/// What a kernel answers where nothing rounds. Arrays are doubles: `rest` is what they leave out of it, element by
+/// element; empty where that is not known.
+struct ExactRun {
+  std::vector<double> value, rest;
+  ExactRun(std::vector<double> v, std::vector<double> r = {}) : value(std::move(v)), rest(std::move(r)) {}
+
+  double distance(double x, std::size_t i) const { return (x - value[i]) - (rest.empty() ? 0 : rest[i]); }
+};
+
 /// What the draws say of one tensor.
 struct Spread {
   std::vector<double> sigma;    ///< standard deviation of a correct kernel's error
@@ -39,7 +49,7 @@ bool representable(Format format, double x);
 
 /// `draws` are the outputs of one kernel under jittered rounding with different seeds, at least three; `exact` is the
 /// same kernel with no rounding. Elements are finally rounded to `stored`, unless the draws already lie on that grid.
-Spread spread_of(const std::vector<std::vector<double>>& draws, const std::vector<double>& exact, const Layout& layout,
+Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
                  Format stored);
 
 /// An element's distance, or its root mean square over the four rows before and after it in its column if that is
@@ -50,8 +60,8 @@ double with_neighbours(const std::vector<double>& distances, const Layout& layou
 /// rounding is not what draws make of it: it stalls, or all values are ties. Then sigma becomes at least that distance,
 /// of the element and of its neighbours, and the root mean square of distance / sigma before that is returned; else 0.
 /// An element that no draw moves and `own` does has that distance for its sigma in any case.
-double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const std::vector<double>& exact,
-                            const Layout& layout, double sigmas, double false_alarm_rate);
+double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const ExactRun& exact, const Layout& layout,
+                            double sigmas, double false_alarm_rate);
 
 /// The multiple of an estimated standard deviation that is exceeded as rarely as `sigmas` of a known one, which is
 /// estimated with `freedom` degrees of freedom: `sigmas` for many, more for few.

@@ -165,11 +165,11 @@ TEST(Spread, adds_the_output_rounding_only_where_there_is_one) {
   std::vector<std::vector<double>> on_grid(draws, {1.0});
   for (int k = 0; k < draws; k += 2) on_grid[static_cast<std::size_t>(k)] = {1.0078125};
   const double variance = 0x1p-14 / 4 * draws / (draws - 1);
-  EXPECT_DOUBLE_EQ(spread_of(on_grid, {1.00390625}, {1, 1, 1}, Format::bf16).sigma[0], std::sqrt(variance / 2));
-  EXPECT_DOUBLE_EQ(spread_of(on_grid, {1.00390625}, {1, 1, 1}, Format::e4m3).sigma[0],
+  EXPECT_DOUBLE_EQ(spread_of(on_grid, {{1.00390625}}, {1, 1, 1}, Format::bf16).sigma[0], std::sqrt(variance / 2));
+  EXPECT_DOUBLE_EQ(spread_of(on_grid, {{1.00390625}}, {1, 1, 1}, Format::e4m3).sigma[0],
                    std::sqrt(variance / 2 + 0x1p-6 / 12));
   // Nor does jitter draw what subnormal numbers lose.
-  const Spread subnormal = spread_of({draws, {0x1p-9}}, {0x1.2p-9}, {1, 1, 1}, Format::e4m3);
+  const Spread subnormal = spread_of({draws, {0x1p-9}}, {{0x1.2p-9}}, {1, 1, 1}, Format::e4m3);
   EXPECT_DOUBLE_EQ(subnormal.sigma[0], std::sqrt(0x1p-24 + 0x1p-18 / 12));
 }
 
