@@ -139,7 +139,8 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   for (std::size_t i = 0; i < e.sigma.size(); ++i)
     e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
   std::vector<double> undrawn(e.sigma.size());
-  for (std::size_t i = 0; i < e.sigma.size(); ++i) undrawn[i] = spread.sigma[i] * spread.sigma[i] - spread.drawn[i];
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    undrawn[i] = std::max(0.0, spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
   e.sums = expected_sums(draws, located_exact, own, e.layout, e.weight, undrawn, limits.tensor_rate);
   return e;
 }

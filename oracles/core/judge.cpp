@@ -123,11 +123,18 @@ class Sums {
     for (std::size_t s = 0; s < limits_.size(); ++s) limits_[s] += e.sums[s].reach * e.sums[s].sigma;
   }
 
+  /// Sums of errors, nearer to zero by what the summation itself may have rounded: errors that cancel each other leave
+  /// no more than that.
   std::vector<double> of_errors(const std::vector<double>& got) const {
     if (limits_.empty()) return {};
-    std::vector<double> errors(got.size());
-    for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e_, got, i);
-    return slice_sums(e_.layout, e_.weight, errors);
+    std::vector<double> errors(got.size()), sizes(got.size());
+    for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e_, got, i), sizes[i] = std::fabs(errors[i]);
+    std::vector<double> sums = slice_sums(e_.layout, e_.weight, errors);
+    const std::vector<double> terms = slice_sums(e_.layout, e_.weight, sizes);
+    const double rounding = static_cast<double>(got.size() + 4) * unit_roundoff(Format::fp64);
+    for (std::size_t s = 0; s < sums.size(); ++s)
+      sums[s] = std::copysign(std::max(std::fabs(sums[s]) - rounding * terms[s], 0.0), sums[s]);
+    return sums;
   }
 
   /// The one that is the most of its limit; -1 where none is looked at.
