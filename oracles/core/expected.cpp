@@ -66,20 +66,13 @@ class ReferenceInDoubles {
 };
 
 /// Where even the run that rounds nowhere is beyond its limits, the program is wrong, or the truth is a residue that
-/// numbers of its size do not hold, such as a weight's distance from one. It is no more than a residue if it is lost in
-/// the last place of `largest`, the answer's largest number; and what the reference in doubles misses there, a correct
-/// program may miss as well.
-void take_in_lost_residues(Expected& e, const std::string& name, const std::vector<double>& exact, double largest,
+/// numbers of its size do not hold, such as a weight's distance from one. What the reference in doubles misses there, a
+/// correct program may miss as well.
+void take_in_lost_residues(Expected& e, const std::string& name, const std::vector<double>& exact,
                            ReferenceInDoubles& reference) {
   std::vector<std::size_t> beyond;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    if (excess_at(e, exact, i) <= 1) continue;
-    const double off = std::fabs((exact[i] - e.value[i].hi) - e.value[i].lo);
-    if (off <= unit_roundoff(Format::fp64) * largest)
-      e.sigma[i] = std::max(e.sigma[i], off);
-    else
-      beyond.push_back(i);
-  }
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    if (!(excess_at(e, exact, i) <= 1)) beyond.push_back(i);
   const std::vector<HiLo>* doubles = beyond.empty() ? nullptr : reference.find(name);
   if (doubles == nullptr) return;
   std::vector<double> missed(exact.size());
@@ -106,12 +99,14 @@ std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& dr
 }
 
 /// The exact run where the oracle says what its doubles leave out: the truth, where that is no further from them than
-/// two doubles are from each other. Elsewhere the program means another number, or a residue.
-ExactRun located(std::vector<double> run, const Expected& e) {
+/// two doubles are from each other, or lost in the last place of `largest`, the answer's largest number. Elsewhere the
+/// program means another number.
+ExactRun located(std::vector<double> run, const Expected& e, double largest) {
   std::vector<double> rest(run.size());
   for (std::size_t i = 0; i < run.size(); ++i) {
     const double left_out = (e.value[i].hi - run[i]) + e.value[i].lo;
-    if (std::fabs(left_out) <= spacing(Format::fp64, run[i]) && std::fabs(left_out) > e.bound[i]) rest[i] = left_out;
+    const double resolution = std::max(spacing(Format::fp64, run[i]), unit_roundoff(Format::fp64) * largest);
+    if (std::fabs(left_out) <= resolution && std::fabs(left_out) > e.bound[i]) rest[i] = left_out;
   }
   return {std::move(run), std::move(rest)};
 }
@@ -126,14 +121,14 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   const Format stored = storage_of(own, contract.sites);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
   const std::vector<std::size_t> overflowing = take_out_overflows(draws, own, exact);
-  const ExactRun located_exact = located(exact, e);
+  const ExactRun located_exact = located(exact, e, largest);
   Spread spread = spread_of(draws, located_exact, e.layout, stored);
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
   e.stall = take_in_own_rounding(spread, own, located_exact, e.layout, limits.sigmas, limits.tensor_rate);
   e.sigma = spread.sigma;
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
-  take_in_lost_residues(e, runs.emulated[tensor].first, exact, largest, reference);
+  take_in_lost_residues(e, runs.emulated[tensor].first, exact, reference);
   for (const std::size_t i : overflowing) e.sigma[i] = infinite;
   // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
   for (std::size_t i = 0; i < e.sigma.size(); ++i)

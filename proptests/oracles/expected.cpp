@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "oracles/core/judge.hpp"
+#include "proptests/oracles/noise.hpp"
 
 namespace assay {
 namespace {
@@ -218,6 +219,38 @@ TEST(Expected, errors_that_cancel_leave_what_their_sum_rounds) {
       {{"parallax", {1, 70, 2, 1, 2, 8, 0}, Format::fp64, Style::dyadic, 3532293990, {{"causal", false}}}, "16x16", 32},
   };
   for (const HealthyCase& healthy : cases) expect_no_alarm(healthy);
+}
+
+/// What is lost in the last place of an answer's largest number is lost in the exact run, too: elements that are all
+/// off by that much the same way, though none beyond its own limit, are no fault, and any more is one.
+TEST(Expected, the_last_place_of_the_largest_number_is_no_fault) {
+  const Room& room = *find_room("value_averaging");
+  Problem problem = room.make({"value_averaging", {1, 65, 1, 0, 2, 1, 0}, Format::fp64, Style::normal, 0, {}});
+  problem.mechanism = "numbers that no reference knows";
+  const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
+  const auto verdict = [&](double truth) {
+    const std::vector<int> shape{65, 1};
+    Oracle oracle;
+    oracle.tensors = {{"o", {shape, std::vector<HiLo>(65, {truth, 0}), std::vector<double>(65)}}};
+    oracle.tensors[0].second.value[0] = {1, 0};
+    const auto run = [&](auto error) {
+      Array o(shape);
+      o.data[0] = 1;
+      for (std::size_t i = 1; i < 65; ++i) o.data[i] = error(i);
+      return Named<Array>{{"o", o}};
+    };
+    KernelRuns runs;
+    runs.exact = run([](std::size_t) { return 0.0; });
+    runs.emulated = run([](std::size_t i) { return i % 2 ? 0x1p-57 : -0x1p-57; });
+    Noise noise(3);
+    for (int k = 0; k < default_draws(Format::fp64); ++k)
+      runs.drawn.push_back(run([&](std::size_t) { return 0x1p-56 * noise.normal(); }));
+    const Expectation expectation = expect(oracle, {&form, Format::fp64, 0, 1}, problem, runs);
+    return judge(expectation.tensors[0].second, runs.emulated[0].second.data).verdict;
+  };
+  EXPECT_NE(verdict(0x1p-55), Verdict::fail);
+  EXPECT_NE(verdict(0x1p-53), Verdict::fail);
+  EXPECT_EQ(verdict(0x1.8p-53), Verdict::fail);
 }
 
 /// lla with values that are a little larger.
