@@ -251,6 +251,9 @@ TEST(Expected, the_last_place_of_the_largest_number_is_no_fault) {
   EXPECT_NE(verdict(0x1p-55), Verdict::fail);
   EXPECT_NE(verdict(0x1p-53), Verdict::fail);
   EXPECT_EQ(verdict(0x1.8p-53), Verdict::fail);
+  expect_no_alarm(
+      {{"falcon1", {1, 2, 2, 1, 8, 8, 0}, Format::fp64, Style::integers, 3598420362, {{"ridge_coupling", "live"}}},
+       "32"});
 }
 
 /// lla with values that are a little larger.
