@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oracles/core/residues.hpp"
 #include "reference/core/random.hpp"
 
 namespace assay::laws {
@@ -88,6 +89,11 @@ Arrays allowance(const Subject& s, const Problem& problem, Format precision, int
     a.shape = x.shape;
     for (std::size_t i = 0; i < x.sigma.size(); ++i) a.data.push_back(x.reach[i] * x.sigma[i] + x.bound[i]);
   }
+  if (precision != Format::fp64) return allowed;
+  // Where fp64 rounds nothing in this form, another form or tile shape may leave a residue.
+  const Arrays left = residues(s.form, problem, tile);
+  for (auto& [name, limits] : allowed)
+    for (std::size_t i = 0; i < limits.data.size(); ++i) limits.data[i] += left.at(name).data[i];
   return allowed;
 }
 

@@ -29,7 +29,8 @@ Subject subject(std::span<const KernelRoom* const> kernels, std::string_view roo
 /// Every output and gradient by name ("o", "d_q").
 Arrays flat(Answer answer);
 
-/// What may separate a correct kernel from the oracle under that precision's contract: reach * sigma + bound by name.
+/// What may separate a correct kernel from the oracle under that precision's contract: reach * sigma + bound by name,
+/// and of fp64, by which runs that do not round are judged, residues on top.
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile);
 
 /// Fails the property where `got` and `want` are further apart than `times` the allowance and the rounding to fp64.
