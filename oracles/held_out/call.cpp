@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay::held_out {
@@ -34,6 +35,12 @@ void add(Array& to, const Array& from) {
 }
 
 }  // namespace
+
+Answer Call::run(const Problem& changed) const {
+  const std::string obstacle = form.obstacle(changed);
+  require(obstacle.empty(), obstacle);
+  return form.run(changed, policy, tile);
+}
 
 Answer Call::with(const Edit& edit) const {
   Problem changed = problem;
@@ -85,6 +92,7 @@ std::vector<std::string> Call::shared_inputs() const {
 }
 
 Values head_of(Array& array, int head) {
+  require(!array.shape.empty() && 0 <= head && head < array.shape[0], "there is no head ", head);
   const std::size_t size = array.data.size() / static_cast<std::size_t>(array.shape[0]);
   return Values(array.data).subspan(size * static_cast<std::size_t>(head), size);
 }
@@ -92,6 +100,7 @@ Values head_of(Array& array, int head) {
 int row_count(const Array& array) { return array.shape.size() > 1 ? array.shape[1] : 1; }
 
 Values row_of(Array& array, int head, int row) {
+  require(0 <= row && row < row_count(array), "there is no row ", row);
   const Values all = head_of(array, head);
   const std::size_t size = all.size() / static_cast<std::size_t>(row_count(array));
   return all.subspan(size * static_cast<std::size_t>(row), size);
@@ -112,6 +121,7 @@ void multiply(Array& array, double factor) {
 }
 
 void rotate_heads(Array& array) {
+  require(!array.shape.empty() && array.shape[0] > 0, "there are no heads");
   const auto size = static_cast<std::ptrdiff_t>(array.data.size()) / array.shape[0];
   std::rotate(array.data.begin(), array.data.begin() + size, array.data.end());
 }
@@ -122,6 +132,7 @@ void shift_rows(Array& array) {
 }
 
 void read_transposed(Array& array) {
+  require(array.shape.size() == 3, "heads are no matrices");
   const auto rows = static_cast<std::size_t>(array.shape[1]), cols = static_cast<std::size_t>(array.shape[2]);
   for (int h = 0; h < array.shape[0]; ++h) {
     const Values to = head_of(array, h);
@@ -132,6 +143,9 @@ void read_transposed(Array& array) {
 }
 
 Array rows_between(const Array& array, int first, int last) {
+  require(array.shape.size() > 1 && array.shape[0] > 0 && array.shape[1] > 0 && 0 <= first && first <= last &&
+              last <= array.shape[1],
+          "there are no rows ", first, " to ", last);
   Array part;
   part.shape = array.shape;
   part.shape[1] = last - first;
@@ -162,7 +176,9 @@ void edit(Arrays& arrays, const Names& names, const std::function<void(Array&)>&
 }
 
 double number(const Problem& problem, std::string_view name) {
-  const std::string& digits = std::get<std::string>(problem.params.find(name)->second);
+  const auto known = problem.params.find(name);
+  require(known != problem.params.end(), "there is no ", name);
+  const std::string& digits = std::get<std::string>(known->second);
   double x = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), x);
   return x;
@@ -182,6 +198,7 @@ bool continues(const Call& call) {
 }
 
 Problem segment(const Call& call, int first, int last) {
+  require(0 <= first && first < last && last <= call.tokens(), "there are no tokens ", first, " to ", last);
   Problem part = call.problem;
   for (auto* arrays : {&part.inputs, &part.cotangents})
     for (auto& [name, array] : *arrays)

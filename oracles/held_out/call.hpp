@@ -24,8 +24,9 @@ struct Call {
   const Policy& policy;
   int tile;
 
-  /// What the kernel answers to another problem.
-  Answer run(const Problem& changed) const { return form.run(changed, policy, tile); }
+  /// What the kernel answers to another problem. Throws InputError if it cannot run that one; so do all functions here
+  /// where there is no such head or row: then a fault shows nothing.
+  Answer run(const Problem& changed) const;
   Answer healthy() const { return run(problem); }
   /// What it answers to this problem changed.
   Answer with(const Edit& edit) const;
