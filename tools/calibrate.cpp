@@ -12,7 +12,7 @@ namespace {
 
 struct Flags {
   CalibrateOptions options;
-  std::vector<std::string> precisions, styles;
+  std::vector<std::string> precisions, styles, parts;
   std::string format{name_of(TableFormat::table)}, output = "-";
   bool docs = false;
 };
@@ -24,6 +24,7 @@ int run_calibrate(const Flags& flags, Console& console) {
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
   const Calibration calibration = [&] {
+    if (!flags.parts.empty()) return merged(flags.parts);
     Progress progress(console);
     return calibrate(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
   }();
@@ -57,6 +58,12 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  const std::vector<CLI::Option*> measuring = app.get_options();
+  CLI::Option* merge =
+      several("--merge", flags->parts,
+              "measure nothing, but take what a run of other seeds has written as JSON; given once for "
+              "each of them");
+  for (CLI::Option* option : measuring) merge->excludes(option);
   app.add_option("--format", flags->format, "table, markdown, json or csv")
       ->check(CLI::IsMember(table_format_names()))
       ->capture_default_str();

@@ -76,8 +76,16 @@ using CaseDone = std::function<void(std::size_t total, std::string_view what)>;
 /// Throws InputError on names that do not exist, and where a shape fits no kernel.
 Calibration calibrate(const CalibrateOptions& options, const CaseDone& done);
 
+/// What runs of seeds in a row have measured, each told by `print` as JSON: as if it had been one run. Throws
+/// InputError on a file that is none or is of other cases, on a run that was cut off, and on seeds that lack or are
+/// there twice.
+Calibration merged(const std::vector<std::string>& paths);
+
 /// The table as text, with a line end.
 std::string print(const Calibration& calibration, TableFormat format);
+
+/// All that was measured, as `merged` reads it.
+std::string json_text(const Calibration& calibration);
 
 /// docs/calibration.md.
 std::string calibration_page(const Calibration& calibration);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "reference/core/error.hpp"
 #include "tools/calibration.hpp"
@@ -10,8 +9,6 @@
 
 namespace assay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// "12,345,678"
 std::string grouped(std::uint64_t n) {
@@ -27,10 +24,6 @@ std::string rms_of(const Gauge& g) {
 
 std::string_view verdict_of(const CalibrationRow& row) {
   return !asks_anything(row.fit) ? "-" : row.passed() ? "ok" : "OUT";
-}
-
-std::string_view name_of(Fit fit) {
-  return fit == Fit::same ? "same" : fit == Fit::wider ? "wider" : fit == Fit::biased ? "biased" : "other";
 }
 
 /// One line a variant.
@@ -69,49 +62,6 @@ std::vector<const CalibrationRow*> all_rows(const Calibration& calibration) {
   std::vector<const CalibrationRow*> rows;
   for (const CalibrationRow& row : calibration.rows) rows.push_back(&row);
   return rows;
-}
-
-Json json_of(const Gauge& g) {
-  return {{"tensors", g.tensors},
-          {"widened_tensors", g.widened},
-          {"elements", g.elements},
-          {"exact_elements", g.exact_elements},
-          {"rms", g.rms()},
-          {"largest", g.largest},
-          {"beyond_seven", g.beyond_seven},
-          {"beyond_limit", g.beyond_limit},
-          {"worst_of_limit", g.of_limit},
-          {"median_slack", g.median_slack()},
-          {"undecided_tensors", g.undecided}};
-}
-
-std::string as_json(const Calibration& c) {
-  Json rows = Json::array();
-  for (const CalibrationRow& row : c.rows) {
-    Json precisions = Json::object();
-    for (const Format precision : case_precisions)
-      if (const Gauge& g = row.by_precision[static_cast<std::size_t>(precision)]; g.tensors + g.undecided > 0)
-        precisions[name_of(precision)] = json_of(g);
-    rows.push_back({{"mechanism", row.room},
-                    {"form", row.form},
-                    {"variant", row.variant},
-                    {"standard", name_of(row.fit)},
-                    {"passed", row.passed()},
-                    {"all", json_of(row.whole())},
-                    {"precisions", std::move(precisions)},
-                    {"alarms", row.alarms}});
-  }
-  return Json{{"format", "assay-calibration"},
-              {"version", 1},
-              {"command", c.options.command()},
-              {"passed", c.passed()},
-              {"cases", c.cases},
-              {"cases_asked", c.asked},
-              {"unanswered_cases", c.unanswered},
-              {"all", json_of(c.whole())},
-              {"variants", std::move(rows)}}
-             .dump(2) +
-         '\n';
 }
 
 std::string summary_of(const Calibration& c) {
@@ -238,7 +188,7 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
 }  // namespace
 
 std::string print(const Calibration& c, TableFormat format) {
-  if (format == TableFormat::json) return as_json(c);
+  if (format == TableFormat::json) return json_text(c);
   const Table table = table_of(all_rows(c), true);
   if (format == TableFormat::csv) return table.csv();
   const bool markdown = format == TableFormat::markdown;

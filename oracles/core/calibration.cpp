@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "oracles/core/expected.hpp"
@@ -43,6 +44,11 @@ bool is_undecided(const Expected& e) {
 }
 
 }  // namespace
+
+std::string_view name_of(Fit fit) {
+  constexpr std::string_view names[] = {"same", "wider", "biased", "other"};
+  return names[static_cast<int>(fit)];
+}
 
 std::vector<HealthyVariant> healthy_variants(std::string_view room, const KernelForm& form, Format precision) {
   const Contract plain = Contract::of(precision);
@@ -124,7 +130,7 @@ void Gauge::add(const Expected& e, const std::vector<double>& got) {
     squares += z * z;
     largest = std::max(largest, z);
     const double at = excess > 0 ? (1 - std::log2(excess)) * per_octave : std::numeric_limits<double>::infinity();
-    ++slack_[static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(per_octave * octaves)))];
+    ++slack[static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(per_octave * octaves)))];
   }
 }
 
@@ -134,15 +140,15 @@ void Gauge::join(const Gauge& other) {
   beyond_seven += other.beyond_seven, beyond_limit += other.beyond_limit, undecided += other.undecided;
   squares += other.squares;
   largest = std::max(largest, other.largest), of_limit = std::max(of_limit, other.of_limit);
-  for (std::size_t b = 0; b < slack_.size(); ++b) slack_[b] += other.slack_[b];
+  for (std::size_t b = 0; b < slack.size(); ++b) slack[b] += other.slack[b];
 }
 
 double Gauge::rms() const { return elements == 0 ? 0 : std::sqrt(squares / static_cast<double>(elements)); }
 
 double Gauge::median_slack() const {
   std::uint64_t below = 0;
-  for (std::size_t b = 0; b + 1 < slack_.size(); ++b) {
-    below += slack_[b];
+  for (std::size_t b = 0; b + 1 < slack.size(); ++b) {
+    below += slack[b];
     if (2 * below >= elements && elements > 0)
       return std::exp2((static_cast<double>(b) + 0.5) / per_octave - 1);  // the middle of the bin
   }
@@ -150,33 +156,52 @@ double Gauge::median_slack() const {
 }
 
 std::vector<Gauge> gauge(const Room& room, const std::vector<HealthyVariant>& variants, const Problem& problem) {
+  struct Standard {
+    Rounds rounds;
+    Named<Array> exact;
+    Expectation expectation;
+  };
   const Oracle oracle = oracle_of(room, problem);
   std::optional<Oracle> sharper;
-  const auto expected_of = [&](const Rounds& standard) {
-    const KernelUnderTest kernel = under_test(standard);
-    const int draws = default_draws(kernel.precision);
-    Expectation found = expect(oracle, kernel, problem, draws);
-    if (std::none_of(found.tensors.begin(), found.tensors.end(), [](const auto& t) { return is_undecided(t.second); }))
-      return found;
-    if (!sharper) sharper = oracle_of(room, problem, 4);
-    return expect(*sharper, kernel, problem, draws);
+  std::vector<Standard> standards;
+  const auto standard_of = [&](const Rounds& rounds) -> const Standard& {
+    const auto known =
+        std::find_if(standards.begin(), standards.end(), [&](const Standard& s) { return same(s.rounds, rounds); });
+    if (known != standards.end()) return *known;
+    const KernelUnderTest kernel = under_test(rounds);
+    KernelRuns runs;
+    for (const Standard& s : standards)  // where nothing rounds, contracts do not differ
+      if (s.rounds.form == rounds.form && s.rounds.tile == rounds.tile) runs.exact = s.exact;
+    add_runs(runs, kernel, problem, default_draws(kernel.precision));
+    Expectation found = expect(oracle, kernel, problem, runs);
+    if (std::any_of(found.tensors.begin(), found.tensors.end(), [](const auto& t) { return is_undecided(t.second); })) {
+      if (!sharper) sharper = oracle_of(room, problem, 4);
+      found = expect(*sharper, kernel, problem, runs);
+    }
+    standards.push_back({rounds, std::move(runs.exact), std::move(found)});
+    return standards.back();
   };
 
-  std::vector<Gauge> gauges(variants.size());
-  std::vector<bool> judged(variants.size());
-  for (std::size_t first = 0; first < variants.size(); ++first) {
-    if (judged[first]) continue;
-    const Rounds& standard = variants[first].standard;
-    const Expectation expectation = expected_of(standard);
-    for (std::size_t v = first; v < variants.size(); ++v) {
-      const Rounds& kernel = variants[v].kernel;
-      if (!same(variants[v].standard, standard)) continue;
-      judged[v] = true;
-      const Named<std::vector<double>> answer =
-          same(kernel, standard)
-              ? expectation.emulated
-              : in_report_order(kernel.form->run(problem, under_test(kernel).policy(), kernel.tile), expectation);
-      for (std::size_t t = 0; t < answer.size(); ++t) gauges[v].add(expectation.tensors[t].second, answer[t].second);
+  for (const HealthyVariant& v : variants) standard_of(v.standard);
+  std::vector<Gauge> gauges;
+  for (const HealthyVariant& v : variants) {
+    const Expectation& expectation = standard_of(v.standard).expectation;
+    // What has been run for its own spread is not run again.
+    const auto own =
+        std::find_if(standards.begin(), standards.end(), [&](const Standard& s) { return same(s.rounds, v.kernel); });
+    Gauge& gauge = gauges.emplace_back();
+    if (own == standards.end()) {
+      const Answer answer = v.kernel.form->run(problem, under_test(v.kernel).policy(), v.kernel.tile);
+      const auto answered = in_report_order(answer, expectation);
+      for (std::size_t t = 0; t < answered.size(); ++t) gauge.add(expectation.tensors[t].second, answered[t].second);
+      continue;
+    }
+    for (const auto& [name, expected] : expectation.tensors) {
+      const auto answered = std::find_if(own->expectation.emulated.begin(), own->expectation.emulated.end(),
+                                         [&n = name](const auto& tensor) { return tensor.first == n; });
+      if (answered == own->expectation.emulated.end())
+        throw std::runtime_error(name + ": the variant does not answer it");
+      gauge.add(expected, answered->second);
     }
   }
   return gauges;

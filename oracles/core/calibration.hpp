@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
@@ -28,6 +29,8 @@ enum class Fit {
   biased,  ///< is this kernel, which rounds to one side: draws know nothing of it, and sigma is taken from its own run
   other,   ///< describes another kernel, and promises nothing of this one
 };
+/// "same", "wider", "biased", "other".
+std::string_view name_of(Fit fit);
 /// Whether limits and spread of the standard are to hold for the kernel, and could fail to.
 constexpr bool asks_anything(Fit fit) { return fit == Fit::same || fit == Fit::wider; }
 
@@ -68,10 +71,9 @@ struct Gauge {
   /// Median over the elements with sigma of limit / |error|, to an eighth of an octave; infinity where most are exact.
   double median_slack() const;
 
- private:
-  // Counts of limit / |error| by eighths of an octave from 1/2 on; the last one is of all that is larger.
   static constexpr int per_octave = 8, octaves = 24;
-  std::array<std::uint64_t, per_octave * octaves + 1> slack_{};
+  /// Counts of limit / |error| by eighths of an octave from 1/2 on; the last one is of all that is larger.
+  std::array<std::uint64_t, per_octave * octaves + 1> slack{};
 };
 
 /// Runs and judges every variant on `problem`, a case of room `room` in the variants' precision: a gauge for each.

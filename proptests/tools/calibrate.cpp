@@ -116,11 +116,55 @@ TEST_F(Calibrate, what_is_cut_off_says_so_and_is_the_first_cases) {
   EXPECT_NE(table.find("\n1 of 2 cases were run\n"), std::string::npos) << table;
 }
 
+TEST_F(Calibrate, runs_of_other_seeds_are_merged_to_one) {
+  const auto run = [&](const std::string& seeds, const std::string& seed, const std::vector<std::string>& more) {
+    std::vector<std::string> words = small({"--style", "normal", "--seeds", seeds, "--seed", seed});
+    words.insert(words.end(), more.begin(), more.end());
+    return run_assay(words).out;
+  };
+  const auto part = [&](const std::string& name, const std::string& seeds, const std::string& seed,
+                        const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"--format", "json", "-o", path(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    run(seeds, seed, words);
+    return path(name);
+  };
+  const std::string a = part("a", "2", "7"), b = part("b", "1", "9");
+  const auto merged = [](const std::string& x, const std::string& y) {
+    return run_assay({"calibrate", "--merge", x, "--merge", y});
+  };
+  EXPECT_EQ(merged(a, b).out, run("3", "7", {}));
+  EXPECT_EQ(merged(b, a).out, merged(a, b).out);
+  EXPECT_EQ(merged(a, b).code, exit_passed);
+  const std::string alone = run_assay({"calibrate", "--merge", a, "--format", "json"}).out;
+  EXPECT_EQ(Json::parse(alone), Json::parse(std::ifstream(a)));
+
+  const auto refusal = [&](const std::string& x, const std::string& y) {
+    const Ran ran = merged(x, y);
+    EXPECT_EQ(ran.code, exit_usage);
+    EXPECT_EQ(ran.out, "");
+    return ran.err;
+  };
+  const auto says = [](const std::string& text, const std::string& what) {
+    return text.find(what) != std::string::npos ? "" : text;
+  };
+  EXPECT_EQ(says(refusal(a, a), "begins with seed 7 where 9 is next"), "");
+  EXPECT_EQ(says(refusal(a, part("c", "1", "10")), "begins with seed 10 where 9 is next"), "");
+  EXPECT_EQ(says(refusal(a, part("d", "1", "9", {"--variant", "tile 16"})), "other cases"), "");
+  EXPECT_EQ(says(refusal(a, part("e", "1", "9", {"--cases", "1"})), "1 of 2 cases were run"), "");
+  Json changed = Json::parse(std::ifstream(b));
+  changed["variants"][0]["precisions"]["bf16"]["slack"]["0"] = 1;
+  std::ofstream(path("f")) << changed;
+  EXPECT_EQ(says(refusal(a, path("f")), "slack: counts"), "");
+  EXPECT_EQ(run_assay({"calibrate", "--merge", a, "--seeds", "2"}).code, exit_usage);
+}
+
 TEST_F(Calibrate, formats_have_a_line_for_every_variant) {
   const auto lines = [](const std::string& format) {
     const std::string out =
         run_assay(small({"--style", "normal", "--variant", "tile 16", "--variant", "sums of 4", "--format", format}))
             .out;
+    if (format == "json") return static_cast<int>(Json::parse(out)["variants"].size());
     std::istringstream stream(out);
     int count = 0;
     for (std::string line; std::getline(stream, line);)
