@@ -7,12 +7,13 @@ namespace {
 
 constexpr int stages = 2;
 
+/// Of both forms, whose sites have the same formats: so their backward passes are the same kernels.
 template <Format F>
-struct TiledPolicy : StaticPolicy<parallax_tiled_sites, F> {};
+struct TiledPolicy : StaticPolicy<parallax_covariance_sites, F> {};
 template <Format F>
 struct DecodePolicy : StaticPolicy<parallax_decode_sites, F> {};
 
-template <Format F, int D>
+template <Format F, int D, bool Covariance>
 Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* times) {
   using P = TiledPolicy<F>;
   using Shapes = AttentionTiles<F>;
@@ -20,7 +21,7 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   constexpr int rows = Shapes::rows, keys = Shapes::keys;
   const int heads = shape.heads, kv_heads = shape.kv_heads, n = shape.queries, m = shape.keys;
   const int K = shape.key_dim, V = shape.value_dim;
-  const Policy policy = Policy::of(parallax_tiled_sites, F);
+  const Policy policy = Policy::of(parallax_covariance_sites, F);
   const bool with_gradients = !problem.cotangents.empty();
   const auto scale = real<P>(gate_scalar(policy, "scale", log2e / shape.bandwidth));
   const ScaledOperands scaled(shape, problem.inputs, policy, scale);
@@ -36,7 +37,7 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   const double forward = run_timed(times, [&] {
     if constexpr (on_warpgroups<F>) {
       using W = WarpgroupBlock<P, warpgroups>;
-      using Forward = ParallaxForward<W, 64 * warpgroups, keys, D, 4>;
+      using Forward = ParallaxForward<W, 64 * warpgroups, keys, D, 4, Covariance>;
       using Smem = typename Forward::Smem;
       launch_warpgroups<Forward, W>(
           {tensor_map<decltype(Smem::Q)>(q), tensor_map<decltype(Smem::R)>(rho),
@@ -45,7 +46,7 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
            row_out<W>(tbar), scale, shape.sees, shape.group, kv_heads, units},
           row_grid(heads, n, 64 * warpgroups, kv_bytes / shape.group));
     } else {
-      launch<ParallaxForward<B, rows, keys, D, stages>, B, 2>(
+      launch<ParallaxForward<B, rows, keys, D, stages, Covariance>, B, 2>(
           {in<B>(q), in<B>(rho), in<B>(k), in<B>(v), out<B>(o), out<B>(vbar), row_out<B>(lse), row_out<B>(tbar), scale,
            shape.sees, shape.group, kv_heads, units},
           row_grid(heads, n, rows, kv_bytes / shape.group));
@@ -122,7 +123,15 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTime
 Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
   const AttentionShape shape(problem);
   return with_attention_instance(precision, shape,
-                                 [&]<Format F, int D>() { return tiled<F, D>(shape, problem, times); });
+                                 [&]<Format F, int D>() { return tiled<F, D, false>(shape, problem, times); });
+}
+Answer run_covariance(const Problem& problem, Format precision, GpuTimes* times) {
+  const AttentionShape shape(problem);
+  return with_instance(precision, std::max(shape.key_dim, shape.value_dim),
+                       [&]<Format F, int D>() { return tiled<F, D, true>(shape, problem, times); });
+}
+std::string covariance_obstacle(const Problem& problem, Format precision) {
+  return precision == Format::e4m3 ? "this form has no device kernel in e4m3" : attention_obstacle(problem, precision);
 }
 Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* times) {
   const AttentionShape shape(problem);
@@ -131,7 +140,8 @@ Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* time
 }
 
 constexpr GpuForm forms[] = {{"tiled", attention_obstacle, tiled_tile, run_tiled},
-                             {"split_decode", decode_obstacle, decode_tile, run_split_decode}};
+                             {"split_decode", decode_obstacle, decode_tile, run_split_decode},
+                             {"covariance", covariance_obstacle, tiled_tile, run_covariance}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -157,7 +157,7 @@ constexpr double bytes_per_second = 4.55e12, products_per_second = 716e12;
 /// choose.
 double products_of(std::string_view room, std::string_view form, const Shape& shape) {
   const double of_room = room == "softmax_attention" ? 1 : room == "parallax" ? 2 : 0, keys = shape.seq_len;
-  const double pairs = form == "tiled" ? keys * (keys + 1) / 2 : keys * shape.queries();
+  const double pairs = form == "split_decode" ? keys * shape.queries() : keys * (keys + 1) / 2;
   return of_room * 2 * (shape.key_dim + shape.value_dim) * pairs * shape.batch * shape.heads;
 }
 

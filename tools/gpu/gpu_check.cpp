@@ -84,6 +84,9 @@ const std::vector<Variant>& variants() {
       {"parallax", "tiled", Style::rising_scores, {{"causal", false}}},
       {"parallax", "tiled", Style::normal, {}, 70},
       {"parallax", "split_decode", Style::normal, {{"window", 70L}}},
+      {"parallax", "covariance", Style::normal, {{"window", 70L}}},
+      {"parallax", "covariance", Style::nearly_parallel_keys, {}},
+      {"parallax", "covariance", Style::rising_scores, {{"causal", false}}},
       {"lla", "tiled", Style::normal, {{"window", 70L}, {"lambda_mode", "max"}}},
       {"lla", "tiled", Style::unit_keys, {{"causal", false}, {"lambda_mode", "absolute"}}},
       {"lla", "tiled", Style::normal, {{"solver", "cg"}, {"iterations", 4L}, {"tolerance", "0.25"}}},
@@ -419,7 +422,7 @@ std::vector<Shape> timed_shapes(const GpuRoom& room, const GpuForm& form) {
             {1, 32768, 64, 8, 128, 128, 1},
             {32, 32768, 64, 8, 128, 128, 1}};
   std::vector<Shape> shapes = {{2, 4096, 8, 8, 64, 64, 0}, {2, 4096, 8, 8, 128, 128, 0}};
-  if (room.name == "softmax_attention" || room.name == "parallax") {
+  if (form.name == "tiled" && (room.name == "softmax_attention" || room.name == "parallax")) {
     shapes.push_back({4, 4096, 16, 16, 128, 128, 0});
     shapes.push_back({1, 16384, 16, 16, 128, 128, 0});
   }
