@@ -1,5 +1,5 @@
 // Parallax on the device: launches and instances.
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/split_decode.cuh"
 #include "kernels/parallax.hpp"
 
 namespace assay::tile {
@@ -89,35 +89,25 @@ template <Format F, int D>
 Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTimes* times) {
   using P = DecodePolicy<F>;
   using B = MmaBlock<P, 1>;
-  constexpr int BN = AttentionTiles<F>::decode_keys, merged = 16;
-  using Split = ParallaxSplit<B, decode_rows, BN, D, stages>;
-  using Merge = ParallaxMerge<B, decode_rows, merged, merged_at_once<F>, stages>;
-  const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
-  const int span = decode_span(keys, AttentionTiles<F>::decode_span, BN), columns = ceil_div(shape.value_dim, merged);
-  const int tiles = ceil_div(rows, decode_rows), splits = std::max(1, ceil_div(keys, span));
-  const Policy policy = Policy::of(parallax_decode_sites, F);
-  const auto scale = real<P>(gate_scalar(policy, "scale", log2e / shape.bandwidth));
-  const ScaledOperands scaled(shape, problem.inputs, policy, scale);
-  const auto q = upload<P, "Q">(scaled.inputs(), "q", kv_heads, rows, shape.key_dim);
-  const auto rho = upload<P, "R">(scaled.inputs(), "rho", kv_heads, rows, shape.key_dim);
-  const auto k = upload<P, "K">(scaled.inputs(), "k", kv_heads, keys, shape.key_dim);
-  const auto v = upload<P, "V">(scaled.inputs(), "v", kv_heads, keys, shape.value_dim);
-  const auto head_units = upload_units<P>(scaled);
-  const auto* const units = units_in<P>(head_units);
-  auto o1 = result<P, "Opart">(kv_heads * splits, rows, shape.value_dim);
-  auto o2 = result<P, "Opart">(kv_heads * splits, rows, shape.value_dim);
-  auto m = result<P, "m">(kv_heads * splits, rows, 1), d1 = result<P, "d1">(kv_heads * splits, rows, 1);
-  auto d2 = result<P, "d2">(kv_heads * splits, rows, 1), o = result<P, "out">(kv_heads, rows, shape.value_dim);
+  using Decode = SplitDecode<P>;
+  using Split = ParallaxSplit<B, decode_rows, Decode::step, D, stages>;
+  using Merge = ParallaxMerge<B, decode_rows, Decode::merged, merged_at_once<F>, stages>;
+  const Decode decode(shape, problem, parallax_decode_sites);
+  const auto rho = upload<P, "R">(decode.scaled.inputs(), "rho", shape.kv_heads, decode.rows, shape.key_dim);
+  auto o1 = decode.template parts<"Opart">(shape.value_dim), o2 = decode.template parts<"Opart">(shape.value_dim);
+  auto m = decode.template parts<"m">(1), d1 = decode.template parts<"d1">(1), d2 = decode.template parts<"d2">(1);
+  auto o = decode.output();
   const double forward = run_timed(times, [&] {
-    launch<Split, B, 2>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), out<B>(o1), out<B>(o2), row_out<B>(m),
-                         row_out<B>(d1), row_out<B>(d2), scale, shape.sees, splits, span, units},
-                        BlockGrid{kv_heads, tiles * splits});
-    launch<Merge, B, 2>(
-        {in<B>(o1), in<B>(o2), row_in<B>(m), row_in<B>(d1), row_in<B>(d2), out<B>(o), splits, columns, units},
-        BlockGrid{kv_heads, tiles * columns});
+    launch<Split, B, 2>(
+        {in<B>(decode.q), in<B>(rho), in<B>(decode.k), in<B>(decode.v), out<B>(o1), out<B>(o2), row_out<B>(m),
+         row_out<B>(d1), row_out<B>(d2), decode.scale, shape.sees, decode.splits, decode.span, decode.operand_units()},
+        decode.split_grid());
+    launch<Merge, B, 2>({in<B>(o1), in<B>(o2), row_in<B>(m), row_in<B>(d1), row_in<B>(d2), out<B>(o), decode.splits,
+                         decode.columns, decode.operand_units()},
+                        decode.merge_grid());
   });
   if (times != nullptr) times->forward = forward;
-  return {{{"o", download(o, shape.shape(shape.heads, shape.queries, shape.value_dim))}}, {}};
+  return decode.answer(o);
 }
 
 Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
