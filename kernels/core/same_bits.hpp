@@ -20,10 +20,9 @@ TILE_FN double rounded_product(double x, double y) { return __dmul_rn(x, y); }
 TILE_FN float rounded_sum(float x, float y) { return __fadd_rn(x, y); }
 TILE_FN float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 /// NaN stays.
-TILE_FN float clamped(float x, float least, float most) {
+TILE_FN float at_least(float x, float least) {
   float y;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(least));
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(most));
   return y;
 }
 TILE_FN std::uint32_t bits_of(float x) { return __float_as_uint(x); }
@@ -49,7 +48,7 @@ T rounded_product(T x, T y) {
 }
 inline float rounded_sum(float x, float y) { return x + y; }
 inline float fused(float x, float y, float z) { return std::fma(x, y, z); }
-inline float clamped(float x, float least, float most) { return x < least ? least : x > most ? most : x; }
+inline float at_least(float x, float least) { return x < least ? least : x; }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float of_bits(std::uint32_t x) { return std::bit_cast<float>(x); }
 template <class F>
@@ -58,14 +57,15 @@ F in_fp64(F f) {
 }
 #endif
 
-/// 2^x by the same fp32 operations everywhere; 0 below 2^-126.5, infinite above 2^127.5. With n an integer next to x,
-/// f = x - n is exact, |f| <= 1/2, and 2^f is 1 + f q(f) by Horner's rule, q of degree 5 chosen for 2^f. The error is
-/// largest where 2^f is below 1; there it is in ulps, of 2^-24: 1/2 for the last sum; 1/4, 1/32, 1/256 and less than
-/// 1/1024 for the sums before it, which are below 1, 1/4, 1/16 and 2^-6 and multiplied by f, f^2, f^3 and f^4; 0.05 for
-/// the polynomial: less than 0.84 from 2^-126 on.
+/// 2^x by the same fp32 operations everywhere, for x <= 127.5; 0 below 2^-126.5. What lies beyond has no meaning, and
+/// the same bits: weights are at most 1 but for rounding, or masked. With n an integer next to x, f = x - n is exact,
+/// |f| <= 1/2, and 2^f is 1 + f q(f) by Horner's rule, q of degree 5 chosen for 2^f. The error is largest where 2^f is
+/// below 1; there it is in ulps, of 2^-24: 1/2 for the last sum; 1/4, 1/32, 1/256 and less than 1/1024 for the sums
+/// before it, which are below 1, 1/4, 1/16 and 2^-6 and multiplied by f, f^2, f^3 and f^4; 0.05 for the polynomial:
+/// less than 0.84 from 2^-126 on.
 TILE_FN float portable_ex2(float x) {
   constexpr float integers = 0x1.8p23f + 127;  // the last bits of what is added to it: a biased exponent
-  const float y = clamped(x, -127, 128), shifted = rounded_sum(y, integers);
+  const float y = at_least(x, -127), shifted = rounded_sum(y, integers);
   const float f = rounded_sum(y, -rounded_sum(shifted, -integers));
   float q = 1.53653154e-4f;
   q = fused(q, f, 1.33916433e-3f);
