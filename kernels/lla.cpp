@@ -107,14 +107,9 @@ class Tiled {
     auto slack = rows();
     launch<LlaOffsets<B, BM, D, stages>>({q_.in(), centre_.in(), l_.row_in(), offset.out(), slack.row_out()});
     y_ = solve(offset, slack, delta_, shape_.about_query);
-    if constexpr (Raw)
-      launch<LlaRawOutput<B, BM, BN, D, stages>>({q_.in(), k_.in(), v_.in(), y_.whole.in(), m_.row_in(), l_.row_in(),
-                                                  y_.unit.row_in(), delta_.row_in(), o_.out(), scale_, shape_.sees,
-                                                  shape_.group, shape_.kv_heads});
-    else
-      launch<LlaOutput<B, BM, BN, D, stages>>({q_.in(), k_.in(), v_.in(), y_.whole.in(), centre_.in(), m_.row_in(),
-                                               l_.row_in(), y_.unit.row_in(), o_.out(), scale_, shape_.sees,
-                                               shape_.group, shape_.kv_heads});
+    launch<LlaOutput<B, BM, BN, D, stages, Raw>>(
+        {q_.in(), k_.in(), v_.in(), y_.whole.in(), Raw ? q_.in() : centre_.in(), m_.row_in(), l_.row_in(),
+         y_.unit.row_in(), delta_.row_in(), o_.out(), scale_, shape_.sees, shape_.group, shape_.kv_heads});
   }
 
   Arrays backward() {
@@ -186,12 +181,6 @@ Answer run(const Problem& problem, const Policy& policy, int tile) {
   });
 }
 
-std::string raw_obstacle(const Problem& problem) {
-  const LlaShape shape(problem);
-  if (shape.blocks.count > 1 && !shape.about_query) return "raw moments are moved to q: blocks of C are about kbar";
-  return lla_obstacle(problem);
-}
-
 constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16"};
 
 constexpr Mutant tiled_mutants[] = {
@@ -237,7 +226,7 @@ constexpr KernelForm forms[] = {
      true},
     {"raw_moments",
      "the published one: sums of w, w k, w k k^T, w v and w v k^T as they are, moved to the query afterwards",
-     lla_tiled_sites, tiled_tiles, raw_mutants, true, raw_obstacle, run<true>,
+     lla_tiled_sites, tiled_tiles, raw_mutants, true, lla_raw_obstacle, run<true>,
      "what keys and queries have in common cancels as |k|^2 against |k - q|^2, and 1 - rho.zbar where the query is far "
      "from the keys; LLA (8), (11) and (13)",
      true},

@@ -1,4 +1,6 @@
 // Local linear attention on the device: launches and instances.
+//
+// Raw moments launch the kernels of centred ones but for the solves and the outputs.
 #include <numeric>
 
 #include "kernels/core/lla_launch.hpp"
@@ -14,13 +16,13 @@ template <Format F>
 struct TiledPolicy : StaticPolicy<lla_tiled_sites, F> {};
 
 /// The launches of one problem and what passes between them.
-template <Format F, int D>
+template <Format F, int D, bool Raw>
 class Tiled {
   using P = TiledPolicy<F>;
   using Shapes = AttentionTiles<F>;
   using B = MmaBlock<P, Shapes::warps>;
   static constexpr int rows = Shapes::rows, keys = Shapes::keys;
-  using Solve = LlaSolve<B, rows, keys, D, stages>;
+  using Solve = LlaSolve<B, rows, keys, D, stages, Raw>;
 
  public:
   Tiled(const LlaShape& shape, const Problem& problem)
@@ -134,7 +136,7 @@ class Tiled {
   void solve(const DeviceArray& rhs, const DeviceArray& slack, Solution& s, DeviceArray& delta, bool tilts) {
     launch_rows<Solve>({in<B>(q_),
                         in<B>(k_),
-                        in<B>(shape_.about_query ? query_ : centre_),
+                        in<B>(shape_.about_query && !Raw ? query_ : centre_),
                         in<B>(rhs),
                         in<B>(lambda_),
                         row_in<B>(row_max_),
@@ -163,9 +165,10 @@ class Tiled {
     launch_rows<LlaOffsets<B, rows, D, stages>>(
         {in<B>(q_), in<B>(centre_), row_in<B>(row_sum_), out<B>(offset_), row_out<B>(slack_)});
     solve(offset_, slack_, y_, delta_, shape_.about_query);
-    launch_rows<LlaOutput<B, rows, keys, D, stages>>({in<B>(q_), in<B>(k_), in<B>(v_), in<B>(y_.whole), in<B>(centre_),
-                                                      row_in<B>(row_max_), row_in<B>(row_sum_), row_in<B>(y_.unit),
-                                                      out<B>(o_), scale_, shape_.sees, shape_.group, kv_heads_});
+    launch_rows<LlaOutput<B, rows, keys, D, stages, Raw>>({in<B>(q_), in<B>(k_), in<B>(v_), in<B>(y_.whole),
+                                                           in<B>(Raw ? query_ : centre_), row_in<B>(row_max_),
+                                                           row_in<B>(row_sum_), row_in<B>(y_.unit), row_in<B>(delta_),
+                                                           out<B>(o_), scale_, shape_.sees, shape_.group, kv_heads_});
   }
 
   void backward(Gradients& d) {
@@ -230,10 +233,12 @@ class Tiled {
   typename P::Real scale_, inv_bandwidth_;
 };
 
-Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
-  const LlaShape shape(problem);
+template <bool Raw>
+Answer run(const Problem& problem, Format precision, GpuTimes* times) {
+  LlaShape shape(problem);
+  shape.about_query |= Raw;
   return with_instance(precision, std::max(shape.key_dim, shape.value_dim),
-                       [&]<Format F, int D>() { return Tiled<F, D>(shape, problem).run(problem, times); });
+                       [&]<Format F, int D>() { return Tiled<F, D, Raw>(shape, problem).run(problem, times); });
 }
 
 std::string lla_device_obstacle(const Problem& problem, Format precision) {
@@ -242,7 +247,13 @@ std::string lla_device_obstacle(const Problem& problem, Format precision) {
   return dims.empty() ? system_obstacle(problem) : dims;
 }
 
-constexpr GpuForm forms[] = {{"tiled", lla_device_obstacle, tiled_tile, run_tiled}};
+std::string raw_device_obstacle(const Problem& problem, Format precision) {
+  const std::string centre = centre_obstacle(problem);
+  return centre.empty() ? lla_device_obstacle(problem, precision) : centre;
+}
+
+constexpr GpuForm forms[] = {{"tiled", lla_device_obstacle, tiled_tile, run<false>},
+                             {"raw_moments", raw_device_obstacle, tiled_tile, run<true>}};
 
 }  // namespace
 }  // namespace assay::tile

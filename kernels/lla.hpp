@@ -339,13 +339,13 @@ struct LlaOffsets {
   }
 };
 
-/// o of one query tile.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+/// o of one query tile. Raw: from sums that are not centred, and `centre` is q.
+template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Raw = false>
 struct LlaOutput {
   using Real = typename B::Real;
   struct Args {
     typename B::In q, k, v, y, centre;
-    typename B::RowIn m, l, y_unit;
+    typename B::RowIn m, l, y_unit, delta;
     typename B::Out o;
     Real scale;
     Visibility sees;
@@ -365,11 +365,15 @@ struct LlaOutput {
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN;
     auto O = b.acc("O"_s, Shape<BM, D>{});
+    [[maybe_unused]] auto cross = b.acc("O"_s, Shape < BM, Raw ? D : 16 > {});
     const auto copy = [](auto, auto y) { return y; };
     const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
+    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
     const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
     const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
     const auto remainder = in_fp64([](auto t, auto along_centre, auto unit) { return 1 - unit * (t - along_centre); });
+    const auto at_query =
+        in_fp64([](auto delta, auto along, auto unit, auto share) { return share * (1 / delta + unit * along); });
     const auto registers = [&](auto& tile) {
       auto x = b.acc("R"_s, Shape<BM, D>{});
       x.zip("R"_s, copy, tile);
@@ -377,8 +381,8 @@ struct LlaOutput {
     };
     const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
     const auto unit = b.load_row("yunit"_s, Shape<BM>{}, a.y_unit, head, q0);
-    auto along_centre = b.row("pc"_s, Shape<BM>{}, 0);
-    const auto zero = along_centre;
+    auto along = b.row("pc"_s, Shape<BM>{}, 0);
+    const auto zero = along;
 
     b.load(s.Q, a.q, head, q0);
     b.load(s.Y, a.y, head, q0);
@@ -391,85 +395,34 @@ struct LlaOutput {
         },
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
-          if (j == 0) along_centre = b.planted("mean_t_dropped"_s, b.dot("pc"_s, registers(s.Y), registers(s.C)), zero);
+          if (j == 0) {
+            along = b.dot("pc"_s, registers(s.Y), registers(s.C));
+            if constexpr (Raw)
+              along = b.planted("moment_left_at_zero"_s, along, zero);
+            else
+              along = b.planted("mean_t_dropped"_s, along, zero);
+          }
           auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.Y, s.K[st]);
           S.map("logp"_s, log_weight, m);
           exponentials(b, "p"_s, S);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
-          T.map("N"_s, remainder, along_centre, unit);
-          S.zip("wt"_s, product, T);
-          b.mma(O, b.cast("P2"_s, S), s.V[st]);
-        });
-    O.scale(b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0)));
-    b.store("out"_s, a.o, head, q0, O);
-  }
-};
-
-/// o of one query tile from raw moments.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
-struct LlaRawOutput {
-  using Real = typename B::Real;
-  struct Args {
-    typename B::In q, k, v, y;
-    typename B::RowIn m, l, y_unit, delta;
-    typename B::Out o;
-    Real scale;
-    Visibility sees;
-    int group, kv_heads;
-  };
-  struct Smem {
-    typename B::template Tile<"Q", BM, D> Q;
-    typename B::template Tile<"Y", BM, D> Y;
-    typename B::template Tile<"K", BN, D> K[ST];
-    typename B::template Tile<"V", BN, D> V[ST];
-  };
-
-  template <class X>
-  TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
-    const Visibility sees = lla_visibility(b, a.sees);
-    const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
-    const int j0 = sees.first_key(q0) / BN;
-    auto O = b.acc("O"_s, Shape<BM, D>{}), cross = O;
-    const auto copy = [](auto, auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
-    const auto at_query =
-        in_fp64([](auto delta, auto along, auto unit, auto share) { return share * (1 / delta + unit * along); });
-    const auto registers = [&](auto& tile) {
-      auto x = b.acc("R"_s, Shape<BM, D>{});
-      x.zip("R"_s, copy, tile);
-      return x;
-    };
-    const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
-    const auto unit = b.load_row("yunit"_s, Shape<BM>{}, a.y_unit, head, q0);
-    auto along_query = b.row("pc"_s, Shape<BM>{}, 0);
-    const auto zero = along_query;
-
-    b.load(s.Q, a.q, head, q0);
-    b.load(s.Y, a.y, head, q0);
-    b.pipeline(
-        Shape<ST>{}, imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0),
-        [&](int j, int st) {
-          b.load(s.K[st], a.k, kv, (j0 + j) * BN);
-          b.load(s.V[st], a.v, kv, (j0 + j) * BN);
-        },
-        [&](int j, int st) {
-          const int k0 = (j0 + j) * BN;
-          if (j == 0)
-            along_query = b.planted("moment_left_at_zero"_s, b.dot("pc"_s, registers(s.Y), registers(s.Q)), zero);
-          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.Y, s.K[st]);
-          S.map("logp"_s, log_weight, m);
-          exponentials(b, "p"_s, S);
-          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
-          T.zip("wt"_s, product, S);
-          b.mma(O, b.cast("P1"_s, S), cross, b.cast("P2"_s, T), s.V[st]);
+          if constexpr (Raw) {
+            T.zip("wt"_s, product, S);
+            b.mma(O, b.cast("P1"_s, S), cross, b.cast("P2"_s, T), s.V[st]);
+          } else {
+            T.map("N"_s, remainder, along, unit);
+            S.zip("wt"_s, product, T);
+            b.mma(O, b.cast("P2"_s, S), s.V[st]);
+          }
         });
     const auto share = b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
-    O.scale(b.rows("n"_s, at_query, b.load_row("delta"_s, Shape<BM>{}, a.delta, head, q0), along_query, unit, share));
-    cross.scale(b.rows("inv"_s, product, unit, share));
-    O.zip("O"_s, difference, cross);
+    if constexpr (Raw) {
+      O.scale(b.rows("n"_s, at_query, b.load_row("delta"_s, Shape<BM>{}, a.delta, head, q0), along, unit, share));
+      cross.scale(b.rows("inv"_s, product, unit, share));
+      O.zip("O"_s, difference, cross);
+    } else {
+      O.scale(share);
+    }
     b.store("out"_s, a.o, head, q0, O);
   }
 };

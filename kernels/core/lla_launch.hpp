@@ -118,5 +118,15 @@ inline std::string lla_obstacle(const Problem& problem) {
   return dims.empty() ? system_obstacle(problem) : dims;
 }
 
+/// Why raw moments cannot be those of this problem's systems, or "".
+inline std::string centre_obstacle(const Problem& problem) {
+  const LlaShape shape(problem);
+  return shape.blocks.count > 1 && !shape.about_query ? "raw moments are moved to q: blocks of C are about kbar" : "";
+}
+inline std::string lla_raw_obstacle(const Problem& problem) {
+  const std::string centre = centre_obstacle(problem);
+  return centre.empty() ? lla_obstacle(problem) : centre;
+}
+
 }  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile
