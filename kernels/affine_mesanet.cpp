@@ -57,7 +57,7 @@ class Chunks {
         {add_mean_k.row_in(), add_mean_v.row_in(), add_gram.in(), add_state.in(), gram_.out(), state_.out(),
          mean_k_.row_out(), mean_v_.row_out(), mean_k.row_out(), mean_v.row_out(), gram.out(), state.out(), len_,
          chunks_, shape_.group},
-        kv_heads_, 1);
+        kv_heads_, 2);
     auto o = shape_.output<T>(heads_, len_, value_dim_);
     y_ = shape_.output<T>(heads_, len_, key_dim_), unit_y_ = y_, y_unit_ = shape_.rows<T>(heads_, len_);
     launch<AffineOutputs<B, C, D>>({system(), q_.in(), y_.out(), unit_y_.out(), o.out(), y_unit_.row_out()}, heads_,

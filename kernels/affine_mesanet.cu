@@ -12,14 +12,11 @@ template <Format F>
 inline constexpr int rows_of_chunk = F == Format::fp64 ? 16 : 32;
 int chunk_tile(const Problem&, Format precision) { return precision == Format::fp64 ? 1 : 0; }
 
-/// Two scatters and what is added to them fit for these dimensions alone.
-constexpr int D = 64;
-
 template <Format F>
 struct AffinePolicy : StaticPolicy<affine_mesanet_sites, F> {};
 
 /// The launches of one problem and what passes between them. A warp for every 16 rows: of a chunk, or of a state.
-template <Format F>
+template <Format F, int D>
 class Chunks {
   using P = AffinePolicy<F>;
   static constexpr int C = rows_of_chunk<F>;
@@ -146,7 +143,7 @@ class Chunks {
         {row_in<S>(add_mean_k_), row_in<S>(add_mean_v_), in<S>(add_gram_), in<S>(add_state_), out<S>(gram_),
          out<S>(state_), row_out<S>(mean_k_), row_out<S>(mean_v_), row_out<S>(final_mean_k_), row_out<S>(final_mean_v_),
          out<S>(final_gram_), out<S>(final_state_), len_, chunks_, shape_.group},
-        BlockGrid{kv_heads_, 1});
+        BlockGrid{kv_heads_, 2});
     launch<AffineOutputs<B, C, D>, B, 1>(
         {system(), in<B>(in_.q), out<B>(y_), out<B>(unit_y_), out<B>(o_), row_out<B>(y_unit_)}, of_heads());
   }
@@ -192,19 +189,16 @@ class Chunks {
 
 Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
   const RidgeShape shape(problem);
-  const auto run = [&]<Format F>() { return Chunks<F>(shape, problem).run(times); };
-  if (precision == Format::fp16) return run.template operator()<Format::fp16>();
-  if (precision == Format::tf32) return run.template operator()<Format::tf32>();
-  if (precision == Format::fp64) return run.template operator()<Format::fp64>();
-  return run.template operator()<Format::bf16>();
+  return with_instance(precision, shape.key_dim,
+                       [&]<Format F, int D>() { return Chunks<F, D>(shape, problem).run(times); });
 }
 
 std::string obstacle(const Problem& problem, Format precision) {
   const RidgeShape shape(problem);
-  if (precision == Format::e4m3) return device_dim_obstacle(D, D, precision);
-  for (const int d : {shape.key_dim, shape.value_dim})
-    if (d != D) return text("device kernels are compiled for K and V of ", D, ", got ", d);
-  return ridge_obstacle(problem);
+  if (shape.key_dim != shape.value_dim)
+    return text("device kernels are compiled for K = V, got ", shape.key_dim, " and ", shape.value_dim);
+  const std::string dims = device_dim_obstacle(shape.key_dim, shape.value_dim, precision);
+  return dims.empty() ? ridge_obstacle(problem) : dims;
 }
 
 constexpr GpuForm forms[] = {{"chunkwise", obstacle, chunk_tile, run_chunkwise}};

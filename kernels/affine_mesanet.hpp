@@ -84,7 +84,8 @@ struct AffineUpdates {
   }
 };
 
-/// Means and scatters before every chunk, and after the last one, once for each head of the group.
+/// Means and scatters before every chunk, and after the last one, once for each head of the group. Each head has two
+/// blocks: the keys' mean with H, the values' with S.
 template <ExecutorTypes B, int C, int D, int ST>
 struct AffineStates {
   using Real = typename B::Real;
@@ -98,51 +99,49 @@ struct AffineStates {
     int len, chunks, group;
   };
   struct Smem {
-    typename B::template Tile<"W", D, D> gram[ST];
-    typename B::template Tile<"W", D, D> state[ST];
+    typename B::template Tile<"W", D, D> W[ST];
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto apart = [](auto x, auto y) { return y - x; };
-    auto H = b.acc("H"_s, Shape<D, D>{}), S = b.acc("S"_s, Shape<D, D>{});
-    auto m = b.row("mean"_s, Shape<D>{}, 0), u = m;
-    b.pipeline(
-        Shape<ST>{}, a.chunks,
-        [&](int j, int st) {
-          b.load(s.gram[st], a.add_gram, head, j * D);
-          b.load(s.state[st], a.add_state, head, j * D);
-        },
-        [&](int j, int st) {
-          b.store("H"_s, a.gram, head, j * D, H);
-          b.store("S"_s, a.state, head, j * D, S);
-          b.store_row("mean"_s, a.mean_k, head, j * D, m);
-          b.store_row("mean"_s, a.mean_v, head, j * D, u);
+    // The scatter of what has that mean, and of keys.
+    const auto walk = [&](auto site, const auto& add_mean, const auto& add, const auto& means, const auto& scatters,
+                          const auto& end_mean, const auto& end) {
+      auto S = b.acc(site, Shape<D, D>{});
+      auto of_k = b.row("mean"_s, Shape<D>{}, 0), mean = of_k;
+      b.pipeline(
+          Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], add, head, j * D); },
+          [&](int j, int st) {
+            b.store(site, scatters, head, j * D, S);
+            b.store_row("mean"_s, means, head, j * D, mean);
 
-          const Real before = static_cast<Real>(j * C), added = static_cast<Real>(imin(C, a.len - j * C));
-          const auto share = [&]<class T>(T) { return static_cast<T>(added) / static_cast<T>(before + added); };
-          const auto weight = [&](auto x) { return b.planted("merged_without_means"_s, before * share(x), 0 * x); };
-          const auto add_product =
-              in_fp64([&](auto x, auto row, auto column) { return x + weight(x) * (row * column); });
-          const auto moved = in_fp64([&](auto x, auto y) { return x + share(x) * y; });
-          const auto to_k = b.rows("mean"_s, apart, m, b.load_row("mean"_s, Shape<D>{}, a.add_mean_k, head, j * D));
-          const auto to_v = b.rows("mean"_s, apart, u, b.load_row("mean"_s, Shape<D>{}, a.add_mean_v, head, j * D));
-          H.zip("H"_s, plus, s.gram[st]);
-          H.map("H"_s, add_product, to_k, b.column_of(to_k));
-          S.zip("S"_s, plus, s.state[st]);
-          S.map("S"_s, add_product, to_v, b.column_of(to_k));
-          m = b.rows("mean"_s, moved, m, to_k);
-          u = b.rows("mean"_s, moved, u, to_v);
-        });
-    b.store_row("mean"_s, a.mean_k, head, a.chunks * D, m);
-    b.store_row("mean"_s, a.mean_v, head, a.chunks * D, u);
-    for (int i = 0; i < a.group; ++i) {
-      b.store_row("end"_s, a.end_mean_k, head * a.group + i, 0, m);
-      b.store_row("end"_s, a.end_mean_v, head * a.group + i, 0, u);
-      b.store("end"_s, a.end_gram, head * a.group + i, 0, H);
-      b.store("end"_s, a.end_state, head * a.group + i, 0, S);
-    }
+            const Real before = static_cast<Real>(j * C), added = static_cast<Real>(imin(C, a.len - j * C));
+            const auto share = [&]<class T>(T) { return static_cast<T>(added) / static_cast<T>(before + added); };
+            const auto weight = [&](auto x) { return b.planted("merged_without_means"_s, before * share(x), 0 * x); };
+            const auto add_product =
+                in_fp64([&](auto x, auto row, auto column) { return x + weight(x) * (row * column); });
+            const auto moved = in_fp64([&](auto x, auto y) { return x + share(x) * y; });
+            const auto to = [&](const auto& from, const auto& added_mean) {
+              return b.rows("mean"_s, apart, from, b.load_row("mean"_s, Shape<D>{}, added_mean, head, j * D));
+            };
+            const auto to_k = to(of_k, a.add_mean_k), to_mean = to(mean, add_mean);
+            S.zip(site, plus, s.W[st]);
+            S.map(site, add_product, to_mean, b.column_of(to_k));
+            of_k = b.rows("mean"_s, moved, of_k, to_k);
+            mean = b.rows("mean"_s, moved, mean, to_mean);
+          });
+      b.store_row("mean"_s, means, head, a.chunks * D, mean);
+      for (int i = 0; i < a.group; ++i) {
+        b.store_row("end"_s, end_mean, head * a.group + i, 0, mean);
+        b.store("end"_s, end, head * a.group + i, 0, S);
+      }
+    };
+    if (block == 0)
+      walk("H"_s, a.add_mean_k, a.add_gram, a.mean_k, a.gram, a.end_mean_k, a.end_gram);
+    else
+      walk("S"_s, a.add_mean_v, a.add_state, a.mean_v, a.state, a.end_mean_v, a.end_state);
   }
 };
 
