@@ -9,6 +9,8 @@ constexpr int stages = 2;
 
 template <Format F>
 struct ChunkPolicy : StaticPolicy<deltanet_sites, F> {};
+template <Format F>
+struct NeumannPolicy : StaticPolicy<deltanet_neumann_sites, F> {};
 
 /// A chunk and the value blocks of each pass that fit in shared memory; `tile` is the CPU's with the same chunk. Value
 /// columns do not touch each other in the outputs. In the gradients of what they share, each block rounds its own part,
@@ -23,12 +25,14 @@ constexpr Chunk chunk_of() {
   return {0, 64, 64, D == 64 ? 64 : 32};
 }
 
-template <Format F, int D>
+/// With the inverse by doubling, outputs alone: the pass is the same kernel.
+template <Format F, int D, bool Doubling>
 Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
   using P = ChunkPolicy<F>;
   constexpr Chunk shapes = chunk_of<F, D>();
   constexpr int C = shapes.length;
   using B = MmaBlock<P, C / 16>;
+  using S = MmaBlock<std::conditional_t<Doubling, NeumannPolicy<F>, P>, C / 16>;  // of the systems
   using Forward = DeltaNetForward<B, C, D, shapes.forward_values, stages>;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C));
@@ -36,7 +40,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   bool next_latent = false;
   OptionReader read(problem.params);
   read("alignment", next_latent, {{"same_step", false}, {"next_latent", true}});
-  const bool with_gradients = !problem.cotangents.empty();
+  const bool with_gradients = !Doubling && !problem.cotangents.empty();
 
   const auto q = upload<P, "Q">(problem.inputs, "q", shared, len, K);
   const auto x = next_latent
@@ -50,8 +54,8 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto states = result<P, "H">(heads, with_gradients ? chunks * D : 0, V);
   auto inverse = result<P, "Tc">(heads, chunks * C, C);
   const double forward = run_timed(times, [&] {
-    launch<DeltaNetSystem<B, C, D>, B, 1>({in<B>(x), row_in<B>(beta), out<B>(inverse), shape.group, shared},
-                                          BlockGrid{heads, chunks});
+    launch<DeltaNetSystem<S, C, D, Doubling>, S, 1>({in<S>(x), row_in<S>(beta), out<S>(inverse), shape.group, shared},
+                                                    BlockGrid{heads, chunks});
     launch<Forward, B, 1>({in<B>(q), in<B>(x), in<B>(v), in<B>(inverse), row_in<B>(beta), in<B>(initial_state),
                            out<B>(o), out<B>(final_state), out<B>(states), scale, len, shape.group, shared},
                           BlockGrid{heads, ceil_div(V, shapes.forward_values)});
@@ -94,17 +98,19 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   return answer;
 }
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
+template <bool Doubling>
+Answer run(const Problem& problem, Format precision, GpuTimes* times) {
   const RecurrenceShape shape(problem);
   return with_instance(precision, shape.key_dim,
-                       [&]<Format F, int D>() { return chunkwise<F, D>(shape, problem, times); });
+                       [&]<Format F, int D>() { return chunkwise<F, D, Doubling>(shape, problem, times); });
 }
 int chunkwise_tile(const Problem& problem, Format precision) {
   return with_instance(precision, RecurrenceShape(problem).key_dim,
                        [&]<Format F, int D>() { return chunk_of<F, D>().tile; });
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, chunkwise_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, chunkwise_tile, run<false>},
+                             {"neumann", recurrence_obstacle, chunkwise_tile, run<true>}};
 
 }  // namespace
 }  // namespace assay::tile
