@@ -1,5 +1,6 @@
 // Softmax attention on the device: launches and instances.
 #include "kernels/cuda/split_decode.cuh"
+#include "kernels/cuda/warpgroup_gradients.cuh"
 #include "kernels/softmax_attention.hpp"
 
 namespace assay::tile {
@@ -50,20 +51,40 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   Answer answer{{{"o", download(o, shape.shape(heads, n, V))}}, {}};
   if (problem.cotangents.empty()) return answer;
   if constexpr (F != Format::e4m3) {
-    using Query = SoftmaxBackwardQuery<B, rows, keys, D, stages>;
-    using Key = SoftmaxBackwardKey<B, rows, keys, D, stages>;
     const auto g = upload<P, "dO">(problem.cotangents, "o", heads, n, V);
     const auto inv_bandwidth = real<P>(gate_scalar(policy, "inv_bandwidth", 1 / shape.bandwidth));
     auto dq = result<P, "out">(heads, n, K), dk = result<P, "out">(kv_heads, m, K),
          dv = result<P, "out">(kv_heads, m, V);
     auto delta = result<P, "delta">(heads, n, 1), dh = result<P, "dh">(heads, n, 1);
     const double backward = run_timed(times, [&] {
-      launch<Query, B, 2>({in<B>(q), in<B>(k), in<B>(v), in<B>(o), in<B>(g), row_in<B>(lse), row_out<B>(delta),
-                           row_out<B>(dh), out<B>(dq), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
-                          row_grid(heads, n, rows, kv_bytes / shape.group));
-      launch<Key, B, 2>({in<B>(q), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(delta), out<B>(dk),
-                         out<B>(dv), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
-                        row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
+      if constexpr (on_warpgroups<F>) {
+        using W = WarpgroupBlock<P, warpgroups>;
+        using Query = OnWarpgroups<SoftmaxBackwardQuery<W, 64 * warpgroups, keys, D, 4>>;
+        using Key = OnWarpgroups<SoftmaxBackwardKey<W, rows, 64 * warpgroups, D, 4>>;
+        using OfQuery = typename Query::Smem;
+        using OfKey = typename Key::Smem;
+        launch_warpgroups<Query, W>(
+            {tensor_map<decltype(OfQuery::Q)>(q), tensor_map<std::remove_extent_t<decltype(OfQuery::K)>>(k),
+             tensor_map<std::remove_extent_t<decltype(OfQuery::V)>>(v), tensor_map<decltype(OfQuery::O)>(o),
+             tensor_map<decltype(OfQuery::G)>(g), row_in<W>(lse), row_out<W>(delta), row_out<W>(dh), out<W>(dq), scale,
+             inv_bandwidth, shape.sees, shape.group, kv_heads, units},
+            row_grid(heads, n, 64 * warpgroups, kv_bytes / shape.group));
+        launch_warpgroups<Key, W>(
+            {tensor_map<std::remove_extent_t<decltype(OfKey::Q)>>(q), tensor_map<decltype(OfKey::K)>(k),
+             tensor_map<decltype(OfKey::V)>(v), tensor_map<std::remove_extent_t<decltype(OfKey::G)>>(g), row_in<W>(lse),
+             row_in<W>(delta), out<W>(dk), out<W>(dv), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
+            row_grid(kv_heads, m, 64 * warpgroups, kv_bytes * shape.group, true));
+      } else {
+        using Query = SoftmaxBackwardQuery<B, rows, keys, D, stages>;
+        using Key = SoftmaxBackwardKey<B, rows, keys, D, stages>;
+        launch<Query, B, 2>(
+            {in<B>(q), in<B>(k), in<B>(v), in<B>(o), in<B>(g), row_in<B>(lse), row_out<B>(delta), row_out<B>(dh),
+             out<B>(dq), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
+            row_grid(heads, n, rows, kv_bytes / shape.group));
+        launch<Key, B, 2>({in<B>(q), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(delta), out<B>(dk),
+                           out<B>(dv), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
+                          row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
+      }
     });
     if (times != nullptr) times->backward = backward;
     answer.gradients = {{"q", download(dq, shape.shape(heads, n, K))},

@@ -167,12 +167,14 @@ struct SoftmaxBackwardQuery {
             G.zip("og"_s, copy, s.G);
             delta = b.planted("delta_omitted"_s, b.dot("delta"_s, O, G), delta);
           }
-          auto L = b.abt("S"_s, s.Q, s.K[st]);
+          auto L = b.abt_async("S"_s, s.Q, s.K[st]);
+          auto dS = b.abt_async("dP"_s, s.G, s.V[st]);
+          b.await(L);
           L.map("logp"_s, log_weight, lse);
           auto P = L;
           P.map("p"_s, [](auto x) { return ex2(x); });
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
-          auto dS = b.abt("dP"_s, s.G, s.V[st]);
+          b.await(dS);
           dS.zip("D"_s, score_gradient, P, delta);
           L.zip("dh"_s, product, dS);
           dh.fold(one, L);
@@ -187,7 +189,8 @@ struct SoftmaxBackwardQuery {
 };
 
 /// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
-/// keys by queries, so that P^T and D^T are left factors as they stand.
+/// keys by queries, so that P^T and D^T are left factors as they stand. As in the first pass, the products of a_ij are
+/// in flight while the weights are computed.
 template <ExecutorTypes B, int BM, int BN, int D, int ST>
 struct SoftmaxBackwardKey {
   using Real = typename B::Real;
@@ -228,15 +231,19 @@ struct SoftmaxBackwardKey {
         },
         [&](int j, int st) {
           const int head = kv * a.group + j / tiles, q0 = (i0 + j % tiles) * BM;
+          auto P = b.abt_async("S"_s, s.K, s.Q[st]);
+          auto dS = b.abt_async("dP"_s, s.V, s.G[st]);
           const auto lse = b.load_col("lse"_s, Shape<1, BM>{}, a.lse, head, q0);
-          const auto delta = b.load_col("delta"_s, Shape<1, BM>{}, a.delta, head, q0);
-          auto P = b.abt("S"_s, s.K, s.Q[st]);
+          b.await(P);
           P.map("p"_s, weight, lse);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
-          b.mma(dV, b.cast("P"_s, P), s.G[st]);
-          auto dS = b.abt("dP"_s, s.V, s.G[st]);
+          auto weights = b.cast("P"_s, P);
+          b.mma_async(dV, weights, s.G[st]);
+          const auto delta = b.load_col("delta"_s, Shape<1, BM>{}, a.delta, head, q0);
+          b.await(dS);
           dS.zip("D"_s, score_gradient, P, delta);
           b.mma(dK, b.cast("dS"_s, dS), s.Q[st]);
+          b.await(dV);
         });
     dK.map("dk"_s, [&](auto x) { return x * (a.inv_bandwidth * unit.query); });
     b.store("out"_s, a.dk, kv, k0, dK);
