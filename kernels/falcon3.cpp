@@ -58,11 +58,6 @@ void with_tile(ChunkSize size, F f) {
 }
 constexpr std::string_view tiles_of_rows[] = {"32", "16"};
 
-/// The longest window of any token.
-int longest_window(const Windows& windows, int pairs) {
-  return windows.window > 0 ? imin(windows.window, pairs) : pairs;
-}
-
 /// By ratios of decays, or by the published form.
 template <class T, bool Renormalized>
 Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
@@ -77,7 +72,7 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, const Po
   const int window = window_of(problem), newest = window > 0 ? imin(pairs.count, window - 1) : pairs.count;
   const Windows windows{tail, first,
                         window > 0 ? Faults::choose(policy, "window_one_too_wide"_s, window, window + 1) : 0};
-  const auto rows = BatchRows::of(windows, len, longest_window(windows, pairs.count), size.tokens);
+  const auto rows = BatchRows::of(windows, len, longest_window(windows.window, pairs.count), size.tokens);
   const auto features = gates.features(shape.input<T>(problem.inputs, "k", shared, len, K)),
              values = shape.input<T>(problem.inputs, "v", heads, len, V),
              x = pairs.gather(shape, shape.input<T>(problem.inputs, "tail_k", heads, tail, K), features),
@@ -208,13 +203,10 @@ std::string window_obstacle(const Problem& problem) {
 
 /// And why the published form cannot.
 std::string tensor_obstacle(const Problem& problem) {
-  constexpr int most = 16;  // rows of the smallest tile
   if (std::string obstacle = window_obstacle(problem); !obstacle.empty()) return obstacle;
-  if (!problem.params.contains("decay_floor"))
-    return "without a decay_floor a decay may be 0, and nothing is renormalised by that";
   const RecurrenceShape shape(problem);
-  const int longest = longest_window({0, 0, window_of(problem)}, rows_of(shape, problem, "tail_k") + shape.len);
-  return longest <= most ? "" : text("a window is part of one system, of ", most, " pairs at most: got ", longest);
+  const int pairs = rows_of(shape, problem, "tail_k") + shape.len;
+  return renormalization_obstacle(problem.params.contains("decay_floor"), longest_window(window_of(problem), pairs));
 }
 
 constexpr auto mutants = joined(

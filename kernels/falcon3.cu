@@ -8,6 +8,8 @@ namespace {
 
 template <Format F>
 struct BatchPolicy : StaticPolicy<falcon3_sites, F> {};
+template <Format F>
+struct TensorPolicy : StaticPolicy<tensor_inverse_sites, F> {};
 
 /// Rows of a tile and the value columns of a block that fit in shared memory; `tile` is the CPU's with the same rows.
 struct BatchTile {
@@ -77,12 +79,17 @@ void sum_rows(const DeviceArray& from, DeviceArray& total, Terms terms, const De
 
 // ---- the passes
 
-template <Format F, int D>
-Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
-  using P = BatchPolicy<F>;
+/// By ratios of decays, or by the published form.
+template <Format F, int D, bool Renormalized>
+Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
+  using P = std::conditional_t<Renormalized, TensorPolicy<F>, BatchPolicy<F>>;
   constexpr int C = batch_tile<F, D>().rows, DV = batch_tile<F, D>().values, stages = 2;
   using B = MmaBlock<P, C / 16>;
   using Rule = BatchRule<B, C, D, DV, stages>;
+  using Forward =
+      std::conditional_t<Renormalized, TensorForward<B, C, D, DV, stages>, BatchForward<B, C, D, DV, stages>>;
+  using Backward =
+      std::conditional_t<Renormalized, TensorBackward<B, C, D, DV, stages>, BatchBackward<B, C, D, DV, stages>>;
   const bool with_gradients = !problem.cotangents.empty();
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, DV), parts = heads * blocks;
@@ -92,7 +99,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   const PairRows<double> pairs{tail, first, tail + imax(0, len - first)};
   const int newest = window > 0 ? imin(pairs.count, window - 1) : pairs.count;
   const Windows windows{tail, first, window};
-  const auto rows = BatchRows::of(windows, len, window > 0 ? imin(window, pairs.count) : pairs.count, C);
+  const auto rows = BatchRows::of(windows, len, longest_window(window, pairs.count), C);
   const auto input = [&](const char* name, int h, int n, int cols) {
     return shape.input<double>(problem.inputs, name, h, n, cols);
   };
@@ -110,12 +117,19 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto tile_q = result<P, "Q">(shared, rows.count(), K), tile_x = result<P, "K">(heads, rows.count(), K);
   auto tile_v = result<P, "V">(heads, rows.count(), V), tile_o = result<P, "part">(heads, rows.count(), V);
   auto tile_weight = result<P, "weight">(heads, rows.count(), 1),
-       tile_gamma = result<P, "gamma">(heads, rows.count(), 1);
+       tile_gamma = result<P, "gamma">(heads, rows.count(), 1),
+       tile_decays = result<P, "gamma">(heads, Renormalized ? rows.count() : 0, 1);
   auto o = result<P, "out">(heads, len, V), final_state = result<P, "final">(heads, K, V);
   auto states = result<P, "Sc">(heads, with_gradients ? rows.groups() * D : 0, V);
-  const typename Rule::Inputs inputs{
-      in<B>(tile_q), in<B>(tile_x), in<B>(tile_v), row_in<B>(tile_weight), row_in<B>(tile_gamma, false),
-      rows,          shape.group,   shared};
+  const auto inputs = [&] {
+    const typename Rule::Inputs of_rows{
+        in<B>(tile_q), in<B>(tile_x), in<B>(tile_v), row_in<B>(tile_weight), row_in<B>(tile_gamma, false),
+        rows,          shape.group,   shared};
+    if constexpr (Renormalized)
+      return typename Forward::Rule::Inputs{of_rows, row_in<B>(tile_decays)};
+    else
+      return of_rows;
+  }();
   const double forward = run_timed(times, [&] {
     launch<BatchGain<B, C, D, stages>, B, 1>(
         {in<B>(x), row_in<B>(beta), row_in<B>(gates.lambda), row_in<B>(gates.active), row_out<B>(weight),
@@ -127,8 +141,9 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
     gather<P, "V">(v, tile_v, PairOfRow{rows});
     gather<P, "weight">(weight, tile_weight, WriterOfRow{rows});
     gather<P, "gamma">(gamma, tile_gamma, DecayOfRow{rows}, 1);
-    launch<BatchForward<B, C, D, DV, stages>, B, 1>(
-        {inputs, in<B>(initial_state), out<B>(tile_o), out<B>(final_state), out<B>(states)}, by_block);
+    gather<P, "gamma">(gamma, tile_decays, WriterOfRow{rows});
+    launch<Forward, B, 1>({inputs, in<B>(initial_state), out<B>(tile_o), out<B>(final_state), out<B>(states)},
+                          by_block);
     sum_rows<P, "part", "out">(tile_o, o, RowsOfReader{rows});
   });
   if (times != nullptr) times->forward = forward;
@@ -152,6 +167,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto tile_dq = of_tiles(parts, K), tile_dx = of_tiles(parts, K), tile_dv = of_tiles(heads, V);
   auto tile_dweight = result<P, "dweight">(parts, rows.count(), 1);
   auto tile_dlog = result<P, "dlog_decay">(parts, rows.count(), 1);
+  auto tile_dstep = result<P, "dlog_decay">(parts, Renormalized ? rows.count() : 0, 1);
   auto dweight_parts = of_tokens(parts), dlog_parts = of_tokens(parts), dweight = of_tokens(heads);
   auto dlog_gamma = of_tokens(heads), dbeta = of_tokens(heads), dlambda = of_tokens(heads), slope = of_tokens(heads);
   auto dq_parts = result<P, "part">(parts, len, K), dq = result<P, "out">(shared, len, K);
@@ -160,12 +176,20 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto dv = result<P, "out">(heads, pairs.count, V), dinitial_state = result<P, "initial">(heads, K, V);
   const double backward = run_timed(times, [&] {
     gather<P, "dO">(o_cotangent, tile_do, ReaderOfRow{rows});
-    launch<BatchBackward<B, C, D, DV, stages>, B, 1>(
-        {inputs, in<B>(states), in<B>(tile_do), in<B>(final_cotangent), out<B>(tile_dq), out<B>(tile_dx),
-         out<B>(tile_dv), out<B>(dinitial_state), row_out<B>(tile_dweight), row_out<B>(tile_dlog), blocks},
-        by_block);
+    const auto by_rule = [&](auto... more) {
+      launch<Backward, B, 1>(
+          {inputs, in<B>(states), in<B>(tile_do), in<B>(final_cotangent), out<B>(tile_dq), out<B>(tile_dx),
+           out<B>(tile_dv), out<B>(dinitial_state), row_out<B>(tile_dweight), row_out<B>(tile_dlog), more..., blocks},
+          by_block);
+    };
+    if constexpr (Renormalized)
+      by_rule(row_out<B>(tile_dstep));
+    else
+      by_rule();
     sum_rows<P, "dweight", "part">(tile_dweight, dweight_parts, RowsOfWriter{rows});
     gather<P, "dlog_decay">(tile_dlog, dlog_parts, FirstRowOfToken{rows});
+    if constexpr (Renormalized)
+      sum_rows<P, "dlog_decay", "dlog_decay">(tile_dstep, dlog_parts, RowsOfWriter{rows}, &dlog_parts);
     sum_rows<P, "part", "part">(tile_dq, dq_parts, RowsOfReader{rows});
     sum_rows<P, "part", "part">(tile_dx, dx_parts, RowsOfPair{rows});
     sum_rows<P, "part", "out">(tile_dv, dv, RowsOfPair{rows}, &tail_v);
@@ -212,13 +236,21 @@ std::string batch_obstacle(const Problem& problem, Format precision) {
                                 " numbers fit on the device: these have ", numbers);
 }
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim,
-                       [&]<Format F, int D>() { return chunkwise<F, D>(shape, problem, times); });
+std::string tensor_obstacle(const Problem& problem, Format precision) {
+  if (std::string obstacle = batch_obstacle(problem, precision); !obstacle.empty()) return obstacle;
+  const int pairs = rows_of(RecurrenceShape(problem), problem, "tail_k") + RecurrenceShape(problem).len;
+  return renormalization_obstacle(problem.params.contains("decay_floor"), longest_window(window_of(problem), pairs));
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", batch_obstacle, tile_of, run_chunkwise}};
+template <bool Renormalized>
+Answer run(const Problem& problem, Format precision, GpuTimes* times) {
+  const RecurrenceShape shape(problem);
+  return with_instance(precision, shape.key_dim,
+                       [&]<Format F, int D>() { return batch_rule<F, D, Renormalized>(shape, problem, times); });
+}
+
+constexpr GpuForm forms[] = {{"chunkwise", batch_obstacle, tile_of, run<false>},
+                             {"tensor_inverse", tensor_obstacle, tile_of, run<true>}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -26,8 +26,11 @@
 //   dX = (w / gamma) o dA - dR,   dw = dA . X / gamma,   dV = F / d'
 //   dlog_gamma_t = sum_{l >= t} dO'_l . (O / d)_l - sum_{l > t} F_l . (V / d')_l + <G, S + A^T Z> - w / gamma dA_t .
 //   X_t
+#include <string>
+
 #include "kernels/core/falcon_gain.hpp"
 #include "kernels/core/windows.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay::tile {
 
@@ -119,9 +122,19 @@ struct RowsOfReader {
   TILE_HD constexpr int row(int t, int i) const { return rows.row_of(t, i) + rows.ranks - 1; }
 };
 
+/// The longest window of any token: of up to `window` pairs, or of all where that is 0.
+constexpr int longest_window(int window, int pairs) { return window > 0 ? imin(window, pairs) : pairs; }
+
 /// Rows of the windows of all tokens, side by side.
 constexpr long rows_side_by_side(int len, int pairs, int window) {
-  return static_cast<long>(len) * (window > 0 ? imin(window, pairs) : pairs);
+  return static_cast<long>(len) * longest_window(window, pairs);
+}
+
+/// Why the published form cannot take windows of up to `longest` pairs, or "".
+inline std::string renormalization_obstacle(bool has_floor, int longest) {
+  constexpr int most = 16;  // rows of the smallest tile
+  if (!has_floor) return "without a decay_floor a decay may be 0, and nothing is renormalised by that";
+  return longest <= most ? "" : text("a window is part of one system, of ", most, " pairs at most: got ", longest);
 }
 
 /// Weights, decays, mean energies and sizes of the windows. Blocks are chunks of C tokens.

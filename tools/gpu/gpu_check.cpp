@@ -137,6 +137,17 @@ const std::vector<Variant>& variants() {
       {"falcon3", "chunkwise", Style::gate_ends, {{"window", 3L}, {"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
       {"falcon3", "chunkwise", Style::repeated_keys, {{"window", 4L}}},
       {"falcon3", "chunkwise", Style::normal, {{"window", 40L}, {"sequence_start", false}}},
+      {"falcon3",
+       "tensor_inverse",
+       Style::normal,
+       {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}, {"decay_floor", "0.5"}}},
+      {"falcon3",
+       "tensor_inverse",
+       Style::gate_ends,
+       {{"window", 3L}, {"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
+      {"falcon3", "tensor_inverse", Style::repeated_keys, {{"window", 4L}, {"decay_floor", "0.5"}}},
+      {"falcon3", "tensor_inverse", Style::normal, {{"window", 1L}, {"decay_floor", "0.9"}}},
+      {"falcon3", "tensor_inverse", Style::normal, {{"window", 16L}, {"decay_floor", "0.5"}}},
       {"falcon3a", "chunkwise", Style::normal, {{"window", 70L}}},
       {"falcon3a", "chunkwise", Style::normal, {{"window", 3L}, {"sequence_start", false}}},
       {"falcon3a", "chunkwise", Style::gate_ends, {{"window", 9L}, {"alignment", "same_step"}}},
@@ -165,6 +176,7 @@ struct Case {
 /// What every case of a form is run with besides its variants' own: it cannot do without.
 Params params_of(std::string_view form) {
   if (form == "renormalized") return {{"decay_floor", "0.5"}};
+  if (form == "tensor_inverse") return {{"window", 4L}, {"decay_floor", "0.5"}};
   return {};
 }
 
@@ -506,7 +518,7 @@ double bytes_of(const Problem& problem, const Answer& answer) {
 
 /// Where a room's defaults are of no use at such shapes: FALCON-3 descends on the window of its paper.
 Params timed_params(std::string_view room, std::string_view form) {
-  if (room == "falcon3") return {{"window", 4L}};
+  if (room == "falcon3" && form == "chunkwise") return {{"window", 4L}};
   return params_of(form);
 }
 
