@@ -130,6 +130,20 @@ struct ParallaxForward {
       return step;
     };
 
+    // Products of few columns are short: those of t are in flight while the weights are computed, those of P1 while P2
+    // is.
+    constexpr bool in_flight = D <= 64 && !Covariance;
+    const auto products_of_keys = [&](int st) {
+      if constexpr (in_flight) {
+        auto S = b.abt_async("S"_s, s.Q, s.K[st]);
+        auto T = b.abt_async("T"_s, s.R, s.K[st]);
+        b.await(S);
+        return Two<decltype(S), decltype(T)>{S, T};
+      } else {
+        return b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
+      }
+    };
+
     b.load(s.Q, a.q, head, q0);
     b.load(s.R, a.rho, head, q0);
     b.pipeline(
@@ -140,20 +154,26 @@ struct ParallaxForward {
         },
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
-          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
+          auto [S, T] = products_of_keys(st);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN))
             S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
           const auto mx = b.rows("m"_s, top, m, S.row_max());
           const auto shift = b.rows("m"_s, finite, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
           S.map("p"_s, weight, shift);
+          d1.fold(alpha, S);
+          if constexpr (in_flight) {
+            O1.scale(alpha);
+            auto P = S;
+            auto P1 = cast_weights(b, "P1"_s, "p"_s, P, unit.weight);
+            b.mma_async(O1, P1, s.V[st]);
+            b.await(T);
+          }
           auto step = one;
           if constexpr (Covariance) {
-            d1.fold(alpha, S);
             step = b.planted("o2_keeps_its_origin"_s, follow_the_mean(T, S, alpha), zero);
           } else {
             T.zip("pt"_s, product, S);  // P2 = P1 t
-            d1.fold(alpha, S);
             sum2.fold(b.planted("d2_not_rescaled"_s, alpha, one), T);
           }
           if (unit.weight != 1)
@@ -165,9 +185,14 @@ struct ParallaxForward {
             O2.zip(
                 "O2"_s, [](auto y2, auto y1, auto r) { return y2 - r * y1; }, O1, step);
           }
-          O1.scale(alpha);
+          if constexpr (!in_flight) O1.scale(alpha);
           O2.scale(b.planted("o2_not_rescaled"_s, alpha, one));
-          b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, b.cast("P2"_s, T), s.V[st]);
+          if constexpr (in_flight) {
+            b.mma(O2, b.cast("P2"_s, T), s.V[st]);
+            b.await(O1);
+          } else {
+            b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, b.cast("P2"_s, T), s.V[st]);
+          }
           m = mx;
         });
     if constexpr (!Covariance) mass = d1.total();
