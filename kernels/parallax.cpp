@@ -46,22 +46,24 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& 
   Answer answer{{{"o", o.array()}}, {}};
   if (!backward) return answer;
 
+  using Rows = ParallaxBackwardRows<B, BM, D>;
   using Query = ParallaxBackwardQuery<B, BM, BN, D, stages>;
-  using Key = ParallaxBackwardKey<B, BM, BN, D, stages>;
+  using Key = ParallaxBackwardKey<B, parallax_key_pass_queries<BM, D>, BN, D, stages>;
   const auto g = shape.input<T>(problem.cotangents, "o", heads, queries, V);
   const T bandwidth = gate_scalar<T>(policy, "bandwidth", h);
   const T inv_bandwidth = gate_scalar<T>(policy, "inv_bandwidth", 1 / h);
   auto dq = shape.output<T>(heads, queries, K), drho = dq;
   auto dk = shape.output<T>(kv_heads, keys, K), dv = shape.output<T>(kv_heads, keys, V);
   auto tau = shape.rows<T>(), beta = tau, dh = tau;
+  launch_tiles<Rows, T>(launch_policy(policy, 1), {o.in(), vbar.in(), g.in(), tau.row_out(), beta.row_out()}, heads,
+                        queries, BM);
   launch_tiles<Query, T>(
-      launch_policy(policy, 1),
-      {q.in(),       rho.in(),      k.in(),        v.in(),         o.in(),       vbar.in(),   g.in(),
-       lse.row_in(), tbar.row_in(), tau.row_out(), beta.row_out(), dh.row_out(), dq.out(),    drho.out(),
-       scale,        inv_bandwidth, shape.sees,    shape.group,    kv_heads,     units.data()},
+      launch_policy(policy, 2),
+      {q.in(), rho.in(), k.in(), v.in(), g.in(), lse.row_in(), tbar.row_in(), tau.row_in(), beta.row_in(), dh.row_out(),
+       dq.out(), drho.out(), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units.data()},
       heads, queries, BM);
   launch_tiles<Key, T>(
-      launch_policy(policy, 2),
+      launch_policy(policy, 3),
       {q.in(), rho.in(), k.in(), v.in(), g.in(), lse.row_in(), tbar.row_in(), tau.row_in(), beta.row_in(), dk.out(),
        dv.out(), scale, bandwidth, inv_bandwidth, shape.sees, shape.group, kv_heads, units.data()},
       kv_heads, keys, BN);

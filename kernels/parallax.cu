@@ -1,5 +1,6 @@
 // Parallax on the device: launches and instances.
 #include "kernels/cuda/split_decode.cuh"
+#include "kernels/cuda/warpgroup_gradients.cuh"
 #include "kernels/parallax.hpp"
 
 namespace assay::tile {
@@ -56,8 +57,7 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   Answer answer{{{"o", download(o, shape.shape(heads, n, V))}}, {}};
   if (!with_gradients) return answer;
   if constexpr (F != Format::e4m3) {
-    using Query = ParallaxBackwardQuery<B, rows, keys, D, stages>;
-    using Key = ParallaxBackwardKey<B, rows, keys, D, stages>;
+    constexpr int step = parallax_key_pass_queries<rows, D>;
     const auto g = upload<P, "dO">(problem.cotangents, "o", heads, n, V);
     const auto bandwidth = real<P>(gate_scalar(policy, "bandwidth", shape.bandwidth));
     const auto inv_bandwidth = real<P>(gate_scalar(policy, "inv_bandwidth", 1 / shape.bandwidth));
@@ -65,15 +65,40 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
     auto dk = result<P, "out">(kv_heads, m, K), dv = result<P, "out">(kv_heads, m, V);
     auto tau = result<P, "tau">(heads, n, 1), beta = result<P, "beta">(heads, n, 1), dh = result<P, "dh">(heads, n, 1);
     const double backward = run_timed(times, [&] {
-      launch<Query, B, 1>({in<B>(q),         in<B>(rho),     in<B>(k),       in<B>(v),        in<B>(o),
-                           in<B>(vbar),      in<B>(g),       row_in<B>(lse), row_in<B>(tbar), row_out<B>(tau),
-                           row_out<B>(beta), row_out<B>(dh), out<B>(dq),     out<B>(drho),    scale,
-                           inv_bandwidth,    shape.sees,     shape.group,    kv_heads,        units},
-                          row_grid(heads, n, rows, kv_bytes / shape.group));
-      launch<Key, B, 1>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(tbar),
-                         row_in<B>(tau), row_in<B>(beta), out<B>(dk), out<B>(dv), scale, bandwidth, inv_bandwidth,
-                         shape.sees, shape.group, kv_heads, units},
-                        row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
+      launch<ParallaxBackwardRows<B, rows, D>, B, 2>(
+          {in<B>(o), in<B>(vbar), in<B>(g), row_out<B>(tau), row_out<B>(beta)}, row_grid(heads, n, rows, 0));
+      if constexpr (on_warpgroups<F>) {
+        using W = WarpgroupBlock<P, warpgroups>;
+        using Query = OnWarpgroups<ParallaxBackwardQuery<W, 64 * warpgroups, step, D, 4>>;
+        using Key = OnWarpgroups<ParallaxBackwardKey<W, step, 64 * warpgroups, D, 4>>;
+        using OfQuery = typename Query::Smem;
+        using OfKey = typename Key::Smem;
+        launch_warpgroups<Query, W>(
+            {tensor_map<decltype(OfQuery::Q)>(q), tensor_map<decltype(OfQuery::R)>(rho),
+             tensor_map<std::remove_extent_t<decltype(OfQuery::K)>>(k),
+             tensor_map<std::remove_extent_t<decltype(OfQuery::V)>>(v), tensor_map<decltype(OfQuery::G)>(g),
+             row_in<W>(lse), row_in<W>(tbar), row_in<W>(tau), row_in<W>(beta), row_out<W>(dh), out<W>(dq), out<W>(drho),
+             scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units},
+            row_grid(heads, n, 64 * warpgroups, kv_bytes / shape.group));
+        launch_warpgroups<Key, W>(
+            {tensor_map<std::remove_extent_t<decltype(OfKey::Q)>>(q),
+             tensor_map<std::remove_extent_t<decltype(OfKey::R)>>(rho), tensor_map<decltype(OfKey::K)>(k),
+             tensor_map<decltype(OfKey::V)>(v), tensor_map<std::remove_extent_t<decltype(OfKey::G)>>(g), row_in<W>(lse),
+             row_in<W>(tbar), row_in<W>(tau), row_in<W>(beta), out<W>(dk), out<W>(dv), scale, bandwidth, inv_bandwidth,
+             shape.sees, shape.group, kv_heads, units},
+            row_grid(kv_heads, m, 64 * warpgroups, kv_bytes * shape.group, true));
+      } else {
+        using Query = ParallaxBackwardQuery<B, rows, keys, D, stages>;
+        using Key = ParallaxBackwardKey<B, step, keys, D, stages>;
+        launch<Query, B, 1>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(tbar),
+                             row_in<B>(tau), row_in<B>(beta), row_out<B>(dh), out<B>(dq), out<B>(drho), scale,
+                             inv_bandwidth, shape.sees, shape.group, kv_heads, units},
+                            row_grid(heads, n, rows, kv_bytes / shape.group));
+        launch<Key, B, 1>({in<B>(q), in<B>(rho), in<B>(k), in<B>(v), in<B>(g), row_in<B>(lse), row_in<B>(tbar),
+                           row_in<B>(tau), row_in<B>(beta), out<B>(dk), out<B>(dv), scale, bandwidth, inv_bandwidth,
+                           shape.sees, shape.group, kv_heads, units},
+                          row_grid(kv_heads, m, keys, kv_bytes * shape.group, true));
+      }
     });
     if (times != nullptr) times->backward = backward;
     answer.gradients = {{"q", download(dq, shape.shape(heads, n, K))},

@@ -225,14 +225,32 @@ struct ParallaxForward {
   }
 };
 
-/// Backward, first pass: one query tile over its key tiles gives tau_i, beta_i, dq_i, drho_i and sum_j D_ij log2 p_ij.
+/// Backward, before its passes: tau_i and beta_i of a query tile.
+template <ExecutorTypes B, int BM, int D>
+struct ParallaxBackwardRows {
+  struct Args {
+    typename B::In o, vbar, g;
+    typename B::RowOut tau, beta;
+  };
+  struct Smem {};
+
+  template <class X>
+  TILE_FN static void run(X& b, Smem&, const Args& a, int head, int q0) {
+    const auto G = b.load_acc("dO"_s, Shape<BM, D>{}, a.g, head, q0);
+    b.store_row("tau"_s, a.tau, head, q0, b.dot("tau"_s, b.load_acc("Oin"_s, Shape<BM, D>{}, a.o, head, q0), G));
+    b.store_row("beta"_s, a.beta, head, q0, b.dot("beta"_s, b.load_acc("vbar"_s, Shape<BM, D>{}, a.vbar, head, q0), G));
+  }
+};
+
+/// Backward, first pass: one query tile over its key tiles gives dq_i, drho_i and sum_j D_ij log2 p_ij. The products of
+/// a_ij are in flight while the weights are computed.
 template <ExecutorTypes B, int BM, int BN, int D, int ST>
 struct ParallaxBackwardQuery {
   using Real = typename B::Real;
   struct Args {
-    typename B::In q, rho, k, v, o, vbar, g;
-    typename B::RowIn lse, tbar;
-    typename B::RowOut tau, beta, dh;
+    typename B::In q, rho, k, v, g;
+    typename B::RowIn lse, tbar, tau, beta;
+    typename B::RowOut dh;
     typename B::Out dq, drho;
     Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
     Visibility sees;
@@ -243,8 +261,6 @@ struct ParallaxBackwardQuery {
     typename B::template Tile<"Q", BM, D> Q;
     typename B::template Tile<"R", BM, D> R;
     typename B::template Tile<"dO", BM, D> G;
-    typename B::template Tile<"Oin", BM, D> O;
-    typename B::template Tile<"vbar", BM, D> U;
     typename B::template Tile<"K", BN, D> K[ST];
     typename B::template Tile<"V", BN, D> V[ST];
   };
@@ -259,14 +275,13 @@ struct ParallaxBackwardQuery {
     auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
     auto dR = b.acc("dR"_s, Shape<BM, D>{});
     auto dh = b.partial("dh"_s, Shape<BM>{});
-    auto tau = b.row("tau"_s, Shape<BM>{}, 0);
-    auto beta = b.row("beta"_s, Shape<BM>{}, 0);
-    const auto zero = beta;
+    const auto zero = b.row("beta"_s, Shape<BM>{}, 0);
+    const auto tau = b.load_row("tau"_s, Shape<BM>{}, a.tau, head, q0);
+    const auto beta = b.load_row("beta"_s, Shape<BM>{}, a.beta, head, q0);
     auto tbar = b.load_row("tbar"_s, Shape<BM>{}, a.tbar, head, q0);
     const auto one = b.row("dh"_s, Shape<BM>{}, 1);
     const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
     const auto lse = b.rows("lse"_s, finite, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
-    const auto copy = [](auto, auto y) { return y; };
     const auto log_weight = [&](auto y, auto z) { return y * scale - z; };
     const auto product = [](auto y0, auto y1) { return y0 * y1; };
     const auto difference = [](auto y0, auto y1) { return y0 - y1; };
@@ -278,8 +293,6 @@ struct ParallaxBackwardQuery {
     b.load(s.Q, a.q, head, q0);
     b.load(s.R, a.rho, head, q0);
     b.load(s.G, a.g, head, q0);
-    b.load(s.O, a.o, head, q0);
-    b.load(s.U, a.vbar, head, q0);
     b.pipeline(
         Shape<ST>{}, ceil_div(sees.last_key(q0 + BM), BN) - j0,
         [&](int j, int st) {
@@ -288,24 +301,18 @@ struct ParallaxBackwardQuery {
         },
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
-          if (j == 0) {
-            const auto registers = [&](auto& tile) {
-              auto x = b.acc("og"_s, Shape<BM, D>{});
-              x.zip("og"_s, copy, tile);
-              return x;
-            };
-            const auto G = registers(s.G);
-            tau = b.dot("tau"_s, registers(s.O), G);
-            beta = b.dot("beta"_s, registers(s.U), G);
-            if (b.planted("tbar_other_origin"_s, false, true))  // about q_i, where t is about 0
-              tbar = b.rows("tbar"_s, difference, tbar, b.dot("tbar"_s, registers(s.R), registers(s.Q)));
-          }
-          auto [L, T] = b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
+          if (j == 0 && b.planted("tbar_other_origin"_s, false, true))  // about q_i, where t is about 0
+            tbar = b.rows("tbar"_s, difference, tbar, b.dot("tbar"_s, s.R, s.Q));
+          auto L = b.abt_async("S"_s, s.Q, s.K[st]);
+          auto T = b.abt_async("T"_s, s.R, s.K[st]);
+          auto A = b.abt_async("dP"_s, s.G, s.V[st]);
+          b.await(L);
           L.map("logp"_s, log_weight, lse);
           auto P = L;
           P.map("p"_s, [](auto x) { return ex2(x); });
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
-          auto A = b.abt("dP"_s, s.G, s.V[st]);
+          b.await(T);
+          b.await(A);
           auto E = A;
           E.zip("E"_s, probe_gradient, P, beta);
           A.zip("D"_s, score_gradient, P, T, tbar, tau, b.planted("d_without_beta"_s, beta, zero));
@@ -317,8 +324,6 @@ struct ParallaxBackwardQuery {
     const Real sign = b.planted("drho_sign"_s, Real{1}, Real{-1});
     dQ.map("dq"_s, [&](auto x) { return x * (inv_h * unit.key); });
     dR.map("drho"_s, [&](auto x) { return x * (sign * unit.key); });
-    b.store_row("tau"_s, a.tau, head, q0, tau);
-    b.store_row("beta"_s, a.beta, head, q0, beta);
     b.store_row("dh"_s, a.dh, head, q0, dh.total());
     b.store("out"_s, a.dq, head, q0, dQ);
     b.store("out"_s, a.drho, head, q0, dR);
@@ -375,23 +380,28 @@ struct ParallaxBackwardKey {
         },
         [&](int j, int st) {
           const int head = kv * a.group + j / tiles, q0 = (i0 + j % tiles) * BM;
+          auto P = b.abt_async("S"_s, s.K, s.Q[st]);
+          auto T = b.abt_async("T"_s, s.K, s.R[st]);
+          auto A = b.abt_async("dP"_s, s.V, s.G[st]);
           const auto lse = b.load_col("lse"_s, Shape<1, BM>{}, a.lse, head, q0);
           const auto tbar = b.load_col("tbar"_s, Shape<1, BM>{}, a.tbar, head, q0);
-          const auto tau = b.load_col("tau"_s, Shape<1, BM>{}, a.tau, head, q0);
-          const auto beta = b.load_col("beta"_s, Shape<1, BM>{}, a.beta, head, q0);
-          auto P = b.abt("S"_s, s.K, s.Q[st]);
+          b.await(P);
           P.map("p"_s, weight, lse);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
-          auto T = b.abt("T"_s, s.K, s.R[st]);
+          b.await(T);
           auto W = P;
           W.zip("w"_s, coefficient, T, tbar);
-          b.mma(dV, b.cast("P1"_s, b.planted("dv_without_probe"_s, W, P)), s.G[st]);
-          auto A = b.abt("dP"_s, s.V, s.G[st]);
+          auto weights = b.cast("P1"_s, b.planted("dv_without_probe"_s, W, P));
+          b.mma_async(dV, weights, s.G[st]);
+          const auto tau = b.load_col("tau"_s, Shape<1, BM>{}, a.tau, head, q0);
+          const auto beta = b.load_col("beta"_s, Shape<1, BM>{}, a.beta, head, q0);
+          b.await(A);
           auto E = A;
           E.zip("E"_s, probe_gradient, P, beta);
           A.zip("D"_s, score_gradient, P, T, tbar, tau, beta);
           b.mma(dK, b.cast("dS"_s, A), s.Q[st]);
           b.mma(dK, b.cast("dT"_s, E), s.R[st]);
+          b.await(dV);
         });
     dK.map("dk"_s, [&](auto x) { return x * (a.inv_bandwidth * unit.query); });
     b.store("out"_s, a.dk, kv, k0, dK);
@@ -399,23 +409,24 @@ struct ParallaxBackwardKey {
   }
 };
 
+/// Queries to a step of the second pass: two accumulators of 128 columns leave registers for no more. Its bits depend
+/// on it, as both terms of dk are added step by step.
+template <int BM, int D>
+inline constexpr int parallax_key_pass_queries = D > 64 && BM > 32 ? 32 : BM;
+
 inline constexpr SiteTable::Init parallax_tiled_roles[] = {
-    {"Q", Role::operand},      {"R", Role::operand},        {"K", Role::operand},
-    {"V", Role::operand},      {"scale", Role::gate},       {"S", Role::accumulator},
-    {"T", Role::accumulator},  {"m", Role::gate},           {"alpha", Role::gate},
-    {"p", Role::accumulator},  {"pt", Role::accumulator},   {"P1", Role::operand},
-    {"P2", Role::operand},     {"d1", Role::accumulator},   {"d2", Role::accumulator},
-    {"O1", Role::accumulator}, {"O2", Role::accumulator},   {"inv", Role::gate},
-    {"tbar", Role::gate},      {"lse", Role::gate},         {"vbar", Role::accumulator},
-    {"c1", Role::gate},        {"o", Role::accumulator},    {"out", Role::output},
-    {"dO", Role::operand},     {"Oin", Role::output},       {"og", Role::accumulator},
-    {"tau", Role::gate},       {"beta", Role::gate},        {"logp", Role::accumulator},
-    {"dP", Role::accumulator}, {"D", Role::accumulator},    {"E", Role::accumulator},
-    {"w", Role::accumulator},  {"dS", Role::operand},       {"dT", Role::operand},
-    {"dQ", Role::accumulator}, {"dR", Role::accumulator},   {"dK", Role::accumulator},
-    {"dV", Role::accumulator}, {"bandwidth", Role::gate},   {"inv_bandwidth", Role::gate},
-    {"dq", Role::accumulator}, {"drho", Role::accumulator}, {"dk", Role::accumulator},
-    {"dh", Role::accumulator}, {"descale", Role::gate}};
+    {"Q", Role::operand},          {"R", Role::operand},      {"K", Role::operand},        {"V", Role::operand},
+    {"scale", Role::gate},         {"S", Role::accumulator},  {"T", Role::accumulator},    {"m", Role::gate},
+    {"alpha", Role::gate},         {"p", Role::accumulator},  {"pt", Role::accumulator},   {"P1", Role::operand},
+    {"P2", Role::operand},         {"d1", Role::accumulator}, {"d2", Role::accumulator},   {"O1", Role::accumulator},
+    {"O2", Role::accumulator},     {"inv", Role::gate},       {"tbar", Role::gate},        {"lse", Role::gate},
+    {"vbar", Role::accumulator},   {"c1", Role::gate},        {"o", Role::accumulator},    {"out", Role::output},
+    {"dO", Role::operand},         {"Oin", Role::output},     {"tau", Role::gate},         {"beta", Role::gate},
+    {"logp", Role::accumulator},   {"dP", Role::accumulator}, {"D", Role::accumulator},    {"E", Role::accumulator},
+    {"w", Role::accumulator},      {"dS", Role::operand},     {"dT", Role::operand},       {"dQ", Role::accumulator},
+    {"dR", Role::accumulator},     {"dK", Role::accumulator}, {"dV", Role::accumulator},   {"bandwidth", Role::gate},
+    {"inv_bandwidth", Role::gate}, {"dq", Role::accumulator}, {"drho", Role::accumulator}, {"dk", Role::accumulator},
+    {"dh", Role::accumulator},     {"descale", Role::gate}};
 /// Sites of forward and backward. Oin is o read back by the backward, in the format that the forward stored; vbar stays
 /// as wide as the accumulators, or sum_j E_ij would not vanish.
 inline constexpr SiteTable parallax_tiled_sites(parallax_tiled_roles);

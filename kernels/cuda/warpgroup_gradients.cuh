@@ -5,6 +5,26 @@
 
 namespace assay::tile {
 
+/// Products of 32 columns, for accumulators of 128 that leave registers for no more.
+template <Format F>
+struct Wgmma<F, 32> {
+  template <bool columns>
+  static TILE_FN void run(float (&c)[4][4], std::uint64_t left, std::uint64_t right, bool add) {
+#define ASSAY_M64N32(type)                                                                                       \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32." type "." type \
+               " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, 0, %19;}"           \
+               : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),       \
+                 "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),       \
+                 "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3])                                      \
+               : "l"(left), "l"(right), "r"(int(add)), "n"(int(columns)))
+    if constexpr (F == Format::bf16)
+      ASSAY_M64N32("bf16");
+    else
+      ASSAY_M64N32("f16");
+#undef ASSAY_M64N32
+  }
+};
+
 struct GradientProducer : WarpgroupProducer {
   using WarpgroupProducer::WarpgroupProducer;
   template <class... A>
