@@ -6,7 +6,7 @@ namespace assay::tile {
 namespace {
 
 template <Format F>
-struct MomentumPolicy : StaticPolicy<mdn_sites, F> {};
+struct MomentumPolicy : StaticPolicy<mdn_sites_of_all_forms, F> {};
 
 /// A chunk and the value columns of a block that fit in shared memory beside two states and what is added to them.
 template <Format F, int D>
@@ -25,8 +25,9 @@ MomentumRows<To> each_row(MomentumRows<DeviceArray>& rows, F f) {
           f(rows.r), f(rows.total_a), f(rows.total_b), f(rows.total_m)};
 }
 
-template <Format F, int D>
-Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
+/// Outputs, and gradients if they are wanted.
+template <Format F, int D, template <ExecutorTypes, int, int> class Weights>
+Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, bool with_gradients, GpuTimes* times) {
   using P = MomentumPolicy<F>;
   constexpr int C = momentum_chunk<F, D>().length, DV = momentum_chunk<F, D>().values, stages = 2;
   using B = MmaBlock<P, C / 16>;
@@ -57,7 +58,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto states = result<P, "Sc">(heads, chunks * D, V), momenta = result<P, "Mc">(heads, chunks * D, V);
   auto final_state = result<P, "end">(heads, K, V), final_momentum = result<P, "end">(heads, K, V);
   const double forward = run_timed(times, [&] {
-    launch<MomentumSystem<B, C, D, LinearWeights<B, C, D>>, B, 1>(
+    launch<MomentumSystem<B, C, D, Weights<B, C, D>>, B, 1>(
         {in<B>(k), in<B>(p), gates, row_in<B>(eta), out<B>(weights), out<B>(late_weights), out<B>(inverse), group},
         BlockGrid{heads, chunks});
     launch<MomentumPass<B, C, D, DV, stages>, B, 1>(
@@ -75,7 +76,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
                  {"final_state", download(final_state, state_shape)},
                  {"final_momentum", download(final_momentum, state_shape)}},
                 {}};
-  if (problem.cotangents.empty()) return answer;
+  if (!with_gradients) return answer;
 
   const auto o_cotangent = upload<P, "dO">(problem.cotangents, "o", heads, len, V);
   const auto state_cotangent = upload<P, "S0">(problem.cotangents, "final_state", heads, K, V);
@@ -156,13 +157,22 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   return answer;
 }
 
+template <template <ExecutorTypes, int, int> class Weights>
+Answer run(const RecurrenceShape& shape, const Problem& problem, Format precision, bool with_gradients,
+           GpuTimes* times) {
+  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
+    return chunkwise<F, D, Weights>(shape, problem, with_gradients, times);
+  });
+}
 Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim,
-                       [&]<Format F, int D>() { return chunkwise<F, D>(shape, problem, times); });
+  return run<LinearWeights>(RecurrenceShape(problem), problem, precision, !problem.cotangents.empty(), times);
+}
+Answer run_log_domain(const Problem& problem, Format precision, GpuTimes* times) {
+  return run<LogDomainWeights>(RecurrenceShape(problem), problem, precision, false, times);
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run_chunkwise},
+                             {"log_domain", recurrence_obstacle, momentum_tile, run_log_domain}};
 
 }  // namespace
 }  // namespace assay::tile

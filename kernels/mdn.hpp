@@ -94,6 +94,7 @@ struct LinearWeights {
 /// overflows. No gate may be closed and no beta be zero.
 template <ExecutorTypes B, int C, int DK>
 struct LogDomainWeights {
+  static constexpr auto log_of_zero = -std::numeric_limits<typename B::Real>::infinity();
   struct Smem {};
 
   template <class Ex, class Tile>
@@ -124,7 +125,7 @@ struct LogDomainWeights {
     const auto log_sum_exp = [&]<int R>(Shape<R>, auto keep) {
       auto X = b.acc("exponent"_s, Shape<R, C>{});
       X.map("exponent"_s, second, terms);
-      X.mask(keep, -std::numeric_limits<typename B::Real>::infinity());
+      X.mask(keep, log_of_zero);
       auto top = X.row_max();
       X.map("exponent"_s, exponential_of_difference, top);
       X.mask(keep, 0);
@@ -736,5 +737,6 @@ inline constexpr SiteTable::Init log_domain_site_list[] = {
     {"log", Role::gate}, {"exponent", Role::gate}, {"ratio", Role::gate}};
 inline constexpr SiteTable mdn_sites = SiteTable(mdn_site_list).with(mdn_gradient_site_list);
 inline constexpr SiteTable mdn_log_domain_sites = SiteTable(mdn_site_list).with(log_domain_site_list);
+inline constexpr SiteTable mdn_sites_of_all_forms = mdn_sites.with(log_domain_site_list);
 
 }  // namespace assay::tile
