@@ -77,7 +77,7 @@ std::string errors_of(const json& entry, std::string_view form) {
   struct Worst {
     std::string tensor;
     double error = 0, emulation = 0, difference = 0, identical = 1;
-    int cases = 0;
+    int cases = 0, undetermined = 0;
   };
   std::map<std::pair<std::string, int>, Worst> all;
   for (const json& r : entry.at("results")) {
@@ -89,6 +89,7 @@ std::string errors_of(const json& entry, std::string_view form) {
     w.difference = std::max(w.difference, r.at("difference").get<double>());
     if (r.at("tensor") == "o") w.identical = r.at("identical");
     w.cases = r.at("cases");
+    w.undetermined = std::max(w.undetermined, r.value("undetermined", 0));
   }
   if (all.empty()) return "";
   Table table{{{"precision"},
@@ -104,7 +105,14 @@ std::string errors_of(const json& entry, std::string_view form) {
     table.rows.push_back({key.first, std::to_string(key.second), std::to_string(w.cases),
                           fmt::format("{:.1e}", w.error), code(w.tensor), fmt::format("{:.1e}", w.emulation),
                           fmt::format("{:.1e}", w.difference), fmt::format("{:.1f}%", 100 * w.identical)});
-  return table.markdown();
+  std::string undetermined;
+  for (const auto& [key, w] : all)
+    if (w.undetermined > 0)
+      undetermined += fmt::format("{} {} of {} in {} at {}", undetermined.empty() ? "" : ",", w.undetermined, w.cases,
+                                  key.first, key.second);
+  if (undetermined.empty()) return table.markdown();
+  return table.markdown() + "\nCases that are left out, for roundings decide all of their answer:" + undetermined +
+         ".\n";
 }
 
 /// What a room's entry says of batches of the form's sequences, or "".
@@ -320,7 +328,9 @@ std::string kernels_page(const std::vector<json>& records, const Digests& digest
       "of them.\n"
       "- **Errors** are Frobenius norms, relative to the answer's, of the worst tensor and case: of the device, of its "
       "emulation on the CPU, and between the two, which stay below twice the emulation's error and what fp32 sums may "
-      "differ by (`tools/gpu/gpu_check.cpp`). They are counted from the same program without rounding.\n"
+      "differ by (`tools/gpu/gpu_check.cpp`). They are counted from the same program without rounding, those of an "
+      "unstable form from its room's first, and two runs of such a form differ by what draws of its roundings err by, "
+      "exponentials' errors among them.\n"
       "- **Same bits** are shares of elements. The emulation adds products of bf16, fp16 and tf32 as Hopper's "
       "`mma.sync` does: those of a block, 16 or in tf32 8, are exact; they and the accumulator are cut off, "
       "towards zero, two bits below the last place that fp32 has at the largest exponent among them, a product's "

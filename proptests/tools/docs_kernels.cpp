@@ -179,6 +179,22 @@ TEST(DocsKernels, batches_of_a_form_are_counted_over_precisions) {
   EXPECT_EQ(kernels_page({record("a")}, {{"deltanet", "a"}}).find("packed:"), std::string::npos);
 }
 
+TEST(DocsKernels, cases_that_say_nothing_are_counted) {
+  const auto page = [](int of_o, int of_state) {
+    json o = result("neumann", "o", 0.25, 0.125, 0.5, 0.75), state = result("neumann", "final_state", 0, 0, 0, 1);
+    if (of_o > 0) o["undetermined"] = of_o;
+    if (of_state > 0) state["undetermined"] = of_state;
+    const json measured = {{"device", "Pretender"}, {"rooms", {{"deltanet", entry("a", {o, state}, json::array())}}}};
+    return kernels_page({measured}, {{"deltanet", "a"}});
+  };
+  const std::string sentence =
+      "\nCases that are left out, for roundings decide all of their answer: 2 of 3 in bf16 at "
+      "64.\n";
+  EXPECT_NE(page(1, 2).find(sentence), std::string::npos);
+  EXPECT_NE(page(2, 0).find(sentence), std::string::npos);
+  EXPECT_EQ(page(0, 0).find("left out"), std::string::npos);
+}
+
 TEST(DocsKernels, a_record_of_other_sources_is_stale) {
   const std::string current = kernels_page({record("a")}, {{"deltanet", "a"}});
   const std::string stale = kernels_page({record("a")}, {{"deltanet", "b"}});
