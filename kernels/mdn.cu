@@ -1,5 +1,5 @@
 // Momentum DeltaNet on the device: launches and instances.
-#include "kernels/cuda/decayed_sums.cuh"
+#include "kernels/cuda/recurrence.cuh"
 #include "kernels/mdn.hpp"
 
 namespace assay::tile {
@@ -8,12 +8,17 @@ namespace {
 template <Format F>
 struct MomentumPolicy : StaticPolicy<mdn_sites_of_all_forms, F> {};
 
-/// A chunk and the value columns of a block that fit in shared memory beside two states and what is added to them.
+/// A chunk and the value columns of a block, in a pass over the states and in what is done for all chunks at once, that
+/// fit in shared memory beside two states and what is added to them. `tile` is the CPU's with the same chunk. Narrow
+/// blocks of a pass fill the device and take short steps, and columns do not touch each other there.
+struct MomentumChunk {
+  int tile, length, pass_values, values;
+};
 template <Format F, int D>
-constexpr SumChunk momentum_chunk() {
-  if (F == Format::fp64) return {2, 16, 16};
-  if (F == Format::tf32) return {2, 16, 32};
-  return {1, 32, D == 64 ? 64 : 32};
+constexpr MomentumChunk momentum_chunk() {
+  if (F == Format::fp64) return {2, 16, 16, 16};
+  if (F == Format::tf32) return {2, 16, 16, 32};
+  return {1, 32, 16, D == 64 ? 64 : 32};
 }
 int momentum_tile(const Problem&, Format precision) {
   return precision == Format::fp64 || precision == Format::tf32 ? 2 : 1;
@@ -29,11 +34,12 @@ MomentumRows<To> each_row(MomentumRows<DeviceArray>& rows, F f) {
 template <Format F, int D, template <ExecutorTypes, int, int> class Weights>
 Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, bool with_gradients, GpuTimes* times) {
   using P = MomentumPolicy<F>;
-  constexpr int C = momentum_chunk<F, D>().length, DV = momentum_chunk<F, D>().values, stages = 2;
+  constexpr MomentumChunk sizes = momentum_chunk<F, D>();
+  constexpr int C = sizes.length, DV = sizes.values, pass_DV = sizes.pass_values, stages = 3;
   using B = MmaBlock<P, C / 16>;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, DV), group = shape.group;
-  const BlockGrid by_block{heads, blocks}, by_chunk{heads, chunks * blocks};
+  const BlockGrid by_block{heads, ceil_div(V, pass_DV)}, by_chunk{heads, chunks * blocks};
   const auto scale = real<P>(shape.scale<double>(problem, Policy::of(mdn_sites, F)));
   const auto q = upload<P, "Q">(problem.inputs, "q", shared, len, K);
   const auto k = upload<P, "K">(problem.inputs, "k", shared, len, K);
@@ -61,7 +67,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, bool with
     launch<MomentumSystem<B, C, D, Weights<B, C, D>>, B, 1>(
         {in<B>(k), in<B>(p), gates, row_in<B>(eta), out<B>(weights), out<B>(late_weights), out<B>(inverse), group},
         BlockGrid{heads, chunks});
-    launch<MomentumPass<B, C, D, DV, stages>, B, 1>(
+    launch<MomentumPass<B, C, D, pass_DV, stages>, B, 1>(
         {in<B>(k), in<B>(p), in<B>(v), in<B>(inverse), in<B>(initial_state), in<B>(initial_momentum), row_in<B>(eta),
          rows, out<B>(errors), out<B>(states), out<B>(momenta), out<B>(final_state), out<B>(final_momentum), len,
          group},
@@ -100,7 +106,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, bool with
         {in<B>(q), in<B>(k), in<B>(o_cotangent), in<B>(weights), row_in<B>(eta), rows, out<B>(derrors),
          out<B>(state_updates), out<B>(momentum_updates), scale, group, blocks},
         by_chunk);
-    launch<MomentumAdjointPass<B, C, D, DV, stages>, B, 1>(
+    launch<MomentumAdjointPass<B, C, D, pass_DV, stages>, B, 1>(
         {in<B>(k), in<B>(p), in<B>(derrors), in<B>(state_updates), in<B>(momentum_updates), in<B>(inverse),
          in<B>(state_cotangent), in<B>(momentum_cotangent), row_in<B>(eta), rows, out<B>(dv), out<B>(dvalues),
          out<B>(state_adjoints), out<B>(momentum_adjoints), out<B>(dinitial_state), out<B>(dinitial_momentum), len,
