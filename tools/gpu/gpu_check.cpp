@@ -551,12 +551,13 @@ std::map<std::string, nlohmann::json, std::less<>> times(const Chosen& rooms, st
       for (std::size_t i = 0; i < specs.size(); ++i) {
         const CaseSpec& spec = specs[i];
         const Shape& shape = spec.shape;
-        const Problem problem = std::move(problems[i]);
+        Problem problem = std::move(problems[i]);
         if (!form.obstacle(problem, spec.precision).empty()) continue;
-        Problem forward_alone = problem;  // a forward pass that keeps nothing for a backward one
-        forward_alone.cotangents.clear();
+        Arrays cotangents;  // a forward pass that keeps nothing for a backward one
+        std::swap(cotangents, problem.cotangents);
         GpuTimes times, both;
-        const double bytes = bytes_of(forward_alone, form.run(forward_alone, spec.precision, &times));
+        const double bytes = bytes_of(problem, form.run(problem, spec.precision, &times));
+        std::swap(cotangents, problem.cotangents);
         if (!decodes(form)) form.run(problem, spec.precision, &both);
         times.backward = both.backward;
         std::printf("%-18s %-13s %-22s forward %8.3f ms", spec.mechanism.c_str(), std::string(form.name).c_str(),
