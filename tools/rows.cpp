@@ -44,15 +44,16 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
                               int draws) {
   const std::vector<int> tiles = tiles_of(trial);
   runs.resize(tiles.size());
-  std::vector<Expectation> expectations;
   for (std::size_t s = 0; s < tiles.size(); ++s) {
     KernelUnderTest kernel = trial.kernel;
     kernel.tile = tiles[s];
     add_runs(runs[s], kernel, trial.problem, draws);
-    expectations.push_back(expect(trial.oracle, kernel, trial.problem, runs[s], trial.false_alarms / looks));
-    if (got && wanted)
-      std::erase_if(expectations.back().tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
   }
+  std::vector<Expectation> expectations =
+      expect(trial.oracle, trial.kernel, tiles, trial.problem, runs, trial.false_alarms / looks);
+  if (got && wanted)
+    for (Expectation& expectation : expectations)
+      std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
   const Named<std::vector<double>> answer =
       got ? in_report_order(*got, expectations.front()) : expectations.front().emulated;
   std::vector<ReportRow> rows;

@@ -196,18 +196,17 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
   return expect(oracle, kernel, problem, runs, rate);
 }
 
-Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
-                   double rate) {
+namespace {
+
+/// `largest` is the answer's largest number.
+Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, const KernelRuns& runs, double rate,
+                           double largest, ReferenceInDoubles& reference) {
   const Policy contract = kernel.policy();
   const Named<Array>& emulated = runs.emulated;
   std::size_t tensors = 0, elements = 0;
   for (const auto& [name, array] : emulated) tensors += array.data.empty() ? 0 : 1, elements += array.data.size();
   const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
   Expectation expectation;
-  ReferenceInDoubles reference(problem);
-  double largest = 0;
-  for (const auto& [name, tensor] : oracle.tensors)
-    for (const HiLo& value : tensor.value) largest = std::max(largest, std::fabs(value.hi));
   for (std::size_t t = 0; t < emulated.size(); ++t) {
     const auto& [name, array] = emulated[t];
     const auto known = std::find_if(oracle.tensors.begin(), oracle.tensors.end(),
@@ -227,6 +226,28 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
     expectation.emulated.emplace_back(name, array.data);
   }
   return expectation;
+}
+
+}  // namespace
+
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
+                   double rate) {
+  return std::move(expect(oracle, kernel, std::span(&kernel.tile, 1), problem, std::span(&runs, 1), rate).front());
+}
+
+std::vector<Expectation> expect(const Oracle& oracle, const KernelUnderTest& kernel, std::span<const int> tiles,
+                                const Problem& problem, std::span<const KernelRuns> runs, double rate) {
+  ReferenceInDoubles reference(problem);
+  double largest = 0;
+  for (const auto& [name, tensor] : oracle.tensors)
+    for (const HiLo& value : tensor.value) largest = std::max(largest, std::fabs(value.hi));
+  std::vector<Expectation> expectations;
+  KernelUnderTest one = kernel;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    one.tile = tiles[i];
+    expectations.push_back(expectation_of(oracle, one, runs[i], rate, largest, reference));
+  }
+  return expectations;
 }
 
 Named<std::vector<double>> in_report_order(const Answer& answer, const Expectation& expectation) {

@@ -1,6 +1,7 @@
 #pragma once
 // What is expected of a kernel under its contract: the oracle's values and bounds, and sigma from the kernel's own tile
 // program run with randomised rounding at exactly the contract's sites.
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,11 +68,15 @@ struct KernelRuns {
   std::vector<Named<Array>> drawn;
 };
 /// Runs the kernel until there are so many draws. The first ones do not depend on how many there are, and what `runs`
-/// has already is not run again.
+/// has already is not run again: its exact run may be that of the same form and tile under another contract.
 void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
 /// As above, from runs that were made before.
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
                    double rate = false_alarm_rate);
+/// As above, of the kernel in each of these tile shapes, from the runs of each.
+std::vector<Expectation> expect(const Oracle& oracle, const KernelUnderTest& kernel, std::span<const int> tiles,
+                                const Problem& problem, std::span<const KernelRuns> runs,
+                                double rate = false_alarm_rate);
 
 /// Another kernel's answer, its tensors in the order of `expectation`. Throws std::runtime_error if one is missing or
 /// has another shape.
