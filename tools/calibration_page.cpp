@@ -134,7 +134,7 @@ whose **standard**, the kernel and contract whose spread is sigma, has their ver
 it describes another kernel (`other`), lines that show what comes of taking one kernel for another, and of kernels that round to one side (`biased`).
 
 **What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](judge.md#stalls-and-ties)), and a kernel judged by itself *is* that rounding: there its
-limits hold by construction. `widened` counts those tensors; in all others the limits are those of the draws, which know nothing of the run that is judged.
+limits hold by construction, and so where it takes in the run with operands kept, for the variant that is nearly that run. `widened` counts those tensors; in all others the limits are those of the draws, which know nothing of the run that is judged.
 
 ## Variants
 
@@ -177,10 +177,8 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
   tensor, sigma takes in the run itself and 0.7 is left; where few elements err alike (decoding: 96 of them), the limit is wider than 2, sigma stays that of nearest, and 1.4 to 1.9 show. No
   number of such a kernel says anything of the draws, so nothing is asked of it.
 - `P wide` of `lla` in fp16: with outlier channels and two steps of conjugate gradients, one element of dq overflows fp16 in the kernel's own run (sigma there is 49,000), which is the contract's doing.
-- `operands wide, by the contract`: a rounding not only errs, it also absorbs what erred before it, and a kernel that leaves it out keeps that. In tf32 the first token's o of `lla` is v times a weight that is 1, and 1 + 6 · 10⁻⁷ in
-  fp32; any one of the operands K, P, Y and P2 in tf32 takes that away, so that the contract's kernel answers v to the bit in all draws, sigma is 0 or nearly, and the wide kernel is off by 6 · 10⁻⁷ of v (9 elements, in two cases). In
-  e4m3 a row's dS underflow: the contract's kernel answers dq = 0 in all draws, where 1.7 · 10⁻⁵ is right and sigma is as much; with dS kept, what D = rowsum(dO ∘ O) has from an O in bf16 is not flushed, and dq is 3.3 · 10⁻⁴ (one
-  element of `softmax_attention`). So a kernel that rounds less does not err less in every element: it has a contract of its own, by which it is calibrated (`operands wide`).
+- `operands wide, by the contract`: a rounding not only errs, it also absorbs what erred before it, and a kernel that leaves it out keeps that: where the contract's kernel answers 0 in all draws, it answers the residue of its
+  sums. Sigma takes in the form's own run with operands kept ([judge.md](judge.md#stalls-and-ties)), which is this variant but for the last rounding: where it does, counted under `widened`, the variant is within its limits by construction.
 - Single numbers (the gradient of a bandwidth) are known from K draws alone, without neighbours; their limits are the widest, and make most of `beyond 7`.
 
 )";

@@ -317,8 +317,8 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
       lines.push_back(fmt::format("why   {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.why));
     if (row.stall > 0)
       lines.push_back(
-          fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, {} sigma of what randomised "
-                      "rounding shows; limits allow for it",
+          fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, or operands kept wide keep what their "
+                      "rounding takes away, {} sigma of what randomised rounding shows; limits allow for it",
                       kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
     if (row.judgement.verdict == Verdict::pass) {
       if (!row.judgement.blind_spots.empty())

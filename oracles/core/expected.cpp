@@ -44,6 +44,25 @@ Format storage_of(const std::vector<double>& tensor, const tile::SiteTable& cont
 constexpr std::string_view output_site = "out";
 bool has_store(const Policy& contract) { return contract.sites.find(output_site) >= 0; }
 
+/// That contract's policy with operands kept where it rounds them to less than an accumulator has, none where it does
+/// not. The last rounding is left out: it is known, and larger in an element's neighbours than what operands leave.
+std::optional<Policy> with_operands_kept(const Policy& contract) {
+  const tile::SiteTable& sites = contract.sites;
+  int accumulator = 0;
+  for (int i = 0; i < sites.size; ++i)
+    if (sites.entries[i].role == tile::Role::accumulator)
+      accumulator = std::max(accumulator, info(sites.entries[i].format).mantissa_bits);
+  Policy kept = contract;
+  bool any = false;
+  for (int i = 0; i < sites.size; ++i) {
+    const auto& [name, role, format] = sites.entries[i];
+    if (role != tile::Role::operand || info(format).mantissa_bits >= accumulator) continue;
+    kept.sites.entries[i].format = Format::exact, any = true;
+  }
+  if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
+  return any ? std::optional(kept) : std::nullopt;
+}
+
 /// The reference in doubles, computed when it is first asked for.
 class ReferenceInDoubles {
  public:
@@ -121,10 +140,17 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   const Format stored = storage_of(own, contract.sites);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
   const std::vector<std::size_t> overflowing = take_out_overflows(draws, own, exact);
+  std::vector<double> wide;
+  if (!runs.wide.empty()) wide = runs.wide[tensor].second.data;
   const ExactRun located_exact = located(exact, e, largest);
   Spread spread = spread_of(draws, located_exact, e.layout, stored);
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
   e.stall = take_in_own_rounding(spread, own, located_exact, e.layout, limits.sigmas, limits.tensor_rate);
+  if (!wide.empty()) {
+    for (const std::size_t i : overflowing) wide[i] = 0;
+    e.stall = std::max(e.stall,
+                       take_in_own_rounding(spread, wide, located_exact, e.layout, limits.sigmas, limits.tensor_rate));
+  }
   e.sigma = spread.sigma;
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
@@ -179,6 +205,8 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
     policy.threads = kernel.threads;
     runs.exact = answer(policy);
   }
+  if (runs.wide.empty())
+    if (const std::optional<Policy> kept = with_operands_kept(contract)) runs.wide = answer(*kept);
   Policy policy = contract;
   policy.rounding = Rounding::jittered;
   // The last rounding is known without drawing it. fp64's own is left where it is: arrays are doubles anyhow.

@@ -66,6 +66,7 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
 struct KernelRuns {
   Named<Array> emulated, exact;
   std::vector<Named<Array>> drawn;
+  Named<Array> wide;  ///< operands and last results kept; none where operands are as wide as accumulators
 };
 /// Runs the kernel until there are so many draws. The first ones do not depend on how many there are, and what `runs`
 /// has already is not run again: its exact run may be that of the same form and tile under another contract.
