@@ -131,19 +131,21 @@ Table power_table(const std::vector<PowerRow>& rows) {
 }
 
 Table shrink_table(const std::vector<ShrinkRow>& rows) {
-  int small = 0, shown = 0, stopped = 0;
+  int small = 0, groups = 0, shown = 0, stopped = 0;
   for (const ShrinkRow& row : rows) {
     small += row.small ? 1 : 0, shown += row.shows_in_one_head ? 1 : 0;
-    stopped += row.stopped ? 1 : 0;
+    groups += row.one_group ? 1 : 0, stopped += row.stopped ? 1 : 0;
   }
   const auto failing = static_cast<int>(rows.size());
   return {{{"failing", true},
            {"small", true},
            {"share", true},
+           {"one group", true},
+           {"share", true},
            {"shown by one head", true},
            {"share of those", true},
            {"longer than 10 s", true}},
-          {{text(failing), text(small), percent(small, failing), text(shown), percent(small, shown), text(stopped)}}};
+          {{text(failing), text(small), percent(small, failing), text(groups), percent(groups, failing), text(shown), percent(small, shown), text(stopped)}}};
 }
 
 /// Those whose smallest case is not small, and whether some case of one head shows them.
@@ -254,6 +256,7 @@ std::string as_json(const Detection& d) {
                                {"mutant", row.mutant},
                                {"case", row.smallest.repro()},
                                {"small", row.small},
+                               {"one_group", row.one_group},
                                {"shows_in_one_head", row.shows_in_one_head}});
   for (const PowerRow& row : d.power)
     all["power"].push_back({{"mechanism", row.room},
@@ -358,7 +361,8 @@ tokens that its elements are not those of an fp32 state.
 constexpr std::string_view about_shrinking = R"(## Smallest cases
 
 What `assay check --shrink` makes of two sequences, four heads in groups, 109 tokens in tiles of 16 (43 where a system is solved), 16 and 12 dimensions: the first
-case on which a mutant fails, in bf16 before fp32. `small` is one sequence, one head, two chunks of 64 and 16 dimensions, in 10 s at most. Some faults are
+case on which a mutant fails, in bf16 before fp32. `small` is one sequence, one head, two chunks of 64 and 16 dimensions, in 10 s at most; `one group` is one key/value
+head in place of one head, with all query heads that read it: the least that a gradient summed over a group needs. Some faults are
 about which head is read or summed; a kernel that has only one is right. `shown by one head` counts those that fail on one head at all: on the smallest case, or on one of
 109 tokens (43) in some style, setting and precision, over three seeds.
 

@@ -375,8 +375,9 @@ std::optional<ShrinkRow> shrink_fault(const Faulty& faulty, std::uint64_t seed) 
             std::chrono::duration<double>(shrink_seconds));
         const Shape& shape = shrunk.spec.shape;
         ShrinkRow row{s.room->name, s.healthy->name, faulty.mutant, shrunk.spec, shrunk.stopped};
-        row.small = shape.own() == 1 && shape.seq_len <= few_tokens && shape.key_dim <= few_dims &&
-                    shape.value_dim <= few_dims && !shrunk.stopped;
+        const bool few = shape.seq_len <= few_tokens && shape.key_dim <= few_dims && shape.value_dim <= few_dims;
+        row.small = few && shape.own() == 1 && !shrunk.stopped;
+        row.one_group = few && shape.shared() == 1 && !shrunk.stopped;
         row.shows_in_one_head = row.small || shows_in_one_head(faulty, spec);
         return row;
       }

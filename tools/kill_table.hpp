@@ -124,6 +124,7 @@ struct ShrinkRow {
   CaseSpec smallest;
   bool stopped = false;            ///< by the limit of `shrink_seconds`
   bool small = false;              ///< one head, two chunks and 16 dimensions, in `shrink_seconds`
+  bool one_group = false;          ///< the same with one key/value head, whose group of query heads may be several
   bool shows_in_one_head = false;  ///< in one of the cases of one head that are tried
 };
 inline constexpr double shrink_seconds = 10;
