@@ -21,21 +21,24 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
              initial_state = shape.input<T>(problem.inputs, "initial_state", heads, K, V);
   auto eta = shape.output<T>(heads, len, V), gamma = eta, o = eta;
   auto final_state = shape.output<T>(heads, K, V);
-  auto states = shape.output<T>(heads, with_gradients ? chunks * size.dim : 0, V);
+  auto states = shape.output<T>(heads, chunks * size.dim, V), errors = eta;
+  const auto inputs = [&]<int C, int D>() {
+    return typename ChannelRule<B, C, D, D>::Inputs{q.in(), x.in(), v.in(),      eta.in(), gamma.in(),
+                                                    len,    V,      shape.group, shared,   blocks};
+  };
+  const HeadBlocks by_block{blocks}, by_chunk{chunks * blocks};
   with_size(size, [&]<int C, int D>() {
     host_launch<ChannelGain<B, C, D, D>, T>(
         launch_policy(policy, 0),
         {x.in(), beta.in(), rows.lambda.row_in(), rows.active.row_in(), eta.out(), gamma.out(), rows.eps, rows.floor,
          rows.options.coupling, shape.group, blocks},
-        heads * chunks * blocks, HeadBlocks{chunks * blocks});
-    host_launch<ChannelForward<B, C, D, D, 2>, T>(
-        launch_policy(policy, 1),
-        {{q.in(), x.in(), v.in(), eta.in(), gamma.in(), len, V, shape.group, shared},
-         initial_state.in(),
-         o.out(),
-         final_state.out(),
-         states.out()},
-        parts, HeadBlocks{blocks});
+        parts * chunks, by_chunk);
+    const auto in = inputs.template operator()<C, D>();
+    host_launch<ChannelStates<B, C, D, D, 2>, T>(
+        launch_policy(policy, 1), {in, initial_state.in(), errors.out(), states.out(), final_state.out()}, parts,
+        by_block);
+    host_launch<ChannelOutputs<B, C, D, D>, T>(launch_policy(policy, 2), {in, states.in(), errors.in(), o.out()},
+                                               parts * chunks, by_chunk);
   });
   Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}}, {}};
   if (!with_gradients) return answer;
@@ -43,32 +46,30 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   const auto o_cotangent = shape.input<T>(problem.cotangents, "o", heads, len, V),
              final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V);
   auto dq = shape.output<T>(parts, len, K), dx = shape.output<T>(parts + heads, len, K);
-  auto dv = shape.output<T>(heads, len, V), deta = dv, dgamma = dv, dbeta = dv;
+  auto dv = shape.output<T>(heads, len, V), deta = dv, dgamma = dv, dbeta = dv, reads = dv, cotangents = dv;
+  auto adjoints = shape.output<T>(heads, chunks * size.dim, V);
   auto dlambda = shape.output<T>(heads, len, 1), dinitial_state = shape.output<T>(heads, K, V);
   dlambda.shape.pop_back();
   with_size(size, [&]<int C, int D>() {
-    host_launch<ChannelBackward<B, C, D, D, 2>, T>(
-        launch_policy(policy, 2),
-        {{q.in(), x.in(), v.in(), eta.in(), gamma.in(), len, V, shape.group, shared},
-         states.in(),
-         o_cotangent.in(),
-         final_cotangent.in(),
-         dq.out(),
-         dx.out(),
-         dv.out(),
-         deta.out(),
-         dgamma.out(),
-         dinitial_state.out(),
-         blocks,
-         blocks + 1},
-        parts, HeadBlocks{blocks});
+    const auto in = inputs.template operator()<C, D>();
+    host_launch<ChannelReads<B, C, D, D>, T>(launch_policy(policy, 3), {in, o_cotangent.in(), reads.out()},
+                                             parts * chunks, by_chunk);
+    host_launch<ChannelAdjoints<B, C, D, D, 2>, T>(launch_policy(policy, 4),
+                                                   {in, o_cotangent.in(), final_cotangent.in(), reads.in(),
+                                                    cotangents.out(), adjoints.out(), dinitial_state.out()},
+                                                   parts, by_block);
+    host_launch<ChannelGradients<B, C, D, D>, T>(
+        launch_policy(policy, 5),
+        {in, states.in(), errors.in(), adjoints.in(), cotangents.in(), o_cotangent.in(), dq.out(), dx.out(), dv.out(),
+         deta.out(), dgamma.out(), blocks + 1},
+        parts * chunks, by_chunk);
     host_launch<ChannelGainBackward<B, C, D, D, 2>, T>(
-        launch_policy(policy, 3),
+        launch_policy(policy, 6),
         {x.in(), beta.in(), deta.in(), dgamma.in(), rows.lambda.row_in(), rows.active.row_in(), dbeta.out(), dx.out(),
          dlambda.row_out(), rows.eps, rows.floor, rows.options.coupling, shape.group, blocks, blocks + 1},
         heads * chunks, HeadBlocks{chunks});
   });
-  const Policy sums = launch_policy(policy, 4);
+  const Policy sums = launch_policy(policy, 7);
   answer.gradients = {{"q", sum_parts(sums, "part", "out", dq, blocks, q).array()},
                       {"k", sum_parts(sums, "part", "out", dx, blocks + 1, x).array()},
                       {"v", dv.array()},

@@ -1,4 +1,5 @@
 // FALCON-2 on the device: launches and instances.
+#include "kernels/cuda/channel_block.cuh"
 #include "kernels/cuda/decayed_sums.cuh"
 #include "kernels/cuda/falcon_rows.cuh"
 #include "kernels/falcon2.hpp"
@@ -25,9 +26,7 @@ template <Format F, int D>
 Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
   using P = ChannelPolicy<F>;
   constexpr int C = channel_chunk<F>().length, DV = channel_chunk<F>().values, stages = 2;
-  using B = MmaBlock<P, C / 16>;
-  using Forward = ChannelForward<B, C, D, DV, stages>;
-  using Backward = ChannelBackward<B, C, D, DV, stages>;
+  using B = ChannelBlock<P, C / 16>;
   const bool with_gradients = !problem.cotangents.empty();
   const int heads = shape.heads, shared = shape.shared_heads, group = shape.group, len = shape.len;
   const int K = shape.key_dim, V = shape.value_dim, chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, DV);
@@ -40,15 +39,17 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   const auto initial_state = upload<P, "S0">(problem.inputs, "initial_state", heads, K, V);
   auto eta = result<P, "eta">(heads, len, V), gamma = result<P, "gamma">(heads, len, V);
   auto o = result<P, "out">(heads, len, V), final_state = result<P, "final">(heads, K, V);
-  auto states = result<P, "H">(heads, with_gradients ? chunks * D : 0, V);
-  const typename Forward::Rule::Inputs inputs{in<B>(q), in<B>(x), in<B>(v), in<B>(eta), in<B>(gamma),
-                                              len,      V,        group,    shared};
+  auto states = result<P, "H">(heads, chunks * D, V), errors = result<P, "R">(heads, len, V);
+  const typename ChannelRule<B, C, D, DV>::Inputs inputs{in<B>(q), in<B>(x), in<B>(v), in<B>(eta), in<B>(gamma),
+                                                         len,      V,        group,    shared,     blocks};
   const double forward = run_timed(times, [&] {
     launch<ChannelGain<B, C, D, DV>, B, 1>(
         {in<B>(x), in<B>(beta), row_in<B>(rows.lambda), row_in<B>(rows.active), out<B>(eta), out<B>(gamma), rows.eps,
          rows.floor, rows.options.coupling, group, blocks},
         by_chunk);
-    launch<Forward, B, 1>({inputs, in<B>(initial_state), out<B>(o), out<B>(final_state), out<B>(states)}, by_block);
+    launch<ChannelStates<B, C, D, DV, stages>, B, 1>(
+        {inputs, in<B>(initial_state), out<B>(errors), out<B>(states), out<B>(final_state)}, by_block);
+    launch<ChannelOutputs<B, C, D, DV>, B, 1>({inputs, in<B>(states), in<B>(errors), out<B>(o)}, by_chunk);
   });
   if (times != nullptr) times->forward = forward;
   const auto state_shape = array_shape(shape, heads, K, V), value_shape = array_shape(shape, heads, len, V);
@@ -60,13 +61,20 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto dq_parts = result<P, "part">(heads * blocks, len, K), dx_parts = result<P, "part">(heads * (blocks + 1), len, K);
   auto dv = result<P, "out">(heads, len, V), deta = result<P, "deta">(heads, len, V);
   auto dgamma = result<P, "dgamma">(heads, len, V), dbeta = result<P, "dbeta">(heads, len, V);
+  auto reads = result<P, "F">(heads, len, V), cotangents = result<P, "F">(heads, len, V);
+  auto adjoints = result<P, "G">(heads, chunks * D, V);
   auto dlambda = result<P, "dbeta">(heads, len, 1), dinitial_state = result<P, "initial">(heads, K, V);
   auto dq = result<P, "out">(shared, len, K), dx = result<P, "out">(shared, len, K);
   const double backward = run_timed(times, [&] {
-    launch<Backward, B, 1>(
-        {inputs, in<B>(states), in<B>(o_cotangent), in<B>(final_cotangent), out<B>(dq_parts), out<B>(dx_parts),
-         out<B>(dv), out<B>(deta), out<B>(dgamma), out<B>(dinitial_state), blocks, blocks + 1},
+    launch<ChannelReads<B, C, D, DV>, B, 1>({inputs, in<B>(o_cotangent), out<B>(reads)}, by_chunk);
+    launch<ChannelAdjoints<B, C, D, DV, stages>, B, 1>(
+        {inputs, in<B>(o_cotangent), in<B>(final_cotangent), in<B>(reads), out<B>(cotangents), out<B>(adjoints),
+         out<B>(dinitial_state)},
         by_block);
+    launch<ChannelGradients<B, C, D, DV>, B, 1>(
+        {inputs, in<B>(states), in<B>(errors), in<B>(adjoints), in<B>(cotangents), in<B>(o_cotangent), out<B>(dq_parts),
+         out<B>(dx_parts), out<B>(dv), out<B>(deta), out<B>(dgamma), blocks + 1},
+        by_chunk);
     launch<ChannelGainBackward<B, C, D, DV, stages>, B, 1>(
         {in<B>(x), in<B>(beta), in<B>(deta), in<B>(dgamma), row_in<B>(rows.lambda), row_in<B>(rows.active),
          out<B>(dbeta), out<B>(dx_parts), row_out<B>(dlambda), rows.eps, rows.floor, rows.options.coupling, group,

@@ -13,7 +13,7 @@
 //   dX = P S^T + (z o U) G^T + (dN + dN^T) X + dM^T Q,   dQ = (a o dO) S^T + dM X
 //   G <- a_C G + Q^T (a o dO) + X^T P
 // and dgamma_r is the derivative of each of these products by gamma_r, without a division: gamma = 0 is an ordinary
-// gate.
+// gate. One pass over the chunks has S and r, another, back, G and f; all else is done for all chunks at once.
 #include "kernels/core/falcon_gain.hpp"
 
 namespace assay::tile {
@@ -154,145 +154,329 @@ struct ChannelGainBackward {
   }
 };
 
-/// What both passes share: the chunk's decays, without those beyond its end, and its Gram matrices.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+/// What the programs below share: the chunk's decays, without those beyond its end, and its Gram matrices.
+template <ExecutorTypes B, int C, int DK, int DV>
 struct ChannelRule {
+  struct Inputs {
+    typename B::In q, x, v, eta, gamma;
+    int len, width, group, shared_heads, blocks;  // blocks: of DV value columns, of a head
+  };
+
+  /// gamma, and 1 where there is none.
+  template <class Ex, class Alpha, class Gamma>
+  TILE_FN static void put_decays(Ex& b, const Inputs& a, Alpha& alpha, Gamma& gamma, int row0, int v0) {
+    auto decays = b.acc("alpha"_s, Shape<C, DV>{});
+    decays.zip(
+        "alpha"_s, [](auto, auto x) { return x; }, gamma);
+    decays.mask([&](int r, int c) { return row0 + r < a.len && v0 + c < a.width; }, 1);
+    b.put(alpha, decays);
+  }
+  template <class Ex, class N, class X>
+  TILE_FN static void put_errors(Ex& b, N& tile, X& x) {
+    auto errors = b.abt("KK"_s, x, x);
+    errors.mask([](int r, int c) { return r > c; }, 0);
+    b.put(tile, errors);
+  }
+  template <class Ex, class M, class Q, class X>
+  TILE_FN static void put_scores(Ex& b, M& tile, Q& q, X& x) {
+    auto scores = b.abt("QK"_s, q, x);
+    scores.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+    b.put(tile, scores);
+  }
+};
+
+/// The errors r of all chunks and the state before each, all that is serial: one block per head and per DV value
+/// columns.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct ChannelStates {
+  using Rule = ChannelRule<B, C, DK, DV>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In initial_state;
+    typename B::Out errors, states, final_state;  // states: DK rows for every chunk
+  };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q[ST];
     typename B::template Tile<"K", C, DK> X[ST];
     typename B::template Tile<"V", C, DV> V[ST];
     typename B::template Tile<"eta", C, DV> eta[ST];
     typename B::template Tile<"gamma", C, DV> gamma[ST];
+    typename B::template Tile<"S0", DK, DV> S0;
     typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"alpha", C, DV> alpha;  // gamma, and 1 where there is none
-    typename B::template Tile<"alpha", C, DV> a;
-    typename B::template Tile<"alpha", C, DV> lagged;  // a of the row before
+    typename B::template Tile<"alpha", C, DV> alpha;
+    typename B::template Tile<"alpha", C, DV> lagged;  // running products up to the row before
     typename B::template Tile<"alpha", C, DV> z;
     typename B::template Tile<"N", C, C> N;
-    typename B::template Tile<"M", C, C> M;
     typename B::template Tile<"W", C, DV> W;
     typename B::template Tile<"R", C, DV> R;
-    typename B::template Tile<"U", C, DV> U;
     typename B::template Tile<"zUc", C, DV> zU;
-  };
-  struct Inputs {
-    typename B::In q, x, v, eta, gamma;
-    int len, width, group, shared_heads;
-  };
-
-  template <class Ex>
-  TILE_FN static void load(Ex& b, Smem& s, const Inputs& a, int st, int head, int shared, int row0, int v0) {
-    b.load(s.Q[st], a.q, shared, row0);
-    b.load(s.X[st], a.x, shared, row0);
-    b.load(s.V[st], a.v, head, row0, v0);
-    b.load(s.eta[st], a.eta, head, row0, v0);
-    b.load(s.gamma[st], a.gamma, head, row0, v0);
-  }
-  template <class Ex>
-  TILE_FN static void decays(Ex& b, Smem& s, const Inputs& a, int st, int row0, int v0) {
-    auto alpha = b.acc("alpha"_s, Shape<C, DV>{});
-    alpha.zip(
-        "alpha"_s, [](auto, auto x) { return x; }, s.gamma[st]);
-    alpha.mask([&](int r, int c) { return row0 + r < a.len && v0 + c < a.width; }, 1);
-    b.put(s.alpha, alpha);
-    b.sync();
-    b.channel_prefix("decay"_s, s.a, s.alpha);
-    b.channel_prefix("decay"_s, s.lagged, s.alpha, 1);
-    b.channel_suffix("decay"_s, s.z, s.alpha);
-    auto N = b.abt("KK"_s, s.X[st], s.X[st]);
-    N.mask([](int r, int c) { return r > c; }, 0);
-    b.put(s.N, N);
-    auto M = b.abt("QK"_s, s.Q[st], s.X[st]);
-    M.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
-    b.put(s.M, M);
-  }
-  /// U and z o U from what the state reads, X S.
-  template <class Ex, class Acc>
-  TILE_FN static void solve(Ex& b, Smem& s, int st, const Acc& read) {
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus_read = [](auto r, auto v) { return v - r; };
-    auto W = read;
-    W.zip("W"_s, times, b.planted("error_of_decayed_state"_s, &s.lagged, &s.a)[0]);
-    W.zip("W"_s, minus_read, s.V[st]);
-    b.put(s.W, W);
-    b.sync();
-    b.value_solve("R"_s, "decay"_s, s.R, s.N, s.W, s.eta[st], s.alpha);
-    b.sync();
-    auto U = b.acc("U"_s, Shape<C, DV>{});
-    U.zip("U"_s, copy, s.R);
-    U.zip("U"_s, times, s.eta[st]);
-    b.put(s.U, U);
-    U.zip("U"_s, times, s.z);
-    b.put(s.zU, U);
-    b.sync();
-  }
-};
-
-/// One block per head and per DV value columns; `block` counts the latter.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct ChannelForward {
-  using Rule = ChannelRule<B, C, DK, DV, ST>;
-  struct Args {
-    typename Rule::Inputs in;
-    typename B::In initial_state;
-    typename B::Out o, final_state;
-    typename B::Out states;  // before every chunk, DK rows each; no rows: not kept
-  };
-  struct Smem : Rule::Smem {
-    typename B::template Tile<"S0", DK, DV> S0;
-    typename B::template Tile<"O", C, DV> O;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads), v0 = block * DV;
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
+    const auto copy = [](auto, auto x) { return x; };
     const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus_read = [](auto r, auto v) { return v - r; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
         Shape<ST>{}, imax(1, ceil_div(a.in.len, C)),
-        [&](int j, int st) { Rule::load(b, s, a.in, st, head, shared, j * C, v0); },
+        [&](int j, int st) {
+          b.load(s.X[st], a.in.x, shared, j * C);
+          b.load(s.V[st], a.in.v, head, j * C, v0);
+          b.load(s.eta[st], a.in.eta, head, j * C, v0);
+          b.load(s.gamma[st], a.in.gamma, head, j * C, v0);
+        },
         [&](int j, int st) {
           const int n = imin(C, a.in.len - j * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
           if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
           b.store("H"_s, a.states, head, j * DK, S, v0);
           b.put(s.S, S);
-          Rule::decays(b, s, a.in, st, j * C, v0);
+          Rule::put_decays(b, a.in, s.alpha, s.gamma[st], j * C, v0);
+          Rule::put_errors(b, s.N, s.X[st]);
           b.sync();
-          auto O = b.ab("O"_s, s.Q[st], s.S);
-          O.zip("O"_s, times, s.a);
-          Rule::solve(b, s, st, b.ab("W"_s, s.X[st], s.S));
-          b.value_sums("O"_s, "decay"_s, s.O, s.M, s.U, s.alpha);
+          b.channel_prefix("decay"_s, s.lagged, s.alpha, b.planted("error_of_decayed_state"_s, 1, 0));
+          b.channel_suffix("decay"_s, s.z, s.alpha);
+          auto W = b.ab("W"_s, s.X[st], s.S);
+          b.sync();
+          W.zip("W"_s, times, s.lagged);
+          W.zip("W"_s, minus_read, s.V[st]);
+          b.put(s.W, W);
+          b.sync();
+          b.value_solve("R"_s, "decay"_s, s.R, s.N, s.W, s.eta[st], s.alpha);
+          b.sync();
+          auto U = b.acc("U"_s, Shape<C, DV>{});
+          U.zip("R"_s, copy, s.R);
+          b.store("R"_s, a.errors, head, j * C, U, v0);
+          U.zip("U"_s, times, s.eta[st]);
+          U.zip("U"_s, times, s.z);
+          b.put(s.zU, U);
           S.map("S"_s, times, b.column_of(b.channel_total("decay"_s, Shape<DV>{}, s.alpha, count)));
-          b.mma_atb(S, s.X[st], s.zU);
           b.sync();
-          O.zip("O"_s, plus, s.O);
-          b.store("out"_s, a.o, head, j * C, O, v0);
+          b.mma_atb(S, s.X[st], s.zU);
         });
     b.store("final"_s, a.final_state, head, 0, S, v0);
   }
 };
 
-/// Cotangents in, gradients out; dq and dx are this block's part, the value columns v0.. of its head.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct ChannelBackward {
-  using Rule = ChannelRule<B, C, DK, DV, ST>;
+/// Outputs from the states and the errors: one block per chunk and DV value columns.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct ChannelOutputs {
+  using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
     typename Rule::Inputs in;
-    typename B::In states, o_cotangent, final_cotangent;
-    typename B::Out dq, dx, dv, deta, dgamma, initial_gradient;
-    int blocks, key_parts;  // key_parts: of dx for each head, those of the blocks first
+    typename B::In states, errors;
+    typename B::Out o;
   };
-  struct Smem : Rule::Smem {
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"eta", C, DV> eta;
+    typename B::template Tile<"gamma", C, DV> gamma;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"alpha", C, DV> alpha;
+    typename B::template Tile<"alpha", C, DV> a;
+    typename B::template Tile<"M", C, C> M;
+    typename B::template Tile<"U", C, DV> U;
+    typename B::template Tile<"O", C, DV> O;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads);
+    const int chunk = block / a.in.blocks, row0 = chunk * C, v0 = block % a.in.blocks * DV;
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.in.q, shared, row0);
+          b.load(s.X, a.in.x, shared, row0);
+          b.load(s.eta, a.in.eta, head, row0, v0);
+          b.load(s.gamma, a.in.gamma, head, row0, v0);
+        },
+        [&](int, int) {
+          b.put(s.S, b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, v0));
+          auto U = b.load_acc("R"_s, Shape<C, DV>{}, a.errors, head, row0, v0);
+          U.zip("U"_s, times, s.eta);
+          b.put(s.U, U);
+          Rule::put_decays(b, a.in, s.alpha, s.gamma, row0, v0);
+          Rule::put_scores(b, s.M, s.Q, s.X);
+          b.sync();
+          b.channel_prefix("decay"_s, s.a, s.alpha);
+          b.value_sums("O"_s, "decay"_s, s.O, s.M, s.U, s.alpha);
+          auto O = b.ab("O"_s, s.Q, s.S);
+          b.sync();
+          O.zip("O"_s, times, s.a);
+          O.zip("O"_s, plus, s.O);
+          b.store("out"_s, a.o, head, row0, O, v0);
+        });
+  }
+};
+
+/// What the cotangents of a chunk's outputs give its writes: one block per chunk and DV value columns.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct ChannelReads {
+  using Rule = ChannelRule<B, C, DK, DV>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In o_cotangent;
+    typename B::Out reads;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"gamma", C, DV> gamma;
+    typename B::template Tile<"alpha", C, DV> alpha;
+    typename B::template Tile<"M", C, C> M;
+    typename B::template Tile<"F", C, DV> F;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.in.group, row0 = block / a.in.blocks * C, v0 = block % a.in.blocks * DV;
+    const auto copy = [](auto, auto x) { return x; };
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.in.q, shared, row0);
+          b.load(s.X, a.in.x, shared, row0);
+          b.load(s.dO, a.o_cotangent, head, row0, v0);
+          b.load(s.gamma, a.in.gamma, head, row0, v0);
+        },
+        [&](int, int) {
+          Rule::put_decays(b, a.in, s.alpha, s.gamma, row0, v0);
+          Rule::put_scores(b, s.M, s.Q, s.X);
+          b.sync();
+          b.value_sums_back("F"_s, "decay"_s, s.F, s.M, s.dO, s.alpha);
+          b.sync();
+          auto F = b.acc("F"_s, Shape<C, DV>{});
+          F.zip("F"_s, copy, s.F);
+          b.store("F"_s, a.reads, head, row0, F, v0);
+        });
+  }
+};
+
+/// The cotangents f of the errors of all chunks and that of the state after each, from the last: one block per head and
+/// per DV value columns.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct ChannelAdjoints {
+  using Rule = ChannelRule<B, C, DK, DV>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In o_cotangent, final_cotangent, reads;
+    typename B::Out cotangents, adjoints, initial_gradient;  // adjoints: DK rows for every chunk
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q[ST];
+    typename B::template Tile<"K", C, DK> X[ST];
     typename B::template Tile<"dO", C, DV> dO[ST];
-    typename B::template Tile<"H", DK, DV> H[ST];
+    typename B::template Tile<"F", C, DV> reads[ST];
+    typename B::template Tile<"eta", C, DV> eta[ST];
+    typename B::template Tile<"gamma", C, DV> gamma[ST];
     typename B::template Tile<"dfinal", DK, DV> dfinal;
     typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"alpha", C, DV> alpha;
+    typename B::template Tile<"alpha", C, DV> a;
+    typename B::template Tile<"alpha", C, DV> lagged;
+    typename B::template Tile<"alpha", C, DV> z;
+    typename B::template Tile<"N", C, C> N;
     typename B::template Tile<"Y", C, DV> Y;
     typename B::template Tile<"F", C, DV> F;
+    typename B::template Tile<"Fc", C, DV> P;
+    typename B::template Tile<"adOc", C, DV> adO;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = head / a.in.group, v0 = block * DV, chunks = imax(1, ceil_div(a.in.len, C));
+    const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
+    const auto copy = [](auto, auto x) { return x; };
+    const auto negative = [](auto x) { return -x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
+    auto G = b.acc("G"_s, Shape<DK, DV>{});
+    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, chunks,
+        [&](int i, int st) {
+          const int row0 = (chunks - 1 - i) * C;
+          b.load(s.Q[st], a.in.q, shared, row0);
+          b.load(s.X[st], a.in.x, shared, row0);
+          b.load(s.dO[st], a.o_cotangent, head, row0, v0);
+          b.load(s.reads[st], a.reads, head, row0, v0);
+          b.load(s.eta[st], a.in.eta, head, row0, v0);
+          b.load(s.gamma[st], a.in.gamma, head, row0, v0);
+        },
+        [&](int i, int st) {
+          const int j = chunks - 1 - i;
+          if (i == 0) G.zip("G"_s, start, s.dfinal);
+          b.store("G"_s, a.adjoints, head, j * DK, G, v0);
+          b.put(s.G, G);
+          Rule::put_decays(b, a.in, s.alpha, s.gamma[st], j * C, v0);
+          Rule::put_errors(b, s.N, s.X[st]);
+          b.sync();
+          b.channel_prefix("decay"_s, s.a, s.alpha);
+          b.channel_prefix("decay"_s, s.lagged, s.alpha, 1);
+          b.channel_suffix("decay"_s, s.z, s.alpha);
+          auto Y = b.ab("KG"_s, s.X[st], s.G);
+          b.sync();
+          Y.zip("KG"_s, times, s.z);
+          Y.zip("F"_s, plus, s.reads[st]);
+          b.put(s.Y, Y);
+          auto adO = b.acc("adO"_s, Shape<C, DV>{});
+          adO.zip("adO"_s, copy, s.dO[st]);
+          adO.zip("adO"_s, times, s.a);
+          b.put(s.adO, adO);
+          b.sync();
+          b.value_solve_back("F"_s, "decay"_s, s.F, s.N, s.Y, s.eta[st], s.alpha);
+          b.sync();
+          auto F = b.acc("F"_s, Shape<C, DV>{});
+          F.zip("F"_s, copy, s.F);
+          b.store("F"_s, a.cotangents, head, j * C, F, v0);
+          F.zip("F"_s, times, s.eta[st]);
+          F.map("F"_s, negative);
+          F.zip("F"_s, times, s.lagged);
+          b.put(s.P, F);
+          G.map("G"_s, carried, b.column_of(b.channel_total("decay"_s, Shape<DV>{}, s.alpha, C)));
+          b.sync();
+          b.mma_atb(G, s.Q[st], s.adO);
+          b.mma_atb(G, s.X[st], s.P);
+        });
+    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+};
+
+/// Gradients of a chunk's tokens; dq and dx are this block's part, the value columns v0.. of its head: one block per
+/// chunk and DV value columns.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct ChannelGradients {
+  using Rule = ChannelRule<B, C, DK, DV>;
+  struct Args {
+    typename Rule::Inputs in;
+    typename B::In states, errors, adjoints, cotangents, o_cotangent;
+    typename B::Out dq, dx, dv, deta, dgamma;
+    int key_parts;  // of dx for each head, those of the blocks first
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"eta", C, DV> eta;
+    typename B::template Tile<"gamma", C, DV> gamma;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"alpha", C, DV> alpha;
+    typename B::template Tile<"alpha", C, DV> a;
+    typename B::template Tile<"alpha", C, DV> lagged;
+    typename B::template Tile<"alpha", C, DV> z;
+    typename B::template Tile<"N", C, C> N;
+    typename B::template Tile<"M", C, C> M;
+    typename B::template Tile<"U", C, DV> U;
+    typename B::template Tile<"zUc", C, DV> zU;
     typename B::template Tile<"F", C, DV> negative;  // -dV
     typename B::template Tile<"Fc", C, DV> P;
     typename B::template Tile<"adOc", C, DV> adO;
@@ -308,75 +492,67 @@ struct ChannelBackward {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.in.group, part = head * a.blocks + block, v0 = block * DV;
-    const int chunks = imax(1, ceil_div(a.in.len, C));
-    const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
+    const int shared = head / a.in.group, part = head * a.in.blocks + block % a.in.blocks;
+    const int chunk = block / a.in.blocks, row0 = chunk * C, v0 = block % a.in.blocks * DV;
     const auto copy = [](auto, auto x) { return x; };
     const auto negative = [](auto x) { return -x; };
     const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
-    auto G = b.acc("G"_s, Shape<DK, DV>{});
-    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    const auto minus_read = [](auto r, auto v) { return v - r; };
     b.pipeline(
-        Shape<ST>{}, chunks,
-        [&](int i, int st) {
-          const int j = chunks - 1 - i;
-          Rule::load(b, s, a.in, st, head, shared, j * C, v0);
-          b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
-          b.load(s.H[st], a.states, head, j * DK, v0);
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.in.q, shared, row0);
+          b.load(s.X, a.in.x, shared, row0);
+          b.load(s.dO, a.o_cotangent, head, row0, v0);
+          b.load(s.eta, a.in.eta, head, row0, v0);
+          b.load(s.gamma, a.in.gamma, head, row0, v0);
         },
-        [&](int i, int st) {
-          const int j = chunks - 1 - i;
-          auto& Q = s.Q[st];
-          auto& X = s.X[st];
-          auto& dO = s.dO[st];
-          if (i == 0) G.zip("G"_s, start, s.dfinal);
-          b.put(s.G, G);
-          auto S = b.acc("S"_s, Shape<DK, DV>{});
-          S.zip("S"_s, copy, s.H[st]);
-          b.put(s.S, S);
-          Rule::decays(b, s, a.in, st, j * C, v0);
+        [&](int, int) {
+          b.put(s.S, b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, v0));
+          b.put(s.G, b.load_acc("G"_s, Shape<DK, DV>{}, a.adjoints, head, chunk * DK, v0));
+          Rule::put_decays(b, a.in, s.alpha, s.gamma, row0, v0);
+          Rule::put_errors(b, s.N, s.X);
+          Rule::put_scores(b, s.M, s.Q, s.X);
           b.sync();
-          auto XS = b.ab("W"_s, X, s.S), QS = b.ab("O"_s, Q, s.S), XG = b.ab("KG"_s, X, s.G);
-          Rule::solve(b, s, st, XS);
+          b.channel_prefix("decay"_s, s.a, s.alpha);
+          b.channel_prefix("decay"_s, s.lagged, s.alpha, 1);
+          b.channel_suffix("decay"_s, s.z, s.alpha);
+          auto XS = b.ab("W"_s, s.X, s.S), QS = b.ab("O"_s, s.Q, s.S), XG = b.ab("KG"_s, s.X, s.G);
+          b.sync();
 
-          b.value_sums_back("F"_s, "decay"_s, s.F, s.M, dO, s.alpha);
-          b.sync();
-          auto Y = XG;
-          Y.zip("KG"_s, times, s.z);
-          Y.zip("F"_s, plus, s.F);
-          b.put(s.Y, Y);
-          b.sync();
-          b.value_solve_back("F"_s, "decay"_s, s.F, s.N, s.Y, s.eta[st], s.alpha);
-          b.sync();
-          auto F = b.acc("F"_s, Shape<C, DV>{});
-          F.zip("F"_s, copy, s.F);
-          auto deta = F;
-          if (b.planted("deta_without_writes"_s, false, true))
-            deta.zip("deta"_s, times, s.W);
-          else
-            deta.zip("deta"_s, times, s.R);
-          b.store("deta"_s, a.deta, head, j * C, deta, v0);
-          F.zip("F"_s, times, s.eta[st]);
-          b.store("out"_s, a.dv, head, j * C, F, v0);
+          auto R = b.load_acc("R"_s, Shape<C, DV>{}, a.errors, head, row0, v0), U = R;
+          U.zip("U"_s, times, s.eta);
+          b.put(s.U, U);
+          XG.zip("from"_s, times, U);
+          b.put(s.before, XG);
+          U.zip("U"_s, times, s.z);
+          b.put(s.zU, U);
+          auto F = b.load_acc("F"_s, Shape<C, DV>{}, a.cotangents, head, row0, v0);
+          if (b.planted("deta_without_writes"_s, false, true)) {
+            auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.in.v, head, row0, v0);
+            R = XS;
+            R.zip("W"_s, times, s.lagged);
+            R.zip("W"_s, minus_read, V);
+          }
+          R.zip("deta"_s, times, F);
+          b.store("deta"_s, a.deta, head, row0, R, v0);
+          F.zip("F"_s, times, s.eta);
+          b.store("out"_s, a.dv, head, row0, F, v0);
           F.map("F"_s, negative);
           b.put(s.negative, F);
           XS.zip("from"_s, times, F);
           b.put(s.behind, XS);
           F.zip("F"_s, times, s.lagged);
           b.put(s.P, F);
-          QS.zip("from"_s, times, dO);
+          QS.zip("from"_s, times, s.dO);
           b.put(s.at, QS);
-          XG.zip("from"_s, times, s.U);
-          b.put(s.before, XG);
           auto adO = b.acc("adO"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, copy, dO);
+          adO.zip("adO"_s, copy, s.dO);
           adO.zip("adO"_s, times, s.a);
           b.put(s.adO, adO);
           b.sync();
 
-          b.channel_scores("dM"_s, "decay"_s, s.dM, dO, s.U, s.alpha);
+          b.channel_scores("dM"_s, "decay"_s, s.dM, s.dO, s.U, s.alpha);
           b.channel_scores("dM"_s, "decay"_s, s.dN, s.negative, s.U, s.alpha, 1);
           b.value_end_gates("gates"_s, "decay"_s, s.dgamma, s.at, s.behind, s.before, s.S, s.G, s.lagged, s.z, s.alpha);
           b.sync();
@@ -386,28 +562,24 @@ struct ChannelBackward {
           dN.zip("dM"_s, copy, s.dN);
           dN.mask([](int r, int c) { return r > c; }, 0);
           b.put(s.Nc, dN);
-          b.value_gates("gates"_s, "decay"_s, s.dgamma, s.M, dO, s.U, s.alpha);
+          b.value_gates("gates"_s, "decay"_s, s.dgamma, s.M, s.dO, s.U, s.alpha);
           b.sync();
           if (b.planted("dgamma_without_errors"_s, true, false))
             b.value_gates("gates"_s, "decay"_s, s.dgamma, s.N, s.negative, s.U, s.alpha, 1);
           auto dQ = b.abt("dQ"_s, s.adO, s.S);
-          b.mma(dQ, s.Mc, X);
-          b.store("part"_s, a.dq, part, j * C, dQ);
+          b.mma(dQ, s.Mc, s.X);
+          b.store("part"_s, a.dq, part, row0, dQ);
           auto dX = b.abt("dK"_s, s.zU, s.G);
           b.mma_abt(dX, s.P, s.S);
-          b.mma_atb(dX, s.Mc, Q);
-          b.mma(dX, s.Nc, X);
-          b.mma_atb(dX, s.Nc, X);
-          b.store("part"_s, a.dx, head * a.key_parts + block, j * C, dX);
+          b.mma_atb(dX, s.Mc, s.Q);
+          b.mma(dX, s.Nc, s.X);
+          b.mma_atb(dX, s.Nc, s.X);
+          b.store("part"_s, a.dx, head * a.key_parts + block % a.in.blocks, row0, dX);
           b.sync();
           auto dgamma = b.acc("gates"_s, Shape<C, DV>{});
           dgamma.zip("gates"_s, copy, s.dgamma);
-          b.store("dgamma"_s, a.dgamma, head, j * C, dgamma, v0);
-          G.map("G"_s, carried, b.column_of(b.channel_total("decay"_s, Shape<DV>{}, s.alpha, C)));
-          b.mma_atb(G, Q, s.adO);
-          b.mma_atb(G, X, s.P);
+          b.store("dgamma"_s, a.dgamma, head, row0, dgamma, v0);
         });
-    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
   }
 };
 
