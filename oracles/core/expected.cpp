@@ -117,17 +117,17 @@ std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& dr
   return list;
 }
 
-/// The exact run where the oracle says what its doubles leave out: the truth, where that is no further from them than
-/// two doubles are from each other, or lost in the last place of `largest`, the answer's largest number. Elsewhere the
-/// program means another number.
+/// The exact run where the oracle says what its doubles leave out: at the truth, where that is no further from them
+/// than two doubles are from each other, or lost in the last place of `largest`, the answer's largest number. Elsewhere
+/// the program means another number.
 ExactRun located(std::vector<double> run, const Expected& e, double largest) {
-  std::vector<double> rest(run.size());
+  std::vector<HiLo> at(run.size());
   for (std::size_t i = 0; i < run.size(); ++i) {
-    const double left_out = (e.value[i].hi - run[i]) + e.value[i].lo;
+    const double left_out = std::fabs((run[i] - e.value[i].hi) - e.value[i].lo);
     const double resolution = std::max(spacing(Format::fp64, run[i]), unit_roundoff(Format::fp64) * largest);
-    if (std::fabs(left_out) <= resolution && std::fabs(left_out) > e.bound[i]) rest[i] = left_out;
+    at[i] = left_out <= resolution && left_out > e.bound[i] ? e.value[i] : HiLo{run[i], 0};
   }
-  return {std::move(run), std::move(rest)};
+  return {std::move(run), std::move(at)};
 }
 
 /// What the runs say of one of their tensors, of which `e` knows the shape and the oracle's answer.

@@ -187,8 +187,8 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
                                                 : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
     // Jittered rounding has twice the variance of nearest_even.
     const double inner = drawn / 2, off = exact.distance(m.mean[i], i), x = exact.value[i];
-    // The exact run has been rounded to a double, unless what that left out is known.
-    const double rounded = exact.rest.empty() ? spacing(Format::fp64, x) : 0;
+    // The exact run has been rounded to a double, unless it is known where it was.
+    const double rounded = exact.located.empty() ? spacing(Format::fp64, x) : 0;
     const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - rounded * rounded / 12);
     double last = 0;
     // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "oracles/core/room.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/tensor.hpp"
 
@@ -22,13 +23,16 @@ struct Layout {
 /// [H][T][d] and [H][T] with a head axis, [T][d], [T] and [] without.
 Layout layout_of(const std::vector<int>& shape, bool head_axis);
 
-/// What a kernel answers where nothing rounds. Arrays are doubles: `rest` is what they leave out of it, element by
-/// element; empty where that is not known.
+/// What a kernel answers where nothing rounds. Arrays are doubles: `located` is where it is, to more digits than
+/// `value` has; empty where that is not known.
 struct ExactRun {
-  std::vector<double> value, rest;
-  ExactRun(std::vector<double> v, std::vector<double> r = {}) : value(std::move(v)), rest(std::move(r)) {}
+  std::vector<double> value;
+  std::vector<HiLo> located;
+  ExactRun(std::vector<double> v, std::vector<HiLo> at = {}) : value(std::move(v)), located(std::move(at)) {}
 
-  double distance(double x, std::size_t i) const { return (x - value[i]) - (rest.empty() ? 0 : rest[i]); }
+  double distance(double x, std::size_t i) const {
+    return located.empty() ? x - value[i] : (x - located[i].hi) - located[i].lo;
+  }
 };
 
 /// What the draws say of one tensor.
