@@ -115,6 +115,12 @@ A part of it is measured, and judged, in seconds:
 
     build/assay calibrate --mechanism deltanet --precision bf16,fp32 --seeds 3
 
+and more of it on as many machines as there are, each with seeds of its own, as if it had been one run:
+
+    build/assay calibrate --seeds 3 --seed 0 --format json -o 0.json
+    build/assay calibrate --seeds 3 --seed 3 --format json -o 3.json
+    build/assay calibrate --merge 0.json --merge 3.json
+
 ## What is measured
 
 z = error / sigma of every element of every output and gradient, against the oracle. Nothing is fitted and nothing typed: sigma is what the judge takes
