@@ -154,23 +154,21 @@ struct AffineSystem {
   int group, kv_heads;
 };
 
+/// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
 template <ExecutorTypes B, int C, int D>
 struct AffineTiles {
   using Real = typename B::Real;
   typename B::template Tile<"K", C, D> K;
   typename B::template Tile<"V", C, D> V;
   typename B::template Tile<"lambda", C, D> lambda;
-  typename B::template Tile<"H", D, D> H;
-  typename B::template Tile<"S", D, D> S;
-  typename B::template Tile<"P", C, D> P;
+  typename B::template Tile<"state", D, D> state;  // H while systems are solved, or S
+  typename B::template Tile<"R", C, D> rows;       // factors of their products
 
   template <class Ex>
   TILE_FN void load(Ex& b, const AffineSystem<B>& a, int kv, int head, int chunk) {
     b.load(K, a.k, kv, chunk * C);
     b.load(V, a.v, kv, chunk * C);
     b.load(lambda, a.lambda, head, chunk * C);
-    b.load(H, a.gram, kv, chunk * D);
-    b.load(S, a.state, kv, chunk * D);
   }
 
   /// How far the mean before the chunk lies from that of every row: e.
@@ -219,9 +217,9 @@ struct AffineTiles {
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
     });
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
-    return conjugate_gradients<C, D>(b, P, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
-      auto AP = b.ab("AP"_s, P, H);
-      auto U = b.abt("U"_s, P, K);
+    return conjugate_gradients<C, D>(b, rows, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
+      auto AP = b.ab("AP"_s, rows, state);
+      auto U = b.abt("U"_s, rows, K);
       U.map("U"_s, minus, b.dot("U"_s, directions, c));
       U.mask([](int r, int col) { return r >= col; }, 0);
       AP = centred(b, "U"_s, AP, U, e, c, b.dot("U"_s, directions, e), chunk);
@@ -245,8 +243,6 @@ struct AffineOutputs {
   };
   struct Smem {
     AffineTiles<B, C, D> of;
-    typename B::template Tile<"Q", C, D> Q;
-    typename B::template Tile<"R", C, D> Y;
   };
 
   template <class Ex>
@@ -260,28 +256,34 @@ struct AffineOutputs {
     const auto negative = [](auto x) { return -x; };
     const auto more = in_fp64([&](auto x, auto mean, auto along) { return x + before * (1 - along) * mean; });
     const auto inverse = [](auto n) { return n > 0 ? 1 / n : 0; };
+    const auto count = b.load_row("lunit"_s, Shape<C>{}, a.system.count, 0, chunk * C);
+    auto e = b.acc("mean"_s, Shape<C, D>{}), c = e;
+    auto Y = b.acc("R"_s, Shape<C, D>{});
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
           s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.Q, a.q, head, chunk * C);
+          b.load(s.of.state, a.system.gram, kv, chunk * D);
         },
         [&](int, int) {
-          const auto count = b.load_row("lunit"_s, Shape<C>{}, a.system.count, 0, chunk * C);
           const auto m = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_k, kv, chunk * D);
+          e = s.of.apart(b, s.of.K, m, chunk, count), c = s.of.means(e, m);
+          auto Q = b.load_acc("Q"_s, Shape<C, D>{}, a.q, head, chunk * C);
+          Y.zip("R"_s, copy, Q);
+          Y.zip("R"_s, offset, c, count);
+          Y = s.of.solve(b, a.system, head, chunk, Y, e, c);
+        });
+    b.pipeline(
+        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.state, kv, chunk * D); },
+        [&](int, int) {
           const auto u = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_v, kv, chunk * D);
-          const auto e = s.of.apart(b, s.of.K, m, chunk, count), c = s.of.means(e, m);
-          auto R = b.acc("R"_s, Shape<C, D>{});
-          R.zip("R"_s, copy, s.Q);
-          R.zip("R"_s, offset, c, count);
-          auto Y = s.of.solve(b, a.system, head, chunk, R, e, c);
-          b.put(s.Y, Y);
+          b.put(s.of.rows, Y);
           b.store("R"_s, a.y, head, chunk * C, Y);
           b.sync();
-          auto F = b.abt("F"_s, s.Y, s.of.K);
+          auto F = b.abt("F"_s, s.of.rows, s.of.K);
           F.map("F"_s, weight, b.dot("U"_s, Y, c));
           F.mask([](int r, int col) { return r >= col; }, 0);
-          auto O = b.abt("O"_s, s.Y, s.of.S);
+          auto O = b.abt("O"_s, s.of.rows, s.of.state);
           O.map("O"_s, negative);
           O.map("O"_s, more, u, b.dot("U"_s, Y, e));
           b.mma(O, b.cast("F"_s, F), s.of.V);
@@ -304,8 +306,6 @@ struct AffineAdjoint {
   };
   struct Smem {
     AffineTiles<B, C, D> of;
-    typename B::template Tile<"dO", C, D> dO;
-    typename B::template Tile<"R", C, D> Y;
   };
 
   template <class Ex>
@@ -321,33 +321,41 @@ struct AffineAdjoint {
     const auto share_of_y = in_fp64([&](auto x_along, auto g_along, auto n) {
       return n > 0 ? (x_along + b.planted("values_not_centred"_s, g_along, g_along * 0)) / n : 0 * n;
     });
+    const auto count = b.load_row("lunit"_s, Shape<C>{}, a.system.count, 0, chunk * C);
+    auto e = b.acc("mean"_s, Shape<C, D>{}), c = e;
+    auto R = b.acc("R"_s, Shape<C, D>{});
+    auto along_w = b.row("E"_s, Shape<C>{}, 0);
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
           s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.dO, a.o_cotangent, head, chunk * C);
-          b.load(s.Y, a.y, head, chunk * C);
+          b.load(s.of.state, a.system.state, kv, chunk * D);
         },
         [&](int, int) {
-          const auto count = b.load_row("lunit"_s, Shape<C>{}, a.system.count, 0, chunk * C);
           const auto m = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_k, kv, chunk * D);
           const auto u = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_v, kv, chunk * D);
-          const auto e = s.of.apart(b, s.of.K, m, chunk, count), c = s.of.means(e, m);
+          e = s.of.apart(b, s.of.K, m, chunk, count), c = s.of.means(e, m);
           const auto f = s.of.apart(b, s.of.V, u, chunk, count), w = s.of.means(f, u);
-          auto G = b.acc("R"_s, Shape<C, D>{}), Y = G;
-          G.zip("R"_s, copy, s.dO);
-          const auto along_w = b.dot("E"_s, G, w);
-          auto R = b.ab("R"_s, s.dO, s.of.S);
+          auto dO = b.load_acc("dO"_s, Shape<C, D>{}, a.o_cotangent, head, chunk * C);
+          auto G = b.acc("R"_s, Shape<C, D>{});
+          G.zip("R"_s, copy, dO);
+          along_w = b.dot("E"_s, G, w);
+          b.put(s.of.rows, G);
+          b.sync();
+          b.mma(R, s.of.rows, s.of.state);
           auto wide_g = b.cast("E"_s, G);
           auto E = b.abt("E"_s, wide_g, s.of.V);
           E.map("E"_s, minus, along_w);
           E.mask([](int r, int col) { return r >= col; }, 0);
           R = s.of.centred(b, "E"_s, R, E, e, c, b.dot("E"_s, G, f), chunk);
+        });
+    b.pipeline(
+        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.gram, kv, chunk * D); },
+        [&](int, int) {
           auto X = s.of.solve(b, a.system, head, chunk, R, e, c);
           b.store("out"_s, a.dq, head, chunk * C, X);
           X.map("R"_s, negative);
-          Y.zip("R"_s, copy, s.Y);
-          auto dlambda = X;
+          auto Y = b.load_acc("R"_s, Shape<C, D>{}, a.y, head, chunk * C), dlambda = X;
           dlambda.zip("dlambda"_s, slope, Y, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C),
                       count);
           b.store("dlambda"_s, a.dlambda, head, chunk * C, dlambda);

@@ -88,22 +88,20 @@ struct MesaSystem {
   int group, kv_heads;
 };
 
+/// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
 template <ExecutorTypes B, int C, int D>
 struct MesaTiles {
   typename B::template Tile<"K", C, D> K;
   typename B::template Tile<"V", C, D> V;
   typename B::template Tile<"lambda", C, D> lambda;
-  typename B::template Tile<"H", D, D> H;
-  typename B::template Tile<"S", D, D> S;
-  typename B::template Tile<"P", C, D> P;
+  typename B::template Tile<"state", D, D> state;  // H while systems are solved, or S
+  typename B::template Tile<"R", C, D> rows;       // factors of their products
 
   template <class Ex>
   TILE_FN void load(Ex& b, const MesaSystem<B>& a, int kv, int head, int chunk) {
     b.load(K, a.k, kv, chunk * C);
     b.load(V, a.v, kv, chunk * C);
     b.load(lambda, a.lambda, head, chunk * C);
-    b.load(H, a.gram, kv, chunk * D);
-    b.load(S, a.state, kv, chunk * D);
   }
 
   /// Solutions of the chunk's systems.
@@ -115,9 +113,9 @@ struct MesaTiles {
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
     });
     const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
-    return conjugate_gradients<C, D>(b, P, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
-      auto AP = b.ab("AP"_s, P, H);
-      auto U = b.abt("U"_s, P, K);
+    return conjugate_gradients<C, D>(b, rows, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
+      auto AP = b.ab("AP"_s, rows, state);
+      auto U = b.abt("U"_s, rows, K);
       U.mask([&](int r, int c) { return r >= c + b.planted("solves_before_the_write"_s, 0, 1); }, 0);
       b.mma(AP, b.cast("U"_s, U), K);
       auto E = directions;
@@ -139,32 +137,35 @@ struct MesaOutputs {
   };
   struct Smem {
     MesaTiles<B, C, D> of;
-    typename B::template Tile<"Q", C, D> Q;
-    typename B::template Tile<"R", C, D> X;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
     const auto copy = [](auto, auto x) { return x; };
+    auto X = b.acc("R"_s, Shape<C, D>{});
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
           s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.Q, a.q, head, chunk * C);
+          b.load(s.of.state, a.system.gram, kv, chunk * D);
         },
         [&](int, int) {
-          auto Q = b.acc("R"_s, Shape<C, D>{});
-          Q.zip("R"_s, copy, s.Q);
-          auto X = s.of.solve(b, a.system, head, chunk, Q);
-          b.put(s.X, X);
+          auto Q = b.load_acc("Q"_s, Shape<C, D>{}, a.q, head, chunk * C);
+          X.zip("R"_s, copy, Q);
+          X = s.of.solve(b, a.system, head, chunk, X);
+        });
+    b.pipeline(
+        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.state, kv, chunk * D); },
+        [&](int, int) {
+          b.put(s.of.rows, X);
           b.store("R"_s, a.x, head, chunk * C, X);
           b.store_row("xunit"_s, a.x_unit, head, chunk * C, to_unit_rows(b, X));
           b.store("X"_s, a.unit_x, head, chunk * C, X);
           b.sync();
-          auto F = b.abt("F"_s, s.X, s.of.K);
+          auto F = b.abt("F"_s, s.of.rows, s.of.K);
           F.mask([](int r, int c) { return r >= c; }, 0);
-          auto O = b.abt("O"_s, s.X, s.of.S);
+          auto O = b.abt("O"_s, s.of.rows, s.of.state);
           b.mma(O, b.cast("F"_s, F), s.of.V);
           b.store("out"_s, a.o, head, chunk * C, O);
         });
@@ -182,8 +183,6 @@ struct MesaAdjoint {
   };
   struct Smem {
     MesaTiles<B, C, D> of;
-    typename B::template Tile<"dO", C, D> dO;
-    typename B::template Tile<"R", C, D> X;
   };
 
   template <class Ex>
@@ -192,25 +191,32 @@ struct MesaAdjoint {
     const auto copy = [](auto, auto x) { return x; };
     const auto slope = in_fp64(
         [&](auto y, auto x, auto unit) { return -b.planted("dlambda_of_sums"_s, unit, decltype(unit){1}) * x * y; });
+    auto R = b.acc("R"_s, Shape<C, D>{});
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
           s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.dO, a.o_cotangent, head, chunk * C);
-          b.load(s.X, a.x, head, chunk * C);
+          b.load(s.of.state, a.system.state, kv, chunk * D);
         },
         [&](int, int) {
+          auto dO = b.load_acc("dO"_s, Shape<C, D>{}, a.o_cotangent, head, chunk * C);
           auto G = b.acc("R"_s, Shape<C, D>{});
-          G.zip("R"_s, copy, s.dO);
-          auto R = b.ab("R"_s, s.dO, s.of.S);
+          G.zip("R"_s, copy, dO);
+          b.put(s.of.rows, G);
+          b.sync();
+          b.mma(R, s.of.rows, s.of.state);
           auto wide_g = b.cast("E"_s, G);
           auto E = b.abt("E"_s, wide_g, s.of.V);
           E.mask([](int r, int c) { return r >= c; }, 0);
           b.mma(R, b.cast("E"_s, E), s.of.K);
+        });
+    b.pipeline(
+        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.gram, kv, chunk * D); },
+        [&](int, int) {
           auto A = s.of.solve(b, a.system, head, chunk, R);
           b.store("out"_s, a.dq, head, chunk * C, A);
-          auto dlambda = A;
-          dlambda.zip("dlambda"_s, slope, s.X, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C));
+          auto X = b.load_acc("R"_s, Shape<C, D>{}, a.x, head, chunk * C), dlambda = A;
+          dlambda.zip("dlambda"_s, slope, X, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C));
           b.store("dlambda"_s, a.dlambda, head, chunk * C, dlambda);
           b.store_row("xunit"_s, a.a_unit, head, chunk * C, to_unit_rows(b, A));
           b.store("X"_s, a.unit_a, head, chunk * C, A);

@@ -118,11 +118,11 @@ struct AdjointStates {
 };
 
 inline constexpr SiteTable::Init ridge_solve_site_list[] = {
-    {"X", Role::operand},      {"dSc", Role::operand},      {"alpha", Role::gate},     {"stop", Role::gate},
-    {"go", Role::gate},        {"left", Role::gate},        {"xunit", Role::gate},     {"lunit", Role::gate},
-    {"lambda", Role::gate},    {"P", Role::accumulator},    {"R", Role::accumulator},  {"rr", Role::accumulator},
-    {"rp", Role::accumulator}, {"bend", Role::accumulator}, {"AP", Role::accumulator}, {"H", Role::accumulator},
-    {"S", Role::accumulator},  {"W", Role::accumulator},    {"dS", Role::accumulator}};
+    {"X", Role::operand},      {"dSc", Role::operand},       {"alpha", Role::gate},     {"stop", Role::gate},
+    {"go", Role::gate},        {"left", Role::gate},         {"xunit", Role::gate},     {"lunit", Role::gate},
+    {"lambda", Role::gate},    {"P", Role::accumulator},     {"R", Role::accumulator},  {"rr", Role::accumulator},
+    {"rp", Role::accumulator}, {"bend", Role::accumulator},  {"AP", Role::accumulator}, {"H", Role::accumulator},
+    {"S", Role::accumulator},  {"state", Role::accumulator}, {"W", Role::accumulator},  {"dS", Role::accumulator}};
 /// Sites of the solves and of the states around them. A system magnifies what rounding does to it: all of it but the
 /// keys is as wide as the accumulators, search directions and the states before the chunk among it.
 inline constexpr SiteTable ridge_solve_sites{ridge_solve_site_list};
