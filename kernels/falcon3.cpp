@@ -95,23 +95,32 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, const Po
   const auto tile_q = to_tiles(q, ReaderOfRow{rows}), tile_x = to_tiles(x, PairOfRow{rows}),
              tile_v = to_tiles(v, PairOfRow{rows}), tile_weight = to_tiles(weight, WriterOfRow{rows}),
              tile_gamma = to_tiles(gamma, DecayOfRow{rows}, 1), tile_decays = to_tiles(gamma, WriterOfRow{rows});
-  const auto inputs = [&]<int C, int D>() {
-    const typename BatchRule<B, C, D, D, 2>::Inputs in{
-        tile_q.in(), tile_x.in(), tile_v.in(), tile_weight.row_in(), tile_gamma.row_in(false),
-        rows,        shape.group, shared};
-    if constexpr (Renormalized)
-      return typename TensorInverse<B, C, D, D, 2>::Inputs{in, tile_decays.row_in()};
-    else
-      return in;
-  };
-  auto tile_o = of_tiles(heads, V), final_state = shape.output<T>(heads, K, V);
-  auto states = shape.output<T>(heads, with_gradients ? rows.groups() * size.dim : 0, V);
+  const BatchInputs<B> inputs{tile_q.in(), tile_x.in(), tile_v.in(), tile_weight.row_in(), tile_gamma.row_in(false),
+                              rows,        shape.group, shared};
+  const int tiles = rows.tiles(), states_of = Renormalized && !with_gradients ? 0 : rows.groups() * size.dim;
+  auto tile_o = of_tiles(heads, V), tile_z = tile_o, final_state = shape.output<T>(heads, K, V);
+  auto states = shape.output<T>(heads, states_of, V), totals = shape.output<T>(heads, tiles * size.dim, 1);
+  auto inverse = of_tiles(heads, size.tokens), to_row = of_tiles(heads, 1), to_error = to_row, to_end = to_row;
+  const BatchSystems<B> systems{inverse.in(), to_row.row_in(), to_error.row_in(), to_end.row_in(), totals.row_in()};
+  const HeadBlocks by_block{blocks}, by_tile{tiles * blocks};
   with_tile(size, [&]<int C, int D>() {
-    using Forward = std::conditional_t<Renormalized, TensorForward<B, C, D, D, 2>, BatchForward<B, C, D, D, 2>>;
-    host_launch<Forward, T>(
-        launch_policy(policy, 1),
-        {inputs.template operator()<C, D>(), initial_state.in(), tile_o.out(), final_state.out(), states.out()}, parts,
-        HeadBlocks{blocks});
+    if constexpr (Renormalized) {
+      host_launch<TensorForward<B, C, D, D, 2>, T>(
+          launch_policy(policy, 1),
+          {{inputs, tile_decays.row_in()}, initial_state.in(), tile_o.out(), final_state.out(), states.out()}, parts,
+          by_block);
+    } else {
+      host_launch<BatchSystem<B, C, D>, T>(
+          launch_policy(policy, 6),
+          {inputs, inverse.out(), to_row.row_out(), to_error.row_out(), to_end.row_out(), totals.row_out()},
+          heads * tiles, HeadBlocks{tiles});
+      host_launch<BatchStates<B, C, D, D, 2>, T>(
+          launch_policy(policy, 1),
+          {inputs, systems, initial_state.in(), tile_z.out(), states.out(), final_state.out()}, parts, by_block);
+      host_launch<BatchOutputs<B, C, D, D>, T>(launch_policy(policy, 7),
+                                               {inputs, systems, tile_z.in(), states.in(), tile_o.out(), blocks},
+                                               parts * tiles, by_tile);
+    }
   });
   const Policy sums = launch_policy(policy, 2);
   const auto zeros = [&](int h, int n, int cols) { return shape.input<T>({}, "", h, n, cols); };
@@ -131,18 +140,36 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, const Po
   auto tile_dq = of_tiles(parts, K), tile_dx = tile_dq, tile_dv = tile_o;
   auto tile_dweight = of_tiles(parts, 1), tile_dlog = tile_dweight, tile_dstep = tile_dweight;
   auto dinitial_state = initial_state;
+  auto reads = tile_o, dy = tile_o, adjoints = states;
   with_tile(size, [&]<int C, int D>() {
-    const auto launch = [&]<class Backward>(auto... more) {
-      host_launch<Backward, T>(launch_policy(policy, 3),
-                               {inputs.template operator()<C, D>(), states.in(), o_cotangent.in(), final_cotangent.in(),
-                                tile_dq.out(), tile_dx.out(), tile_dv.out(), dinitial_state.out(),
-                                tile_dweight.row_out(), tile_dlog.row_out(), more..., blocks},
-                               parts, HeadBlocks{blocks});
-    };
-    if constexpr (Renormalized)
-      launch.template operator()<TensorBackward<B, C, D, D, 2>>(tile_dstep.row_out());
-    else
-      launch.template operator()<BatchBackward<B, C, D, D, 2>>();
+    if constexpr (Renormalized) {
+      host_launch<TensorBackward<B, C, D, D, 2>, T>(launch_policy(policy, 3),
+                                                    {{inputs, tile_decays.row_in()},
+                                                     states.in(),
+                                                     o_cotangent.in(),
+                                                     final_cotangent.in(),
+                                                     tile_dq.out(),
+                                                     tile_dx.out(),
+                                                     tile_dv.out(),
+                                                     dinitial_state.out(),
+                                                     tile_dweight.row_out(),
+                                                     tile_dlog.row_out(),
+                                                     tile_dstep.row_out(),
+                                                     blocks},
+                                                    parts, by_block);
+    } else {
+      host_launch<BatchReads<B, C, D, D>, T>(launch_policy(policy, 8), {inputs, o_cotangent.in(), reads.out(), blocks},
+                                             parts * tiles, by_tile);
+      host_launch<BatchAdjoints<B, C, D, D, 2>, T>(launch_policy(policy, 3),
+                                                   {inputs, systems, o_cotangent.in(), final_cotangent.in(), reads.in(),
+                                                    dy.out(), tile_dv.out(), adjoints.out(), dinitial_state.out()},
+                                                   parts, by_block);
+      host_launch<BatchGradients<B, C, D, D>, T>(
+          launch_policy(policy, 9),
+          {inputs, systems, tile_z.in(), states.in(), dy.in(), tile_dv.in(), adjoints.in(), o_cotangent.in(),
+           tile_dq.out(), tile_dx.out(), tile_dweight.row_out(), tile_dlog.row_out(), blocks},
+          parts * tiles, by_tile);
+    }
   });
   auto dlog_of_tokens = gathered(shape, tile_dlog, len, FirstRowOfToken{rows});
   if constexpr (Renormalized)

@@ -85,15 +85,11 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, GpuTimes
   using P = std::conditional_t<Renormalized, TensorPolicy<F>, BatchPolicy<F>>;
   constexpr int C = batch_tile<F, D>().rows, DV = batch_tile<F, D>().values, stages = 2;
   using B = MmaBlock<P, C / 16>;
-  using Rule = BatchRule<B, C, D, DV, stages>;
-  using Forward =
-      std::conditional_t<Renormalized, TensorForward<B, C, D, DV, stages>, BatchForward<B, C, D, DV, stages>>;
-  using Backward =
-      std::conditional_t<Renormalized, TensorBackward<B, C, D, DV, stages>, BatchBackward<B, C, D, DV, stages>>;
+  constexpr int narrow = 16;  // value columns of a block that goes through all tiles
   const bool with_gradients = !problem.cotangents.empty();
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, DV), parts = heads * blocks;
-  const BlockGrid by_chunk{heads, chunks}, by_block{heads, blocks};
+  const BlockGrid by_chunk{heads, chunks}, by_block{heads, blocks}, by_narrow_block{heads, ceil_div(V, narrow)};
   const DeviceFalconRows<P> gates(shape, problem);
   const int tail = rows_of(shape, problem, "tail_k"), first = gates.first(), window = window_of(problem);
   const PairRows<double> pairs{tail, first, tail + imax(0, len - first)};
@@ -120,16 +116,18 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, GpuTimes
        tile_gamma = result<P, "gamma">(heads, rows.count(), 1),
        tile_decays = result<P, "gamma">(heads, Renormalized ? rows.count() : 0, 1);
   auto o = result<P, "out">(heads, len, V), final_state = result<P, "final">(heads, K, V);
-  auto states = result<P, "Sc">(heads, with_gradients ? rows.groups() * D : 0, V);
-  const auto inputs = [&] {
-    const typename Rule::Inputs of_rows{
-        in<B>(tile_q), in<B>(tile_x), in<B>(tile_v), row_in<B>(tile_weight), row_in<B>(tile_gamma, false),
-        rows,          shape.group,   shared};
-    if constexpr (Renormalized)
-      return typename Forward::Rule::Inputs{of_rows, row_in<B>(tile_decays)};
-    else
-      return of_rows;
-  }();
+  const int states_of = Renormalized && !with_gradients ? 0 : rows.groups() * D, phases = Renormalized ? 0 : 1;
+  auto states = result<P, "Sc">(heads, states_of, V), inverse = result<P, "Tc">(heads, phases * rows.count(), C);
+  const auto of_rows = [&] { return result<P, "decay">(heads, phases * rows.count(), 1); };
+  auto to_row = of_rows(), to_error = of_rows(), to_end = of_rows();
+  auto totals = result<P, "decay">(heads, phases * rows.tiles() * D, 1);
+  auto tile_z = result<P, "part">(heads, phases * rows.count(), V);
+  const BatchInputs<B> inputs{
+      in<B>(tile_q), in<B>(tile_x), in<B>(tile_v), row_in<B>(tile_weight), row_in<B>(tile_gamma, false),
+      rows,          shape.group,   shared};
+  const BatchSystems<B> systems{in<B>(inverse), row_in<B>(to_row), row_in<B>(to_error), row_in<B>(to_end),
+                                row_in<B>(totals)};
+  const BlockGrid by_tile{heads, rows.tiles()}, by_tile_block{heads, rows.tiles() * blocks};
   const double forward = run_timed(times, [&] {
     launch<BatchGain<B, C, D, stages>, B, 1>(
         {in<B>(x), row_in<B>(beta), row_in<B>(gates.lambda), row_in<B>(gates.active), row_out<B>(weight),
@@ -142,8 +140,20 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, GpuTimes
     gather<P, "weight">(weight, tile_weight, WriterOfRow{rows});
     gather<P, "gamma">(gamma, tile_gamma, DecayOfRow{rows}, 1);
     gather<P, "gamma">(gamma, tile_decays, WriterOfRow{rows});
-    launch<Forward, B, 1>({inputs, in<B>(initial_state), out<B>(tile_o), out<B>(final_state), out<B>(states)},
-                          by_block);
+    if constexpr (Renormalized) {
+      launch<TensorForward<B, C, D, DV, stages>, B, 1>(
+          {{inputs, row_in<B>(tile_decays)}, in<B>(initial_state), out<B>(tile_o), out<B>(final_state), out<B>(states)},
+          by_block);
+    } else {
+      launch<BatchSystem<B, C, D>, B, 1>(
+          {inputs, out<B>(inverse), row_out<B>(to_row), row_out<B>(to_error), row_out<B>(to_end), row_out<B>(totals)},
+          by_tile);
+      launch<BatchStates<B, C, D, narrow, stages>, B, 1>(
+          {inputs, systems, in<B>(initial_state), out<B>(tile_z), out<B>(states), out<B>(final_state)},
+          by_narrow_block);
+      launch<BatchOutputs<B, C, D, DV>, B, 1>({inputs, systems, in<B>(tile_z), in<B>(states), out<B>(tile_o), blocks},
+                                              by_tile_block);
+    }
     sum_rows<P, "part", "out">(tile_o, o, RowsOfReader{rows});
   });
   if (times != nullptr) times->forward = forward;
@@ -168,6 +178,8 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, GpuTimes
   auto tile_dweight = result<P, "dweight">(parts, rows.count(), 1);
   auto tile_dlog = result<P, "dlog_decay">(parts, rows.count(), 1);
   auto tile_dstep = result<P, "dlog_decay">(parts, Renormalized ? rows.count() : 0, 1);
+  auto reads = result<P, "part">(heads, phases * rows.count(), V), dy = result<P, "part">(heads, reads.rows(), V);
+  auto adjoints = result<P, "Gc">(heads, phases * rows.groups() * D, V);
   auto dweight_parts = of_tokens(parts), dlog_parts = of_tokens(parts), dweight = of_tokens(heads);
   auto dlog_gamma = of_tokens(heads), dbeta = of_tokens(heads), dlambda = of_tokens(heads), slope = of_tokens(heads);
   auto dq_parts = result<P, "part">(parts, len, K), dq = result<P, "out">(shared, len, K);
@@ -176,16 +188,31 @@ Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, GpuTimes
   auto dv = result<P, "out">(heads, pairs.count, V), dinitial_state = result<P, "initial">(heads, K, V);
   const double backward = run_timed(times, [&] {
     gather<P, "dO">(o_cotangent, tile_do, ReaderOfRow{rows});
-    const auto by_rule = [&](auto... more) {
-      launch<Backward, B, 1>(
-          {inputs, in<B>(states), in<B>(tile_do), in<B>(final_cotangent), out<B>(tile_dq), out<B>(tile_dx),
-           out<B>(tile_dv), out<B>(dinitial_state), row_out<B>(tile_dweight), row_out<B>(tile_dlog), more..., blocks},
-          by_block);
-    };
-    if constexpr (Renormalized)
-      by_rule(row_out<B>(tile_dstep));
-    else
-      by_rule();
+    if constexpr (Renormalized) {
+      launch<TensorBackward<B, C, D, DV, stages>, B, 1>({{inputs, row_in<B>(tile_decays)},
+                                                         in<B>(states),
+                                                         in<B>(tile_do),
+                                                         in<B>(final_cotangent),
+                                                         out<B>(tile_dq),
+                                                         out<B>(tile_dx),
+                                                         out<B>(tile_dv),
+                                                         out<B>(dinitial_state),
+                                                         row_out<B>(tile_dweight),
+                                                         row_out<B>(tile_dlog),
+                                                         row_out<B>(tile_dstep),
+                                                         blocks},
+                                                        by_block);
+    } else {
+      launch<BatchReads<B, C, D, DV>, B, 1>({inputs, in<B>(tile_do), out<B>(reads), blocks}, by_tile_block);
+      launch<BatchAdjoints<B, C, D, narrow, stages>, B, 1>(
+          {inputs, systems, in<B>(tile_do), in<B>(final_cotangent), in<B>(reads), out<B>(dy), out<B>(tile_dv),
+           out<B>(adjoints), out<B>(dinitial_state)},
+          by_narrow_block);
+      launch<BatchGradients<B, C, D, DV>, B, 1>(
+          {inputs, systems, in<B>(tile_z), in<B>(states), in<B>(dy), in<B>(tile_dv), in<B>(adjoints), in<B>(tile_do),
+           out<B>(tile_dq), out<B>(tile_dx), row_out<B>(tile_dweight), row_out<B>(tile_dlog), blocks},
+          by_tile_block);
+    }
     sum_rows<P, "dweight", "part">(tile_dweight, dweight_parts, RowsOfWriter{rows});
     gather<P, "dlog_decay">(tile_dlog, dlog_parts, FirstRowOfToken{rows});
     if constexpr (Renormalized)

@@ -14,8 +14,9 @@
 //   dN_ij = -dW_i.Y_j,   dM_ij = dO_i.Y_j,   dQ = a o dO S^T + (dM o R) X
 //   dX = P S^T + (z o Y) G^T + (E + E^T) X + (dM o R)^T Q,   E = dN o R'
 //   G <- a_C G + Q^T (a o dO) + X^T P
-// and each term is a term of the gradient of the log of every gamma in its product, none is divided by. Steps and
-// decays are those of kernels/core/falcon_gain.hpp with the mean of |x_j|^2 over the window for the energy.
+// and each term is a term of the gradient of the log of every gamma in its product, none is divided by. One pass over
+// the tiles has Z and S, another, back, dY, dW and G; all else is done for all tiles at once. Steps and decays are
+// those of kernels/core/falcon_gain.hpp with the mean of |x_j|^2 over the window for the energy.
 // And the published form (4.4, Algorithm 4), the rule without decays on what a chunk's running products d renormalise,
 // d' the same up to before the token of a row: features A = (w / gamma) o X, and one inverse on two sides
 //   C = I + mask o X A^T,   (W, U) = C^{-1} (-X, V / d'),   Z = U + W S
@@ -247,164 +248,368 @@ struct BatchGainBackward {
   }
 };
 
-/// What both passes share. X, V, Q and their gradients are rows of tiles, weights and decays a number for each; the
-/// decay of a token is in its first row, the others hold 1.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct BatchRule {
-  struct Smem {
-    typename B::template Tile<"Q", C, DK> Q[ST];
-    typename B::template Tile<"K", C, DK> X[ST];
-    typename B::template Tile<"V", C, DV> V[ST];
-    typename B::template Tile<"D", C, C> D;
-    typename B::template Tile<"D", C, C> before;  // R'
-    typename B::template Tile<"N", C, C> N;       // N diag(w)
-    typename B::template Tile<"Tc", C, C> T;
-    typename B::template Tile<"Wc", C, DV> W;
-    typename B::template Tile<"Yc", C, DV> Y;
-    typename B::template Tile<"Yc", C, DV> zY;
-  };
-  struct Inputs {
-    typename B::In q, x, v;
-    typename B::RowIn weight, gamma;
-    BatchRows rows;
-    int group, shared_heads;
-  };
+/// What the programs of both forms read. X, V and Q are rows of tiles, weights and decays a number for each; the decay
+/// of a token is in its first row, the others hold 1.
+template <ExecutorTypes B>
+struct BatchInputs {
+  typename B::In q, x, v;
+  typename B::RowIn weight, gamma;
+  BatchRows rows;
+  int group, shared_heads;
+};
 
-  template <class Ex>
-  TILE_FN static void load(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, int shared, int v0) {
-    b.load(s.Q[st], a.q, shared, tile * C);
-    b.load(s.X[st], a.x, head, tile * C);
-    b.load(s.V[st], a.v, head, tile * C, v0);
-  }
-  /// What the state has lost when a row reads it; of the parts of a window the first one reads for all.
-  template <class Ex>
-  TILE_FN static auto to_rows(Ex& b, const Inputs& a, int tile, int head) {
-    return a.rows.leads(tile) ? b.decay_prefix("decay"_s, Shape<C>{}, a.gamma, head, tile * C)
-                              : b.row("decay"_s, Shape<C>{}, 0);
-  }
-  /// N without the weights.
-  template <class Ex>
-  TILE_FN static auto errors(Ex& b, Smem& s, const Inputs& a, int st) {
-    auto N = b.abt("KK"_s, s.X[st], s.X[st]);
+/// Of every tile: T, and running products of its decays up to a row's read, up to before its residual, from its write
+/// to the end, and of all.
+template <ExecutorTypes B>
+struct BatchSystems {
+  typename B::In inverse;
+  typename B::RowIn to_row, to_error, to_end, totals;
+};
+
+/// N without the weights.
+template <ExecutorTypes B, int C, int DK>
+struct BatchErrors {
+  template <class Ex, class X>
+  TILE_FN static auto of(Ex& b, const BatchRows& rows, X& x) {
+    auto N = b.abt("KK"_s, x, x);
     N.mask(
         [&](int r, int c) {
-          const bool earlier = a.rows.token(c) < a.rows.token(r);
+          const bool earlier = rows.token(c) < rows.token(r);
           return b.planted("residuals_in_turn"_s, earlier, c < r);
         },
         0);
     return N;
   }
-  /// Z from what the state reads, X S. Tiles of one token have no system.
-  template <class Ex, class Acc>
-  TILE_FN static auto solve(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, const Acc& read) {
+};
+
+/// The systems: one block per tile. Tiles of one token have none.
+template <ExecutorTypes B, int C, int DK>
+struct BatchSystem {
+  struct Args {
+    BatchInputs<B> in;
+    typename B::Out inverse;
+    typename B::RowOut to_row, to_error, to_end, totals;
+  };
+  struct Smem {
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"D", C, C> before;  // R'
+    typename B::template Tile<"N", C, C> N;       // N diag(w)
+    typename B::template Tile<"Tc", C, C> T;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int tile) {
+    const BatchRows& rows = a.in.rows;
+    const auto& gamma = a.in.gamma;
+    const int row0 = tile * C, n = rows.tokens_of(tile);
+    const auto copy = [](auto, auto x) { return x; };
     const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus_read = [](auto r, auto v) { return v - r; };
-    auto W = read;
-    W.map("W"_s, times,
-          b.decay_prefix("decay"_s, Shape<C>{}, a.gamma, head, tile * C,
-                         b.planted("error_of_decayed_state"_s, a.rows.ranks, 0)));
-    W.zip("W"_s, minus_read, s.V[st]);
-    if (a.rows.tokens == 1) return W;
-    b.put(s.W, W);
-    auto N = errors(b, s, a, st);
-    N.zip("N"_s, times, s.before);
-    N.map("N"_s, times, b.load_col("weight"_s, Shape<1, C>{}, a.weight, head, tile * C));
-    b.put(s.N, N);
-    b.sync();
-    b.unit_lower_inverse("T"_s, s.T, s.N);
-    b.sync();
-    return b.ab("Z"_s, s.T, s.W);
-  }
-  /// Y and z o Y.
-  template <class Ex, class Acc>
-  TILE_FN static void put_writes(Ex& b, Smem& s, const Inputs& a, int tile, int head, const Acc& Z) {
-    const auto times = [](auto x, auto y) { return x * y; };
-    auto Y = Z;
-    Y.map("Y"_s, times, b.load_row("weight"_s, Shape<C>{}, a.weight, head, tile * C));
-    b.put(s.Y, Y);
-    Y.map("Y"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.gamma, head, tile * C));
-    b.put(s.zY, Y);
+    if (!rows.used(tile)) return;
+    b.pipeline(
+        Shape<2>{}, 1, [&](int, int) { b.load(s.X, a.in.x, head, row0); },
+        [&](int, int) {
+          // Of the parts of a window the first one reads for all.
+          b.store_row("decay"_s, a.to_row, head, row0,
+                      rows.leads(tile) ? b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0)
+                                       : b.row("decay"_s, Shape<C>{}, 0));
+          b.store_row("decay"_s, a.to_error, head, row0,
+                      b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0,
+                                     b.planted("error_of_decayed_state"_s, rows.ranks, 0)));
+          b.store_row("decay"_s, a.to_end, head, row0, b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0));
+          const int count = b.planted("tail_decay"_s, C, n < rows.tokens ? (n - 1) * rows.ranks : C);
+          b.store_row("decay"_s, a.totals, head, tile * DK,
+                      b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, count));
+          if (rows.tokens == 1) return;
+          b.decay_ratios("decay"_s, s.before, gamma, head, row0, rows.ranks);
+          b.sync();
+          auto N = BatchErrors<B, C, DK>::of(b, rows, s.X);
+          N.zip("N"_s, times, s.before);
+          N.map("N"_s, times, b.load_col("weight"_s, Shape<1, C>{}, a.in.weight, head, row0));
+          b.put(s.N, N);
+          b.sync();
+          b.unit_lower_inverse("T"_s, s.T, s.N);
+          b.sync();
+          auto T = b.acc("T"_s, Shape<C, C>{});
+          T.zip("T"_s, copy, s.T);
+          b.store("Tc"_s, a.inverse, head, row0, T);
+        });
   }
 };
 
-/// One block per head and per DV value columns; `block` counts the latter.
+/// Z of all tiles and the state before every group of tokens, all that is serial: one block per head and per DV value
+/// columns, which `block` counts.
 template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct BatchForward {
-  using Rule = BatchRule<B, C, DK, DV, ST>;
+struct BatchStates {
   struct Args {
-    typename Rule::Inputs in;
+    BatchInputs<B> in;
+    BatchSystems<B> systems;
     typename B::In initial_state;
-    typename B::Out o, final_state;
-    typename B::Out states;  // before every group of tokens, DK rows each; no rows: not kept
+    typename B::Out z, states, final_state;  // states: DK rows for every group
   };
-  struct Smem : Rule::Smem {
+  struct Smem {
+    typename B::template Tile<"K", C, DK> X[ST];
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
     typename B::template Tile<"S0", DK, DV> S0;
     typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Wc", C, DV> W;
+    typename B::template Tile<"Yc", C, DV> zY;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const BatchRows& rows = a.in.rows;
-    const auto& gamma = a.in.gamma;
-    const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads), v0 = block * DV;
+    const int v0 = block * DV;
+    const bool alone = rows.tokens == 1;
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
     const auto times = [](auto x, auto y) { return x * y; };
+    const auto minus_read = [](auto r, auto v) { return v - r; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
-        Shape<ST>{}, rows.tiles(), [&](int j, int st) { Rule::load(b, s, a.in, j, st, head, shared, v0); },
+        Shape<ST>{}, rows.tiles(),
+        [&](int j, int st) {
+          b.load(s.X[st], a.in.x, head, j * C);
+          b.load(s.V[st], a.in.v, head, j * C, v0);
+          if (!alone) b.load(s.T[st], a.systems.inverse, head, j * C);
+        },
         [&](int j, int st) {
           if (!rows.used(j)) return;
           const int row0 = j * C;
+          const auto to_error = b.load_row("decay"_s, Shape<C>{}, a.systems.to_error, head, row0);
+          const auto to_end = b.load_row("decay"_s, Shape<C>{}, a.systems.to_end, head, row0);
+          const auto weight = b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0);
           if (rows.leads(j)) {
+            const auto total = b.load_row("decay"_s, Shape<DK>{}, a.systems.totals, head, j * DK);
             if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
             b.store("Sc"_s, a.states, head, rows.group(j) * DK, S, v0);
             b.put(s.S, S);
-            const int n = rows.tokens_of(j);
-            const int count = b.planted("tail_decay"_s, C, n < rows.tokens ? (n - 1) * rows.ranks : C);
-            S.map("S"_s, times, b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, count));
+            S.map("S"_s, times, total);
           }
-          b.decay_ratios("decay"_s, s.D, gamma, head, row0, b.planted("decay_index_of_scores"_s, 0, rows.ranks));
-          b.decay_ratios("decay"_s, s.before, gamma, head, row0, rows.ranks);
           b.sync();
-          auto Z = Rule::solve(b, s, a.in, j, st, head, b.ab("W"_s, s.X[st], s.S));
-          Rule::put_writes(b, s, a.in, j, head, Z);
-          auto M = b.abt("QK"_s, s.Q[st], s.X[st]);
-          M.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
-          M.zip("M"_s, times, s.D);
-          auto O = b.ab("O"_s, s.Q[st], s.S);
-          O.map("O"_s, times, Rule::to_rows(b, a.in, j, head));
+          auto Z = b.ab("W"_s, s.X[st], s.S);
+          Z.map("W"_s, times, to_error);
+          Z.zip("W"_s, minus_read, s.V[st]);
+          if (!alone) {
+            b.put(s.W, Z);
+            b.sync();
+            Z = b.ab("Z"_s, s.T[st], s.W);
+          }
+          b.store("Z"_s, a.z, head, row0, Z, v0);
+          Z.map("Y"_s, times, weight);
+          Z.map("Y"_s, times, to_end);
+          b.put(s.zY, Z);
           b.sync();
-          b.mma(O, b.cast("Pc"_s, M), s.Y);
-          b.store("part"_s, a.o, head, row0, O, v0);
           b.mma_atb(S, s.X[st], s.zY);
         });
     b.store("final"_s, a.final_state, head, 0, S, v0);
   }
 };
 
-/// Cotangents in, gradients out; all but dv are this block's part, the value columns v0.. of its head. Parts of windows
-/// give the gradient of the decay in the rows of the first one alone.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct BatchBackward {
-  using Rule = BatchRule<B, C, DK, DV, ST>;
+/// Outputs from the states and Z: one block per tile and DV value columns.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct BatchOutputs {
   struct Args {
-    typename Rule::Inputs in;
-    typename B::In states, o_cotangent, final_cotangent;
-    typename B::Out dq, dx, dv, initial_gradient;
+    BatchInputs<B> in;
+    BatchSystems<B> systems;
+    typename B::In z, states;
+    typename B::Out o;
+    int blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"Sc", DK, DV> S;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"D", C, C> D;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const BatchRows& rows = a.in.rows;
+    const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads);
+    const int tile = block / a.blocks, row0 = tile * C, v0 = block % a.blocks * DV;
+    const auto times = [](auto x, auto y) { return x * y; };
+    if (!rows.used(tile)) return;
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.in.q, shared, row0);
+          b.load(s.X, a.in.x, head, row0);
+          b.load(s.S, a.states, head, rows.group(tile) * DK, v0);
+        },
+        [&](int, int) {
+          auto Y = b.load_acc("Z"_s, Shape<C, DV>{}, a.z, head, row0, v0);
+          Y.map("Y"_s, times, b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0));
+          b.put(s.Y, Y);
+          b.decay_ratios("decay"_s, s.D, a.in.gamma, head, row0, b.planted("decay_index_of_scores"_s, 0, rows.ranks));
+          b.sync();
+          auto M = b.abt("QK"_s, s.Q, s.X);
+          M.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+          M.zip("M"_s, times, s.D);
+          auto O = b.ab("O"_s, s.Q, s.S);
+          O.map("O"_s, times, b.load_row("decay"_s, Shape<C>{}, a.systems.to_row, head, row0));
+          b.mma(O, b.cast("Pc"_s, M), s.Y);
+          b.store("part"_s, a.o, head, row0, O, v0);
+        });
+  }
+};
+
+/// What the cotangents of a tile's outputs give its writes: one block per tile and DV value columns.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct BatchReads {
+  struct Args {
+    BatchInputs<B> in;
+    typename B::In o_cotangent;
+    typename B::Out reads;
+    int blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"D", C, C> D;
+    typename B::template Tile<"Mc", C, C> M;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int tile = block / a.blocks, row0 = tile * C, v0 = block % a.blocks * DV;
+    const auto times = [](auto x, auto y) { return x * y; };
+    if (!a.in.rows.used(tile)) return;
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.in.q, head / a.in.group, row0);
+          b.load(s.X, a.in.x, head, row0);
+          b.load(s.dO, a.o_cotangent, head, row0, v0);
+        },
+        [&](int, int) {
+          b.decay_ratios("decay"_s, s.D, a.in.gamma, head, row0);
+          b.sync();
+          auto M = b.abt("QK"_s, s.Q, s.X);
+          M.mask([](int r, int c) { return r >= c; }, 0);
+          M.zip("M"_s, times, s.D);
+          b.put(s.M, M);
+          b.sync();
+          auto reads = b.atb("KG"_s, s.M, s.dO);
+          b.store("KG"_s, a.reads, head, row0, reads, v0);
+        });
+  }
+};
+
+/// The cotangents dY and dW = dV of all tiles and that of the state after every group of tokens, from the last: one
+/// block per head and per DV value columns, which `block` counts.
+template <ExecutorTypes B, int C, int DK, int DV, int ST>
+struct BatchAdjoints {
+  struct Args {
+    BatchInputs<B> in;
+    BatchSystems<B> systems;
+    typename B::In o_cotangent, final_cotangent, reads;
+    typename B::Out dy, dv, adjoints, initial_gradient;  // adjoints: DK rows for every group
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q[ST];
+    typename B::template Tile<"K", C, DK> X[ST];
+    typename B::template Tile<"dO", C, DV> dO[ST];
+    typename B::template Tile<"KG", C, DV> reads[ST];
+    typename B::template Tile<"Tc", C, C> T[ST];
+    typename B::template Tile<"dfinal", DK, DV> dfinal;
+    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"dUc", C, DV> dY;
+    typename B::template Tile<"Fc", C, DV> P;
+    typename B::template Tile<"adOc", C, DV> adO;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const BatchRows& rows = a.in.rows;
+    const int v0 = block * DV;
+    const bool alone = rows.tokens == 1;
+    const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
+    const auto copy = [](auto, auto x) { return x; };
+    const auto negative = [](auto x) { return -x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
+    auto G = b.acc("G"_s, Shape<DK, DV>{});
+    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    b.pipeline(
+        Shape<ST>{}, rows.tiles(),
+        [&](int i, int st) {
+          const int row0 = (rows.tiles() - 1 - i) * C;
+          b.load(s.Q[st], a.in.q, head / a.in.group, row0);
+          b.load(s.X[st], a.in.x, head, row0);
+          b.load(s.dO[st], a.o_cotangent, head, row0, v0);
+          b.load(s.reads[st], a.reads, head, row0, v0);
+          if (!alone) b.load(s.T[st], a.systems.inverse, head, row0);
+        },
+        [&](int i, int st) {
+          const int j = rows.tiles() - 1 - i, row0 = j * C;
+          if (!rows.used(j)) return;
+          const auto load = [&](const auto& decays) { return b.load_row("decay"_s, Shape<C>{}, decays, head, row0); };
+          const auto to_row = load(a.systems.to_row), to_error = load(a.systems.to_error),
+                     to_end = load(a.systems.to_end);
+          const auto weight = b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0);
+          if (rows.last_used(j)) {
+            const auto total = b.load_row("decay"_s, Shape<DK>{}, a.systems.totals, head, j * DK);
+            if (rows.group(j) == rows.groups() - 1) G.zip("G"_s, start, s.dfinal);
+            b.store("Gc"_s, a.adjoints, head, rows.group(j) * DK, G, v0);
+            b.put(s.G, G);
+            G.map("G"_s, carried, total);
+          }
+          auto adO = b.acc("adO"_s, Shape<C, DV>{});
+          adO.zip("adO"_s, copy, s.dO[st]);
+          adO.map("adO"_s, times, to_row);
+          b.put(s.adO, adO);
+          b.sync();
+          auto dW = b.ab("KG"_s, s.X[st], s.G);
+          dW.map("KG"_s, times, to_end);
+          dW.zip("KG"_s, plus, s.reads[st]);
+          b.store("KG"_s, a.dy, head, row0, dW, v0);
+          dW.map("dU"_s, times, weight);
+          if (!alone) {
+            b.put(s.dY, dW);
+            b.sync();
+            dW = b.atb("E"_s, s.T[st], s.dY);
+          }
+          b.store("part"_s, a.dv, head, row0, dW, v0);
+          dW.map("F"_s, negative);
+          dW.map("F"_s, times, to_error);
+          b.put(s.P, dW);
+          b.sync();
+          b.mma_atb(G, s.Q[st], s.adO);
+          b.mma_atb(G, s.X[st], s.P);
+        });
+    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+};
+
+/// Gradients of a tile's rows, this block's part, the value columns v0.. of its head: one block per tile and DV value
+/// columns. Parts of windows give the gradient of the decay in the rows of the first one alone.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct BatchGradients {
+  struct Args {
+    BatchInputs<B> in;
+    BatchSystems<B> systems;
+    typename B::In z, states, dy, dv, adjoints, o_cotangent;
+    typename B::Out dq, dx;
     typename B::RowOut dweight, dlog_gamma;
     int blocks;
   };
-  struct Smem : Rule::Smem {
-    typename B::template Tile<"Sc", DK, DV> S[ST];
-    typename B::template Tile<"dO", C, DV> dO[ST];
-    typename B::template Tile<"dfinal", DK, DV> dfinal;
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> X;
+    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Gc", DK, DV> G;
-    typename B::template Tile<"Mc", C, C> M;
+    typename B::template Tile<"D", C, C> D;
+    typename B::template Tile<"D", C, C> before;
+    typename B::template Tile<"Yc", C, DV> Y;
+    typename B::template Tile<"Yc", C, DV> zY;
     typename B::template Tile<"Mc", C, C> dM;
     typename B::template Tile<"Mc", C, C> dN;
-    typename B::template Tile<"Nc", C, C> Nc;  // N
-    typename B::template Tile<"dUc", C, DV> dY;
+    typename B::template Tile<"Nc", C, C> N;
     typename B::template Tile<"Fc", C, DV> F;
     typename B::template Tile<"Fc", C, DV> P;
     typename B::template Tile<"adOc", C, DV> adO;
@@ -416,94 +621,66 @@ struct BatchBackward {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const BatchRows& rows = a.in.rows;
     const auto& gamma = a.in.gamma;
-    const int shared = head / a.in.group, part = head * a.blocks + block, v0 = block * DV;
+    const int tile = block / a.blocks, row0 = tile * C, v0 = block % a.blocks * DV;
+    const int part = head * a.blocks + block % a.blocks;
     const bool alone = rows.tokens == 1;
-    const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
     const auto copy = [](auto, auto x) { return x; };
     const auto negative = [](auto x) { return -x; };
     const auto times = [](auto x, auto y) { return x * y; };
     const auto plus = [](auto x, auto y) { return x + y; };
     const auto minus = [](auto x, auto y) { return x - y; };
-    const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
     const auto sum = [&](auto read, auto behind, auto before, auto scores, auto state) {
       return read + behind + before + scores + b.planted("dlog_decay_without_state"_s, state, state * 0);
     };
-    auto G = b.acc("G"_s, Shape<DK, DV>{});
-    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
+    if (!rows.used(tile)) return;
     b.pipeline(
-        Shape<ST>{}, rows.tiles(),
-        [&](int i, int st) {
-          const int j = rows.tiles() - 1 - i;
-          Rule::load(b, s, a.in, j, st, head, shared, v0);
-          b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
-          b.load(s.S[st], a.states, head, rows.group(j) * DK, v0);
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.in.q, head / a.in.group, row0);
+          b.load(s.X, a.in.x, head, row0);
+          b.load(s.dO, a.o_cotangent, head, row0, v0);
+          b.load(s.S, a.states, head, rows.group(tile) * DK, v0);
+          b.load(s.G, a.adjoints, head, rows.group(tile) * DK, v0);
         },
-        [&](int i, int st) {
-          const int j = rows.tiles() - 1 - i, row0 = j * C;
-          if (!rows.used(j)) return;
-          auto& Q = s.Q[st];
-          auto& X = s.X[st];
-          auto& dO = s.dO[st];
-          auto& S = s.S[st];
-          const auto z = b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0);
-          const auto weight = b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0);
-          const auto total = b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, C);
-          if (rows.last_used(j)) {
-            if (rows.group(j) == rows.groups() - 1) G.zip("G"_s, start, s.dfinal);
-            b.put(s.G, G);
-            G.map("G"_s, carried, total);
-          }
+        [&](int, int) {
+          const auto load = [&](const auto& decays) { return b.load_row("decay"_s, Shape<C>{}, decays, head, row0); };
           b.decay_ratios("decay"_s, s.D, gamma, head, row0);
           b.decay_ratios("decay"_s, s.before, gamma, head, row0, rows.ranks);
-          auto adO = b.acc("adO"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, copy, dO);
-          adO.map("adO"_s, times, Rule::to_rows(b, a.in, j, head));
+          auto adO = b.acc("adO"_s, Shape<C, DV>{}), zY = b.acc("from"_s, Shape<C, DV>{});
+          adO.zip("adO"_s, copy, s.dO);
+          adO.map("adO"_s, times, load(a.systems.to_row));
           b.put(s.adO, adO);
-          b.sync();
-
-          auto XS = b.ab("W"_s, X, S), QS = b.ab("O"_s, Q, S), XG = b.ab("KG"_s, X, s.G);
-          auto Z = Rule::solve(b, s, a.in, j, st, head, XS);
-          Rule::put_writes(b, s, a.in, j, head, Z);
-          auto M = b.abt("QK"_s, Q, X);
-          M.mask([](int r, int c) { return r >= c; }, 0);
-          auto MR = M;
-          MR.zip("M"_s, times, s.D);
-          b.put(s.M, MR);
-          auto N = b.acc("KK"_s, Shape<C, C>{});
-          if (!alone) {
-            N = Rule::errors(b, s, a.in, st);
-            auto NR = N;
-            NR.zip("N"_s, times, s.before);
-            b.put(s.Nc, NR);
-          }
-          b.sync();
-          auto dY = XG;
-          dY.map("KG"_s, times, z);
-          b.mma_atb(dY, s.M, dO);
-          auto dW = dY;
-          dW.map("dU"_s, times, weight);
-          if (!alone) {
-            b.put(s.dY, dW);
-            b.sync();
-            dW = b.atb("E"_s, s.T, s.dY);
-          }
+          auto Z = b.load_acc("Z"_s, Shape<C, DV>{}, a.z, head, row0, v0);
+          auto Y = Z;
+          Y.map("Y"_s, times, b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0));
+          b.put(s.Y, Y);
+          Y.map("Y"_s, times, load(a.systems.to_end));
+          b.put(s.zY, Y);
+          auto dW = b.load_acc("part"_s, Shape<C, DV>{}, a.dv, head, row0, v0), P = dW;
           b.put(s.F, dW);
-          b.store("part"_s, a.dv, head, row0, dW, v0);
-          auto P = dW;
           P.map("F"_s, negative);
-          P.map("F"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0, rows.ranks));
+          P.map("F"_s, times, load(a.systems.to_error));
           b.put(s.P, P);
           b.sync();
-          if (!alone && b.planted("dweight_without_errors"_s, true, false)) {
-            auto later = b.atb("E"_s, s.Nc, s.F);
-            dY.zip("dU"_s, minus, later);
+
+          auto dY = b.load_acc("KG"_s, Shape<C, DV>{}, a.dy, head, row0, v0);
+          auto N = b.acc("KK"_s, Shape<C, C>{});
+          if (!alone) {
+            N = BatchErrors<B, C, DK>::of(b, rows, s.X);
+            auto NR = N;
+            NR.zip("N"_s, times, s.before);
+            b.put(s.N, NR);
+            b.sync();
+            auto later = b.atb("E"_s, s.N, s.F);
+            if (b.planted("dweight_without_errors"_s, true, false)) dY.zip("dU"_s, minus, later);
           }
           b.store_row("dweight"_s, a.dweight, part, row0, b.dot("dweight"_s, dY, Z));
 
-          auto dM = b.abt("dP"_s, dO, s.Y);
+          auto dM = b.abt("dP"_s, s.dO, s.Y);
           dM.mask([](int r, int c) { return r >= c; }, 0);
           dM.zip("dM"_s, times, s.D);
           b.put(s.dM, dM);
+          auto M = b.abt("QK"_s, s.Q, s.X);
           dM.zip("dM"_s, times, M);
           b.put(s.read_terms, dM);
           if (!alone) {
@@ -515,25 +692,26 @@ struct BatchBackward {
             dN.zip("dM"_s, times, N);
             b.put(s.error_terms, dN);
           }
-          auto zY = b.acc("from"_s, Shape<C, DV>{});
+          auto XS = b.ab("W"_s, s.X, s.S), QS = b.ab("O"_s, s.Q, s.S), XG = b.ab("KG"_s, s.X, s.G);
           auto state = b.acc("from"_s, Shape<DK, DV>{}), adjoint = state;
           zY.zip("from"_s, copy, s.zY);
-          state.zip("from"_s, copy, S);
+          state.zip("from"_s, copy, s.S);
           adjoint.zip("from"_s, copy, s.G);
           const auto of_read = b.dot("from"_s, QS, adO), of_errors = b.dot("from"_s, XS, P),
                      of_writes = b.dot("from"_s, XG, zY);
-          const auto of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint), total);
+          const auto of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint),
+                                       b.load_row("decay"_s, Shape<DK>{}, a.systems.totals, head, tile * DK));
           b.sync();
-          auto dQ = b.abt("dQ"_s, s.adO, S);
-          b.mma(dQ, s.dM, X);
+          auto dQ = b.abt("dQ"_s, s.adO, s.S);
+          b.mma(dQ, s.dM, s.X);
           b.store("part"_s, a.dq, part, row0, dQ);
           auto dX = b.abt("dK"_s, s.zY, s.G);
-          b.mma_abt(dX, s.P, S);
-          b.mma_atb(dX, s.dM, Q);
+          b.mma_abt(dX, s.P, s.S);
+          b.mma_atb(dX, s.dM, s.Q);
           auto scores = b.gates_of_ratios("gates"_s, s.read_terms);
           if (!alone) {
-            b.mma(dX, s.dN, X);
-            b.mma_atb(dX, s.dN, X);
+            b.mma(dX, s.dN, s.X);
+            b.mma_atb(dX, s.dN, s.X);
             scores = b.rows("gates"_s, plus, scores, b.gates_of_ratios("gates"_s, s.error_terms, rows.ranks));
           }
           b.store("part"_s, a.dx, part, row0, dX);
@@ -542,10 +720,7 @@ struct BatchBackward {
               b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_read),
                      b.gates_of_prefix("gates"_s, of_errors, rows.ranks), b.gates_of_suffix("gates"_s, of_writes),
                      scores, b.gates_of_total("gates"_s, Shape<C>{}, of_state)));
-          b.mma_atb(G, Q, s.adO);
-          b.mma_atb(G, X, s.P);
         });
-    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
   }
 };
 
@@ -664,7 +839,7 @@ struct TensorInverse {
     typename B::template Tile<"Zc", C, DV> Z;
   };
   struct Inputs {
-    typename BatchRule<B, C, DK, DV, ST>::Inputs in;
+    BatchInputs<B> in;
     typename B::RowIn decays;  // of a row's token
   };
 
@@ -734,7 +909,7 @@ struct TensorForward {
   struct Args {
     typename Rule::Inputs in;
     typename B::In initial_state;
-    typename B::Out o, final_state, states;  // states as those of BatchForward
+    typename B::Out o, final_state, states;  // before every tile, DK rows each; no rows: not kept
   };
   struct Smem : Rule::Smem {
     typename B::template Tile<"S0", DK, DV> S0;
@@ -771,7 +946,8 @@ struct TensorForward {
   }
 };
 
-/// As BatchBackward, and in `dstep` what the gradient of a token's decay has from the steps of its rows.
+/// Cotangents in, gradients out; all but dv are this block's part, the value columns v0.. of its head. `dstep`: what
+/// the gradient of a token's decay has from the steps of its rows.
 template <ExecutorTypes B, int C, int DK, int DV, int ST>
 struct TensorBackward {
   using Rule = TensorInverse<B, C, DK, DV, ST>;
