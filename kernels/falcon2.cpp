@@ -34,11 +34,11 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
          rows.options.coupling, shape.group, blocks},
         parts * chunks, by_chunk);
     const auto in = inputs.template operator()<C, D>();
-    host_launch<ChannelStates<B, C, D, D, 2>, T>(
+    host_launch<ChannelDeltaStates<B, C, D, D, 2>, T>(
         launch_policy(policy, 1), {in, initial_state.in(), errors.out(), states.out(), final_state.out()}, parts,
         by_block);
-    host_launch<ChannelOutputs<B, C, D, D>, T>(launch_policy(policy, 2), {in, states.in(), errors.in(), o.out()},
-                                               parts * chunks, by_chunk);
+    host_launch<ChannelDeltaOutputs<B, C, D, D>, T>(launch_policy(policy, 2), {in, states.in(), errors.in(), o.out()},
+                                                    parts * chunks, by_chunk);
   });
   Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}}, {}};
   if (!with_gradients) return answer;
@@ -52,13 +52,13 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   dlambda.shape.pop_back();
   with_size(size, [&]<int C, int D>() {
     const auto in = inputs.template operator()<C, D>();
-    host_launch<ChannelReads<B, C, D, D>, T>(launch_policy(policy, 3), {in, o_cotangent.in(), reads.out()},
-                                             parts * chunks, by_chunk);
-    host_launch<ChannelAdjoints<B, C, D, D, 2>, T>(launch_policy(policy, 4),
-                                                   {in, o_cotangent.in(), final_cotangent.in(), reads.in(),
-                                                    cotangents.out(), adjoints.out(), dinitial_state.out()},
-                                                   parts, by_block);
-    host_launch<ChannelGradients<B, C, D, D>, T>(
+    host_launch<ChannelDeltaReads<B, C, D, D>, T>(launch_policy(policy, 3), {in, o_cotangent.in(), reads.out()},
+                                                  parts * chunks, by_chunk);
+    host_launch<ChannelDeltaAdjoints<B, C, D, D, 2>, T>(launch_policy(policy, 4),
+                                                        {in, o_cotangent.in(), final_cotangent.in(), reads.in(),
+                                                         cotangents.out(), adjoints.out(), dinitial_state.out()},
+                                                        parts, by_block);
+    host_launch<ChannelDeltaGradients<B, C, D, D>, T>(
         launch_policy(policy, 5),
         {in, states.in(), errors.in(), adjoints.in(), cotangents.in(), o_cotangent.in(), dq.out(), dx.out(), dv.out(),
          deta.out(), dgamma.out(), blocks + 1},

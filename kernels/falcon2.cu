@@ -47,9 +47,9 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
         {in<B>(x), in<B>(beta), row_in<B>(rows.lambda), row_in<B>(rows.active), out<B>(eta), out<B>(gamma), rows.eps,
          rows.floor, rows.options.coupling, group, blocks},
         by_chunk);
-    launch<ChannelStates<B, C, D, DV, stages>, B, 1>(
+    launch<ChannelDeltaStates<B, C, D, DV, stages>, B, 1>(
         {inputs, in<B>(initial_state), out<B>(errors), out<B>(states), out<B>(final_state)}, by_block);
-    launch<ChannelOutputs<B, C, D, DV>, B, 1>({inputs, in<B>(states), in<B>(errors), out<B>(o)}, by_chunk);
+    launch<ChannelDeltaOutputs<B, C, D, DV>, B, 1>({inputs, in<B>(states), in<B>(errors), out<B>(o)}, by_chunk);
   });
   if (times != nullptr) times->forward = forward;
   const auto state_shape = array_shape(shape, heads, K, V), value_shape = array_shape(shape, heads, len, V);
@@ -66,12 +66,12 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   auto dlambda = result<P, "dbeta">(heads, len, 1), dinitial_state = result<P, "initial">(heads, K, V);
   auto dq = result<P, "out">(shared, len, K), dx = result<P, "out">(shared, len, K);
   const double backward = run_timed(times, [&] {
-    launch<ChannelReads<B, C, D, DV>, B, 1>({inputs, in<B>(o_cotangent), out<B>(reads)}, by_chunk);
-    launch<ChannelAdjoints<B, C, D, DV, stages>, B, 1>(
+    launch<ChannelDeltaReads<B, C, D, DV>, B, 1>({inputs, in<B>(o_cotangent), out<B>(reads)}, by_chunk);
+    launch<ChannelDeltaAdjoints<B, C, D, DV, stages>, B, 1>(
         {inputs, in<B>(o_cotangent), in<B>(final_cotangent), in<B>(reads), out<B>(cotangents), out<B>(adjoints),
          out<B>(dinitial_state)},
         by_block);
-    launch<ChannelGradients<B, C, D, DV>, B, 1>(
+    launch<ChannelDeltaGradients<B, C, D, DV>, B, 1>(
         {inputs, in<B>(states), in<B>(errors), in<B>(adjoints), in<B>(cotangents), in<B>(o_cotangent), out<B>(dq_parts),
          out<B>(dx_parts), out<B>(dv), out<B>(deta), out<B>(dgamma), blocks + 1},
         by_chunk);

@@ -188,7 +188,7 @@ struct ChannelRule {
 /// The errors r of all chunks and the state before each, all that is serial: one block per head and per DV value
 /// columns.
 template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct ChannelStates {
+struct ChannelDeltaStates {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
     typename Rule::Inputs in;
@@ -262,7 +262,7 @@ struct ChannelStates {
 
 /// Outputs from the states and the errors: one block per chunk and DV value columns.
 template <ExecutorTypes B, int C, int DK, int DV>
-struct ChannelOutputs {
+struct ChannelDeltaOutputs {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
     typename Rule::Inputs in;
@@ -317,7 +317,7 @@ struct ChannelOutputs {
 
 /// What the cotangents of a chunk's outputs give its writes: one block per chunk and DV value columns.
 template <ExecutorTypes B, int C, int DK, int DV>
-struct ChannelReads {
+struct ChannelDeltaReads {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
     typename Rule::Inputs in;
@@ -362,7 +362,7 @@ struct ChannelReads {
 /// The cotangents f of the errors of all chunks and that of the state after each, from the last: one block per head and
 /// per DV value columns.
 template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct ChannelAdjoints {
+struct ChannelDeltaAdjoints {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
     typename Rule::Inputs in;
@@ -453,7 +453,7 @@ struct ChannelAdjoints {
 /// Gradients of a chunk's tokens; dq and dx are this block's part, the value columns v0.. of its head: one block per
 /// chunk and DV value columns.
 template <ExecutorTypes B, int C, int DK, int DV>
-struct ChannelGradients {
+struct ChannelDeltaGradients {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
     typename Rule::Inputs in;

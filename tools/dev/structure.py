@@ -36,6 +36,7 @@ LAYERS = ["reference", "kernels", "oracles", "fixtures", "tools", "proptests"]
 
 CPP = {".hpp", ".cpp", ".cu", ".cuh"}
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
+TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
@@ -149,6 +150,16 @@ def check_includes(root, files, findings):
                 findings.append(f'{path}: #include "{included}" points upwards; {layer} knows nothing of {target}.')
 
 
+def check_programs(root, files, findings):
+    """Headers of kernels share a namespace, and no unit sees all: of two types of one name a linker takes either."""
+    home = {}
+    for path in files:
+        if path.startswith("kernels/") and pathlib.PurePath(path).suffix in {".hpp", ".cuh"}:
+            for name in TYPE.findall(read(root, path)):
+                if home.setdefault(name, path) != path:
+                    findings.append(f"{path}: {name} is also defined in {home[name]}; names of tile programs are unique.")
+
+
 def check_compiled(root, files, compiled, findings):
     present = set(files)
     reached, pending = set(), [path for path in compiled.files if path in present]
@@ -176,6 +187,7 @@ def check(root, compiled=None):
     check_rooms(root, files, findings)
     check_text(root, files, findings)
     check_includes(root, files, findings)
+    check_programs(root, files, findings)
     if compiled:
         check_compiled(root, files, compiled, findings)
     return findings
@@ -218,6 +230,7 @@ def planted_faults(root, room, with_build):
         (add(header, '#include "reference/core/nowhere.hpp"\n'), f"{header}:.*nowhere.hpp.*names no file"),
         (add(header, f'#include "kernels/{room}.hpp"\n'), f"{header}:.*points upwards"),
         ({f"kernels/{room}_old.hpp": "#pragma once\n"}, f"kernels/{room}_old.hpp belongs to no room"),
+        (add(f"kernels/{room}.hpp", "struct Visibility {\n};\n"), "Visibility is also defined in kernels/"),
     ]
     for pattern in ROOM_FILES:
         faults.append(({pattern.format(room): None}, f"{pattern.format(room)} is missing"))
