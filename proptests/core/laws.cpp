@@ -55,6 +55,11 @@ Oracle oracle_or_discard(const Room& room, const Problem& problem) {
 Problem Subject::problem(const LawCase& c) const {
   Problem p = room.make(c.spec);
   RC_PRE(form.obstacle(p).empty());
+  try {
+    room.values(p, Tier::fp64);
+  } catch (const InputError& refused) {  // a kernel is not asked what has no answer
+    RC_DISCARD(refused.what());
+  }
   return p;
 }
 
