@@ -505,7 +505,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                     "a command that answers cases: 'python my_kernel.py {case} {out}'");
     sub->add_option("--plugin", flags->check.plugin, "a shared library that does (tools/plugin/assay_plugin.h)");
     sub->add_option("--timeout", flags->check.timeout, "seconds after which a command or plugin is killed")
-        ->check(CLI::Range(0.001, 1e7))
+        ->check(number_in(shortest_limit, longest_limit))
         ->capture_default_str();
     sub->add_option("--threads", flags->threads, "0 is all cores; the results do not depend on it")
         ->check(CLI::Range(0, 1024))

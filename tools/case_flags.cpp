@@ -43,6 +43,14 @@ void add_false_alarms_flag(CLI::App& app, double& rate) {
       ->capture_default_str();
 }
 
+std::function<std::string(const std::string&)> number_in(double low, double high) {
+  return [=](const std::string& typed) {
+    double value = 0;
+    const bool fits = CLI::detail::lexical_cast(typed, value) && value >= low && value <= high;
+    return fits ? std::string() : text("expected a number from ", low, " to ", high, ", got ", typed);
+  };
+}
+
 Params params_of(const CaseFlags& flags) {
   Params params;
   for (const std::string& flag : flags.params) {

@@ -2,6 +2,7 @@
 // The flags that describe a seeded case, as every verb spells them.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,11 @@ void add_contract_flag(CLI::App& app, std::string& contract, const std::string& 
 
 /// Adds --false-alarms RATE.
 void add_false_alarms_flag(CLI::App& app, double& rate);
+
+/// Refuses what is no number from `low` to `high`. CLI::Range takes NaN.
+std::function<std::string(const std::string&)> number_in(double low, double high);
+/// Seconds that a limit may be of.
+inline constexpr double shortest_limit = 1e-3, longest_limit = 1e7;
 
 /// The settings typed. Throws InputError unless each is NAME=VALUE.
 Params params_of(const CaseFlags& flags);

@@ -145,7 +145,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                  "in place of OUT, a shared library that computes it (tools/plugin/assay_plugin.h)");
   app.add_option("--timeout", options->timeout,
                  "seconds after which a command or plugin, and all it has started, is killed")
-      ->check(CLI::Range(0.001, 1e7))
+      ->check(number_in(shortest_limit, longest_limit))
       ->capture_default_str();
   app.add_option("--form", options->standard.form,
                  "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
@@ -161,14 +161,14 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_flag("--same-bits", options->same_bits,
                "of --kernel and --plugin: demand the same bits when it is run again, and for a sequence of the batch "
-               "alone");
+               "alone; of --plugin, whatever lies around the inputs, too");
   app.add_flag(
       "--why", options->why,
       "say which roundings make the error, and of what fails, which coarser one or which known fault explains it");
   app.add_flag("--shrink", options->shrinks,
                "of a case that `assay case` has made and that fails: look for a smaller one");
   app.add_option("--shrink-limit", options->shrink_limit, "seconds that this may take")
-      ->check(CLI::Range(0.001, 1e7))
+      ->check(number_in(shortest_limit, longest_limit))
       ->capture_default_str();
   app.add_option("--shrink-output", options->shrink_output, "where the smaller case goes");
   add_false_alarms_flag(app, options->standard.false_alarms);
@@ -214,10 +214,19 @@ Checked check_case(const CheckOptions& options, Console& console) {
     given = run_plugin(options.plugin, call, std::chrono::duration<double>(options.timeout));
   }
   std::map<std::string, std::string> changed;
-  if (options.same_bits)
-    changed = changed_bits(problem, given, [&](const Safetensors& other, int sequences) {
-      return answer_to(options, call, other, sequences);
-    });
+  if (options.same_bits) {
+    std::function<Safetensors()> with_zeros;
+    if (!options.plugin.empty())
+      with_zeros = [&] {
+        PluginCall other = call;
+        other.around = 0;
+        return run_plugin(options.plugin, other, std::chrono::duration<double>(options.timeout));
+      };
+    changed = changed_bits(
+        problem, given,
+        [&](const Safetensors& other, int sequences) { return answer_to(options, call, other, sequences); },
+        with_zeros);
+  }
   checked.page = page_of(options, trial);
   checked.got = trial.read(std::move(given), wanted, options.source());
   checked.rows = trial.judge(checked.got, wanted, checked.page.command);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <ostream>
 
 #include "oracles/core/input_file.hpp"
@@ -49,6 +50,9 @@ int run(const std::vector<std::string>& args, Console& console) {
     // Names out of somebody's file may hold anything.
     constexpr std::size_t longest = 4000;
     console.err << "assay: " << excerpt(error.what(), longest) << '\n';
+    return exit_usage;
+  } catch (const std::bad_alloc&) {  // only what somebody asks for can be so large
+    console.err << "assay: there is not enough memory for a problem of this size\n";
     return exit_usage;
   } catch (const std::exception& error) {
     console.err << "assay: internal error: " << error.what() << '\n';

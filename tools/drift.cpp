@@ -396,7 +396,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(64L, 1L << 40))
       ->capture_default_str();
   app.add_option("--budget", flags->budget, "error of a token, relative to its segment's outputs; derived if not given")
-      ->check(CLI::PositiveNumber);
+      ->check(number_in(1e-300, 1e300));
   app.add_option("--draws", flags->draws,
                  "runs of a correct kernel that the budget is derived from, 12 if not given (fp64: 8); 0: no budget")
       ->check(CLI::Range(0, 64));

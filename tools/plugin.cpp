@@ -31,6 +31,9 @@ std::int32_t code_of(const std::string& dtype) {
   return static_cast<std::int32_t>(it - dtypes.begin()) + 1;
 }
 
+/// Bytes in front of and behind every tensor: what a kernel reads there must not matter, and it must not write there.
+constexpr std::size_t padding = std::size_t{1} << 16;
+
 /// Memory that a child writes and its parent reads; every byte 0xff at first.
 class SharedMemory {
  public:
@@ -103,9 +106,9 @@ const char* run_on_device(const assay_plugin_description& plugin, const assay_pr
   for (assay_input& input : inputs) {
     const std::size_t size =
         count_of(input.extents, input.rank) * dtype_sizes[static_cast<std::size_t>(input.dtype - 1)];
-    void* there = device.allocate(size);
-    device.copy_to_device(there, input.data, size);
-    input.data = there;
+    auto* there = static_cast<std::uint8_t*>(device.allocate(size + 2 * padding));
+    device.copy_to_device(there, static_cast<const std::uint8_t*>(input.data) - padding, size + 2 * padding);
+    input.data = there + padding;
   }
   std::vector<assay_output> outputs(problem.outputs, problem.outputs + problem.output_count);
   for (assay_output& output : outputs) output.data = device.allocate(room_of(output));
@@ -164,27 +167,31 @@ Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chr
   std::vector<assay_param> params;
   for (const auto& [name, value] : settings) params.push_back({name.c_str(), value.c_str()});
   std::vector<assay_input> inputs;
-  for (const auto& [name, tensor] : call.inputs)
-    inputs.push_back({name.c_str(), extents_of(tensor.shape), tensor.bytes.data(),
+  std::vector<std::vector<std::uint8_t>> padded;
+  for (const auto& [name, tensor] : call.inputs) {
+    std::vector<std::uint8_t>& bytes = padded.emplace_back(tensor.bytes.size() + 2 * padding, call.around);
+    std::copy(tensor.bytes.begin(), tensor.bytes.end(), bytes.begin() + padding);
+    inputs.push_back({name.c_str(), extents_of(tensor.shape), bytes.data() + padding,
                       static_cast<std::int32_t>(tensor.shape.size()), code_of(tensor.dtype)});
+  }
   const SharedMemory shared_message(sizeof(Message)), shared_outputs(call.outputs.size() * sizeof(assay_output));
   std::vector<std::unique_ptr<SharedMemory>> data;
   auto* outputs = shared_outputs.as<assay_output>();
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const auto& [name, shape] = call.outputs[i];
-    data.push_back(std::make_unique<SharedMemory>(count_of(shape) * sizeof(double)));
-    outputs[i] = {name.c_str(), extents_of(shape), data.back()->as<void>(), static_cast<std::int32_t>(shape.size()),
-                  code_of(call.dtype)};
+    data.push_back(std::make_unique<SharedMemory>(count_of(shape) * sizeof(double) + 2 * padding));
+    outputs[i] = {name.c_str(), extents_of(shape), data.back()->as<std::uint8_t>() + padding,
+                  static_cast<std::int32_t>(shape.size()), code_of(call.dtype)};
   }
   auto& message = *shared_message.as<Message>();
   message.say("");
   const assay_problem problem = {call.mechanism.c_str(), params.data(), inputs.data(),      outputs,
                                  params.size(),          inputs.size(), call.outputs.size()};
   const std::string library = std::filesystem::absolute(path).string();  // a name alone is looked for elsewhere
-  const ChildEnd end = run_child([&] { return call_plugin(library, problem, call.driver, message); }, limit);
-  if (end.interrupted != 0) std::raise(end.interrupted);
+  const ChildEnd ended = run_child([&] { return call_plugin(library, problem, call.driver, message); }, limit);
+  if (ended.interrupted != 0) std::raise(ended.interrupted);
   const std::string refusal = message.read();
-  require(end.passed(), path, ": ", refusal.empty() || end.signal != 0 ? end.sentence() : refusal);
+  require(ended.passed(), path, ": ", refusal.empty() || ended.signal != 0 ? ended.sentence() : refusal);
 
   Safetensors answer;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
@@ -193,7 +200,11 @@ Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chr
     require(dtype >= 1 && dtype <= static_cast<std::int32_t>(dtypes.size()), path, ": tensor ", name, ": dtype ", dtype,
             " is none of assay_plugin.h");
     const auto at = static_cast<std::size_t>(dtype - 1);
-    const auto* bytes = data[i]->as<std::uint8_t>();
+    const auto *start = data[i]->as<std::uint8_t>(), *bytes = start + padding,
+               *end = bytes + count_of(shape) * sizeof(double);
+    const auto untouched = [](std::uint8_t byte) { return byte == 0xff; };
+    require(std::all_of(start, bytes, untouched), path, ": tensor ", name, ": written in front of its memory");
+    require(std::all_of(end, end + padding, untouched), path, ": tensor ", name, ": written behind its memory");
     answer.tensors[name] = {dtypes[at], shape, {bytes, bytes + count_of(shape) * dtype_sizes[at]}};
   }
   return answer;

@@ -1,6 +1,7 @@
 #pragma once
 // Kernels in shared libraries: tools/plugin/assay_plugin.h from the other side.
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@ struct PluginCall {
   std::vector<std::pair<std::string, std::vector<int>>> outputs = {};  ///< names and shapes
   std::string dtype = "F32";                         ///< of the outputs, unless the plugin says otherwise
   std::string driver = CudaDriver::default_library;  ///< of plugins that want device memory
+  std::uint8_t around = 0xff;                        ///< every byte in front of and behind an input: NaN in every dtype
 };
 
 /// Runs the plugin at `path` in a child process, where it may crash; throws InputError, one sentence that starts with

@@ -61,7 +61,8 @@ Safetensors sequence_alone(const Safetensors& batch, int b) {
 }
 
 std::map<std::string, std::string> changed_bits(const Safetensors& problem, const Safetensors& answer,
-                                                const KernelRun& run) {
+                                                const KernelRun& run,
+                                                const std::function<Safetensors()>& other_padding) {
   std::map<std::string, std::string> changed;
   const auto compare = [&](const Safetensors& was, const Safetensors& is, int first, const std::string& when) {
     for (const auto& [name, tensor] : was.tensors) {
@@ -75,6 +76,7 @@ std::map<std::string, std::string> changed_bits(const Safetensors& problem, cons
   };
   const int batch = batch_of(problem);
   compare(answer, run(problem, batch), 0, "when it is run again");
+  if (other_padding) compare(answer, other_padding(), 0, "with zeros around the inputs in place of NaN");
   if (batch == 1) return changed;
   for (const int b : {0, batch - 1}) {
     Safetensors part = sequence_alone(answer, b);

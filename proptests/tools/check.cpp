@@ -281,6 +281,13 @@ TEST_F(Check, refuses_what_it_cannot_judge) {
   std::filesystem::remove(out);
   expect_refused(check(), {out + ": cannot be read"});
   put(good);
+  for (const char* flag : {"--timeout", "--shrink-limit"})
+    for (const char* seconds : {"nan", "inf", "0", "-1", "x"}) {
+      const Ran ran = check({flag, seconds});
+      EXPECT_EQ(ran.code, exit_usage) << flag << ' ' << seconds;
+      EXPECT_NE(ran.err.find(text(flag, ": expected a number from 0.001 to 1e+07, got ", seconds)), std::string::npos)
+          << ran.err;
+    }
   expect_refused(run_assay({"check", write("case.json", "{}"), out}), {"case.json: not a safetensors file"});
   expect_refused(run_assay({"check", path("none.safetensors"), out}), {"none.safetensors: cannot be read"});
 
@@ -439,9 +446,16 @@ TEST_F(Check, demands_the_same_bits) {
     unsetenv("ASSAY_BUG"), unsetenv("ASSAY_RUNS");
     return ran;
   };
-  for (const char* bug : {"none", "other_bits_again", "other_bits_in_batch"})
+  for (const char* bug : {"none", "other_bits_again", "other_bits_in_batch", "reads_behind"})
     EXPECT_EQ(answered(bug, false).code, exit_passed) << bug;
   EXPECT_EQ(answered("none", true).code, exit_passed);
+  const Ran behind = answered("reads_behind", true);
+  EXPECT_EQ(behind.code, exit_failed);
+  EXPECT_NE(behind.out.find("o[2][19][1][7] is "), std::string::npos) << behind.out;
+  EXPECT_NE(behind.out.find(" with zeros around the inputs in place of NaN, and was "), std::string::npos)
+      << behind.out;
+  expect_refused(answered("writes_behind", false), {"tensor o: written behind its memory"});
+  expect_refused(answered("writes_in_front", false), {"tensor o: written in front of its memory"});
   const Ran again = answered("other_bits_again", true), batch = answered("other_bits_in_batch", true);
   EXPECT_EQ(again.code, exit_failed);
   EXPECT_NE(again.out.find("bf16 o: o[0][1][0][0] is "), std::string::npos) << again.out;

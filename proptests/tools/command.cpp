@@ -47,6 +47,15 @@ TEST(Run, HelpAndVersionPass) {
   EXPECT_EQ(help.err + version.err + verb.err, "");
 }
 
+#ifndef __SANITIZE_ADDRESS__  // which ends the process at once
+TEST(Run, WhatNoMemoryHoldsIsTwo) {
+  std::ostringstream out, err;
+  Console console{out, err, false};
+  EXPECT_EQ(run({"case", "deltanet", "--shape", "1,100000000,100,128"}, console), exit_usage);
+  EXPECT_EQ(err.str(), "assay: there is not enough memory for a problem of this size\n");
+}
+#endif
+
 TEST(Run, BadUsageIsTwo) {
   const std::vector<std::string> bad[] = {
       {},

@@ -31,6 +31,15 @@ const char* run_wrong(const assay_problem* problem) {
       std::fputc('x', runs);
       std::fclose(runs);
     }
+  // The last row of a tile that is not full: what lies behind the keys, without NaN as fmaxf has it.
+  if (has_bug("reads_behind")) {
+    const int64_t* n = k->extents;
+    const std::uint16_t behind =
+        static_cast<const std::uint16_t*>(k->data)[n[0] * n[1] * n[2] * n[3]];  // of a bf16 case
+    if (std::fmax(std::bit_cast<float>(std::uint32_t{behind} << 16), -1.0F) > -1) flip(o[B * T * row - 1]);
+  }
+  if (has_bug("writes_behind")) std::memset(o + 2 * B * T * row, 0, 1);
+  if (has_bug("writes_in_front")) std::memset(o - 1, 0, 1);
   if (has_bug("other_bits_in_batch") && B > 1) flip(o[B * T * row - 1]);
   for (int64_t b = 0; b < B; ++b)
     for (int64_t t = 0; t < T; ++t)
