@@ -136,7 +136,8 @@ std::vector<ReportRow> CaseTrial::judge(const Answer& got, const std::function<b
                                         const std::string& command) const {
   ReportRow row;
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
-  const Trial trial{*file_.room, kernel_, file_.problem, oracle_, file_.batch, true, standard_.false_alarms, tiles_};
+  const Trial trial{*file_.room, kernel_,          file_.problem, oracle_, file_.batch, true, standard_.false_alarms,
+                    tiles_,      standard_.detects};
   std::vector<ReportRow> rows = judge_rows(trial, row, got, wanted);
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;

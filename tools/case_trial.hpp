@@ -20,6 +20,7 @@ struct Standard {
   std::string tile = {};       ///< of the form, as it calls it; "": any, of each tensor
   int threads = 0;             ///< 0: all cores; the results do not depend on it
   double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
+  bool detects = false;                    ///< whether rows say what the case could have shown
 };
 
 class CaseTrial {

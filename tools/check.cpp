@@ -124,7 +124,9 @@ int run_check(const CheckOptions& options, Console& console) {
   OutputFile output(options.output, console.out);
   std::optional<SeededCase> seeded;
   if (options.shrinks) seeded = case_to_shrink(options);
-  Checked checked = check_case(options, console);
+  CheckOptions whole = options;
+  whole.standard.detects = true;
+  Checked checked = check_case(whole, console);
   if (options.why) explain_check(checked);
   if (seeded) shrink_check(options, *seeded, checked, console);
   const RowsFormat format = *rows_format_from(options.format);

@@ -195,7 +195,8 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
                       .problem = problem,
                       .oracle = oracle,
                       .batch = spec.shape.batch,
-                      .false_alarms = share};
+                      .false_alarms = share,
+                      .detects = options.detects};
     std::vector<ReportRow> rows = judge_rows(trial, row, got);
     if (options.why) add_contributions(rows, kernel, problem);
     return rows;
@@ -239,6 +240,7 @@ int run_report(const Flags& flags, Console& console) {
     if (name_of(where) == flags.device) options.device = where;
   options.style = *style_from(flags.inputs.style), options.seed = flags.inputs.seed;
   options.params = params_of(flags.inputs);
+  options.detects = true;
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
   const Report report = [&] {

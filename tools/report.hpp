@@ -36,6 +36,7 @@ struct ReportOptions {
   int threads = 0;                         ///< 0: all cores; the results do not depend on it
   bool why = false;                        ///< which roundings make the errors
   double false_alarms = false_alarm_rate;  ///< probability that correct kernels fail in any tensor of the report
+  bool detects = false;                    ///< whether rows say what their problem could have shown
 
   /// The command that makes this report again.
   std::string command() const;

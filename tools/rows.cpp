@@ -58,6 +58,11 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
       got ? in_report_order(*got, expectations.front()) : expectations.front().emulated;
   std::vector<ReportRow> rows;
   row.draws = draws;
+  if (trial.detects) {
+    KernelUnderTest first = trial.kernel;
+    first.tile = tiles.front();
+    row.detects = detectability_of(trial.room, first, trial.problem, expectations);
+  }
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
@@ -171,6 +176,29 @@ Table summary_of(const Rows& rows) {
   return table;
 }
 
+/// Of each precision of a kernel: what its tensors would have shown. One that fails shows no gain: it fails without.
+std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows) {
+  std::vector<std::string> lines;
+  for (std::size_t first = 0; first < rows.size();) {
+    std::size_t end = first;
+    const ReportRow *told = nullptr, *sharpest = nullptr;
+    for (; end < rows.size() && rows[end]->precision == rows[first]->precision; ++end) {
+      const Judgement& j = rows[end]->judgement;
+      if (rows[end]->judged() && rows[end]->detects) told = rows[end];
+      if (rows[end]->judged() && j.verdict != Verdict::fail &&
+          (sharpest == nullptr || j.smallest_gain < sharpest->judgement.smallest_gain))
+        sharpest = rows[end];
+    }
+    const std::string gain = sharpest == nullptr ? ""
+                                                 : fmt::format("{} {} too large; ", sharpest->tensor,
+                                                               percent(sharpest->judgement.smallest_gain));
+    if (told != nullptr)
+      lines.push_back(fmt::format("detects  {}: {}{}", rows[first]->precision, gain, told->detects->sentence()));
+    first = end;
+  }
+  return lines;
+}
+
 /// The rows of one kernel as a table, the precision named where it changes.
 Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precision) {
   Table table{{{"precision"}, {"tensor"}}, {}};
@@ -206,8 +234,10 @@ std::string title_of(const ReportRow& row) {
 std::string as_text(const Page& page, const Rows& rows) {
   std::string out;
   for (const std::string& line : page.header) out += line + '\n';
-  for (const auto& kernel : by_kernel(rows))
+  for (const auto& kernel : by_kernel(rows)) {
     out += '\n' + title_of(*kernel.front()) + '\n' + kernel_table(kernel, false).text(2);
+    for (const std::string& line : detections_of(kernel)) out += "  " + line + '\n';
+  }
   if (page.summary) out += '\n' + summary_of(rows).text();
   out += '\n';
   for (const std::string& line : complaints_of(rows)) out += line + '\n';
@@ -221,8 +251,10 @@ std::string as_markdown(const Page& page, const Rows& rows) {
   for (std::size_t i = 1; i < page.header.size(); ++i) out += page.header[i] + '\n';
   out += "```\n";
   if (page.summary) out += '\n' + summary_of(rows).markdown();
-  for (const auto& kernel : by_kernel(rows))
-    out += "\n## " + title_of(*kernel.front()) + "\n\n" + kernel_table(kernel, true).markdown();
+  for (const auto& kernel : by_kernel(rows)) {
+    out += "\n## " + title_of(*kernel.front()) + "\n\n" + kernel_table(kernel, true).markdown() + '\n';
+    for (const std::string& line : detections_of(kernel)) out += "- " + line + '\n';
+  }
   out += '\n' + count_of(rows) + '\n';
   if (const std::vector<std::string> lines = complaints_of(rows); !lines.empty()) {
     out += "\n```\n";
@@ -259,6 +291,7 @@ Json record_of(const ReportRow& row) {
   set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
   set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by), set("fits", row.fits),
       set("smallest_gain", j.smallest_gain);
+  set("detects", row.detects ? row.detects->sentence() : "");
   set("bound_over_sigma", j.bound_over_sigma);
   set("blind_spots", listed(j.blind_spots));
   record["command"] = row.command;
@@ -362,8 +395,8 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   };
   if (any(Verdict::undecided)) {
     const Oracle sharper = oracle_of(trial.room, trial.problem, 4);
-    const Trial again{trial.room,  trial.kernel,  trial.problem,      sharper,
-                      trial.batch, trial.in_file, trial.false_alarms, trial.tiles};
+    const Trial again{trial.room,    trial.kernel,       trial.problem, sharper,      trial.batch,
+                      trial.in_file, trial.false_alarms, trial.tiles,   trial.detects};
     rows = judged(again, row, got, wanted, runs, any(Verdict::vacuous) ? 4 * draws : draws);
   } else if (any(Verdict::vacuous)) {
     rows = judged(trial, row, got, wanted, runs, 4 * draws);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oracles/core/case_file.hpp"
+#include "oracles/core/detectability.hpp"
 #include "oracles/core/expected.hpp"
 #include "oracles/core/judge.hpp"
 #include "tools/table.hpp"
@@ -30,9 +31,10 @@ struct ReportRow {
   double stall = 0;       ///< Expected::stall
   std::string judged_by;  ///< the form that it was learnt from, if it is another one
   Judgement judgement;
-  std::string command;                            ///< makes this row, and those of the same kernel and precision, again
-  std::string where;                              ///< of a FAIL: the heads, tokens and dimensions that are wrong
-  std::string why;                                ///< which roundings make the error, if that was asked for
+  std::string command;                   ///< makes this row, and those of the same kernel and precision, again
+  std::optional<Detectability> detects;  ///< what the problem would have shown in this kernel and precision, if asked
+  std::string where;                     ///< of a FAIL: the heads, tokens and dimensions that are wrong
+  std::string why;                       ///< which roundings make the error, if that was asked for
   std::function<std::string(std::size_t)> place;  ///< index of an element; where null, that in `extents`
 
   bool judged() const;
@@ -51,6 +53,7 @@ struct Trial {
   bool in_file = false;                    ///< elements are named by their indices in a file, [b][t][h][d]
   double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
   std::vector<int> tiles = {};  ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
+  bool detects = false;         ///< whether rows say what the problem could have shown
 };
 
 /// judge_rows looks at a kernel's tensors once, and once more where the first look leaves them VACUOUS or UNDECIDED.

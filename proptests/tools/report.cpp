@@ -152,6 +152,27 @@ TEST(Report, has_the_same_bits_from_any_number_of_threads) {
   }
 }
 
+/// Every kernel and precision has one line, and the table's is that of the machine formats.
+TEST(Report, says_what_the_problem_could_have_shown) {
+  const std::string words = "report --mechanism deltanet --form chunkwise --precision fp32,bf16 --shape 1,24,1,8,8";
+  const std::vector<std::string> lines = lines_of(run_words(words).out);
+  const Json json = Json::parse(run_words(words + " --format json").out);
+  const std::string markdown = run_words(words + " --format markdown").out;
+  for (const std::string precision : {"fp32", "bf16"}) {
+    std::vector<std::string> said;
+    for (const std::string& line : lines)
+      if (line.starts_with("  detects  " + precision + ": ")) said.push_back(line);
+    ASSERT_EQ(said.size(), 1U) << precision;
+    EXPECT_NE(said[0].find("% too large; a mask 1 key short ("), std::string::npos) << said[0];
+    EXPECT_NE(said[0].find("; state in "), std::string::npos) << said[0];
+    EXPECT_NE(markdown.find("\n- " + said[0].substr(2) + "\n"), std::string::npos);
+    for (const Json& row : json["rows"]) {
+      if (row["precision"] != precision) continue;
+      EXPECT_TRUE(said[0].ends_with("; " + row["detects"].get<std::string>())) << row["detects"];
+    }
+  }
+}
+
 TEST(Report, csv_says_what_json_says) {
   const Json report = Json::parse(run_words(smaller + " --format json").out);
   const auto rows = read_csv(run_words(smaller + " --format csv").out);

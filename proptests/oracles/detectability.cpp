@@ -1,0 +1,104 @@
+// What a problem would have shown: masks and narrow states are told where they fail, and not where nothing would.
+#include "oracles/core/detectability.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "oracles/core/fault_trials.hpp"
+
+namespace assay {
+namespace {
+
+Detectability of(const CaseSpec& spec, void (*change)(Problem&) = nullptr) {
+  const Room& room = *find_room(spec.mechanism);
+  const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
+  Problem problem = room.make(spec);
+  problem.cotangents.clear();
+  if (change != nullptr) change(problem);
+  const KernelUnderTest kernel{&form, spec.precision, smallest_tile(form), 1};
+  Expectation one = expect(oracle_of(room, problem), kernel, problem, default_draws(spec.precision));
+  std::erase_if(one.tensors, [](const auto& tensor) { return tensor.first != "o"; });
+  return detectability_of(room, kernel, problem, {&one, 1});
+}
+
+CaseSpec spec_of(const char* mechanism, Style style, int tokens = 60) {
+  CaseSpec spec{mechanism, {1, tokens, 2, 0, 16, 16, 0}, Format::bf16, style, 3, {}};
+  return spec;
+}
+
+TEST(Detectability, a_mask_off_by_one_key_shows_in_nearly_every_row) {
+  for (const char* mechanism :
+       {"softmax_attention", "parallax", "deltanet", "gated_deltanet", "affine_linear_attention"}) {
+    const Detectability d = of(spec_of(mechanism, Style::normal));
+    ASSERT_TRUE(d.short_mask && d.long_mask) << mechanism;
+    for (const MaskFault& mask : {*d.short_mask, *d.long_mask}) {
+      EXPECT_EQ(mask.keys, 1) << mechanism;
+      EXPECT_EQ(mask.tested, 2 * 59) << mechanism;
+      EXPECT_GE(mask.rows, 100) << mechanism;
+    }
+  }
+}
+
+/// All values are alike, and so is o, whatever a query sees.
+TEST(Detectability, values_that_are_alike_hide_every_mask) {
+  const Detectability d = of(spec_of("softmax_attention", Style::normal), [](Problem& problem) {
+    for (double& v : problem.inputs.at("v").data) v = 1;
+  });
+  if (d.short_mask) {
+    EXPECT_EQ(d.short_mask->keys, 0);
+    EXPECT_EQ(d.short_mask->rows, 0);
+    EXPECT_TRUE(d.sentence().starts_with("no short mask, no long mask; ")) << d.sentence();
+  }
+}
+
+TEST(Detectability, without_a_mask_there_is_none_to_show) {
+  for (const char* mechanism : {"softmax_attention", "deltanet"})  // one query
+    EXPECT_TRUE(of(spec_of(mechanism, Style::normal, 1)).sentence().starts_with("no mask; ")) << mechanism;
+  CaseSpec spec = spec_of("softmax_attention", Style::normal);
+  spec.params["causal"] = false;
+  const Detectability d = of(spec);
+  EXPECT_FALSE(d.short_mask || d.long_mask);
+  EXPECT_EQ(d.group, "accumulators");
+  EXPECT_TRUE(d.sentence().starts_with("no mask; accumulators in ")) << d.sentence();
+}
+
+/// With a dead memory o reads nothing that was carried.
+TEST(Detectability, the_state_is_judged_by_what_is_read_of_it) {
+  const Detectability long_memory = of(spec_of("mamba2", Style::long_memory, 200)),
+                      dead = of(spec_of("mamba2", Style::dead_memory, 200));
+  EXPECT_EQ(long_memory.group, "state");
+  ASSERT_TRUE(long_memory.shown.has_value());
+  EXPECT_LE(unit_roundoff(*long_memory.shown), unit_roundoff(Format::bf16)) << long_memory.sentence();
+  EXPECT_FALSE(dead.shown.has_value()) << dead.sentence();
+  EXPECT_TRUE(dead.sentence().ends_with("; no narrower state")) << dead.sentence();
+}
+
+/// What is told as shown fails, and what is told as hidden passes: the same kernel under the narrower contract.
+TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
+  const CaseSpec spec = spec_of("gla", Style::long_memory, 120);
+  const Detectability d = of(spec);
+  const Room& room = *find_room("gla");
+  const KernelForm& form = find_kernels(kernel_rooms(), "gla")->forms.front();
+  Problem problem = room.make(spec);
+  problem.cotangents.clear();
+  const KernelUnderTest kernel{&form, spec.precision, smallest_tile(form), 1};
+  Expectation e = expect(oracle_of(room, problem), kernel, problem, default_draws(spec.precision));
+  std::erase_if(e.tensors, [](const auto& tensor) { return tensor.first != "o"; });
+  const auto fails = [&](Format state) {
+    Contract contract = Contract::of(spec.precision);
+    contract.rules.push_back({"state", state});
+    const Policy policy = KernelUnderTest{&form, spec.precision, kernel.tile, 1, &contract}.policy();
+    const auto got = in_report_order(form.run(problem, policy, kernel.tile), e);
+    for (std::size_t t = 0; t < got.size(); ++t)
+      if (judge(e.tensors[t].second, got[t].second).verdict == Verdict::fail) return true;
+    return false;
+  };
+  ASSERT_TRUE(d.shown.has_value());
+  EXPECT_TRUE(fails(*d.shown));
+  for (const Format format : d.hidden) EXPECT_FALSE(fails(format)) << name_of(format);
+}
+
+}  // namespace
+}  // namespace assay
