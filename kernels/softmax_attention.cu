@@ -59,7 +59,7 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
     const double backward = run_timed(times, [&] {
       if constexpr (on_warpgroups<F>) {
         using W = WarpgroupBlock<P, warpgroups>;
-        using Query = OnWarpgroups<SoftmaxBackwardQuery<W, 64 * warpgroups, keys, D, 4>>;
+        using Query = OnWarpgroups<SoftmaxBackwardQuery<W, 64 * warpgroups, keys, D, stages>>;
         using Key = OnWarpgroups<SoftmaxBackwardKey<W, rows, 64 * warpgroups, D, 4>>;
         using OfQuery = typename Query::Smem;
         using OfKey = typename Key::Smem;
