@@ -22,10 +22,11 @@ Array bandwidth_gradient(const HostArray<T>& dh, T h) {
   return Array({}, {static_cast<double>(-sum / (static_cast<T>(log2e) * h))});
 }
 
-template <class T, int BM, int BN, int D, bool Covariance>
+/// BF: keys of a forward tile; BN: of a backward one.
+template <class T, int BM, int BF, int BN, int D, bool Covariance>
 Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
   using B = HostBlock<T>;
-  using Forward = ParallaxForward<B, BM, BN, D, stages, Covariance>;
+  using Forward = ParallaxForward<B, BM, BF, D, stages, Covariance>;
   const int heads = shape.heads, kv_heads = shape.kv_heads, queries = shape.queries, keys = shape.keys;
   const int K = shape.key_dim, V = shape.value_dim;
   const bool backward = !problem.cotangents.empty();
@@ -89,9 +90,12 @@ Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   const AttentionShape shape(problem);
   const Policy policy = with_narrow_sites(contract);
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    if (tile == 1) return tiled<T, 32, 32, D, Covariance>(shape, problem, policy);
-    if (tile == 2) return tiled<T, 16, 16, D, Covariance>(shape, problem, policy);
-    return tiled<T, 64, 64, D, Covariance>(shape, problem, policy);
+    if (tile == 1) return tiled<T, 32, 32, 32, D, Covariance>(shape, problem, policy);
+    if (tile == 2) return tiled<T, 16, 16, 16, D, Covariance>(shape, problem, policy);
+    if constexpr (!Covariance) {
+      if (tile == 3) return tiled<T, 64, 128, 64, D, Covariance>(shape, problem, policy);
+    }
+    return tiled<T, 64, 64, 64, D, Covariance>(shape, problem, policy);
   });
 }
 
@@ -142,7 +146,8 @@ std::string split_decode_obstacle(const Problem& problem) {
   return head_dim_obstacle(problem);
 }
 
-constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16"};
+constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16", "64x128"};  // the last one backward: 64x64
+constexpr std::string_view covariance_tiles[] = {"64x64", "32x32", "16x16"};
 constexpr std::string_view split_decode_tiles[] = {"16x64/256", "16x32/64", "16x16/16"};  // keys of one split last
 
 constexpr Mutant tiled_mutants[] = {
@@ -194,7 +199,7 @@ constexpr KernelForm forms[] = {
     {"split_decode", "few queries, the keys split over blocks, partial results merged", parallax_decode_sites,
      split_decode_tiles, split_decode_mutants, false, split_decode_obstacle, run_split_decode},
     {"covariance", "the tiled form about an origin of t that follows its mean: no offset of the keys cancels",
-     parallax_covariance_sites, tiled_tiles, covariance_mutants, true, head_dim_obstacle, run_tiled<true>},
+     parallax_covariance_sites, covariance_tiles, covariance_mutants, true, head_dim_obstacle, run_tiled<true>},
 };
 
 }  // namespace

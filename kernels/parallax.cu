@@ -14,6 +14,9 @@ struct TiledPolicy : StaticPolicy<parallax_covariance_sites, F> {};
 template <Format F>
 struct DecodePolicy : StaticPolicy<parallax_decode_sites, F> {};
 
+/// A step of a forward pass on warpgroups: 128 keys where registers hold them, else 64.
+constexpr bool takes_128_keys(int dim, bool covariance) { return dim == 64 && !covariance; }
+
 template <Format F, int D, bool Covariance>
 Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* times) {
   using P = TiledPolicy<F>;
@@ -38,7 +41,8 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   const double forward = run_timed(times, [&] {
     if constexpr (on_warpgroups<F>) {
       using W = WarpgroupBlock<P, warpgroups>;
-      using Forward = ParallaxForward<W, 64 * warpgroups, keys, D, 4, Covariance>;
+      constexpr bool wide = takes_128_keys(D, Covariance);
+      using Forward = ParallaxForward<W, 64 * warpgroups, wide ? 128 : keys, D, wide ? 2 : 4, Covariance>;
       using Smem = typename Forward::Smem;
       launch_warpgroups<Forward, W>(
           {tensor_map<decltype(Smem::Q)>(q), tensor_map<decltype(Smem::R)>(rho),
@@ -154,7 +158,13 @@ Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* time
                                  [&]<Format F, int D>() { return split_decode<F, D>(shape, problem, times); });
 }
 
-constexpr GpuForm forms[] = {{"tiled", attention_obstacle, tiled_tile, run_tiled},
+int parallax_tile(const Problem& problem, Format precision) {
+  const AttentionShape shape(problem);
+  const bool wide = takes_128_keys(std::max(shape.key_dim, shape.value_dim), false);
+  return wide && (precision == Format::bf16 || precision == Format::fp16) ? 3 : tiled_tile(problem, precision);
+}
+
+constexpr GpuForm forms[] = {{"tiled", attention_obstacle, parallax_tile, run_tiled},
                              {"split_decode", decode_obstacle, decode_tile, run_split_decode},
                              {"covariance", covariance_obstacle, tiled_tile, run_covariance}};
 
