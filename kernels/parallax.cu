@@ -1,4 +1,6 @@
 // Parallax on the device: launches and instances.
+#include <algorithm>
+
 #include "kernels/cuda/split_decode.cuh"
 #include "kernels/cuda/warpgroup_gradients.cuh"
 #include "kernels/parallax.hpp"
@@ -139,7 +141,16 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTime
   return decode.answer(o);
 }
 
+/// The form of softmax attention that a forward pass without a probe runs as (W_R = 0), or null: it is that to the bit,
+/// and costs no more.
+const GpuForm* without_probe(std::string_view form, const Problem& problem) {
+  const std::vector<double>& rho = problem.inputs.at("rho").data;
+  const bool none = problem.cotangents.empty() && std::all_of(rho.begin(), rho.end(), [](double x) { return x == 0; });
+  return none ? find_gpu_form("softmax_attention", form) : nullptr;
+}
+
 Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
+  if (const GpuForm* softmax = without_probe("tiled", problem)) return softmax->run(problem, precision, times);
   const AttentionShape shape(problem);
   return with_attention_instance(precision, shape,
                                  [&]<Format F, int D>() { return tiled<F, D, false>(shape, problem, times); });
@@ -153,12 +164,14 @@ std::string covariance_obstacle(const Problem& problem, Format precision) {
   return precision == Format::e4m3 ? "this form has no device kernel in e4m3" : attention_obstacle(problem, precision);
 }
 Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* times) {
+  if (const GpuForm* softmax = without_probe("split_decode", problem)) return softmax->run(problem, precision, times);
   const AttentionShape shape(problem);
   return with_attention_instance(precision, shape,
                                  [&]<Format F, int D>() { return split_decode<F, D>(shape, problem, times); });
 }
 
 int parallax_tile(const Problem& problem, Format precision) {
+  if (const GpuForm* softmax = without_probe("tiled", problem)) return softmax->tile(problem, precision);
   const AttentionShape shape(problem);
   const bool wide = takes_128_keys(std::max(shape.key_dim, shape.value_dim), false);
   return wide && (precision == Format::bf16 || precision == Format::fp16) ? 3 : tiled_tile(problem, precision);

@@ -184,17 +184,20 @@ std::string times_of(const json& entry, std::string_view room, std::string_view 
     const std::string shape = t.at("shape");
     const double forward = t.at("forward_ms");
     std::string floor_text, share, others;
+    const bool without_probe = t.value("without_probe", false);
+    const std::string_view as = without_probe ? "softmax_attention" : room;
     if (t.contains("bytes")) {
       const double floor = 1e3 * std::max(t.at("bytes").get<double>() / bytes_per_second,
-                                          products_of(room, form, shape_from(shape)) / products_per_second);
+                                          products_of(as, form, shape_from(shape)) / products_per_second);
       floor_text = milliseconds(floor), share = fmt::format("{:.0f}%", 100 * floor / forward);
     }
     for (const Peer& peer : peers)
-      if (peer.room == room && peer.form == form && peer.shape == shape)
+      if (peer.room == as && peer.form == form && peer.shape == shape)
         others += fmt::format("{}{} {} ({:.2f} of it)", others.empty() ? "" : "; ", peer.who,
                               milliseconds(peer.milliseconds), forward / peer.milliseconds);
-    table.rows.push_back({shape + t.value("params", ""), t.at("precision"), milliseconds(forward), floor_text, share,
-                          others, t.contains("backward_ms") ? milliseconds(t.at("backward_ms")) : ""});
+    table.rows.push_back({shape + t.value("params", "") + (without_probe ? ", W_R = 0" : ""), t.at("precision"),
+                          milliseconds(forward), floor_text, share, others,
+                          t.contains("backward_ms") ? milliseconds(t.at("backward_ms")) : ""});
   }
   return table.rows.empty() ? "" : table.markdown();
 }

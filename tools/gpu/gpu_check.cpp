@@ -72,7 +72,8 @@ struct Variant {
   std::string_view room, form;
   Style style;
   Params params;
-  int queries = 0;  ///< the last so many rows alone; 0 is all
+  int queries = 0;             ///< the last so many rows alone; 0 is all
+  bool without_probe = false;  ///< a forward pass with W_R = 0
 };
 const std::vector<Variant>& variants() {
   static const std::vector<Variant> all = {
@@ -83,7 +84,9 @@ const std::vector<Variant>& variants() {
       {"parallax", "tiled", Style::normal, {{"window", 70L}}},
       {"parallax", "tiled", Style::rising_scores, {{"causal", false}}},
       {"parallax", "tiled", Style::normal, {}, 70},
+      {"parallax", "tiled", Style::normal, {}, 0, true},
       {"parallax", "split_decode", Style::normal, {{"window", 70L}}},
+      {"parallax", "split_decode", Style::normal, {}, 0, true},
       {"parallax", "covariance", Style::normal, {{"window", 70L}}},
       {"parallax", "covariance", Style::nearly_parallel_keys, {}},
       {"parallax", "covariance", Style::rising_scores, {{"causal", false}}},
@@ -169,7 +172,7 @@ struct Case {
   const KernelForm* exact;  ///< what is meant: the room's first form if `kernel` is unstable
   const GpuForm* gpu;
   CaseSpec spec;
-  bool variant;
+  const Variant* variant;  ///< or null
 
   bool unstable() const { return kernel != exact; }
 };
@@ -181,6 +184,11 @@ Params params_of(std::string_view form) {
   return {};
 }
 
+void take_out_probe(Problem& problem) {
+  problem.cotangents.clear();
+  std::vector<double>& rho = problem.inputs.at("rho").data;
+  std::fill(rho.begin(), rho.end(), 0.0);
+}
 /// Multiplies a tensor's heads by powers of two, in turn.
 void scale_heads(Problem& problem, const char* name, int first, int second) {
   const auto it = problem.inputs.find(name);
@@ -194,9 +202,11 @@ void scale_heads(Problem& problem, const char* name, int first, int second) {
 /// faster than states: the two exchange their decays, but in style unit_keys, where all else is as in style normal.
 /// In e4m3 kernels have forward passes alone too, and there are heads that this format holds in units of them alone.
 /// Their outputs stay alike in size, or the larger head would be all that a norm sees.
-Problem problem_of(const KernelForm& form, const CaseSpec& spec) {
+Problem problem_of(const Case& c, const CaseSpec& spec) {
+  const KernelForm& form = *c.kernel;
   Problem problem = make(spec);
   if (!form.has_gradients) problem.cotangents.clear();
+  if (c.variant != nullptr && c.variant->without_probe) take_out_probe(problem);
   if (form.name == "log_domain" && spec.style != Style::unit_keys)
     std::swap(problem.inputs.at("log_alpha"), problem.inputs.at("log_mu"));
   if (spec.precision != Format::e4m3) return problem;
@@ -232,8 +242,8 @@ std::vector<Case> cases(bool subset, const Chosen& rooms, std::string_view only)
                &form,
                {std::string(room->name), shape, precision, variant != nullptr ? variant->style : Style::normal, 0,
                 variant != nullptr ? variant->params : params_of(form.name)},
-               variant != nullptr};
-        const Problem problem = problem_of(*c.kernel, c.spec);
+               variant};
+        const Problem problem = problem_of(c, c.spec);
         if (form.obstacle(problem, precision).empty() && kernel->obstacle(problem).empty()) all.push_back(std::move(c));
       };
       for (const Format precision : gpu_precisions)
@@ -363,7 +373,7 @@ std::vector<OnCpu> on_cpu(const std::vector<Case>& cases) {
     const tile::TensorCoreEmulation cutting(hopper);
     on_all_cores(cases.size(), [&](std::size_t i) {
       const Case& c = cases[i];
-      all[i].problem = problem_of(*c.kernel, c.spec);
+      all[i].problem = problem_of(c, c.spec);
       all[i].emulation = run(i, *c.kernel, Policy::of(c.kernel->sites, c.spec.precision));
     });
   }
@@ -448,7 +458,7 @@ double least_agreement(std::string_view room) {
 constexpr int packed_lengths[] = {1, 43, 64, 65, 130};
 
 /// Whether a batch is made of that case's form, precision, dimensions and settings: once of each.
-bool stands_for_batch(const Case& c) { return c.spec.shape.seq_len == 65 || c.variant; }
+bool stands_for_batch(const Case& c) { return c.spec.shape.seq_len == 65 || c.variant != nullptr; }
 
 /// The case at those of packed_lengths that the form can run, a seed for each.
 std::vector<Problem> batch_of(const Case& c) {
@@ -462,7 +472,7 @@ std::vector<Problem> batch_of(const Case& c) {
     for (int tries = 0; problems.size() == s || (!pack::obstacle(problems).empty() && tries < 100); ++tries) {
       problems.resize(s);
       ++spec.seed;
-      problems.push_back(problem_of(*c.kernel, spec));
+      problems.push_back(problem_of(c, spec));
     }
     if (!c.gpu->obstacle(problems[s], spec.precision).empty() || !c.kernel->obstacle(problems[s]).empty())
       problems.resize(s);
@@ -546,28 +556,36 @@ std::map<std::string, nlohmann::json, std::less<>> times(const Chosen& rooms, st
             text(room->name, '/', form.name, "/bf16/", shape.key_dim).find(only) != std::string::npos)
           specs.push_back(
               {std::string(room->name), shape, Format::bf16, Style::normal, 0, timed_params(room->name, form.name)});
+      const std::size_t with_probe = specs.size();
+      if (room->name == "parallax" && specs.size() > 2) specs.push_back(specs[2]);
       std::vector<Problem> problems(specs.size());
       on_all_cores(specs.size(), [&](std::size_t i) { problems[i] = repeated(specs[i]); });
       for (std::size_t i = 0; i < specs.size(); ++i) {
         const CaseSpec& spec = specs[i];
         const Shape& shape = spec.shape;
         Problem problem = std::move(problems[i]);
+        if (i >= with_probe) take_out_probe(problem);
         if (!form.obstacle(problem, spec.precision).empty()) continue;
         Arrays cotangents;  // a forward pass that keeps nothing for a backward one
         std::swap(cotangents, problem.cotangents);
         GpuTimes times, both;
-        const double bytes = bytes_of(problem, form.run(problem, spec.precision, &times));
+        double bytes = bytes_of(problem, form.run(problem, spec.precision, &times));
         std::swap(cotangents, problem.cotangents);
-        if (!decodes(form)) form.run(problem, spec.precision, &both);
+        if (!decodes(form) && !problem.cotangents.empty()) form.run(problem, spec.precision, &both);
         times.backward = both.backward;
         std::printf("%-18s %-13s %-22s forward %8.3f ms", spec.mechanism.c_str(), std::string(form.name).c_str(),
                     text_of(shape).c_str(), times.forward);
+        if (i >= with_probe) bytes -= 2 * static_cast<double>(problem.inputs.at("rho").data.size());  // is not read
         nlohmann::json entry = {{"form", form.name},
                                 {"precision", name_of(spec.precision)},
                                 {"shape", text_of(shape)},
                                 {"bytes", bytes},
                                 {"forward_ms", times.forward}};
         if (!spec.params.empty()) entry["params"] = flags_of(spec.params);
+        if (i >= with_probe) {
+          std::printf("  W_R = 0");
+          entry["without_probe"] = true;
+        }
         if (times.backward > 0) {
           std::printf("  backward %8.3f ms", times.backward);
           entry["backward_ms"] = times.backward;
@@ -586,9 +604,9 @@ void print_agreement(const Chosen& rooms, std::string_view only) {
   std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s\n", "room", "form", "in", "K", "tensor", "rounded", "cut off");
   for (const Case& c : cases(false, rooms, only)) {
     const Format precision = c.spec.precision;
-    if (c.spec.shape.seq_len != 200 || c.variant) continue;
+    if (c.spec.shape.seq_len != 200 || c.variant != nullptr) continue;
     if (!hopper.takes(precision)) continue;
-    const Problem problem = problem_of(*c.kernel, c.spec);
+    const Problem problem = problem_of(c, c.spec);
     const auto emulation = [&] {
       return c.kernel->run(problem, Policy::of(c.kernel->sites, precision), c.gpu->tile(problem, precision));
     };
