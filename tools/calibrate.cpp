@@ -54,7 +54,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--seed", options.seed, "of the first")->capture_default_str();
   app.add_option("--cases", options.cases, "the first so many of all those; 0 is all")->capture_default_str();
   app.add_option("--seconds", options.seconds, "begin no more cases after so many, and tell of those that are done")
-      ->check(number_in(shortest_limit, longest_limit));
+      ->check(number_in(shortest_effort, longest_limit));
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -41,6 +41,8 @@ void add_false_alarms_flag(CLI::App& app, double& rate);
 std::function<std::string(const std::string&)> number_in(double low, double high);
 /// Seconds that a limit may be of.
 inline constexpr double shortest_limit = 1e-3, longest_limit = 1e7;
+/// Seconds after which no more work begins: the first piece of it does in any case.
+inline constexpr double shortest_effort = 1e-9;
 
 /// The settings typed. Throws InputError unless each is NAME=VALUE.
 Params params_of(const CaseFlags& flags);

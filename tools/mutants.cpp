@@ -70,7 +70,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_flag("--healthy-only", options.healthy_only, "run those alone, judged by no other rule: no mutants");
   app.add_option("--seconds", options.seconds,
                  "begin no more healthy runs after so many, and tell of those that are done")
-      ->check(number_in(shortest_limit, longest_limit));
+      ->check(number_in(shortest_effort, longest_limit));
   app.add_flag("--shrink", options.shrinks, "look for the smallest case on which each mutant fails, as well");
   app.add_option("--power", options.power, "find this mutant in bf16, over seeds and lengths, as well");
   app.add_option("--power-tokens", options.power_tokens, "the longest sequences that it is looked for in")
