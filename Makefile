@@ -60,14 +60,17 @@ format: setup-test ## format every C++ file in place
 docs: build ## write the generated pages again
 	@build/assay docs
 
+# The command that made a page, from its first line.
+command-of = $(shell sed -n '1s/.*`\(.*\)`.*/\1/p' $(1))
+
 .PHONY: detection
-detection: build ## measure docs/detection.md, in about a quarter of an hour
+detection: build ## measure docs/detection.md again, in about a quarter of an hour
 	@$(call build-preset,host,--target assay-mutants)
-	@build/assay mutants --healthy 10000 --power state_in_bf16 --shrink --docs -o docs/detection.md
+	@$(call command-of,docs/detection.md)
 
 .PHONY: calibration
-calibration: build ## measure docs/calibration.md, in about ten minutes
-	@build/assay calibrate --docs -o docs/calibration.md
+calibration: build ## measure docs/calibration.md again, in about ten minutes
+	@$(call command-of,docs/calibration.md)
 
 .PHONY: fixtures
 fixtures: build ## write the golden files again

@@ -48,7 +48,7 @@ TEST_P(HeldOutMutants, show_a_bit) {
   for (const Mutant& mutant : form->mutants) silent.insert(mutant.name);
   for (const FaultTrial& trial : fault_trials(healthy.room, healthy.form, fault_styles, fault_precisions, fault_seed)) {
     if (silent.empty()) break;
-    const auto answer = [&](std::string_view fault) {
+    const auto answer = [&, form = form](std::string_view fault) {
       return laws::flat(form->run(trial.problem, policy_of(*form, trial.spec.precision, fault), trial.tile));
     };
     const Arrays right = answer("");
