@@ -145,7 +145,8 @@ Table shrink_table(const std::vector<ShrinkRow>& rows) {
            {"shown by one head", true},
            {"share of those", true},
            {"longer than 10 s", true}},
-          {{text(failing), text(small), percent(small, failing), text(groups), percent(groups, failing), text(shown), percent(small, shown), text(stopped)}}};
+          {{text(failing), text(small), percent(small, failing), text(groups), percent(groups, failing), text(shown),
+            percent(small, shown), text(stopped)}}};
 }
 
 /// Those whose smallest case is not small, and whether some case of one head shows them.
