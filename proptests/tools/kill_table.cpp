@@ -108,7 +108,8 @@ TEST_F(KillTables, smallest_cases_and_short_power_are_told) {
       with(one_room, {"--trials", "1", "--shrink", "--power", "state_in_bf16", "--power-tokens", "64"});
   const Json json = Json::parse(run_assay(with(words, {"--format", "json"})).out);
   EXPECT_GE(json["smallest"].size(), 5U);
-  for (const Json& row : json["smallest"]) EXPECT_TRUE((row["shows_in_one_head"] && row["one_group"]) || !row["small"]) << row;
+  for (const Json& row : json["smallest"])
+    EXPECT_TRUE((row["shows_in_one_head"] && row["one_group"]) || !row["small"]) << row;
   for (const Json& row : json["power"]) EXPECT_EQ(row["seq_len"], 64);
   const std::string table = run_assay(words).out;
   EXPECT_NE(table.find("\nsmallest failing cases\n"), std::string::npos) << table;
