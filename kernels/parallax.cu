@@ -142,7 +142,7 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, GpuTime
 }
 
 /// The form of softmax attention that a forward pass without a probe runs as (W_R = 0), or null: it is that to the bit,
-/// and costs no more.
+/// in the same tiles, and costs no more. The tiles are softmax attention's then, and so is `tile`.
 const GpuForm* without_probe(std::string_view form, const Problem& problem) {
   const std::vector<double>& rho = problem.inputs.at("rho").data;
   const bool none = problem.cotangents.empty() && std::all_of(rho.begin(), rho.end(), [](double x) { return x == 0; });

@@ -107,10 +107,11 @@ class Masks {
   }
 
   void count_rows(const std::vector<double>& got, MaskFault& found) const {
+    const std::vector<double>& healthy = emulated();
     const auto cols = static_cast<std::size_t>(cols_);
     for (std::size_t row = 0; row < got.size(); row += cols) {
-      bool changed = false;
-      for (std::size_t i = row; i < row + cols; ++i) changed = changed || got[i] != emulated()[i];
+      const auto at = static_cast<std::ptrdiff_t>(row), end = static_cast<std::ptrdiff_t>(row + cols);
+      const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy.begin() + at);
       found.tested += changed ? 1 : 0;
       found.rows += changed && std::all_of(expectations_.begin(), expectations_.end(), [&](const Expectation& e) {
                       for (std::size_t i = row; i < row + cols; ++i)
