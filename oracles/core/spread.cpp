@@ -178,7 +178,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
   const bool rounds = !all_on_grid(draws, stored);
   const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
   const double weight = std::max(0.0, prior.freedom - 2), freedom = prior.freedom + nu;
-  double diagonal = 0, counted = 0;
+  double diagonal = 0, counted = 0, excess = 0;
   for (std::size_t i = 0; i < N; ++i) {
     // Neighbours that stand still say nothing of an element that moves.
     const bool alone = prior.variance[i] == 0 && m.variance[i] > 0;
@@ -200,15 +200,19 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
     const double total = inner + bias + last;
     spread.sigma[i] = std::sqrt(total), spread.drawn[i] = inner;
     // Satterthwaite: only the drawn part is uncertain.
-    spread.freedom[i] = inner > 0 ? (alone ? nu : freedom) * (total / inner) * (total / inner) : infinite;
+    const double known = alone ? nu : freedom;
+    spread.freedom[i] = inner > 0 ? known * (total / inner) * (total / inner) : infinite;
     scale[i] = std::sqrt(2 * total);
     if (!(total > 0)) continue;
     const double a = inner / total, b = last / total;
+    // drawn / chi-square(d) * d has the mean drawn * d / (d - 2).
+    excess += a * 2 / std::max(known - 2, 0.0);
     diagonal += 2 * a * b + b * b, ++counted;
   }
   // Output roundings are independent. Two standard errors (2 / nu each) on the correlations that the draws only
   // estimate.
   const double correlations = squared_correlations(draws, m.mean, scale) * (1 + 4 / nu) + diagonal;
+  if (counted > 0) spread.excess = 1 + excess / counted;
   spread.independent = counted == 0 ? 0 : std::clamp(counted * counted / correlations, 1.0, counted);
   return spread;
 }
@@ -261,7 +265,7 @@ double rms_limit(const Spread& spread, double false_alarm_rate) {
   const double n = spread.independent, nu = spread.draws - 1;
   const boost::math::fisher_f_distribution<double> ratio(n, n * nu);
   // 2: of one rounding, nearest_even's squared error is at most the variance of jittered, twice what it is on average.
-  return std::sqrt(2 * quantile(complement(ratio, false_alarm_rate)));
+  return std::sqrt(2 * spread.excess * quantile(complement(ratio, false_alarm_rate)));
 }
 
 }  // namespace assay

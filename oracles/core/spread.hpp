@@ -42,7 +42,8 @@ struct Spread {
   double independent = 0;       ///< how many independent elements a mean square over the tensor is worth
   int draws = 0;
   std::vector<double> drawn =
-      {};  ///< the part of sigma^2 that the draws scatter by; the rest is bias and last rounding
+      {};             ///< the part of sigma^2 that the draws scatter by; the rest is bias and last rounding
+  double excess = 1;  ///< the true variance in units of sigma^2, in the mean over elements and over what it may be
 };
 
 /// Distance between neighbours of `format` at x; its smallest positive number at and near zero.
