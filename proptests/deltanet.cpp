@@ -83,7 +83,7 @@ TEST(deltanet_neumann, fails_where_keys_are_alike) {
       policy.stats = &healthy;
       s.form.run(p, policy, 0);
       EXPECT_EQ(healthy.at("Tc").max_abs, 1);
-      const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws(precision));
+      const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
       for (std::size_t t = 0; t < e.tensors.size(); ++t) {
         const auto& [name, expected] = e.tensors[t];
         EXPECT_EQ(judge(expected, got.at(name).data).verdict, Verdict::fail) << name << ' ' << correlation;

@@ -49,8 +49,7 @@ TEST(falcon2_chunkwise, a_decay_of_zero_has_its_gradient) {
   now_and_then(p.inputs.at("k"), 0), now_and_then(p.inputs.at("beta"), 1);
   for (double& x : p.inputs.at("lambda").data) x = 1;  // 1 / lambda is a double
   const int smallest = smallest_tile(s.form);
-  const Expectation e =
-      expect(oracle_of(s.room, p), {&s.form, Format::fp64, smallest, 1}, p, default_draws(Format::fp64));
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, Format::fp64, smallest, 1}, p, default_draws);
   for (std::size_t t = 0; t < e.tensors.size(); ++t)
     EXPECT_EQ(judge(e.tensors[t].second, e.emulated[t].second).verdict, Verdict::pass) << e.tensors[t].first;
 }

@@ -37,7 +37,7 @@ Problem at_the_floor(const char* floor, Format precision) {
 std::pair<Verdict, Verdict> verdicts(const char* floor, Format precision) {
   const Subject s = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
   const Problem p = at_the_floor(floor, precision);
-  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws(precision));
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
   const Arrays got = flat(renormalized().run(p, precision, 0));
   for (std::size_t t = 0; t < e.tensors.size(); ++t)
     if (const auto& [name, expected] = e.tensors[t]; name == "o")

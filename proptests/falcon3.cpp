@@ -53,8 +53,7 @@ TEST(falcon3_chunkwise, windows_of_every_length) {
   for (const long window : {5L, 8L, 9L, 16L, 17L, 33L}) {
     const Params params{{"window", window}, {"sequence_start", false}};
     const Problem p = s.room.make({"falcon3", {1, 37, 1, 1, 3, 2, 0}, Format::bf16, Style::normal, 5, params});
-    const Expectation e =
-        expect(oracle_of(s.room, p), {&s.form, Format::bf16, smallest, 1}, p, default_draws(Format::bf16));
+    const Expectation e = expect(oracle_of(s.room, p), {&s.form, Format::bf16, smallest, 1}, p, default_draws);
     for (std::size_t t = 0; t < e.tensors.size(); ++t)
       EXPECT_NE(judge(e.tensors[t].second, e.emulated[t].second).verdict, Verdict::fail)
           << e.tensors[t].first << window;
@@ -120,7 +119,7 @@ Problem at_the_floor(const char* floor, long window, Format precision) {
 /// What the judge says of every tensor of the published form in tiles of 32 rows, from what the healthy one may err by.
 std::map<std::string, Verdict> verdicts(const Problem& p, Format precision) {
   const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
-  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws(precision));
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
   const Arrays got = flat(tensor_inverse().run(p, precision, 0));
   std::map<std::string, Verdict> all;
   for (std::size_t t = 0; t < e.tensors.size(); ++t) {

@@ -983,8 +983,7 @@ TEST(lla_raw_moments, are_as_far_off_as_measured) {
 
 /// What the judge says of every tensor, from raw moments and from the healthy kernel.
 void expect_verdicts(const Problem& p, Format precision, Verdict of_raw) {
-  const Expectation e =
-      expect(oracle_of(tiled().room, p), {&tiled().form, precision, 0, 1}, p, default_draws(precision));
+  const Expectation e = expect(oracle_of(tiled().room, p), {&tiled().form, precision, 0, 1}, p, default_draws);
   const auto got = in_report_order(raw_moments().run(p, precision, 0), e);
   for (std::size_t t = 0; t < e.tensors.size(); ++t) {
     const auto& [name, expected] = e.tensors[t];

@@ -535,7 +535,7 @@ struct Verdicts {
 Verdicts verdicts(double log_alpha, double log_mu, Format precision) {
   const laws::Subject s = chunkwise();
   const Problem p = with_gates(log_alpha, log_mu, precision);
-  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws(precision));
+  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
   const auto got = in_report_order(log_domain().run(p, Policy::of(log_domain().sites, precision), 0), e);
   for (std::size_t t = 0; t < e.tensors.size(); ++t)
     if (const auto& [name, expected] = e.tensors[t]; name == "o")

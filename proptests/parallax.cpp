@@ -196,7 +196,7 @@ TEST(parallax_covariance, keeps_the_digits_that_an_offset_takes) {
 /// P(14) is what its own contract allows, with all that cancels in it, and not what the other form's does.
 TEST(parallax_covariance, expects_what_the_expanded_form_does_not_keep) {
   const auto verdict = [](const Problem& p, const laws::Subject& contract, const laws::Subject& kernel, Format f) {
-    const Expectation e = expect(oracle_of(contract.room, p), {&contract.form, f, 0, 1}, p, default_draws(f));
+    const Expectation e = expect(oracle_of(contract.room, p), {&contract.form, f, 0, 1}, p, default_draws);
     return judge(e.tensors.at(0).second, in_report_order(kernel.run(p, f, 0), e).at(0).second).verdict;
   };
   for (const Format precision : {Format::fp64, Format::fp32, Format::bf16}) {

@@ -166,8 +166,8 @@ The order of heads or of sequences is no variant. In fp64 the reference has no d
 
 constexpr std::string_view about_checks = R"(
 Elements of one tensor err together, and variants of one case have inputs in common, so that these are fewer independent checks than their number. `beyond 7` counts what a
-limit of seven sigma would have rejected if sigma were taken for known: 12 draws know it to 11 degrees of freedom where neighbours tell nothing, and Student's t with 11 degrees of freedom exceeds 7 twice in
-100,000 times. That is why the limit is reach · sigma.
+limit of seven sigma would have rejected if sigma were taken for known: 16 draws know it to 15 degrees of freedom where neighbours tell nothing, and Student's t with 15 degrees of freedom exceeds 7 four times in
+1,000,000. That is why the limit is reach · sigma.
 
 )";
 

@@ -85,7 +85,7 @@ DriftSpec spec_of(const DriftFlags& flags) {
     const std::string& site = spec.sites.back().first;
     require(spec.form->sites.find(site) >= 0, "--site: ", flags.mechanism, ' ', spec.form->name, " has no site ", site);
   }
-  spec.draws = flags.draws.value_or(default_draws(spec.precision));
+  spec.draws = flags.draws.value_or(default_draws);
   require(spec.draws == 0 || spec.draws >= 3, "--draws: a spread takes three or more, or 0 for no budget");
   spec.tokens = flags.tokens, spec.segment = flags.segment, spec.prefix = flags.predict_from;
   spec.budget = flags.budget, spec.by_site = !flags.without_sites;

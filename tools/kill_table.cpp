@@ -137,7 +137,7 @@ enum class Rules { judge, all };
 /// As `assay report` judges: in more words where an everyday bound leaves the healthy kernel UNDECIDED, from more draws
 /// where it is VACUOUS.
 Known known_of(const Run& run, Rules rules) {
-  const int draws = default_draws(run.precision);
+  const int draws = default_draws;
   const KernelUnderTest kernel = run.kernel();
   Oracle oracle = oracle_of(run.room, run.problem);
   KernelRuns runs;

@@ -378,10 +378,10 @@ bool all_pass(const std::vector<ReportRow>& rows) {
 
 std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                                   const std::function<bool(const std::string&)>& wanted) {
-  // Twelve draws know a number that stands alone only roughly, and its limit is wide: where that makes the verdict
+  // Sixteen draws know a number that stands alone only roughly, and its limit is wide: where that makes the verdict
   // VACUOUS, it gets four times as many. Numbers that cancel far below their tensor's largest can have a sigma below an
   // everyday bound: where that makes it UNDECIDED, the oracle answers in four words.
-  const int draws = default_draws(trial.kernel.precision);
+  const int draws = default_draws;
   row.mechanism = trial.room.name;
   if (row.form.empty()) row.form = trial.kernel.form->name;
   if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;

@@ -62,7 +62,7 @@ void explain_check(Checked& checked) {
   if (failed == checked.rows.end()) return;
   const KernelUnderTest kernel = checked.trial->kernel_at(failed->fits);
   const Problem& problem = checked.trial->file().problem;
-  Expectation expectation = expect(checked.trial->oracle(), kernel, problem, default_draws(kernel.precision));
+  Expectation expectation = expect(checked.trial->oracle(), kernel, problem, default_draws);
   for (std::size_t t = expectation.tensors.size(); t-- > 0;)
     if (std::none_of(checked.rows.begin(), checked.rows.end(),
                      [&](const ReportRow& row) { return row.tensor == expectation.tensors[t].first; })) {

@@ -172,7 +172,7 @@ std::vector<Gauge> gauge(const Room& room, const std::vector<HealthyVariant>& va
     KernelRuns runs;
     for (const Standard& s : standards)  // where nothing rounds, contracts do not differ
       if (s.rounds.form == rounds.form && s.rounds.tile == rounds.tile) runs.exact = s.exact;
-    add_runs(runs, kernel, problem, default_draws(kernel.precision));
+    add_runs(runs, kernel, problem, default_draws);
     Expectation found = expect(oracle, kernel, problem, runs);
     if (std::any_of(found.tensors.begin(), found.tensors.end(), [](const auto& t) { return is_undecided(t.second); })) {
       if (!sharper) sharper = oracle_of(room, problem, 4);

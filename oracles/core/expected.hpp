@@ -45,9 +45,8 @@ struct KernelUnderTest {
   Policy policy() const;
 };
 
-/// How often a kernel is run to learn sigma. fp64 is emulated in long double, ten times slower than the others, and its
-/// limits can be wide: a gain of 1e-12 shows in any case.
-constexpr int default_draws(Format precision) { return precision == Format::fp64 ? 8 : 12; }
+/// How often a kernel is run to learn sigma: docs/judge.md, "Sixteen draws are few".
+constexpr int default_draws = 16;
 
 /// The form whose spread says how far `form` may be off: itself, or the first of its room if it is unstable.
 const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form);

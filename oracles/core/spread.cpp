@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <boost/math/distributions/fisher_f.hpp>
+#include <boost/math/special_functions/digamma.hpp>
+#include <boost/math/special_functions/polygamma.hpp>
+#include <boost/math/special_functions/trigamma.hpp>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <numbers>
 
 #include "kernels/core/tile.hpp"
 #include "reference/core/error.hpp"
@@ -14,6 +17,9 @@ namespace assay {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Statistics of statistics need no long doubles.
+using InDoubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
 
 /// Mean and sample variance of every element over the draws.
 struct Moments {
@@ -42,6 +48,8 @@ Moments moments_of(const std::vector<std::vector<double>>& draws) {
 struct Prior {
   std::vector<double> variance;
   double freedom = 0;
+  std::vector<char> contradicted = {};  ///< elements of which it says nothing: their own draws contradict it
+  double worth = 0;                     ///< freedom to all elements, if they moved independently
 };
 
 enum class Pooling {
@@ -52,14 +60,74 @@ enum class Pooling {
 
 constexpr int window = 4;
 
-/// The pooled mean of variance / unit, per head, times unit.
+/// The x > 0 of which trigamma(x) = y, by the convex iteration of Smyth (2004, appendix): it rises to its limit.
+double inverse_trigamma(double y) {
+  double x = 0.5 + 1 / y;
+  for (int i = 0; i < 50; ++i) {
+    const double at = boost::math::trigamma(x, InDoubles());
+    const double step = at * (1 - at / y) / boost::math::polygamma(2, x, InDoubles());
+    x += step;
+    if (std::fabs(step) < 1e-8 * x) break;
+  }
+  return x;
+}
+
+/// Sample variances in units of their guess: how many degrees of freedom d the guess is worth, and the factor that it
+/// is off by, if they are factor * F(nu, d). docs/judge.md, "Pooling".
+class Ratios {
+ public:
+  explicit Ratios(double nu) : nu_(nu) {}
+
+  void add(double ratio, double logarithm) {
+    ++count_, largest_ = std::max(largest_, ratio), ratios_.push_back(ratio);
+    if (ratio > 0) ++moved_, sum_ += logarithm, squares_ += logarithm * logarithm;
+  }
+
+  double freedom() const { return std::min(by_moments(), by_logarithms()); }
+
+  double factor(double d) const {
+    return moved_ == 0 ? 1 : tile::ex2((sum_ / moved_ - mean_logarithm(nu_) + mean_logarithm(d)) / std::numbers::ln2);
+  }
+
+ private:
+  /// By the squared coefficient of variation of F, 2 (nu + d - 2) / (nu (d - 4)): it sees variances far above their
+  /// guess.
+  double by_moments() const {
+    if (!(largest_ > 0)) return infinite;
+    if (std::isinf(largest_)) return 4;
+    double sum = 0, squares = 0;  // in units of the largest, or squares overflow
+    for (const double ratio : ratios_) sum += ratio / largest_, squares += (ratio / largest_) * (ratio / largest_);
+    const double excess = nu_ * (squares * count_ / (sum * sum) - 1);
+    return excess > 2 ? (4 * excess + 2 * nu_ - 4) / (excess - 2) : infinite;
+  }
+
+  /// By the variance of its logarithm, trigamma(nu / 2) + trigamma(d / 2): it sees variances far below their guess.
+  /// Zeros have none and are left out.
+  double by_logarithms() const {
+    if (moved_ < 3) return infinite;
+    const double excess =
+        (squares_ - sum_ * sum_ / moved_) / (moved_ - 1) - boost::math::trigamma(nu_ / 2, InDoubles());
+    return excess > 0 ? 2 * inverse_trigamma(excess) : infinite;
+  }
+
+  /// Of chi-square / d.
+  static double mean_logarithm(double d) {
+    return std::isinf(d) ? 0 : boost::math::digamma(d / 2, InDoubles()) - tile::lg2(d / 2) * std::numbers::ln2;
+  }
+
+  double nu_, count_ = 0, moved_ = 0, largest_ = 0, sum_ = 0, squares_ = 0;
+  std::vector<double> ratios_;
+};
+
+/// The pooled mean of variance / unit, per head, times unit; worth no more than `most`.
 Prior pool(const std::vector<double>& variance, const std::vector<double>& unit, const Layout& layout, Pooling pooling,
-           double nu) {
+           double nu, double most) {
   const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
   if (pooling == Pooling::separable && (R == 1 || C == 1)) pooling = Pooling::mean;
   if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
-  Prior prior{std::vector<double>(variance.size()), 0};
-  for (std::size_t first = 0; first < variance.size(); first += R * C) {
+  const std::size_t N = variance.size();
+  Prior prior{std::vector<double>(N), 0, std::vector<char>(N)};
+  for (std::size_t first = 0; first < N; first += R * C) {
     const auto x = [&](std::size_t r, std::size_t c) { return variance[first + r * C + c] / unit[first + r * C + c]; };
     std::vector<double> row(R), col(C);
     double grand = 0;
@@ -81,22 +149,42 @@ Prior pool(const std::vector<double>& variance, const std::vector<double>& unit,
         prior.variance[first + r * C + c] = unit[first + r * C + c] * guess;
       }
   }
-  // If true variances vary around the guess like a scaled inverse chi-square with d degrees of freedom, variance /
-  // guess is F(nu, d), whose squared coefficient of variation is 2 (nu + d - 2) / (nu (d - 4)): solve for d.
-  double sum = 0, squares = 0, count = 0;
-  for (std::size_t i = 0; i < variance.size(); ++i) {
-    if (!(prior.variance[i] > 0)) continue;
-    const double ratio = variance[i] / prior.variance[i];
-    sum += ratio, squares += ratio * ratio, ++count;
-  }
-  const double excess = count > 0 ? nu * (squares * count / (sum * sum) - 1) : 0;
-  prior.freedom = excess > 2 ? (4 * excess + 2 * nu - 4) / (excess - 2) : infinite;
-  // Nor is it worth more than the draws that went into it, the element's own not counted.
+  // No guess is worth more than the draws that went into it, the element's own not counted.
   const auto elements = static_cast<double>(R * C);
   const double others = pooling == Pooling::nearby      ? std::min<double>(2 * window, static_cast<double>(R - 1))
                         : pooling == Pooling::separable ? elements / static_cast<double>(R + C - 1) - 1
                                                         : elements - 1;
-  prior.freedom = std::min(prior.freedom, nu * others);
+  // Neighbours that stand still say nothing of an element that moves.
+  for (std::size_t i = 0; i < N; ++i) prior.contradicted[i] = prior.variance[i] == 0 && variance[i] > 0;
+  std::vector<double> ratio(N), logarithm(N);
+  for (std::size_t i = 0; i < N; ++i) {
+    if (!(prior.variance[i] > 0) || !(variance[i] > 0)) continue;
+    ratio[i] = variance[i] / prior.variance[i], logarithm[i] = tile::lg2(ratio[i]) * std::numbers::ln2;
+  }
+  double factor = 1;
+  for (bool again = true; again;) {
+    Ratios kept(nu);
+    for (std::size_t i = 0; i < N; ++i)
+      if (prior.variance[i] > 0 && prior.contradicted[i] == 0) kept.add(ratio[i], logarithm[i]);
+    const double scatter = kept.freedom();
+    factor = kept.factor(scatter);
+    prior.worth = std::min(scatter, nu * others), prior.freedom = std::min(prior.worth, most);
+    again = false;
+    if (!(prior.freedom > 0)) break;
+    // What the model shows once in five hundred elements is set aside.
+    constexpr double tail = 1e-3;
+    const boost::math::fisher_f_distribution<double, InDoubles> model(nu, prior.freedom);
+    const double least = factor * quantile(model, tail), largest = factor * quantile(complement(model, tail));
+    for (std::size_t i = 0; i < N; ++i) {
+      if (!(ratio[i] > 0) || prior.contradicted[i] != 0 || (ratio[i] >= least && ratio[i] <= largest)) continue;
+      prior.contradicted[i] = 1, again = true;
+    }
+  }
+  // An element that stood still in all draws may move as far as any of its neighbours did.
+  for (std::size_t i = 0; i < N; ++i)
+    if (ratio[i] > 0 && prior.contradicted[i] == 0) prior.variance[i] *= factor;
+  const auto aside = std::count(prior.contradicted.begin(), prior.contradicted.end(), 1);
+  prior.worth *= 1 - static_cast<double>(aside) / static_cast<double>(N);
   return prior;
 }
 
@@ -154,37 +242,37 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
   const auto nu = static_cast<double>(K - 1);
   const Moments m = moments_of(draws);
 
+  // Neighbours that always move together are one witness, not many.
+  std::vector<double> scale(N);
+  double varying = 0;
+  for (std::size_t i = 0; i < N; ++i) scale[i] = std::sqrt(m.variance[i]), varying += scale[i] > 0 ? 1 : 0;
+  const double together = squared_correlations(draws, m.mean, scale);
+  const double most = together > 0 ? nu * std::max(0.0, varying * varying / together - 1) : infinite;
+
   // Spreads are smooth over the tensor, or follow each value's binade: whichever guess is worth most. The binade is
   // that of a typical draw, by the neighbours' spread: by its own, an element would vouch for itself.
   std::vector<double> flat(N, 1.0), binade(N);
-  Prior prior = pool(m.variance, flat, layout, Pooling::separable, nu);
+  Prior prior = pool(m.variance, flat, layout, Pooling::separable, nu, most);
   for (std::size_t i = 0; i < N; ++i) {
     const double s = spacing(stored, std::sqrt(exact.value[i] * exact.value[i] + prior.variance[i]));
     binade[i] = std::max(s * s, std::numeric_limits<double>::min());
   }
   for (const auto* unit : {&flat, &binade})
     for (const Pooling pooling : {Pooling::separable, Pooling::mean, Pooling::nearby}) {
-      Prior other = pool(m.variance, *unit, layout, pooling, nu);
-      if (other.freedom > prior.freedom) prior = std::move(other);
+      Prior other = pool(m.variance, *unit, layout, pooling, nu, most);
+      if (other.worth > prior.worth) prior = std::move(other);
     }
-  // Neighbours that always move together are one witness, not many.
-  std::vector<double> scale(N);
-  double varying = 0;
-  for (std::size_t i = 0; i < N; ++i) scale[i] = std::sqrt(m.variance[i]), varying += scale[i] > 0 ? 1 : 0;
-  const double together = squared_correlations(draws, m.mean, scale);
-  if (together > 0) prior.freedom = std::min(prior.freedom, nu * std::max(0.0, varying * varying / together - 1));
 
   Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K), std::vector<double>(N)};
   const bool rounds = !all_on_grid(draws, stored);
   const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
-  const double weight = std::max(0.0, prior.freedom - 2), freedom = prior.freedom + nu;
+  const double freedom = prior.freedom + nu;
   double diagonal = 0, counted = 0, excess = 0;
   for (std::size_t i = 0; i < N; ++i) {
-    // Neighbours that stand still say nothing of an element that moves.
-    const bool alone = prior.variance[i] == 0 && m.variance[i] > 0;
-    const double drawn = alone || !(weight > 0) ? m.variance[i]
-                         : std::isinf(weight)   ? prior.variance[i]
-                                                : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
+    const bool alone = prior.contradicted[i] != 0;
+    // An element that stood still in all draws is none of the model's: its guess counts where it has a mean.
+    const double weight = m.variance[i] > 0 ? prior.freedom : std::max(0.0, prior.freedom - 2);
+    const double drawn = alone ? m.variance[i] : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
     // Jittered rounding has twice the variance of nearest_even.
     const double inner = drawn / 2, off = exact.distance(m.mean[i], i), x = exact.value[i];
     // The exact run has been rounded to a double, unless it is known where it was.

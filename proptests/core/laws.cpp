@@ -84,9 +84,9 @@ Arrays flat(Answer answer) {
 }
 
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile) {
-  // Most laws compare runs that do not round, 2^-11 of fp64's spread away from each other: half the draws are enough
-  // for it, and the judge's reach widens by the degrees of freedom that are missing.
-  const int draws = precision == Format::fp64 ? default_draws(precision) / 2 : default_draws(precision);
+  // Most laws compare runs that do not round, 2^-11 of fp64's spread away from each other: a quarter of the draws is
+  // enough for it, and the judge's reach widens by the degrees of freedom that are missing.
+  const int draws = precision == Format::fp64 ? default_draws / 4 : default_draws;
   const Expectation e = expect(oracle_or_discard(s.room, problem), {&s.form, precision, tile, 1}, problem, draws);
   Arrays allowed;
   for (const auto& [name, x] : e.tensors) {
@@ -129,8 +129,7 @@ void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed,
 
 void stays_within_budget(const Subject& s, const LawCase& c) {
   const Problem p = s.problem(c);
-  const Expectation e =
-      expect(oracle_or_discard(s.room, p), {&s.form, c.spec.precision, c.tile, 1}, p, default_draws(c.spec.precision));
+  const Expectation e = expect(oracle_or_discard(s.room, p), {&s.form, c.spec.precision, c.tile, 1}, p, default_draws);
   for (std::size_t t = 0; t < e.tensors.size(); ++t) {
     const Judgement j = judge(e.tensors[t].second, e.emulated[t].second);
     RC_CLASSIFY(j.verdict == Verdict::vacuous, "vacuous");

@@ -18,8 +18,8 @@ struct Trial : FaultTrial {
 
   const Expectation& expected_of(const Subject& healthy) {
     if (!expectation)
-      expectation = expect(oracle_of(healthy.room, problem), {&healthy.form, spec.precision, tile, 1}, problem,
-                           default_draws(spec.precision));
+      expectation =
+          expect(oracle_of(healthy.room, problem), {&healthy.form, spec.precision, tile, 1}, problem, default_draws);
     return *expectation;
   }
 };

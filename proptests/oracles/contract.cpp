@@ -205,7 +205,7 @@ Kept judged(const std::string& room, const Problem& problem, const std::string& 
   const Contract *run = find_contract(runs), *judged_by = find_contract(judges);
   const Answer got = form.run(problem, KernelUnderTest{&form, run->precision, 0, 1, run}.policy(), 0);
   const Expectation e = expect(oracle_of(*find_room(room), problem), {&form, judged_by->precision, 0, 1, judged_by},
-                               problem, default_draws(judged_by->precision));
+                               problem, default_draws);
   const auto answers = in_report_order(got, e);
   Kept kept;
   for (std::size_t t = 0; t < answers.size(); ++t) {

@@ -18,7 +18,7 @@ Detectability of(const CaseSpec& spec, void (*change)(Problem&) = nullptr) {
   problem.cotangents.clear();
   if (change != nullptr) change(problem);
   const KernelUnderTest kernel{&form, spec.precision, smallest_tile(form), 1};
-  Expectation one = expect(oracle_of(room, problem), kernel, problem, default_draws(spec.precision));
+  Expectation one = expect(oracle_of(room, problem), kernel, problem, default_draws);
   std::erase_if(one.tensors, [](const auto& tensor) { return tensor.first != "o"; });
   return detectability_of(room, kernel, problem, {&one, 1});
 }
@@ -84,7 +84,7 @@ TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
   Problem problem = room.make(spec);
   problem.cotangents.clear();
   const KernelUnderTest kernel{&form, spec.precision, smallest_tile(form), 1};
-  Expectation e = expect(oracle_of(room, problem), kernel, problem, default_draws(spec.precision));
+  Expectation e = expect(oracle_of(room, problem), kernel, problem, default_draws);
   std::erase_if(e.tensors, [](const auto& tensor) { return tensor.first != "o"; });
   const auto fails = [&](Format state) {
     Contract contract = Contract::of(spec.precision);

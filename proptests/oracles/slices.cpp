@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "oracles/core/expected.hpp"
 #include "oracles/core/judge.hpp"
 #include "proptests/oracles/noise.hpp"
 
@@ -67,7 +68,7 @@ Numbers errors_of(const Model& model, Noise& random) {
   return errors;
 }
 
-constexpr int draws = 12;
+constexpr int draws = default_draws;
 
 /// Jittered rounding has twice the variance; every element leans by `lean`.
 std::vector<Numbers> draws_of(const Model& model, Noise& random, double lean = 0) {

@@ -204,7 +204,7 @@ Answer without_states(const Problem& problem, const Policy& policy, int tile) {
 
 TEST(Drift, ExactIsExactUnlessTheKernelIsWrong) {
   DriftSpec spec = spec_of("gated_deltanet", Format::exact, 1024);
-  spec.segment = 256, spec.draws = default_draws(Format::fp64);
+  spec.segment = 256, spec.draws = default_draws;
   const Drift drift = measure_drift(spec);
   EXPECT_LT(last_error(drift), 1e-16);
   EXPECT_TRUE(drift.passed());
@@ -222,7 +222,7 @@ TEST(Drift, ExactIsExactUnlessTheKernelIsWrong) {
 
 TEST(Drift, TheFirstTokenPastTheBudgetIsTheFirst) {
   DriftSpec spec = spec_of("gated_deltanet", Format::fp32, 1024, Style::long_memory);
-  spec.segment = 256, spec.draws = default_draws(Format::fp32);
+  spec.segment = 256, spec.draws = default_draws;
   const Drift healthy = measure_drift(spec);
   EXPECT_TRUE(healthy.passed());
   EXPECT_LT(healthy.worst_sigmas, 7);
