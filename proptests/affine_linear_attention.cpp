@@ -93,7 +93,7 @@ RC_GTEST_PROP(affine_linear_attention_chunkwise, gradients_obey_scale_and_transl
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = laws::of_output_alone(s.problem(c));
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
   const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   const auto against = [&](const std::string& name, const Array& known) {
     return laws::product(known, got.at("d_" + name), allowed.at("d_" + name));
@@ -123,7 +123,7 @@ RC_GTEST_PROP(affine_linear_attention_chunkwise, the_last_read_is_of_the_final_m
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
   const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   const Array &o = got.at("o"), &scatter = got.at("final_scatter_vk"), &mean = got.at("final_mean_v");
   const Array& rho = p.inputs.at("rho");

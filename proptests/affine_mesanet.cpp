@@ -157,7 +157,7 @@ RC_GTEST_PROP(affine_mesanet_chunkwise, large_ridges_leave_value_averaging, ()) 
     Array& a = want[name] = Array(tensor.shape);
     for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = tensor.value[i].hi;
   }
-  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), want, limits, 1);
+  laws::expect_within(flat(s.run(p, Format::exact, c.tile)), want, limits, 1);
 }
 
 /// The scores of a row sum to one, however its system is solved: constant values come out as they went in.
@@ -166,7 +166,7 @@ RC_GTEST_PROP(affine_mesanet_chunkwise, constant_values_come_out, ()) {
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
   for (double& x : p.inputs.at("v").data) x = 0.75;
-  Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  Arrays got = flat(s.run(p, c.spec.precision, c.tile));
   Arrays want{{"o", got.at("o")}};
   for (double& x : want.at("o").data) x = 0.75;
   const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);

@@ -232,8 +232,8 @@ RC_GTEST_PROP(deltanet_chunkwise, integers_are_exact_at_every_precision, ()) {
     for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = i % K == (i / K * 5 + 1) % K ? 1 : 0;
   }
   for (double& x : p.inputs.at("beta").data) x = 1;
-  const Arrays exact = laws::flat(s.run(p, Format::exact, c.tile));
-  for (const Format f : kernel_precisions) RC_ASSERT(laws::flat(s.run(p, f, c.tile)) == exact);
+  const Arrays exact = flat(s.run(p, Format::exact, c.tile));
+  for (const Format f : kernel_precisions) RC_ASSERT(flat(s.run(p, f, c.tile)) == exact);
 }
 
 }  // namespace

@@ -99,8 +99,7 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, no_decay_is_deltanet, ()) {
   same.inputs.erase("log_decay");
   Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
   allowed.erase("d_log_decay");
-  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(plain.run(same, Format::exact, c.tile)),
-                      allowed, 2);
+  laws::expect_within(flat(s.run(p, Format::exact, c.tile)), flat(plain.run(same, Format::exact, c.tile)), allowed, 2);
 }
 
 /// log decay -inf at the last token: the state holds that write alone, beta k v^T, whatever came before.
@@ -139,8 +138,7 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, the_two_errors_are_one_rule, ()) {
   for (double& x : other.inputs.at("v").data) x /= 2;
   Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
   // alpha is 1/2 to one unit roundoff, which the fp64 contract's own gate site allows at every token.
-  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), laws::flat(s.run(other, Format::exact, c.tile)),
-                      allowed, 2);
+  laws::expect_within(flat(s.run(p, Format::exact, c.tile)), flat(s.run(other, Format::exact, c.tile)), allowed, 2);
 }
 
 /// The gate gradients telescope (delta-family.md section 4, error on the decayed state, p = k):
@@ -152,7 +150,7 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, gate_gradients_telescope, ()) {
   c.spec.params = {};
   c.spec.shape.heads = c.spec.shape.shared_heads;  // a shared key's gradient is a sum over heads
   const Problem p = s.problem(c);
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile)),
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile)),
                allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   const Array one({1}, {1});
   const int T = c.spec.shape.seq_len;

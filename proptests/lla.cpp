@@ -740,8 +740,8 @@ void expect_exactly(const laws::Subject& s, const Problem& p, int tile, const Ar
 /// it they are not there yet, which shows where it is zero. Times counts three answers.
 constexpr double richardson = 3;
 Arrays in_the_limit(const laws::Subject& s, const Problem& near, const Problem& nearer, int tile) {
-  const Arrays at = laws::flat(s.run(near, Format::exact, tile));
-  Arrays limit = laws::flat(s.run(nearer, Format::exact, tile));
+  const Arrays at = flat(s.run(near, Format::exact, tile));
+  Arrays limit = flat(s.run(nearer, Format::exact, tile));
   for (auto& [name, array] : limit)
     for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] += array.data[i] - at.at(name).data[i];
   return limit;
@@ -765,7 +765,7 @@ RC_GTEST_PROP(lla_tiled, gradients_obey_scale, ()) {
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
   RC_PRE(laws::Settings(laws::exact(p)).direct());
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
   const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   const auto against = [&](const std::string& name, const Array& known) {
     return laws::product(known, got.at("d_" + name), allowed.at("d_" + name));
@@ -785,7 +785,7 @@ RC_GTEST_PROP(lla_tiled, constant_values_come_out, ()) {
   Problem p = s.problem(c);
   RC_PRE(laws::Settings(laws::exact(p)).direct() || info(c.spec.precision).bits > 8);
   for (double& x : p.inputs.at("v").data) x = 0.75;
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
   const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   for (std::size_t i = 0; i < got.at("o").data.size(); ++i)
     RC_ASSERT(std::fabs(got.at("o").data[i] - 0.75) <= allowed.at("o").data[i]);
@@ -808,9 +808,9 @@ RC_GTEST_PROP(lla_tiled, ends_at_softmax_attention, ()) {
   plain.mechanism = "softmax_attention";
   plain.inputs.erase("lambda");
   plain.params = {{"bandwidth", p.params.at("bandwidth")}};
-  expect_exactly(s, p, c.tile, in_the_limit(s, p, nearer, c.tile),
-                 laws::flat(softmax.run(plain, Format::exact, c.tile)), {"o", "d_q", "d_k", "d_v", "d_bandwidth"},
-                 laws::allowance(softmax, plain, Format::fp64, c.tile), richardson);
+  expect_exactly(s, p, c.tile, in_the_limit(s, p, nearer, c.tile), flat(softmax.run(plain, Format::exact, c.tile)),
+                 {"o", "d_q", "d_k", "d_v", "d_bandwidth"}, laws::allowance(softmax, plain, Format::fp64, c.tile),
+                 richardson);
 }
 
 /// Equal weights, as the bandwidth grows: Affine MesaNet, with the ridge on the means (mode mass) or on the sums.
@@ -844,8 +844,8 @@ RC_GTEST_PROP(lla_tiled, as_many_steps_as_dimensions_solve, ()) {
   Problem steps = p;
   steps.params["solver"] = "cg", steps.params["iterations"] = 2L * c.spec.shape.key_dim;
   steps.params["tolerance"] = "0";
-  expect_exactly(s, p, c.tile, laws::flat(s.run(p, Format::exact, c.tile)),
-                 laws::flat(s.run(steps, Format::exact, c.tile)), {"o", "d_q", "d_k", "d_v", "d_lambda", "d_bandwidth"},
+  expect_exactly(s, p, c.tile, flat(s.run(p, Format::exact, c.tile)), flat(s.run(steps, Format::exact, c.tile)),
+                 {"o", "d_q", "d_k", "d_v", "d_lambda", "d_bandwidth"},
                  laws::allowance(s, steps, Format::fp64, c.tile));
 }
 
@@ -858,7 +858,7 @@ RC_GTEST_PROP(lla_tiled, blocks_end_where_they_should, ()) {
   const Problem p = s.problem(c);
   Problem none = p;
   none.params.erase("blocks"), none.params.erase("block_form");
-  RC_ASSERT(laws::flat(s.run(p, c.spec.precision, c.tile)) == laws::flat(s.run(none, c.spec.precision, c.tile)));
+  RC_ASSERT(flat(s.run(p, c.spec.precision, c.tile)) == flat(s.run(none, c.spec.precision, c.tile)));
   const int K = c.spec.shape.key_dim;
   c.spec.shape.seq_len = std::min(c.spec.shape.seq_len, 33);
   c.spec.params["blocks"] = K % 2 == 0 && *rc::gen::arbitrary<bool>() ? K / 2L : long{K};
@@ -882,7 +882,7 @@ RC_GTEST_PROP(lla_tiled, windows_of_one_and_of_all, ()) {
   p.params["window"] = static_cast<long>(c.spec.shape.seq_len);
   Problem unlimited = p;
   unlimited.params.erase("window");
-  RC_ASSERT(laws::flat(s.run(p, c.spec.precision, c.tile)) == laws::flat(s.run(unlimited, c.spec.precision, c.tile)));
+  RC_ASSERT(flat(s.run(p, c.spec.precision, c.tile)) == flat(s.run(unlimited, c.spec.precision, c.tile)));
 }
 
 /// A row that has converged is left alone while others of its tile go on: it has the bits that it has by itself.
@@ -1021,7 +1021,7 @@ RC_GTEST_PROP(lla_raw_moments, exact_policy_is_the_oracle_where_little_cancels, 
     Array& a = want[name] = Array(tensor.shape);
     std::ranges::transform(tensor.value, a.data.begin(), [](const HiLo& x) { return x.hi; });
   }
-  laws::expect_within(laws::flat(raw_moments().run(p, Format::exact, c.tile)), want,
+  laws::expect_within(flat(raw_moments().run(p, Format::exact, c.tile)), want,
                       laws::allowance(raw_moments(), p, Format::fp64, c.tile), 1);
 }
 

@@ -468,7 +468,7 @@ RC_GTEST_PROP(mdn_chunkwise, without_momentum_is_gated_deltanet, ()) {
   };
   gated.inputs.at("beta") = times(beta, eta);
 
-  Arrays got = laws::flat(s.run(p, Format::exact, c.tile)), want = laws::flat(plain.run(gated, Format::exact, c.tile)),
+  Arrays got = flat(s.run(p, Format::exact, c.tile)), want = flat(plain.run(gated, Format::exact, c.tile)),
          allowed = laws::allowance(s, p, Format::fp64, c.tile);
   for (const char* name : {"d_log_mu", "d_initial_momentum"})
     for (const double x : got.at(name).data) RC_ASSERT(x == 0);
@@ -499,12 +499,12 @@ TEST(mdn_kernels, every_site_is_in_use) {
                                               .seed = 2,
                                               .params = {}});
     const Policy single = Policy::of(form.sites, Format::fp32);
-    const Arrays base = laws::flat(form.run(p, single, 2));
+    const Arrays base = flat(form.run(p, single, 2));
     for (int i = 0; i < form.sites.size; ++i) {
       const std::string_view site = form.sites.entries[i].view();
       Policy policy = single;
       policy.sites = policy.sites.with(site, Format::bf16);
-      EXPECT_NE(laws::flat(form.run(p, policy, 2)), base) << form.name << ' ' << site;
+      EXPECT_NE(flat(form.run(p, policy, 2)), base) << form.name << ' ' << site;
     }
   }
 }
@@ -579,8 +579,8 @@ RC_GTEST_PROP(mdn_log_domain, exact_policy_is_the_oracle_where_nothing_cancels, 
     for (const HiLo& x : tensor.value) want[name].data.push_back(x.hi);
   }
   const laws::Subject published{s.room, log_domain()};
-  laws::expect_within(laws::flat(published.run(p, Format::exact, c.tile)), want,
-                      laws::allowance(s, p, Format::fp64, c.tile), 1);
+  laws::expect_within(flat(published.run(p, Format::exact, c.tile)), want, laws::allowance(s, p, Format::fp64, c.tile),
+                      1);
 }
 
 TEST(mdn_log_domain, refuses_what_has_no_logarithm) {

@@ -145,7 +145,7 @@ RC_GTEST_PROP(mesanet_chunkwise, large_ridges_leave_linear_attention, ()) {
   };
   const double q = size(p.inputs.at("q")), k = size(p.inputs.at("k")), v = size(p.inputs.at("v")),
                g = size(p.cotangents.at("o")), left = 2 * k * k / huge;
-  const Arrays got = laws::flat(s.run(p, Format::exact, c.tile)), allowed = laws::allowance(s, p, Format::fp64, c.tile);
+  const Arrays got = flat(s.run(p, Format::exact, c.tile)), allowed = laws::allowance(s, p, Format::fp64, c.tile);
   Arrays scaled, want, limits;
   for (const auto& [name, rest] : std::map<std::string, double>{
            {"o", left * q * k * v}, {"d_q", left * g * k * v}, {"d_k", left * q * g * v}, {"d_v", left * q * k * g}}) {
@@ -176,7 +176,7 @@ RC_GTEST_PROP(mesanet_chunkwise, one_token_is_a_projection, ()) {
   Arrays want{{"o", v}};
   for (double& x : want.at("o").data) x = static_cast<double>(x * kq / kk);
   const Arrays allowed = laws::allowance(s, p, Format::fp64, c.tile);
-  laws::expect_within(laws::flat(s.run(p, Format::exact, c.tile)), want, {{"o", allowed.at("o")}}, 1);
+  laws::expect_within(flat(s.run(p, Format::exact, c.tile)), want, {{"o", allowed.at("o")}}, 1);
 }
 
 using bad_inputs::changed, bad_inputs::refusal, bad_inputs::result_of;

@@ -55,7 +55,7 @@ RC_GTEST_PROP(softmax_attention_tiled, gradients_obey_scale_and_translation, ())
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
   const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   const auto against = [&](const std::string& name, const Array& known) {
     return laws::product(known, got.at("d_" + name), allowed.at("d_" + name));
@@ -78,7 +78,7 @@ RC_GTEST_PROP(softmax_attention_tiled, constant_values_come_out, ()) {
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
   for (double& x : p.inputs.at("v").data) x = 0.75;
-  const Arrays got = laws::flat(s.run(p, c.spec.precision, c.tile));
+  const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
   const Arrays allowed = laws::allowance(s, p, c.spec.precision, c.tile);
   for (std::size_t i = 0; i < got.at("o").data.size(); ++i)
     RC_ASSERT(std::fabs(got.at("o").data[i] - 0.75) <= allowed.at("o").data[i]);
@@ -100,7 +100,7 @@ RC_GTEST_PROP(softmax_attention_tiled, windows_of_one_and_of_all, ()) {
   p.params = {{"window", static_cast<long>(c.spec.shape.seq_len)}, {"bandwidth", p.params.at("bandwidth")}};
   Problem unlimited = p;
   unlimited.params.erase("window");
-  RC_ASSERT(laws::flat(s.run(p, c.spec.precision, c.tile)) == laws::flat(s.run(unlimited, c.spec.precision, c.tile)));
+  RC_ASSERT(flat(s.run(p, c.spec.precision, c.tile)) == flat(s.run(unlimited, c.spec.precision, c.tile)));
 }
 
 /// With identical keys every visible value weighs the same.
@@ -136,7 +136,7 @@ RC_GTEST_PROP(softmax_attention_split_decode, is_the_tiled_kernel, ()) {
   const laws::Subject split = laws::subject(kernel_rooms(), "softmax_attention", "split_decode");
   const LawCase c = *law_cases(split.room, split.form);
   const Problem p = split.problem(c);
-  laws::expect_within(laws::flat(split.run(p, Format::exact, c.tile)), laws::flat(tiled().run(p, Format::exact, 0)),
+  laws::expect_within(flat(split.run(p, Format::exact, c.tile)), flat(tiled().run(p, Format::exact, 0)),
                       laws::allowance(split, p, Format::fp64, c.tile), 2);
 }
 

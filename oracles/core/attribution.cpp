@@ -18,7 +18,7 @@ using Tensors = std::vector<Values>;  ///< in the order of a report
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// Those that have elements, by name.
-Named<Values> flat(const Answer& answer) {
+Named<Values> filled(const Answer& answer) {
   Named<Values> list;
   for (const auto& [name, array] : answer.outputs)
     if (!array.data.empty()) list.emplace_back(name, array.data);
@@ -29,7 +29,7 @@ Named<Values> flat(const Answer& answer) {
 
 Tensors tensors_of(const Answer& answer) {
   Tensors list;
-  for (auto& [name, data] : flat(answer)) list.push_back(std::move(data));
+  for (auto& [name, data] : filled(answer)) list.push_back(std::move(data));
   return list;
 }
 
@@ -417,7 +417,7 @@ constexpr double least_share = 1e-6;
 Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Problem& problem, int draws) {
   Tensors exact;
   Named<Contributions> list;
-  for (auto& [name, data] : flat(kernel.form->run(problem, exact_policy(*kernel.form, kernel.threads), kernel.tile)))
+  for (auto& [name, data] : filled(kernel.form->run(problem, exact_policy(*kernel.form, kernel.threads), kernel.tile)))
     list.emplace_back(name, Contributions{}), exact.push_back(std::move(data));
   const Draws random(kernel, problem);
   const tile::SiteTable contract = kernel.policy().sites;

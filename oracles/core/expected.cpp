@@ -168,6 +168,12 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
 
 }  // namespace
 
+Arrays flat(Answer answer) {
+  Arrays all = std::move(answer.outputs);
+  for (auto& [name, array] : answer.gradients) all["d_" + name] = std::move(array);
+  return all;
+}
+
 Oracle oracle_of(const Room& room, const Problem& problem, int words) {
   std::optional<BasicAnswer<Enclosed>> proven = room.in_words(problem, {.words = words});
   if (!proven) proven = room.enclosed(problem);

@@ -17,6 +17,9 @@ namespace assay {
 template <class X>
 using Named = std::vector<std::pair<std::string, X>>;
 
+/// Every output and gradient under those names.
+Arrays flat(Answer answer);
+
 /// An oracle's answer: value and bound of every element.
 struct Oracle {
   struct Tensor {

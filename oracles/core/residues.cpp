@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/core/policy.hpp"
+#include "oracles/core/expected.hpp"
 #include "reference/core/random.hpp"
 
 namespace assay {
@@ -22,11 +23,7 @@ void move(Arrays& arrays, std::uint64_t seed, const char* kind) {
 Arrays residues(const KernelForm& form, const Problem& problem, int tile) {
   Policy policy = Policy::exact(form.sites);
   policy.threads = 1;
-  const auto run = [&](const Problem& p) {
-    Answer answer = form.run(p, policy, tile);
-    for (auto& [name, array] : answer.gradients) answer.outputs["d_" + name] = std::move(array);
-    return std::move(answer.outputs);
-  };
+  const auto run = [&](const Problem& p) { return flat(form.run(p, policy, tile)); };
   // Any one element stands still in a run by chance, once in 64 where it has two terms: not in three.
   constexpr std::uint64_t runs = 3;
   // Of 0, 1, ..., 63: what all move by moves a residue by as little as it is.

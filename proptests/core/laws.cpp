@@ -77,12 +77,6 @@ Subject subject(std::span<const KernelRoom* const> kernels, std::string_view roo
   return {*found, *it};
 }
 
-Arrays flat(Answer answer) {
-  Arrays all = std::move(answer.outputs);
-  for (auto& [name, array] : answer.gradients) all["d_" + name] = std::move(array);
-  return all;
-}
-
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile) {
   // Most laws compare runs that do not round, 2^-11 of fp64's spread away from each other: a quarter of the draws is
   // enough for it, and the judge's reach widens by the degrees of freedom that are missing.

@@ -26,9 +26,6 @@ struct Subject {
 /// The subject called `room`:`form` among `kernels`.
 Subject subject(std::span<const KernelRoom* const> kernels, std::string_view room, std::string_view form);
 
-/// Every output and gradient by name ("o", "d_q").
-Arrays flat(Answer answer);
-
 /// What may separate a correct kernel from the oracle under that precision's contract: reach * sigma + bound by name,
 /// and of fp64, by which runs that do not round are judged, residues on top.
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile);

@@ -96,7 +96,7 @@ std::string difference(const std::vector<Answer>& got, const KernelForm& form, c
                        const Policy& policy, int tile) {
   if (got.size() != problems.size()) return "another number of answers";
   for (std::size_t s = 0; s < problems.size(); ++s) {
-    const Arrays packed = laws::flat(got[s]), alone = laws::flat(form.run(problems[s], policy, tile));
+    const Arrays packed = flat(got[s]), alone = flat(form.run(problems[s], policy, tile));
     if (packed.size() != alone.size()) return text("sequence ", s, ": another number of tensors");
     for (const auto& [name, array] : alone)
       if (!same_bits(packed.at(name), array)) return text("sequence ", s, ": ", name);

@@ -49,11 +49,10 @@ TEST_P(HeldOutMutants, show_a_bit) {
   for (const FaultTrial& trial : fault_trials(healthy.room, healthy.form, fault_styles, fault_precisions, fault_seed)) {
     if (silent.empty()) break;
     const auto answer = [&, form = form](std::string_view fault) {
-      return laws::flat(form->run(trial.problem, policy_of(*form, trial.spec.precision, fault), trial.tile));
+      return flat(form->run(trial.problem, policy_of(*form, trial.spec.precision, fault), trial.tile));
     };
     const Arrays right = answer("");
-    EXPECT_EQ(right,
-              laws::flat(healthy.form.run(trial.problem, policy_of(*form, trial.spec.precision, ""), trial.tile)));
+    EXPECT_EQ(right, flat(healthy.form.run(trial.problem, policy_of(*form, trial.spec.precision, ""), trial.tile)));
     std::erase_if(silent, [&](std::string_view fault) {
       const Arrays wrong = answer(fault);
       EXPECT_TRUE(std::equal(
@@ -87,7 +86,7 @@ TEST(HeldOut, sequences_in_two_calls_are_healthy) {
       if (!trial.problem.inputs.contains("initial_state") || !held_out::continues(call)) continue;
       const Arrays allowed = laws::allowance(s, trial.problem, Format::fp64, trial.tile);
       SCOPED_TRACE(trial.spec.repro());
-      laws::expect_within(laws::flat(held_out::in_two_calls(call, {})), laws::flat(call.healthy()), allowed, 2);
+      laws::expect_within(flat(held_out::in_two_calls(call, {})), flat(call.healthy()), allowed, 2);
       ++continued;
     }
   }
@@ -105,9 +104,9 @@ TEST(HeldOut, faults_stay_within_small_problems) {
       if (form->name == "split_decode") shape.query_len = 1;
       const Problem p = found.make({std::string(room->name), shape, Format::fp32, Style::normal, 3, {}});
       if (!form->obstacle(p).empty()) continue;
-      const Arrays healthy = laws::flat(form->run(p, policy_of(*form, Format::fp32, ""), 0));
+      const Arrays healthy = flat(form->run(p, policy_of(*form, Format::fp32, ""), 0));
       for (const Mutant& mutant : form->mutants) {
-        const Arrays wrong = laws::flat(form->run(p, policy_of(*form, Format::fp32, mutant.name), 0));
+        const Arrays wrong = flat(form->run(p, policy_of(*form, Format::fp32, mutant.name), 0));
         ASSERT_EQ(wrong.size(), healthy.size()) << room->name << ' ' << mutant.name;
         for (const auto& [tensor, array] : healthy)
           EXPECT_EQ(wrong.at(tensor).shape, array.shape) << room->name << ' ' << mutant.name << ' ' << tensor;
