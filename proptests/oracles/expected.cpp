@@ -256,6 +256,36 @@ TEST(Expected, the_last_place_of_the_largest_number_is_no_fault) {
        "32"});
 }
 
+/// All runs answer one, a double next to the truth: that it is less than a spacing off is what sigma is, of the
+/// elements and of their sums. Of another number than the truth, or of a truth that is not known so well, it is not.
+TEST(Expected, distances_are_taken_from_the_truth) {
+  const Room& room = *find_room("value_averaging");
+  Problem problem = room.make({"value_averaging", {1, 65, 1, 0, 2, 1, 0}, Format::fp64, Style::normal, 0, {}});
+  problem.mechanism = "numbers that no reference knows";
+  const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
+  constexpr double close = 0x1.8p-53;  // further than the largest number's last place
+  const auto expected_of = [&](double off, double bound) {
+    const std::vector<int> shape{65, 1};
+    Oracle oracle;
+    oracle.tensors = {{"o", {shape, std::vector<HiLo>(65, {1, off}), std::vector<double>(65, bound)}}};
+    Array o(shape);
+    o.data.assign(65, 1);
+    KernelRuns runs;
+    runs.exact = runs.emulated = {{"o", o}};
+    runs.drawn.assign(static_cast<std::size_t>(default_draws), runs.exact);
+    return expect(oracle, {&form, Format::fp64, 0, 1}, problem, runs).tensors[0].second;
+  };
+  const std::vector<double> ones(65, 1), zeros(65);
+  const Expected near = expected_of(close, 0);
+  EXPECT_EQ(near.sigma, std::vector<double>(65, close));
+  EXPECT_NE(judge(near, ones).verdict, Verdict::fail) << judge(near, ones).reason;
+  for (const SliceSum& sum : near.sums) EXPECT_GT(sum.sigma, 0) << sum.slice.name();
+  const Expected elsewhere = expected_of(2 * close, 0);
+  EXPECT_EQ(elsewhere.sigma, zeros);
+  EXPECT_EQ(judge(elsewhere, ones).verdict, Verdict::fail);
+  EXPECT_EQ(expected_of(close, close).sigma, zeros);
+}
+
 /// Operands in e4m3 make equal what sums leave apart; kernels that keep them wider do not, in whatever order they sum.
 /// This was a false alarm.
 TEST(Expected, operands_kept_wide_are_no_fault) {
