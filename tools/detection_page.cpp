@@ -181,8 +181,10 @@ std::string healthy_lines(const HealthyTable& h) {
       h.runs, h.tensors, alarms, h.runs > 0 ? static_cast<double>(alarms) / h.runs : 0.0,
       upper_bound_95(static_cast<std::uint64_t>(alarms), static_cast<std::uint64_t>(h.runs)), h.vacuous, h.undecided,
       h.overflowing, h.unanswered, h.drawn);
-  lines += fmt::format("in {} runs a sigma took in the run that is judged, which the draws alone would have rejected\n",
-                       h.widened);
+  lines += fmt::format(
+      "the draws alone would have rejected the run that is judged, and sigma took it in: in {} runs that of elements, "
+      "in {} that of a sum\n",
+      h.widened, h.widened_sums);
   if (h.drawn < h.asked) lines += fmt::format("time was up after {} of {} cases\n", h.drawn, h.asked);
   for (const HealthyTable::Alarm& alarm : h.alarms) lines += fmt::format("  {}\n    {}\n", alarm.command, alarm.reason);
   return lines;
@@ -244,6 +246,7 @@ std::string as_json(const Detection& d) {
                     {"runs", d.healthy->runs},
                     {"tensors", d.healthy->tensors},
                     {"widened", d.healthy->widened},
+                    {"widened_sums", d.healthy->widened_sums},
                     {"vacuous", d.healthy->vacuous},
                     {"undecided", d.healthy->undecided},
                     {"overflowing", d.healthy->overflowing},

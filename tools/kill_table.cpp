@@ -273,7 +273,7 @@ HealthyCase healthy_case(const std::vector<Subject>& subjects, const MutantOptio
 }
 
 struct HealthyResult {
-  bool answered = false, widened = false;
+  bool answered = false, widened = false, widened_sums = false;
   int tensors = 0;
   Judged judged;
   std::vector<bool> rejected;
@@ -301,8 +301,10 @@ HealthyResult run_healthy_case(const HealthyCase& c, Rules rules) {
   const Tensors& answer = known->expectation.emulated;
   result.answered = true, result.tensors = static_cast<int>(answer.size());
   result.judged = judged(*known, answer, true);
-  result.widened = std::any_of(known->expectation.tensors.begin(), known->expectation.tensors.end(),
-                               [](const auto& tensor) { return tensor.second.stall > 0; });
+  for (const auto& [name, expected] : known->expectation.tensors) {
+    result.widened = result.widened || expected.stall > 0;
+    result.widened_sums = result.widened_sums || std::ranges::any_of(expected.sums, &SliceSum::widened);
+  }
   result.rejected = rejections(*known, answer, result.judged.reason);
   return result;
 }
@@ -541,6 +543,7 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
     }
     ++table.runs;
     table.tensors += result.tensors, table.widened += result.widened ? 1 : 0;
+    table.widened_sums += result.widened_sums ? 1 : 0;
     for (std::size_t r = 0; r < table.rejected.size(); ++r) table.rejected[r] += result.rejected[r] ? 1 : 0;
     if (!result.judged.reason.empty())
       table.alarms.push_back({result.command, result.judged.reason});

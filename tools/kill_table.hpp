@@ -107,6 +107,7 @@ struct HealthyTable {
   int runs = 0;
   int vacuous = 0, undecided = 0;  ///< runs with such a tensor and none that fails
   int widened = 0;                 ///< runs with a tensor whose sigma took in the very run that is judged
+  int widened_sums = 0;            ///< runs with a tensor of which the sigma of a sum over a slice did
   int overflowing = 0;             ///< runs without a failure in which a contract's own roundings overflow
   int unanswered = 0;              ///< drawn, but not counted as runs: no enclosure decides a comparison
   int tensors = 0;

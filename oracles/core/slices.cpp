@@ -116,16 +116,25 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
     samples.reserve(drawn.size());
     for (const auto& all : drawn) samples.push_back(part(all));
     const Layout vector{1, static_cast<int>(end - first), 1};
-    const std::vector<double> zeros(end - first), off = part(kept);
+    const std::vector<double> zeros(end - first);
+    std::vector<double> off = part(kept);
+    for (double& x : off) x = std::fabs(x);
     Spread spread = spread_of(samples, zeros, vector, Format::fp64);
+    bool leans = false;
     for (std::size_t i = first; i < end; ++i) {
       const double inner = spread.sigma[i - first] * spread.sigma[i - first], total = inner + rest[i];
       const double freedom =
           inner > 0 ? spread.freedom[i - first] * (total / inner) * (total / inner) : spread.freedom[i - first];
-      SliceSum sum{slices[i], std::sqrt(total), equivalent_sigmas(sigmas, freedom)};
-      // What the contract's own rounding does is no fault: roundings that agree with each other lean together.
-      if (std::fabs(off[i - first]) > sum.reach * sum.sigma) sum.sigma = std::fabs(off[i - first]);
+      const SliceSum sum{slices[i], std::sqrt(total), equivalent_sigmas(sigmas, freedom)};
+      leans = leans || off[i - first] > sum.reach * sum.sigma;
       sums.push_back(sum);
+    }
+    // What the contract's own rounding does is no fault: roundings that agree with each other lean together, and where
+    // other numbers agree, so do those of a slice next to it.
+    for (std::size_t i = first; leans && i < end; ++i) {
+      SliceSum& sum = sums[i];
+      const double by = sum.sigma > 0 || off[i - first] > 0 ? with_neighbours(off, vector, i - first) : 0;
+      sum.widened = by > sum.sigma, sum.sigma = std::max(sum.sigma, by);
     }
   }
   return sums;

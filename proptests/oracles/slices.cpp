@@ -160,6 +160,64 @@ TEST(Slices, do_not_forget_biases_that_cancel) {
   EXPECT_TRUE(rejects(expected, layout, Numbers(layout.size(), 4))) << "all to one side, and further";
 }
 
+/// All of a column rounds the same number, off by the column's own part of a spacing: where the sum leans less than its
+/// neighbours, that part happens to be small, and is another in a kernel that sums in another order.
+TEST(Slices, lean_like_the_slices_next_to_them) {
+  constexpr int rows = 400, columns = 12;
+  const Layout layout{1, rows, columns};
+  const Numbers zeros(layout.size()), ones(layout.size(), 1);
+  // To one side in half of the columns, to the other in the others: nothing is left of the rows.
+  const auto leaning = [&](auto part) {
+    Numbers errors;
+    for (std::size_t i = 0; i < layout.size(); ++i) {
+      const int column = static_cast<int>(i % columns);
+      errors.push_back((column < 6 ? 1 : -1) * part(column % 6));
+    }
+    return errors;
+  };
+  const Numbers own = leaning([](int c) { return c == 0 ? 0.02 : 0.6 - 0.1 * c; });
+  const Numbers other = leaning([](int c) { return c == 5 ? 0.02 : 0.5 - 0.1 * c; });
+  const auto expected_of = [&](const Numbers& kept) {
+    Noise random(17);
+    std::vector<Numbers> samples;
+    for (int k = 0; k < draws; ++k) {
+      samples.emplace_back();
+      for (std::size_t i = 0; i < layout.size(); ++i) samples.back().push_back(random.normal());
+    }
+    return expected_sums(samples, zeros, kept, layout, ones, zeros, 1e-6);
+  };
+  const std::vector<SliceSum> plain = expected_of(zeros), expected = expected_of(own);
+  EXPECT_TRUE(rejects(plain, layout, own));
+  EXPECT_FALSE(rejects(expected, layout, own));
+  EXPECT_FALSE(rejects(expected, layout, other));
+  EXPECT_TRUE(rejects(expected, layout, leaning([](int c) { return c == 0 ? 4.0 : 0.0; })));
+  for (std::size_t s = 0; s < expected.size(); ++s) {
+    const bool column = expected[s].slice.axis == Slice::Axis::column;
+    EXPECT_FALSE(plain[s].widened);
+    EXPECT_EQ(expected[s].widened, column) << expected[s].slice.name();
+    if (!expected[s].widened) {
+      EXPECT_EQ(expected[s].sigma, plain[s].sigma) << expected[s].slice.name();
+    }
+    // 400 times the root mean square of the first five columns' parts.
+    if (column && expected[s].slice.index == 0) {
+      EXPECT_NEAR(expected[s].sigma, rows * std::sqrt((0.02 * 0.02 + 0.25 + 0.16 + 0.09 + 0.04) / 5), 1e-9);
+    }
+  }
+}
+
+/// A column of which nothing counts has nothing to lean by, whatever those next to it do.
+TEST(Slices, stay_exact_where_nothing_may_be_off) {
+  const Layout layout{1, 50, 2};
+  const Numbers zeros(layout.size());
+  Numbers weight, own;
+  for (std::size_t i = 0; i < layout.size(); ++i) weight.push_back(i % 2 ? 1 : 0), own.push_back(1);
+  const std::vector<SliceSum> expected =
+      expected_sums(std::vector<Numbers>(draws, zeros), zeros, own, layout, weight, zeros, 1e-6);
+  for (const SliceSum& sum : expected) {
+    EXPECT_EQ(sum.sigma, sum.slice.name() == "column 0" ? 0 : 50) << sum.slice.name();
+  }
+}
+
 /// A fifth of sigma, in one column: no element and no mean square shows it.
 TEST(Slices, see_what_nothing_else_sees) {
   const Layout layout{1, 4096, 8};

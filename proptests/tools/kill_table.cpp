@@ -100,6 +100,7 @@ TEST_F(KillTables, healthy_runs_are_counted_and_bounded) {
   EXPECT_EQ(fresh["alarms"].size(), 0);
   EXPECT_GE(fresh["tensors"], fresh["runs"]);
   EXPECT_LE(fresh["widened"], fresh["runs"]);
+  EXPECT_LE(fresh["widened_sums"], fresh["runs"]);
   EXPECT_DOUBLE_EQ(fresh["upper_bound_95"], upper_bound_95(0, fresh["runs"]));
 }
 
