@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,7 +26,7 @@ struct DriftFlags {
   std::vector<std::string> sites;
   CaseFlags inputs;
   long tokens = 1'000'000, predict_from = 16384;
-  int segment = 256, heads = 1, dim = 16, threads = 0;
+  int segment = 256, heads = 1, dim = 16, sequences = 8, threads = 0;
   std::optional<int> draws;
   double budget = 0;
   bool without_sites = false;
@@ -88,7 +89,7 @@ DriftSpec spec_of(const DriftFlags& flags) {
   spec.draws = flags.draws.value_or(default_draws);
   require(spec.draws == 0 || spec.draws >= 3, "--draws: a spread takes three or more, or 0 for no budget");
   spec.tokens = flags.tokens, spec.segment = flags.segment, spec.prefix = flags.predict_from;
-  spec.budget = flags.budget, spec.by_site = !flags.without_sites;
+  spec.sequences = flags.sequences, spec.budget = flags.budget, spec.by_site = !flags.without_sites;
   spec.threads = flags.threads > 0 ? flags.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return spec;
 }
@@ -106,6 +107,7 @@ std::string command_of(const DriftFlags& flags) {
   if (flags.dim != usual.dim) command += text(" --dim ", flags.dim);
   command += text(" --style ", flags.inputs.style, " --seed ", flags.inputs.seed, flags_of(params_of(flags.inputs)));
   if (flags.predict_from != usual.predict_from) command += text(" --predict-from ", flags.predict_from);
+  if (flags.sequences != usual.sequences) command += text(" --sequences ", flags.sequences);
   if (flags.budget > 0) command += text(" --budget ", round_trip(flags.budget));
   if (flags.draws) command += text(" --draws ", *flags.draws);
   if (flags.without_sites) command += " --no-sites";
@@ -132,7 +134,7 @@ std::string confidence_of(const GrowthFit& fit) {
 }
 
 std::string verdict_of(const Drift& drift) {
-  return std::string(drift.passed() ? "PASS" : drift.decided() ? "FAIL" : "UNDECIDED");
+  return std::string(drift.passed() ? "PASS" : drift.decided() && drift.failed() ? "FAIL" : "UNDECIDED");
 }
 
 std::string excess_of(const Drift& drift) {
@@ -188,6 +190,14 @@ Table errors_of(const Drift& drift, bool exact_numbers) {
   return table;
 }
 
+/// "memory ...", or "" where nothing was to be predicted.
+std::string memory_of(const Drift& drift) {
+  if (!drift.memory) return "";
+  if (std::isinf(*drift.memory)) return "memory     the exact recurrence forgets nothing\n";
+  return fmt::format("memory     the exact recurrence {} of a perturbation's square in {} tokens\n",
+                     *drift.memory > 0 ? "forgets all but 1/e" : "makes e times", number(std::fabs(*drift.memory)));
+}
+
 Table laws_of(const Drift& drift) {
   Table table{{{"tensor"},
                {"law"},
@@ -202,10 +212,11 @@ Table laws_of(const Drift& drift) {
     std::vector<std::string> row = {s.tensor, s.fit ? words_of(s.fit->best()) : "too few errors to tell",
                                     s.fit ? confidence_of(*s.fit) : ""};
     if (s.has_prediction()) {
-      row.insert(row.end(), {std::string(name_of(s.early->best().law)) + " " + confidence_of(*s.early),
-                             fmt::format("{:.2e}", s.predicted()),
-                             fmt::format("{:.2e} {:.2e}", s.early->low(s.ended_at), s.early->high(s.ended_at)),
-                             fmt::format("{:.2e}", s.ended), fmt::format("{:.2f}", s.predicted() / s.ended)});
+      row.insert(row.end(),
+                 {std::string(name_of(s.early->best().law)) + " " + confidence_of(*s.early),
+                  fmt::format("{:.2e}", s.predicted()),
+                  fmt::format("{:.2e} {:.2e}{}", s.low(), s.high(), s.determined() ? "" : ": not determined"),
+                  fmt::format("{:.2e}", s.ended), fmt::format("{:.2f}", s.predicted() / s.ended)});
     }
     table.rows.push_back(std::move(row));
   }
@@ -263,10 +274,17 @@ std::string as_json(const Drift& drift, const std::string& command) {
                          {"tokens", w.position()},
                          {"error", w.error()}});
     if (s.has_prediction())
-      prediction = {
-          {"from_tokens", spec.prefix}, {"fit", json_of(s.early)},          {"at_tokens", s.ended_at},
-          {"predicted", s.predicted()}, {"low", s.early->low(s.ended_at)},  {"high", s.early->high(s.ended_at)},
-          {"observed", s.ended},        {"ratio", s.predicted() / s.ended}, {"within_factor_2", s.predicted_well()}};
+      prediction = {{"from_tokens", spec.prefix},
+                    {"fit", json_of(s.early)},
+                    {"at_tokens", s.ended_at},
+                    {"predicted", s.predicted()},
+                    {"spread", s.spread},
+                    {"low", s.low()},
+                    {"high", s.high()},
+                    {"determined", s.determined()},
+                    {"observed", s.ended},
+                    {"ratio", s.predicted() / s.ended},
+                    {"within_factor_2", s.predicted_well()}};
     series.push_back({{"tensor", s.tensor},
                       {"windows", std::move(windows)},
                       {"fit", json_of(s.fit)},
@@ -278,7 +296,8 @@ std::string as_json(const Drift& drift, const std::string& command) {
                      {"error", site.error},
                      {"share", site.share},
                      {"fit", json_of(site.fit)}});
-  nlohmann::ordered_json overflow;
+  nlohmann::ordered_json overflow, memory;
+  if (drift.memory && std::isfinite(*drift.memory)) memory = *drift.memory;
   if (drift.overflows_at) overflow = *drift.overflows_at;
   return nlohmann::ordered_json{{"format", "assay-drift"},
                                 {"version", 1},
@@ -295,6 +314,8 @@ std::string as_json(const Drift& drift, const std::string& command) {
                                  {{"proven_off", drift.proven_off},
                                   {"proven_tokens", drift.proven_tokens},
                                   {"estimated_off", drift.reference_off}}},
+                                {"memory", std::move(memory)},
+                                {"sequences", drift.sequences},
                                 {"series", std::move(series)},
                                 {"first_past_budget", json_of(drift.first_past)},
                                 {"first_segment_past_budget", json_of(drift.first_past_in_segment)},
@@ -314,7 +335,7 @@ std::string indented(const std::string& lines) { return "  " + lines + '\n'; }
 std::string as_text(const Drift& drift, const std::string& command) {
   std::string page;
   for (const std::string& line : header_of(drift)) page += line + '\n';
-  page += '\n' + errors_of(drift, false).text() + '\n';
+  page += '\n' + errors_of(drift, false).text() + '\n' + memory_of(drift);
   for (const DriftSeries& s : drift.series) {
     page += s.tensor + '\n';
     if (!s.fit) {
@@ -324,13 +345,13 @@ std::string as_text(const Drift& drift, const std::string& command) {
     page += indented("growth     " + words_of(s.fit->best()));
     page += indented("confidence " + confidence_of(*s.fit));
     if (!s.has_prediction()) continue;
-    page += indented(fmt::format("prediction from {} tokens: {}, {}", drift.spec.prefix, name_of(s.early->best().law),
-                                 confidence_of(*s.early)));
-    page +=
-        indented(fmt::format("           {:.2e} at token {:.0f} (laws not ruled out: {:.2e} to {:.2e}), observed "
-                             "{:.2e}: ratio {:.2f}, {} a factor of 2",
-                             s.predicted(), s.ended_at, s.early->low(s.ended_at), s.early->high(s.ended_at), s.ended,
-                             s.predicted() / s.ended, s.predicted_well() ? "within" : "NOT within"));
+    page += indented(fmt::format("prediction from {} tokens of {}: {}, {}", drift.spec.prefix,
+                                 drift.sequences == 1 ? "one sequence" : text(drift.sequences, " sequences"),
+                                 name_of(s.early->best().law), confidence_of(*s.early)));
+    page += indented(fmt::format("           {:.2e} at token {:.0f}, {:.2e} to {:.2e} not ruled out{}", s.predicted(),
+                                 s.ended_at, s.low(), s.high(), s.determined() ? "" : ": NOT DETERMINED"));
+    page += indented(fmt::format("           observed {:.2e}: ratio {:.2f}, {} a factor of 2", s.ended,
+                                 s.predicted() / s.ended, s.predicted_well() ? "within" : "NOT within"));
   }
   page += "\npast the budget: " + excess_of(drift) + '\n';
   if (!drift.sites.empty())
@@ -392,8 +413,12 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--heads", flags->heads, "H")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--dim", flags->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
   add_case_flags(app, flags->inputs);
-  app.add_option("--predict-from", flags->predict_from, "tokens that the error at the end is predicted from")
+  app.add_option("--predict-from", flags->predict_from,
+                 "tokens of a sequence that the error at the end is predicted from")
       ->check(CLI::Range(64L, 1L << 40))
+      ->capture_default_str();
+  app.add_option("--sequences", flags->sequences, "that these tokens are taken from: this one and others of its style")
+      ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--budget", flags->budget, "error of a token, relative to its segment's outputs; derived if not given")
       ->check(number_in(1e-300, 1e300));

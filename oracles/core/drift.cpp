@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "kernels/core/tile.hpp"
 #include "oracles/core/expected.hpp"
 #include "oracles/core/spread.hpp"
 #include "oracles/words/parallel.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::string_view output = "o";
 constexpr std::string_view output_site = "out";
+constexpr double log2_e = 1.4426950408889634;
 
 bool is_by_token(const RoomFacts::Ranked& r) {
   return r.rank > 0 && (r.field.axes[0] == Axis::seq_len || r.field.axes[0] == Axis::query_len);
@@ -243,6 +245,151 @@ void judge_relative(const DriftSpec& spec, const Array& got, const std::vector<H
       drift.first_past = {first + t, std::string(output), 0};
 }
 
+/// The series of the output and of every state that is carried.
+std::vector<DriftSeries> series_of(const Room& room, const BasicArrays<HiLo>& values) {
+  std::vector<DriftSeries> list;
+  list.push_back({std::string(output), {}, {}, {}});
+  for (const auto& [from, to] : carried_names(room))
+    if (to.starts_with("initial_") && values.contains(from)) list.push_back({from, {}, {}, {}});
+  return list;
+}
+
+/// Adds the errors of a segment's answer to the windows of every series.
+void add_errors(const Arrays& got, const BasicArrays<HiLo>& values, long first, long end,
+                std::vector<DriftSeries>& list) {
+  for (DriftSeries& series : list) {
+    const Array& array = got.find(series.tensor)->second;
+    const std::vector<HiLo>& value = values.find(series.tensor)->second.data;
+    if (series.tensor == output) {
+      for (int t = 0; t < array.shape[1]; ++t) {
+        const Squares s = squares_at(array, value, t);
+        series.windows.add(first + t, s.error, s.value);
+      }
+    } else {
+      const Squares s = squares_of(array.data, value, 0, array.data.size());
+      series.windows.add(end - 1, s.error, s.value);
+    }
+  }
+}
+
+/// A kernel over a whole prefix.
+struct Prefix {
+  std::vector<DriftSeries> series;  ///< none if its numbers overflow there
+  /// What the outputs' error would be if only what segments pass on were off, and if only that were not.
+  DriftWindows carried, fresh;
+};
+
+Prefix prefix_of(const DriftSpec& spec, const Segments& segments, const Recurrence& recurrence) {
+  StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
+  StreamedExact exact(*spec.room, recurrence.in_w2());
+  Prefix prefix;
+  Problem before;
+  Arrays left;
+  for (long i = 0; i < segments.count(); ++i) {
+    const Problem segment = segments.at(i);
+    const BasicArrays<HiLo>& values = exact.advance(segment);
+    Problem from_kernel = segment;
+    if (i > 0) carry_on(*spec.room, before, left, from_kernel);
+    Answer answer = kernel.advance(segment);
+    if (!all_finite(answer.outputs)) return {};
+    if (prefix.series.empty()) prefix.series = series_of(*spec.room, values);
+    add_errors(answer.outputs, values, segments.begin(i), segments.begin(i + 1), prefix.series);
+    const BasicArray<HiLo>& o = exact.outputs();
+    const Array& got = answer.outputs.find(output)->second;
+    const BasicArrays<HiLo> continued = recurrence.in_w2()->advance(from_kernel);
+    const std::vector<HiLo>& reached = continued.find(output)->second.data;
+    Array passed_on = got;
+    for (std::size_t n = 0; n < o.data.size(); ++n)
+      passed_on.data[n] = (reached[n].hi - o.data[n].hi) + (reached[n].lo - o.data[n].lo);
+    const std::vector<HiLo> none(o.data.size());
+    for (int t = 0; t < got.shape[1]; ++t) {
+      const long token = segments.begin(i) + t;
+      const double value = squares_at(got, o.data, t).value;
+      prefix.carried.add(segments.begin(i), squares_at(passed_on, none, t).error, value);  // as old as its states
+      prefix.fresh.add(token, squares_at(got, reached, t).error, value);
+    }
+    before = segment, left = std::move(answer.outputs);
+  }
+  for (DriftSeries& series : prefix.series) series.windows.close();
+  prefix.carried.close(), prefix.fresh.close();
+  return prefix;
+}
+
+/// The mean sequence's errors, and the root mean square of what one sequence's logarithms differ by.
+struct Pooled {
+  std::vector<GrowthPoint> points;
+  double spread = GrowthFacts().spread;
+};
+
+/// Of all windows but the first one.
+Pooled pooled(const std::vector<const DriftWindows*>& sequences) {
+  Pooled result;
+  const auto count = static_cast<double>(sequences.size());
+  double variances = 0, windows = 0;
+  for (std::size_t w = 0; w < sequences.front()->all().size(); ++w) {
+    DriftWindow sum = sequences.front()->all()[w];
+    if (sum.first == 0) continue;
+    double logs = 0, squares = 0;
+    for (std::size_t r = 0; r < sequences.size(); ++r) {
+      const DriftWindow& one = sequences[r]->all()[w];
+      if (r > 0) sum.error_squared += one.error_squared, sum.squared += one.squared;
+      const double log = one.error() > 0 ? tile::lg2(one.error()) / log2_e : std::numeric_limits<double>::quiet_NaN();
+      logs += log, squares += log * log;
+    }
+    if (sum.error_squared > 0 && sum.squared > 0) result.points.push_back({sum.position(), sum.error()});
+    if (count < 2 || !std::isfinite(squares)) continue;
+    variances += std::max(0.0, squares - logs * logs / count) / (count - 1), ++windows;
+  }
+  if (windows > 0) result.spread = std::max(result.spread, std::sqrt(variances / windows));
+  return result;
+}
+
+/// `fit` of an error to which every segment adds `fresh` of its own.
+GrowthFit with_fresh(GrowthFit fit, double fresh) {
+  for (std::vector<Growth>* list : {&fit.laws, &fit.open})
+    for (Growth& g : *list) g.floor = std::sqrt(square(g.floor) + square(fresh));
+  return fit;
+}
+
+/// Fits the prefixes of several sequences, none of which goes further.
+void predict(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift) {
+  std::vector<Prefix> prefixes(static_cast<std::size_t>(spec.sequences));
+  words::in_parallel(prefixes.size() + 1, spec.threads, [&](std::size_t r) {
+    if (r == prefixes.size()) {
+      drift.memory = memory_of(spec, spec.prefix);
+      return;
+    }
+    CaseSpec inputs = spec.inputs;
+    if (r > 0) inputs.seed = Stream(inputs.seed, "drift/sequence").bits(r);
+    prefixes[r] = prefix_of(spec, Segments(*spec.room, inputs, spec.prefix, spec.segment), recurrence);
+  });
+  std::erase_if(prefixes, [](const Prefix& prefix) { return prefix.series.empty(); });
+  drift.sequences = static_cast<int>(prefixes.size());
+  if (prefixes.empty()) return;
+  const auto windows_of = [&](auto&& of) {
+    std::vector<const DriftWindows*> list;
+    for (const Prefix& prefix : prefixes) list.push_back(&of(prefix));
+    return list;
+  };
+  const auto fitted = [&](const Pooled& pool) {
+    return fit_growth(pool.points, {pool.spread / std::sqrt(static_cast<double>(prefixes.size())), drift.memory,
+                                    static_cast<double>(spec.tokens)});
+  };
+  for (std::size_t i = 0; i < prefixes.front().series.size(); ++i) {
+    DriftSeries& series = drift.series.emplace_back();
+    series.tensor = prefixes.front().series[i].tensor;
+    const Pooled whole = pooled(windows_of([i](const Prefix& p) -> auto& { return p.series[i].windows; }));
+    series.spread = whole.spread;
+    series.early = fitted(whole);
+    if (series.tensor != output || !series.early) continue;
+    // What is passed on grows; what every segment adds is what it is. A sum of both hides the law of the first.
+    const Pooled carried = pooled(windows_of([](const Prefix&p) -> auto& { return p.carried; })),
+                 fresh = pooled(windows_of([](const Prefix&p) -> auto& { return p.fresh; }));
+    if (std::optional<GrowthFit> fit = fitted(carried); fit && !fresh.points.empty())
+      series.early = with_fresh(std::move(*fit), fresh.points.back().error);
+  }
+}
+
 /// The sites at which the kernel's numbers change, in the order of the table.
 std::vector<std::string> rounding_sites(const DriftSpec& spec, const Segments& segments) {
   std::map<std::string, SiteStats, std::less<>> stats;
@@ -302,10 +449,12 @@ void attribute(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift
   drift.unrounded_error = runs[1].squares.relative();
   double sum = 0;
   for (std::size_t r = 2; r < runs.size(); ++r) sum += runs[r].squares.error;
+  const GrowthFacts facts{std::max(GrowthFacts().spread, drift.series.front().spread), drift.memory};
   for (std::size_t r = 2; r < runs.size(); ++r) {
     runs[r].windows.close();
     drift.sites.push_back({names[r - 2], whole.sites.at(names[r - 2]), runs[r].squares.relative(),
-                           sum > 0 ? runs[r].squares.error / sum : 0, fit_growth(runs[r].windows.points(spec.prefix))});
+                           sum > 0 ? runs[r].squares.error / sum : 0,
+                           fit_growth(runs[r].windows.points(spec.prefix), facts)});
   }
   std::stable_sort(drift.sites.begin(), drift.sites.end(),
                    [](const DriftSite& a, const DriftSite& b) { return a.share > b.share; });
@@ -319,15 +468,6 @@ void check(const DriftSpec& spec) {
   require(spec.draws == 0 || measure_of(spec).sites.find(output_site) >= 0, spec.room->name, ' ', spec.form->name,
           ": no site stores the outputs");
   require(spec.draws == 0 || spec.draws >= 3, "a spread takes three draws or more, got ", spec.draws);
-}
-
-/// The series of the output and of every state that is carried.
-std::vector<DriftSeries> series_of(const Room& room, const BasicArrays<HiLo>& values) {
-  std::vector<DriftSeries> list;
-  list.push_back({std::string(output), {}, {}, {}});
-  for (const auto& [from, to] : carried_names(room))
-    if (to.starts_with("initial_") && values.contains(from)) list.push_back({from, {}, {}, {}});
-  return list;
 }
 
 }  // namespace
@@ -429,10 +569,66 @@ bool Drift::decided() const {
   });
 }
 
+bool Drift::failed() const {
+  const bool surprised = std::any_of(series.begin(), series.end(), [](const DriftSeries& s) {
+    return s.has_prediction() && s.determined() && !s.predicted_well();
+  });
+  return overflows_at || first_past || first_past_in_segment || surprised;
+}
+
 bool Drift::passed() const {
-  // A state is too few numbers to tell laws apart for certain: what it is predicted to do is printed, not judged.
-  const bool surprised = !series.empty() && series.front().has_prediction() && !series.front().predicted_well();
-  return decided() && !overflows_at && !first_past && !first_past_in_segment && !surprised;
+  return decided() && !failed() && std::all_of(series.begin(), series.end(), [](const DriftSeries& s) {
+           return !s.has_prediction() || s.determined();
+         });
+}
+
+double DriftSeries::low() const { return early->low(ended_at) * tile::ex2(-2 * spread * log2_e); }
+double DriftSeries::high() const { return early->high(ended_at) * tile::ex2(2 * spread * log2_e); }
+
+std::optional<double> memory_of(const DriftSpec& spec, long tokens) {
+  const Recurrence& recurrence = *find_recurrence(spec.room->name);
+  const Segments segments(*spec.room, spec.inputs, tokens, spec.segment);
+  StreamedExact healthy(*spec.room, recurrence.in_double()), perturbed(*spec.room, recurrence.in_double());
+  struct Left {
+    double tokens = 0, squared = 0;
+  };
+  std::vector<Left> left(1);
+  // A difference of doubles is no smaller than this part of them.
+  constexpr double rounding = 0x1p-80;
+  for (long i = 0; i < segments.count() && left.back().squared >= left.front().squared * rounding; ++i) {
+    Problem segment = segments.at(i);
+    healthy.advance(segment);
+    if (i == 0)
+      for (const auto& [from, to] : carried_names(*spec.room)) {
+        if (!to.starts_with("initial_") || !segment.inputs.contains(to)) continue;
+        const Stream stream(spec.inputs.seed, "drift/perturbation");
+        std::uint64_t n = 0;
+        for (double& x : segment.inputs[to].data) {
+          const double apart = stream.normal(n++);
+          x += apart, left.front().squared += apart * apart;
+        }
+      }
+    if (left.front().squared == 0) return std::nullopt;
+    perturbed.advance(segment);
+    double squared = 0;
+    for (const auto& [from, to] : carried_names(*spec.room)) {
+      const auto it = healthy.values().find(from);
+      if (it == healthy.values().end() || !to.starts_with("initial_")) continue;
+      const std::vector<HiLo>& moved = perturbed.values().find(from)->second.data;
+      for (std::size_t n = 0; n < moved.size(); ++n) squared += square(moved[n].hi - it->second.data[n].hi);
+    }
+    left.push_back({static_cast<double>(segments.begin(i + 1)), squared});
+  }
+  if (!std::isfinite(left.back().squared)) return std::nullopt;
+  const Left last = left.back();
+  Left half = left.front();
+  for (const Left& l : left)
+    if (2 * l.tokens <= last.tokens) half = l;
+  const double least = std::max(last.squared, left.front().squared * rounding * rounding);
+  const double rate = tile::lg2(half.squared / least) / log2_e / (last.tokens - half.tokens);
+  // What changes by less than a thousandth up to the end changes nothing.
+  if (std::fabs(rate) * static_cast<double>(spec.tokens) < 1e-3) return std::numeric_limits<double>::infinity();
+  return 1 / rate;
 }
 
 std::string stream_obstacle(const Room& room, const Params& params) {
@@ -455,6 +651,9 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
   const std::string obstacle = spec.form->obstacle(segment);
   require(obstacle.empty(), spec.room->name, ' ', spec.form->name, ": ", obstacle);
   prove_start(spec, segments, recurrence, drift);
+
+  // A prediction is one of what lies well ahead.
+  if (spec.tokens >= 2 * spec.prefix) predict(spec, recurrence, drift);
 
   StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
   StreamedExact exact(*spec.room, recurrence.in_w2()), rough(*spec.room, recurrence.in_double());
@@ -483,19 +682,7 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
     }
     drift.tokens = end;
     drift.reference_off = std::max(drift.reference_off, off_by(exact.outputs().data, rough.outputs().data));
-    for (DriftSeries& series : drift.series) {
-      const Array& got = answer.outputs.find(series.tensor)->second;
-      const std::vector<HiLo>& value = values.find(series.tensor)->second.data;
-      if (series.tensor == output) {
-        for (int t = 0; t < got.shape[1]; ++t) {
-          const Squares s = squares_at(got, value, t);
-          series.windows.add(first + t, s.error, s.value);
-        }
-      } else {
-        const Squares s = squares_of(got.data, value, 0, got.data.size());
-        series.windows.add(end - 1, s.error, s.value);
-      }
-    }
+    add_errors(answer.outputs, values, first, end, drift.series);
     const Array& o = answer.outputs.find(output)->second;
     const std::vector<HiLo>& o_value = exact.outputs().data;
     if (spec.budget > 0)
@@ -508,9 +695,9 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
   for (DriftSeries& series : drift.series) {
     series.windows.close();
     const auto& windows = series.windows.all();
-    series.fit = fit_growth(series.windows.points(std::numeric_limits<long>::max()));
-    // A prediction is one of what lies well ahead.
-    if (drift.tokens >= 2 * spec.prefix) series.early = fit_growth(series.windows.points(spec.prefix));
+    series.fit = fit_growth(series.windows.points(std::numeric_limits<long>::max()),
+                            {std::max(GrowthFacts().spread, series.spread), drift.memory});
+    if (drift.tokens < 2 * spec.prefix) series.early.reset();  // it overflowed
     if (!windows.empty() && windows.back().squared > 0)
       series.ended_at = windows.back().position(), series.ended = windows.back().error();
   }

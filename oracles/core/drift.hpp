@@ -73,6 +73,7 @@ struct DriftSpec {
   long tokens = 1'000'000;
   int segment = 256;
   long prefix = 16384;  ///< what the error at the end is predicted from, and sites are told apart on
+  int sequences = 8;    ///< whose prefixes the prediction is made from: this one and others of its style
   int draws = 4;        ///< of a correct kernel, for the budget; 0: there is none
   double budget = 0;    ///< the error of a token relative to the segment's outputs; 0: derived from the draws
   bool by_site = true;  ///< every site alone, over the prefix
@@ -107,11 +108,18 @@ class DriftWindows {
 struct DriftSeries {
   std::string tensor;
   DriftWindows windows;
-  std::optional<GrowthFit> fit, early;  ///< of all windows, and of those in the prefix
+  std::optional<GrowthFit> fit, early;  ///< of all windows, and of the prefixes of all sequences
+  double spread = 0;                    ///< of the logarithm of one sequence's error around that of the mean one
   double ended_at = 0, ended = 0;       ///< the last window
   double predicted() const { return early->best().at(ended_at); }
+  /// What is not ruled out, for one sequence.
+  double low() const;
+  double high() const;
   /// Whether there was something to predict.
   bool has_prediction() const { return early.has_value() && ended > 0; }
+  /// Whether the prefixes say it within a factor of two: nothing else is open, and no error as large as the values,
+  /// for that obeys no law of small ones.
+  bool determined() const { return low() >= predicted() / 2 && high() <= 2 * predicted() && high() < 1; }
   bool predicted_well() const { return predicted() <= 2 * ended && ended <= 2 * predicted(); }
 };
 
@@ -139,6 +147,8 @@ struct Drift {
   std::optional<DriftExcess> first_past, first_past_in_segment;
   double worst_sigmas = 0;
   std::vector<DriftSite> sites;  ///< the largest share first
+  std::optional<double> memory;  ///< of the recurrence: GrowthFacts::memory
+  int sequences = 0;             ///< whose prefixes the prediction was made from
   double prefix_error = 0;       ///< of the whole kernel over the prefix, relatively
   double unrounded_error = 0;    ///< of the same program where no site rounds
   double reference_off = 0;      ///< the exact outputs may be off by this, relatively: estimated
@@ -147,10 +157,16 @@ struct Drift {
 
   /// The exact answer is sharp enough.
   bool decided() const;
-  /// And no token is past the budget, nothing overflows, and the outputs' error is within a factor of two of what the
-  /// prefix predicted.
+  /// A token is past the budget, something overflows, or an error is not within a factor of two of what the prefixes
+  /// were taken to determine.
+  bool failed() const;
+  /// Neither, and what was to be predicted was determined.
   bool passed() const;
 };
+
+/// Tokens in which the exact recurrence forgets all but 1/e of the square of a perturbation of its first states, from
+/// how it forgets over the second half of the sequence: GrowthFacts::memory.
+std::optional<double> memory_of(const DriftSpec& spec, long tokens);
 
 /// Called with how many segments there are, after each of them.
 using DriftDone = std::function<void(std::size_t total, std::string_view what)>;

@@ -46,12 +46,27 @@ struct Growth {
 /// A law that is this probable is not ruled out.
 inline constexpr double fair_probability = 0.05;
 
+/// What is known of an error besides its points.
+struct GrowthFacts {
+  /// Root mean square of what logarithms of points are off by because others could have been measured as well. Laws
+  /// whose scatter is no larger are equally near.
+  double spread = 1e-3;
+  /// Tokens in which the recurrence forgets all but 1/e of a perturbation's square: infinite where it forgets nothing,
+  /// negative where it amplifies.
+  std::optional<double> memory;
+  /// Up to where laws are to hold; 0: up to the last point.
+  double horizon = 0;
+};
+
 /// All laws, the most probable first.
 struct GrowthFit {
   std::vector<Growth> laws;
+  /// Laws that are not ruled out, with constants that are fair_probability times as likely as their best ones or more;
+  /// empty where the horizon is the last point.
+  std::vector<Growth> open;
 
   const Growth& best() const { return laws.front(); }
-  /// The smallest and the largest error at `tokens` that a law not ruled out has.
+  /// The smallest and the largest error at `tokens` of what is open.
   double low(double tokens) const;
   double high(double tokens) const;
 };
@@ -62,7 +77,9 @@ inline constexpr std::size_t fewest_growth_points = 6;
 /// Least squares of the logarithms, in two models of what is left: independent from point to point, or that of a walk,
 /// whose squared distances from the start at s < t correlate like s / t. Each law has the constants of the likelier
 /// one; probabilities are from the Bayesian information criterion (Schwarz 1978) of both. Points whose error is 0 or
-/// not finite are left out; nothing where fewer than fewest_growth_points are left. Bits do not depend on libm.
-std::optional<GrowthFit> fit_growth(std::span<const GrowthPoint> points);
+/// not finite are left out; nothing where fewer than fewest_growth_points are left. A memory longer than a third of the
+/// points is the time of what saturates; a law that contradicts it has to be a thousand times as likely as another.
+/// Bits do not depend on libm.
+std::optional<GrowthFit> fit_growth(std::span<const GrowthPoint> points, const GrowthFacts& facts = {});
 
 }  // namespace assay

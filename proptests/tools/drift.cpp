@@ -87,6 +87,53 @@ TEST(Growth, WhatNobodyCouldTellIsLeftOpen) {
   EXPECT_FALSE(fit_growth(points).has_value());
 }
 
+double ratio_at(const GrowthFit& fit, const Growth& truth, double tokens) {
+  return fit.best().at(tokens) / truth.at(tokens);
+}
+
+/// 16384 tokens do not show that an error saturates after 65536; the recurrence's decays do.
+TEST(Growth, AMemoryThatIsKnownIsTheTimeOfWhatSaturates) {
+  for (const Growth& truth : {Growth{.law = Law::saturating_root, .floor = 1e-5, .rise = 2e-3, .time = 65536},
+                              Growth{.law = Law::saturating_linear, .floor = 1e-5, .rise = 2e-3, .time = 131072}})
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      const std::vector<GrowthPoint> points = noisy(truth, 16384, seed);
+      const auto blind = fit_growth(points, {.spread = 0.05, .memory = {}, .horizon = 1e6}),
+                 knowing = fit_growth(points, {.spread = 0.05, .memory = 65536, .horizon = 1e6});
+      EXPECT_EQ(knowing->best().law, truth.law);
+      const double time = knowing->best().time, ratio = ratio_at(*knowing, truth, 1e6);
+      EXPECT_EQ(time, truth.time);
+      EXPECT_TRUE(ratio < 1.1 && ratio > 0.9) << ratio;
+      EXPECT_GT(ratio_at(*blind, truth, 1e6), 2);
+      EXPECT_GT(knowing->high(1e6), truth.at(1e6));
+      EXPECT_LT(knowing->low(1e6), truth.at(1e6));
+    }
+  // What forgets nothing does not saturate, and what forgets soon does not go on, unless the points leave no doubt.
+  const Growth root{.law = Law::root, .floor = 1e-3, .rise = 1e-5};
+  const auto infinite = std::numeric_limits<double>::infinity();
+  const auto endless = fit_growth(noisy(root, 16384, 1), {.spread = 0.05, .memory = infinite, .horizon = 1e6});
+  for (const Growth& g : endless->laws)
+    if (has_time(g.law)) {
+      EXPECT_LT(g.probability, 0.01) << name_of(g.law);
+    }
+  const Growth line{.law = Law::linear, .floor = 1e-3, .rise = 1e-5};
+  EXPECT_EQ(fit_growth(noisy(line, 16384, 1), {.spread = 0.05, .memory = 100, .horizon = 1e6})->best().law,
+            Law::linear);
+}
+
+/// A walk of few numbers may rise like t for a while.
+TEST(Growth, WhatChanceMayHaveDoneIsNotRuledOut) {
+  const Growth line{.law = Law::linear, .floor = 1e-3, .rise = 2e-7}, root{.law = Law::root, .rise = 2.6e-5};
+  std::vector<GrowthPoint> points;
+  for (const double t : positions(16384)) points.push_back({t, line.at(t)});
+  const GrowthFacts sharp{.spread = 1e-3, .memory = {}, .horizon = 1e6},
+      vague{.spread = 0.5, .memory = {}, .horizon = 1e6};
+  const auto precise = fit_growth(points, sharp), rough = fit_growth(points, vague);
+  EXPECT_GT(precise->low(1e6), line.at(1e6) / 2);
+  EXPECT_LT(precise->high(1e6), line.at(1e6) * 2);
+  EXPECT_LT(rough->low(1e6), root.at(1e6));
+  EXPECT_GT(rough->high(1e6), line.at(1e6));
+}
+
 TEST(Windows, AreOctavesInThirdsAndClose) {
   DriftWindows windows;
   for (long t = 0; t < 140; ++t) windows.add(t, 4, 1);
@@ -284,6 +331,67 @@ TEST(Drift, LawsAreThoseOfTheRoundings) {
   EXPECT_EQ(walking.series.back().fit->best().law, Law::root);
 }
 
+TEST(Drift, MemoryIsThatOfTheDecays) {
+  DriftSpec spec = spec_of("retnet", Format::fp32, 1 << 17);
+  spec.inputs.params = {{"head", 7L}};
+  EXPECT_NEAR(memory_of(spec, 4096).value() / (-0.5 / std::log1p(-0x1p-12)), 1, 1e-9);
+  EXPECT_LT(memory_of(spec_of("deltanet", Format::fp32, 1 << 17), 4096).value(), 256);
+  EXPECT_TRUE(std::isinf(memory_of(spec_of("linear_attention", Format::fp32, 1 << 17), 4096).value()));
+  EXPECT_NEAR(memory_of(spec_of("mamba2", Format::fp32, 1 << 17, Style::long_memory), 4096).value(), 500, 50);
+}
+
+struct Ahead {
+  const char* mechanism;
+  Format precision;
+  Style style = Style::normal;
+  Params params;
+  std::vector<std::pair<std::string, Format>> sites;
+};
+
+/// 16 times as far as anyone has looked.
+TEST(Drift, PredictionsAreWithinAFactorOfTwo) {
+  const Ahead cases[] = {
+      {"linear_attention", Format::fp32, Style::normal, {}, {{"S", Format::bf16}}},
+      {"linear_attention", Format::bf16, Style::normal, {}, {}},
+      {"retnet", Format::fp32, Style::normal, {{"head", 6L}}, {}},
+      {"retnet", Format::fp32, Style::normal, {{"head", 9L}}, {}},
+      {"retnet", Format::fp32, Style::normal, {{"head", 20L}}, {}},
+      {"mamba2", Format::fp32, Style::long_memory, {}, {{"S", Format::bf16}}},
+      {"gated_deltanet", Format::bf16, Style::normal, {}, {}},
+      {"mdn", Format::bf16, Style::normal, {}, {}},
+  };
+  for (const Ahead& ahead : cases) {
+    DriftSpec spec = spec_of(ahead.mechanism, ahead.precision, 1 << 16, ahead.style);
+    spec.inputs.params = ahead.params, spec.sites = ahead.sites, spec.prefix = 1 << 12;
+    const Drift drift = measure_drift(spec);
+    EXPECT_EQ(drift.sequences, 8);
+    for (const DriftSeries& s : drift.series) {
+      ASSERT_TRUE(s.has_prediction()) << ahead.mechanism;
+      const double ratio = s.predicted() / s.ended;
+      EXPECT_TRUE(ratio >= 0.5 && ratio <= 2) << ahead.mechanism << ' ' << s.tensor << ": " << ratio;
+      EXPECT_TRUE(s.determined()) << ahead.mechanism << ' ' << s.tensor << ": " << s.low() << " to " << s.high();
+    }
+    EXPECT_TRUE(drift.passed()) << ahead.mechanism;
+  }
+}
+
+/// Errors as large as the values, and too few tokens: a number is printed, and neither passes.
+TEST(Drift, WhatIsNotDeterminedIsNotPassed) {
+  DriftSpec spec = spec_of("mamba2", Format::fp32, 4096, Style::long_memory);
+  spec.sites = {{"S", Format::bf16}}, spec.tile = 2, spec.segment = 1, spec.prefix = 1024;
+  const Drift stagnating = measure_drift(spec);
+  ASSERT_TRUE(stagnating.series.front().has_prediction());
+  EXPECT_FALSE(stagnating.series.front().determined());
+  EXPECT_FALSE(stagnating.passed() || stagnating.failed());
+
+  spec = spec_of("linear_attention", Format::fp32, 16384);
+  spec.prefix = 512, spec.segment = 64, spec.sequences = 1;
+  const Drift single = measure_drift(spec);
+  ASSERT_TRUE(single.series.back().has_prediction());
+  EXPECT_FALSE(single.series.back().determined());
+  EXPECT_FALSE(single.passed() || single.failed());
+}
+
 /// A state in bf16 that is stored after every token loses decays that are smaller than its spacing.
 TEST(Drift, AStateInBf16Stagnates) {
   DriftSpec spec = spec_of("mamba2", Format::fp32, 1024, Style::long_memory);
@@ -326,7 +434,13 @@ TEST(DriftCommand, PrintsEveryFormat) {
   EXPECT_EQ(drift["series"][0]["tensor"], "o");
   EXPECT_EQ(drift["series"][0]["windows"].back()["last"], 1023);
   EXPECT_EQ(drift["series"][0]["fit"]["laws"].size(), std::size(all_laws));
-  EXPECT_GT(drift["series"][0]["prediction"]["ratio"].get<double>(), 0);
+  const Json& prediction = drift["series"][0]["prediction"];
+  EXPECT_GT(prediction["ratio"].get<double>(), 0);
+  EXPECT_TRUE(prediction["determined"].is_boolean());
+  EXPECT_LE(prediction["low"].get<double>(), prediction["predicted"].get<double>());
+  EXPECT_GE(prediction["high"].get<double>(), prediction["predicted"].get<double>());
+  EXPECT_EQ(drift["sequences"], 8);
+  EXPECT_GT(drift["memory"].get<double>(), 0);
   EXPECT_NE(table.out.find("\npast the budget: token "), std::string::npos);
   EXPECT_NE(markdown.out.find("\nPast the budget: token "), std::string::npos);
   for (const Ran* ran : {&table, &markdown})
