@@ -38,6 +38,11 @@ double growth(Law law, double t) {
 /// Roundings may change what a recurrence forgets, as a decay that rounds to 1 does, but few do.
 constexpr double contradiction_probability = 1e-3;
 
+/// Under a memory of m tokens laws have times of m and 2 m where the values themselves are as large as ever. Where
+/// those are sums under the same memory, relative squares begin as t / 2 and t^2 / 3 and end at m and 2 m^2, as laws
+/// with times of 2 m and sqrt(6) m do.
+constexpr double root_of_6 = 2.449489742783178;
+
 /// A law before there are points.
 struct Before {
   double time_low = 1, time_high = 1;  ///< the same where its time is known, or where it has none
@@ -61,8 +66,8 @@ Before before(Law law, const GrowthFacts& facts, double first, double last) {
   if (law == Law::saturating_root || law == Law::saturating_linear) {
     if (memory >= facts.horizon)
       contradicted = true;
-    else if (memory > last / 3)  // its square root is what a sum of leaning roundings forgets by
-      b.time_low = b.time_high = law == Law::saturating_root ? memory : 2 * memory;
+    else if (memory > last / 3)
+      b = law == Law::saturating_root ? Before{memory, 2 * memory} : Before{2 * memory, root_of_6 * memory};
   } else if (law != Law::exponential) {
     contradicted = memory < facts.horizon;
   }

@@ -78,7 +78,7 @@ inline constexpr std::size_t fewest_growth_points = 6;
 /// whose squared distances from the start at s < t correlate like s / t. Each law has the constants of the likelier
 /// one; probabilities are from the Bayesian information criterion (Schwarz 1978) of both. Points whose error is 0 or
 /// not finite are left out; nothing where fewer than fewest_growth_points are left. A memory longer than a third of the
-/// points is the time of what saturates; a law that contradicts it has to be a thousand times as likely as another.
+/// points gives the time of what saturates; a law that contradicts it has to be a thousand times as likely as another.
 /// Bits do not depend on libm.
 std::optional<GrowthFit> fit_growth(std::span<const GrowthPoint> points, const GrowthFacts& facts = {});
 

