@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Walks through pages as their readers do: runs the commands of their console blocks in a folder of its own, one after the
+other, and compares what they print with what the page says. A line of three dots stands for any number of lines.
+
+    walk_pages.py --tool ASSAY [PAGE...]           exit code 1 if they differ
+    walk_pages.py --tool ASSAY [PAGE...] --write   puts what they print into the pages
+
+Then it falsifies the page, line by line, and demands that each is seen.
+"""
+import argparse
+import difflib
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/check.md", "docs/contracts.md", "docs/drift.md", "docs/tutorial.md")
+
+SECONDS = re.compile(r"\bin \d+\.\d s\b")
+# What numpy adds up in which order is the processor's affair, and with it the numbers that are said of its kernels.
+NUMBER = re.compile(r"-?\b\d[\d.]*(e[+-]\d+)?%?")
+
+
+def steps(page):
+    """Commands, each with the lines that it prints and whether numpy has computed what these are about."""
+    found, made = [], []
+    for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        lines = iter(block.splitlines())
+        for line in lines:
+            if line.startswith("$ "):
+                while line.endswith("\\"):
+                    line += "\n" + next(lines)
+                command = line[2:]
+                found.append((command, [], "python" in command or any(file in command for file in made)))
+                if command.startswith("python "):
+                    made.append(command.split()[-1])
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def comparable(line, by_numpy):
+    line = SECONDS.sub("in # s", line.rstrip())
+    if by_numpy and not line.startswith("exit code"):
+        line = re.sub(r"\s+", " ", NUMBER.sub("#", line))
+    return line
+
+
+def matches(said, got):
+    """Whether `got` is `said`, with any number of lines where that has three dots."""
+    if not said:
+        return not got
+    if said[0] == "...":
+        return any(matches(said[1:], got[i:]) for i in range(len(got) + 1))
+    return bool(got) and said[0] == got[0] and matches(said[1:], got[1:])
+
+
+def run_all(commands, tool):
+    """What each prints, in a folder where build/assay, fixtures and docs are what they are in the tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, target in (("build", pathlib.Path(tool).resolve().parent), ("fixtures", ROOT / "fixtures"), ("docs", ROOT / "docs")):
+            os.symlink(target, pathlib.Path(folder, name))
+        python = pathlib.Path(folder, "bin", "python")
+        python.parent.mkdir()
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
+        environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+        for command in commands:
+            ran = subprocess.run(
+                command, shell=True, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+            yield ran.stdout.splitlines()
+
+
+def differences(walked, printed):
+    for (command, said, by_numpy), got in zip(walked, printed):
+        expected, actual = ([comparable(line, by_numpy) for line in lines] for lines in (said, got))
+        if not matches(expected, actual):
+            yield "\n".join([f"$ {command}", *difflib.unified_diff(expected, actual, "the page", "the tool", lineterm="")])
+
+
+def shortened(lines):
+    """What the page shows: no legend, and no command that reproduces a verdict."""
+    if lines and lines[0].startswith("assay check:"):
+        lines = ["...", *lines[lines.index("") + 1 :]]
+    shown = []
+    for line in lines:
+        left_out = line.startswith(("      build/assay check", "reproduce:"))
+        if not left_out or shown[-1:] != ["..."]:
+            shown.append("..." if left_out else line)
+    return shown
+
+
+def abridged(said, got):
+    """What was printed, with three dots where the page had them: lines between them are those most like the page's. None where
+    there are not as many."""
+
+    def likeness(line, other):
+        a, b = line.split(), other.split()
+        return sum(x == y for x, y in zip(a, b)) / max(len(a), len(b), 1)
+
+    @functools.cache
+    def best(i, j):
+        if i == len(said):
+            return (0, ()) if j == len(got) else None
+        if said[i] == "...":
+            rests = [rest for k in range(j, len(got) + 1) if (rest := best(i + 1, k)) is not None]
+            return max(((score, ("...", lines)) for score, lines in rests), key=lambda rest: rest[0], default=None)
+        rest = best(i + 1, j + 1) if j < len(got) else None
+        return None if rest is None else (likeness(said[i], got[j]) + rest[0], (got[j], rest[1]))
+
+    found = best(0, 0)
+    lines = []
+    chain = found[1] if found else ()
+    while chain:
+        lines.append(chain[0])
+        chain = chain[1]
+    return lines if found else None
+
+
+def rewritten(page, printed):
+    """The page with what its commands have printed, abridged as it was."""
+    outputs = iter(printed)
+
+    def filled(block):
+        text = ""
+        for command, said, _ in steps(block[0]):
+            got = next(outputs)
+            lines = abridged(said, got) if said else None
+            if lines is None:
+                lines = got if said and "..." not in said else shortened(got)
+            text += "\n".join(["$ " + command, *lines]) + "\n"
+        return "```console\n" + text + "```"
+
+    return re.sub(r"^```console\n(.*?)^```$", filled, page, flags=re.MULTILINE | re.DOTALL)
+
+
+def unseen(walked, printed):
+    """Lines of the page that could say something else without anybody seeing it."""
+    for step, (command, said, by_numpy) in enumerate(walked):
+        for number, line in enumerate(said):
+            falsified = [(command, [*said[:number], line + " not", *said[number + 1 :]], by_numpy)]
+            if line != "..." and not list(differences(falsified, printed[step : step + 1])):
+                yield f"not seen: {line!r} of {command!r}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("pages", nargs="*", default=PAGES, metavar="PAGE")
+    options = parser.parse_args()
+    failures = 0
+    for name in options.pages:
+        page = ROOT / name
+        walked = steps(page.read_text())
+        printed = list(run_all([command for command, *_ in walked], options.tool))
+        if options.write:
+            page.write_text(rewritten(page.read_text(), printed))
+            continue
+        found = [*differences(walked, printed), *unseen(walked, printed)]
+        failures += len(found) + (not walked)
+        print("\n\n".join([*found, f"{name}: {len(walked)} commands, {len(found)} differences."]))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
