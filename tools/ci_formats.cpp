@@ -24,33 +24,6 @@ std::string utf8(const std::string& text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
 }
 
-/// Text and attributes of XML 1.0, which has no other control characters than these.
-std::string xml(const std::string& text) {
-  std::string out;
-  for (const char c : utf8(text)) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-      case '\r':
-      case '\t':
-        out += fmt::format("&#{};", static_cast<int>(c));
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < ' ' ? '?' : c;
-    }
-  return out;
-}
-
 /// A path as a reference of a URI.
 std::string uri(const std::string& path) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
@@ -80,6 +53,33 @@ struct Counts {
 };
 
 }  // namespace
+
+// XML 1.0 has no other control characters than these.
+std::string xml(const std::string& text) {
+  std::string out;
+  for (const char c : utf8(text)) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\n':
+      case '\r':
+      case '\t':
+        out += fmt::format("&#{};", static_cast<int>(c));
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+    }
+  return out;
+}
 
 std::string as_junit(const Page& page, const Rows& rows) {
   Counts all;

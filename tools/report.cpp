@@ -275,8 +275,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--format", flags->format,
-                 "table or markdown for people, json or csv for programs, junit, sarif or github for CI")
+  app.add_option("--format", flags->format, std::string(rows_formats_help))
       ->check(CLI::IsMember(name_list(all_rows_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the report goes; - is standard output")->capture_default_str();

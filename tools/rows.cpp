@@ -11,6 +11,7 @@
 #include "oracles/core/locate.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/ci_formats.hpp"
+#include "tools/html_page.hpp"
 
 namespace assay {
 namespace {
@@ -140,42 +141,6 @@ const std::vector<Table::Column> detail_columns = {{"rel.error", true}, {"max er
 
 using Rows = std::vector<ReportRow>;
 
-/// One line per kernel, one column per precision: the worst relative error of a tensor and the rms of error / sigma
-/// over the elements of all, or what is not a pass.
-Table summary_of(const Rows& rows) {
-  Table table{{{"rel.error, rms"}}, {}};
-  std::vector<std::string> precisions;
-  for (const ReportRow& row : rows)
-    if (std::find(precisions.begin(), precisions.end(), row.precision) == precisions.end()) {
-      precisions.push_back(row.precision);
-      table.columns.push_back({row.precision, true});
-    }
-  const ReportRow* previous = nullptr;
-  for (const ReportRow& first : rows) {
-    if (previous != nullptr && same_kernel(*previous, first)) continue;
-    previous = &first;
-    std::vector<std::string> cells{kernel_of(first)};
-    for (const std::string& precision : precisions) {
-      double error = 0, squares = 0, elements = 0;
-      Verdict verdict = Verdict::pass;
-      bool any = false;
-      for (const ReportRow& row : rows) {
-        if (!same_kernel(row, first) || row.precision != precision) continue;
-        any = true;
-        const double n = std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>());
-        error = std::max(error, row.judgement.relative_error);
-        squares += n * row.judgement.rms_z * row.judgement.rms_z, elements += n;
-        if (verdict == Verdict::pass) verdict = row.judgement.verdict;
-      }
-      cells.push_back(!any                       ? ""
-                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
-                                                 : std::string(name_of(verdict)));
-    }
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
-}
-
 /// Of each precision of a kernel: what its tensors would have shown. One that fails shows no gain: it fails without.
 std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows) {
   std::vector<std::string> lines;
@@ -215,15 +180,6 @@ Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precis
   return table;
 }
 
-std::vector<std::vector<const ReportRow*>> by_kernel(const Rows& rows) {
-  std::vector<std::vector<const ReportRow*>> kernels;
-  for (const ReportRow& row : rows) {
-    if (kernels.empty() || !same_kernel(*kernels.back().front(), row)) kernels.emplace_back();
-    kernels.back().push_back(&row);
-  }
-  return kernels;
-}
-
 std::string title_of(const ReportRow& row) {
   const char* tiles = row.tile.find(',') == std::string::npos ? "tile" : "tiles";
   return fmt::format("{}, {} {}, shape B,T,H,K,V = {}{}{}", kernel_of(row), tiles, row.tile, row.shape,
@@ -234,9 +190,9 @@ std::string title_of(const ReportRow& row) {
 std::string as_text(const Page& page, const Rows& rows) {
   std::string out;
   for (const std::string& line : page.header) out += line + '\n';
-  for (const auto& kernel : by_kernel(rows)) {
-    out += '\n' + title_of(*kernel.front()) + '\n' + kernel_table(kernel, false).text(2);
-    for (const std::string& line : detections_of(kernel)) out += "  " + line + '\n';
+  for (const KernelTable& kernel : kernel_tables(rows, false)) {
+    out += '\n' + kernel.title + '\n' + kernel.table.text(2);
+    for (const std::string& line : kernel.detects) out += "  " + line + '\n';
   }
   if (page.summary) out += '\n' + summary_of(rows).text();
   out += '\n';
@@ -251,9 +207,9 @@ std::string as_markdown(const Page& page, const Rows& rows) {
   for (std::size_t i = 1; i < page.header.size(); ++i) out += page.header[i] + '\n';
   out += "```\n";
   if (page.summary) out += '\n' + summary_of(rows).markdown();
-  for (const auto& kernel : by_kernel(rows)) {
-    out += "\n## " + title_of(*kernel.front()) + "\n\n" + kernel_table(kernel, true).markdown() + '\n';
-    for (const std::string& line : detections_of(kernel)) out += "- " + line + '\n';
+  for (const KernelTable& kernel : kernel_tables(rows, true)) {
+    out += "\n## " + kernel.title + "\n\n" + kernel.table.markdown() + '\n';
+    for (const std::string& line : kernel.detects) out += "- " + line + '\n';
   }
   out += '\n' + count_of(rows) + '\n';
   if (const std::vector<std::string> lines = complaints_of(rows); !lines.empty()) {
@@ -324,6 +280,53 @@ std::string as_csv(const Rows& rows) {
 }
 
 }  // namespace
+
+std::vector<KernelTable> kernel_tables(const Rows& rows, bool repeat_precision) {
+  std::vector<KernelTable> kernels;
+  for (const ReportRow& row : rows) {
+    if (kernels.empty() || !same_kernel(*kernels.back().rows.front(), row))
+      kernels.push_back({title_of(row), {}, {}, {}});
+    kernels.back().rows.push_back(&row);
+  }
+  for (KernelTable& kernel : kernels)
+    kernel.table = kernel_table(kernel.rows, repeat_precision), kernel.detects = detections_of(kernel.rows);
+  return kernels;
+}
+
+// The worst relative error of a tensor and the rms of error / sigma over the elements of all, or what is not a pass.
+Table summary_of(const Rows& rows) {
+  Table table{{{"rel.error, rms"}}, {}};
+  std::vector<std::string> precisions;
+  for (const ReportRow& row : rows)
+    if (std::find(precisions.begin(), precisions.end(), row.precision) == precisions.end()) {
+      precisions.push_back(row.precision);
+      table.columns.push_back({row.precision, true});
+    }
+  const ReportRow* previous = nullptr;
+  for (const ReportRow& first : rows) {
+    if (previous != nullptr && same_kernel(*previous, first)) continue;
+    previous = &first;
+    std::vector<std::string> cells{kernel_of(first)};
+    for (const std::string& precision : precisions) {
+      double error = 0, squares = 0, elements = 0;
+      Verdict verdict = Verdict::pass;
+      bool any = false;
+      for (const ReportRow& row : rows) {
+        if (!same_kernel(row, first) || row.precision != precision) continue;
+        any = true;
+        const double n = std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>());
+        error = std::max(error, row.judgement.relative_error);
+        squares += n * row.judgement.rms_z * row.judgement.rms_z, elements += n;
+        if (verdict == Verdict::pass) verdict = row.judgement.verdict;
+      }
+      cells.push_back(!any                       ? ""
+                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
+                                                 : std::string(name_of(verdict)));
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
 
 std::string listed(const std::vector<std::string_view>& names) {
   return names_in(names, [](std::string_view name) { return name; });
@@ -424,7 +427,7 @@ std::vector<std::string> legend(const Contract* contract, double false_alarms) {
 const std::string& contract_of(const ReportRow& row) { return row.contract.empty() ? row.precision : row.contract; }
 
 std::string_view name_of(RowsFormat format) {
-  constexpr std::string_view names[] = {"table", "markdown", "json", "csv", "junit", "sarif", "github"};
+  constexpr std::string_view names[] = {"table", "markdown", "html", "json", "csv", "junit", "sarif", "github"};
   return names[static_cast<int>(format)];
 }
 
@@ -440,6 +443,8 @@ std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsForm
       return as_text(page, rows);
     case RowsFormat::markdown:
       return as_markdown(page, rows);
+    case RowsFormat::html:
+      return as_html(page, rows);
     case RowsFormat::json:
       return as_json(page, rows);
     case RowsFormat::junit:

@@ -73,11 +73,14 @@ std::vector<std::string> legend(const Contract* contract, double false_alarms);
 const std::string& contract_of(const ReportRow& row);
 
 /// How rows are printed: for people, for programs, for those that show what a change has broken.
-enum class RowsFormat { table, markdown, json, csv, junit, sarif, github };
-inline constexpr RowsFormat all_rows_formats[] = {RowsFormat::table, RowsFormat::markdown, RowsFormat::json,
-                                                  RowsFormat::csv,   RowsFormat::junit,    RowsFormat::sarif,
-                                                  RowsFormat::github};
+enum class RowsFormat { table, markdown, html, json, csv, junit, sarif, github };
+inline constexpr RowsFormat all_rows_formats[] = {RowsFormat::table, RowsFormat::markdown, RowsFormat::html,
+                                                  RowsFormat::json,  RowsFormat::csv,      RowsFormat::junit,
+                                                  RowsFormat::sarif, RowsFormat::github};
 std::string_view name_of(RowsFormat format);
+/// What --help says of all of them.
+inline constexpr std::string_view rows_formats_help =
+    "table, markdown or html for people, json or csv for programs, junit, sarif or github for CI";
 /// The format called `name`, as name_of spells it; nothing for any other word.
 std::optional<RowsFormat> rows_format_from(std::string_view name);
 
@@ -89,6 +92,18 @@ std::string count_of(const std::vector<ReportRow>& rows);
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows);
 /// "last_row_stale, last_row_zero"
 std::string listed(const std::vector<std::string_view>& names);
+
+/// What people read of the tensors of one kernel.
+struct KernelTable {
+  std::string title;
+  std::vector<const ReportRow*> rows;
+  Table table;                       ///< a line for each of them, the verdict last
+  std::vector<std::string> detects;  ///< what each precision would have shown
+};
+/// A precision is named where it changes, or in every line. They refer to `rows`.
+std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, bool repeat_precision);
+/// A line for each kernel, a column for each precision.
+Table summary_of(const std::vector<ReportRow>& rows);
 
 /// What is printed around rows.
 struct Page {
@@ -102,7 +117,9 @@ struct Page {
 };
 
 /// Whether a page's notes are part of what is printed.
-constexpr bool prints_notes(RowsFormat format) { return format == RowsFormat::table || format == RowsFormat::markdown; }
+constexpr bool prints_notes(RowsFormat format) {
+  return format == RowsFormat::table || format == RowsFormat::markdown || format == RowsFormat::html;
+}
 
 /// The page as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
 std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format);

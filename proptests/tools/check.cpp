@@ -155,6 +155,9 @@ TEST_F(Check, names_elements_by_their_index_in_the_file) {
   const Ran ran = check({"--tensor", "o"});
   EXPECT_EQ(ran.code, exit_failed);
   EXPECT_NE(ran.out.find("\n      where: sequence 1 of 2, head 1 of 2, "), std::string::npos) << ran.out;
+  const Ran html = check({"--tensor", "o", "--format", "html"});
+  EXPECT_EQ(html.code, exit_failed);
+  EXPECT_NE(html.out.find("\n      where: sequence 1 of 2, head 1 of 2, "), std::string::npos) << html.out;
   const Json page = verdicts({"--tensor", "o"});
   ASSERT_EQ(page["rows"].size(), 1U);
   for (const Json& row : page["rows"]) {

@@ -19,6 +19,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/case_file.hpp"
 #include "proptests/tools/cli.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay {
 namespace {
@@ -75,6 +76,31 @@ TEST(Run, BadUsageIsTwo) {
     EXPECT_EQ(ran.out, "");
     EXPECT_NE(ran.err, "");
   }
+}
+
+/// NaN is neither below a limit nor above it. Whatever else is wrong with these words is said later.
+TEST(Run, LimitsThatAreNoNumbersAreRefused) {
+  const std::vector<std::string> limits[] = {
+      {"check", "nosuch.safetensors", "nosuch.safetensors", "--timeout"},
+      {"check", "nosuch.safetensors", "nosuch.safetensors", "--shrink-limit"},
+      {"check", "nosuch.safetensors", "nosuch.safetensors", "--false-alarms"},
+      {"report", "--mechanism", "nosuch", "--false-alarms"},
+      {"baseline", "save", "nosuch/base.json", "--timeout"},
+      {"baseline", "compare", "nosuch.json", "--timeout"},
+      {"calibrate", "--mechanism", "nosuch", "--seconds"},
+      {"mutants", "--mechanism", "nosuch", "--seconds"},
+      {"drift", "nosuch", "--budget"},
+  };
+  for (const auto& args : limits)
+    for (const char* value : {"nan", "-nan", "inf", "-inf", "0", "-1", "1e400", "x", ""}) {
+      std::vector<std::string> words = args;
+      words.emplace_back(value);
+      const Ran ran = run_assay(words);
+      EXPECT_EQ(ran.code, exit_usage) << args.front() << ' ' << args.back() << ' ' << value;
+      EXPECT_EQ(ran.out, "");
+      EXPECT_NE(ran.err.find(args.back() + ": expected a "), std::string::npos) << value << ": " << ran.err;
+      EXPECT_NE(ran.err.find(text(", got ", value, '\n')), std::string::npos) << ran.err;
+    }
 }
 
 TEST(Progress, TellsWhatIsLeftOnceItKnows) {

@@ -456,6 +456,73 @@ TEST(Report, github_has_a_line_for_each_annotation) {
   EXPECT_NE(print(report, RowsFormat::github).find("::error title=FAIL a%3Ab%2Cc form"), std::string::npos);
 }
 
+/// Whether every element ends where it has begun: what a parser of XML asks, but for the line in front.
+bool well_formed(const std::string& page) {
+  std::vector<std::string> open;
+  for (std::size_t at = page.find('<', 1); at != std::string::npos; at = page.find('<', at + 1)) {
+    const std::size_t end = page.find('>', at);
+    if (end == std::string::npos) return false;
+    const std::string tag = page.substr(at + 1, end - at - 1), name = tag.substr(0, tag.find(' '));
+    if (tag.ends_with('/')) continue;
+    if (!tag.starts_with('/')) {
+      open.push_back(name);
+    } else {
+      if (open.empty() || '/' + open.back() != name) return false;
+      open.pop_back();
+    }
+  }
+  return open.empty();
+}
+
+TEST(Report, html_is_one_page_for_itself) {
+  Report report = with_odd_characters();
+  report.rows[1].command = "build/assay check '<script>alert(1)</script>'";
+  report.rows[2].why = "P (bf16) 38%";
+  const std::string page = print(report, RowsFormat::html);
+  EXPECT_TRUE(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">")) << page;
+  EXPECT_TRUE(well_formed(page)) << page;
+  EXPECT_FALSE(well_formed("<!DOCTYPE html><p><b></p></b>"));
+  for (const char* foreign : {"<script", "http", "href", "src=", "url(", "@import", "\xff", "\x01"})
+    EXPECT_EQ(page.find(foreign), std::string::npos) << foreign;
+  for (const char* said :
+       {"<pre>FAIL  room form bf16 o: &lt;a&gt; &amp; &quot;b&quot; 'c', 100%: ?\xef\xbf\xbd\n      where: head 1 "
+        "of 2\n"
+        "      build/assay check '&lt;script&gt;alert(1)&lt;/script&gt;'</pre>",
+        "<pre>note  room form bf16 o: would not have revealed last_row_stale, one,two</pre>",
+        "<pre>why   room form bf16 o: P (bf16) 38%\nVACUOUS  room form bf16 o: because, &quot;it&quot; is\n"
+        "      build/assay report --seed 0</pre>",
+        "<p>6 tensors: 1 PASS, 1 FAIL, 1 VACUOUS, 1 UNDECIDED, 1 UNSUPPORTED, 1 ERROR</p>",
+        "<h2>room form, tile 64, shape B,T,H,K,V = 1,2,3,4,5</h2>"})
+    EXPECT_NE(page.find(said), std::string::npos) << said << '\n' << page;
+  // A line for each tensor, marked where it did not pass.
+  std::istringstream in(page);
+  boost::property_tree::ptree html;
+  read_xml(in, html);
+  std::vector<std::string> verdicts;
+  for (const auto& [name, table] : html.get_child("html.body"))
+    if (name == "table" && table.get_child("thead.tr").count("th") == 10)
+      for (const auto& [tag, line] : table.get_child("tbody"))
+        if (line.count("td") == 10) {
+          verdicts.push_back(line.back().second.data());
+          EXPECT_EQ(line.get<std::string>("<xmlattr>.class", ""), verdicts.back() == "PASS" ? "" : "wrong");
+        }
+  EXPECT_EQ(verdicts, (std::vector<std::string>{"PASS", "FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"}));
+}
+
+TEST(Report, html_has_a_table_for_each_kernel) {
+  const Ran ran = run_words(smaller + " --format html");
+  EXPECT_EQ(ran.code, exit_passed);
+  EXPECT_TRUE(well_formed(ran.out));
+  const std::string text = run_words(smaller).out;
+  for (const std::string& line : lines_of(text)) {
+    std::string said;
+    if (line.starts_with("deltanet chunkwise, tile")) said = "<h2>" + line + "</h2>";
+    if (line.starts_with("  detects")) said = line.substr(2);
+    if (line.starts_with("reproduce: ")) said = "<pre>" + line + "</pre>";
+    EXPECT_NE(ran.out.find(said), std::string::npos) << said;
+  }
+}
+
 // ---- a device ----
 
 /// A device that does what the CPU executor does, and then `harm`; it cannot run split_decode.
