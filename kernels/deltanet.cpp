@@ -17,7 +17,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   bool next_latent = false;
   OptionReader read(problem.params);
   read("alignment", next_latent, {{"same_step", false}, {"next_latent", true}});
-  const bool with_gradients = !Doubling && !problem.cotangents.empty();
+  const bool with_gradients = !problem.cotangents.empty();
 
   const auto q = shape.input<T>(problem.inputs, "q", shared, len, K);
   auto k = shape.input<T>(problem.inputs, "k", shared, len, K), x = k;
@@ -95,19 +95,32 @@ constexpr Mutant mutants[] = {
     {"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"},
 };
 
+/// Of its own program: those that it shares answer as the other form's.
+constexpr Mutant neumann_mutants[] = {
+    {"sum_of_powers", "a factor adds I + A where I - A is due: the inverse of I - A", "catalogue"},
+    {"last_power_dropped", "the product ends a factor early: paths of half a chunk's writes and more are lost",
+     "catalogue"},
+};
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "WY form: one triangular system per chunk of tokens, the state carried from chunk to chunk",
-     deltanet_sites, chunk_tiles, mutants, true, key_dim_obstacle, run<false>},
-    {"neumann",
-     "the same with the inverse by doubling: powers of the chunk's system, squared again and again",
-     deltanet_neumann_sites,
-     chunk_tiles,
-     {},
-     false,
-     key_dim_obstacle,
-     run<true>,
-     "powers of the system are as large as binomials of the chunk where its inverse is not: keys that are alike "
-     "overflow fp16 and cancel in all formats; megagdn-pto#74"},
+    {.name = "chunkwise",
+     .summary = "WY form: one triangular system per chunk of tokens, the state carried from chunk to chunk",
+     .sites = deltanet_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run<false>},
+    {.name = "neumann",
+     .summary = "the same with the inverse by doubling: powers of the chunk's system, squared again and again",
+     .sites = deltanet_neumann_sites,
+     .tiles = chunk_tiles,
+     .mutants = neumann_mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run<true>,
+     .unstable = "powers of the system are as large as binomials of the chunk where its inverse is not: keys that are "
+                 "alike overflow fp16 and cancel in all formats; megagdn-pto#74"},
 };
 
 }  // namespace

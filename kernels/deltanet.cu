@@ -25,7 +25,7 @@ constexpr Chunk chunk_of() {
   return {0, 64, 64, D == 64 ? 64 : 32};
 }
 
-/// With the inverse by doubling, outputs alone: the pass is the same kernel.
+/// With the inverse by doubling all but the systems are the same kernels.
 template <Format F, int D, bool Doubling>
 Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes* times) {
   using P = ChunkPolicy<F>;
@@ -40,7 +40,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   bool next_latent = false;
   OptionReader read(problem.params);
   read("alignment", next_latent, {{"same_step", false}, {"next_latent", true}});
-  const bool with_gradients = !Doubling && !problem.cotangents.empty();
+  const bool with_gradients = !problem.cotangents.empty();
 
   const auto q = upload<P, "Q">(problem.inputs, "q", shared, len, K);
   const auto x = next_latent

@@ -34,13 +34,13 @@ struct DeltaNetSystem {
 
   template <class Ex, class Acc>
   TILE_FN static void invert_by_doubling(Ex& b, Smem& s, const Acc& A) {
-    const auto negative_of = [](auto, auto x) { return -x; };
+    const auto negative_of = [&](auto, auto x) { return b.planted("sum_of_powers"_s, -x, x); };
     auto N = A, T = b.acc("T"_s, Shape<C, C>{});
     T.zip("T"_s, negative_of, N);
     b.put(s.power, T);
     T.mask([](int r, int c) { return r != c; }, 1);
     b.put(s.T, T);
-    for (int n = 2; n < C; n *= 2) {
+    for (int n = 2; n < b.planted("last_power_dropped"_s, C, C / 2); n *= 2) {
       b.sync();
       auto square = b.ab("power"_s, s.power, s.power);
       b.sync();
@@ -301,15 +301,8 @@ inline constexpr SiteTable::Init deltanet_site_list[] = {
     {"out", Role::output}};
 inline constexpr SiteTable deltanet_sites{deltanet_site_list};
 
-/// Of the forward pass with the inverse by doubling.
-inline constexpr SiteTable::Init deltanet_neumann_site_list[] = {
-    {"Q", Role::operand},         {"X", Role::operand},      {"V", Role::operand},     {"Sc", Role::operand},
-    {"Tc", Role::operand},        {"Nc", Role::operand},     {"P", Role::operand},     {"Wc", Role::operand},
-    {"Uc", Role::operand},        {"beta", Role::gate},      {"scale", Role::gate},    {"S0", Role::accumulator},
-    {"H", Role::accumulator},     {"XX", Role::accumulator}, {"A", Role::accumulator}, {"T", Role::accumulator},
-    {"power", Role::accumulator}, {"QX", Role::accumulator}, {"W", Role::accumulator}, {"U", Role::accumulator},
-    {"O", Role::accumulator},     {"o", Role::accumulator},  {"S", Role::accumulator}, {"final", Role::accumulator},
-    {"out", Role::output}};
-inline constexpr SiteTable deltanet_neumann_sites{deltanet_neumann_site_list};
+/// With the inverse by doubling.
+inline constexpr SiteTable::Init deltanet_power_site_list[] = {{"Nc", Role::operand}, {"power", Role::accumulator}};
+inline constexpr SiteTable deltanet_neumann_sites = deltanet_sites.with(deltanet_power_site_list);
 
 }  // namespace assay::tile

@@ -1,3 +1,6 @@
+#include "kernels/deltanet.hpp"
+
+#include "kernels/core/recurrence.hpp"
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"
@@ -15,6 +18,12 @@ ASSAY_OBEYS(deltanet, chunkwise, backward_is_the_adjoint)
 ASSAY_OBEYS(deltanet, chunkwise, linear_in_values)
 ASSAY_OBEYS(deltanet, chunkwise, reads_are_linear_in_the_query)
 ASSAY_OBEYS(deltanet, chunkwise, segments_concatenate)
+ASSAY_OBEYS(deltanet, neumann, exact_policy_is_the_oracle)
+ASSAY_OBEYS(deltanet, neumann, every_element_is_written)
+ASSAY_OBEYS(deltanet, neumann, backward_is_the_adjoint)
+ASSAY_OBEYS(deltanet, neumann, linear_in_values)
+ASSAY_OBEYS(deltanet, neumann, reads_are_linear_in_the_query)
+ASSAY_OBEYS(deltanet, neumann, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(deltanet)
 
 namespace assay::laws {
@@ -27,7 +36,6 @@ Subject neumann() { return subject(kernel_rooms(), "deltanet", "neumann"); }
 /// 64 unit keys, beta = 1, with that mean correlation.
 Problem alike(double correlation, Format precision) {
   Problem p = find_room("deltanet")->make({"deltanet", {1, 64, 1, 1, 64, 8, 0}, precision, Style::normal, 5, {}});
-  p.cotangents.clear();
   for (double& x : p.inputs.at("beta").data) x = 1;
   Array& k = p.inputs.at("k");
   const Stream stream(7, "k");
@@ -78,6 +86,7 @@ TEST(deltanet_neumann, fails_where_keys_are_alike) {
       policy.stats = &stats;
       const Arrays got = flat(neumann().form.run(p, policy, 0));
       EXPECT_EQ(stats.at("Nc").overflows > 0, precision == Format::fp16);
+      EXPECT_EQ(std::isnan(got.at("o").data.front()), precision == Format::fp16);  // 0 * inf, in rows before it, too
       policy = Policy::of(s.form.sites, precision);
       std::map<std::string, SiteStats, std::less<>> healthy;
       policy.stats = &healthy;
@@ -92,12 +101,51 @@ TEST(deltanet_neumann, fails_where_keys_are_alike) {
     }
 }
 
-/// In exact arithmetic it is the same: where steps are small no power is large, and 53 bits are enough to say so.
+/// delta-family.md 6.5: the largest error of the inverse in fp32, of identical unit keys and beta = 1 in chunks of 16,
+/// 32 and 64. 0, 8 and 3.4e10 were measured with the factors in another order: here 8 is the most and the last an order
+/// of magnitude.
+template <int C, bool Doubling>
+double error_of_inverse() {
+  tile::HostArray<double> x(1, C, 16, {}), beta(1, C, 1, {}), inverse(1, C, C, {});
+  std::fill(x.data.begin(), x.data.end(), 0.25);
+  std::fill(beta.data.begin(), beta.data.end(), 1);
+  tile::host_launch<tile::DeltaNetSystem<tile::HostBlock<double>, C, 16, Doubling>, double>(
+      Policy::of(tile::deltanet_neumann_sites, Format::fp32), {x.in(), beta.row_in(), inverse.out(), 1, 1}, 1,
+      tile::HeadBlocks{1});
+  double error = 0;
+  for (int r = 0; r < C; ++r)
+    for (int c = 0; c < C; ++c)
+      error = std::max(error, std::fabs(inverse.data[static_cast<std::size_t>(r * C + c)] - (r == c       ? 1
+                                                                                             : r == c + 1 ? -1
+                                                                                                          : 0)));
+  return error;
+}
+TEST(deltanet_neumann, inverse_is_as_far_off_as_measured) {
+  EXPECT_EQ((error_of_inverse<16, true>()), 0);
+  EXPECT_LE((error_of_inverse<32, true>()), 8);
+  EXPECT_NEAR(std::log10(error_of_inverse<64, true>()), std::log10(3.4e10), 1);
+  EXPECT_EQ((error_of_inverse<64, false>()), 0);
+}
+
+/// What holds of bits where no power overflows. In fp16, 0 * inf is NaN in the rows of earlier tokens, too.
+void where_no_power_overflows(void (*law)(const Subject&, const LawCase&)) {
+  const Subject s = neumann();
+  LawCase c = *law_cases(s.room, s.form);
+  if (c.spec.precision == Format::fp16) c.spec.precision = Format::bf16;
+  for (const auto& [name, array] : flat(s.run(s.problem(c), c.spec.precision, c.tile)))
+    RC_PRE(std::ranges::all_of(array.data, [](double x) { return std::isfinite(x); }));
+  law(s, c);
+}
+RC_GTEST_PROP(deltanet_neumann, same_bits_twice, ()) { where_no_power_overflows(same_bits_twice); }
+RC_GTEST_PROP(deltanet_neumann, the_future_changes_no_bit, ()) { where_no_power_overflows(the_future_changes_no_bit); }
+RC_GTEST_PROP(deltanet_neumann, heads_are_independent, ()) { where_no_power_overflows(heads_are_independent); }
+
+/// In exact arithmetic it is the same, gradients included: where steps are small no power is large, and 64 bits are
+/// enough to say so.
 RC_GTEST_PROP(deltanet_neumann, exact_policy_is_the_oracle_where_steps_are_small, ()) {
   const Subject s = subject(kernel_rooms(), "deltanet", "chunkwise");
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
-  p.cotangents.clear();
   for (double& x : p.inputs.at("beta").data) x /= 8;
   Arrays want;
   for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
