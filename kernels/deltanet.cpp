@@ -29,16 +29,22 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   const auto initial_state = shape.input<T>(problem.inputs, "initial_state", heads, K, V);
   const T scale = shape.scale<T>(problem, policy);
   auto o = shape.output<T>(heads, len, V), final_state = shape.output<T>(heads, K, V);
-  auto states = shape.output<T>(heads, with_gradients ? chunks * D : 0, V);
+  constexpr bool with_outputs = D == max_head_dim;  // as on the device
+  auto states = shape.output<T>(heads, with_gradients || !with_outputs ? chunks * D : 0, V);
+  auto u = shape.output<T>(heads, with_outputs ? 0 : len, V);
   auto inverse = shape.output<T>(heads, chunks * C, C);
   host_launch<DeltaNetSystem<B, C, D, Doubling>, T>(launch_policy(policy, 0),
                                                     {x.in(), beta.row_in(), inverse.out(), shape.group, shared},
                                                     heads * chunks, HeadBlocks{chunks});
-  host_launch<DeltaNetForward<B, C, D, D, stages>, T>(
+  host_launch<DeltaNetForward<B, C, D, D, stages, with_outputs>, T>(
       launch_policy(policy, 1),
-      {q.in(), x.in(), v.in(), inverse.in(), beta.row_in(), initial_state.in(), o.out(), final_state.out(),
+      {q.in(), x.in(), v.in(), inverse.in(), beta.row_in(), initial_state.in(), o.out(), u.out(), final_state.out(),
        states.out(), scale, len, shape.group, shared},
       heads * blocks, coordinate);
+  if constexpr (!with_outputs)
+    host_launch<DeltaNetOutputs<B, C, D, D>, T>(
+        launch_policy(policy, 2), {q.in(), x.in(), u.in(), states.in(), o.out(), scale, shape.group, shared, blocks},
+        heads * chunks * blocks, HeadBlocks{chunks * blocks});
   Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}}, {}};
   if (!with_gradients) return answer;
 
@@ -48,11 +54,11 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   auto dbeta = shape.output<T>(heads * blocks, len, 1);
   auto dv = shape.output<T>(heads, len, V), initial_gradient = shape.output<T>(heads, K, V);
   host_launch<DeltaNetBackward<B, C, D, D, stages>, T>(
-      launch_policy(policy, 2),
+      launch_policy(policy, 3),
       {q.in(), x.in(), v.in(), inverse.in(), beta.row_in(), states.in(), o_cotangent.in(), final_cotangent.in(),
        dq.out(), dx.out(), dv.out(), initial_gradient.out(), dbeta.row_out(), scale, len, shape.group, blocks},
       heads * blocks, coordinate);
-  const Policy sums = launch_policy(policy, 3);
+  const Policy sums = launch_policy(policy, 4);
   HostArray<T> dk = sum_parts(sums, "part", "out", dx, blocks, k);
   if (next_latent) {
     HostArray<T> summed = dk;

@@ -12,17 +12,19 @@ struct ChunkPolicy : StaticPolicy<deltanet_sites, F> {};
 template <Format F>
 struct NeumannPolicy : StaticPolicy<deltanet_neumann_sites, F> {};
 
-/// A chunk and the value blocks of each pass that fit in shared memory; `tile` is the CPU's with the same chunk. Value
-/// columns do not touch each other in the outputs. In the gradients of what they share, each block rounds its own part,
-/// so bits agree with the CPU's only where one block holds all values.
+/// A chunk and the value columns of a block: in the forward pass, which takes short steps if it leaves the outputs of
+/// all chunks to blocks of their own, in those (0: outputs on its way, where they alone fill the device), and in the
+/// backward pass. `tile` is the CPU's with the same chunk. Value columns do not touch each other in the outputs. In the
+/// gradients of what they share, each block rounds its own part, so bits agree with the CPU's only where one block
+/// holds all values.
 struct Chunk {
-  int tile, length, forward_values, backward_values;
+  int tile, length, forward_values, output_values, backward_values;
 };
 template <Format F, int D>
 constexpr Chunk chunk_of() {
-  if (F == Format::fp64) return {1, 32, 16, 16};
-  if (F == Format::tf32) return {1, 32, 32, 64};
-  return {0, 64, 64, D == 64 ? 64 : 32};
+  if (F == Format::fp64) return {1, 32, 16, 16, 16};
+  if (F == Format::tf32) return {1, 32, 16, 64, 64};
+  return D == 64 ? Chunk{0, 64, 16, 64, 64} : Chunk{0, 64, 64, 0, 32};
 }
 
 /// With the inverse by doubling all but the systems are the same kernels.
@@ -33,7 +35,8 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   constexpr int C = shapes.length;
   using B = MmaBlock<P, C / 16>;
   using S = MmaBlock<std::conditional_t<Doubling, NeumannPolicy<F>, P>, C / 16>;  // of the systems
-  using Forward = DeltaNetForward<B, C, D, shapes.forward_values, stages>;
+  constexpr bool with_outputs = shapes.output_values == 0;
+  using Forward = DeltaNetForward<B, C, D, shapes.forward_values, with_outputs ? stages : 3, with_outputs>;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C));
   const std::size_t row = K, head_size = row * len;
@@ -51,14 +54,21 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, GpuTimes*
   const auto initial_state = upload<P, "S0">(problem.inputs, "initial_state", heads, K, V);
   const auto scale = real<P>(shape.scale<double>(problem, Policy::of(deltanet_sites, F)));
   auto o = result<P, "out">(heads, len, V), final_state = result<P, "final">(heads, K, V);
-  auto states = result<P, "H">(heads, with_gradients ? chunks * D : 0, V);
+  auto states = result<P, "H">(heads, with_gradients || !with_outputs ? chunks * D : 0, V);
+  auto u = result<P, "Uc">(heads, with_outputs ? 0 : len, V);
   auto inverse = result<P, "Tc">(heads, chunks * C, C);
   const double forward = run_timed(times, [&] {
     launch<DeltaNetSystem<S, C, D, Doubling>, S, 1>({in<S>(x), row_in<S>(beta), out<S>(inverse), shape.group, shared},
                                                     BlockGrid{heads, chunks});
     launch<Forward, B, 1>({in<B>(q), in<B>(x), in<B>(v), in<B>(inverse), row_in<B>(beta), in<B>(initial_state),
-                           out<B>(o), out<B>(final_state), out<B>(states), scale, len, shape.group, shared},
+                           out<B>(o), out<B>(u), out<B>(final_state), out<B>(states), scale, len, shape.group, shared},
                           BlockGrid{heads, ceil_div(V, shapes.forward_values)});
+    if constexpr (!with_outputs) {
+      const int blocks = ceil_div(V, shapes.output_values);
+      launch<DeltaNetOutputs<B, C, D, shapes.output_values>, B, 1>(
+          {in<B>(q), in<B>(x), in<B>(u), in<B>(states), out<B>(o), scale, shape.group, shared, blocks},
+          BlockGrid{heads, chunks * blocks});
+    }
   });
   if (times != nullptr) times->forward = forward;
   Answer answer{{{"o", download(o, array_shape(shape, heads, len, V))},

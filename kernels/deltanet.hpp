@@ -3,13 +3,15 @@
 // with write features X and the state S before it:
 //   L = strict_lower(X X^T),  T = (I + diag(beta) L)^{-1} by forward substitution,  P = lower(Q X^T)
 //   U = T diag(beta) (V - X S),   O = scale (Q S + P U),   S <- S + X^T U
-// The systems of all chunks are solved at once, before the pass along the sequence that needs their inverses. Backward,
-// last chunk first, G the cotangent of the state after the chunk:
+// The systems of all chunks are solved at once, before the pass along the sequence that needs their inverses; outputs
+// are computed on its way or, of all chunks at once, after it. Backward, last chunk first, G the cotangent of the state
+// after the chunk:
 //   dU = scale P^T dO + X G,   E = T^T dU,   R = V - X S - L U,   dV = diag(beta) E,   dbeta = rowsum(E o R)
 //   F = -dV is the cotangent of the read X S,   dP = scale lower(dO U^T),   dL = strict_lower(F U^T)
 //   dQ = scale dO S^T + dP X,   dX = U G^T + F S^T + dP^T Q + (dL + dL^T) X,   G <- G + scale Q^T dO + X^T F
-// The forward pass keeps the state before every chunk. Launch code makes X (the keys, or the keys one row later under
-// next-latent alignment) and sums the gradients of shared heads. With A = diag(beta) L, published kernels take
+// The forward pass keeps the state before every chunk where it is needed. Launch code makes X (the keys, or the keys
+// one row later under next-latent alignment) and sums the gradients of shared heads. With A = diag(beta) L, published
+// kernels take
 //   T = (I - A)(I + A^2)(I + A^4) ... (I + A^(C/2))
 // by squaring operands again and again: products only, but powers of A are as large as binomials of C (Doubling).
 #include "kernels/core/tile.hpp"
@@ -80,21 +82,39 @@ struct DeltaNetSystem {
   }
 };
 
-/// One block per head and per DV columns of the values; `block` counts the latter.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+/// lower(Q X^T).
+template <class Ex, class Queries, class Features>
+TILE_FN auto lower_scores(Ex& b, const Queries& Q, const Features& X) {
+  auto P = b.abt("QX"_s, Q, X);
+  P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+  return P;
+}
+/// Stores scale (Q S + P U), O being Q S.
+template <class Ex, class Args, class Acc, class Scores, class Updates>
+TILE_FN void store_outputs(Ex& b, const Args& a, Acc& O, const Scores& P, const Updates& U, int head, int row0,
+                           int v0) {
+  const auto scaled = [&](auto x) { return x * b.planted("scale_forgotten"_s, a.scale, decltype(a.scale){1}); };
+  b.mma(O, b.cast("P"_s, P), U);
+  O.map("o"_s, scaled);
+  b.store("out"_s, a.o, head, row0, O, v0);
+}
+
+/// One block per head and per DV columns of the values; `block` counts the latter. With outputs on its way, or U of
+/// every chunk for those that follow.
+template <ExecutorTypes B, int C, int DK, int DV, int ST, bool WithOutputs>
 struct DeltaNetForward {
   using Real = typename B::Real;
   struct Args {
     typename B::In q, x, v, inverse;
     typename B::RowIn beta;
     typename B::In initial_state;
-    typename B::Out o, final_state;
+    typename B::Out o, u, final_state;
     typename B::Out states;  // before every chunk, DK rows each; no rows: not kept
     Real scale;
     int len, group, shared_heads;
   };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q[ST];
+    TileIf<WithOutputs, typename B::template Tile<"Q", C, DK>> Q[ST];
     typename B::template Tile<"X", C, DK> X[ST];
     typename B::template Tile<"V", C, DV> V[ST];
     typename B::template Tile<"Tc", C, C> T[ST];
@@ -111,26 +131,25 @@ struct DeltaNetForward {
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
     const auto minus_read = [](auto read, auto v) { return v - read; };
     const auto times = [](auto x, auto y) { return x * y; };
-    const auto scaled = [&](auto x) { return x * b.planted("scale_forgotten"_s, a.scale, Real{1}); };
+    const auto same = [](auto x) { return x; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
         Shape<ST>{}, imax(1, chunks),
         [&](int j, int st) {
-          b.load(s.Q[st], a.q, shared, j * C);
+          if constexpr (WithOutputs) b.load(s.Q[st], a.q, shared, j * C);
           b.load(s.X[st], a.x, shared, j * C);
           b.load(s.V[st], a.v, head, j * C, v0);
           b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int j, int st) {
-          auto& Q = s.Q[st];
           auto& X = s.X[st];
           auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
           if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
           b.store("H"_s, a.states, head, j * DK, S, v0);
           b.put(s.S, S);
-          auto P = b.abt("QX"_s, Q, X);
-          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+          auto P = b.acc("QX"_s, Shape<C, C>{});
+          if constexpr (WithOutputs) P = lower_scores(b, s.Q[st], X);
           b.sync();
           auto W = b.ab("W"_s, X, s.S);
           W.zip("W"_s, minus_read, s.V[st]);
@@ -138,15 +157,58 @@ struct DeltaNetForward {
           b.put(s.W, W);
           b.sync();
           auto U = b.ab("U"_s, s.T[st], s.W);
-          b.put(s.U, U);
-          auto O = b.ab("O"_s, Q, s.S);
-          b.sync();
-          b.mma(O, b.cast("P"_s, P), s.U);
-          O.map("o"_s, scaled);
-          b.store("out"_s, a.o, head, j * C, O, v0);
+          if constexpr (WithOutputs) {
+            b.put(s.U, U);
+            auto O = b.ab("O"_s, s.Q[st], s.S);
+            b.sync();
+            store_outputs(b, a, O, P, s.U, head, j * C, v0);
+          } else {
+            U.map("Uc"_s, same);  // rounded once for those who read it here and there
+            b.put(s.U, U);
+            b.store("Uc"_s, a.u, head, j * C, U, v0);
+            b.sync();
+          }
           b.mma_atb(S, X, s.U);
         });
     b.store("final"_s, a.final_state, head, 0, S, v0);
+  }
+};
+
+/// Outputs of all chunks at once. Blocks are pairs of a chunk and DV columns of the values, in this order.
+template <ExecutorTypes B, int C, int DK, int DV>
+struct DeltaNetOutputs {
+  using Real = typename B::Real;
+  struct Args {
+    typename B::In q, x, u, states;
+    typename B::Out o;
+    Real scale;
+    int group, shared_heads, blocks;
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"X", C, DK> X;
+    typename B::template Tile<"Uc", C, DV> U;
+    typename B::template Tile<"Sc", DK, DV> S;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, shared, chunk * C);
+          b.load(s.X, a.x, shared, chunk * C);
+          b.load(s.U, a.u, head, chunk * C, v0);
+        },
+        [&](int, int) {
+          b.put(s.S, b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, v0));
+          auto P = lower_scores(b, s.Q, s.X);
+          b.sync();
+          auto O = b.ab("O"_s, s.Q, s.S);
+          store_outputs(b, a, O, P, s.U, head, chunk * C, v0);
+        });
   }
 };
 

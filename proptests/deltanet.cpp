@@ -259,6 +259,28 @@ RC_GTEST_PROP(deltanet_chunkwise, next_latent_is_the_plain_rule_shifted, ()) {
   for (std::size_t i = 0; i < a.data.size(); ++i) RC_ASSERT(std::fabs(a.data[i] - b.data[i]) <= 2 * allowed.data[i]);
 }
 
+/// Columns of the values do not see each other: with many, whose outputs come chunk by chunk, the first ones have the
+/// bits that they have alone, where all chunks' outputs follow.
+TEST(deltanet_chunkwise, value_columns_have_the_bits_of_fewer) {
+  const laws::Subject s = chunkwise();
+  constexpr int many = 100, few = 60;
+  const auto first = [](const Array& a) {
+    Array b({a.shape[0], a.shape[1], few}, {});
+    for (std::size_t i = 0; i < a.data.size(); ++i)
+      if (i % many < few) b.data.push_back(a.data[i]);
+    return b;
+  };
+  for (const Format precision : {Format::bf16, Format::fp32})
+    for (int tile = 0; tile < static_cast<int>(s.form.tiles.size()); ++tile) {
+      Problem p = s.room.make({"deltanet", {1, 70, 2, 1, 16, many, 0}, precision, Style::normal, 3, {}});
+      p.cotangents.clear();
+      Problem narrow = p;
+      for (const char* name : {"v", "initial_state"}) narrow.inputs.at(name) = first(p.inputs.at(name));
+      const Answer wide = s.run(p, precision, tile), got = s.run(narrow, precision, tile);
+      for (const auto& [name, array] : got.outputs) EXPECT_EQ(array, first(wide.outputs.at(name))) << name << tile;
+    }
+}
+
 /// One-hot keys, beta = 1, small integer values: every product and sum is exact, so every precision gives the same
 /// bits.
 RC_GTEST_PROP(deltanet_chunkwise, integers_are_exact_at_every_precision, ()) {
