@@ -23,7 +23,6 @@ ASSAY_OBEYS(deltanet, neumann, every_element_is_written)
 ASSAY_OBEYS(deltanet, neumann, backward_is_the_adjoint)
 ASSAY_OBEYS(deltanet, neumann, linear_in_values)
 ASSAY_OBEYS(deltanet, neumann, reads_are_linear_in_the_query)
-ASSAY_OBEYS(deltanet, neumann, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(deltanet)
 
 namespace assay::laws {
