@@ -13,6 +13,15 @@ ASSAY_OBEYS(falcon2_lite, chunkwise, backward_is_the_adjoint)
 ASSAY_OBEYS(falcon2_lite, chunkwise, linear_in_values)
 ASSAY_OBEYS(falcon2_lite, chunkwise, reads_are_linear_in_the_query)
 ASSAY_OBEYS(falcon2_lite, chunkwise, segments_concatenate)
+ASSAY_OBEYS(falcon2_lite, renormalized, exact_policy_is_the_oracle)
+ASSAY_OBEYS(falcon2_lite, renormalized, tile_shape_changes_nothing)
+ASSAY_OBEYS(falcon2_lite, renormalized, same_bits_twice)
+ASSAY_OBEYS(falcon2_lite, renormalized, every_element_is_written)
+ASSAY_OBEYS(falcon2_lite, renormalized, heads_are_independent)
+ASSAY_OBEYS(falcon2_lite, renormalized, backward_is_the_adjoint)
+ASSAY_OBEYS(falcon2_lite, renormalized, linear_in_values)
+ASSAY_OBEYS(falcon2_lite, renormalized, reads_are_linear_in_the_query)
+ASSAY_OBEYS(falcon2_lite, renormalized, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(falcon2_lite)
 
 namespace assay::laws {
@@ -27,43 +36,70 @@ Problem at_the_floor(const char* floor, Format precision) {
   Problem p =
       find_room("falcon2_lite")
           ->make({"falcon2_lite", {1, 256, 1, 1, 8, 8, 0}, precision, Style::normal, 5, {{"decay_floor", floor}}});
-  p.cotangents.clear();
   for (double& x : p.inputs.at("beta").data) x = 1.875;
   for (double& x : p.inputs.at("lambda").data) x = 64;
   return p;
 }
 
-/// What the judge says of o, from the published form in chunks of 64 and from the healthy one.
-std::pair<Verdict, Verdict> verdicts(const char* floor, Format precision) {
+/// What the judge says of every tensor of the published form in chunks of 64, from what the healthy one may err by.
+std::map<std::string, Verdict> verdicts(const Problem& p, Format precision) {
   const Subject s = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
-  const Problem p = at_the_floor(floor, precision);
   const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
   const Arrays got = flat(renormalized().run(p, precision, 0));
-  for (std::size_t t = 0; t < e.tensors.size(); ++t)
-    if (const auto& [name, expected] = e.tensors[t]; name == "o")
-      return {judge(expected, got.at(name).data).verdict, judge(expected, e.emulated[t].second).verdict};
-  return {Verdict::error, Verdict::error};
+  std::map<std::string, Verdict> all;
+  for (std::size_t t = 0; t < e.tensors.size(); ++t) {
+    const auto& [name, expected] = e.tensors[t];
+    EXPECT_EQ(judge(expected, e.emulated[t].second).verdict, Verdict::pass) << name;
+    all[name] = judge(expected, got.at(name).data).verdict;
+  }
+  return all;
 }
 
-/// Section 6.2: 1 / d_63 is beyond fp32 from decays of 0.245 down, where ratios of decays are at ease.
+/// Section 6.2: 1 / d_63 is beyond fp32 from decays of 0.245 down, where ratios of decays are at ease. The adjoint
+/// state reads no values: it is lost where the inverse is, which grows with eta / gamma.
 TEST(falcon2_lite_renormalized, overflows_where_decays_are_small) {
+  const auto is_finite = [](const Array& a) {
+    return std::ranges::all_of(a.data, [](double x) { return std::isfinite(x); });
+  };
   for (const char* floor : {"0.01", "0.1", "0.23"}) {
-    const auto [published, healthy] = verdicts(floor, Format::fp32);
-    EXPECT_EQ(published, Verdict::fail) << floor;
-    EXPECT_EQ(healthy, Verdict::pass) << floor;
-    const std::vector<double> o =
-        renormalized().run(at_the_floor(floor, Format::fp32), Format::fp32, 0).outputs.at("o").data;
-    EXPECT_FALSE(std::all_of(o.begin(), o.end(), [](double x) { return std::isfinite(x); })) << floor;
+    const Problem p = at_the_floor(floor, Format::fp32);
+    for (const auto& [name, verdict] : verdicts(p, Format::fp32)) {
+      const bool adjoint = name == "d_initial_state" && floor != std::string_view("0.01");
+      EXPECT_EQ(verdict, adjoint ? Verdict::pass : Verdict::fail) << name << ' ' << floor;
+    }
+    EXPECT_FALSE(is_finite(renormalized().run(p, Format::fp32, 0).outputs.at("o"))) << floor;
   }
-  const std::vector<double> o =
-      renormalized().run(at_the_floor("0.28", Format::fp32), Format::fp32, 0).outputs.at("o").data;
-  EXPECT_TRUE(std::all_of(o.begin(), o.end(), [](double x) { return std::isfinite(x); }));
+  for (const auto& [name, array] : flat(renormalized().run(at_the_floor("0.28", Format::fp32), Format::fp32, 0)))
+    EXPECT_TRUE(is_finite(array)) << name;
+}
+
+/// Tokens whose decays are all `gamma`, far from their floor: their gradients pass.
+Problem at(double gamma, int tokens, Format precision) {
+  const Params params{{"decay_floor", "1e-6"}, {"alignment", "same_step"}};
+  Problem p = find_room("falcon2_lite")
+                  ->make({"falcon2_lite", {1, tokens, 1, 1, 8, 8, 0}, precision, Style::unit_keys, 5, params});
+  for (double& x : p.inputs.at("beta").data) x = 1.25;
+  for (double& x : p.inputs.at("lambda").data) x = round_to((1 - gamma) / (0.25 + gamma), precision);
+  return p;
+}
+
+/// Section 6.4: gradients of decays as suffix sums cancel before anything overflows.
+TEST(falcon2_lite_renormalized, gradients_of_decays_cancel_where_decays_are_small) {
+  for (const double gamma : {0.5, 0.1, 0.03}) {
+    const std::map<std::string, Verdict> all = verdicts(at(gamma, 16, Format::fp32), Format::fp32);
+    for (const char* name : {"o", "final_state", "d_q", "d_v", "d_initial_state"})
+      EXPECT_EQ(all.at(name), Verdict::pass) << name << ' ' << gamma;
+    for (const char* name : {"d_beta", "d_lambda", "d_k"})
+      EXPECT_EQ(all.at(name), Verdict::fail) << name << ' ' << gamma;
+  }
 }
 
 TEST(falcon2_lite_renormalized, passes_where_they_are_not) {
-  for (const char* floor : {"0.875", "0.96875"})
-    for (const Format precision : {Format::fp32, Format::bf16})
-      EXPECT_EQ(verdicts(floor, precision).first, Verdict::pass) << floor;
+  for (const Format precision : {Format::fp32, Format::bf16})
+    for (const Problem& p :
+         {at_the_floor("0.875", precision), at_the_floor("0.96875", precision), at(0.96875, 256, precision)})
+      for (const auto& [name, verdict] : verdicts(p, precision))
+        EXPECT_EQ(verdict, Verdict::pass) << name << ' ' << name_of(precision);
 }
 
 TEST(falcon2_lite_renormalized, refuses_decays_that_may_be_zero) {
@@ -74,13 +110,39 @@ TEST(falcon2_lite_renormalized, refuses_decays_that_may_be_zero) {
             "without a decay_floor a decay may be 0, and nothing is renormalised by that");
 }
 
+/// Alone in bf16 among fp32 a site moves the answer.
+TEST(falcon2_lite_renormalized, every_site_is_in_use) {
+  const Subject s = renormalized();
+  const Params params{{"sequence_start", false}, {"decay_floor", "0.875"}};
+  const Problem p = s.room.make({"falcon2_lite", {1, 21, 2, 1, 5, 4, 0}, Format::fp32, Style::normal, 3, params});
+  const Policy single = Policy::of(s.form.sites, Format::fp32);
+  const Arrays base = flat(s.form.run(p, single, 2));
+  for (int i = 0; i < s.form.sites.size; ++i) {
+    Policy policy = single;
+    policy.sites = policy.sites.with(s.form.sites.entries[i].view(), Format::bf16);
+    EXPECT_NE(flat(s.form.run(p, policy, 2)), base) << s.form.sites.entries[i].view();
+  }
+}
+
+/// No mutant's conviction is that of the form itself.
+TEST(falcon2_lite_renormalized, is_not_convicted_without_a_fault) {
+  EXPECT_EQ(conviction({"falcon2_lite", "renormalized", "none"}), "");
+}
+
+/// Where nothing overflows: masked infinities are NaN in all rows. In fp16 they come from 17 decays of 0.5 on.
+RC_GTEST_PROP(falcon2_lite_renormalized, the_future_changes_no_bit, ()) {
+  const Subject s = renormalized();
+  LawCase c = *law_cases(s.room, s.form);
+  if (c.spec.precision == Format::fp16) c.spec.params["decay_floor"] = std::string("0.96875");
+  the_future_changes_no_bit(s, c);
+}
+
 /// In exact arithmetic it is the same.
 RC_GTEST_PROP(falcon2_lite_renormalized, exact_policy_is_the_oracle_where_decays_are_large, ()) {
   const Subject s = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params["decay_floor"] = std::string("0.96875");
-  Problem p = s.problem(c);
-  p.cotangents.clear();
+  const Problem p = s.problem(c);
   Arrays want;
   for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
     want[name].shape = tensor.shape;
