@@ -68,9 +68,12 @@ std::string conviction(const PlantedFault& fault) {
   for (Trial& trial : trials(healthy)) {
     Policy policy = Policy::of(planted.form.sites, trial.spec.precision);
     policy.fault = fault.mutant;
-    const Arrays got = flat(planted.form.run(trial.problem, policy, trial.tile));
-    if (got == flat(healthy.form.run(trial.problem, policy, trial.tile))) continue;  // no bit shows it here
+    const Arrays got = flat(planted.form.run(trial.problem, policy, trial.tile)),
+                 right = flat(healthy.form.run(trial.problem, policy, trial.tile));
+    if (got == right) continue;  // no bit shows it here
     for (const auto& [name, expected] : trial.expected_of(healthy).tensors) {
+      // What an unstable form gets wrong by itself convicts nobody.
+      if (!healthy.form.unstable.empty() && judge(expected, right.at(name).data).verdict == Verdict::fail) continue;
       const Judgement j = judge(expected, got.at(name).data);
       if (j.verdict == Verdict::fail) return trial.spec.repro() + ": " + name + ": " + j.reason;
     }
