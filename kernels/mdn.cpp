@@ -93,35 +93,36 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
          momentum_cotangent.in(), eta.row_in(), rows, dv.out(), dvalues.out(), state_adjoints.out(),
          momentum_adjoints.out(), dinitial_state.out(), dinitial_momentum.out(), len, shape.group},
         heads * blocks, by_block);
-    host_launch<MomentumGradients<B, C, D, D>, T>(launch_policy(policy, 5),
-                                                  {q.in(),
-                                                   k.in(),
-                                                   p.in(),
-                                                   errors.in(),
-                                                   dvalues.in(),
-                                                   o_cotangent.in(),
-                                                   states.in(),
-                                                   momenta.in(),
-                                                   state_adjoints.in(),
-                                                   momentum_adjoints.in(),
-                                                   weights.in(),
-                                                   late_weights.in(),
-                                                   log_alpha.row_in(),
-                                                   log_mu.row_in(),
-                                                   beta.row_in(),
-                                                   eta.row_in(),
-                                                   rows,
-                                                   dq.out(),
-                                                   dk.out(),
-                                                   dp.out(),
-                                                   dlog_alpha.row_out(),
-                                                   dlog_mu.row_out(),
-                                                   dbeta.row_out(),
-                                                   deta.row_out(),
-                                                   scale,
-                                                   shape.group,
-                                                   blocks},
-                                                  items, by_chunk);
+    using Gradients = MomentumGradients<B, C, D, D, Weights<B, C, D>>;
+    host_launch<Gradients, T>(launch_policy(policy, 5),
+                              {q.in(),
+                               k.in(),
+                               p.in(),
+                               errors.in(),
+                               dvalues.in(),
+                               o_cotangent.in(),
+                               states.in(),
+                               momenta.in(),
+                               state_adjoints.in(),
+                               momentum_adjoints.in(),
+                               weights.in(),
+                               late_weights.in(),
+                               log_alpha.row_in(),
+                               log_mu.row_in(),
+                               beta.row_in(),
+                               eta.row_in(),
+                               rows,
+                               dq.out(),
+                               dk.out(),
+                               dp.out(),
+                               dlog_alpha.row_out(),
+                               dlog_mu.row_out(),
+                               dbeta.row_out(),
+                               deta.row_out(),
+                               scale,
+                               shape.group,
+                               blocks},
+                              items, by_chunk);
   });
   const Policy sums = launch_policy(policy, 6);
   const auto total = [&](const char* part, const char* out, const HostArray<T>& parts, const HostArray<T>& of) {
@@ -149,8 +150,9 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
 
 Answer run_log_domain(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_scalar(policy,
-                     [&]<class T>() { return chunkwise<T, LogDomainWeights>(shape, problem, policy, tile, false); });
+  return with_scalar(policy, [&]<class T>() {
+    return chunkwise<T, LogDomainWeights>(shape, problem, policy, tile, !problem.cotangents.empty());
+  });
 }
 
 std::string log_domain_obstacle(const Problem& problem) {
@@ -181,17 +183,18 @@ constexpr std::array mutants{
     Mutant{"one_head_of_group", "dq, dk and dp of the first value head of the group only", "GQA"},
 };
 
+constexpr Mutant log_domain_mutants[] = {
+    {"inclusive_sum", "1 - c_j / c_i: what a token writes at once is lost", "catalogue"},
+    {"steps_dropped", "the gradients of the log gates without what the sums c_i take", "catalogue"},
+    {"end_dropped", "the gradients of steps and gates without the weights of the state that leaves the chunk",
+     "fla#1142 class"},
+};
+
 constexpr KernelForm forms[] = {
     {"chunkwise", "WY form with the linear recurrence of the weights: one triangular system per chunk of tokens",
      mdn_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
-    {"log_domain",
-     "the same with the published weights, quotients of exponentials of prefix sums",
-     mdn_log_domain_sites,
-     chunk_tiles,
-     {},
-     false,
-     log_domain_obstacle,
-     run_log_domain,
+    {"log_domain", "the same with the published weights, quotients of exponentials of prefix sums",
+     mdn_log_domain_sites, chunk_tiles, log_domain_mutants, true, log_domain_obstacle, run_log_domain,
      "its weights cancel, and overflow, where mu decays faster than alpha; MDN (9)-(13), arXiv 2605.05838"},
 };
 

@@ -112,34 +112,35 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, bool with
          out<B>(state_adjoints), out<B>(momentum_adjoints), out<B>(dinitial_state), out<B>(dinitial_momentum), len,
          group},
         by_block);
-    launch<MomentumGradients<B, C, D, DV>, B, 1>({in<B>(q),
-                                                  in<B>(k),
-                                                  in<B>(p),
-                                                  in<B>(errors),
-                                                  in<B>(dvalues),
-                                                  in<B>(o_cotangent),
-                                                  in<B>(states),
-                                                  in<B>(momenta),
-                                                  in<B>(state_adjoints),
-                                                  in<B>(momentum_adjoints),
-                                                  in<B>(weights),
-                                                  in<B>(late_weights),
-                                                  row_in<B>(log_alpha),
-                                                  row_in<B>(log_mu),
-                                                  row_in<B>(beta),
-                                                  row_in<B>(eta),
-                                                  rows,
-                                                  out<B>(dq_parts),
-                                                  out<B>(dk_parts),
-                                                  out<B>(dp_parts),
-                                                  row_out<B>(dlog_alpha_parts),
-                                                  row_out<B>(dlog_mu_parts),
-                                                  row_out<B>(dbeta_parts),
-                                                  row_out<B>(deta_parts),
-                                                  scale,
-                                                  group,
-                                                  blocks},
-                                                 by_chunk);
+    using Gradients = MomentumGradients<B, C, D, DV, Weights<B, C, D>>;
+    launch<Gradients, B, 1>({in<B>(q),
+                             in<B>(k),
+                             in<B>(p),
+                             in<B>(errors),
+                             in<B>(dvalues),
+                             in<B>(o_cotangent),
+                             in<B>(states),
+                             in<B>(momenta),
+                             in<B>(state_adjoints),
+                             in<B>(momentum_adjoints),
+                             in<B>(weights),
+                             in<B>(late_weights),
+                             row_in<B>(log_alpha),
+                             row_in<B>(log_mu),
+                             row_in<B>(beta),
+                             row_in<B>(eta),
+                             rows,
+                             out<B>(dq_parts),
+                             out<B>(dk_parts),
+                             out<B>(dp_parts),
+                             row_out<B>(dlog_alpha_parts),
+                             row_out<B>(dlog_mu_parts),
+                             row_out<B>(dbeta_parts),
+                             row_out<B>(deta_parts),
+                             scale,
+                             group,
+                             blocks},
+                            by_chunk);
     sum_parts<P, "part", "out">(dq_parts, dq);
     sum_parts<P, "part", "out">(dk_parts, dk);
     sum_parts<P, "part", "out">(dp_parts, dp);
@@ -164,21 +165,15 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, bool with
 }
 
 template <template <ExecutorTypes, int, int> class Weights>
-Answer run(const RecurrenceShape& shape, const Problem& problem, Format precision, bool with_gradients,
-           GpuTimes* times) {
+Answer run(const Problem& problem, Format precision, GpuTimes* times) {
+  const RecurrenceShape shape(problem);
   return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    return chunkwise<F, D, Weights>(shape, problem, with_gradients, times);
+    return chunkwise<F, D, Weights>(shape, problem, !problem.cotangents.empty(), times);
   });
 }
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  return run<LinearWeights>(RecurrenceShape(problem), problem, precision, !problem.cotangents.empty(), times);
-}
-Answer run_log_domain(const Problem& problem, Format precision, GpuTimes* times) {
-  return run<LogDomainWeights>(RecurrenceShape(problem), problem, precision, false, times);
-}
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run_chunkwise},
-                             {"log_domain", recurrence_obstacle, momentum_tile, run_log_domain}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run<LinearWeights>},
+                             {"log_domain", recurrence_obstacle, momentum_tile, run<LogDomainWeights>}};
 
 }  // namespace
 }  // namespace assay::tile

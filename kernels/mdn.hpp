@@ -85,13 +85,69 @@ struct LinearWeights {
     b.store_row("decay"_s, a.rows.total_m, head, chunk * DK,
                 b.decay_total("decay"_s, Shape<DK>{}, a.log_mu, head, row, C));
   }
+
+  struct GradientSmem {
+    typename B::template Tile<"decay", C, C> rho;
+    typename B::template Tile<"dsteps", C, C> D;
+    typename B::template Tile<"dsteps", C, C> terms;
+  };
+
+  /// Backwards through the recurrences of Gamma and b. `of` holds the cotangents of the rows; those of products of
+  /// gates, a, late_a, r, total_a and total_m, times the products.
+  template <class Ex, class Tile, class Cotangent, class Args, class Row>
+  TILE_FN static void gradients(Ex& b, GradientSmem& s, Tile&, Tile& late, Cotangent& dGamma, Cotangent& dlate,
+                                const Args& a, const MomentumRows<Row>& of, int head, int chunk, int part) {
+    const int row = chunk * C;
+    const auto copy = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto weighed = [](auto x, auto y, auto beta) { return x * y * beta; };
+    const auto plus_times = [](auto x, auto y, auto z) { return x + y * z; };
+    const auto plus_products = [](auto x, auto z, auto y) { return x + z * y; };
+    const auto of_alpha = [](auto alpha, auto sums, auto prefix, auto errors, auto carried) {
+      return alpha * sums + prefix + errors + carried;
+    };
+    const auto of_mu = [&](auto ratios, auto prefix, auto last, auto carried) {
+      return ratios + prefix + last + b.planted("dlog_mu_without_momentum"_s, carried, carried * 0);
+    };
+    const auto lower = [](int i, int j) { return i >= j; };
+    auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
+    auto late_b = b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, row);
+    auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
+    auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
+    b.decay_ratios("decay"_s, s.rho, a.log_mu, head, row);
+    b.decay_scan_adjoint("gates"_s, s.D, dGamma, dlate, a.log_alpha, head, row);
+    auto d = b.rows("gates"_s, plus_times, b.decay_scan_adjoint("gates"_s, of.b, of.late_b, a.log_alpha, head, row), z,
+                    of.total_b);
+    b.sync();
+    auto D = b.acc("gates"_s, Shape<C, C>{}), ratios = D, weights = D;
+    D.zip("gates"_s, copy, s.D);
+    D.map("gates"_s, plus_products, z, b.column_of(of.g));
+    D.mask(lower, 0);
+    ratios.zip("gates"_s, copy, s.rho);
+    weights.zip("gates"_s, copy, late);
+    b.store_row("dbeta"_s, a.dbeta, part, row, b.rows("gates"_s, plus_times, b.dot("gates"_s, D, ratios), d, m));
+    auto of_sums = b.rows("gates"_s, plus_times, b.dot("gates"_s, D, weights), d, late_b);
+    D.zip("gates"_s, weighed, s.rho, beta);
+    b.put(s.terms, D);
+    b.sync();
+    b.store_row("dlog_alpha"_s, a.dlog_alpha, part, row,
+                b.rows("gates"_s, of_alpha, b.decays("decay"_s, Shape<C>{}, a.log_alpha, head, row), of_sums,
+                       b.gates_of_prefix("gates"_s, of.a), b.gates_of_prefix("gates"_s, of.late_a, 1), of.total_a));
+    auto from_m = b.rows("gates"_s, times, b.rows("gates"_s, times, m, beta), d);
+    b.store_row("dlog_mu"_s, a.dlog_mu, part, row,
+                b.rows("gates"_s, of_mu, b.gates_of_ratios("gates"_s, s.terms), b.gates_of_prefix("gates"_s, from_m),
+                       b.gates_of_suffix("gates"_s, of.r), of.total_m));
+  }
 };
 
 /// The weights as they were published (delta-family.md 2.7): with prefix sums la and lm of the log gates,
-///   lc_i = log sum_{l <= i} exp(log beta_l + lm_l - la_l)
-///   Gamma_ij = exp(la_i - lm_j + lc_i) (1 - exp(lc_{j-1} - lc_i)),   b_i = exp(la_i + lc_i)
-/// Where mu decays faster than alpha the factor in parentheses is what rounding leaves of it, and then the first one
-/// overflows. No gate may be closed and no beta be zero.
+///   x_i = log beta_i + lm_i - la_i,   lc_i = log sum_{l <= i} exp(x_l)
+///   L_ij = exp(la_i - lm_j + lc_i),   R_ij = exp(lc_{j-1} - lc_i)
+///   Gamma_ij = L_ij (1 - R_ij),   b_i = exp(la_i + lc_i)
+/// Where mu decays faster than alpha 1 - R is what rounding leaves of it, and then L overflows. No gate may be closed
+/// and no beta be zero. Backward is their derivative:
+///   U = dGamma o Gamma is a term of dla_i, of dlc_i and, negative, of dlm_j
+///   W = dGamma o L o R one of dlc_i and, negative, of dlc_{j-1};   dx_l = sum_{i >= l} dlc_i exp(x_l - lc_i)
 template <ExecutorTypes B, int C, int DK>
 struct LogDomainWeights {
   static constexpr auto log_of_zero = -std::numeric_limits<typename B::Real>::infinity();
@@ -100,71 +156,219 @@ struct LogDomainWeights {
   template <class Ex, class Tile>
   TILE_FN static void run(Ex& b, Smem&, Tile& Gamma, Tile& late, const MomentumGates<B>& a, int head, int chunk) {
     const int row = chunk * C;
-    const auto exponential = [](auto x) { return ex2(x * decltype(x)(1.442695040888963407359924681001892137L)); };
-    const auto logarithm = [](auto x) { return lg2(x) * decltype(x)(0.693147180559945309417232121458176568L); };
-    const auto second = [](auto, auto x) { return x; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto exponential_of_sum = [&](auto x, auto y) { return exponential(x + y); };
-    const auto exponential_of_difference = [&](auto x, auto y) { return exponential(x - y); };
-    const auto plus_logarithm = [&](auto x, auto y) { return x + logarithm(y); };
+    const auto to_power = [](auto x) { return exponential(x); };
+    const auto exponential_of_sum = [](auto x, auto y) { return exponential(x + y); };
+    const auto exponential_of_difference = [](auto x, auto y) { return exponential(x - y); };
     const auto weigh = [](auto x, auto ratio) { return x * (1 - ratio); };
-    const auto weigh_end = [&](auto la, auto lm, auto lc, auto before) {
+    const auto weigh_end = [](auto la, auto lm, auto lc, auto before) {
       return exponential(la - lm + lc) * (1 - exponential(before - lc));
     };
-    const auto all = [](int, int) { return true; };
+    const auto l = logs(b, a, head, row);
+    const auto put = [&](Tile& tile, const auto& la, const auto& lc, auto keep) {
+      auto R = ratios(b, l, lc);
+      auto X = leading(b, l, la, lc);
+      X.zip("Gamma"_s, weigh, R);
+      X.mask(keep, 0);
+      b.put(tile, X);
+    };
+    put(Gamma, l.la, l.lc, [](int i, int j) { return i >= j; });
+    put(late, l.late_la, l.late_lc, [](int i, int j) { return i > j; });
+
+    auto log_alpha = b.load_row("log"_s, Shape<C>{}, a.log_alpha, head, row);
+    auto log_mu = b.load_row("log"_s, Shape<C>{}, a.log_mu, head, row);
+    auto total_la = b.gates_of_total("log"_s, Shape<DK>{}, log_alpha);
+    b.store_row("decay"_s, a.rows.a, head, row, b.rows("decay"_s, to_power, l.la));
+    b.store_row("decay"_s, a.rows.late_a, head, row, b.rows("decay"_s, to_power, l.late_la));
+    b.store_row("Gamma"_s, a.rows.b, head, row, b.rows("Gamma"_s, exponential_of_sum, l.la, l.lc));
+    b.store_row("Gamma"_s, a.rows.late_b, head, row, b.rows("Gamma"_s, exponential_of_sum, l.late_la, l.late_lc));
+    b.store_row("Gamma"_s, a.rows.g, head, row, b.rows("Gamma"_s, weigh_end, l.end_la, l.lm, l.end_lc, l.late_lc));
+    b.store_row("decay"_s, a.rows.r, head, row, b.rows("decay"_s, exponential_of_difference, l.end_lm, l.lm));
+    b.store_row("decay"_s, a.rows.total_a, head, chunk * DK, b.rows("decay"_s, to_power, total_la));
+    b.store_row("Gamma"_s, a.rows.total_b, head, chunk * DK,
+                b.rows("Gamma"_s, exponential_of_sum, total_la,
+                       log_sum_exp(b, Shape<DK>{}, l.of_x, [](int, int) { return true; })));
+    b.store_row("decay"_s, a.rows.total_m, head, chunk * DK,
+                b.rows("decay"_s, to_power, b.gates_of_total("log"_s, Shape<DK>{}, log_mu)));
+  }
+
+  struct GradientSmem {
+    typename B::template Tile<"dlog", C, C> now;
+    typename B::template Tile<"dlog", C, C> late;
+    typename B::template Tile<"dlog", C, C> sums;
+  };
+
+  /// As of LinearWeights.
+  template <class Ex, class Tile, class Cotangent, class Args, class Row>
+  TILE_FN static void gradients(Ex& b, GradientSmem& s, Tile& Gamma, Tile& late, Cotangent& dGamma, Cotangent& dlate,
+                                const Args& a, const MomentumRows<Row>& of, int head, int chunk, int part) {
+    const int row = chunk * C;
+    const auto second = [](auto, auto x) { return x; };
+    const auto times = [](auto x, auto y) { return x * y; };
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto over = [](auto x, auto y) { return x / y; };
+    const auto plus_minus = [](auto x, auto y, auto z) { return x + y - z; };
+    const auto sum_of_three = [](auto x, auto y, auto z) { return x + y + z; };
+    const auto sum_of_four = [](auto x, auto y, auto z, auto u) { return x + y + z + u; };
+    const auto share = [](auto, auto x, auto log) { return exponential(x - log); };
+    const auto of_ratio = [](auto l, auto cotangent, auto ratio) { return l * cotangent * ratio; };
+    const auto of_end_ratio = [&](auto g, auto la, auto lm, auto lc, auto before) {
+      return of_ratio(exponential(la - lm + lc), g, exponential(before - lc));
+    };
+    const auto plus_total = [](auto x, auto cotangent, auto la, auto lc) {
+      return x + cotangent * exponential(la + lc);
+    };
+    const auto plus_share = [&](auto sum, auto x, auto lc, auto cotangent) {
+      return sum + b.planted("end_dropped"_s, cotangent, cotangent * 0) * exponential(x - lc);
+    };
+    const auto taken_by_steps = [&](auto x) { return b.planted("steps_dropped"_s, x, x * 0); };
     const auto lower = [](int i, int j) { return i >= j; };
     const auto strictly_lower = [](int i, int j) { return i > j; };
+    const auto diagonal = [](int i, int j) { return i == j; };
+    const auto l = logs(b, a, head, row);
+    const auto row_sums = [&](const auto& X) {
+      auto sum = b.partial("dlog"_s, Shape<C>{});
+      sum.fold(b.row("dlog"_s, Shape<C>{}, 1), X);
+      return sum.total();
+    };
+    // Of both triangles: beyond the end nothing decays, and the scan leaves sums of columns from the diagonal down.
+    const auto column_sums = [&](const auto& X, const auto& X_late) {
+      b.put(s.now, X);
+      b.put(s.late, X_late);
+      b.sync();
+      b.decay_scan_adjoint("dlog"_s, s.sums, s.now, s.late, a.log_alpha, head, a.log_alpha.rows);
+      b.sync();
+      auto Y = b.acc("dlog"_s, Shape<C, C>{});
+      Y.zip("dlog"_s, second, s.sums);
+      Y.mask(diagonal, 0);
+      return row_sums(Y);
+    };
+    const auto of_weights = [&](Cotangent& cotangent, Tile& weights, auto keep) {
+      auto U = b.acc("dlog"_s, Shape<C, C>{});
+      U.zip("dlog"_s, second, cotangent);
+      U.zip("dlog"_s, times, weights);
+      U.mask(keep, 0);
+      return U;
+    };
+    const auto of_ratios = [&](Cotangent& cotangent, const auto& la, const auto& lc, auto keep) {
+      auto R = ratios(b, l, lc);
+      auto W = leading(b, l, la, lc);
+      W.zip("dlog"_s, of_ratio, cotangent, R);
+      W.mask(keep, 0);
+      return W;
+    };
+    const auto of_sums = [&](const auto& cotangent, const auto& lc, auto keep) {
+      auto X = b.acc("exponent"_s, Shape<C, C>{});
+      X.map("exponent"_s, share, l.of_x, lc);
+      X.mask(keep, 0);
+      X.map("dlog"_s, times, cotangent);
+      return X;
+    };
+
+    // Through L and b: U.
+    auto U = of_weights(dGamma, Gamma, lower), U_late = of_weights(dlate, late, strictly_lower);
+    auto g = b.rows("dlog"_s, times, of.g, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, row));
+    auto of_b = b.rows("dlog"_s, times, of.b, b.load_row("Gamma"_s, Shape<C>{}, a.rows.b, head, row));
+    auto of_late_b = b.rows("dlog"_s, times, of.late_b, b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, row));
+    auto now = b.rows("dlog"_s, plus, row_sums(U), of_b), before = b.rows("dlog"_s, plus, row_sums(U_late), of_late_b);
+    auto end = b.rows("dlog"_s, plus_total, b.gates_of_total("dlog"_s, Shape<C>{}, g), of.total_b, l.end_la, l.end_lc);
+    auto columns = b.rows("dlog"_s, plus, column_sums(U, U_late), g);
+
+    // Through R: W.
+    auto W = of_ratios(dGamma, l.la, l.lc, lower), W_late = of_ratios(dlate, l.late_la, l.late_lc, strictly_lower);
+    auto W_end = b.rows("dlog"_s, of_end_ratio, of.g, l.end_la, l.lm, l.end_lc, l.late_lc);
+    auto taken = b.rows("dlog"_s, plus, column_sums(W, W_late), W_end);
+    auto dlc = b.rows("dlog"_s, plus, now, row_sums(W));
+    auto late_dlc = b.rows("dlog"_s, plus_minus, before, row_sums(W_late), taken);
+    auto end_dlc = b.rows("dlog"_s, plus, end, b.gates_of_total("dlog"_s, Shape<C>{}, W_end));
+
+    // Through the sums.
+    auto sums = column_sums(of_sums(dlc, l.lc, lower), of_sums(late_dlc, l.late_lc, strictly_lower));
+    auto dx = b.rows("dlog"_s, plus_share, sums, l.x, l.end_lc, end_dlc);
+    auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
+    b.store_row("dbeta"_s, a.dbeta, part, row, b.rows("dlog"_s, over, dx, beta));
+    dx = b.rows("dlog"_s, taken_by_steps, dx);
+    auto dla = b.rows("dlog"_s, plus_minus, now, of.a, dx), late_dla = b.rows("dlog"_s, plus, before, of.late_a);
+    b.store_row("dlog_alpha"_s, a.dlog_alpha, part, row,
+                b.rows("dlog"_s, sum_of_four, b.gates_of_prefix("dlog"_s, dla),
+                       b.gates_of_prefix("dlog"_s, late_dla, 1), end, of.total_a));
+    auto dlm = b.rows("dlog"_s, minus, dx, columns);
+    b.store_row("dlog_mu"_s, a.dlog_mu, part, row,
+                b.rows("dlog"_s, sum_of_three, b.gates_of_prefix("dlog"_s, dlm), b.gates_of_suffix("dlog"_s, of.r),
+                       of.total_m));
+  }
+
+ private:
+  template <class Row, class Col>
+  struct Logs {
+    Row la, late_la, lm, x, lc, late_lc, end_la, end_lm, end_lc;
+    Col of_lm, of_x, of_late_lc;  // by column
+  };
+
+  template <class X>
+  TILE_FN static X exponential(X x) {
+    return ex2(x * X(1.442695040888963407359924681001892137L));
+  }
+  template <class X>
+  TILE_FN static X logarithm(X x) {
+    return lg2(x) * X(0.693147180559945309417232121458176568L);
+  }
+
+  /// Row i: the log of the sum of exp(x) over the columns that it keeps.
+  template <int R, class Ex, class Col, class Keep>
+  TILE_FN static auto log_sum_exp(Ex& b, Shape<R>, const Col& x, Keep keep) {
+    auto X = b.acc("exponent"_s, Shape<R, C>{});
+    X.map(
+        "exponent"_s, [](auto, auto y) { return y; }, x);
+    X.mask(keep, log_of_zero);
+    auto top = X.row_max();
+    X.map(
+        "exponent"_s, [](auto y, auto most) { return exponential(y - most); }, top);
+    X.mask(keep, 0);
+    auto sum = b.partial("log"_s, Shape<R>{});
+    sum.fold(b.row("log"_s, Shape<R>{}, 1), X);
+    return b.rows(
+        "log"_s, [](auto most, auto y) { return most + logarithm(y); }, top, sum.total());
+  }
+
+  template <class Ex, class Gates>
+  TILE_FN static auto logs(Ex& b, const Gates& a, int head, int row) {
+    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto minus = [](auto x, auto y) { return x - y; };
+    const auto logarithm_of = [](auto beta) { return logarithm(beta); };
     auto log_alpha = b.load_row("log"_s, Shape<C>{}, a.log_alpha, head, row);
     auto log_mu = b.load_row("log"_s, Shape<C>{}, a.log_mu, head, row);
     auto late_la = b.gates_of_suffix("log"_s, log_alpha), la = b.rows("log"_s, plus, late_la, log_alpha);
     auto lm = b.rows("log"_s, plus, b.gates_of_suffix("log"_s, log_mu), log_mu);
-    auto log_beta = b.rows("log"_s, logarithm, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row));
-    auto terms = b.column_of(b.rows("log"_s, minus, b.rows("log"_s, plus, log_beta, lm), la));
-    // Row i: the log of the sum of exp(terms) over the columns that it keeps.
-    const auto log_sum_exp = [&]<int R>(Shape<R>, auto keep) {
-      auto X = b.acc("exponent"_s, Shape<R, C>{});
-      X.map("exponent"_s, second, terms);
-      X.mask(keep, log_of_zero);
-      auto top = X.row_max();
-      X.map("exponent"_s, exponential_of_difference, top);
-      X.mask(keep, 0);
-      auto sum = b.partial("log"_s, Shape<R>{});
-      sum.fold(b.row("log"_s, Shape<R>{}, 1), X);
-      return b.rows("log"_s, plus_logarithm, top, sum.total());
-    };
-    auto lc = log_sum_exp(Shape<C>{}, lower), late_lc = log_sum_exp(Shape<C>{}, strictly_lower);
-    auto end_lc = log_sum_exp(Shape<C>{}, all);
-    auto columns = b.column_of(lm), before = b.column_of(late_lc);
-    const auto put = [&](Tile& tile, const auto& la_of_row, const auto& lc_of_row, auto keep) {
-      auto ratio = b.acc("ratio"_s, Shape<C, C>{});
-      ratio.map(
-          "ratio"_s, [&](auto, auto log, auto earlier) { return exponential(earlier - log); }, lc_of_row, before);
-      auto X = b.acc("exponent"_s, Shape<C, C>{});
-      X.map(
-          "exponent"_s, [](auto, auto x, auto y, auto z) { return x - z + y; }, la_of_row, lc_of_row, columns);
-      X.map("Gamma"_s, exponential);
-      X.zip("Gamma"_s, weigh, ratio);
-      X.mask(keep, 0);
-      b.put(tile, X);
-    };
-    put(Gamma, la, lc, lower);
-    put(late, late_la, late_lc, strictly_lower);
-
+    auto log_beta = b.rows("log"_s, logarithm_of, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row));
+    auto x = b.rows("log"_s, minus, b.rows("log"_s, plus, log_beta, lm), la);
+    auto of_x = b.column_of(x);
+    auto lc = log_sum_exp(b, Shape<C>{}, of_x, [](int i, int j) { return i >= j; });
+    auto late_lc = log_sum_exp(b, Shape<C>{}, of_x, [](int i, int j) { return i > j; });
+    auto end_lc = log_sum_exp(b, Shape<C>{}, of_x, [](int, int) { return true; });
+    auto of_lm = b.column_of(lm), of_late_lc = b.column_of(b.planted("inclusive_sum"_s, late_lc, lc));
     auto end_la = b.gates_of_total("log"_s, Shape<C>{}, log_alpha),
          end_lm = b.gates_of_total("log"_s, Shape<C>{}, log_mu);
-    auto total_la = b.gates_of_total("log"_s, Shape<DK>{}, log_alpha);
-    b.store_row("decay"_s, a.rows.a, head, row, b.rows("decay"_s, exponential, la));
-    b.store_row("decay"_s, a.rows.late_a, head, row, b.rows("decay"_s, exponential, late_la));
-    b.store_row("Gamma"_s, a.rows.b, head, row, b.rows("Gamma"_s, exponential_of_sum, la, lc));
-    b.store_row("Gamma"_s, a.rows.late_b, head, row, b.rows("Gamma"_s, exponential_of_sum, late_la, late_lc));
-    b.store_row("Gamma"_s, a.rows.g, head, row, b.rows("Gamma"_s, weigh_end, end_la, lm, end_lc, late_lc));
-    b.store_row("decay"_s, a.rows.r, head, row, b.rows("decay"_s, exponential_of_difference, end_lm, lm));
-    b.store_row("decay"_s, a.rows.total_a, head, chunk * DK, b.rows("decay"_s, exponential, total_la));
-    b.store_row("Gamma"_s, a.rows.total_b, head, chunk * DK,
-                b.rows("Gamma"_s, exponential_of_sum, total_la, log_sum_exp(Shape<DK>{}, all)));
-    b.store_row("decay"_s, a.rows.total_m, head, chunk * DK,
-                b.rows("decay"_s, exponential, b.gates_of_total("log"_s, Shape<DK>{}, log_mu)));
+    return Logs<decltype(la), decltype(of_x)>{la,     late_la, lm,     x,     lc,   late_lc,
+                                              end_la, end_lm,  end_lc, of_lm, of_x, of_late_lc};
+  }
+
+  /// R, of the rows' logs.
+  template <class Ex, class L, class Row>
+  TILE_FN static auto ratios(Ex& b, const L& l, const Row& lc) {
+    auto R = b.acc("ratio"_s, Shape<C, C>{});
+    R.map(
+        "ratio"_s, [](auto, auto log, auto earlier) { return exponential(earlier - log); }, lc, l.of_late_lc);
+    return R;
+  }
+  /// L.
+  template <class Ex, class L, class Row>
+  TILE_FN static auto leading(Ex& b, const L& l, const Row& la, const Row& lc) {
+    auto X = b.acc("exponent"_s, Shape<C, C>{});
+    X.map(
+        "exponent"_s, [](auto, auto x, auto y, auto z) { return x - z + y; }, la, lc, l.of_lm);
+    X.map("Gamma"_s, [](auto x) { return exponential(x); });
+    return X;
   }
 };
 
@@ -518,7 +722,7 @@ struct MomentumAdjointPass {
 };
 
 /// Gradients of a chunk's tokens, as parts: those of the value columns v0.. of its head. Blocks as of the outputs.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, int C, int DK, int DV, class Weights>
 struct MomentumGradients {
   using Real = typename B::Real;
   struct Args {
@@ -544,7 +748,6 @@ struct MomentumGradients {
     typename B::template Tile<"Nc", DK, DV> N;
     typename B::template Tile<"Gamma", C, C> Gamma;
     typename B::template Tile<"Gamma", C, C> late;
-    typename B::template Tile<"decay", C, C> rho;
     typename B::template Tile<"Yc", C, DV> Y;
     typename B::template Tile<"gEc", C, DV> gE;
     typename B::template Tile<"rEc", C, DV> rE;
@@ -554,8 +757,7 @@ struct MomentumGradients {
     typename B::template Tile<"Fc", C, C> Fp;  // to prediction keys
     typename B::template Tile<"dGamma", C, C> dGamma;
     typename B::template Tile<"dGamma", C, C> dlate;
-    typename B::template Tile<"dsteps", C, C> D;
-    typename B::template Tile<"dsteps", C, C> terms;
+    typename Weights::GradientSmem weights;
   };
 
   template <class Ex>
@@ -571,15 +773,6 @@ struct MomentumGradients {
     const auto minus = [](auto x, auto y) { return x - y; };
     const auto weighed = [](auto x, auto y, auto eta) { return x * y * eta; };
     const auto negative_weighed = [](auto x, auto y, auto eta) { return -(x * y * eta); };
-    const auto plus_times = [](auto x, auto y, auto z) { return x + y * z; };
-    const auto minus_times = [](auto x, auto y, auto z) { return x - y * z; };
-    const auto plus_products = [](auto x, auto z, auto y) { return x + z * y; };
-    const auto of_alpha = [](auto alpha, auto sums, auto prefix, auto late, auto carried) {
-      return alpha * sums + prefix + late + carried;
-    };
-    const auto of_mu = [&](auto ratios, auto prefix, auto last, auto carried) {
-      return ratios + prefix + last + b.planted("dlog_mu_without_momentum"_s, carried, carried * 0);
-    };
     const auto lower = [](int i, int j) { return i >= j; };
     const auto strictly_lower = [](int i, int j) { return i > j; };
     b.pipeline(
@@ -599,13 +792,11 @@ struct MomentumGradients {
           b.load(s.late, a.late_weights, head, row);
         },
         [&](int, int) {
-          auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
           auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, row);
           auto eta_of_column = b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row);
           auto g = b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, row);
           auto r = b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, row);
           auto late_b = b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, row);
-          b.decay_ratios("decay"_s, s.rho, a.log_mu, head, row);
           auto Y = b.acc("X"_s, Shape<C, DV>{});
           Y.zip("X"_s, scaled, s.dO);
           b.put(s.Y, Y);
@@ -672,42 +863,19 @@ struct MomentumGradients {
           H.map("dK"_s, times, eta);
           b.store("part"_s, a.dk, part, row, H);
 
-          // Gates, backwards through the recurrences of Gamma and b.
+          // Gates, through what weighs the tokens.
           auto KG = b.ab("KG"_s, s.K, s.G), KN = b.ab("KG"_s, s.K, s.N);
           auto dg = b.rows("from"_s, times, eta, b.dot("from"_s, E, KG));
           auto last = b.rows("from"_s, negative_times, b.rows("from"_s, times, eta, b.dot("from"_s, E, KN)), r);
-          auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
-          auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
-          b.decay_scan_adjoint("gates"_s, s.D, s.dGamma, s.dlate, a.log_alpha, head, row);
-          auto end = b.gates_of_total("gates"_s, Shape<C>{}, b.dot("from"_s, s.G, s.M));
-          auto d = b.rows("gates"_s, minus_times, b.decay_scan_adjoint("gates"_s, db, dlate_b, a.log_alpha, head, row),
-                          z, end);
-          b.sync();
-          auto D = b.acc("gates"_s, Shape<C, C>{}), ratios = D, weights = D;
-          D.zip("gates"_s, copy, s.D);
-          D.map("gates"_s, plus_products, z, b.column_of(dg));
-          D.mask(lower, 0);
-          ratios.zip("gates"_s, copy, s.rho);
-          weights.zip("gates"_s, copy, s.late);
-          b.store_row("dbeta"_s, a.dbeta, part, row, b.rows("gates"_s, plus_times, b.dot("gates"_s, D, ratios), d, m));
-          auto of_sums = b.rows("gates"_s, plus_times, b.dot("gates"_s, D, weights), d, late_b);
-          D.zip("gates"_s, weighed, s.rho, beta);
-          b.put(s.terms, D);
-          b.sync();
           auto total_a = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, head, chunk * DK);
           auto total_m = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, head, chunk * DK);
           auto in_state =
               b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), total_a));
           auto in_momentum =
               b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.M, s.N), total_m));
-          b.store_row(
-              "dlog_alpha"_s, a.dlog_alpha, part, row,
-              b.rows("gates"_s, of_alpha, b.decays("decay"_s, Shape<C>{}, a.log_alpha, head, row), of_sums,
-                     b.gates_of_prefix("gates"_s, from_row), b.gates_of_prefix("gates"_s, from_late, 1), in_state));
-          auto from_m = b.rows("gates"_s, times, b.rows("gates"_s, times, m, beta), d);
-          b.store_row("dlog_mu"_s, a.dlog_mu, part, row,
-                      b.rows("gates"_s, of_mu, b.gates_of_ratios("gates"_s, s.terms),
-                             b.gates_of_prefix("gates"_s, from_m), b.gates_of_suffix("gates"_s, last), in_momentum));
+          auto end = b.rows("gates"_s, negative, b.gates_of_total("gates"_s, Shape<C>{}, b.dot("from"_s, s.G, s.M)));
+          const MomentumRows<decltype(dg)> of{from_row, db, from_late, dlate_b, dg, last, in_state, end, in_momentum};
+          Weights::gradients(b, s.weights, s.Gamma, s.late, s.dGamma, s.dlate, a, of, head, chunk, part);
         });
   }
 };
@@ -734,9 +902,9 @@ inline constexpr SiteTable::Init mdn_gradient_site_list[] = {
     {"dGamma", Role::accumulator}, {"dsteps", Role::accumulator}, {"from", Role::accumulator},
     {"gates", Role::accumulator},  {"part", Role::accumulator}};
 inline constexpr SiteTable::Init log_domain_site_list[] = {
-    {"log", Role::gate}, {"exponent", Role::gate}, {"ratio", Role::gate}};
+    {"log", Role::gate}, {"exponent", Role::gate}, {"ratio", Role::gate}, {"dlog", Role::accumulator}};
 inline constexpr SiteTable mdn_sites = SiteTable(mdn_site_list).with(mdn_gradient_site_list);
-inline constexpr SiteTable mdn_log_domain_sites = SiteTable(mdn_site_list).with(log_domain_site_list);
 inline constexpr SiteTable mdn_sites_of_all_forms = mdn_sites.with(log_domain_site_list);
+inline constexpr SiteTable mdn_log_domain_sites = mdn_sites_of_all_forms.without("dsteps");
 
 }  // namespace assay::tile

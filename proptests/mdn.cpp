@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/delta_laws.hpp"
 #include "proptests/core/laws.hpp"
@@ -513,6 +516,38 @@ TEST(mdn_kernels, every_site_is_in_use) {
 
 const KernelForm& log_domain() { return laws::subject(kernel_rooms(), "mdn", "log_domain").form; }
 
+/// The form where no token's momentum decays faster than its state, whose decay is the momentum's or its square, and no
+/// step is next to nothing.
+laws::Subject tame() {
+  static const Room room = [] {
+    Room r = *find_room("mdn");
+    r.make = [](const CaseSpec& spec) {
+      Problem p = find_room("mdn")->make(spec);
+      std::vector<double>& log_alpha = p.inputs.at("log_alpha").data;
+      for (std::size_t t = 0; t < log_alpha.size(); ++t)
+        log_alpha[t] = std::ldexp(std::min(log_alpha[t], p.inputs.at("log_mu").data[t]), static_cast<int>(t % 2));
+      for (double& beta : p.inputs.at("beta").data) beta = std::max(beta, 0.125);
+      return p;
+    };
+    return r;
+  }();
+  return {room, log_domain()};
+}
+
+/// In exact arithmetic it is the same, gradients included: where little cancels, 64 bits are enough to say so.
+#define ASSAY_LOG_DOMAIN_OBEYS(law) \
+  RC_GTEST_PROP(mdn_log_domain, law, ()) { laws::law(tame(), *law_cases(tame().room, tame().form)); }
+ASSAY_LOG_DOMAIN_OBEYS(exact_policy_is_the_oracle)
+ASSAY_LOG_DOMAIN_OBEYS(tile_shape_changes_nothing)
+ASSAY_LOG_DOMAIN_OBEYS(same_bits_twice)
+ASSAY_LOG_DOMAIN_OBEYS(every_element_is_written)
+ASSAY_LOG_DOMAIN_OBEYS(the_future_changes_no_bit)
+ASSAY_LOG_DOMAIN_OBEYS(heads_are_independent)
+ASSAY_LOG_DOMAIN_OBEYS(backward_is_the_adjoint)
+ASSAY_LOG_DOMAIN_OBEYS(linear_in_values)
+ASSAY_LOG_DOMAIN_OBEYS(reads_are_linear_in_the_query)
+ASSAY_LOG_DOMAIN_OBEYS(segments_concatenate)
+
 /// 128 tokens with the same gates, and steps of 0.3, as section 6.2 has them.
 Problem with_gates(double log_alpha, double log_mu, Format precision) {
   Problem p = find_room("mdn")->make({.mechanism = "mdn",
@@ -521,26 +556,28 @@ Problem with_gates(double log_alpha, double log_mu, Format precision) {
                                       .style = Style::normal,
                                       .seed = 5,
                                       .params = {}});
-  p.cotangents.clear();
   set_all(p.inputs.at("log_alpha"), log_alpha);
   set_all(p.inputs.at("log_mu"), log_mu);
   set_all(p.inputs.at("beta"), 0.3);
   return p;
 }
 
-/// What the judge says of o, from the form at hand and from the room's healthy one.
+/// What the judge says of every tensor, from the form at hand and from the room's healthy one.
 struct Verdicts {
-  Verdict published, healthy;
+  std::map<std::string, Verdict> published, healthy;
 };
 Verdicts verdicts(double log_alpha, double log_mu, Format precision) {
   const laws::Subject s = chunkwise();
   const Problem p = with_gates(log_alpha, log_mu, precision);
   const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
   const auto got = in_report_order(log_domain().run(p, Policy::of(log_domain().sites, precision), 0), e);
-  for (std::size_t t = 0; t < e.tensors.size(); ++t)
-    if (const auto& [name, expected] = e.tensors[t]; name == "o")
-      return {judge(expected, got[t].second).verdict, judge(expected, e.emulated[t].second).verdict};
-  return {Verdict::error, Verdict::error};
+  Verdicts all;
+  for (std::size_t t = 0; t < e.tensors.size(); ++t) {
+    const auto& [name, expected] = e.tensors[t];
+    all.published[name] = judge(expected, got[t].second).verdict;
+    all.healthy[name] = judge(expected, e.emulated[t].second).verdict;
+  }
+  return all;
 }
 
 /// Section 6.2: digits go where mu decays faster than alpha, all of them at fp32 and, later, at fp64; then NaN.
@@ -553,34 +590,67 @@ TEST(mdn_log_domain, fails_where_mu_decays_faster_than_alpha) {
        {Gates{-0.05, -0.3, Format::fp32}, Gates{-0.05, -0.5, Format::fp32}, Gates{-0.05, -0.5, Format::bf16},
         Gates{-0.05, -0.5, Format::fp64}, Gates{-0.01, -1.5, Format::fp32}, Gates{-1, -2, Format::bf16}}) {
     const Verdicts v = verdicts(g.log_alpha, g.log_mu, g.precision);
-    EXPECT_EQ(v.published, Verdict::fail) << g.log_alpha << ' ' << g.log_mu << ' ' << name_of(g.precision);
-    EXPECT_EQ(v.healthy, Verdict::pass) << g.log_alpha << ' ' << g.log_mu << ' ' << name_of(g.precision);
+    for (const char* name : {"o", "d_q", "d_k", "d_v", "d_p", "d_log_alpha", "d_log_mu", "d_beta", "d_eta"})
+      EXPECT_EQ(v.published.at(name), Verdict::fail)
+          << name << ' ' << g.log_alpha << ' ' << g.log_mu << ' ' << name_of(g.precision);
+    for (const auto& [name, verdict] : v.healthy)
+      EXPECT_EQ(verdict, Verdict::pass) << name << ' ' << g.log_alpha << ' ' << g.log_mu << ' ' << name_of(g.precision);
   }
 }
 
 TEST(mdn_log_domain, passes_where_it_does_not) {
   for (const auto& [log_alpha, log_mu] : {std::pair{-1.0, -0.1}, {-0.5, -0.5}})
-    EXPECT_EQ(verdicts(log_alpha, log_mu, Format::bf16).published, Verdict::pass) << log_alpha;
+    for (const auto& [name, verdict] : verdicts(log_alpha, log_mu, Format::bf16).published)
+      EXPECT_EQ(verdict, Verdict::pass) << name << ' ' << log_alpha;
 }
 
-/// In exact arithmetic it is the same: where nothing cancels, 64 bits are enough to say so.
-RC_GTEST_PROP(mdn_log_domain, exact_policy_is_the_oracle_where_nothing_cancels, ()) {
-  const laws::Subject s = chunkwise();
-  const LawCase c = *law_cases(s.room, s.form);
-  Problem p = s.problem(c);
-  p.cotangents.clear();
-  set_all(p.inputs.at("log_alpha"), *rc::gen::element(-2.0, -1.0, -0.5));
-  set_all(p.inputs.at("log_mu"), *rc::gen::element(-0.5, -0.1, 0.0));
-  for (double& beta : p.inputs.at("beta").data) beta = std::max(beta, 0.125);
-  RC_ASSERT(log_domain().obstacle(p).empty());
-  Arrays want;
-  for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
-    want[name].shape = tensor.shape;
-    for (const HiLo& x : tensor.value) want[name].data.push_back(x.hi);
+/// The largest error of each tensor, relative to its largest element.
+std::map<std::string, double> errors_of(const Oracle& truth, Answer answer) {
+  const Arrays got = flat(std::move(answer));
+  std::map<std::string, double> errors;
+  for (const auto& [name, tensor] : truth.tensors) {
+    double error = 0, size = 0;
+    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
+      const double off = std::fabs(got.at(name).data[i] - tensor.value[i].hi);
+      error = off <= error ? error : off;  // NaN is the largest
+      size = std::max(size, std::fabs(tensor.value[i].hi));
+    }
+    errors[name] = error / size;
   }
-  const laws::Subject published{s.room, log_domain()};
-  laws::expect_within(flat(published.run(p, Format::exact, c.tile)), want, laws::allowance(s, p, Format::fp64, c.tile),
-                      1);
+  return errors;
+}
+
+/// Section 6.2: o in fp32 and fp64, here the same to half an order of magnitude where a digit is left, and the healthy
+/// form in fp32, here to an order. Where something cancels, gradients of gates and steps lose more than o.
+TEST(mdn_log_domain, is_as_far_off_as_measured) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  struct Measured {
+    double log_alpha, log_mu, healthy, fp32, fp64;
+  };
+  for (const Measured& m : {Measured{-1, -0.1, 1e-7, 4e-6, 3e-15}, Measured{-0.5, -0.5, 2e-7, 3e-6, 7e-15},
+                            Measured{-0.05, -0.2, 9e-7, 1e-3, 1e-12}, Measured{-0.05, -0.3, 6e-7, 0.18, 3e-10},
+                            Measured{-0.05, -0.5, 3e-7, 0.86, 1e-4}, Measured{-0.05, -1, 3e-7, 0.74, 0.75},
+                            Measured{-0.01, -1.5, 2e-6, nan, 0.77}, Measured{-0.05, -2, 2e-7, nan, 0.55},
+                            Measured{-1, -2, 1e-7, 0.7, 0.7}}) {
+    const Problem p = with_gates(m.log_alpha, m.log_mu, Format::fp32);
+    const Oracle truth = oracle_of(chunkwise().room, p);
+    EXPECT_NEAR(std::log10(errors_of(truth, chunkwise().run(p, Format::fp32, 0)).at("o")), std::log10(m.healthy), 1)
+        << m.log_alpha << ' ' << m.log_mu;
+    for (const auto& [precision, measured] : {std::pair{Format::fp32, m.fp32}, {Format::fp64, m.fp64}}) {
+      const Policy policy = Policy::of(log_domain().sites, precision);
+      const auto errors = errors_of(truth, log_domain().run(p, policy, 0));
+      const std::string place = text(m.log_alpha, ' ', m.log_mu, ' ', name_of(precision));
+      const double o = errors.at("o");
+      if (std::isnan(measured))
+        EXPECT_TRUE(std::isnan(o)) << place;
+      else if (measured > 0.5)
+        EXPECT_GT(o, 0.5) << place;
+      else
+        EXPECT_NEAR(std::log10(o), std::log10(measured), 0.5) << place;
+      if (std::isnan(measured) || m.log_mu >= m.log_alpha) continue;
+      for (const char* name : {"d_log_alpha", "d_log_mu", "d_beta"}) EXPECT_GT(errors.at(name), o) << name << place;
+    }
+  }
 }
 
 TEST(mdn_log_domain, refuses_what_has_no_logarithm) {

@@ -29,8 +29,12 @@ std::vector<Trial>& trials(const Subject& s) {
   static std::map<const KernelForm*, std::vector<Trial>> all;
   std::vector<Trial>& list = all[&s.form];
   if (list.empty())
-    for (FaultTrial& trial : fault_trials(s.room, s.form, fault_styles, fault_precisions_of(s.form), fault_seed))
+    for (FaultTrial& trial : fault_trials(s.room, s.form, fault_styles, fault_precisions_of(s.form), fault_seed)) {
+      Arrays& inputs = trial.problem.inputs;
+      // Without a fault this form is right only where momenta decay no faster than states.
+      if (s.form.name == "log_domain") std::swap(inputs.at("log_alpha"), inputs.at("log_mu"));
       list.emplace_back(std::move(trial));
+    }
   return list;
 }
 
