@@ -124,7 +124,8 @@ Dyadic parse_decimal(std::string_view text, int bits, long lowest) {
     long written = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), written);
     if (error == std::errc::invalid_argument) refuse("no digits in the exponent");
-    if (error != std::errc() || std::abs(written) > largest_exponent) refuse("exponent beyond 100 million");
+    if (error != std::errc() || written < -largest_exponent || written > largest_exponent)
+      refuse("exponent beyond 100 million");
     ten += written;
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   }

@@ -240,7 +240,9 @@ TEST(Decimal, CarriesInfinitiesAndNan) {
 
 TEST(Decimal, RefusesWhatIsNotANumber) {
   for (const char* text : {"", "-", ".", "e5", "1e", "1e+", "1e+-5", "1.2.3", "0x10", "1,5", " 1", "1 ", "+-1",
-                           "infinity", "-nan", "NaN", "1e100000001", "1e99999999999999999999"})
+                           "infinity", "-nan", "NaN", "1e100000001", "1e-100000001", "1e99999999999999999999",
+                           // The least long, whose absolute value is none.
+                           "1e-9223372036854775808", "1.5e-9223372036854775808"})
     EXPECT_THROW(from_decimal<Mp50>(text), InputError) << text;
   EXPECT_EQ(from_decimal<double>("+1.50E+1"), 15);
   EXPECT_EQ(from_decimal<double>(".5"), 0.5);
