@@ -51,8 +51,8 @@ Answered answer_at_once(const Room& room, const Problem& problem, std::optional<
 
 /// The groups of heads of a problem: each is one shared head and the output heads that read it.
 struct Groups {
-  int own = 0, shared = 0;
-  bool known = false;  ///< every array has its heads, and they divide evenly
+  int own = -1, shared = -1;  ///< -1: no array says
+  bool known = false;         ///< every array has its heads, and they divide evenly
 
   int each() const { return own / shared; }
 };
@@ -73,16 +73,16 @@ Groups groups_of(const Room& room, const Problem& problem) {
       if (array.shape.empty()) continue;
       const bool full = array.shape.size() == static_cast<std::size_t>(ranked->rank) + 1;
       int& heads = ranked->field.heads == Field::Heads::own ? groups.own : groups.shared;
-      if (heads == 0) heads = array.shape[0];
+      if (heads < 0) heads = array.shape[0];
       even =
           even && (full || ranked->field.broadcasts) && array.shape[0] == heads && array.count() == array.data.size();
     }
   };
   count(problem.inputs, inputs);
   count(problem.cotangents, outputs);
-  if (groups.shared == 0) groups.shared = groups.own;
-  if (groups.own == 0) groups.own = groups.shared;
-  groups.known = even && groups.shared > 0 && groups.own % groups.shared == 0;
+  if (groups.shared < 0) groups.shared = groups.own;
+  if (groups.own < 0) groups.own = groups.shared;
+  groups.known = even && groups.own > 0 && groups.shared > 0 && groups.own % groups.shared == 0;
   return groups;
 }
 
