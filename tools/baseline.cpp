@@ -74,18 +74,25 @@ Comparison compared(const BaselineRow& before, const BaselineRow& after, double 
   }
   const auto set = [&c](Change change, std::string why) { c.change = change, c.why = std::move(why); };
   double smallest = std::numeric_limits<double>::infinity();
-  bool finite = true;
   for (const auto* row : {&before, &after})
-    for (const double x : row->relative_error) {
+    for (const double x : row->relative_error)
       if (x > 0) smallest = std::min(smallest, x);
-      finite = finite && (row == &before || std::isfinite(x));
-    }
+  const auto finite = [](const BaselineRow& row) {
+    return std::all_of(row.relative_error.begin(), row.relative_error.end(), [](double x) { return std::isfinite(x); });
+  };
   const auto exact = [](const BaselineRow& row) {
     return std::all_of(row.relative_error.begin(), row.relative_error.end(), [](double x) { return x == 0; });
   };
-  if (!finite) {
+  if (!finite(after)) {
     c.after = c.growth = not_a_number;
     set(Change::worse, "its error is not finite");
+    return c;
+  }
+  if (!finite(before)) {  // no noise to compare with
+    c.before = c.growth = c.noise = not_a_number;
+    c.after = exact(after) ? 0 : std::exp(logs_of(after.relative_error, smallest).mean);
+    const std::string why = verdict_that_fails(before, after);
+    set(why.empty() ? Change::better : Change::worse, why);
     return c;
   }
   if (std::isinf(smallest)) {  // exact before and after
@@ -252,6 +259,9 @@ template <class T>
 T whole(const Json& json, const char* key) {
   const Json& value = json.at(key);
   require(value.is_number_integer(), key, ": expected an integer");
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                               : std::in_range<T>(value.get<std::int64_t>());
+  require(fits, key, ": ", value.dump(), " is out of range");
   return value.get<T>();
 }
 

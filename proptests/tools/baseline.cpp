@@ -115,6 +115,8 @@ TEST_F(Baseline, refuses_what_is_no_baseline) {
       {[](Json& base) { base["rows"][0]["rms_z"].erase(0); }, "expected a number for each seed"},
       {[](Json& base) { base["rows"][0].erase("tensor"); }, ""},
       {[](Json& base) { base["subject"]["seeds"] = 2; }, "seeds: expected 3 to 1000"},
+      {[](Json& base) { base["subject"]["seeds"] = 4294967299; }, "seeds: 4294967299 is out of range"},
+      {[](Json& base) { base["subject"]["seed"] = -1; }, "seed: -1 is out of range"},
       {[](Json& base) { base["subject"]["style"] = "odd"; }, "unknown style"},
       {[](Json& base) { base["subject"]["precisions"] = {"fp33"}; }, "unknown precision"},
   };
@@ -275,6 +277,8 @@ TEST(BaselineRows, know_what_is_exact_and_what_is_no_number) {
   EXPECT_EQ(change({1e-9, 0, 2e-9}, {1e-9, 3e-9, 0}), Change::noise);
   EXPECT_EQ(change({1e-9, 1e-9, 2e-9}, {1e-9, nan, 1e-9}), Change::worse);
   EXPECT_EQ(change({1e-9, 1e-9, 2e-9}, {1e-9, infinite, 1e-9}), Change::worse);
+  EXPECT_EQ(change({1e-9, nan, 2e-9}, {1e-9, 1e-9, 1e-9}), Change::better);
+  EXPECT_EQ(change({infinite, 1e-9, 2e-9}, {0, 0, 0}), Change::better);
   // What passed and fails is worse, however small the error.
   BaselineRow failing = row_of("x", {1e-9, 1e-9, 2e-9});
   failing.verdicts[1] = "FAIL";
