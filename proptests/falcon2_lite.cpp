@@ -137,20 +137,6 @@ RC_GTEST_PROP(falcon2_lite_renormalized, the_future_changes_no_bit, ()) {
   the_future_changes_no_bit(s, c);
 }
 
-/// In exact arithmetic it is the same.
-RC_GTEST_PROP(falcon2_lite_renormalized, exact_policy_is_the_oracle_where_decays_are_large, ()) {
-  const Subject s = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
-  LawCase c = *law_cases(s.room, s.form);
-  c.spec.params["decay_floor"] = std::string("0.96875");
-  const Problem p = s.problem(c);
-  Arrays want;
-  for (const auto& [name, tensor] : oracle_of(s.room, p).tensors) {
-    want[name].shape = tensor.shape;
-    for (const HiLo& x : tensor.value) want[name].data.push_back(x.hi);
-  }
-  expect_within(flat(renormalized().run(p, Format::exact, c.tile)), want, allowance(s, p, Format::fp64, c.tile), 1);
-}
-
 std::string is_falcon1(const Room& room, const Problem& problem) {
   const ExactProblem p = exact(problem);
   return same(answer(room, p), answer("falcon1", p));
