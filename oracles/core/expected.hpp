@@ -17,7 +17,7 @@ namespace assay {
 template <class X>
 using Named = std::vector<std::pair<std::string, X>>;
 
-/// Every output and gradient under those names.
+/// Outputs and gradients by the names of a report ("o", "d_q").
 Arrays flat(Answer answer);
 
 /// An oracle's answer: value and bound of every element.

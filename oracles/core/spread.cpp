@@ -60,7 +60,7 @@ enum class Pooling {
 
 constexpr int window = 4;
 
-/// The x > 0 of which trigamma(x) = y, by the convex iteration of Smyth (2004, appendix): it rises to its limit.
+/// The x > 0 of which trigamma(x) = y, by the convex iteration of Smyth (2004, appendix): it falls to its limit.
 double inverse_trigamma(double y) {
   double x = 0.5 + 1 / y;
   for (int i = 0; i < 50; ++i) {
@@ -94,7 +94,6 @@ class Ratios {
   /// guess.
   double by_moments() const {
     if (!(largest_ > 0)) return infinite;
-    if (std::isinf(largest_)) return 4;
     double sum = 0, squares = 0;  // in units of the largest, or squares overflow
     for (const double ratio : ratios_) sum += ratio / largest_, squares += (ratio / largest_) * (ratio / largest_);
     const double excess = nu_ * (squares * count_ / (sum * sum) - 1);
@@ -160,6 +159,7 @@ Prior pool(const std::vector<double>& variance, const std::vector<double>& unit,
   for (std::size_t i = 0; i < N; ++i) {
     if (!(prior.variance[i] > 0) || !(variance[i] > 0)) continue;
     ratio[i] = variance[i] / prior.variance[i], logarithm[i] = tile::lg2(ratio[i]) * std::numbers::ln2;
+    prior.contradicted[i] = std::isinf(ratio[i]);
   }
   double factor = 1;
   for (bool again = true; again;) {
@@ -294,7 +294,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
     if (!(total > 0)) continue;
     const double a = inner / total, b = last / total;
     // drawn / chi-square(d) * d has the mean drawn * d / (d - 2).
-    excess += a * 2 / std::max(known - 2, 0.0);
+    if (a > 0) excess += a * 2 / std::max(known - 2, 0.0);
     diagonal += 2 * a * b + b * b, ++counted;
   }
   // Output roundings are independent. Two standard errors (2 / nu each) on the correlations that the draws only

@@ -142,6 +142,14 @@ TEST(Spread, exact_neighbours_are_no_witnesses) {
   EXPECT_NEAR(spread.freedom[61], draws - 1, 1e-9);
 }
 
+/// Three draws that agree know nothing of what they would scatter by, and the limit is still a number.
+TEST(Spread, of_one_number_that_stands_still_has_a_limit) {
+  const std::vector<std::vector<double>> still(3, {1.5});
+  const Spread spread = spread_of(still, std::vector<double>{1}, {1, 1, 1}, Format::fp64);
+  EXPECT_EQ(spread.sigma[0], 0.5);
+  EXPECT_GT(rms_limit(spread, 1e-6), 1);
+}
+
 /// Fresh errors of the true sigma against limits from the draws, many times over.
 TEST(Spread, limits_raise_false_alarms_no_more_often_than_stated) {
   constexpr double rate = 0.01, sigmas = 3;
