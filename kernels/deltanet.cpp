@@ -29,7 +29,7 @@ Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Pol
   const auto initial_state = shape.input<T>(problem.inputs, "initial_state", heads, K, V);
   const T scale = shape.scale<T>(problem, policy);
   auto o = shape.output<T>(heads, len, V), final_state = shape.output<T>(heads, K, V);
-  constexpr bool with_outputs = D == max_head_dim;  // as on the device
+  constexpr bool with_outputs = D == max_head_dim;  // either way has the same bits
   auto states = shape.output<T>(heads, with_gradients || !with_outputs ? chunks * D : 0, V);
   auto u = shape.output<T>(heads, with_outputs ? 0 : len, V);
   auto inverse = shape.output<T>(heads, chunks * C, C);

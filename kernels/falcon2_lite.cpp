@@ -43,7 +43,9 @@ Answer renormalized(const RecurrenceShape& shape, const Problem& problem, const 
              final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V);
   auto dq = shape.output<T>(parts, len, K), dx = shape.output<T>(heads * key_parts, len, K);
   auto deta_parts = shape.output<T>(parts, len, 1), dlog_parts = deta_parts;
-  auto dv = v, dinitial_state = initial_state, dbeta = beta, dlambda = beta;
+  auto dv = shape.output<T>(heads, len, V), dinitial_state = shape.output<T>(heads, K, V);
+  auto dbeta = shape.output<T>(heads, len, 1), dlambda = dbeta;
+  dbeta.shape = dlambda.shape = beta.shape;
   const Policy sums = launch_policy(policy, 4);
   with_size(size, [&]<int C, int D>() {
     host_launch<RenormalizedBackward<B, C, D, D, 2>, T>(

@@ -18,6 +18,7 @@ ASSAY_OBEYS(deltanet, chunkwise, backward_is_the_adjoint)
 ASSAY_OBEYS(deltanet, chunkwise, linear_in_values)
 ASSAY_OBEYS(deltanet, chunkwise, reads_are_linear_in_the_query)
 ASSAY_OBEYS(deltanet, chunkwise, segments_concatenate)
+// Which powers there are depends on where chunks are cut, and one that overflows is NaN in earlier rows, too.
 ASSAY_OBEYS(deltanet, neumann, exact_policy_is_the_oracle)
 ASSAY_OBEYS(deltanet, neumann, every_element_is_written)
 ASSAY_OBEYS(deltanet, neumann, backward_is_the_adjoint)
@@ -111,6 +112,7 @@ double error_of_inverse() {
   tile::host_launch<tile::DeltaNetSystem<tile::HostBlock<double>, C, 16, Doubling>, double>(
       Policy::of(tile::deltanet_neumann_sites, Format::fp32), {x.in(), beta.row_in(), inverse.out(), 1, 1}, 1,
       tile::HeadBlocks{1});
+  EXPECT_TRUE(std::ranges::all_of(inverse.data, [](double element) { return std::isfinite(element); }));
   double error = 0;
   for (int r = 0; r < C; ++r)
     for (int c = 0; c < C; ++c)
@@ -132,7 +134,7 @@ void where_no_power_overflows(void (*law)(const Subject&, const LawCase&)) {
   LawCase c = *law_cases(s.room, s.form);
   if (c.spec.precision == Format::fp16) c.spec.precision = Format::bf16;
   for (const auto& [name, array] : flat(s.run(s.problem(c), c.spec.precision, c.tile)))
-    RC_PRE(std::ranges::all_of(array.data, [](double x) { return std::isfinite(x); }));
+    RC_PRE(std::ranges::all_of(array.data, [](double element) { return std::isfinite(element); }));
   law(s, c);
 }
 RC_GTEST_PROP(deltanet_neumann, same_bits_twice, ()) { where_no_power_overflows(same_bits_twice); }

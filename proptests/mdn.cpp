@@ -516,8 +516,8 @@ TEST(mdn_kernels, every_site_is_in_use) {
 
 const KernelForm& log_domain() { return laws::subject(kernel_rooms(), "mdn", "log_domain").form; }
 
-/// The form where no token's momentum decays faster than its state, whose decay is the momentum's or its square, and no
-/// step is next to nothing.
+/// The form where the state decays as the faster of both or as its square, never slower than the momentum, and no step
+/// is next to nothing.
 laws::Subject tame() {
   static const Room room = [] {
     Room r = *find_room("mdn");
@@ -612,7 +612,7 @@ std::map<std::string, double> errors_of(const Oracle& truth, Answer answer) {
     double error = 0, size = 0;
     for (std::size_t i = 0; i < tensor.value.size(); ++i) {
       const double off = std::fabs(got.at(name).data[i] - tensor.value[i].hi);
-      error = off <= error ? error : off;  // NaN is the largest
+      if (!(std::isnan(error) || off <= error)) error = off;  // NaN is the largest
       size = std::max(size, std::fabs(tensor.value[i].hi));
     }
     errors[name] = error / size;
@@ -648,7 +648,8 @@ TEST(mdn_log_domain, is_as_far_off_as_measured) {
       else
         EXPECT_NEAR(std::log10(o), std::log10(measured), 0.5) << place;
       if (std::isnan(measured) || m.log_mu >= m.log_alpha) continue;
-      for (const char* name : {"d_log_alpha", "d_log_mu", "d_beta"}) EXPECT_GT(errors.at(name), o) << name << place;
+      for (const char* name : {"d_log_alpha", "d_log_mu", "d_beta"})
+        EXPECT_FALSE(errors.at(name) <= o) << name << place;
     }
   }
 }

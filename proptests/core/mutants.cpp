@@ -24,7 +24,7 @@ struct Trial : FaultTrial {
   }
 };
 
-/// Those of `assay mutants`, made once for a form.
+/// Those of `assay mutants`, made once for a form; of `mdn:log_domain` with its two decays exchanged.
 std::vector<Trial>& trials(const Subject& s) {
   static std::map<const KernelForm*, std::vector<Trial>> all;
   std::vector<Trial>& list = all[&s.form];
