@@ -156,6 +156,8 @@ def main():
     parser.add_argument("pages", nargs="*", default=PAGES, metavar="PAGE")
     options = parser.parse_args()
     failures = 0
+    if not os.access(options.tool, os.X_OK):
+        sys.exit(f"walk_pages.py: {options.tool}: no program")
     for name in options.pages:
         page = ROOT / name
         walked = steps(page.read_text())
