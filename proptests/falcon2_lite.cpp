@@ -1,6 +1,7 @@
 #include "proptests/core/falcon_laws.hpp"
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/published_form.hpp"
 
 ASSAY_OBEYS(falcon2_lite, chunkwise, stays_within_budget)
 ASSAY_OBEYS(falcon2_lite, chunkwise, exact_policy_is_the_oracle)
@@ -41,18 +42,9 @@ Problem at_the_floor(const char* floor, Format precision) {
   return p;
 }
 
-/// What the judge says of every tensor of the published form in chunks of 64, from what the healthy one may err by.
+/// Of the published form in chunks of 64.
 std::map<std::string, Verdict> verdicts(const Problem& p, Format precision) {
-  const Subject s = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
-  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
-  const Arrays got = flat(renormalized().run(p, precision, 0));
-  std::map<std::string, Verdict> all;
-  for (std::size_t t = 0; t < e.tensors.size(); ++t) {
-    const auto& [name, expected] = e.tensors[t];
-    EXPECT_EQ(judge(expected, e.emulated[t].second).verdict, Verdict::pass) << name;
-    all[name] = judge(expected, got.at(name).data).verdict;
-  }
-  return all;
+  return verdicts(subject(kernel_rooms(), "falcon2_lite", "chunkwise"), renormalized().form, p, precision);
 }
 
 /// Section 6.2: 1 / d_63 is beyond fp32 from decays of 0.245 down, where ratios of decays are at ease. The adjoint

@@ -3,6 +3,7 @@
 #include "proptests/core/falcon_laws.hpp"
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/published_form.hpp"
 
 ASSAY_OBEYS(falcon3, chunkwise, stays_within_budget)
 ASSAY_OBEYS(falcon3, chunkwise, exact_policy_is_the_oracle)
@@ -116,18 +117,9 @@ Problem at_the_floor(const char* floor, long window, Format precision) {
   return p;
 }
 
-/// What the judge says of every tensor of the published form in tiles of 32 rows, from what the healthy one may err by.
+/// Of the published form in tiles of 32 rows.
 std::map<std::string, Verdict> verdicts(const Problem& p, Format precision) {
-  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
-  const Expectation e = expect(oracle_of(s.room, p), {&s.form, precision, 0, 1}, p, default_draws);
-  const Arrays got = flat(tensor_inverse().run(p, precision, 0));
-  std::map<std::string, Verdict> all;
-  for (std::size_t t = 0; t < e.tensors.size(); ++t) {
-    const auto& [name, expected] = e.tensors[t];
-    EXPECT_EQ(judge(expected, e.emulated[t].second).verdict, Verdict::pass) << name;
-    all[name] = judge(expected, got.at(name).data).verdict;
-  }
-  return all;
+  return verdicts(subject(kernel_rooms(), "falcon3", "chunkwise"), tensor_inverse().form, p, precision);
 }
 
 /// Section 6.2, for the last of a chunk's tokens: v / d is beyond the format where ratios of decays are at ease.
