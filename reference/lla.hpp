@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/left_over.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/lla_gradients.hpp"
 #include "reference/core/lla_row.hpp"
@@ -232,6 +233,7 @@ struct lla {
     add_scaled(line(d.q, i), S(of_row.score_sum / h), line(row.mean_k));
     std::vector<S> centred(row.mean_k.size());
     d.bandwidth() -= of_row.score_sum / h * row.max;
+    S left = -of_row.score_sum / h;
     for (int j = row.first; j < row.last; ++j) {
       const S D = of_row.score[static_cast<std::size_t>(j - row.first)] / h;
       for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
@@ -240,7 +242,9 @@ struct lla {
       add_scaled(line(d.k, j), D, line(in.q, i));
       add_scaled(line(d.k, j), S(1), line(of_row.offset, j - row.first));
       d.bandwidth() -= D * (row.s(j) - row.max);
+      left += D;
     }
+    add_left_over(line(d.q, i), left, line(row.mean_k));
   }
 
   template <class S>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
+#include "reference/core/left_over.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -108,12 +109,15 @@ struct parallax {
       const Row<S> row = row_of(options, in, i);
       for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
       std::vector<S> centred(row.mean_v.size());
+      S left = S(0);
       for (int j = row.first; j < row.last; ++j) {
         const S tilted =
             planted<"tilt_not_weighted">(row.p(j), S(1)) * (row.t(j) - row.mean_t) * planted<"tilt_sign">(S(1), S(-1));
         for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
         subtract_scaled(line(out.o, i), tilted, line(centred));
+        left -= tilted;
       }
+      add_left_over(line(out.o, i), left, line(row.mean_v));
     }
     return out;
   }
@@ -152,6 +156,7 @@ struct parallax {
       const Line<const S> g = line(cotangent.o, i);
       const S tau = dot(g, line(out.o, i)), b = dot(g, line(row.mean_v));
       std::vector<S> centred(row.mean_k.size());
+      S left_of_D = S(0), left_of_E = S(0);
       for (int j = row.first; j < row.last; ++j) {
         const S a = dot(g, line(in.v, j));
         const S p = row.p(j), tilt = row.mean_t - row.t(j);
@@ -164,7 +169,10 @@ struct parallax {
         add_scaled(line(d.k, j), planted<"probe_term_of_dk_dropped">(E, S(0)), line(in.rho, i));
         add_scaled(line(d.v, j), S(p * (S(1) + tilt)), g);
         d.bandwidth() -= D * (row.s(j) - row.max);
+        left_of_D += D, left_of_E += E;
       }
+      add_left_over(line(d.q, i), left_of_D, line(row.mean_k));
+      add_left_over(line(d.rho, i), left_of_E, line(row.mean_k));
     }
     return d;
   }

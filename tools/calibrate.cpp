@@ -5,6 +5,7 @@
 #include "tools/calibration.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
+#include "tools/model_calibration.hpp"
 #include "tools/table.hpp"
 
 namespace assay {
@@ -14,8 +15,19 @@ struct Flags {
   CalibrateOptions options;
   std::vector<std::string> precisions, styles, parts;
   std::string format{name_of(TableFormat::table)}, output = "-";
-  bool docs = false;
+  bool docs = false, model = false;
 };
+
+int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& file, Console& console) {
+  Progress progress(console);
+  const ModelCalibration c =
+      calibrate_model(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  file.commit(flags.docs                   ? model_page(c)
+              : flags.format == "markdown" ? c.table.markdown()
+              : flags.format == "csv"      ? c.table.csv()
+                                           : c.table.text());
+  return flags.docs || c.passed() ? exit_passed : exit_failed;
+}
 
 int run_calibrate(const Flags& flags, Console& console) {
   CalibrateOptions options = flags.options;
@@ -23,6 +35,7 @@ int run_calibrate(const Flags& flags, Console& console) {
   for (const std::string& name : flags.styles) options.styles.push_back(*style_from(name));
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
+  if (flags.model) return run_model(flags, options, file, console);
   const Calibration calibration = [&] {
     if (!flags.parts.empty()) return merged(flags.parts);
     Progress progress(console);
@@ -67,7 +80,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--format", flags->format, "table, markdown, json or csv")
       ->check(CLI::IsMember(table_format_names()))
       ->capture_default_str();
-  app.add_flag("--docs", flags->docs, "print the page docs/calibration.md instead");
+  CLI::Option* model = app.add_flag("--model", flags->model,
+                                    "of evidence `model` in place of contracts: its errors by room and precision");
+  model->excludes(merge);
+  app.add_flag("--docs", flags->docs, "print the page docs/calibration.md instead, or docs/model.md");
   app.add_option("-o,--output", flags->output, "where the table goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_calibrate(*flags, console); };
 }

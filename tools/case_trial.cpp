@@ -99,18 +99,29 @@ void CaseTrial::prepare(const PartDone& done) {
   const CaseResult result = answer_problem(file_, Tier::w2, kernel_.threads, done, answer);
   require(result.status == Status::ok, where_, ": ", name_of(result.status), ": ", result.message);
   oracle_ = oracle_of(file_.problem, std::move(answer));
-  kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
-  tiles_ = tiles_of(*kernel_.form, standard_.tile);
-  kernel_.tile = tiles_.front();
-  if (kernel_.form->has_gradients) return;
+  choose_form();
+  if (kernel_.form == nullptr || kernel_.form->has_gradients) return;
   file_.problem.cotangents.clear();
   std::erase_if(oracle_.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
 }
 
+/// What the model judges needs no kernel of ours that takes it; whoever names a contract, a form or a tile does.
+void CaseTrial::choose_form() {
+  try {
+    kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
+  } catch (const InputError& error) {
+    if (decides() == Decides::contract || !standard_.form.empty() || !standard_.tile.empty()) throw;
+    unfit_ = error.what();
+    return;
+  }
+  tiles_ = tiles_of(*kernel_.form, standard_.tile);
+  kernel_.tile = tiles_.front();
+}
+
 std::string CaseTrial::flags() const {
-  return text("--form ", kernel_.form->name,
-              standard_.contract.empty() ? text(" --precision ", name_of(kernel_.precision))
-                                         : " --contract " + shell_word(contract_.argument()),
+  return text(kernel_.form == nullptr ? "" : text("--form ", kernel_.form->name, ' '),
+              standard_.contract.empty() ? text("--precision ", name_of(kernel_.precision))
+                                         : "--contract " + shell_word(contract_.argument()),
               standard_.tile.empty() ? "" : " --tile " + standard_.tile);
 }
 
@@ -132,13 +143,29 @@ Answer CaseTrial::read(Safetensors answer, const std::function<bool(const std::s
   return read_outputs(std::move(answer), file_, oracle_, wanted, source);
 }
 
+/// Rows of the tensors that no contract judges.
+std::vector<ReportRow> CaseTrial::unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const {
+  std::vector<ReportRow> rows;
+  row.mechanism = file_.problem.mechanism, row.form = "any", row.tile = "none";
+  row.precision = name_of(kernel_.precision), row.contract = contract_.name;
+  row.judgement.verdict = Verdict::unsupported, row.judgement.reason = unfit_;
+  for (const auto& [name, truth] : oracle_.tensors) {
+    if (truth.value.empty() || (wanted && !wanted(name))) continue;
+    row.tensor = name, row.extents = truth.shape;
+    row.place = place_in_file_of(*file_.room, name, truth.shape, file_.batch);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
 std::vector<ReportRow> CaseTrial::judge(const Answer& got, const std::function<bool(const std::string&)>& wanted,
                                         const std::string& command) const {
   ReportRow row;
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
   const Trial trial{*file_.room, kernel_,          file_.problem, oracle_, file_.batch, true, standard_.false_alarms,
                     tiles_,      standard_.detects};
-  std::vector<ReportRow> rows = judge_rows(trial, row, got, wanted);
+  std::vector<ReportRow> rows = kernel_.form == nullptr ? unjudged(row, wanted) : judge_rows(trial, row, got, wanted);
+  weigh(trial, rows, got, decides());
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;
 }

@@ -8,6 +8,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/contract.hpp"
 #include "oracles/core/expected.hpp"
+#include "tools/evidence.hpp"
 #include "tools/rows.hpp"
 
 namespace assay {
@@ -38,9 +39,12 @@ class CaseTrial {
   void prepare(const PartDone& done = {});
 
   const ProblemFile& file() const { return file_; }
+  /// Its form is null where none fits and the model alone judges.
   const KernelUnderTest& kernel() const { return kernel_; }
+  /// A contract that was asked for decides, else the model.
+  Decides decides() const { return standard_.contract.empty() ? Decides::model : Decides::contract; }
   const Oracle& oracle() const { return oracle_; }
-  /// The tile shapes that the answer may come from, at least one.
+  /// The tile shapes that the answer may come from, at least one where there is a form.
   const std::vector<int>& tiles() const { return tiles_; }
   /// With that tile shape; "": the first.
   KernelUnderTest kernel_at(const std::string& tile) const;
@@ -57,6 +61,9 @@ class CaseTrial {
                                const std::string& command) const;
 
  private:
+  void choose_form();
+  std::vector<ReportRow> unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const;
+
   Standard standard_;
   std::string where_;
   ProblemFile file_;
@@ -64,6 +71,7 @@ class CaseTrial {
   Contract contract_;
   KernelUnderTest kernel_;
   std::vector<int> tiles_;
+  std::string unfit_;  ///< why no form fits
   Oracle oracle_;
 };
 

@@ -57,7 +57,7 @@ PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTenso
                        const std::function<bool(const std::string&)>& wanted) {
   const ProblemFile& file = trial.file();
   PluginCall call{.mechanism = file.problem.mechanism, .params = file.problem.params, .inputs = std::move(inputs)};
-  if (!trial.kernel().form->has_gradients)
+  if (trial.kernel().form != nullptr && !trial.kernel().form->has_gradients)
     std::erase_if(call.inputs, [](const auto& x) { return x.first.starts_with("d_"); });
   if (trial.kernel().precision == Format::fp64) call.dtype = "F64";
   for (const auto& [name, truth] : trial.oracle().tensors)
@@ -100,6 +100,9 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
   const std::vector<std::string> lines = legend(trial.kernel().contract, options.standard.false_alarms);
   page.header.insert(page.header.end(), lines.begin(), lines.end());
+  const std::vector<std::string> evidence =
+      evidence_legend(trial.kernel().precision, trial.kernel().contract->name, trial.decides());
+  page.header.insert(page.header.end(), evidence.begin(), evidence.end());
   if (trial.tiles().size() > 1)
     page.header.push_back(
         "tiles     each tensor is judged by the one of " +

@@ -69,9 +69,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
     row.tensor = name, row.extents = truth.shape;
     row.judgement = {}, row.where.clear(), row.stall = 0;
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
-    if (trial.in_file)
-      row.place = [layout = FileLayout::of_problem(answer_field(trial.room, name), truth.shape, trial.batch)](
-                      std::size_t flat) { return place_in_file(layout, flat); };
+    if (trial.in_file) row.place = place_in_file_of(trial.room, name, truth.shape, trial.batch);
     for (std::size_t t = 0; t < answer.size(); ++t) {
       if (answer[t].first != name) continue;
       std::vector<Judgement> judgements;
@@ -115,6 +113,13 @@ bool same_kernel(const ReportRow& a, const ReportRow& b) {
   return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape;
 }
 
+bool weighed(const ReportRow& row) { return row.by_model || row.by_contract; }
+
+std::string excess_of(const std::optional<Weighed>& weighed) {
+  if (!weighed || weighed->verdict == Verdict::unsupported || weighed->verdict == Verdict::error) return "-";
+  return short_ratio(weighed->excess);
+}
+
 std::vector<std::string> details_of(const ReportRow& row) {
   const Judgement& j = row.judgement;
   if (!row.judged()) return {"-", "-", "-", "-", "-", "-", "-"};
@@ -135,9 +140,8 @@ std::vector<std::string> lines_of(const Contract& contract) {
   return {what, rules};
 }
 
-const std::vector<Table::Column> detail_columns = {{"rel.error", true}, {"max error", true}, {"at"},
-                                                   {"ulp", true},       {"rms", true},       {"worst", true},
-                                                   {"gain", true},      {"verdict"}};
+const std::vector<Table::Column> detail_columns = {
+    {"rel.error", true}, {"max error", true}, {"at"}, {"ulp", true}, {"rms", true}, {"worst", true}, {"gain", true}};
 
 using Rows = std::vector<ReportRow>;
 
@@ -168,11 +172,15 @@ std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows
 Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precision) {
   Table table{{{"precision"}, {"tensor"}}, {}};
   table.columns.insert(table.columns.end(), detail_columns.begin(), detail_columns.end());
+  const bool both = std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); });
+  if (both) table.columns.push_back({"model", true}), table.columns.push_back({"contract", true});
+  table.columns.push_back({"verdict"});
   const ReportRow* previous = nullptr;
   for (const ReportRow* row : rows) {
     const bool again = !repeat_precision && previous != nullptr && previous->precision == row->precision;
     std::vector<std::string> cells{again ? "" : row->precision, row->tensor.empty() ? "-" : row->tensor};
     for (std::string& cell : details_of(*row)) cells.push_back(std::move(cell));
+    if (both) cells.push_back(excess_of(row->by_model)), cells.push_back(excess_of(row->by_contract));
     cells.emplace_back(name_of(row->judgement.verdict));
     table.rows.push_back(std::move(cells));
     previous = row;
@@ -249,6 +257,13 @@ Json record_of(const ReportRow& row) {
       set("smallest_gain", j.smallest_gain);
   set("detects", row.detects ? row.detects->sentence() : "");
   set("bound_over_sigma", j.bound_over_sigma);
+  set("evidence", row.evidence);
+  for (const auto& [key, weighed] : {std::pair{"model", &row.by_model}, {"contract", &row.by_contract}}) {
+    const std::string name = key;
+    record[name + "_verdict"] = *weighed ? Json(name_of((*weighed)->verdict)) : Json();
+    record[name + "_excess"] = *weighed ? Json((*weighed)->excess) : Json();
+    record[name + "_reason"] = *weighed ? Json((*weighed)->reason) : Json();
+  }
   set("blind_spots", listed(j.blind_spots));
   record["command"] = row.command;
   return record;
@@ -357,6 +372,13 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
                       "rounding takes away, {} sigma of what randomised rounding shows; limits allow for it",
                       kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
     if (row.judgement.verdict == Verdict::pass) {
+      if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
+        lines.push_back(fmt::format(
+            "note  {} {} {}: rounds more than {} allows, {} times its limit; --contract {} fails", kernel_of(row),
+            contract_of(row), row.tensor, contract_of(row), short_ratio(row.by_contract->excess), contract_of(row)));
+      if (row.evidence.starts_with("contract ") && row.by_model && row.by_model->verdict != Verdict::pass)
+        lines.push_back(
+            fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
       if (!row.judgement.blind_spots.empty())
         lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), contract_of(row),
                                     row.tensor, listed(row.judgement.blind_spots)));
@@ -368,6 +390,13 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
     lines.push_back("      " + row.command);
   }
   return lines;
+}
+
+std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
+                                                         const std::vector<int>& shape, int batch) {
+  return [layout = FileLayout::of_problem(answer_field(room, tensor), shape, batch)](std::size_t flat) {
+    return place_in_file(layout, flat);
+  };
 }
 
 bool ReportRow::judged() const {

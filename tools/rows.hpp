@@ -19,6 +19,15 @@ namespace assay {
 /// The device of rows whose kernels ran on the CPU executor.
 inline constexpr std::string_view cpu_executor = "cpu";
 
+/// What one kind of evidence says of a tensor.
+struct Weighed {
+  Verdict verdict = Verdict::error;
+  /// Its error, in units of what that evidence allows: of a contract its limits; of the model what the precision's
+  /// roundings do in the recurrence itself, which a healthy kernel exceeds up to model_factor() times.
+  double excess = 0;
+  std::string reason = {};  ///< of what is no PASS
+};
+
 /// One tensor of one kernel, or, where there is none to judge, why not.
 struct ReportRow {
   std::string device{cpu_executor};  ///< that the kernel ran on; "" where nobody said
@@ -31,7 +40,9 @@ struct ReportRow {
   double stall = 0;       ///< Expected::stall
   std::string judged_by;  ///< the form that it was learnt from, if it is another one
   Judgement judgement;
-  std::string command;                   ///< makes this row, and those of the same kernel and precision, again
+  std::string evidence;  ///< what the verdict rests on: "model", "contract fla"; "" where only one was asked
+  std::optional<Weighed> by_model, by_contract;  ///< where both were asked
+  std::string command;                           ///< makes this row, and those of the same kernel and precision, again
   std::optional<Detectability> detects;  ///< what the problem would have shown in this kernel and precision, if asked
   std::string where;                     ///< of a FAIL: the heads, tokens and dimensions that are wrong
   std::string why;                       ///< which roundings make the error, if that was asked for
@@ -83,6 +94,10 @@ inline constexpr std::string_view rows_formats_help =
     "table, markdown or html for people, json or csv for programs, junit, sarif or github for CI";
 /// The format called `name`, as name_of spells it; nothing for any other word.
 std::optional<RowsFormat> rows_format_from(std::string_view name);
+
+/// What names an element of that tensor by its index in a file.
+std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
+                                                         const std::vector<int>& shape, int batch);
 
 /// "deltanet chunkwise", and the device if it is another one than the CPU executor.
 std::string kernel_of(const ReportRow& row);

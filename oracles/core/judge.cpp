@@ -296,7 +296,8 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
     error.see(std::fabs(x), i);
     ulps.see(std::fabs(x) / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
     z.see(z_at(e, got, i), i);
-    j.beyond += excess_at(e, got, i) <= 1 ? 0 : 1;
+    const double excess = excess_at(e, got, i);
+    j.beyond += excess <= 1 ? 0 : 1, j.excess = std::max(j.excess, excess);
     if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
   }
   j.relative_error = errors == 0 ? 0 : std::sqrt(errors / values);
@@ -308,13 +309,15 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
   const std::vector<double> of_errors = sums.of_errors(got);
   if (const Worst sum = sums.worst(of_errors); sum.value >= 0)
     j.worst_sum = sum.value, j.worst_sum_slice = e.sums[sum.at].slice.name();
+  j.excess = std::max({j.excess, j.rms_z / (e.rms_limit + oracle_share), j.worst_sum});
   j.smallest_gain = smallest_gain(e, got, sums.smallest_gain(of_errors, got));
   for (const Corruption& c : all_corruptions) {
     if (!c.applies(e.layout)) continue;
     std::vector<double> wrong = got;
     c.apply(wrong, e.layout);
-    // What has nowhere to show, such as a missing last row where that row is exactly zero, is not required to.
-    const bool required = c.must_be_rejected(e.layout) && (wrong != got || c.applies == always);
+    // What has nowhere to show, such as a missing last row where that row is exactly zero, is not required to; nor is
+    // anything where the truth is zero throughout: zeros are right there.
+    const bool required = values > 0 && c.must_be_rejected(e.layout) && (wrong != got || c.applies == always);
     if (accepts(e, sums, wrong)) (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
   }
   decide(e, got, j);

@@ -85,6 +85,7 @@ struct Judgement {
   double worst_ulps = 0;  ///< largest |error| in ulps, at the value or the tensor's RMS if that is larger
   std::size_t worst_ulps_at = 0;
   std::size_t beyond = 0;  ///< elements beyond their limits
+  double excess = 0;       ///< how many times the limit that is exceeded most: of elements, root mean square, sums
   double worst_z = 0;      ///< largest |error| / sigma, at
   std::size_t worst_z_at = 0;
   double rms_z = 0, rms_limit = 0;

@@ -41,4 +41,21 @@ Answer run_sequentially(const Problem& problem, const Policy& policy) {
   return left;
 }
 
+/// Outputs, and gradients if the problem has cotangents, all heads, under the PerturbedArithmetic of this thread.
+template <class M>
+Answer run_perturbed(const Problem& problem) {
+  const BasicAnswer<Emulated> answered =
+      answer<M, Emulated>(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false});
+  const auto numbers = [](const BasicArrays<Emulated>& arrays) {
+    Arrays list;
+    for (const auto& [name, array] : arrays) {
+      Array& to = list[name];
+      to.shape = array.shape;
+      for (const Emulated& x : array.data) to.data.push_back(x.value);
+    }
+    return list;
+  };
+  return {numbers(answered.outputs), numbers(answered.gradients)};
+}
+
 }  // namespace assay

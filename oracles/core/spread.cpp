@@ -236,7 +236,7 @@ double spacing(Format format, double x) {
 bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }
 
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored) {
+                 Format stored, double doubled) {
   const std::size_t N = layout.size(), K = draws.size();
   require(K >= 3, "sigma needs three draws or more, got ", K);
   const auto nu = static_cast<double>(K - 1);
@@ -264,6 +264,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
     }
 
   Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K), std::vector<double>(N)};
+  spread.doubled = doubled;
   const bool rounds = !all_on_grid(draws, stored);
   const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
   const double freedom = prior.freedom + nu;
@@ -274,7 +275,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
     const double weight = m.variance[i] > 0 ? prior.freedom : std::max(0.0, prior.freedom - 2);
     const double drawn = alone ? m.variance[i] : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
     // Jittered rounding has twice the variance of nearest_even.
-    const double inner = drawn / 2, off = exact.distance(m.mean[i], i), x = exact.value[i];
+    const double inner = drawn / doubled, off = exact.distance(m.mean[i], i), x = exact.value[i];
     // The exact run has been rounded to a double, unless it is known where it was.
     const double rounded = exact.located.empty() ? spacing(Format::fp64, x) : 0;
     const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - rounded * rounded / 12);
@@ -290,7 +291,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
     // Satterthwaite: only the drawn part is uncertain.
     const double known = alone ? nu : freedom;
     spread.freedom[i] = inner > 0 ? known * (total / inner) * (total / inner) : infinite;
-    scale[i] = std::sqrt(2 * total);
+    scale[i] = std::sqrt(doubled * total);
     if (!(total > 0)) continue;
     const double a = inner / total, b = last / total;
     // drawn / chi-square(d) * d has the mean drawn * d / (d - 2).
@@ -352,8 +353,8 @@ double rms_limit(const Spread& spread, double false_alarm_rate) {
   if (!(spread.independent > 0)) return infinite;
   const double n = spread.independent, nu = spread.draws - 1;
   const boost::math::fisher_f_distribution<double> ratio(n, n * nu);
-  // 2: of one rounding, nearest_even's squared error is at most the variance of jittered, twice what it is on average.
-  return std::sqrt(2 * spread.excess * quantile(complement(ratio, false_alarm_rate)));
+  // Of one rounding, nearest_even's squared error is at most the variance of jittered, twice what it is on average.
+  return std::sqrt(spread.doubled * spread.excess * quantile(complement(ratio, false_alarm_rate)));
 }
 
 }  // namespace assay

@@ -44,6 +44,7 @@ struct Spread {
   std::vector<double> drawn =
       {};             ///< the part of sigma^2 that the draws scatter by; the rest is bias and last rounding
   double excess = 1;  ///< the true variance in units of sigma^2, in the mean over elements and over what it may be
+  double doubled = 2;  ///< the draws' variance in units of that of a kernel's own roundings
 };
 
 /// Distance between neighbours of `format` at x; its smallest positive number at and near zero.
@@ -54,8 +55,9 @@ bool representable(Format format, double x);
 
 /// `draws` are the outputs of one kernel under jittered rounding with different seeds, at least three; `exact` is the
 /// same kernel with no rounding. Elements are finally rounded to `stored`, unless the draws already lie on that grid.
+/// `doubled` is Spread::doubled: 2 of jittered rounding, 1 of draws that spread as kernels do.
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored);
+                 Format stored, double doubled = 2);
 
 /// An element's distance, or its root mean square over the four rows before and after it in its column if that is
 /// larger.

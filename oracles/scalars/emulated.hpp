@@ -4,7 +4,9 @@
 #include <compare>
 #include <cstdint>
 
+#include "oracles/scalars/perturbed.hpp"
 #include "oracles/scalars/scalar.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
@@ -43,7 +45,8 @@ class EmulatedArithmetic {
   static inline thread_local EmulatedArithmetic* current = nullptr;
 };
 
-/// A double that every operation rounds. Numbers that come in are taken as they are.
+/// A double that every operation rounds, or that errs as PerturbedArithmetic has it where there is one. Numbers that
+/// come in are taken as they are.
 struct Emulated {
   double value = 0;
 
@@ -62,20 +65,60 @@ struct Emulated {
   friend Emulated operator*(const Emulated& a, const Emulated& b) { return rounded(a.value * b.value); }
   friend Emulated operator/(const Emulated& a, const Emulated& b) { return rounded(a.value / b.value); }
 
+  static void add_dot(Emulated& sum, const Line<const Emulated>& a, const Line<const Emulated>& b) {
+    if (PerturbedArithmetic* perturbed = PerturbedArithmetic::current())
+      sum.value = perturbed->dot(sum.value, strided(a), strided(b), 1);
+    else
+      for (int i = 0; i < a.size; ++i) sum += a[i] * b[i];
+  }
+  static void subtract_dot(Emulated& sum, const Line<const Emulated>& a, const Line<const Emulated>& b) {
+    if (PerturbedArithmetic* perturbed = PerturbedArithmetic::current())
+      sum.value = perturbed->dot(sum.value, strided(a), strided(b), -1);
+    else
+      for (int i = 0; i < a.size; ++i) sum -= a[i] * b[i];
+  }
+  static void add_scaled(const Line<Emulated>& y, const Emulated& a, const Line<const Emulated>& x) {
+    if (PerturbedArithmetic* perturbed = PerturbedArithmetic::current())
+      perturbed->add_scaled(numbers(y), y.step, a.value, strided(x), 1);
+    else
+      for (int i = 0; i < x.size; ++i) y[i] += a * x[i];
+  }
+  static void subtract_scaled(const Line<Emulated>& y, const Emulated& a, const Line<const Emulated>& x) {
+    if (PerturbedArithmetic* perturbed = PerturbedArithmetic::current())
+      perturbed->add_scaled(numbers(y), y.step, a.value, strided(x), -1);
+    else
+      for (int i = 0; i < x.size; ++i) y[i] -= a * x[i];
+  }
+  static void add_left_over(const Line<Emulated>& y, const Emulated& left, const Line<const Emulated>& m) {
+    if (PerturbedArithmetic::current() != nullptr) add_scaled(y, left, m);
+  }
+
   friend bool operator==(const Emulated& a, const Emulated& b) { return a.value == b.value; }
   friend auto operator<=>(const Emulated& a, const Emulated& b) { return a.value <=> b.value; }
 
   friend Emulated abs(const Emulated& a) { return std::abs(a.value); }
   friend Emulated sqrt(const Emulated& a) { return rounded(std::sqrt(a.value)); }
   /// libm's differ between machines.
-  friend Emulated exp(const Emulated& a) { return rounded(assay::exp(W2(a.value)).hi); }
+  friend Emulated exp(const Emulated& a) {
+    const double power = assay::exp(W2(a.value)).hi;
+    PerturbedArithmetic* perturbed = PerturbedArithmetic::current();
+    return perturbed != nullptr ? Emulated(perturbed->exponential(power)) : rounded(power);
+  }
   friend Emulated log(const Emulated& a) { return rounded(assay::log(W2(a.value)).hi); }
   friend bool isfinite(const Emulated& a) { return std::isfinite(a.value); }
   friend bool isnan(const Emulated& a) { return std::isnan(a.value); }
 
  private:
-  static Emulated rounded(double x) { return EmulatedArithmetic::rounded(x); }
+  static Emulated rounded(double x) {
+    if (PerturbedArithmetic* perturbed = PerturbedArithmetic::current()) return perturbed->operation(x);
+    return EmulatedArithmetic::rounded(x);
+  }
+  static double* numbers(const Line<Emulated>& line) { return line.first == nullptr ? nullptr : &line.first->value; }
+  static Strided strided(const Line<const Emulated>& line) {
+    return {line.first == nullptr ? nullptr : &line.first->value, line.step, line.size};
+  }
 };
+static_assert(sizeof(Emulated) == sizeof(double));
 
 template <>
 struct ScalarTraits<Emulated> {

@@ -1,0 +1,214 @@
+#include "oracles/core/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+
+#include "oracles/scalars/perturbed.hpp"
+#include "oracles/words/parallel.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+
+namespace sequential {
+#define MECHANISM(name) Answer perturbed_##name(const Problem& problem);
+#include "mechanisms.def"
+#undef MECHANISM
+}  // namespace sequential
+
+namespace {
+
+using Perturbed = Answer (*)(const Problem& problem);
+
+Perturbed perturbed_room(std::string_view mechanism) {
+#define MECHANISM(name) \
+  if (mechanism == #name) return &sequential::perturbed_##name;
+#include "mechanisms.def"
+#undef MECHANISM
+  return nullptr;
+}
+
+/// fp32 and fp64: sums are as narrow as what they sum.
+bool sums_are_narrow(Format precision) {
+  return precision == Format::fp32 || precision == Format::fp64 || precision == Format::exact;
+}
+
+/// Draw k of tf32: tensor cores cut operands off, other code rounds them; half of the draws do either.
+PerturbedArithmetic::Operands operands_of(Format precision, std::size_t draw) {
+  const bool cut = precision == Format::tf32 && draw % 2 == 1;
+  return cut ? PerturbedArithmetic::Operands::cut_off : PerturbedArithmetic::Operands::nearest;
+}
+
+Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vector<std::vector<double>>& draws,
+                     Format stored, const Limits& limits, double factor) {
+  std::vector<double> value;
+  value.reserve(truth.value.size());
+  for (const HiLo& x : truth.value) value.push_back(x.hi);
+  Expected e{.shape = truth.shape,
+             .layout = layout_of(truth.shape, head_axis && !truth.shape.empty()),
+             .ulp_format = stored,
+             .value = truth.value,
+             .bound = truth.bound,
+             .sigma = {},
+             .reach = {}};
+  // The truth itself, and no run in doubles, is what the draws are about.
+  const Spread spread = spread_of(draws, {std::move(value), truth.value}, e.layout, stored, 1);
+  e.sigma = spread.sigma;
+  for (const double freedom : spread.freedom) e.reach.push_back(factor * equivalent_sigmas(limits.sigmas, freedom));
+  e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
+  return e;
+}
+
+/// Row r, column c of head h of an array that a problem or an answer has; one that is shared by groups of heads is read
+/// by the group of h.
+class ByHead {
+ public:
+  ByHead(const Array& array, int heads) : array_(array), layout_(layout_of(array.shape, array.shape.size() > 1)) {
+    group_ = std::max(1, heads / std::max(1, layout_.heads));
+  }
+  int rows() const { return layout_.rows; }
+  int columns() const { return layout_.cols; }
+  double operator()(int h, int r, int c) const {
+    const auto n = [](int x) { return static_cast<std::size_t>(x); };
+    return array_.data[(n(h / group_) * n(layout_.rows) + n(r)) * n(layout_.cols) + n(c)];
+  }
+
+ private:
+  const Array& array_;
+  Layout layout_;
+  int group_ = 1;
+};
+
+/// The gradient of a gate is <G_t, R_t>, or, as chunk kernels sum it up, what q.dq and k.dk of all later tokens differ
+/// by. Then what cancels leaves its errors: in a chunk that of the operands, per channel, and in all of the sequence
+/// those of the sums. Adds them to `gradient` [H][T] or [H][T][K].
+class CumulatedGates {
+ public:
+  CumulatedGates(Format precision, std::uint64_t seed) : random_(seed, "cumulated gates") {
+    const double wide = unit_roundoff(Format::fp32), own = unit_roundoff(precision);
+    sum_unit_ = std::min(own, wide), operand_unit_ = std::max(own, wide);
+  }
+
+  /// `gained` and `lost` are what a token's query and key contribute; of a gate for all channels, summed over them.
+  void add(Array& gradient, int heads, const std::function<double(int, int, int)>& gained,
+           const std::function<double(int, int, int)>& lost, bool per_channel) {
+    const Layout n = layout_of(gradient.shape, gradient.shape.size() > 1);
+    for (int h = 0; h < std::min(heads, n.heads); ++h)
+      for (int c = 0; c < n.cols; ++c) {
+        double sum = 0, largest = 0, of_sums = 0, of_operands = 0;
+        for (int t = n.rows - 1; t >= 0; --t)
+          sum += gained(h, t, c) - lost(h, t, c), largest = std::max(largest, std::fabs(sum));
+        for (int t = n.rows - 1; t >= 0; --t) {
+          const double a = gained(h, t, c), b = lost(h, t, c);
+          if (t % chunk == chunk - 1) of_operands = 0;
+          of_sums += rounding(sum_unit_, a) + rounding(sum_unit_, b);
+          if (per_channel) of_operands += rounding(operand_unit_, a) + rounding(operand_unit_, b);
+          const auto at =
+              (static_cast<std::size_t>(h) * static_cast<std::size_t>(n.rows) + static_cast<std::size_t>(t)) *
+                  static_cast<std::size_t>(n.cols) +
+              static_cast<std::size_t>(c);
+          gradient.data[at] += of_sums + of_operands + rounding(sum_unit_, largest);
+        }
+      }
+  }
+
+ private:
+  static constexpr int chunk = 64;
+  /// Uniform within one rounding of x.
+  double rounding(double unit, double x) { return (2 * random_.uniform(next_++) - 1) * unit * x; }
+
+  Stream random_;
+  std::uint64_t next_ = 0;
+  double sum_unit_, operand_unit_;
+};
+
+const Array* find(const Arrays& arrays, const std::string& name) {
+  const auto found = arrays.find(name);
+  return found == arrays.end() ? nullptr : &found->second;
+}
+
+/// As above, of every gate of the room, from what a draw answers.
+void cumulate_gates(const Problem& problem, Format precision, std::uint64_t seed, Arrays& drawn) {
+  const Room* room = find_room(problem.mechanism);
+  if (room == nullptr) return;
+  CumulatedGates gates(precision, seed);
+  for (const RoomFacts::Ranked& ranked : room->inputs()) {
+    if (ranked.field.domain != Domain::log_decay) continue;
+    const auto gradient = drawn.find("d_" + std::string(ranked.field.name));
+    if (gradient == drawn.end()) continue;
+    const int heads = layout_of(gradient->second.shape, true).heads;
+    const bool per_channel = ranked.rank == 2;
+    const Array *x = find(per_channel ? problem.inputs : drawn, per_channel ? "q" : "o"),
+                *dx = find(per_channel ? drawn : problem.cotangents, per_channel ? "d_q" : "o"),
+                *y = find(problem.inputs, per_channel ? "k" : "v"), *dy = find(drawn, per_channel ? "d_k" : "d_v");
+    if (x == nullptr || dx == nullptr || y == nullptr || dy == nullptr) continue;
+    const auto contribution = [&](const Array& value, const Array& slope) {
+      return [per_channel, a = ByHead(value, heads), b = ByHead(slope, heads)](int h, int t, int c) {
+        if (per_channel) return a(h, t, c) * b(h, t, c);
+        double sum = 0;
+        for (int i = 0; i < a.columns(); ++i) sum += a(h, t, i) * b(h, t, i);
+        return sum;
+      };
+    };
+    gates.add(gradient->second, heads, contribution(*x, *dx), contribution(*y, *dy), per_channel);
+  }
+}
+
+}  // namespace
+
+bool has_model(std::string_view mechanism) { return perturbed_room(mechanism) != nullptr; }
+
+ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads) {
+  const Perturbed run = perturbed_room(problem.mechanism);
+  require(run != nullptr, problem.mechanism, ": no model: it has no kernels");
+  ModelRuns runs{precision, std::vector<Arrays>(static_cast<std::size_t>(draws))};
+  words::in_parallel(runs.drawn.size(), threads, [&](std::size_t k) {
+    const PerturbedArithmetic arithmetic(precision, operands_of(precision, k), RandomBits{}.at(k));
+    runs.drawn[k] = flat(run(problem));
+    cumulate_gates(problem, precision, RandomBits{}.at(k), runs.drawn[k]);
+  });
+  return runs;
+}
+
+ModelFactor model_factor(Format precision) {
+  return sums_are_narrow(precision) ? ModelFactor{3, 5} : ModelFactor{2, 5};
+}
+
+Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
+                                const std::function<Format(const std::string&)>& stored, double rate) {
+  std::size_t tensors = 0, elements = 0;
+  for (const auto& [name, truth] : oracle.tensors)
+    tensors += truth.value.empty() ? 0 : 1, elements += truth.value.size();
+  const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
+  Named<Expected> list;
+  for (const auto& [name, truth] : oracle.tensors) {
+    if (truth.value.empty()) continue;
+    std::vector<std::vector<double>> draws;
+    draws.reserve(runs.drawn.size());
+    for (const Arrays& drawn : runs.drawn) {
+      const auto found = drawn.find(name);
+      require(found != drawn.end() && found->second.data.size() == truth.value.size(), name,
+              ": the model does not answer it");
+      draws.push_back(found->second.data);
+    }
+    list.emplace_back(
+        name, expected_of(truth, oracle.head_axis, draws, stored(name), limits, model_factor(runs.precision).passes));
+  }
+  return list;
+}
+
+Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got) {
+  Judgement j = judge(expected, got);
+  const ModelFactor factor = model_factor(precision);
+  if (j.verdict == Verdict::fail && j.excess * factor.passes <= factor.fails) {
+    j.verdict = Verdict::undecided;
+    j.reason = text(j.excess * factor.passes, " times what the precision's roundings do in the recurrence itself: a ",
+                    "chunk algorithm that cancels may do this; --contract says which roundings are its own");
+  }
+  return j;
+}
+
+}  // namespace assay

@@ -1,0 +1,81 @@
+#pragma once
+// Arithmetic that errs as any healthy kernel of a precision may: what evidence `model` draws (docs/judge.md, "Model").
+// No tile program and no sites: at every use, both operands of a contraction are off by one rounding of their format,
+// and sums by the roundings of fp32 in some order; where operands are as wide as sums, every operation is off by one.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "reference/core/format.hpp"
+
+namespace assay {
+
+/// Numbers `step` apart.
+struct Strided {
+  const double* first;
+  std::ptrdiff_t step;
+  int size;
+};
+
+/// How the operations of Emulated err on this thread while it lives. One at a time; the one before is back when it
+/// ends. The errors are a function of the seed and of the operations before, on every machine.
+class PerturbedArithmetic {
+ public:
+  /// How an operand comes to its format: to nearest, anywhere within half a spacing of itself; cut off, within a whole
+  /// one towards zero, as tensor cores read tf32.
+  enum class Operands { nearest, cut_off };
+
+  /// Operands of that format; sums in fp32, of fp64 in fp64. Where operands are as wide as sums every operation rounds.
+  PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed);
+  PerturbedArithmetic(const PerturbedArithmetic&) = delete;
+  PerturbedArithmetic(PerturbedArithmetic&&) = delete;
+  PerturbedArithmetic& operator=(const PerturbedArithmetic&) = delete;
+  PerturbedArithmetic& operator=(PerturbedArithmetic&&) = delete;
+  ~PerturbedArithmetic();
+
+  /// That of this thread, or null.
+  static PerturbedArithmetic* current() { return active; }
+
+  /// What an operation makes of its exact result.
+  double operation(double x) { return narrow_ ? one_rounding_off(x) : x; }
+  /// As above, of an exponential, which hardware approximates: in fp32 to two units in the last place (ex2.approx).
+  double exponential(double power);
+  /// sum + sign a.b
+  double dot(double sum, const Strided& a, const Strided& b, double sign);
+  /// y_i += sign a x_i
+  void add_scaled(double* y, std::ptrdiff_t step, double a, const Strided& x, double sign);
+
+ private:
+  /// A format's spacing at 1, and its smallest spacing, below which hardware flushes to zero.
+  struct Grid {
+    explicit Grid(Format format);
+    double unit, least;
+  };
+  /// A line that was read not long ago, and what it was read as. A kernel rounds an operand once for all the products
+  /// of one contraction, which here are many calls.
+  struct Read {
+    Strided line{nullptr, 0, 0};
+    std::vector<double> exact, perturbed;
+    std::uint64_t when = 0;
+  };
+  static constexpr std::size_t remembered = 8;
+  using Reads = std::array<Read, remembered>;
+
+  double one_rounding_off(double x, double units = 1);
+  const double* operand(const Strided& x, Reads& reads);
+  void perturb(const double* x, int n, double* out);
+  std::uint32_t key() const;
+  /// One more number that is uniform in [-1/2, 1/2).
+  double uniform();
+
+  Grid operand_grid_, sum_grid_;
+  bool narrow_;  ///< operands are as wide as sums
+  Operands operands_;
+  std::uint64_t seed_, drawn_ = 0, calls_ = 0;
+  Reads first_, second_, scaled_;  ///< left and right operands of dots; lines of add_scaled
+  PerturbedArithmetic* before_;
+  static inline thread_local PerturbedArithmetic* active = nullptr;
+};
+
+}  // namespace assay

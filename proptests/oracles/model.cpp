@@ -1,0 +1,190 @@
+// Evidence `model`: how its arithmetic errs, that healthy kernels of every room are within it and wrong ones are not.
+#include "oracles/core/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "oracles/core/fault_trials.hpp"
+#include "oracles/core/sequential.hpp"
+#include "oracles/scalars/perturbed.hpp"
+
+namespace assay {
+namespace {
+
+using Operands = PerturbedArithmetic::Operands;
+
+Strided all_of(const std::vector<double>& x) { return {x.data(), 1, static_cast<int>(x.size())}; }
+
+/// Errors of a.b over many draws: their mean and standard deviation.
+struct Errors {
+  double mean = 0, deviation = 0;
+};
+Errors errors_of_dot(Format format, Operands operands, const std::vector<double>& a, const std::vector<double>& b,
+                     double exact) {
+  constexpr int draws = 4000;
+  double sum = 0, squares = 0;
+  for (int k = 0; k < draws; ++k) {
+    PerturbedArithmetic arithmetic(format, operands, static_cast<std::uint64_t>(k));
+    const double error = arithmetic.dot(0, all_of(a), all_of(b), 1) - exact;
+    sum += error, squares += error * error;
+  }
+  return {sum / draws, std::sqrt(squares / draws)};
+}
+
+/// Of n ones and minus ones each operand is off by a uniform number within half a spacing, 2^-7 at 1 and 2^-8 below.
+TEST(Model, operands_are_off_by_one_rounding) {
+  const std::vector<double> a(64, 1.5), b = [] {
+    std::vector<double> signs(64, 1.25);
+    for (std::size_t i = 0; i < signs.size(); i += 2) signs[i] = -1.25;
+    return signs;
+  }();
+  const Errors nearest = errors_of_dot(Format::bf16, Operands::nearest, a, b, 0);
+  const double term = 0x1p-7 / std::sqrt(12.0);
+  const double expected = std::sqrt(64 * (1.25 * 1.25 + 1.5 * 1.5)) * term;
+  EXPECT_GT(nearest.deviation, 0.95 * expected);
+  EXPECT_LT(nearest.deviation, 1.05 * expected);
+  EXPECT_LT(std::fabs(nearest.mean), 0.1 * expected);
+}
+
+/// Cut off, positive products lean to zero by half a spacing of either operand.
+TEST(Model, operands_that_are_cut_off_lean) {
+  const std::vector<double> a(64, 1.5), b(64, 1.25);
+  const Errors cut = errors_of_dot(Format::tf32, Operands::cut_off, a, b, 64 * 1.5 * 1.25);
+  const double lean = -64 * (1.5 + 1.25) * 0x1p-11;
+  EXPECT_LT(std::fabs(cut.mean / lean - 1), 0.05);
+}
+
+/// fp32 sums: a sum that cancels to zero keeps the roundings of its terms, an order's as any other's.
+TEST(Model, sums_are_off_by_the_size_of_their_terms) {
+  std::vector<double> a(64, 1.0), b(64, 1.0);
+  for (std::size_t i = 32; i < b.size(); ++i) b[i] = -1;
+  const Errors sums = errors_of_dot(Format::fp32, Operands::nearest, a, b, 0);
+  EXPECT_GT(sums.deviation, 0x1p-24);
+  EXPECT_LT(sums.deviation, 64 * 0x1p-23);
+}
+
+TEST(Model, the_same_seed_is_the_same_error_and_zero_is_zero) {
+  const std::vector<double> a{1.5, -2.25, 0}, b{0.3, 0.7, 5};
+  const auto once = [&](std::uint64_t seed) {
+    PerturbedArithmetic arithmetic(Format::bf16, Operands::nearest, seed);
+    return arithmetic.dot(0, all_of(a), all_of(b), 1);
+  };
+  EXPECT_EQ(once(3), once(3));
+  EXPECT_NE(once(3), once(4));
+  const std::vector<double> zeros(3, 0.0);
+  PerturbedArithmetic arithmetic(Format::bf16, Operands::nearest, 1);
+  EXPECT_EQ(arithmetic.dot(0, all_of(zeros), all_of(b), 1), 0);
+}
+
+TEST(Model, does_not_depend_on_threads) {
+  const Room& room = *find_room("kda");
+  const Problem problem = room.make({"kda", {1, 20, 2, 0, 4, 4, 0}, Format::bf16, Style::normal, 3, {}});
+  const ModelRuns one = model_runs(problem, Format::bf16, 4, 1), two = model_runs(problem, Format::bf16, 4, 2);
+  for (std::size_t k = 0; k < one.drawn.size(); ++k)
+    for (const auto& [name, array] : one.drawn[k]) EXPECT_EQ(array.data, two.drawn[k].at(name).data) << name;
+}
+
+Format wide(const std::string&) { return Format::fp32; }
+
+struct Judged {
+  std::string tensor;
+  Judgement judgement;
+};
+std::vector<Judged> judged(const Room& room, const Problem& problem, Format precision, const Arrays& got) {
+  const Oracle oracle = oracle_of(room, problem);
+  const ModelRuns runs = model_runs(problem, precision, default_draws, 1);
+  std::vector<Judged> list;
+  for (const auto& [name, expected] : expect_by_model(oracle, runs, wide))
+    if (const auto found = got.find(name); found != got.end())
+      list.push_back({name, judge_by_model(expected, precision, found->second.data)});
+  return list;
+}
+
+/// Healthy kernels of every room: the tile program as its contract rounds, and the reference token by token.
+TEST(Model, healthy_kernels_of_every_room_are_within_it) {
+  const Format precisions[] = {Format::bf16, Format::fp16, Format::fp32, Format::tf32};
+  const Style styles[] = {Style::normal, Style::long_memory, Style::slow_writes};
+  std::size_t turn = 0, tensors = 0;
+  for (const KernelRoom* kernels : kernel_rooms()) {
+    const KernelForm& form = kernels->forms.front();
+    const Room& room = *find_room(kernels->name);
+    for (int i = 0; i < 2; ++i, ++turn) {
+      const Format precision = precisions[turn % std::size(precisions)];
+      const CaseSpec spec{
+          std::string(room.name), {1, 48, 2, 0, 16, 16, 0}, precision, styles[turn % std::size(styles)], 5, {}};
+      const Problem problem = room.make(spec);
+      const Policy policy = Policy::of(form.sites, precision);
+      for (const Judged& j : judged(room, problem, precision, flat(form.run(problem, policy, 0)))) {
+        ++tensors;
+        EXPECT_NE(j.judgement.verdict, Verdict::fail)
+            << room.name << ' ' << name_of(precision) << ' ' << name_of(spec.style) << ' ' << j.tensor << ": "
+            << j.judgement.reason;
+      }
+    }
+  }
+  EXPECT_GT(tensors, 200U);
+}
+
+/// An answer that is 5 % too large is no algorithm's, in any tensor that has elements enough.
+TEST(Model, a_gain_is_beyond_it) {
+  for (const char* name : {"gated_deltanet", "softmax_attention", "gla", "parallax", "mdn"}) {
+    const Room& room = *find_room(name);
+    const Problem problem = room.make({name, {1, 64, 2, 0, 16, 16, 0}, Format::bf16, Style::normal, 9, {}});
+    const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
+    Arrays got = flat(form.run(problem, Policy::of(form.sites, Format::bf16), 0));
+    for (auto& [tensor, array] : got)
+      for (double& x : array.data) x *= 1.05;
+    for (const Judged& j : judged(room, problem, Format::bf16, got))
+      if (j.tensor == "o" || j.tensor == "d_v" || j.tensor == "final_state") {
+        EXPECT_NE(j.judgement.verdict, Verdict::pass) << name << ' ' << j.tensor;
+      }
+  }
+}
+
+/// The gradient of a gate as chunk kernels sum it up in fp32: what q.dq and k.dk of all later tokens differ by. Where
+/// nothing has been written yet it is zero, and the sums leave their roundings.
+TEST(Model, gates_may_be_cumulated) {
+  const Room& room = *find_room("gla");
+  const Problem problem = room.make({"gla", {1, 96, 1, 0, 8, 8, 0}, Format::fp32, Style::slow_writes, 2, {}});
+  const BasicAnswer<HiLo> truth = room.values(problem, Tier::w2);
+  const auto at = [&](const std::string& name) { return truth.gradients.at(name).data; };
+  const std::vector<double>&q = problem.inputs.at("q").data, &k = problem.inputs.at("k").data;
+  constexpr int T = 96, K = 8, V = 8;
+  std::vector<double> got(static_cast<std::size_t>(T * K));
+  const std::vector<HiLo>&final_state = truth.outputs.at("final_state").data, dq = at("q"), dk = at("k");
+  for (int c = 0; c < K; ++c) {
+    float sum = 0;
+    for (int x = 0; x < V; ++x) {
+      const auto i = static_cast<std::size_t>(c * V + x);
+      sum += static_cast<float>(final_state[i].hi) * static_cast<float>(problem.cotangents.at("final_state").data[i]);
+    }
+    for (int t = T - 1; t >= 0; --t) {
+      const auto i = static_cast<std::size_t>(t * K + c);
+      sum += static_cast<float>(q[i]) * static_cast<float>(dq[i].hi) -
+             static_cast<float>(k[i]) * static_cast<float>(dk[i].hi);
+      got[i] = sum;
+    }
+  }
+  for (const Judged& j : judged(room, problem, Format::fp32, {{"d_log_decay", Array({1, T, K}, got)}})) {
+    EXPECT_EQ(j.judgement.verdict, Verdict::pass) << j.judgement.reason;
+  }
+}
+
+/// Zeros are right where the truth is zero throughout: softmax attention of one token has no gradient in q and k.
+TEST(Model, zero_is_right_where_the_truth_is_zero) {
+  const Room& room = *find_room("softmax_attention");
+  const Problem problem = room.make({"softmax_attention", {1, 1, 2, 0, 8, 8, 0}, Format::bf16, Style::normal, 1, {}});
+  const Arrays got{{"d_q", Array({2, 1, 8}, std::vector<double>(16, 0.0))},
+                   {"d_k", Array({2, 1, 8}, std::vector<double>(16, 1e-8))}};
+  for (const Judged& j : judged(room, problem, Format::bf16, got))
+    EXPECT_EQ(j.judgement.verdict, Verdict::pass) << j.tensor << ": " << j.judgement.reason;
+}
+
+}  // namespace
+}  // namespace assay
