@@ -1,11 +1,12 @@
 #include "tools/case_trial.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
-#include "tools/child.hpp"
+#include "tools/escape.hpp"
 
 namespace assay {
 namespace {
@@ -16,7 +17,7 @@ const KernelRoom& kernels_of(const ProblemFile& file, const std::string& where) 
   const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
   require(kernels != nullptr || file.room == nullptr, where, ": ", mechanism,
           " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
-  if (kernels == nullptr) throw unknown_mechanism(mechanism);
+  require(kernels != nullptr, where, ": ", unknown_mechanism(mechanism).what());
   return *kernels;
 }
 
@@ -59,6 +60,20 @@ Contract contract_for(const Standard& standard, const ProblemFile& file, const s
   return Contract::of(*precision);
 }
 
+/// Whether no tensor is missing and every number is one.
+bool is_whole(const ProblemFile& file) {
+  const auto finite = [](const Arrays& arrays) {
+    return std::all_of(arrays.begin(), arrays.end(), [](const auto& array) {
+      return std::all_of(array.second.data.begin(), array.second.data.end(), [](double x) { return std::isfinite(x); });
+    });
+  };
+  for (const RoomFacts::Ranked& ranked : file.room->inputs())
+    if (ranked.field.place == Field::Place::input && ranked.field.missing == Field::Missing::error &&
+        !file.problem.inputs.contains(ranked.field.name))
+      return false;
+  return finite(file.problem.inputs) && finite(file.problem.cotangents);
+}
+
 /// "B,T,H,K,V" as its tensors have them.
 Shape shape_of(const ProblemFile& file) {
   Extents extents;
@@ -99,18 +114,37 @@ void CaseTrial::prepare(const PartDone& done) {
   const CaseResult result = answer_problem(file_, Tier::w2, kernel_.threads, done, answer);
   require(result.status == Status::ok, where_, ": ", name_of(result.status), ": ", result.message);
   oracle_ = oracle_of(file_.problem, std::move(answer));
-  kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
-  tiles_ = tiles_of(*kernel_.form, standard_.tile);
-  kernel_.tile = tiles_.front();
+  choose_form();
   if (kernel_.form->has_gradients) return;
   file_.problem.cotangents.clear();
   std::erase_if(oracle_.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
 }
 
+void CaseTrial::choose_form() {
+  kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
+  tiles_ = tiles_of(*kernel_.form, standard_.tile);
+  kernel_.tile = tiles_.front();
+}
+
+bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
+  // Of a problem that the reference would refuse, forms need not know what to do.
+  if (file_.refusal || !is_whole(file_)) return false;
+  choose_form();
+  const bool gradients = kernel_.form->has_gradients && !file_.problem.cotangents.empty();
+  const auto is_answered = [&](const std::string& tensor) {
+    const bool gradient = tensor.starts_with("d_");
+    const auto fields = gradient ? file_.room->inputs() : file_.room->outputs();
+    return (gradients || !gradient) && std::any_of(fields.begin(), fields.end(), [&](const RoomFacts::Ranked& ranked) {
+             return ranked.field.name == std::string_view(tensor).substr(gradient ? 2 : 0);
+           });
+  };
+  return std::all_of(tensors.begin(), tensors.end(), is_answered);
+}
+
 std::string CaseTrial::flags() const {
   return text("--form ", kernel_.form->name,
               standard_.contract.empty() ? text(" --precision ", name_of(kernel_.precision))
-                                         : " --contract " + shell_word(contract_.argument()),
+                                         : " --contract " + shown_word(contract_.argument()),
               standard_.tile.empty() ? "" : " --tile " + standard_.tile);
 }
 
