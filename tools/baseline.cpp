@@ -19,7 +19,7 @@
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/check.hpp"
-#include "tools/child.hpp"
+#include "tools/escape.hpp"
 #include "tools/report.hpp"
 #include "tools/seeded.hpp"
 
@@ -158,10 +158,12 @@ void add_rows(std::vector<BaselineRow>& rows, const std::vector<ReportRow>& judg
 std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
   std::vector<BaselineRow> rows;
   const std::string contract =
-      subject.report.contract ? " --contract " + shell_word(subject.report.contract->name) : "";
+      subject.report.contract ? " --contract " + shown_word(subject.report.contract->name) : "";
   const auto flags = [&contract](Style style, const Params& params) {
     return text(" --style ", name_of(style), flags_of(params), contract);
   };
+  std::shared_ptr<UserKernel> kernel;  // started before the first answer is known
+  if (subject.is_user()) kernel = std::make_shared<UserKernel>(subject.check.kernel, subject.check.plugin);
   for (int seed = 0; seed < subject.seeds; ++seed) {
     if (!subject.is_user()) {
       ReportOptions options = subject.report;
@@ -173,18 +175,17 @@ std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
       add_rows(rows, report.rows, flags(options.style, options.params), seed);
       continue;
     }
-    const PrivateFolder folder;
     for (SeededCase one : subject.cases) {
       one.spec.seed += static_cast<std::uint64_t>(seed);
       CheckOptions options = subject.check;
-      options.problem = (folder.path() / "case.safetensors").string();
+      options.problem = (kernel->folder() / "baseline.safetensors").string();
       write_safetensors(options.problem, one.make());
       if (subject.contract.is_object()) {
-        options.standard.contract = (folder.path() / "contract.json").string();
+        options.standard.contract = (kernel->folder() / "contract.json").string();
         std::ofstream(options.standard.contract) << subject.contract;
       }
-      add_rows(rows, check_case(options, console).rows, flags(one.spec.style, one.spec.params) + flags_of(one.fill),
-               seed);
+      add_rows(rows, check_case(options, console, kernel).rows,
+               flags(one.spec.style, one.spec.params) + flags_of(one.fill), seed);
     }
   }
   require(!rows.empty(), "baseline: no kernel answers any of these cases");
@@ -431,7 +432,7 @@ std::string page_of(const std::vector<Comparison>& list, const std::string& path
                   {"passed", passes(list)},
                   {"false_alarm_rate", baseline_false_alarm_rate},
                   {"rows", std::move(records)}}
-                 .dump(2, ' ', false, Json::error_handler_t::replace) +
+                 .dump(2, ' ', true, Json::error_handler_t::replace) +
              '\n';
     }
     case TableFormat::table:
@@ -440,10 +441,12 @@ std::string page_of(const std::vector<Comparison>& list, const std::string& path
   }
   const bool markdown = format == TableFormat::markdown;
   const Table table = table_of(list, false);
-  std::string out = fmt::format("{}assay baseline: {} seeds against those of {}\n", markdown ? "# " : "", seeds, path);
+  const auto shown = [markdown](const std::string& line) { return markdown ? markdown_text(line) : plain_text(line); };
+  std::string out =
+      fmt::format("{}assay baseline: {} seeds against those of {}\n", markdown ? "# " : "", seeds, shown(path));
   if (!table.rows.empty()) out += '\n' + (markdown ? table.markdown() : table.text(2));
   out += '\n';
-  for (const std::string& line : sentences_of(list, seeds)) out += (markdown ? "- " : "") + line + '\n';
+  for (const std::string& line : sentences_of(list, seeds)) out += (markdown ? "- " : "") + shown(line) + '\n';
   return out + (markdown ? "\n" : "") + counts + '\n';
 }
 
@@ -481,11 +484,13 @@ int save(const Flags& flags, Console& console) {
   subject.report.threads = subject.check.standard.threads = flags.threads;
   subject.check.standard.form = flags.report.form;
   set_contract(subject, contract_json(flags.contract), flags.contract);
-  OutputFile file(flags.file, console.out);
+  std::vector<std::string> inputs = flags.cases;
+  inputs.insert(inputs.end(), {flags.contract, flags.check.plugin});
+  OutputFile file(flags.file, console.out, inputs);
   const std::vector<BaselineRow> rows = measured(subject, console);
   file.commit(dumped(subject, rows));
   if (flags.file != "-")
-    console.out << fmt::format("{}: {} tensors, {} seeds\n", flags.file, rows.size(), subject.seeds);
+    console.out << fmt::format("{}: {} tensors, {} seeds\n", plain_text(flags.file), rows.size(), subject.seeds);
   return exit_passed;
 }
 
@@ -498,7 +503,7 @@ int compare(const Flags& flags, Console& console) {
     require(flags.check.kernel.empty() || flags.check.plugin.empty(), "expected one of --kernel and --plugin");
     subject.check.kernel = flags.check.kernel, subject.check.plugin = flags.check.plugin;
   }
-  OutputFile output(flags.output, console.out);
+  OutputFile output(flags.output, console.out, {flags.file, flags.check.plugin});
   const std::vector<Comparison> list = compare_rows(before, measured(subject, console));
   output.commit(page_of(list, flags.file, subject.seeds, *table_format_from(flags.format)));
   return passes(list) ? exit_passed : exit_failed;

@@ -199,8 +199,8 @@ std::string print(const Calibration& c, TableFormat format) {
   return fmt::format(
       "assay calibrate: sigma against the errors of healthy kernels, each under the contract that describes it\n"
       "inputs     styles {}; {} seeds from {}\n{}\n{}\n{}reproduce: {}\n",
-      styles_of(c.options), c.options.seeds, c.options.seed, about_columns, markdown ? table.markdown() : table.text(),
-      summary_of(c), c.options.command());
+      styles_of(c.options), c.options.seeds, c.options.seed, about_columns,
+      markdown ? table.markdown(Table::Cells::markup) : table.text(), summary_of(c), c.options.command());
 }
 
 std::string calibration_page(const Calibration& c) {
@@ -221,7 +221,7 @@ std::string calibration_page(const Calibration& c) {
     const CalibrationRow& row = c.rows[i];
     rows.push_back(&row);
     if (i + 1 < c.rows.size() && c.rows[i + 1].room == row.room && c.rows[i + 1].form == row.form) continue;
-    page += fmt::format("\n### {} {}\n\n{}", row.room, row.form, table_of(rows, false).markdown());
+    page += fmt::format("\n### {} {}\n\n{}", row.room, row.form, table_of(rows, false).markdown(Table::Cells::markup));
     rows.clear();
   }
   return page;

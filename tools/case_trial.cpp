@@ -1,11 +1,12 @@
 #include "tools/case_trial.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
-#include "tools/child.hpp"
+#include "tools/escape.hpp"
 
 namespace assay {
 namespace {
@@ -16,7 +17,7 @@ const KernelRoom& kernels_of(const ProblemFile& file, const std::string& where) 
   const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
   require(kernels != nullptr || file.room == nullptr, where, ": ", mechanism,
           " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
-  if (kernels == nullptr) throw unknown_mechanism(mechanism);
+  require(kernels != nullptr, where, ": ", unknown_mechanism(mechanism).what());
   return *kernels;
 }
 
@@ -57,6 +58,20 @@ Contract contract_for(const Standard& standard, const ProblemFile& file, const s
   const std::optional<Format> precision = format_from(standard.precision);
   require(precision && *precision != Format::exact, "--precision: there is no ", standard.precision);
   return Contract::of(*precision);
+}
+
+/// Whether no tensor is missing and every number is one.
+bool is_whole(const ProblemFile& file) {
+  const auto finite = [](const Arrays& arrays) {
+    return std::all_of(arrays.begin(), arrays.end(), [](const auto& array) {
+      return std::all_of(array.second.data.begin(), array.second.data.end(), [](double x) { return std::isfinite(x); });
+    });
+  };
+  for (const RoomFacts::Ranked& ranked : file.room->inputs())
+    if (ranked.field.place == Field::Place::input && ranked.field.missing == Field::Missing::error &&
+        !file.problem.inputs.contains(ranked.field.name))
+      return false;
+  return finite(file.problem.inputs) && finite(file.problem.cotangents);
 }
 
 /// "B,T,H,K,V" as its tensors have them.
@@ -118,10 +133,25 @@ void CaseTrial::choose_form() {
   kernel_.tile = tiles_.front();
 }
 
+bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
+  // Of a problem that the reference would refuse, forms need not know what to do.
+  if (file_.refusal || !is_whole(file_)) return false;
+  choose_form();
+  const bool gradients = (kernel_.form == nullptr || kernel_.form->has_gradients) && !file_.problem.cotangents.empty();
+  const auto is_answered = [&](const std::string& tensor) {
+    const bool gradient = tensor.starts_with("d_");
+    const auto fields = gradient ? file_.room->inputs() : file_.room->outputs();
+    return (gradients || !gradient) && std::any_of(fields.begin(), fields.end(), [&](const RoomFacts::Ranked& ranked) {
+             return ranked.field.name == std::string_view(tensor).substr(gradient ? 2 : 0);
+           });
+  };
+  return std::all_of(tensors.begin(), tensors.end(), is_answered);
+}
+
 std::string CaseTrial::flags() const {
   return text(kernel_.form == nullptr ? "" : text("--form ", kernel_.form->name, ' '),
               standard_.contract.empty() ? text("--precision ", name_of(kernel_.precision))
-                                         : "--contract " + shell_word(contract_.argument()),
+                                         : "--contract " + shown_word(contract_.argument()),
               standard_.tile.empty() ? "" : " --tile " + standard_.tile);
 }
 

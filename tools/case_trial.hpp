@@ -35,6 +35,9 @@ class CaseTrial {
   CaseTrial& operator=(CaseTrial&&) = delete;
   ~CaseTrial() = default;
 
+  /// Whether nothing speaks against the problem, and so little against these tensors, that the oracle need not be asked
+  /// before a kernel is run. Throws InputError if no form fits.
+  bool is_admitted(const std::vector<std::string>& tensors);
   /// Asks the oracle, then looks for the form. Throws InputError if there is no answer, or no form that fits.
   void prepare(const PartDone& done = {});
 

@@ -4,53 +4,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <filesystem>
 #include <memory>
 
 #include "fixtures/layout.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
-#include "tools/child.hpp"
+#include "tools/escape.hpp"
 #include "tools/plugin.hpp"
 #include "tools/same_bits.hpp"
 #include "tools/shrink.hpp"
+#include "tools/user_kernel.hpp"
 #include "tools/why.hpp"
 
 namespace assay {
 namespace {
-
-/// The command with the paths of both files in place of {case} and {out}, each as one word.
-std::string with_paths(std::string command, const std::string& problem, const std::string& answer) {
-  for (const auto& [name, path] : {std::pair{"{case}", problem}, {"{out}", answer}}) {
-    const std::string word = shell_word(path);
-    for (std::size_t at = command.find(name); at != std::string::npos; at = command.find(name, at + word.size()))
-      command.replace(at, std::string_view(name).size(), word);
-  }
-  return command;
-}
-
-/// What the command writes to {out}, given the case at `problem`.
-Safetensors answer_of_command(const CheckOptions& options, const std::string& problem) {
-  ChildEnd end;
-  {
-    const PrivateFolder folder;
-    const std::string out = (folder.path() / "out.safetensors").string();
-    end = run_command(with_paths(options.kernel, std::filesystem::absolute(problem).string(), out),
-                      std::chrono::duration<double>(options.timeout));
-    if (end.passed()) {
-      require(std::filesystem::exists(out), "--kernel: the command has not written {out}",
-              end.last_words.empty() ? "" : ": " + end.last_words);
-      try {
-        return read_safetensors(out);
-      } catch (const InputError& error) {  // the folder will be gone
-        throw InputError("--kernel: {out}" + std::string(error.what()).substr(out.size()));
-      }
-    }
-  }
-  if (end.interrupted != 0) std::raise(end.interrupted);
-  throw InputError("--kernel: the command " + end.sentence());
-}
 
 /// What the plugin is asked: of the oracle's tensors those wanted.
 PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTensor> inputs,
@@ -68,18 +35,15 @@ PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTenso
 }
 
 /// The kernel's answer to other tensors than those of the case, of fewer sequences.
-Safetensors answer_to(const CheckOptions& options, const PluginCall& call, const Safetensors& problem, int sequences) {
-  if (options.plugin.empty()) {
-    const PrivateFolder folder;
-    const std::string path = (folder.path() / "case.safetensors").string();
-    write_safetensors(path, problem);
-    return answer_of_command(options, path);
-  }
+Safetensors answer_to(UserKernel& kernel, const CheckOptions& options, const PluginCall& call,
+                      const Safetensors& problem, int sequences) {
+  const std::chrono::duration<double> limit(options.timeout);
+  if (options.plugin.empty()) return kernel.answer(problem, limit);
   PluginCall other = call;
   for (auto& [name, tensor] : other.inputs) tensor = problem.tensors.at(name);
   for (auto& [name, shape] : other.outputs)
     if (!shape.empty()) shape.front() = sequences;
-  return run_plugin(options.plugin, other, std::chrono::duration<double>(options.timeout));
+  return kernel.answer(other, limit);
 }
 
 /// What does not keep its bits fails, unless it fails already.
@@ -89,6 +53,18 @@ void require_same_bits(Checked& checked, const std::map<std::string, std::string
     if (found == changed.end() || row.judgement.verdict == Verdict::fail) continue;
     row.judgement.verdict = Verdict::fail, row.judgement.reason = found->second;
   }
+}
+
+void require_one_source(const CheckOptions& options) {
+  const int sources = static_cast<int>(!options.answer.empty()) + static_cast<int>(!options.kernel.empty()) +
+                      static_cast<int>(!options.plugin.empty());
+  require(sources == 1, "expected one of OUT, --kernel and --plugin");
+  for (const char* file : {"{case}", "{out}"})
+    require(options.kernel.empty() || options.kernel.find(file) != std::string::npos,
+            "--kernel: expected {case} and {out} in the command");
+  require(is_safetensors(options.problem), options.problem,
+          ": not a safetensors file; `assay case` writes the cases that can be checked");
+  require(!options.same_bits || options.answer.empty(), "--same-bits: expected --kernel or --plugin, to run it again");
 }
 
 Page page_of(const CheckOptions& options, const CaseTrial& trial) {
@@ -113,8 +89,8 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
                 {"contract", trial.kernel().contract->name},
                 {"false_alarm_rate", options.standard.false_alarms}};
   page.summary = false, page.artifact = kind == "kernel" ? options.problem : subject;
-  page.command = "build/assay check " + shell_word(options.problem) + ' ' +
-                 (kind == "answer" ? "" : "--" + kind + ' ') + shell_word(subject);
+  page.command = "build/assay check " + shown_word(options.problem) + ' ' +
+                 (kind == "answer" ? "" : "--" + kind + ' ') + shown_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
   if (options.same_bits) page.command += " --same-bits";
   if (options.standard.false_alarms != false_alarm_rate)
@@ -124,18 +100,23 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
 }
 
 int run_check(const CheckOptions& options, Console& console) {
-  OutputFile output(options.output, console.out);
+  std::vector<std::string> inputs = {options.problem, options.answer, options.plugin, options.standard.contract};
+  OutputFile output(options.output, console.out, inputs);
+  std::optional<OutputFile> smallest;
+  require(options.shrink_output.empty() || options.shrinks, "--shrink-output: expected with --shrink");
+  if (options.output != "-") inputs.push_back(options.output);
+  if (!options.shrink_output.empty()) smallest.emplace(options.shrink_output, console.out, inputs);
   std::optional<SeededCase> seeded;
   if (options.shrinks) seeded = case_to_shrink(options);
   CheckOptions whole = options;
   whole.standard.detects = true;
   Checked checked = check_case(whole, console);
   if (options.why) explain_check(checked);
-  if (seeded) shrink_check(options, *seeded, checked, console);
+  if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
   const RowsFormat format = *rows_format_from(options.format);
   output.commit(print(checked.page, checked.rows, format));
   if (!prints_notes(format))
-    for (const std::string& line : checked.page.notes) console.err << line << '\n';
+    for (const std::string& line : checked.page.notes) console.err << plain_text(line) << '\n';
   return all_pass(checked.rows) ? exit_passed : exit_failed;
 }
 
@@ -189,33 +170,34 @@ std::function<int(Console&)> add(CLI::App& app) {
 
 }  // namespace
 
-Checked check_case(const CheckOptions& options, Console& console) {
-  const int sources = static_cast<int>(!options.answer.empty()) + static_cast<int>(!options.kernel.empty()) +
-                      static_cast<int>(!options.plugin.empty());
-  require(sources == 1, "expected one of OUT, --kernel and --plugin");
-  for (const char* file : {"{case}", "{out}"})
-    require(options.kernel.empty() || options.kernel.find(file) != std::string::npos,
-            "--kernel: expected {case} and {out} in the command");
-  require(is_safetensors(options.problem), options.problem,
-          ": not a safetensors file; `assay case` writes the cases that can be checked");
-  require(!options.same_bits || options.answer.empty(), "--same-bits: expected --kernel or --plugin, to run it again");
+Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel) {
+  require_one_source(options);
+  const std::chrono::duration<double> limit(options.timeout);
   Safetensors stored = read_safetensors(options.problem), problem;
-  if (!options.plugin.empty() || options.same_bits) problem = stored;
+  const bool runs = options.answer.empty();
+  if (runs) problem = stored;
   Checked checked;
+  checked.kernel = std::move(kernel);
   checked.trial = std::make_unique<CaseTrial>(std::move(stored), options.standard, options.problem);
   CaseTrial& trial = *checked.trial;
+  // Before anything is known of the answer; a search, or other seeds, go on with it.
+  if (runs && checked.kernel == nullptr) checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin);
   Safetensors given;
-  if (!options.answer.empty()) given = read_safetensors(options.answer);
-  if (!options.kernel.empty()) given = answer_of_command(options, options.problem);
+  if (!runs) given = read_safetensors(options.answer);
+  // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.
+  const bool at_once = !options.kernel.empty() && trial.is_admitted(options.tensors);
+  if (at_once) given = checked.kernel->answer(problem, limit);
+  if (at_once && !options.same_bits) problem = {};
 
   Progress progress(console);
   trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, what); });
   trial.require_tensors(options.tensors);
   const auto wanted = [&](const std::string& name) { return asks_for(options.tensors, name); };
   PluginCall call;
+  if (!options.kernel.empty() && !at_once) given = checked.kernel->answer(problem, limit);
   if (!options.plugin.empty()) {
     call = plugin_call(trial, problem.tensors, wanted);
-    given = run_plugin(options.plugin, call, std::chrono::duration<double>(options.timeout));
+    given = checked.kernel->answer(call, limit);
   }
   std::map<std::string, std::string> changed;
   if (options.same_bits) {
@@ -224,11 +206,13 @@ Checked check_case(const CheckOptions& options, Console& console) {
       with_zeros = [&] {
         PluginCall other = call;
         other.around = 0;
-        return run_plugin(options.plugin, other, std::chrono::duration<double>(options.timeout));
+        return checked.kernel->answer(other, limit);
       };
     changed = changed_bits(
         problem, given,
-        [&](const Safetensors& other, int sequences) { return answer_to(options, call, other, sequences); },
+        [&](const Safetensors& other, int sequences) {
+          return answer_to(*checked.kernel, options, call, other, sequences);
+        },
         with_zeros);
   }
   checked.page = page_of(options, trial);

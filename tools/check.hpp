@@ -7,6 +7,7 @@
 #include "tools/case_trial.hpp"
 #include "tools/command.hpp"
 #include "tools/rows.hpp"
+#include "tools/user_kernel.hpp"
 
 namespace assay {
 
@@ -27,6 +28,7 @@ struct CheckOptions {
 /// A case, what was answered to it, and the verdicts.
 struct Checked {
   std::unique_ptr<CaseTrial> trial;
+  std::shared_ptr<UserKernel> kernel;  ///< that was run, ready for other cases; null for an answer in a file
   Answer got;
   Page page;
   std::vector<ReportRow> rows;
@@ -34,6 +36,7 @@ struct Checked {
 
 /// Reads or runs what `options` name and judges it. Throws InputError, one sentence, where nothing can be judged: a bad
 /// case, a kernel that does not answer, a tensor that is missing.
-Checked check_case(const CheckOptions& options, Console& console);
+/// `kernel` is one that was started for these options before; without, one is started before the oracle is asked.
+Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel = nullptr);
 
 }  // namespace assay

@@ -1,6 +1,8 @@
 #pragma once
 // Somebody else's code in a process of its own: within a time limit, with what it says kept, ended with all that it
 // started.
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -21,13 +23,41 @@ struct ChildEnd {
   std::string sentence() const;
 };
 
-/// Runs `body` in a child with a process group of its own and nothing to read; the child ends with the code that it
-/// returns. When the child ends, at the limit, and where this process is told to end (SIGINT, SIGTERM, SIGHUP), the
-/// whole group is killed. Throws InputError if there can be no child.
+/// A process that starts children for this one, one after the other, and ends each with all that it has started, in
+/// whatever session that is. It is a copy of this process as it was when it was made, and so are its children: what
+/// this process learns later is not in their memory. When this process ends, however it does, the child is killed.
+class ChildKeeper {
+ public:
+  /// What a child does: it ends with the code that this returns. `task` and `file` are what `run` was given.
+  using Body = std::function<int(const std::string& task, int file)>;
+
+  /// `folder`, if it is not empty, is removed when this process ends. Throws InputError if there can be no process.
+  explicit ChildKeeper(const Body& body, const std::filesystem::path& folder = {});
+  ChildKeeper(const ChildKeeper&) = delete;
+  ChildKeeper(ChildKeeper&&) = delete;
+  ChildKeeper& operator=(const ChildKeeper&) = delete;
+  ChildKeeper& operator=(ChildKeeper&&) = delete;
+  ~ChildKeeper();
+
+  /// Starts a child in a process group of its own with nothing to read, and waits for its end. At the limit, and where
+  /// this process is told to end (SIGINT, SIGTERM, SIGHUP), it is killed. `file` is a descriptor of this process, or
+  /// -1; the child has no other but its standard streams.
+  ChildEnd run(const std::string& task, int file, std::chrono::duration<double> limit);
+
+ private:
+  void end();
+
+  pid_t pid_ = -1;
+  int socket_ = -1;
+};
+
+/// Runs `body` in a child of a keeper of its own.
 ChildEnd run_child(const std::function<int()>& body, std::chrono::duration<double> limit);
 
 /// As above, for a command of the shell.
 ChildEnd run_command(const std::string& command, std::chrono::duration<double> limit);
+/// In a child: becomes the shell that runs the command. Returns an exit code if there is none.
+int be_command(const std::string& command);
 
 /// A word as the shell takes it.
 std::string shell_word(const std::string& word);
@@ -35,6 +65,7 @@ std::string shell_word(const std::string& word);
 /// A folder that is this user's alone, removed at the end with all that is in it.
 class PrivateFolder {
  public:
+  /// Under the folder for temporary files; throws InputError if there can be none.
   PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder(PrivateFolder&&) = delete;
@@ -47,5 +78,9 @@ class PrivateFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// A new, private folder that stays, in `under` or, without, where temporary files are. Throws InputError if there can
+/// be none.
+std::filesystem::path make_private_folder(std::filesystem::path under = {});
 
 }  // namespace assay

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tools/escape.hpp"
+
 namespace assay {
 namespace {
 
@@ -19,11 +21,6 @@ std::string explanation_of(const ReportRow& row) {
   return row.judgement.reason + (row.where.empty() ? "" : "\nwhere: " + row.where) + "\nreproduce: " + row.command;
 }
 
-/// Text with U+FFFD in place of what is no UTF-8.
-std::string utf8(const std::string& text) {
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
-}
-
 /// A path as a reference of a URI.
 std::string uri(const std::string& path) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
@@ -31,17 +28,6 @@ std::string uri(const std::string& path) {
   for (const char c : path)
     out += plain.find(c) != std::string_view::npos ? std::string(1, c)
                                                    : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  return out;
-}
-
-/// As the runner of a workflow takes a message or, with more that means something, a property.
-std::string escaped(const std::string& text, bool property) {
-  std::string out;
-  for (const char c : text)
-    if (c == '%' || c == '\n' || c == '\r' || (property && (c == ':' || c == ',')))
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    else
-      out += c;
   return out;
 }
 
@@ -53,33 +39,6 @@ struct Counts {
 };
 
 }  // namespace
-
-// XML 1.0 has no other control characters than these.
-std::string xml(const std::string& text) {
-  std::string out;
-  for (const char c : utf8(text)) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-      case '\r':
-      case '\t':
-        out += fmt::format("&#{};", static_cast<int>(c));
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < ' ' ? '?' : c;
-    }
-  return out;
-}
 
 std::string as_junit(const Page& page, const Rows& rows) {
   Counts all;
@@ -135,7 +94,7 @@ std::string as_sarif(const Page& page, const Rows& rows) {
       {"tool", {{"driver", driver}}}, {"invocations", Json::array({invocation})}, {"results", std::move(results)}};
   const Json all = {
       {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
-  return all.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return all.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
 
 std::string as_github(const Page& page, const Rows& rows) {
@@ -144,13 +103,13 @@ std::string as_github(const Page& page, const Rows& rows) {
     const std::string kernel = kernel_of(row) + ' ' + contract_of(row) + ' ' + tensor_of(row);
     if (!passes(row))
       out += fmt::format("::error title={}::{}\n",
-                         escaped(fmt::format("{} {}", name_of(row.judgement.verdict), kernel), true),
-                         escaped(explanation_of(row), false));
+                         workflow_text(fmt::format("{} {}", name_of(row.judgement.verdict), kernel), true),
+                         workflow_text(explanation_of(row), false));
     else if (!row.judgement.blind_spots.empty())
-      out += fmt::format("::notice title={}::would not have revealed {}\n", escaped(kernel, true),
-                         escaped(listed(row.judgement.blind_spots), false));
+      out += fmt::format("::notice title={}::would not have revealed {}\n", workflow_text(kernel, true),
+                         workflow_text(listed(row.judgement.blind_spots), false));
   }
-  return out + count_of(rows) + "\nreproduce: " + page.command + '\n';
+  return out + plain_text(count_of(rows)) + "\nreproduce: " + plain_text(page.command) + '\n';
 }
 
 }  // namespace assay

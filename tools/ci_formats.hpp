@@ -7,10 +7,6 @@
 
 namespace assay {
 
-/// Text or an attribute of XML 1.0, and so of HTML: what means something there is escaped, U+FFFD stands for what is no
-/// UTF-8.
-std::string xml(const std::string& text);
-
 /// JUnit's XML: a suite for each kernel and precision, a case for each tensor. VACUOUS and UNDECIDED are failures, as
 /// FAIL is; UNSUPPORTED and ERROR are errors.
 std::string as_junit(const Page& page, const std::vector<ReportRow>& rows);

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <ext/stdio_filebuf.h>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -16,6 +18,8 @@ class App;
 }
 
 namespace assay {
+
+class NewFile;
 
 enum ExitCode {
   exit_passed = 0,  ///< the verb did what was asked; everything it judged passed
@@ -49,12 +53,12 @@ const std::vector<const Command*>& all_commands();
 /// The program: parses `args` (without its own name), runs one verb, turns exceptions into a sentence on `err`.
 int run(const std::vector<std::string>& args, Console& console);
 
-/// A file that appears under its name complete or not at all: written beside it, renamed by commit(). The writing is
-/// tried before the work, not after it.
+/// A file that appears under its name complete or not at all: written beside it, renamed by commit(). What is no file,
+/// /dev/stdout for one, is written to as it is. The writing is tried before the work, not after it.
 class OutputFile {
  public:
-  /// "-" is `standard_output`. Throws InputError if nothing can be written there.
-  OutputFile(std::string path, std::ostream& standard_output);
+  /// "-" is `standard_output`. Throws InputError if nothing can be written there, or if it is one of `inputs`.
+  OutputFile(std::string path, std::ostream& standard_output, const std::vector<std::string>& inputs = {});
   OutputFile(const OutputFile&) = delete;
   OutputFile(OutputFile&&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -67,8 +71,12 @@ class OutputFile {
   void commit(const std::function<void(std::ostream&)>& write);
 
  private:
-  std::string path_, temporary_;
+  void open_stream(int descriptor);
+
+  std::string path_;
   std::ostream& standard_output_;
+  std::unique_ptr<NewFile> file_;                           ///< of a file
+  std::unique_ptr<__gnu_cxx::stdio_filebuf<char>> buffer_;  ///< of what is none
 };
 
 /// ", about 30 s left", as if the rest were like what is done; "" where that is nothing, or the first ten seconds'.

@@ -416,10 +416,10 @@ std::string survivals(const KillTable& kills) {
 std::string held_out_section(const KillTable& kills) {
   if (kills.rows.empty()) return "";
   std::string page(about_held_out);
-  page += summary_of(kills) + '\n' + rules_table(kills, nullptr).markdown() + '\n';
+  page += summary_of(kills) + '\n' + rules_table(kills, nullptr).markdown(Table::Cells::markup) + '\n';
   const Table survivors = survivors_table(kills);
-  page += survivors.rows.empty() ? "None survives.\n\n" : survivors.markdown() + '\n';
-  page += survivals(kills) + faults_table(kills).markdown();
+  page += survivors.rows.empty() ? "None survives.\n\n" : survivors.markdown(Table::Cells::markup) + '\n';
+  page += survivals(kills) + faults_table(kills).markdown(Table::Cells::markup);
   return page + fmt::format("\n```\n{}```\n\n", mutants_table(all_rows(kills), true).text());
 }
 
@@ -438,7 +438,9 @@ std::string print(const Detection& d, TableFormat format) {
   if (d.kills.options.healthy_only)
     return "assay mutants: healthy kernels on fresh cases, against the judge\n" + declared_rate() + "\n" +
            healthy_lines(*d.healthy) + "reproduce: " + d.kills.options.command() + '\n';
-  const auto shown = [markdown](const Table& table) { return markdown ? table.markdown() : table.text(); };
+  const auto shown = [markdown](const Table& table) {
+    return markdown ? table.markdown(Table::Cells::markup) : table.text();
+  };
   std::string out =
       "assay mutants: planted faults against the judge, and against the rules that others use\n"
       "killed    a rule rejects the mutant's answers and accepts the healthy kernel's on the same case\n"
@@ -481,13 +483,14 @@ std::string detection_page(const Detection& d) {
     rules.rows.push_back({text(rule), std::string(rival.name), fmt::format("`{}`", rival.rule),
                           std::string(rival.source), std::string(rival.blind)});
   }
-  page += rules.markdown();
+  page += rules.markdown(Table::Cells::markup);
   page += about_rules;
-  page += summary_of(kills) + '\n' + rules_table(kills, healthy_of(d)).markdown();
+  page += summary_of(kills) + '\n' + rules_table(kills, healthy_of(d)).markdown(Table::Cells::markup);
   page += about_result;
-  page += exact_table(kills).markdown() + std::string(about_exact) + "## Survivors\n\n";
+  page += exact_table(kills).markdown(Table::Cells::markup) + std::string(about_exact) + "## Survivors\n\n";
   const Table survivors = survivors_table(kills);
-  page += survivors.rows.empty() ? "None: the judge kills every mutant.\n\n" : survivors.markdown() + '\n';
+  page += survivors.rows.empty() ? "None: the judge kills every mutant.\n\n"
+                                 : survivors.markdown(Table::Cells::markup) + '\n';
   page += held_out_section(d.kills.part(true));
 
   if (!d.power.empty()) {
@@ -497,13 +500,14 @@ std::string detection_page(const Detection& d) {
         "have missed it in o; lengths doubling to {}, or until all find it in o.\n`found` is by any output, final "
         "states among them; `power` is what 95% confidence leaves; `false alarms` are healthy kernels rejected.\n\n",
         kills.options.power, kills.options.power_tokens);
-    page += power_table(d.power).markdown();
+    page += power_table(d.power).markdown(Table::Cells::markup);
     page += about_power;
   }
 
   if (!d.smallest.empty())
-    page += fmt::format("{}{}\nNot small:\n\n{}\n", about_shrinking, shrink_table(d.smallest).markdown(),
-                        not_small_table(d.smallest).markdown());
+    page += fmt::format("{}{}\nNot small:\n\n{}\n", about_shrinking,
+                        shrink_table(d.smallest).markdown(Table::Cells::markup),
+                        not_small_table(d.smallest).markdown(Table::Cells::markup));
 
   page += fmt::format("## False alarms\n\nThe {}.\n\n", declared_rate());
   if (!kills.judged.empty()) {

@@ -110,9 +110,9 @@ std::string errors_of(const json& entry, std::string_view form) {
     if (w.undetermined > 0)
       undetermined += fmt::format("{} {} of {} in {} at {}", undetermined.empty() ? "" : ",", w.undetermined, w.cases,
                                   key.first, key.second);
-  if (undetermined.empty()) return table.markdown();
-  return table.markdown() + "\nCases that are left out, for roundings decide all of their answer:" + undetermined +
-         ".\n";
+  if (undetermined.empty()) return table.markdown(Table::Cells::markup);
+  return table.markdown(Table::Cells::markup) +
+         "\nCases that are left out, for roundings decide all of their answer:" + undetermined + ".\n";
 }
 
 /// What a room's entry says of batches of the form's sequences, or "".
@@ -199,7 +199,7 @@ std::string times_of(const json& entry, std::string_view room, std::string_view 
                           milliseconds(forward), floor_text, share, others,
                           t.contains("backward_ms") ? milliseconds(t.at("backward_ms")) : ""});
   }
-  return table.rows.empty() ? "" : table.markdown();
+  return table.rows.empty() ? "" : table.markdown(Table::Cells::markup);
 }
 
 /// What a record says of a room: null where it has no entry, or the room no device kernels.
@@ -395,7 +395,7 @@ std::string kernels_page(const std::vector<json>& records, const Digests& digest
       sections += section(*room, form, records, digests);
     }
   }
-  return text + "\n" + table.markdown() + sections;
+  return text + "\n" + table.markdown(Table::Cells::markup) + sections;
 }
 
 }  // namespace assay

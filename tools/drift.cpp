@@ -16,6 +16,7 @@
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
+#include "tools/escape.hpp"
 #include "tools/table.hpp"
 
 namespace assay {
@@ -326,7 +327,7 @@ std::string as_json(const Drift& drift, const std::string& command) {
                                 {"sites", std::move(sites)},
                                 {"verdict", verdict_of(drift)},
                                 {"command", command}}
-             .dump(2) +
+             .dump(2, ' ', true) +
          '\n';
 }
 
@@ -358,7 +359,7 @@ std::string as_text(const Drift& drift, const std::string& command) {
     page += fmt::format("\nevery site alone, over {} tokens; shares of the sum of squares\n",
                         std::min(drift.spec.prefix, drift.spec.tokens)) +
             sites_of(drift).text(2) + indented(balance_of(drift));
-  return page + "\nverdict   " + verdict_of(drift) + "\nreproduce: " + command + '\n';
+  return page + "\nverdict   " + verdict_of(drift) + "\nreproduce: " + plain_text(command) + '\n';
 }
 
 std::string as_markdown(const Drift& drift, const std::string& command) {
@@ -367,7 +368,7 @@ std::string as_markdown(const Drift& drift, const std::string& command) {
   page += '\n' + errors_of(drift, false).markdown() + '\n' + laws_of(drift).markdown();
   page += "\nPast the budget: " + excess_of(drift) + ".\n";
   if (!drift.sites.empty()) page += '\n' + sites_of(drift).markdown() + '\n' + balance_of(drift) + ".\n";
-  return page + "\nVerdict " + verdict_of(drift) + ": `" + command + "`\n";
+  return page + "\nVerdict " + verdict_of(drift) + ": " + markdown_code(command) + '\n';
 }
 
 std::string print(const Drift& drift, TableFormat format, const std::string& command) {

@@ -9,17 +9,20 @@
 #include <filesystem>
 #include <string>
 
+#include "tools/child.hpp"
 #include "tools/judge_answer.hpp"
 
 namespace assay {
 
-/// A folder for the files of one failure of the test that runs.
+/// A folder for the files of one failure of the test that runs, in one that is this process's alone. Throws
+/// InputError if there can be none.
 inline std::filesystem::path failure_folder() {
   static int failures = 0;
+  static const std::filesystem::path own = make_private_folder(testing::TempDir());
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = test == nullptr ? "no_test" : std::string(test->test_suite_name()) + '.' + test->name();
   for (char& c : name) c = c == '/' ? '.' : c;
-  return std::filesystem::path(testing::TempDir()) / "assay" / (name + '.' + std::to_string(failures++));
+  return own / (name + '.' + std::to_string(failures++));
 }
 
 /// What `expression`, which the macros put in brackets, came to instead.
@@ -32,7 +35,7 @@ inline testing::AssertionResult other_verdict(std::string expression, Verdict go
 inline testing::AssertionResult verdict_is(const char*, const char* expression, Verdict expected,
                                            const Judged& judged) {
   if (judged.verdict == expected) return testing::AssertionSuccess();
-  return other_verdict(expression, judged.verdict, expected) << judged.explain(failure_folder());
+  return other_verdict(expression, judged.verdict, expected) << judged.explain(failure_folder);
 }
 
 /// Of one tensor, judged by an expectation.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "tools/ci_formats.hpp"
+#include "tools/escape.hpp"
 
 namespace assay {
 namespace {

@@ -11,7 +11,7 @@
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/case_trial.hpp"
-#include "tools/child.hpp"
+#include "tools/escape.hpp"
 
 namespace assay {
 
@@ -99,20 +99,26 @@ Judged judge(const Problem& problem, const Answer& answer, const JudgeBy& by) {
   });
 }
 
-std::string Judged::explain(const std::filesystem::path& folder) const {
-  if (files == nullptr) return fmt::format("{}: {}", name_of(verdict), reason);
-  std::filesystem::create_directories(folder);
-  const std::filesystem::path answer = folder / "answer.safetensors";
-  std::filesystem::path problem = files->case_file;
-  if (problem.empty()) write_safetensors(problem = folder / "case.safetensors", files->problem);
-  write_safetensors(answer, files->answer);
+std::string Judged::explain(const std::function<std::filesystem::path()>& where) const {
+  if (files == nullptr) return fmt::format("{}: {}", name_of(verdict), plain_text(reason));
+  std::filesystem::path problem = files->case_file, answer;
+  std::string unsaved;
+  try {
+    const std::filesystem::path folder = where();
+    std::filesystem::create_directories(folder);
+    answer = folder / "answer.safetensors";
+    if (problem.empty()) write_safetensors(problem = folder / "case.safetensors", files->problem);
+    write_safetensors(answer, files->answer);
+  } catch (const std::exception& error) {  // of a full disk, for one: the verdict is known all the same
+    unsaved = fmt::format("\nwhat it was given could not be saved: {}", plain_text(error.what()));
+  }
   const std::string command =
-      "build/assay check " + shell_word(problem.string()) + ' ' + shell_word(answer.string()) + ' ' + files->flags;
+      "build/assay check " + shown_word(problem.string()) + ' ' + shown_word(answer.string()) + ' ' + files->flags;
   std::vector<ReportRow> shown = rows;
   for (ReportRow& row : shown) row.command = command + row.command;
   std::string lines;
-  for (const std::string& line : complaints_of(shown)) lines += line + '\n';
-  return lines + count_of(shown) + "\nreproduce: " + command;
+  for (const std::string& line : complaints_of(shown)) lines += plain_text(line) + '\n';
+  return lines + count_of(shown) + (unsaved.empty() ? "\nreproduce: " + command : unsaved);
 }
 
 }  // namespace assay

@@ -1,6 +1,7 @@
 #pragma once
 // Judging from C++: a problem or a case file, and what a kernel answered. tools/gtest.hpp makes tests of it.
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -40,8 +41,8 @@ struct Judged {
   std::string reason = {};           ///< of an ERROR: why nothing was judged
   std::vector<ReportRow> rows = {};  ///< one for each tensor
   /// What did not pass, where it is wrong, and the command that shows it again, in lines. Saves the answer, and the
-  /// case if it is no file yet, in `folder`, which is made.
-  std::string explain(const std::filesystem::path& folder) const;
+  /// case if it is no file yet, in the folder that `where` names, which is made; where that cannot be, it says so.
+  std::string explain(const std::function<std::filesystem::path()>& where) const;
 
   struct Files;
   std::shared_ptr<const Files> files = {};  ///< what explain saves

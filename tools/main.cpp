@@ -1,9 +1,11 @@
+#include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <iostream>
 #include <limits>
 
+#include "oracles/core/new_file.hpp"
 #include "tools/command.hpp"
 #ifdef ASSAY_WITH_MUTANTS
 #include "oracles/held_out/rooms.hpp"
@@ -23,6 +25,19 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
+/// A stream that is closed would be the first file that we open. In its place is what cannot be read from, or written
+/// to, so that results that nobody gets are an error.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) != -1) continue;
+    const int file = open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+    if (file >= 0 && file != stream) {
+      dup2(file, stream);
+      close(file);
+    }
+  }
+}
+
 #ifndef ASSAY_WITH_MUTANTS
 /// Planted faults are in a program of their own, beside this one. Returns if it is not there.
 void hand_over(char** argv) {
@@ -35,6 +50,7 @@ void hand_over(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
 #ifdef ASSAY_WITH_MUTANTS
   assay::planted_kernels = assay::mutant_rooms, assay::held_out_kernels = assay::held_out_rooms;
   assay::survival_of_held_out = assay::survival_of;
@@ -45,6 +61,7 @@ int main(int argc, char** argv) {
   }
 #endif
   keep_freed_memory();
+  assay::remove_unfinished_files_on_signals();
   assay::Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};
   return assay::run({argv + 1, argv + argc}, console);
 }

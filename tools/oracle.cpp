@@ -57,7 +57,7 @@ int answer_cases(const OracleOptions& options, unsigned threads, Console& consol
   std::vector<Case> cases = load_cases(options.cases);
   for (Case& c : cases)
     if (set_lambda0(options.lambda0, c.problem)) c.record["params"]["lambda0"] = options.lambda0;
-  OutputFile file(options.output, console.out);
+  OutputFile file(options.output, console.out, {options.cases});
   file.commit(case_file_text(answers(cases, decimals, threads, console)));
   return exit_passed;
 }
@@ -67,7 +67,7 @@ int answer_problem(const OracleOptions& options, unsigned threads, Console& cons
   ProblemFile problem = read_problem(read_safetensors(options.cases), options.cases);
   if (set_lambda0(options.lambda0, problem.problem))
     problem.metadata["params"] = json_of(problem.problem.params).dump();
-  OutputFile file(options.output, console.out);
+  OutputFile file(options.output, console.out, {options.cases});
   const Safetensors answer = [&] {
     Progress progress(console);
     return answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,

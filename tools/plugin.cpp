@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -9,10 +10,10 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <memory>
-#include <new>
+#include <nlohmann/json.hpp>
 #include <variant>
 
+#include "oracles/core/input_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/child.hpp"
 #include "tools/device_memory.hpp"
@@ -34,27 +35,39 @@ std::int32_t code_of(const std::string& dtype) {
 /// Bytes in front of and behind every tensor: what a kernel reads there must not matter, and it must not write there.
 constexpr std::size_t padding = std::size_t{1} << 16;
 
-/// Memory that a child writes and its parent reads; every byte 0xff at first.
+/// Memory that a child and its parent share: a file without a name. Zeros at first.
 class SharedMemory {
  public:
-  explicit SharedMemory(std::size_t size) : size_(std::max<std::size_t>(size, 1)) {
-    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (data_ == MAP_FAILED) throw std::bad_alloc();
-    std::memset(data_, 0xff, size_);
+  explicit SharedMemory(std::size_t size) : file_(memfd_create("assay", MFD_CLOEXEC)), size_(size) {
+    require(file_ >= 0 && ftruncate(file_, static_cast<off_t>(size_)) == 0,
+            "no memory to share with a plugin: ", std::strerror(errno));
+    map();
   }
+  /// What another process has made.
+  SharedMemory(int file, std::size_t size) : file_(dup(file)), size_(size) { map(); }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory(SharedMemory&&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
   SharedMemory& operator=(SharedMemory&&) = delete;
-  ~SharedMemory() { munmap(data_, size_); }
+  ~SharedMemory() {
+    munmap(data_, size_);
+    close(file_);
+  }
+  int file() const { return file_; }
   template <class T>
-  T* as() const {
-    return static_cast<T*>(data_);
+  T* at(std::size_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::uint8_t*>(data_) + offset);
   }
 
  private:
+  void map() {
+    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+  }
+
+  int file_;
   std::size_t size_;
-  void* data_;
+  void* data_ = nullptr;
 };
 
 std::size_t count_of(const std::vector<int>& shape) {
@@ -86,7 +99,7 @@ struct Message {
       if (c == '\0') break;
       words += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c;
     }
-    return words;
+    return excerpt(words, room);
   }
 };
 
@@ -152,55 +165,99 @@ int call_plugin(const std::string& path, const assay_problem& problem, const std
   }
 }
 
-}  // namespace
+/// Where what is shared lies: a message, what the plugin sees of its outputs, and every tensor with its padding.
+class Layout {
+ public:
+  explicit Layout(const PluginCall& call) : outputs_(sizeof(Message)) {
+    size_ = outputs_ + call.outputs.size() * sizeof(assay_output);
+    for (const auto& [name, tensor] : call.inputs) inputs_at_.push_back(place(tensor.bytes.size()));
+    for (const auto& [name, shape] : call.outputs) outputs_at_.push_back(place(count_of(shape) * sizeof(double)));
+  }
+  std::size_t size() const { return size_; }
+  std::size_t outputs() const { return outputs_; }
+  std::size_t input(std::size_t i) const { return inputs_at_[i]; }
+  std::size_t output(std::size_t i) const { return outputs_at_[i]; }
 
-Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chrono::duration<double> limit) {
-  require(std::filesystem::is_regular_file(path), path, ": cannot be read");
-  // Names, extents and values have to stay where they are while the plugin runs.
-  std::vector<std::vector<std::int64_t>> extents;
-  extents.reserve(call.inputs.size() + call.outputs.size());
-  const auto extents_of = [&](const std::vector<int>& shape) {
-    return extents.emplace_back(shape.begin(), shape.end()).data();
-  };
-  std::vector<std::pair<std::string, std::string>> settings;
-  for (const auto& [name, value] : call.params) settings.emplace_back(name, text_of(value));
+ private:
+  /// Of so many bytes, without what is around them. Their padding keeps them at the beginning of a page.
+  std::size_t place(std::size_t bytes) {
+    const std::size_t start = (size_ + padding - 1) / padding * padding;
+    size_ = start + bytes + 2 * padding;
+    return start + padding;
+  }
+
+  std::size_t outputs_, size_ = 0;
+  std::vector<std::size_t> inputs_at_, outputs_at_;
+};
+
+/// What the child is told of a call; the numbers are in the shared memory.
+std::string task_of(const PluginCall& call, const Layout& layout) {
+  nlohmann::json params = nlohmann::json::array(), inputs = params, outputs = params;
+  for (const auto& [name, value] : call.params) params.push_back({name, text_of(value)});
+  for (const auto& [name, tensor] : call.inputs)
+    inputs.push_back({{"name", name},
+                      {"dtype", code_of(tensor.dtype)},
+                      {"shape", tensor.shape},
+                      {"at", layout.input(inputs.size())}});
+  for (const auto& [name, shape] : call.outputs)
+    outputs.push_back({{"name", name}, {"shape", shape}, {"at", layout.output(outputs.size())}});
+  const nlohmann::json task = {{"mechanism", call.mechanism},
+                               {"params", params},
+                               {"inputs", inputs},
+                               {"outputs", outputs},
+                               {"dtype", code_of(call.dtype)},
+                               {"driver", call.driver},
+                               {"size", layout.size()},
+                               {"outputs_at", layout.outputs()}};
+  return task.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// In the child: calls the plugin as the task says.
+int serve(const std::string& library, const std::string& task, int file) {
+  const nlohmann::json call = nlohmann::json::parse(task);
+  // Stays: threads that the plugin has left behind may still write there.
+  static const SharedMemory shared(file, call.at("size").get<std::size_t>());
+  // Names and extents have to stay where they are while the plugin runs.
+  const auto mechanism = call.at("mechanism").get<std::string>();
+  const auto settings = call.at("params").get<std::vector<std::pair<std::string, std::string>>>();
   std::vector<assay_param> params;
   for (const auto& [name, value] : settings) params.push_back({name.c_str(), value.c_str()});
+  std::vector<std::string> names;
+  std::vector<std::vector<std::int64_t>> extents;
+  for (const char* key : {"inputs", "outputs"})
+    for (const auto& tensor : call.at(key))
+      names.push_back(tensor.at("name")), extents.push_back(tensor.at("shape").get<std::vector<std::int64_t>>());
+  std::size_t n = 0;
   std::vector<assay_input> inputs;
-  std::vector<std::vector<std::uint8_t>> padded;
-  for (const auto& [name, tensor] : call.inputs) {
-    std::vector<std::uint8_t>& bytes = padded.emplace_back(tensor.bytes.size() + 2 * padding, call.around);
-    std::copy(tensor.bytes.begin(), tensor.bytes.end(), bytes.begin() + padding);
-    inputs.push_back({name.c_str(), extents_of(tensor.shape), bytes.data() + padding,
-                      static_cast<std::int32_t>(tensor.shape.size()), code_of(tensor.dtype)});
+  for (const auto& tensor : call.at("inputs")) {
+    inputs.push_back({names[n].c_str(), extents[n].data(), shared.at<std::uint8_t>(tensor.at("at")),
+                      static_cast<std::int32_t>(extents[n].size()), tensor.at("dtype").get<std::int32_t>()});
+    ++n;
   }
-  const SharedMemory shared_message(sizeof(Message)), shared_outputs(call.outputs.size() * sizeof(assay_output));
-  std::vector<std::unique_ptr<SharedMemory>> data;
-  auto* outputs = shared_outputs.as<assay_output>();
-  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    const auto& [name, shape] = call.outputs[i];
-    data.push_back(std::make_unique<SharedMemory>(count_of(shape) * sizeof(double) + 2 * padding));
-    outputs[i] = {name.c_str(), extents_of(shape), data.back()->as<std::uint8_t>() + padding,
-                  static_cast<std::int32_t>(shape.size()), code_of(call.dtype)};
+  auto* const outputs = shared.at<assay_output>(call.at("outputs_at"));
+  const std::size_t first = n;
+  for (const auto& tensor : call.at("outputs")) {
+    outputs[n - first] = {names[n].c_str(), extents[n].data(), shared.at<std::uint8_t>(tensor.at("at")),
+                          static_cast<std::int32_t>(extents[n].size()), call.at("dtype").get<std::int32_t>()};
+    ++n;
   }
-  auto& message = *shared_message.as<Message>();
-  message.say("");
-  const assay_problem problem = {call.mechanism.c_str(), params.data(), inputs.data(),      outputs,
-                                 params.size(),          inputs.size(), call.outputs.size()};
-  const std::string library = std::filesystem::absolute(path).string();  // a name alone is looked for elsewhere
-  const ChildEnd ended = run_child([&] { return call_plugin(library, problem, call.driver, message); }, limit);
-  if (ended.interrupted != 0) std::raise(ended.interrupted);
-  const std::string refusal = message.read();
-  require(ended.passed(), path, ": ", refusal.empty() || ended.signal != 0 ? ended.sentence() : refusal);
+  const assay_problem problem = {mechanism.c_str(), params.data(), inputs.data(), outputs,
+                                 params.size(),     inputs.size(), n - first};
+  return call_plugin(library, problem, call.at("driver"), *shared.at<Message>(0));
+}
 
+/// What the plugin has left in the shared memory.
+Safetensors answer_in(const SharedMemory& shared, const PluginCall& call, const Layout& layout,
+                      const std::string& path) {
   Safetensors answer;
+  const auto* outputs = shared.at<assay_output>(layout.outputs());
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const auto& [name, shape] = call.outputs[i];
     const std::int32_t dtype = outputs[i].dtype;
     require(dtype >= 1 && dtype <= static_cast<std::int32_t>(dtypes.size()), path, ": tensor ", name, ": dtype ", dtype,
             " is none of assay_plugin.h");
     const auto at = static_cast<std::size_t>(dtype - 1);
-    const auto *start = data[i]->as<std::uint8_t>(), *bytes = start + padding,
+    const auto *bytes = shared.at<std::uint8_t>(layout.output(i)), *start = bytes - padding,
                *end = bytes + count_of(shape) * sizeof(double);
     const auto untouched = [](std::uint8_t byte) { return byte == 0xff; };
     require(std::all_of(start, bytes, untouched), path, ": tensor ", name, ": written in front of its memory");
@@ -208,6 +265,43 @@ Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chr
     answer.tensors[name] = {dtypes[at], shape, {bytes, bytes + count_of(shape) * dtype_sizes[at]}};
   }
   return answer;
+}
+
+/// A path that can be loaded: of a name alone the loader looks elsewhere.
+std::string library_at(const std::string& path) {
+  require(std::filesystem::is_regular_file(path), path, ": cannot be read");
+  return std::filesystem::absolute(path).string();
+}
+
+}  // namespace
+
+PluginProcess::PluginProcess(std::string path, const std::filesystem::path& folder)
+    : path_(std::move(path)),
+      keeper_([library = library_at(path_)](const std::string& task, int file) { return serve(library, task, file); },
+              folder) {}
+
+Safetensors PluginProcess::run(const PluginCall& call, std::chrono::duration<double> limit) {
+  const Layout layout(call);
+  const SharedMemory shared(layout.size());
+  for (std::size_t i = 0; const auto& [name, tensor] : call.inputs) {
+    auto* bytes = shared.at<std::uint8_t>(layout.input(i++));
+    std::memset(bytes - padding, call.around, tensor.bytes.size() + 2 * padding);
+    std::copy(tensor.bytes.begin(), tensor.bytes.end(), bytes);
+  }
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const std::size_t size = count_of(call.outputs[i].second) * sizeof(double);
+    std::memset(shared.at<std::uint8_t>(layout.output(i)) - padding, 0xff, size + 2 * padding);
+    shared.at<assay_output>(layout.outputs())[i].dtype = code_of(call.dtype);
+  }
+  const ChildEnd ended = keeper_.run(task_of(call, layout), shared.file(), limit);
+  if (ended.interrupted != 0) std::raise(ended.interrupted);
+  const std::string refusal = shared.at<Message>(0)->read();
+  require(ended.passed(), path_, ": ", refusal.empty() || ended.signal != 0 ? ended.sentence() : refusal);
+  return answer_in(shared, call, layout, path_);
+}
+
+Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chrono::duration<double> limit) {
+  return PluginProcess(path).run(call, limit);
 }
 
 }  // namespace assay

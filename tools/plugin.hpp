@@ -9,6 +9,7 @@
 
 #include "fixtures/safetensors.hpp"
 #include "reference/core/problem.hpp"
+#include "tools/child.hpp"
 #include "tools/device_memory.hpp"
 
 namespace assay {
@@ -24,9 +25,23 @@ struct PluginCall {
   std::uint8_t around = 0xff;                        ///< every byte in front of and behind an input: NaN in every dtype
 };
 
-/// Runs the plugin at `path` in a child process, where it may crash; throws InputError, one sentence that starts with
-/// the path, if it does, has not answered within the limit, has no entry of this version, or says that it cannot. What
-/// it has left unwritten is NaN. A signal that tells this process to end meanwhile is raised again afterwards.
+/// The plugin at `path`, called in processes that know nothing of what this one has learnt since it was made.
+class PluginProcess {
+ public:
+  /// Throws InputError if there is no such file. `folder` is as for ChildKeeper.
+  explicit PluginProcess(std::string path, const std::filesystem::path& folder = {});
+
+  /// Calls it in a process of its own, where it may crash; throws InputError, one sentence that starts with the path,
+  /// if it does, has not answered within the limit, has no entry of this version, or says that it cannot. What it has
+  /// left unwritten is NaN. A signal that tells this process to end meanwhile is raised again afterwards.
+  Safetensors run(const PluginCall& call, std::chrono::duration<double> limit);
+
+ private:
+  std::string path_;
+  ChildKeeper keeper_;
+};
+
+/// Calls the plugin at `path` once.
 Safetensors run_plugin(const std::string& path, const PluginCall& call, std::chrono::duration<double> limit);
 
 }  // namespace assay

@@ -17,8 +17,8 @@
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
-#include "tools/child.hpp"
 #include "tools/command.hpp"
+#include "tools/escape.hpp"
 #include "tools/why.hpp"
 
 namespace assay {
@@ -242,7 +242,7 @@ int run_report(const Flags& flags, Console& console) {
   options.params = params_of(flags.inputs);
   options.detects = true;
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
-  OutputFile file(flags.output, console.out);
+  OutputFile file(flags.output, console.out, {flags.contract});
   const Report report = [&] {
     Progress progress(console);
     return make_report(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
@@ -302,7 +302,7 @@ std::string ReportOptions::command() const {
   if (!form.empty()) command += " --form " + form;
   if (!tile.empty()) command += " --tile " + tile;
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
-  if (contract) command += " --contract " + shell_word(contract->argument());
+  if (contract) command += " --contract " + shown_word(contract->argument());
   if (device != RunsOn::every) command += text(" --device ", name_of(device));
   if (!shape.empty()) command += " --shape " + shape;
   if (false_alarms != false_alarm_rate) command += " --false-alarms " + round_trip(false_alarms);

@@ -11,6 +11,7 @@
 #include "oracles/core/locate.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/ci_formats.hpp"
+#include "tools/escape.hpp"
 #include "tools/html_page.hpp"
 
 namespace assay {
@@ -197,42 +198,35 @@ std::string title_of(const ReportRow& row) {
 
 std::string as_text(const Page& page, const Rows& rows) {
   std::string out;
-  for (const std::string& line : page.header) out += line + '\n';
+  for (const std::string& line : page.header) out += plain_text(line) + '\n';
   for (const KernelTable& kernel : kernel_tables(rows, false)) {
-    out += '\n' + kernel.title + '\n' + kernel.table.text(2);
-    for (const std::string& line : kernel.detects) out += "  " + line + '\n';
+    out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2);
+    for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
   }
   if (page.summary) out += '\n' + summary_of(rows).text();
   out += '\n';
-  for (const std::string& line : complaints_of(rows)) out += line + '\n';
-  out += count_of(rows) + "\nreproduce: " + page.command + '\n';
-  for (const std::string& line : page.notes) out += line + '\n';
+  for (const std::string& line : complaints_of(rows)) out += plain_text(line) + '\n';
+  out += count_of(rows) + "\nreproduce: " + plain_text(page.command) + '\n';
+  for (const std::string& line : page.notes) out += plain_text(line) + '\n';
   return out;
 }
 
 std::string as_markdown(const Page& page, const Rows& rows) {
-  std::string out = "# " + page.header.front() + "\n\n```\n";
-  for (std::size_t i = 1; i < page.header.size(); ++i) out += page.header[i] + '\n';
-  out += "```\n";
+  std::string out =
+      "# " + markdown_text(page.header.front()) + "\n\n" + markdown_block({page.header.begin() + 1, page.header.end()});
   if (page.summary) out += '\n' + summary_of(rows).markdown();
   for (const KernelTable& kernel : kernel_tables(rows, true)) {
-    out += "\n## " + kernel.title + "\n\n" + kernel.table.markdown() + '\n';
-    for (const std::string& line : kernel.detects) out += "- " + line + '\n';
+    out += "\n## " + markdown_text(kernel.title) + "\n\n" + kernel.table.markdown() + '\n';
+    for (const std::string& line : kernel.detects) out += "- " + markdown_text(line) + '\n';
   }
   out += '\n' + count_of(rows) + '\n';
-  if (const std::vector<std::string> lines = complaints_of(rows); !lines.empty()) {
-    out += "\n```\n";
-    for (const std::string& line : lines) out += line + '\n';
-    out += "```\n";
-  }
-  out += "\nReproduce: `" + page.command + "`\n";
-  if (!page.notes.empty()) out += "\n```\n";
-  for (const std::string& line : page.notes) out += line + '\n';
-  return out + (page.notes.empty() ? "" : "```\n");
+  if (const std::vector<std::string> lines = complaints_of(rows); !lines.empty()) out += '\n' + markdown_block(lines);
+  out += "\nReproduce: " + markdown_code(page.command) + "\n";
+  return out + (page.notes.empty() ? "" : '\n' + markdown_block(page.notes));
 }
 
 /// Names of files need not be UTF-8.
-std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n'; }
+std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n'; }
 
 /// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
 Json record_of(const ReportRow& row) {

@@ -10,7 +10,7 @@
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 #include "tools/case_flags.hpp"
-#include "tools/child.hpp"
+#include "tools/escape.hpp"
 
 namespace assay {
 namespace {
@@ -78,7 +78,7 @@ Safetensors SeededCase::make() const {
 
 std::string SeededCase::command(const std::string& path) const {
   return "build/assay case " + spec.repro() + flags_of(fill) + (cotangents ? "" : " --no-cotangents") + " -o " +
-         shell_word(path);
+         shown_word(path);
 }
 
 SeededCase read_seeded_case(const std::string& path, const std::string& flag) {

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <ostream>
 #include <set>
 
 #include "oracles/core/locate.hpp"
 #include "reference/core/error.hpp"
-#include "tools/child.hpp"
 
 namespace assay {
 namespace {
@@ -181,17 +179,15 @@ SeededCase case_to_shrink(const CheckOptions& options) {
   return read_seeded_case(options.problem, "--shrink");
 }
 
-void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked& checked, Console& console) {
+void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked& checked, OutputFile* file,
+                  Console& console) {
   std::set<std::string> failing;
   for (const ReportRow& row : checked.rows)
     if (row.judgement.verdict == Verdict::fail) failing.insert(row.tensor);
   if (failing.empty()) return void(checked.page.notes.emplace_back("nothing fails, so there is nothing to shrink"));
 
-  std::optional<OutputFile> file;
-  if (!options.shrink_output.empty()) file.emplace(options.shrink_output, console.out);
-  const PrivateFolder folder;
   CheckOptions smaller = options;
-  smaller.problem = (folder.path() / "case.safetensors").string();
+  smaller.problem = (checked.kernel->folder() / "smaller.safetensors").string();
   const KernelUnderTest& kernel = checked.trial->kernel();
   smaller.standard.form = kernel.form->name;
   if (smaller.standard.contract.empty()) smaller.standard.precision = name_of(kernel.precision);
@@ -202,7 +198,7 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
     one.spec = spec;
     write_safetensors(smaller.problem, one.make());
     smaller.timeout = std::min(options.timeout, left.count());
-    Checked now = check_case(smaller, console);
+    Checked now = check_case(smaller, console, checked.kernel);
     if (std::none_of(now.rows.begin(), now.rows.end(), [&](const ReportRow& row) {
           return row.judgement.verdict == Verdict::fail && failing.contains(row.tensor);
         }))
@@ -213,7 +209,7 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
   const Shrunk found = shrink(seeded.spec, groups_heads(seeded.room->inputs()), fails, Seconds(options.shrink_limit));
 
   one.spec = found.spec;
-  if (file) file->commit([&](std::ostream& out) { write_safetensors(out, one.make()); });
+  if (file != nullptr) file->commit([&](std::ostream& out) { write_safetensors(out, one.make()); });
   const std::string path = options.shrink_output.empty() ? "smallest.safetensors" : options.shrink_output;
   const std::string made = one.command(path);
   std::vector<std::string>& notes = checked.page.notes;

@@ -33,7 +33,8 @@ Shrunk shrink(const CaseSpec& failing, bool grouped_heads,
 SeededCase case_to_shrink(const CheckOptions& options);
 
 /// Where a tensor of `checked` fails: looks for a smaller case on which one of those tensors fails, tells it in the
-/// page's notes and, in JSON, as `smallest`, and writes it where `options` say.
-void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked& checked, Console& console);
+/// page's notes and, in JSON, as `smallest`, and writes it to `file`, if there is one.
+void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked& checked, OutputFile* file,
+                  Console& console);
 
 }  // namespace assay

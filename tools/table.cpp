@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tools/escape.hpp"
+
 namespace assay {
 namespace {
 
@@ -43,13 +45,13 @@ std::string Table::text(int indent) const {
   std::vector<std::size_t> width;
   for (const Column& column : columns) width.push_back(width_of(column.name));
   for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], width_of(row[c]));
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], width_of(plain_text(row[c])));
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string built(static_cast<std::size_t>(indent), ' ');
     for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::string pad(width[c] - width_of(cells[c]), ' ');
-      built += (c > 0 ? "  " : "") + (columns[c].right ? pad + cells[c] : cells[c] + pad);
+      const std::string cell = plain_text(cells[c]), pad(width[c] - width_of(cell), ' ');
+      built += (c > 0 ? "  " : "") + (columns[c].right ? pad + cell : cell + pad);
     }
     built.erase(built.find_last_not_of(' ') + 1);
     out += built + '\n';
@@ -59,12 +61,16 @@ std::string Table::text(int indent) const {
   return out;
 }
 
-std::string Table::markdown() const {
+std::string Table::markdown(Cells kind) const {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
     out += '|';
     for (std::size_t c = 0; c < columns.size(); ++c)
-      out += ' ' + (c < cells.size() ? replaced(replaced(cells[c], "|", "\\|"), "\n", " ") : "") + " |";
+      out += ' ' +
+             (c >= cells.size()       ? ""
+              : kind == Cells::markup ? replaced(cells[c], "|", "\\|")
+                                      : markdown_text(cells[c])) +
+             " |";
     out += '\n';
   };
   line(heads_of(*this));
@@ -79,8 +85,8 @@ std::string Table::csv() const {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      const std::string cell = c < cells.size() ? cells[c] : "";
-      const bool quote = cell.find_first_of(",\"\n\r") != std::string::npos;
+      const std::string cell = c < cells.size() ? plain_text(cells[c]) : "";
+      const bool quote = cell.find_first_of(",\"") != std::string::npos;
       out += (c > 0 ? "," : "") + (quote ? '"' + replaced(cell, "\"", "\"\"") + '"' : cell);
     }
     out += '\n';

@@ -28,9 +28,11 @@ struct Table {
 
   /// Columns padded to one width, two spaces between, nothing after the last word of a line. `indent` spaces in front.
   std::string text(int indent = 0) const;
-  /// A GitHub table; a bar inside a cell is escaped.
-  std::string markdown() const;
-  /// RFC 4180 with plain line ends: cells with a comma, a quote or a line end are quoted.
+  /// What cells of a table in markdown are.
+  enum class Cells { text, markup };
+  /// A GitHub table; of markup, only bars are escaped.
+  std::string markdown(Cells cells = Cells::text) const;
+  /// RFC 4180 with plain line ends: cells with a comma or a quote are quoted.
   std::string csv() const;
 };
 

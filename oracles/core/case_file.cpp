@@ -4,18 +4,18 @@
 #include <iterator>
 #include <limits>
 #include <new>
-#include <set>
 #include <sstream>
 #include <utility>
 
 #include "oracles/core/input_file.hpp"
+#include "oracles/core/strict_json.hpp"
 #include "oracles/scalars/scalar.hpp"
 
 namespace assay {
 namespace {
 
 /// Deeper than any record needs, and shallow enough for the recursive parts of the JSON library.
-constexpr int max_depth = 16;
+constexpr std::size_t max_depth = 16;
 /// More than any record has; objects that keep their order look names up one by one.
 constexpr std::size_t max_names = 4096;
 
@@ -86,38 +86,19 @@ BasicArrays<std::string> arrays_from(const Json& record, const char* key) {
 
 Json parse_json(const std::string& text, std::string_view source) {
   std::istringstream in(text);
-  const auto refuse = [&](const auto&... why) {
+  StrictJson<Json> document({max_depth, max_names}, [&](const std::string& why) {
     const auto offset = in.rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in);
-    throw InputError(assay::text(source, ": ", position(text, static_cast<std::size_t>(offset)), ": ", why...));
-  };
-  std::vector<std::set<std::string>> names;
-  const auto watch = [&](int depth, Json::parse_event_t event, const Json& value) {
-    using Event = Json::parse_event_t;
-    const bool opens = event == Event::object_start || event == Event::array_start;
-    if (opens && depth >= max_depth) refuse("more than ", max_depth, " brackets deep");
-    if (event == Event::object_start) {
-      names.resize(static_cast<std::size_t>(depth) + 1);
-      names.back().clear();
-    }
-    if (event == Event::key) {
-      const auto& name = value.get_ref<const std::string&>();
-      if (!names[static_cast<std::size_t>(depth) - 1].insert(name).second)
-        refuse("the name '", excerpt(name), "' occurs twice in one object");
-      if (names[static_cast<std::size_t>(depth) - 1].size() > max_names)
-        refuse("more than ", max_names, " names in one object");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(in, watch);
-  } catch (const Json::exception& e) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error ..." or
-    // "[json.exception.out_of_range.406] number overflow ...": the end is for people.
-    std::string_view what = e.what();
-    what.remove_prefix(what.find("] ") + 2);
-    if (what.starts_with("parse error at")) what.remove_prefix(what.find(": ") + 2);
-    refuse(excerpt(what));
-    throw;
+    throw InputError(assay::text(source, ": ", position(text, static_cast<std::size_t>(offset)), ": ", excerpt(why)));
+  });
+  Json::sax_parse(in, &document);
+  return std::move(document).take();
+}
+
+void spell_numbers(const Room& room, Params& params) {
+  for (const RoomFacts::Ranked& ranked : room.inputs()) {
+    const auto param = params.find(ranked.field.name);
+    if (ranked.field.place != Field::Place::param || param == params.end()) continue;
+    if (const long* number = std::get_if<long>(&param->second)) param->second = std::to_string(*number);
   }
 }
 
@@ -173,6 +154,7 @@ Case case_from(Json record) {
     c.problem.id = text_from(record, "id");
     c.problem.mechanism = text_from(record, "mechanism");
     c.problem.params = params_from(record);
+    if (const Room* room = find_room(c.problem.mechanism)) spell_numbers(*room, c.problem.params);
     c.problem.inputs = arrays_from(record, "inputs");
     c.problem.cotangents = arrays_from(record, "cotangents");
   } catch (const Refusal& refusal) {

@@ -40,7 +40,9 @@ Json parse_json(const std::string& text, std::string_view source);
 
 /// The parameters under `params` in a record; none if it has none. Throws Refusal (DOMAIN).
 Params params_from(const Json& record);
-/// The inverse: what stands under `params`.
+/// Makes decimal strings of the numbers of the equations, which JSON may hold as integers; counts stay integers.
+void spell_numbers(const Room& room, Params& params);
+/// The inverse of params_from: what stands under `params`.
 Json json_of(const Params& params);
 
 /// The cases in `text`, in order. `source` names the file in messages. A record that poses no problem is a Case with a

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -28,6 +29,20 @@ std::size_t character(std::string_view text) {
   const bool wrong = size > 1 && ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
                                   (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f));
   return wrong ? 0 : size;
+}
+
+/// Whether a character of that many bytes does something else than to be seen where it stands: controls, what turns
+/// the direction of writing round, what has no width, line ends of Unicode's own, and what is no character.
+bool is_unseen(std::string_view text, std::size_t size) {
+  std::uint32_t code = static_cast<unsigned char>(text[0]);
+  if (size > 1) code &= 0x7fU >> size;
+  for (std::size_t i = 1; i < size; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fU);
+  constexpr std::pair<std::uint32_t, std::uint32_t> unseen[] = {
+      {0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x200b, 0x200f},  {0x2028, 0x202e},
+      {0x2060, 0x206f}, {0xfdd0, 0xfdef}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+  return (code & 0xfffeU) == 0xfffeU || std::any_of(std::begin(unseen), std::end(unseen), [code](const auto& range) {
+           return range.first <= code && code <= range.second;
+         });
 }
 
 }  // namespace
@@ -101,8 +116,7 @@ std::string excerpt(std::string_view text, std::size_t most) {
   while (!text.empty()) {
     const std::size_t size = character(text), taken = std::max<std::size_t>(1, size);
     if (shown.size() + taken > most) return shown + "...";
-    const bool control = size == 1 && (text[0] < ' ' || text[0] == '\x7f');
-    if (size == 0 || control)
+    if (size == 0 || is_unseen(text, size))
       shown += '?';
     else
       shown += text.substr(0, size);

@@ -52,7 +52,8 @@ class InputFile {
 /// The whole text of a file or, up to a gigabyte, a pipe.
 std::string read_text(const std::string& path);
 
-/// `text` on one line: control characters, and bytes that are no UTF-8, become '?'. At most `most` bytes, cut between
+/// `text` on one line: control characters, what changes the order of those around it or is not seen, and bytes that are
+/// no UTF-8 become '?'. At most `most` bytes, cut between
 /// characters, and then "...".
 std::string excerpt(std::string_view text, std::size_t most = 200);
 

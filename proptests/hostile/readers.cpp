@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <new>
@@ -198,6 +199,22 @@ TEST_P(Hostile, OtherNamesAreRefused) {
   for (const std::string& begin : std::vector<std::string>{R"({"\u0000\n":1,)", R"({"__metadata__":3,)",
                                                            '{' + ('"' + std::string(100000, 'n') + "\":{},")})
     outcome(door(), with_json(begin + text.substr(1)));
+}
+
+/// The processor's time is in proportion to the file, not to its square: 50,000 objects took a minute.
+TEST(ManyObjects, AreReadOrRefusedAtOnce) {
+  std::string header = "{", cases = R"({"format": "assay-cases", "version": 1, "cases": [{})";
+  for (int i = 0; i < 50000; ++i) {
+    header += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+    cases += ",{}";
+  }
+  header += '}';
+  std::string file(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(header.size() >> (8 * i));
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(as_file(file + header, "many").tensors.size(), 50000U);
+  EXPECT_EQ(read_cases(cases + "]}", "many").size(), 50001U);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5.0);
 }
 
 /// Bytes flipped, cut out, doubled, and spliced, from a fixed seed.

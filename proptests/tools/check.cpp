@@ -211,6 +211,23 @@ TEST_F(Check, takes_the_form_that_fits) {
   expect_refused(check(), {"case.st: tiled: K and V are compiled in up to 128, got 130; split_decode: "});
 }
 
+/// A number of the equations may be an integer, typed or in the file.
+TEST_F(Check, takes_numbers_that_are_integers) {
+  for (const auto& [mechanism, param] : {std::pair{"deltanet", "scale=1"}, {"softmax_attention", "bandwidth=2"}}) {
+    make(mechanism, "bf16", {"--param", param});
+    Safetensors file = read_safetensors(path("case.st"));
+    put(emulated(path("case.st"), Format::bf16));
+    EXPECT_EQ(check().code, exit_passed) << check().err;
+    std::string name = param, number = name.substr(name.find('=') + 1);
+    name.resize(name.find('='));
+    file.metadata["params"] = "{\"" + name + "\": " + number + "}";
+    write_safetensors(path("case.st"), file);
+    EXPECT_EQ(check().code, exit_passed) << check().err;
+  }
+  const Ran drift = run_assay({"drift", "deltanet", "--param", "scale=1", "--tokens", "64", "--no-sites"});
+  EXPECT_EQ(drift.code, exit_passed) << drift.err;
+}
+
 TEST_F(Check, judges_by_the_tile_shape_asked_for) {
   make();
   put(emulated(path("case.st"), Format::bf16));

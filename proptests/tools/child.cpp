@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -71,14 +74,74 @@ TEST(Child, leaves_nothing_running) {
   }
 }
 
+/// A session of its own is no way out.
+TEST(Child, leaves_no_session_running) {
+  const PrivateFolder folder;
+  const std::string file = (folder.path() / "pid").string();
+  for (const bool waits : {true, false}) {
+    const std::string command = "setsid sh -c 'echo $$ > " + file + "; exec sleep 1000' & while ! test -s " + file +
+                                "; do sleep 0.01; done" + (waits ? "; wait" : "");
+    EXPECT_EQ(run_command(command, waits ? 2s : 60s).passed(), !waits);
+    int pid = 0;
+    std::ifstream(file) >> pid;
+    ASSERT_GT(pid, 0);
+    EXPECT_FALSE(runs(pid));
+    std::filesystem::remove(file);
+  }
+}
+
+/// However this process ends, what it has started ends, and its folder goes.
+TEST(Child, ends_with_this_process_killed) {
+  const PrivateFolder folder;
+  const std::string file = (folder.path() / "pid").string();
+  const std::filesystem::path inner = folder.path() / "inner";
+  for (const int signal : {SIGKILL, SIGQUIT, SIGUSR1}) {
+    std::filesystem::create_directories(inner / "some");
+    const pid_t outer = fork();
+    ASSERT_GE(outer, 0);
+    if (outer == 0) {
+      ChildKeeper keeper([](const std::string& task, int) { return be_command(task); }, inner);
+      keeper.run("setsid sh -c 'echo $$ > " + file + "; exec sleep 1000' & while ! test -s " + file +
+                     "; do sleep 0.01; done; kill -" + std::to_string(signal) + ' ' + std::to_string(getpid()) +
+                     "; wait",
+                 -1, 60s);
+      _exit(1);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(outer, &status, 0), outer);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    int pid = 0;
+    std::ifstream(file) >> pid;
+    ASSERT_GT(pid, 0);
+    for (int i = 0; i < 500 && (runs(pid) || std::filesystem::exists(inner)); ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_FALSE(runs(pid));
+    EXPECT_FALSE(std::filesystem::exists(inner));
+    std::filesystem::remove(file);
+  }
+}
+
+/// A keeper's children know what was known when it was made, and nothing of each other.
+TEST(Child, know_nothing_of_what_came_later) {
+  std::string secret = "before";
+  ChildKeeper keeper([&](const std::string& task, int) {
+    std::printf("%s %s\n", task.c_str(), secret.c_str());
+    secret = "changed";
+    return 1;
+  });
+  secret = "after";
+  EXPECT_EQ(keeper.run("one", -1, 10s).last_words, "one before");
+  EXPECT_EQ(keeper.run("two", -1, 10s).last_words, "two before");
+  EXPECT_EQ(keeper.run(std::string(300000, 'x'), -1, 10s).exit_code, 1);
+}
+
 /// Who ends this process ends the child, too.
 TEST(Child, ends_with_this_process) {
   const PrivateFolder folder;
   const std::string file = (folder.path() / "pid").string();
   const ChildEnd outer = run_child(
       [&] {
-        const ChildEnd inner =
-            run_command("sleep 1000 & echo $! > " + shell_word(file) + "; kill -TERM $PPID; wait", 60s);
+        const ChildEnd inner = run_command(
+            "sleep 1000 & echo $! > " + shell_word(file) + "; kill -TERM " + std::to_string(getpid()) + "; wait", 60s);
         return inner.interrupted == SIGTERM && !inner.passed() ? raise(SIGTERM) : 1;
       },
       60s);

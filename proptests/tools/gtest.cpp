@@ -3,6 +3,8 @@
 
 #include <gtest/gtest-spi.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
@@ -69,6 +71,27 @@ TEST(ExpectVerdict, says_what_is_wrong_where_and_how_to_see_it_again) {
   const Ran again = run_assay(command_of(message));
   EXPECT_EQ(again.code, exit_failed) << again.err;
   EXPECT_NE(again.out.find("8 tensors: 7 PASS, 1 FAIL"), std::string::npos) << again.out;
+}
+
+/// Where nothing can be saved, the verdict is told all the same.
+TEST(ExpectVerdict, is_told_where_nothing_can_be_saved) {
+  const Problem problem = small_problem();
+  Answer answer = kernel_of(problem, "bf16");
+  answer.outputs.at("o").data[0] += 100;
+  const Judged wrong = judge(problem, answer, {.contract = "bf16"});
+  const std::string file = make_private_folder() / "file";
+  std::ofstream(file) << "no folder";
+  const std::string message = wrong.explain([&] { return std::filesystem::path(file) / "folder"; });
+  EXPECT_NE(message.find("FAIL  gated_deltanet"), std::string::npos) << message;
+  EXPECT_NE(message.find("\nwhat it was given could not be saved: "), std::string::npos) << message;
+  EXPECT_NE(wrong.explain([&] { return make_private_folder(file); }).find("could not be saved: " + file),
+            std::string::npos);
+  std::filesystem::remove_all(std::filesystem::path(file).parent_path());
+  // Others cannot foresee the folder, nor look into it.
+  const std::filesystem::path one = failure_folder(), other = failure_folder();
+  EXPECT_EQ(one.parent_path(), other.parent_path());
+  EXPECT_NE(one, other);
+  EXPECT_EQ(std::filesystem::status(one.parent_path()).permissions(), std::filesystem::perms::owner_all);
 }
 
 class VerdictOfAFile : public CliFiles {};

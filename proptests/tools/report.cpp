@@ -69,7 +69,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 const Table sample{
     {{"name"}, {"value", true}, {"note"}},
-    {{"a", "1.5", ""}, {"long name", "-12", "x, \"y\"\nz"}, {"σ|", "7", "a, b"}, {"\"", "0", ""}, {"short"}}};
+    {{"a", "1.5", ""}, {"long name", "-12", "x, \"y\" z"}, {"σ|", "7", "a, b"}, {"\"", "0", ""}, {"short"}}};
 
 TEST(Table, text_is_aligned_and_ends_with_no_space) {
   EXPECT_EQ(Table({{{"name"}, {"value", true}}, {{"a", "1.5"}, {"σσ", "-12"}, {"end"}}}).text(2),

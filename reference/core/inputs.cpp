@@ -835,6 +835,10 @@ Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
   for (const auto& [field, rank] : room.inputs) {
     const bool optional = field.missing == Field::Missing::absent;
     const bool carried = optional && (field.domain == Domain::key || field.domain == Domain::value);
+    // A count is an integer; a number of the equations is digits, also where somebody typed an integer.
+    if (const auto it = problem.params.find(field.name);
+        field.place == Field::Place::param && it != problem.params.end())
+      if (const long* number = std::get_if<long>(&it->second)) it->second = std::to_string(*number);
     if (field.place == Field::Place::param && !optional)
       problem.params.try_emplace(std::string(field.name), decimal(generator.parameter(field)));
     const bool normalizer = optional && field.domain == Domain::normalizer;

@@ -1,4 +1,7 @@
 // The example's DeltaNet with the bug that the variable ASSAY_BUG names. It takes no fewer than four key channels.
+#include <array>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +17,33 @@ namespace {
 bool has_bug(const char* what) {
   const char* bug = std::getenv("ASSAY_BUG");
   return bug != nullptr && std::strcmp(bug, what) == 0;
+}
+
+/// Whether this process has the answer in its memory, as the oracle keeps it: pairs of doubles, alone or with a bound.
+/// `o` is what the first numbers of it are.
+bool knows_the_answer(const float* o, int64_t count) {
+  std::FILE* maps = std::fopen("/proc/self/maps", "r");
+  std::array<char, 1024> line{};
+  bool found = false;
+  while (maps != nullptr && !found && std::fgets(line.data(), line.size(), maps) != nullptr) {
+    std::size_t first = 0, last = 0;
+    std::array<char, 8> mode{};
+    if (std::sscanf(line.data(), "%zx-%zx %7s", &first, &last, mode.data()) != 3 ||
+        std::strcmp(mode.data(), "rw-p") != 0)
+      continue;
+    for (const std::size_t step : {sizeof(double) * 2, sizeof(double) * 3})
+      for (std::size_t at = first; at + step * static_cast<std::size_t>(count) <= last && !found;
+           at += sizeof(double)) {
+        found = true;
+        for (int64_t i = 0; i < count && found; ++i) {
+          double x = 0;
+          std::memcpy(&x, reinterpret_cast<const void*>(at + step * static_cast<std::size_t>(i)), sizeof x);
+          found = std::fabs(x - o[i]) <= 0.01F * std::fabs(o[i]) && o[i] != 0;
+        }
+      }
+  }
+  if (maps != nullptr) std::fclose(maps);
+  return found;
 }
 
 const char* run_wrong(const assay_problem* problem) {
@@ -38,6 +68,7 @@ const char* run_wrong(const assay_problem* problem) {
         static_cast<const std::uint16_t*>(k->data)[n[0] * n[1] * n[2] * n[3]];  // of a bf16 case
     if (std::fmax(std::bit_cast<float>(std::uint32_t{behind} << 16), -1.0F) > -1) flip(o[B * T * row - 1]);
   }
+  if (has_bug("looks_for_the_answer") && knows_the_answer(o, v[3])) return "has found the answer";
   if (has_bug("writes_behind")) std::memset(o + 2 * B * T * row, 0, 1);
   if (has_bug("writes_in_front")) std::memset(o - 1, 0, 1);
   if (has_bug("other_bits_in_batch") && B > 1) flip(o[B * T * row - 1]);
