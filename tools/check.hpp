@@ -27,9 +27,11 @@ struct CheckOptions {
 /// A case, what was answered to it, and the verdicts.
 struct Checked {
   std::unique_ptr<CaseTrial> trial;
-  Answer got;
+  GivenAnswer got;
   Page page;
   std::vector<ReportRow> rows;
+  std::vector<std::string> remarks =
+      {};  ///< what was read off the answer and what was not: notes that JSON has as facts
 };
 
 /// Reads or runs what `options` name and judges it. Throws InputError, one sentence, where nothing can be judged: a bad
