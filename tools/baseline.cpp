@@ -543,16 +543,16 @@ std::function<int(Console&)> add(CLI::App& app) {
   saves->add_option("--precision", flags->precisions, "only this one; may be given several times")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(name_list(case_precisions)));
+      ->check(one_of(name_list(case_precisions)));
   add_contract_flag(*saves, flags->contract, "what counts in place of a precision's");
   saves->add_option("--device", flags->device, "where kernels run, as for `assay report`")
-      ->check(CLI::IsMember(name_list(all_runs_on)))
+      ->check(one_of(name_list(all_runs_on)))
       ->capture_default_str();
   saves->add_option("--shape", flags->report.shape, "B,T,H,K,V");
   add_case_flags(*saves, flags->inputs);
   CLI::App* compares = verb("compare", "measure again, and fail if something has become worse", compare);
   compares->add_option("--format", flags->format, "table or markdown for people, json or csv for programs")
-      ->check(CLI::IsMember(table_format_names()))
+      ->check(one_of(table_format_names()))
       ->capture_default_str();
   compares->add_option("-o,--output", flags->output, "where the comparison goes; - is standard output")
       ->capture_default_str();

@@ -241,7 +241,7 @@ int run_kernels(const KernelsOptions& options, Console& console) {
 template <class Options>
 void add_output(CLI::App& app, Options& options) {
   app.add_option("--format", options.format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(table_format_names()))
+      ->check(one_of(table_format_names()))
       ->capture_default_str();
   app.add_option("-o,--output", options.output, "where the table goes; - is standard output")->capture_default_str();
 }
@@ -252,7 +252,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   oracle->add_option("--mechanism", options->mechanisms, "gated_deltanet (the delta rules' engine), lla, or both")
       ->delimiter(',')
-      ->check(CLI::IsMember({"gated_deltanet", "lla"}))
+      ->check(one_of({"gated_deltanet", "lla"}))
       ->capture_default_str();
   oracle->add_option("--tokens", options->tokens, "T; a few sizes if neither this nor --dim is given")
       ->check(CLI::Range(32, 1 << 16));
@@ -274,7 +274,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                       "only kernels of this form (tiled, chunkwise, split_decode, ...)");
   kernels->add_option("--precision", kernels_options->precisions, "some of them")
       ->delimiter(',')
-      ->check(CLI::IsMember(name_list(case_precisions)));
+      ->check(one_of(name_list(case_precisions)));
   kernels->add_option("--tokens", kernels_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
   kernels->add_option("--dim", kernels_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
   add_output(*kernels, *kernels_options);

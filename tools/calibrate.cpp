@@ -56,10 +56,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   several("--variant", options.variants, "only this one, as the table calls it; may be given several times");
   several("--precision", flags->precisions, "only this one; may be given several times")
       ->delimiter(',')
-      ->check(CLI::IsMember(name_list(case_precisions)));
+      ->check(one_of(name_list(case_precisions)));
   several("--style", flags->styles, "how the inputs are distributed; several if not given, see docs/calibration.md")
       ->delimiter(',')
-      ->check(CLI::IsMember(name_list(all_styles)));
+      ->check(one_of(name_list(all_styles)));
   app.add_option("--shape", options.shape, "B,T,H,K,V");
   app.add_option("--seeds", options.seeds, "cases of every kernel, precision and style")
       ->check(CLI::Range(1, 1000000))
@@ -78,7 +78,7 @@ std::function<int(Console&)> add(CLI::App& app) {
               "each of them");
   for (CLI::Option* option : measuring) merge->excludes(option);
   app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(table_format_names()))
+      ->check(one_of(table_format_names()))
       ->capture_default_str();
   CLI::Option* model = app.add_flag("--model", flags->model,
                                     "of evidence `model` in place of contracts: its errors by room and precision");

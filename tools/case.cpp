@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "fixtures/problem_file.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/input_file.hpp"
+#include "oracles/core/scale_param.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
@@ -24,7 +27,10 @@ struct CaseOptions {
 
 /// As shape_from, and B,T,H,d for K = V = d.
 Shape shape_of(const std::string& words) {
-  const bool square = std::count(words.begin(), words.end(), ',') == 3;
+  const auto commas = std::count(words.begin(), words.end(), ',');
+  require(commas == 3 || commas == 4, "--shape: expected four or five numbers, B,T,H,d or B,T,H,K,V, got ",
+          excerpt(words));
+  const bool square = commas == 3;
   return shape_from(square ? words + words.substr(words.rfind(',')) : words);
 }
 
@@ -35,14 +41,33 @@ void refuse_fill(const Safetensors& made, const std::string& where) {
   require(known.status == Status::ok, "--fill: ", known.message);
 }
 
+/// Why no kernel of this build takes such a case; "" if one does, or if the mechanism has none at all.
+std::string obstacles_of(const Room& room, CaseSpec spec) {
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
+  if (kernels == nullptr) return "";
+  spec.shape.batch = spec.shape.seq_len = 1, spec.shape.query_len = 0;
+  const Problem one_token = room.make(spec);
+  std::string obstacles;
+  for (const KernelForm& form : kernels->forms) {
+    const std::string obstacle = form.obstacle(one_token);
+    if (obstacle.empty()) return "";
+    if (obstacles.empty()) obstacles = obstacle;
+  }
+  return obstacles;
+}
+
 int run_case(const CaseOptions& options, Console& console) {
+  require(options.output != "-" || !console.shows_output,
+          "case: standard output is a terminal, and a case is no text; -o FILE says where it goes");
   const Room& room = room_named(options.mechanism, "mechanism");
+  Params params = params_of(options.flags);
+  take_scale(room, params);
   const CaseSpec spec{.mechanism = options.mechanism,
                       .shape = shape_of(options.shape),
                       .precision = *format_from(options.precision),
                       .style = *style_from(options.flags.style),
                       .seed = options.flags.seed,
-                      .params = params_of(options.flags)};
+                      .params = std::move(params)};
   refuse_params(room, spec.params, spec.shape);
   SeededCase seeded{&room, spec, !options.without_cotangents, {}};
   for (const std::string& flag : options.fill) {
@@ -53,6 +78,9 @@ int run_case(const CaseOptions& options, Console& console) {
   const Safetensors made = seeded.make();
   if (!seeded.fill.empty()) refuse_fill(made, options.output);
   file.commit([&](std::ostream& out) { write_safetensors(out, made); });
+  if (const std::string obstacle = obstacles_of(room, spec); !obstacle.empty())
+    console.err << "note: no kernel of this build takes this case, so `assay check` has no spread to judge by: "
+                << obstacle << "; `assay oracle` answers it\n";
   return exit_passed;
 }
 
@@ -63,7 +91,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                  "B,T,H,d or B,T,H,K,V; 1,4/128,8/2,64 has 4 queries on 128 keys and 8 heads on 2 key/value heads")
       ->required();
   app.add_option("--precision", options->precision, "what queries, keys, values and cotangents are rounded to")
-      ->check(CLI::IsMember(name_list(case_precisions)))
+      ->check(one_of(name_list(case_precisions)))
       ->capture_default_str();
   add_case_flags(app, options->flags);
   app.add_option("--fill", options->fill,

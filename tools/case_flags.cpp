@@ -4,21 +4,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "oracles/core/did_you_mean.hpp"
+#include "oracles/core/input_file.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
 
+std::vector<std::string> params_known_to(const Room& room) {
+  std::vector<std::string> names(room.options.begin(), room.options.end());
+  for (const RoomFacts::Ranked& r : room.inputs())
+    if (r.field.place == Field::Place::param) names.emplace_back(r.field.name);
+  return names;
+}
+
 bool takes(const Room& room, std::string_view param) {
-  const auto inputs = room.inputs();
-  return std::find(room.options.begin(), room.options.end(), param) != room.options.end() ||
-         std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& r) {
-           return r.field.place == Field::Place::param && r.field.name == param;
-         });
+  const std::vector<std::string> names = params_known_to(room);
+  return std::find(names.begin(), names.end(), param) != names.end();
+}
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const std::string all = names_in(names, [](const std::string& name) { return name; });
+  return {[=](const std::string& typed) {
+            if (std::find(names.begin(), names.end(), typed) != names.end()) return std::string();
+            return text("there is no ", excerpt(typed), did_you_mean(typed, names), "; there are ", all);
+          },
+          "{" + CLI::detail::join(names, ",") + "}"};
 }
 
 void add_case_flags(CLI::App& app, CaseFlags& flags) {
   app.add_option("--style", flags.style, "how the inputs are distributed")
-      ->check(CLI::IsMember(name_list(all_styles)))
+      ->check(one_of(name_list(all_styles)))
       ->capture_default_str();
   app.add_option("--seed", flags.seed, "of the inputs")->capture_default_str();
   app.add_option("--param", flags.params, "a setting of the mechanism, NAME=VALUE; may be given several times")
@@ -62,7 +77,11 @@ Params params_of(const CaseFlags& flags) {
 
 void refuse_params(const Room& room, const Params& params, Shape shape) {
   if (params.empty()) return;
-  for (const auto& [name, value] : params) require(takes(room, name), "--param: ", room.name, " has no ", name);
+  const std::vector<std::string> names = params_known_to(room);
+  for (const auto& [name, value] : params)
+    require(takes(room, name), "--param: ", room.name, " has no ", name, did_you_mean(name, names),
+            names.empty() ? ", and no other" : "; it has ",
+            names_in(names, [](const std::string& one) { return one; }));
   shape.seq_len = 1, shape.query_len = 0;
   try {
     room.values(room.make({.mechanism = std::string(room.name), .shape = shape, .params = params}), Tier::fp64);
@@ -73,9 +92,13 @@ void refuse_params(const Room& room, const Params& params, Shape shape) {
 
 const Room& room_named(std::string_view name, std::string_view flag) {
   const Room* room = find_room(name);
-  require(room != nullptr, flag, ": there is no ", name, "; there are ",
-          names_in(rooms(), [](const Room* r) { return r->name; }));
-  return *room;
+  if (room != nullptr) return *room;
+  std::vector<std::string> names;
+  for (const Room* known : rooms()) names.emplace_back(known->name);
+  std::string meant = mechanism_called(name);
+  meant = find_room(meant) == nullptr ? did_you_mean(name, names) : " (did you mean " + meant + "?)";
+  throw InputError(text(flag, ": there is no ", name, meant, "; there are ",
+                        names_in(names, [](const std::string& known) { return known; })));
 }
 
 }  // namespace assay

@@ -13,7 +13,8 @@
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace assay {
 
@@ -37,6 +38,9 @@ void add_contract_flag(CLI::App& app, std::string& contract, const std::string& 
 /// Adds --false-alarms RATE.
 void add_false_alarms_flag(CLI::App& app, double& rate);
 
+/// Refuses what is none of these names, and says which of them may have been meant.
+CLI::Validator one_of(const std::vector<std::string>& names);
+
 /// Refuses what is no number from `low` to `high`. CLI::Range takes NaN.
 std::function<std::string(const std::string&)> number_in(double low, double high);
 /// Seconds that a limit may be of.
@@ -47,6 +51,8 @@ inline constexpr double shortest_effort = 1e-9;
 /// The settings typed. Throws InputError unless each is NAME=VALUE.
 Params params_of(const CaseFlags& flags);
 
+/// The settings and numbers that the mechanism has.
+std::vector<std::string> params_known_to(const Room& room);
 /// Whether the mechanism has a setting or a number of that name.
 bool takes(const Room& room, std::string_view param);
 
@@ -59,7 +65,7 @@ bool asks_for(const List& list, const Entry& entry) {
   return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
 }
 
-/// Their names, for CLI::IsMember.
+/// Their names, for one_of.
 template <class List>
 std::vector<std::string> name_list(const List& list) {
   std::vector<std::string> names;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <thread>
 
+#include "oracles/core/did_you_mean.hpp"
+#include "oracles/core/input_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/escape.hpp"
@@ -25,16 +27,22 @@ const KernelRoom& kernels_of(const ProblemFile& file, const std::string& where) 
 const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, const std::string& asked,
                            const Contract& contract, const std::string& where) {
   std::string obstacles;
+  bool of_problem = true;  // and not of the contract
   for (const KernelForm& form : kernels.forms) {
     if (asked.empty() ? !form.unstable.empty() : form.name != asked) continue;
     std::string obstacle = form.obstacle(problem);
+    of_problem = of_problem && !obstacle.empty();
     if (obstacle.empty()) obstacle = contract.obstacle(measure_of(kernels, form).sites);
     if (obstacle.empty()) return form;
     obstacles += text(obstacles.empty() ? "" : "; ", form.name, ": ", obstacle);
   }
-  require(!obstacles.empty(), "--form: ", kernels.name, " has no ", asked, "; it has ",
-          names_in(kernels.forms, [](const KernelForm& form) { return form.name; }));
-  throw InputError(where + ": " + obstacles);
+  std::vector<std::string> names;
+  for (const KernelForm& form : kernels.forms) names.emplace_back(form.name);
+  require(!obstacles.empty(), "--form: ", kernels.name, " has no ", asked, did_you_mean(asked, names), "; it has ",
+          names_in(names, [](const std::string& name) { return name; }));
+  throw InputError(
+      text(where, ": ", obstacles,
+           of_problem ? "; so there is no spread to judge by, and only `assay oracle` takes the case" : ""));
 }
 
 /// The tile shape asked for, or all that are compiled in.
@@ -47,17 +55,31 @@ std::vector<int> tiles_of(const KernelForm& form, const std::string& asked) {
   return tiles;
 }
 
-/// The contract asked for, or that of the precision asked for, or of the one that `assay case` has written down.
-Contract contract_for(const Standard& standard, const ProblemFile& file, const std::string& where) {
+/// The precision called so, whoever says it.
+Format precision_named(const std::string& name, const std::string& who) {
+  for (const Format format : case_precisions)
+    if (name == name_of(format)) return format;
+  const std::vector<std::string> names = name_list(case_precisions);
+  throw InputError(text(who, ": there is no ", excerpt(name), did_you_mean(name, names), "; there are ",
+                        names_in(names, [](const std::string& known) { return known; })));
+}
+
+/// The contract asked for, or that of the precision asked for, or of the one that `assay case` has written down, or of
+/// the dtype that the case's first tensor has; then `guess` says so.
+Contract contract_for(const Standard& standard, const ProblemFile& file, const std::string& where, std::string& guess) {
   if (!standard.contract.empty()) return contract_from(standard.contract);
+  if (!standard.precision.empty()) return Contract::of(precision_named(standard.precision, "--precision"));
   const auto named = file.metadata.find("precision");
-  if (standard.precision.empty() && named != file.metadata.end())
-    for (const Format format : case_precisions)
-      if (named->second == name_of(format)) return Contract::of(format);
-  require(!standard.precision.empty(), where, ": names no precision; --precision or --contract says what counts");
-  const std::optional<Format> precision = format_from(standard.precision);
-  require(precision && *precision != Format::exact, "--precision: there is no ", standard.precision);
-  return Contract::of(*precision);
+  if (named != file.metadata.end())
+    return Contract::of(precision_named(named->second, where + ": __metadata__.precision"));
+  // Rooms name q first, or what stands for it.
+  for (const RoomFacts::Ranked& ranked : file.room->inputs()) {
+    const auto dtype = file.dtypes.find(std::string(ranked.field.name));
+    if (dtype == file.dtypes.end()) continue;
+    guess = text(name_of(dtype->second), ", as ", dtype->first, " is stored");
+    return Contract::of(dtype->second);
+  }
+  throw InputError(where + ": names no precision; --precision or --contract says what counts");
 }
 
 /// Whether no tensor is missing and every number is one.
@@ -103,7 +125,7 @@ CaseTrial::CaseTrial(Safetensors stored, Standard standard, std::string where)
       where_(std::move(where)),
       file_(read_problem(std::move(stored), where_)),
       kernels_(&kernels_of(file_, where_)),
-      contract_(contract_for(standard_, file_, where_)) {
+      contract_(contract_for(standard_, file_, where_, precision_guess_)) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   kernel_.precision = contract_.precision, kernel_.contract = &contract_;
   kernel_.threads = standard_.threads > 0 ? standard_.threads : cores;
@@ -162,15 +184,17 @@ KernelUnderTest CaseTrial::kernel_at(const std::string& tile) const {
 }
 
 void CaseTrial::require_tensors(const std::vector<std::string>& names) const {
+  std::vector<std::string> known;
+  for (const auto& [name, truth] : oracle_.tensors) known.push_back(name);
   for (const std::string& name : names)
     require(std::any_of(oracle_.tensors.begin(), oracle_.tensors.end(), [&](const auto& t) { return t.first == name; }),
-            "--tensor: there is no ", name, "; there are ",
-            names_in(oracle_.tensors, [](const auto& tensor) { return tensor.first; }));
+            "--tensor: there is no ", name, did_you_mean(name, known), "; there are ",
+            names_in(known, [](const std::string& one) { return one; }));
 }
 
-Answer CaseTrial::read(Safetensors answer, const std::function<bool(const std::string&)>& wanted,
-                       const std::string& source) const {
-  return read_outputs(std::move(answer), file_, oracle_, wanted, source);
+GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& tensors,
+                            const std::string& source) const {
+  return read_outputs(std::move(answer), file_, oracle_, tensors, source);
 }
 
 /// Rows of the tensors that no contract judges.
@@ -188,14 +212,19 @@ std::vector<ReportRow> CaseTrial::unjudged(ReportRow row, const std::function<bo
   return rows;
 }
 
-std::vector<ReportRow> CaseTrial::judge(const Answer& got, const std::function<bool(const std::string&)>& wanted,
+std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
                                         const std::string& command) const {
   ReportRow row;
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
-  const Trial trial{*file_.room, kernel_,          file_.problem, oracle_, file_.batch, true, standard_.false_alarms,
-                    tiles_,      standard_.detects};
-  std::vector<ReportRow> rows = kernel_.form == nullptr ? unjudged(row, wanted) : judge_rows(trial, row, got, wanted);
-  weigh(trial, rows, got, decides());
+  const Trial trial{*file_.room,       kernel_,    file_.problem,          oracle_,
+                    file_.batch,       true,       standard_.false_alarms, tiles_,
+                    standard_.detects, got.stored, standard_.strict_dtypes};
+  const auto present = [&](const std::string& name) {
+    return wanted(name) && std::find(got.not_judged.begin(), got.not_judged.end(), name) == got.not_judged.end();
+  };
+  std::vector<ReportRow> rows =
+      kernel_.form == nullptr ? unjudged(row, present) : judge_rows(trial, row, got.answer, present);
+  weigh(trial, rows, got.answer, decides());
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;
 }

@@ -22,6 +22,7 @@ struct Standard {
   int threads = 0;             ///< 0: all cores; the results do not depend on it
   double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
   bool detects = false;                    ///< whether rows say what the case could have shown
+  bool strict_dtypes = false;  ///< whether an answer may not be stored in fewer bits than the contract stores it
 };
 
 class CaseTrial {
@@ -51,16 +52,18 @@ class CaseTrial {
   const std::vector<int>& tiles() const { return tiles_; }
   /// With that tile shape; "": the first.
   KernelUnderTest kernel_at(const std::string& tile) const;
+  /// "bf16, as q is stored" where the case does not say and nobody was asked; ""
+  const std::string& precision_guess() const { return precision_guess_; }
+  bool strict_dtypes() const { return standard_.strict_dtypes; }
   /// "--form chunkwise --precision bf16"
   std::string flags() const;
   /// Throws InputError if there are no such tensors.
   void require_tensors(const std::vector<std::string>& names) const;
 
-  /// The tensors of an answer that `wanted` holds; `source` names it in messages.
-  Answer read(Safetensors answer, const std::function<bool(const std::string&)>& wanted,
-              const std::string& source) const;
-  /// Judges the tensors that `wanted` holds; `command` judges them all again.
-  std::vector<ReportRow> judge(const Answer& got, const std::function<bool(const std::string&)>& wanted,
+  /// The tensors of an answer that are named, or all if none is; `source` names it in messages.
+  GivenAnswer read(Safetensors answer, const std::vector<std::string>& tensors, const std::string& source) const;
+  /// Judges what `got` has of the tensors that `wanted` holds; `command` judges them all again.
+  std::vector<ReportRow> judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
                                const std::string& command) const;
 
  private:
@@ -71,6 +74,7 @@ class CaseTrial {
   std::string where_;
   ProblemFile file_;
   const KernelRoom* kernels_;
+  std::string precision_guess_;
   Contract contract_;
   KernelUnderTest kernel_;
   std::vector<int> tiles_;

@@ -19,6 +19,14 @@
 namespace assay {
 namespace {
 
+/// What a file holds, if it is not one of another kind.
+Safetensors answer_in(const std::string& path) {
+  std::error_code unknown;
+  const bool has_header = std::filesystem::is_regular_file(path, unknown) && std::filesystem::file_size(path) >= 8;
+  require(!has_header || is_safetensors(path), path, ": not a safetensors file");
+  return read_safetensors(path);
+}
+
 /// What the plugin is asked: of the oracle's tensors those wanted.
 PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTensor> inputs,
                        const std::function<bool(const std::string&)>& wanted) {
@@ -93,10 +101,38 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
                  (kind == "answer" ? "" : "--" + kind + ' ') + shown_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
   if (options.same_bits) page.command += " --same-bits";
+  if (options.standard.strict_dtypes) page.command += " --strict-dtypes";
   if (options.standard.false_alarms != false_alarm_rate)
     page.command += " --false-alarms " + round_trip(options.standard.false_alarms);
   page.command += ' ' + trial.flags();
   return page;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  return names_in(names, [](const std::string& name) { return name; });
+}
+
+/// Says what was read off the answer and what was not: in lines, and as facts of JSON.
+void tell_what_was_read(Checked& checked) {
+  const GivenAnswer& got = checked.got;
+  std::map<std::string, std::vector<std::string>> narrow;
+  for (const ReportRow& row : checked.rows)
+    if (!row.stored.empty())
+      narrow["in " + row.stored + ", the contract's in " + row.stored_by_contract].push_back(row.tensor);
+  const std::string outcome =
+      checked.trial->strict_dtypes() ? "--strict-dtypes refuses that" : "one rounding to that is allowed";
+  for (const auto& [how, tensors] : narrow)
+    checked.remarks.push_back(listed(tensors) + ": stored " + how + "; " + outcome);
+  if (!got.not_judged.empty())
+    checked.remarks.push_back("not judged: " + listed(got.not_judged) + " (the answer has none)");
+  if (!got.ignored.empty()) checked.remarks.push_back("ignored: " + listed(got.ignored));
+  const std::string& guess = checked.trial->precision_guess();
+  if (!guess.empty()) checked.remarks.push_back("precision: " + guess + "; the case names none");
+  Json stored = Json::object();
+  for (const auto& [name, dtype] : got.stored) stored[name] = name_of(dtype);
+  auto& facts = checked.page.facts;
+  facts.emplace_back("stored", std::move(stored));
+  facts.emplace_back("not_judged", got.not_judged), facts.emplace_back("ignored", got.ignored);
 }
 
 int run_check(const CheckOptions& options, Console& console) {
@@ -114,6 +150,8 @@ int run_check(const CheckOptions& options, Console& console) {
   if (options.why) explain_check(checked);
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
   const RowsFormat format = *rows_format_from(options.format);
+  std::vector<std::string>& notes = checked.page.notes;
+  if (format != RowsFormat::json) notes.insert(notes.begin(), checked.remarks.begin(), checked.remarks.end());
   output.commit(print(checked.page, checked.rows, format));
   if (!prints_notes(format))
     for (const std::string& line : checked.page.notes) console.err << plain_text(line) << '\n';
@@ -137,7 +175,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                  "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
                  "the problem");
   app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
-      ->check(CLI::IsMember(name_list(case_precisions)));
+      ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, options->standard.contract, "what counts in its place");
   app.add_option("--tile", options->standard.tile,
                  "the tile shape whose spread counts (64x64, 16, ...); without, any of the form's, for "
@@ -145,6 +183,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_flag("--strict-dtypes", options->standard.strict_dtypes,
+               "fail a tensor that is stored in fewer bits than the contract stores it in; without, one rounding to "
+               "its dtype is allowed");
   app.add_flag("--same-bits", options->same_bits,
                "of --kernel and --plugin: demand the same bits when it is run again, and for a sequence of the batch "
                "alone; of --plugin, whatever lies around the inputs, too");
@@ -162,7 +203,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--format", options->format, std::string(rows_formats_help))
-      ->check(CLI::IsMember(name_list(all_rows_formats)))
+      ->check(one_of(name_list(all_rows_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", options->output, "where the verdicts go; - is standard output")->capture_default_str();
   return [options](Console& console) { return run_check(*options, console); };
@@ -183,7 +224,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr) checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin);
   Safetensors given;
-  if (!runs) given = read_safetensors(options.answer);
+  if (!runs) given = answer_in(options.answer);
   // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.
   const bool at_once = !options.kernel.empty() && trial.is_admitted(options.tensors);
   if (at_once) given = checked.kernel->answer(problem, limit);
@@ -216,9 +257,10 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
         with_zeros);
   }
   checked.page = page_of(options, trial);
-  checked.got = trial.read(std::move(given), wanted, options.source());
+  checked.got = trial.read(std::move(given), options.tensors, options.source());
   checked.rows = trial.judge(checked.got, wanted, checked.page.command);
   require_same_bits(checked, changed);
+  tell_what_was_read(checked);
   for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;
   return checked;
 }

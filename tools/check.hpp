@@ -29,9 +29,11 @@ struct CheckOptions {
 struct Checked {
   std::unique_ptr<CaseTrial> trial;
   std::shared_ptr<UserKernel> kernel;  ///< that was run, ready for other cases; null for an answer in a file
-  Answer got;
+  GivenAnswer got;
   Page page;
   std::vector<ReportRow> rows;
+  std::vector<std::string> remarks =
+      {};  ///< what was read off the answer and what was not: notes that JSON has as facts
 };
 
 /// Reads or runs what `options` name and judges it. Throws InputError, one sentence, where nothing can be judged: a bad

@@ -12,6 +12,7 @@
 #include <new>
 #include <ostream>
 
+#include "oracles/core/did_you_mean.hpp"
 #include "oracles/core/input_file.hpp"
 #include "oracles/core/new_file.hpp"
 #include "reference/core/error.hpp"
@@ -36,10 +37,30 @@ std::string usage(const CLI::App* app, const CLI::Error& error) {
   return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), plain_text(error.what())));
 }
 
+/// "help check" is "check --help". Throws InputError if the first word is no verb.
+std::vector<std::string> with_verb(std::vector<std::string> args) {
+  if (!args.empty() && args.front() == "help") {
+    args.erase(args.begin());
+    args.resize(std::min<std::size_t>(args.size(), 1));
+    args.emplace_back("--help");
+  }
+  if (args.empty() || args.front().starts_with('-')) return args;
+  std::vector<std::string> verbs;
+  std::string all;
+  for (const Command* command : all_commands()) {
+    verbs.emplace_back(command->name);
+    all += (all.empty() ? "" : ", ") + verbs.back();
+  }
+  require(std::find(verbs.begin(), verbs.end(), args.front()) != verbs.end(), "there is no verb ",
+          excerpt(args.front()), did_you_mean(args.front(), verbs), "; there are ", all);
+  return args;
+}
+
 }  // namespace
 
-int run(const std::vector<std::string>& args, Console& console) {
+int run(const std::vector<std::string>& typed, Console& console) {
   try {
+    const std::vector<std::string> args = with_verb(typed);
     CLI::App app(
         "assay: does an attention or fast-weight kernel compute what its mathematics says, and how far off is it?",
         "assay");

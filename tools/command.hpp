@@ -33,6 +33,7 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool terminal = false;
+  bool shows_output = false;  ///< whether `out` is a terminal: what is no text does not go there
 };
 
 /// A verb of the program.

@@ -403,7 +403,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--form", flags->form, "of its kernel; the first if it is not given");
   app.add_option("--tile", flags->tile, "of the form; its first if it is not given");
   app.add_option("--precision", flags->precision, "whose contract the kernel keeps; exact rounds nothing")
-      ->check(CLI::IsMember(precision_names()))
+      ->check(one_of(precision_names()))
       ->capture_default_str();
   app.add_option("--site", flags->sites, "SITE=FORMAT: other than the contract's; may be given several times")
       ->allow_extra_args(false);
@@ -431,7 +431,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(table_format_names()))
+      ->check(one_of(table_format_names()))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the result goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_drift(*flags, console); };

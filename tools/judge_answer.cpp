@@ -54,7 +54,7 @@ Judged judged(const std::shared_ptr<Judged::Files>& files, const std::string& wh
   trial.require_tensors(by.tensors);
   files->flags = trial.flags();
   const auto wanted = [&](const std::string& name) { return asks_for(by.tensors, name); };
-  result.rows = trial.judge(trial.read(files->answer, wanted, "answer"), wanted, "");
+  result.rows = trial.judge(trial.read(files->answer, by.tensors, "answer"), wanted, "");
   result.verdict = worst_of(result.rows);
   return result;
 }

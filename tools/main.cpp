@@ -62,6 +62,6 @@ int main(int argc, char** argv) {
 #endif
   keep_freed_memory();
   assay::remove_unfinished_files_on_signals();
-  assay::Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1};
+  assay::Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1, isatty(STDOUT_FILENO) == 1};
   return assay::run({argv + 1, argv + argc}, console);
 }

@@ -60,7 +60,7 @@ std::function<int(Console&)> add(CLI::App& app) {
          "of the cases, fp32 and bf16 if not given (and e4m3 where operands have units); exact ones are in fp64")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(name_list(case_precisions)));
+      ->check(one_of(name_list(case_precisions)));
   app.add_option("--trials", options.trials, "cases of a kernel at most; 0 is all")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
@@ -77,14 +77,14 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(64, 4096))
       ->capture_default_str();
   app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
-      ->check(CLI::IsMember(name_list(all_held_out)))
+      ->check(one_of(name_list(all_held_out)))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "of the cases")->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(table_format_names()))
+      ->check(one_of(table_format_names()))
       ->capture_default_str();
   app.add_flag("--docs", flags->docs, "print the page docs/detection.md instead");
   app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();

@@ -63,6 +63,8 @@ int answer_cases(const OracleOptions& options, unsigned threads, Console& consol
 }
 
 int answer_problem(const OracleOptions& options, unsigned threads, Console& console) {
+  require(options.output != "-" || !console.shows_output,
+          "oracle: standard output is a terminal, and a safetensors answer is no text; -o FILE says where it goes");
   require(!options.names_digits, "--digits: the answer to a safetensors file is pairs of doubles");
   ProblemFile problem = read_problem(read_safetensors(options.cases), options.cases);
   if (set_lambda0(options.lambda0, problem.problem))
@@ -97,12 +99,12 @@ std::function<int(Console&)> add(CLI::App& app) {
          "--tier", options->tier,
          "compute in this precision; w2, w3, w4 and ball prove a bound for every tensor, and take more words or bits "
          "where they must; without a tier every digit is proven")
-      ->check(CLI::IsMember(tiers));
+      ->check(one_of(tiers));
   app.add_option(
          "--lambda0", options->lambda0,
          "what becomes of a row of lla that a zero in lambda makes singular, where the case does not say: refuse "
          "it, or the limit of one ridge that vanishes there")
-      ->check(CLI::IsMember({"refuse", "limit"}));
+      ->check(one_of({"refuse", "limit"}));
   app.add_option("--threads", options->threads,
                  "cases of a JSON file, or heads of a safetensors file, answered at once; 0 means one per core")
       ->check(CLI::Range(0, 1024))

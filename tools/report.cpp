@@ -263,10 +263,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--precision", flags->precisions, "only this one; may be given several times")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(name_list(case_precisions)));
+      ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, flags->contract, "kernels run under it and are judged by it");
   app.add_option("--device", flags->device, "where kernels run; auto is the CPU executor and, if there is one, the GPU")
-      ->check(CLI::IsMember(name_list(all_runs_on)))
+      ->check(one_of(name_list(all_runs_on)))
       ->capture_default_str();
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
   add_case_flags(app, flags->inputs);
@@ -276,7 +276,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--format", flags->format, std::string(rows_formats_help))
-      ->check(CLI::IsMember(name_list(all_rows_formats)))
+      ->check(one_of(name_list(all_rows_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the report goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_report(*flags, console); };

@@ -9,6 +9,7 @@
 #include "fixtures/layout.hpp"
 #include "fixtures/problem_file.hpp"
 #include "oracles/core/locate.hpp"
+#include "oracles/core/stored.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/ci_formats.hpp"
 #include "tools/escape.hpp"
@@ -40,6 +41,30 @@ std::vector<int> tiles_of(const Trial& trial) {
   return trial.tiles.empty() ? std::vector{trial.kernel.tile} : trial.tiles;
 }
 
+/// Allows for the dtypes of the answer. By tensor: the contract's format, where it is wider.
+std::map<std::string, Format> allow_dtypes(const Trial& trial, Expectation& expectation) {
+  std::map<std::string, Format> wider;
+  for (auto& [name, expected] : expectation.tensors) {
+    const auto dtype = trial.stored.find(name);
+    if (dtype == trial.stored.end()) continue;
+    const Format contract = expected.stored;
+    if (trial.strict_dtypes ? is_narrower(dtype->second, contract) : allow_storage(expected, dtype->second))
+      wider[name] = contract;
+  }
+  return wider;
+}
+
+/// Says of a tensor whose dtype is narrower than the contract's what it is, and fails it where that is asked for.
+void note_dtype(const Trial& trial, const std::map<std::string, Format>& wider, ReportRow& row) {
+  const auto contract = wider.find(row.tensor);
+  if (contract == wider.end()) return;
+  row.stored = name_of(trial.stored.at(row.tensor)), row.stored_by_contract = name_of(contract->second);
+  if (!trial.strict_dtypes) return;
+  row.judgement.verdict = Verdict::fail, row.where.clear();
+  row.judgement.reason = fmt::format("is stored in {}, and the contract stores it in {}: --strict-dtypes refuses that",
+                                     row.stored, row.stored_by_contract);
+}
+
 /// `runs` are those of each of the tile shapes that count.
 std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                               const std::function<bool(const std::string&)>& wanted, std::vector<KernelRuns>& runs,
@@ -56,6 +81,8 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   if (got && wanted)
     for (Expectation& expectation : expectations)
       std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
+  std::vector<std::map<std::string, Format>> wider;
+  for (Expectation& expectation : expectations) wider.push_back(allow_dtypes(trial, expectation));
   const Named<std::vector<double>> answer =
       got ? in_report_order(*got, expectations.front()) : expectations.front().emulated;
   std::vector<ReportRow> rows;
@@ -68,7 +95,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
-    row.judgement = {}, row.where.clear(), row.stall = 0;
+    row.judgement = {}, row.where.clear(), row.stall = 0, row.stored.clear(), row.stored_by_contract.clear();
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     if (trial.in_file) row.place = place_in_file_of(trial.room, name, truth.shape, trial.batch);
     for (std::size_t t = 0; t < answer.size(); ++t) {
@@ -86,6 +113,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
       if (row.judgement.verdict == Verdict::fail)
         row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
                            deviations_of(expected, answer[t].second));
+      note_dtype(trial, wider[s], row);
     }
     rows.push_back(row);
   }
@@ -421,8 +449,8 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   };
   if (any(Verdict::undecided)) {
     const Oracle sharper = oracle_of(trial.room, trial.problem, 4);
-    const Trial again{trial.room,    trial.kernel,       trial.problem, sharper,      trial.batch,
-                      trial.in_file, trial.false_alarms, trial.tiles,   trial.detects};
+    const Trial again{trial.room,         trial.kernel, trial.problem, sharper,      trial.batch,        trial.in_file,
+                      trial.false_alarms, trial.tiles,  trial.detects, trial.stored, trial.strict_dtypes};
     rows = judged(again, row, got, wanted, runs, any(Verdict::vacuous) ? 4 * draws : draws);
   } else if (any(Verdict::vacuous)) {
     rows = judged(trial, row, got, wanted, runs, 4 * draws);

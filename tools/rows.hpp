@@ -2,6 +2,7 @@
 // Judged tensors, as `assay report` and `assay check` make and print them.
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,7 @@ struct ReportRow {
   std::optional<Detectability> detects;  ///< what the problem would have shown in this kernel and precision, if asked
   std::string where;                     ///< of a FAIL: the heads, tokens and dimensions that are wrong
   std::string why;                       ///< which roundings make the error, if that was asked for
+  std::string stored, stored_by_contract;  ///< the answer's dtype, where it is narrower than the contract's, and that
   std::function<std::string(std::size_t)> place;  ///< index of an element; where null, that in `extents`
 
   bool judged() const;
@@ -65,6 +67,8 @@ struct Trial {
   double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
   std::vector<int> tiles = {};  ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
   bool detects = false;         ///< whether rows say what the problem could have shown
+  std::map<std::string, Format> stored = {};  ///< dtypes of the answer's tensors, as far as they are known
+  bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
 };
 
 /// judge_rows looks at a kernel's tensors once, and once more where the first look leaves them VACUOUS or UNDECIDED.

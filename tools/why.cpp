@@ -74,7 +74,8 @@ void explain_check(Checked& checked) {
     if (const KernelRoom* room = find_kernels(planted_kernels(), problem.mechanism))
       for (const KernelForm& form : room->forms)
         if (form.name == kernel.form->name) planted = &form;
-  const Explanations why = explain(expectation, in_report_order(checked.got, expectation), kernel, problem, planted);
+  const Explanations why =
+      explain(expectation, in_report_order(checked.got.answer, expectation), kernel, problem, planted);
 
   const bool faults = std::any_of(why.list.begin(), why.list.end(),
                                   [](const Explanation& e) { return e.kind == Explanation::Kind::fault; });

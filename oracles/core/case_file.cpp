@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "oracles/core/did_you_mean.hpp"
 #include "oracles/core/input_file.hpp"
 #include "oracles/core/strict_json.hpp"
 #include "oracles/scalars/scalar.hpp"
@@ -115,8 +116,10 @@ Params params_from(const Json& record) {
       require_domain(!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::numeric_limits<long>::max(), -1,
                      name, ": ", value.dump(), " is too large");
       params[key] = value.get<long>();
+    } else if (value.is_number_float()) {
+      params[key] = value.dump();  // the shortest decimal that the number is nearest to: 0.1 is what it looks like
     } else {
-      require_domain(value.is_string(), -1, name, ": expected a decimal string, a name, an integer or a boolean, got ",
+      require_domain(value.is_string(), -1, name, ": expected a number, a decimal string, a name or a boolean, got ",
                      kind_of(value));
       params[key] = decimal_from(value, name);
     }
@@ -230,7 +233,15 @@ CaseResult attempt(const std::function<void()>& work) {
 }
 
 Refusal unknown_mechanism(std::string_view name) {
-  return {Status::unsupported, -1, text("mechanism '", excerpt(name), "' is not in this build")};
+  std::string meant = mechanism_called(name);
+  if (find_room(meant) == nullptr) {
+    std::vector<std::string> names;
+    for (const Room* room : rooms()) names.emplace_back(room->name);
+    meant = nearest_name(name, names);
+  }
+  return {Status::unsupported, -1,
+          text("mechanism '", excerpt(name), "' is not in this build",
+               meant.empty() ? "" : " (did you mean " + meant + "?)")};
 }
 
 CaseResult answer_case(const Case& c, const DecimalOptions& options) {

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "oracles/core/case_file.hpp"
+#include "oracles/core/did_you_mean.hpp"
 #include "oracles/core/input_file.hpp"
 #include "reference/core/error.hpp"
 
@@ -246,8 +247,11 @@ Contract parse_contract(const std::string& text, const std::string& source) {
 Contract contract_from(const std::string& name_or_file) {
   if (const Contract* contract = find_contract(name_or_file)) return *contract;
   std::error_code unknown;
+  std::vector<std::string> names;
+  for (const Contract& contract : named_contracts()) names.push_back(contract.name);
   require(std::filesystem::exists(name_or_file, unknown) && !std::filesystem::is_directory(name_or_file, unknown),
-          "--contract: there is no ", name_or_file, "; there are ", known_names(), ", and files (docs/contracts.md)");
+          "--contract: there is no ", name_or_file, did_you_mean(name_or_file, names), "; there are ", known_names(),
+          ", and files (docs/contracts.md)");
   std::string text = read_text(name_or_file);
   require(!text.empty(), name_or_file, ": not a contract: it is empty");
   Contract contract = parse_contract(text, name_or_file);

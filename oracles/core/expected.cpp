@@ -151,7 +151,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
     e.stall = std::max(e.stall,
                        take_in_own_rounding(spread, wide, located_exact, e.layout, limits.sigmas, limits.tensor_rate));
   }
-  e.sigma = spread.sigma;
+  e.sigma = spread.sigma, e.freedom = spread.freedom, e.stored = stored, e.known_reach = limits.sigmas;
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
   take_in_lost_residues(e, runs.emulated[tensor].first, exact, reference);

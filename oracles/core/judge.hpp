@@ -62,6 +62,9 @@ struct Expected {
   std::vector<double> weight = {};  ///< 1 / sigma where the draws show sigma, else 0
   double stall = 0;                 ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
+  Format stored = Format::fp64;         ///< what sigma takes the last rounding to be to (oracles/core/stored.hpp)
+  std::vector<double> freedom = {};     ///< degrees of freedom with which sigma is known; none: `reach` stays as it is
+  double known_reach = element_sigmas;  ///< the reach of a sigma that is known exactly
 };
 
 /// One way in which a tensor can be wrong; a test that it passes shows nothing.

@@ -52,8 +52,7 @@ inline std::vector<Door> doors() {
        }},
       {"answer", answer_to(posed),
        [posed, oracle](const std::string& bytes) {
-         read_outputs(
-             as_file(bytes, "answer"), posed, oracle, [](const std::string&) { return true; }, "answer");
+         read_outputs(as_file(bytes, "answer"), posed, oracle, {}, "answer");
        }},
       {"cases", R"({"format": "assay-cases", "version": 1, "cases": [
 {"id": "one", "mechanism": "deltanet", "params": {"scale": "0.5", "alignment": "same_step"},

@@ -103,9 +103,31 @@ TEST(CaseFile, ParamsAreTypedByJson) {
   EXPECT_EQ(message("2147483648"), "");
   EXPECT_EQ(message("\"2\""), "params.window: expected an integer");
   EXPECT_EQ(message("true"), "params.window: expected an integer");
-  EXPECT_EQ(message("2.0"), "params.window: expected a decimal string, a name, an integer or a boolean, got 2.0");
-  EXPECT_EQ(message("[2]"), "params.window: expected a decimal string, a name, an integer or a boolean, got a list");
+  EXPECT_EQ(message("2.0"), "params.window: expected an integer");
+  EXPECT_EQ(message("[2]"), "params.window: expected a number, a decimal string, a name or a boolean, got a list");
   EXPECT_EQ(message("18446744073709551615"), "params.window: 18446744073709551615 is too large");
+}
+
+/// A JSON number is the decimal that it is written as, or the shortest one of the double next to it.
+TEST(CaseFile, ParamsMayBeNumbers) {
+  const auto bandwidth = [](const std::string& value) {
+    return read_cases(R"({"format": "assay-cases", "version": 1, "cases": [{"id": "a", "mechanism": "softmax_attention",
+ "params": {"bandwidth": )" +
+                          value + R"(}, "inputs": {}}]})",
+                      "in.json")
+        .front()
+        .problem.params.at("bandwidth");
+  };
+  EXPECT_EQ(bandwidth("0.1"), Param("0.1"));
+  EXPECT_EQ(bandwidth("0.08838834764831845"), Param("0.08838834764831845"));
+  EXPECT_EQ(bandwidth("1e-7"), Param("1e-07"));
+  EXPECT_EQ(bandwidth("0.1000000000000000000001"), Param("0.1"));
+  const auto status = [](const std::string& value) {
+    return result_of(R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": )" + value +
+                     R"(}, "inputs": {"q": [["1"]], "k": [["1"], ["2"]], "v": [["1"], ["3"]]}})");
+  };
+  EXPECT_EQ(status("0.25").answer.outputs, status("\"0.25\"").answer.outputs);
+  EXPECT_EQ(status("1e-7").status, Status::ok);
 }
 
 TEST(CaseFile, EveryTruncationIsOneSentenceWithThePosition) {
@@ -181,7 +203,7 @@ TEST(CaseFile, ABadCaseDoesNotStopTheOthers) {
 TEST(CaseFile, UnknownMechanismsAreUnsupported) {
   const CaseResult result = result_of(R"({"id": "a", "mechanism": "delta_net", "inputs": {"q": ["nan"]}})");
   EXPECT_EQ(result.status, Status::unsupported);
-  EXPECT_EQ(result.message, "mechanism 'delta_net' is not in this build");
+  EXPECT_EQ(result.message, "mechanism 'delta_net' is not in this build (did you mean deltanet?)");
 }
 
 TEST(CaseFile, NamesWithoutMeaningAreReported) {

@@ -193,13 +193,53 @@ TEST_F(Check, judges_the_tensors_asked_for) {
   expect_refused(check({"--tensor", "d_z"}), {"--tensor: there is no d_z; there are final_state, o, d_beta"});
 }
 
+/// Few kernels have the gradient of what their caller passes as a number.
+TEST_F(Check, gradients_of_params_may_be_missing) {
+  make("softmax_attention");
+  Safetensors out = emulated(path("case.st"), Format::bf16);
+  put(out);
+  EXPECT_EQ(verdicts()["rows"].size(), 5U);
+  out.tensors.erase("d_bandwidth");
+  put(out);
+  const Json page = verdicts();
+  EXPECT_TRUE(page["passed"].get<bool>());
+  EXPECT_EQ(page["rows"].size(), 4U);
+  EXPECT_EQ(page["not_judged"], Json::array({"d_bandwidth"}));
+  EXPECT_NE(check().out.find("not judged: d_bandwidth (the answer has none)"), std::string::npos);
+  expect_refused(check({"--tensor", "d_bandwidth"}), {"out.st: tensor d_bandwidth: missing"});
+  out.tensors.erase("d_v");
+  put(out);
+  expect_refused(check(), {"out.st: tensor d_v: missing"});
+}
+
+TEST_F(Check, takes_the_precision_from_q) {
+  for (const auto& [precision, contract] : {std::pair{"bf16", "bf16"}, {"fp32", "fp32"}, {"tf32", "fp32"}}) {
+    make("deltanet", precision);
+    put(emulated(path("case.st"), *format_from(contract)));
+    Safetensors stored = read_safetensors(path("case.st"));
+    stored.metadata.erase("precision");
+    write_safetensors(path("case.st"), stored);
+    const Ran ran = check();
+    EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+    EXPECT_NE(ran.out.find(std::string("precision: ") + contract + ", as q is stored; the case names none"),
+              std::string::npos)
+        << ran.out;
+    EXPECT_EQ(check({"--precision", "fp16"}).out.find("as q is stored"), std::string::npos);
+    stored.metadata["precision"] = "bf61";
+    write_safetensors(path("case.st"), stored);
+    expect_refused(check(), {"case.st: __metadata__.precision: there is no bf61 (did you mean bf16?); there are fp64"});
+  }
+}
+
 TEST_F(Check, takes_the_form_that_fits) {
   const std::string in = path("case.st");
   ASSERT_EQ(run_assay({"case", "softmax_attention", "--shape", "1,3/90,2,16", "-o", in}).code, exit_passed);
   put(emulated(in, Format::bf16, 0));
   EXPECT_EQ(verdicts()["rows"][0]["form"], "tiled");
-  // Decoding has no gradients to judge, so none may be given.
-  expect_refused(check({"--form", "split_decode"}), {"out.st: tensor d_", "unknown; to this case softmax_attention"});
+  // Decoding has no gradients to judge, so those given are not looked at.
+  const Json decoded = verdicts({"--form", "split_decode"});
+  EXPECT_EQ(decoded["rows"].size(), 1U);
+  EXPECT_EQ(decoded["ignored"], Json::array({"d_bandwidth", "d_k", "d_q", "d_v"}));
   put(emulated(in, Format::bf16, 1));
   const Json page = verdicts({"--form", "split_decode"});
   EXPECT_EQ(page["rows"][0]["form"], "split_decode");
@@ -285,12 +325,35 @@ TEST_F(Check, refuses_what_it_cannot_judge) {
     return check();
   };
   expect_refused(with([](Safetensors& f) { f.tensors.erase("o"); }), {out + ": tensor o: missing"});
-  expect_refused(with([](Safetensors& f) { f.tensors["oo"] = f.tensors["o"]; }),
-                 {out + ": tensor oo: unknown; to this case deltanet answers final_state, o, d_beta"});
+  const auto renamed = [](const std::string& from, const std::string& to) {
+    return [=](Safetensors& f) {
+      f.tensors[to] = f.tensors.at(from);
+      f.tensors.erase(from);
+    };
+  };
+  for (const auto& [ours, theirs] : {std::pair{"o", "out"},
+                                     {"o", "output"},
+                                     {"d_q", "dq"},
+                                     {"d_q", "grad_q"},
+                                     {"d_q", "q_grad"},
+                                     {"final_state", "ht"},
+                                     {"final_state", "state"},
+                                     {"final_state", "finalstate"},
+                                     {"d_beta", "db"},
+                                     {"d_initial_state", "dh0"}})
+    expect_refused(with(renamed(ours, theirs)),
+                   {out + ": tensor " + ours + ": missing; is it " + theirs + "?; to this case deltanet answers",
+                    "; --tensor judges some of them"});
   expect_refused(with([](Safetensors& f) {
                    f.tensors["o"].shape = {2, 2, 70, 6};
                  }),
-                 {out + ": tensor o: expected shape [2, 70, 2, 6], got [2, 2, 70, 6]"});
+                 {out + ": tensor o: expected shape [2, 70, 2, 6], got [2, 2, 70, 6]; that is [B, H, T, V]: transpose "
+                        "axes 1 and 2"});
+  expect_refused(with([](Safetensors& f) {
+                   f.tensors["final_state"].shape = {2, 2, 6, 8};
+                 }),
+                 {out + ": tensor final_state: expected shape [2, 2, 8, 6], got [2, 2, 6, 8]; that is [B, H, V, K]: "
+                        "transpose axes 2 and 3"});
   expect_refused(with([](Safetensors& f) { f.tensors["o"].shape = {1680}; }),
                  {out + ": tensor o: expected shape [2, 70, 2, 6], got [1680]"});
   expect_refused(with([](Safetensors& f) { f.tensors["d_q"].dtype = "I16"; }),
@@ -526,8 +589,7 @@ TEST_F(Check, refuses_every_damaged_file) {
       std::vector<std::uint8_t> forged = bytes;
       forged[at] = static_cast<std::uint8_t>(put);
       try {
-        read_outputs(
-            parse_safetensors(forged, "out"), problem, oracle, [](const std::string&) { return true; }, "out");
+        read_outputs(parse_safetensors(forged, "out"), problem, oracle, {}, "out");
       } catch (const InputError& e) {
         EXPECT_TRUE(std::string(e.what()).starts_with("out: ")) << e.what();
         ++refused;

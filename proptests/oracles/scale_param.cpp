@@ -1,0 +1,61 @@
+// scale in place of bandwidth = 1 / scale: the same answers, exactly where decimals can.
+#include "oracles/core/scale_param.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "oracles/scalars/scalar.hpp"
+
+namespace assay {
+namespace {
+
+std::string bandwidth_of(const Param& scale, const char* room = "softmax_attention") {
+  Params params{{"scale", scale}, {"causal", true}};
+  take_scale(*find_room(room), params);
+  EXPECT_FALSE(params.contains("scale"));
+  EXPECT_EQ(params.size(), 2U);
+  return std::get<std::string>(params.at("bandwidth"));
+}
+
+TEST(ScaleParam, is_one_over_the_bandwidth) {
+  EXPECT_EQ(bandwidth_of("0.125"), "8");
+  EXPECT_EQ(bandwidth_of("+0.125"), "8");
+  EXPECT_EQ(bandwidth_of(4L), "2.5e-1");
+  EXPECT_EQ(bandwidth_of("0.1", "lla"), "1e+1");
+  EXPECT_EQ(bandwidth_of("3").substr(0, 12), "3.3333333333");
+  EXPECT_GT(bandwidth_of("3").size(), 400U);
+  EXPECT_EQ(bandwidth_of("1e-300", "parallax"), "1e+300");
+}
+
+/// Where 1 / scale has no end, what is left out is below what any tier computes with.
+TEST(ScaleParam, has_more_digits_than_any_tier) {
+  const std::string scale = "0.08838834764831845", h = bandwidth_of(scale);
+  const auto product = from_decimal<Mp200>(scale) * from_decimal<Mp200>(h) - Mp200(1);
+  EXPECT_LT(abs(product), from_decimal<Mp200>("1e-198"));
+}
+
+TEST(ScaleParam, is_refused_where_it_is_none) {
+  const auto refusal = [](Params params) {
+    try {
+      take_scale(*find_room("softmax_attention"), params);
+    } catch (const Refusal& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const std::string both = "params: expected scale or bandwidth = 1 / scale, and not both of them";
+  EXPECT_EQ(refusal({{"scale", "0.5"}, {"bandwidth", "2"}}), both);
+  EXPECT_EQ(refusal({{"bandwidth", "2"}}), "");
+  for (const Param& bad : {Param("0"), Param("-1"), Param("nan"), Param("inf"), Param("one"), Param("1e301"),
+                           Param("1x"), Param(""), Param(0L), Param(true)})
+    EXPECT_TRUE(
+        refusal({{"scale", bad}}).starts_with("params.scale: expected a number > 0 (bandwidth is 1 / scale), got "));
+  // The recurrences have a scale of their own.
+  Params own{{"scale", "-2"}};
+  take_scale(*find_room("deltanet"), own);
+  EXPECT_EQ(own, (Params{{"scale", "-2"}}));
+}
+
+}  // namespace
+}  // namespace assay

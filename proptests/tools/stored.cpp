@@ -1,0 +1,154 @@
+// The dtypes of an answer: what is right and stored in fewer bits passes, is said, and is refused where it is asked to.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fixtures/problem_file.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "proptests/tools/cli.hpp"
+#include "tools/case_trial.hpp"
+
+namespace assay {
+namespace {
+
+/// The oracle's own answer, each tensor rounded once to `dtype`.
+Safetensors exact_answer(const CaseTrial& trial, const std::string& dtype) {
+  TensorFile to;
+  for (const auto& [name, truth] : trial.oracle().tensors) {
+    if (truth.value.empty()) continue;
+    Array array(truth.shape);
+    std::transform(truth.value.begin(), truth.value.end(), array.data.begin(), [](const HiLo& x) { return x.hi; });
+    to.put(name, std::move(array), answer_field(*trial.file().room, name), trial.file().batch, dtype);
+  }
+  return std::move(to).finish({});
+}
+
+const auto all = [](const std::string&) { return true; };
+
+/// The verdicts on the exact answer to a room's case of so many tokens, stored in `dtype`.
+std::vector<ReportRow> verdicts(const Room& room, int tokens, const std::string& dtype, bool strict = false,
+                                Style style = Style::normal) {
+  const CaseSpec spec{.mechanism = std::string(room.name),
+                      .shape = {1, tokens, 2, 0, 8, 8, 0},
+                      .style = style,
+                      .seed = static_cast<std::uint64_t>(tokens)};
+  CaseTrial trial(case_file(room, spec, true, "0"), {.threads = 1, .strict_dtypes = strict}, "case");
+  trial.prepare();
+  return trial.judge(trial.read(exact_answer(trial, dtype), {}, "answer"), all, "");
+}
+
+int every() {
+  const char* asked = std::getenv("ASSAY_EVERY");
+  return asked == nullptr ? 5 : std::max(1, std::atoi(asked));
+}
+
+/// The exact answer rounded once is the best that a kernel can do that stores so few bits. ASSAY_EVERY=1: all tokens.
+TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {
+  std::size_t tensors = 0, narrow = 0;
+  int turn = 0;
+  for (const KernelRoom* kernels : kernel_rooms())
+    for (const int tokens : {1, 2, 3, 4, 5, 6, 7, 8, 64})
+      for (const char* dtype : {"BF16", "F16"}) {
+        if (turn++ % every() != 0) continue;
+        for (const ReportRow& row : verdicts(*find_room(kernels->name), tokens, dtype)) {
+          ++tensors, narrow += row.stored.empty() ? 0 : 1;
+          // What this little data cannot tell from zeros is VACUOUS in any dtype.
+          EXPECT_TRUE(row.judgement.verdict == Verdict::pass || row.judgement.verdict == Verdict::vacuous)
+              << kernels->name << ", T = " << tokens << ", " << dtype << ", " << row.tensor << ": "
+              << row.judgement.reason;
+        }
+      }
+  EXPECT_GT(narrow, tensors / 8) << "of " << tensors;
+}
+
+/// Numbers that are ties, or that must be exact, or that are all the same.
+TEST(Stored, so_does_that_to_odd_numbers) {
+  int turn = 0;
+  for (const KernelRoom* kernels : kernel_rooms())
+    for (const Style style : {Style::dyadic, Style::integers, Style::repeated_keys, Style::long_memory})
+      for (const char* dtype : {"BF16", "F16", "F8_E4M3"}) {
+        if (turn++ % (2 * every()) != 0) continue;
+        for (const ReportRow& row : verdicts(*find_room(kernels->name), 40, dtype, false, style)) {
+          if (row.judgement.reason.find("not a finite number") != std::string::npos) continue;  // beyond 448 or 65504
+          EXPECT_NE(row.judgement.verdict, Verdict::fail) << kernels->name << ' ' << name_of(style) << ' ' << dtype
+                                                          << ' ' << row.tensor << ": " << row.judgement.reason;
+        }
+      }
+}
+
+TEST(Stored, strict_dtypes_refuse_it) {
+  for (const char* dtype : {"BF16", "F16"}) {
+    std::map<std::string, std::string> reasons;
+    for (const ReportRow& row : verdicts(*find_room("deltanet"), 4, dtype, true))
+      if (row.judgement.verdict == Verdict::fail) reasons[row.tensor] = row.judgement.reason;
+    ASSERT_TRUE(reasons.contains("final_state"));
+    EXPECT_NE(reasons["final_state"].find("the contract stores it in fp32: --strict-dtypes refuses that"),
+              std::string::npos)
+        << reasons["final_state"];
+    EXPECT_EQ(reasons.contains("o"), std::string(dtype) == "F16");  // the contract stores it in bf16
+  }
+  for (const ReportRow& row : verdicts(*find_room("deltanet"), 4, "F32", true))
+    EXPECT_NE(row.judgement.verdict, Verdict::fail) << row.judgement.reason;
+}
+
+/// A spacing more than the rounding is none of it.
+TEST(Stored, a_wrong_answer_fails_in_few_bits) {
+  const Room& room = *find_room("deltanet");
+  for (const int tokens : {1, 64}) {
+    CaseTrial trial(case_file(room, {.mechanism = "deltanet", .shape = {1, tokens, 2, 0, 8, 8, 0}}, false, "0"),
+                    {.threads = 1}, "case");
+    trial.prepare();
+    for (const double gain : {1.0, 1.02}) {
+      Safetensors out = exact_answer(trial, "F64");
+      for (auto& [name, tensor] : out.tensors) {
+        Array array = load(name, tensor);
+        for (double& x : array.data) x *= gain;
+        tensor = store(array, "BF16");
+      }
+      for (const ReportRow& row : trial.judge(trial.read(out, {}, "answer"), all, ""))
+        EXPECT_EQ(row.judgement.verdict == Verdict::fail, gain != 1) << row.tensor << ' ' << row.judgement.reason;
+    }
+  }
+}
+
+using StoredFiles = CliFiles;
+
+TEST_F(StoredFiles, the_page_says_what_was_stored) {
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,40,2,8", "--no-cotangents", "-o", path("case.st")}).code,
+            exit_passed);
+  CaseTrial trial(read_safetensors(path("case.st")), {.threads = 1}, "case");
+  trial.prepare();
+  Safetensors out = exact_answer(trial, "BF16");
+  out.tensors["lse"] = store(Array({2}), "F32");
+  write_safetensors(path("out.st"), out);
+  const auto check = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"check", path("case.st"), path("out.st")};
+    args.insert(args.end(), more.begin(), more.end());
+    return run_assay(args);
+  };
+  for (const char* format : {"table", "markdown", "html", "csv", "junit", "sarif", "github"}) {
+    const Ran ran = check({"--format", format});
+    EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+    const std::string said = ran.out + ran.err;
+    EXPECT_NE(said.find("final_state: stored in bf16, the contract's in fp32; one rounding to that is allowed"),
+              std::string::npos)
+        << said;
+    EXPECT_NE(said.find("ignored: lse"), std::string::npos) << said;
+  }
+  const Ran ran = check({"--format", "json"});
+  EXPECT_EQ(ran.err, "");
+  const Json page = Json::parse(ran.out);
+  EXPECT_EQ(page["stored"], (Json{{"final_state", "bf16"}, {"o", "bf16"}}));
+  EXPECT_EQ(page["ignored"], Json::array({"lse"}));
+  EXPECT_EQ(page["not_judged"], Json::array());
+  const Ran strict = check({"--strict-dtypes"});
+  EXPECT_EQ(strict.code, exit_failed);
+  EXPECT_NE(strict.out.find(" --strict-dtypes"), std::string::npos) << strict.out;
+}
+
+}  // namespace
+}  // namespace assay
