@@ -172,7 +172,12 @@ std::vector<ReportRow> CaseTrial::judge(const Answer& got, const std::function<b
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
   const Trial trial{*file_.room, kernel_,          file_.problem, oracle_, file_.batch, true, standard_.false_alarms,
                     tiles_,      standard_.detects};
-  std::vector<ReportRow> rows = judge_rows(trial, row, got, wanted);
+  std::vector<ReportRow> rows;
+  try {
+    rows = judge_rows(trial, row, got, wanted);
+  } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
+    throw InputError(where_ + ": " + error.what());
+  }
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;
 }
