@@ -311,6 +311,7 @@ Subject subject_of(const Json& json) {
   for (const RunsOn where : all_runs_on)
     if (name_of(where) == json.at("device").get<std::string>()) options.device = where;
   options.shape = json.at("shape").get<std::string>();
+  if (!options.shape.empty()) shape_from(options.shape);  // refused with the file's name
   options.style = known(style_from(json.at("style").get<std::string>()), "style");
   options.seed = whole<std::uint64_t>(json, "seed");
   options.params = params_from(json);

@@ -222,9 +222,13 @@ std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::funct
   const auto present = [&](const std::string& name) {
     return wanted(name) && std::find(got.not_judged.begin(), got.not_judged.end(), name) == got.not_judged.end();
   };
-  std::vector<ReportRow> rows =
-      kernel_.form == nullptr ? unjudged(row, present) : judge_rows(trial, row, got.answer, present);
-  weigh(trial, rows, got.answer, decides());
+  std::vector<ReportRow> rows;
+  try {
+    rows = kernel_.form == nullptr ? unjudged(row, present) : judge_rows(trial, row, got.answer, present);
+    weigh(trial, rows, got.answer, decides());
+  } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
+    throw InputError(where_ + ": " + error.what());
+  }
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;
 }

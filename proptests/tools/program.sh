@@ -8,7 +8,7 @@ export TMPDIR=$PWD
 failed=0
 expect() {  # what it is, expected, got
   [ "$2" = "$3" ] && return
-  echo "$1: expected '$2', got '$3'"
+  echo "$1: expected '$2', got '$3'" >&2
   failed=1
 }
 ends() {  # exit code and the one line on standard error that is expected, then a command

@@ -257,6 +257,15 @@ TEST_F(Safety, messages_name_the_file) {
   write_safetensors(path("stranger.st"), stranger);
   expect_refused(run_assay({"check", path("stranger.st"), answer}),
                  path("stranger.st") + ": mechanism 'nothing' is not in this build");
+  const std::string file = path("base.json");
+  ASSERT_EQ(run_assay({"baseline", "save", file, "--mechanism", "value_averaging", "--precision", "fp32", "--shape",
+                       "1,4,1,2,2", "--seeds", "3"})
+                .code,
+            exit_passed);
+  Json json = Json::parse(read("base.json"));
+  json["subject"]["shape"] = "0,0,0,0,0";
+  write("base.json", json.dump());
+  expect_refused(run_assay({"baseline", "compare", file}), file + ": shape");
 }
 
 TEST(Escapes, keep_text_text) {
