@@ -67,7 +67,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
-    row.judgement = {}, row.where.clear(), row.stall = 0;
+    row.judgement = {}, row.where.clear(), row.stall = 0, row.expected.reset();
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     if (trial.in_file)
       row.place = [layout = FileLayout::of_problem(answer_field(trial.room, name), truth.shape, trial.batch)](
@@ -87,6 +87,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
       if (row.judgement.verdict == Verdict::fail)
         row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
                            deviations_of(expected, answer[t].second));
+      if (got) row.expected = std::make_shared<const Expected>(std::move(expectations[s].tensors[t].second));
     }
     rows.push_back(row);
   }
@@ -196,6 +197,7 @@ std::string as_text(const Page& page, const Rows& rows) {
   }
   if (page.summary) out += '\n' + summary_of(rows).text();
   out += '\n';
+  for (const std::string& line : page.findings) out += line + '\n';
   for (const std::string& line : complaints_of(rows)) out += line + '\n';
   out += count_of(rows) + "\nreproduce: " + page.command + '\n';
   for (const std::string& line : page.notes) out += line + '\n';
@@ -214,6 +216,7 @@ std::string as_markdown(const Page& page, const Rows& rows) {
   out += '\n' + count_of(rows) + '\n';
   if (const std::vector<std::string> lines = complaints_of(rows); !lines.empty()) {
     out += "\n```\n";
+    for (const std::string& line : page.findings) out += line + '\n';
     for (const std::string& line : lines) out += line + '\n';
     out += "```\n";
   }

@@ -2,6 +2,7 @@
 // Judged tensors, as `assay report` and `assay check` make and print them.
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ struct ReportRow {
   std::optional<Detectability> detects;  ///< what the problem would have shown in this kernel and precision, if asked
   std::string where;                     ///< of a FAIL: the heads, tokens and dimensions that are wrong
   std::string why;                       ///< which roundings make the error, if that was asked for
+  std::shared_ptr<const Expected> expected;       ///< of an answer that was given: what it was judged by
   std::function<std::string(std::size_t)> place;  ///< index of an element; where null, that in `extents`
 
   bool judged() const;
@@ -113,6 +115,7 @@ struct Page {
   bool summary = true;                              ///< a line for each kernel after the tables
   std::string command = {};                         ///< makes the page again
   std::string artifact = {};                        ///< the file that is judged, if it is one
+  std::vector<std::string> findings = {};           ///< lines in front of the complaints, where prints_notes
   std::vector<std::string> notes = {};              ///< lines at the end, where prints_notes
 };
 

@@ -32,6 +32,36 @@ void forget(Arrays& answer, const std::string& tensor) {
   if (found != answer.end()) std::fill(found->second.data.begin(), found->second.data.end(), unknown);
 }
 
+std::string shown(const Param& value) {
+  if (const bool* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
+  if (const long* n = std::get_if<long>(&value)) return std::to_string(*n);
+  return std::get<std::string>(value);
+}
+
+/// The problem without groups: each output head has its own copy of what heads share, of head `of(h)` for those that
+/// `other` holds and of the head of its group for the rest.
+Problem with_heads_apart(const Scene& scene, const Problem& problem, const std::set<std::string>& other = {},
+                         const std::function<std::size_t(std::size_t)>& of = {}) {
+  Problem p = problem;
+  const std::size_t own = scene.own_heads(), group = scene.group();
+  for (auto& [name, array] : p.inputs) {
+    const RoomFacts::Ranked* ranked = scene.described(name);
+    const Grid grid = grid_in(scene, name, array);
+    if (ranked == nullptr || ranked->field.heads == Field::Heads::own || !grid.by_head || grid.heads * group != own)
+      continue;
+    Array apart;
+    apart.shape = array.shape, apart.shape[0] = static_cast<int>(own);
+    const std::size_t n = grid.rows * grid.cols;
+    for (std::size_t h = 0; h < own; ++h) {
+      const auto from =
+          array.data.begin() + static_cast<std::ptrdiff_t>((other.contains(name) ? of(h) : h / group) * n);
+      apart.data.insert(apart.data.end(), from, from + static_cast<std::ptrdiff_t>(n));
+    }
+    array = std::move(apart);
+  }
+  return p;
+}
+
 // ---- one number, or every number of an input, is another function of what is given ----
 
 /// x becomes f(x); the gradient is that of f(x) times slope(x), or, raw, that of f(x).
@@ -114,6 +144,10 @@ void add_bandwidths(List& list, const Scene& scene) {
         "divide the scores by the bandwidth");
     add(root, "the given bandwidth ignored (sqrt K = " + short_digits(root) + " for " + given + ")",
         "read params." + name);
+    add(h * h * std::numbers::ln2, "the scale applied twice, with its factor log2 e", "drop one of the two factors");
+    if (const Array* v = scene.input("v"); v != nullptr)
+      add(std::sqrt(static_cast<double>(v->shape.back())),
+          "the bandwidth of the values' width (sqrt V for " + given + ")", "take it from the keys' width K");
     add(root * root, "scores divided by K, not " + given, "divide the scores by the bandwidth");
     add(h / std::numbers::ln2, "exp2 of scores in base e (weights 2^s for e^s)",
         "multiply the scores by log2 e before exp2, or call exp");
@@ -199,6 +233,32 @@ void add_gates(List& list, const Scene& scene) {
                         for (double& x : d->second.data) x *= std::numbers::ln2;
                     return answer;
                   }});
+}
+
+/// One number for all: of the first token, or of the first channel.
+void add_firsts(List& list, const Scene& scene) {
+  for (const std::string& name : scene.inputs()) {
+    const Domain domain = scene.described(name)->field.domain;
+    const Grid grid = grid_in(scene, name, *scene.input(name));
+    if (!grid.by_token || (domain != Domain::log_decay && !weighs(domain))) continue;
+    for (const bool channel : {false, true}) {
+      if ((channel ? grid.cols : grid.rows) < 2) continue;
+      list.push_back(
+          {name + (channel ? " of the first channel" : " of the first token"),
+           name + (channel ? " of the first channel for all channels" : " of the first token for all tokens"),
+           channel ? "read it for every channel" : "read it at t", [name, channel](const Scene& s) {
+             Problem p = s.problem;
+             Array& x = p.inputs.at(name);
+             const Grid n = grid_in(s, name, x);
+             each_row(n, x.data, [&](std::size_t h, std::size_t, std::span<double> row) {
+               for (std::size_t c = 0; c < row.size(); ++c) row[c] = channel ? row[0] : x.data[n.at(h, 0, c)];
+             });
+             Arrays answer = answer_of(s, p);
+             forget(answer, "d_" + name);
+             return answer;
+           }});
+    }
+  }
 }
 
 /// Prefix sums in place of what is summed.
@@ -466,6 +526,90 @@ void add_reads(List& list, const Scene& scene) {
                     by > 0, false});
 }
 
+/// The first tokens of a problem, of `names` or of all that have tokens; without cotangents.
+Problem first_tokens(const Scene& scene, std::size_t tokens, const std::vector<std::string>& names = {}) {
+  Problem p = scene.problem;
+  p.cotangents.clear();
+  for (auto& [name, array] : p.inputs) {
+    const Grid grid = grid_in(scene, name, array);
+    if (!grid.by_token || (!names.empty() && std::find(names.begin(), names.end(), name) == names.end())) continue;
+    Array less;
+    less.shape = array.shape, less.shape[1] = static_cast<int>(tokens);
+    for (std::size_t h = 0; h < grid.heads; ++h)
+      less.data.insert(less.data.end(), array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, 0, 0)),
+                       array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, tokens, 0)));
+    array = std::move(less);
+  }
+  return p;
+}
+
+/// What is carried out, of fewer tokens.
+void add_early_ends(List& list, const Scene& scene) {
+  if (!scene.aligned() || scene.tokens() < 3) return;
+  std::set<std::size_t> ends = {1};
+  for (const std::size_t tile : {16, 32, 64, 128})
+    if (tile < scene.tokens() && scene.tokens() % tile != 0) ends.insert(scene.tokens() % tile);
+  for (const std::size_t missing : ends)
+    list.push_back({fmt::format("{} tokens missing", missing),
+                    missing == 1 ? "what is carried out before the last token's write"
+                                 : fmt::format("what is carried out before the last {} tokens", missing),
+                    "store it after the last token", [missing](const Scene& s) {
+                      Arrays answer = answer_of(s, first_tokens(s, s.tokens() - missing));
+                      std::erase_if(answer, [](const auto& tensor) { return !tensor.first.starts_with("final_"); });
+                      return answer;
+                    }});
+}
+
+/// o without the token's own write, and with its decay: a mask of j < i.
+void add_own_write(List& list, const Scene& scene) {
+  if (scene.input("q") == nullptr || scene.input("log_decay") == nullptr || !scene.aligned() || scene.tokens() < 3)
+    return;
+  const auto decayed = [](const Scene& s, Arrays& arrays, const std::string& name) {
+    Array& x = arrays.at(name);
+    const Array& g = *s.input("log_decay");
+    const Grid to = grid_in(s, name, x), from = grid_in(s, "log_decay", g);
+    require(to.heads == from.heads && to.rows == from.rows && (from.cols == 1 || from.cols == to.cols),
+            "log_decay: other heads than the queries");
+    each_row(to, x.data, [&](std::size_t h, std::size_t t, std::span<double> row) {
+      for (std::size_t c = 0; c < row.size(); ++c) row[c] *= std::exp(g.data[from.at(h, t, from.cols == 1 ? 0 : c)]);
+    });
+  };
+  list.push_back({"own write missing", "the token's own write missing from o (a mask of j < i)",
+                  "a token reads its own write, j <= i", [decayed](const Scene& s) {
+                    Problem p = first_tokens(s, s.tokens());
+                    const Scene apart(*s.room, with_heads_apart(s, p), s.batch);
+                    p = apart.problem;
+                    decayed(apart, p.inputs, "q");
+                    shift_if_there(apart, p.inputs, "q", -1, 0);
+                    Arrays answer = answer_of(apart, p);
+                    shift_if_there(s, answer, "o", 1, unknown);
+                    std::erase_if(answer, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
+                    return answer;
+                  }});
+}
+
+/// Masks of fewer queries than keys, which end where the keys do.
+void add_decode_masks(List& list, const Scene& scene) {
+  const std::vector<std::string> queries = read_by_queries(scene);
+  const auto causal = scene.problem.params.find("causal");
+  if (queries.empty() || scene.aligned() || (causal != scene.problem.params.end() && shown(causal->second) == "false"))
+    return;
+  const RoomFacts::Ranked& q = *scene.described(queries.front());
+  if (q.field.axes[0] != Axis::query_len) return;
+  std::vector<std::string> keys;
+  for (const std::string& name : scene.inputs())
+    if (scene.described(name)->field.axes[0] == Axis::seq_len && grid_in(scene, name, *scene.input(name)).by_token)
+      keys.push_back(name);
+  const std::size_t n = grid_of(q, scene.input(queries.front())->shape).rows, T = scene.tokens();
+  if (n >= T) return;
+  const auto add = [&](std::size_t left, const std::string& what) {
+    list.push_back({what, what, "query i of n sees keys 0..T - n + i",
+                    [keys, left](const Scene& s) { return answer_of(s, first_tokens(s, left, keys)); }});
+  };
+  if (T > n + 1) add(T - 1, "the mask one key short (a query does not see its own key)");
+  if (T > n + 1) add(n, "the mask aligned with the first key, not with the last (query i sees keys 0..i)");
+}
+
 void reverse_rows(const Scene& scene, Arrays& arrays) {
   for (auto& [name, array] : arrays) {
     const Grid grid = grid_in(scene, name, array);
@@ -608,12 +752,6 @@ void add_plain_write(List& list, const Scene& scene) {
 
 // ---- options, heads, axes, cotangents ----
 
-std::string shown(const Param& value) {
-  if (const bool* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
-  if (const long* n = std::get_if<long>(&value)) return std::to_string(*n);
-  return std::get<std::string>(value);
-}
-
 void add_option(List& list, const std::string& name, const std::optional<Param>& value, const std::string& what,
                 const std::string& mend, bool ahead = false) {
   list.push_back({"option " + what, what, mend,
@@ -699,6 +837,27 @@ void add_heads(List& list, const Scene& scene) {
                       return answer;
                     },
                     false, true});
+  for (const std::string& name : scene.inputs()) {
+    const RoomFacts::Ranked& ranked = *scene.described(name);
+    if (shared / sequences < 2 || ranked.field.heads == Field::Heads::own ||
+        !grid_in(scene, name, *scene.input(name)).by_head)
+      continue;
+    list.push_back({name + " interleaved", "head h reading " + name + " of head h mod H_kv, not h / group",
+                    "heads of a group lie side by side",
+                    [name, own, sequences](const Scene& s) {
+                      const std::size_t H = own / sequences, Hs = s.shared_heads() / sequences;
+                      Arrays answer = answer_of(s, with_heads_apart(s, s.problem, {name}, [=](std::size_t h) {
+                                                  return h / H * Hs + h % H % Hs;
+                                                }));
+                      // Of what heads share, the gradients are in parts.
+                      std::erase_if(answer, [&](const auto& tensor) {
+                        const RoomFacts::Ranked* of = s.described(tensor.first);
+                        return of != nullptr && of->field.heads == Field::Heads::shared;
+                      });
+                      return answer;
+                    },
+                    false, true});
+  }
   if (scene.problem.cotangents.empty()) return;
   for (const bool last : {false, true})
     list.push_back({last ? "last head's gradient" : "first head's gradient",
@@ -744,15 +903,19 @@ void exchange_axes(const Scene& scene, Arrays& arrays, bool back) {
 
 void add_axes(List& list, const Scene& scene) {
   if (scene.own_heads() / static_cast<std::size_t>(scene.batch) < 2 || !scene.aligned()) return;
-  list.push_back({"[B, H, T, d]", "tensors taken for [B, H, T, d], which are [B, T, H, d]", "tokens come before heads",
-                  [](const Scene& s) {
-                    Problem p = s.problem;
-                    exchange_axes(s, p.inputs, false), exchange_axes(s, p.cotangents, false);
-                    Arrays answer = answer_of(s, p);
-                    exchange_axes(s, answer, true);
-                    return answer;
-                  },
-                  true, true});
+  for (const bool other : {false, true})
+    list.push_back({other ? "[B, T, H, d]" : "[B, H, T, d]",
+                    other ? "tensors read by head and written by token ([B, T, H, d] for [B, H, T, d])"
+                          : "tensors taken for [B, H, T, d], which are [B, T, H, d]",
+                    "tokens come before heads",
+                    [other](const Scene& s) {
+                      Problem p = s.problem;
+                      exchange_axes(s, p.inputs, other), exchange_axes(s, p.cotangents, other);
+                      Arrays answer = answer_of(s, p);
+                      exchange_axes(s, answer, !other);
+                      return answer;
+                    },
+                    true, true});
 }
 
 /// One input of another head, or laid out in another way than it is.
@@ -775,19 +938,22 @@ void add_places(List& list, const Scene& scene) {
                     },
                     false, true});
     if (!grid.by_token || grid.rows < 2) continue;
-    list.push_back({name + " as [B, H, T, d]", name + " taken for [B, H, T, d], which is [B, T, H, d]",
-                    "tokens come before heads",
-                    [name](const Scene& s) {
-                      Problem p = s.problem;
-                      Arrays one;
-                      one[name] = p.inputs.at(name);
-                      exchange_axes(s, one, false);
-                      p.inputs.at(name) = one.at(name);
-                      Arrays answer = answer_of(s, p);
-                      forget(answer, "d_" + name);
-                      return answer;
-                    },
-                    true, true});
+    for (const bool other : {false, true})
+      list.push_back({name + (other ? " as [B, T, H, d]" : " as [B, H, T, d]"),
+                      name + (other ? " read with the strides of tokens and heads exchanged"
+                                    : " taken for [B, H, T, d], which is [B, T, H, d]"),
+                      "tokens come before heads",
+                      [name, other](const Scene& s) {
+                        Problem p = s.problem;
+                        Arrays one;
+                        one[name] = p.inputs.at(name);
+                        exchange_axes(s, one, other);
+                        p.inputs.at(name) = one.at(name);
+                        Arrays answer = answer_of(s, p);
+                        forget(answer, "d_" + name);
+                        return answer;
+                      },
+                      true, true});
   }
 }
 
@@ -817,6 +983,9 @@ std::vector<Convention> conventions_of(const Scene& scene) {
   add_cotangents(list, scene);
   add_norms(list, scene);
   add_reads(list, scene);
+  add_own_write(list, scene);
+  add_decode_masks(list, scene);
+  add_early_ends(list, scene);
   add_options(list, scene);
   add_heads(list, scene);
   add_exchanges(list, scene);
@@ -824,6 +993,7 @@ std::vector<Convention> conventions_of(const Scene& scene) {
   add_writes(list, scene);
   add_plain_write(list, scene);
   add_sums(list, scene);
+  add_firsts(list, scene);
   add_axes(list, scene);
   add_places(list, scene);
   add_direction(list, scene);

@@ -25,7 +25,7 @@ constexpr double named_share = 0.99, clear_share = 0.9999;
 constexpr double other_spread = 3;
 /// And where what is left is within the judge's own limits: of a weak error, some is always rounding.
 constexpr double weak_share = 0.5;
-/// Numbers that a factor, or a convention, cannot agree with by chance.
+/// Numbers that a factor, or a convention, cannot agree with by chance; a quarter, where it says all of them.
 constexpr double few = 16;
 
 /// How far a prediction is from what was answered, over some elements.
@@ -179,7 +179,7 @@ class Inquest {
     Causes causes;
     if (failing().empty()) return causes;
     try_algebra();
-    if (effort_.conventions) causes.all_tried = try_conventions();
+    causes.all_tried = try_conventions();
     settle(causes);
     return causes;
   }
@@ -201,7 +201,12 @@ class Inquest {
       const Exhibit& x = exhibits_[t];
       std::vector<std::size_t> heads(x.grid.heads);
       std::iota(heads.begin(), heads.end(), std::size_t{0});
-      each_variant(scene_, truths_, {x.suspect->name, x.got(), x.weight}, [&](Variant variant) {
+      // A factor is that of the heads that are wrong.
+      Values weight = x.weight;
+      each_row(x.grid, weight, [&](std::size_t h, std::size_t, std::span<double> row) {
+        if (x.wrong[h] == 0) std::fill(row.begin(), row.end(), 0.0);
+      });
+      each_variant(scene_, truths_, {x.suspect->name, x.got(), weight}, [&](Variant variant) {
         const TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows);
         if (!explains(x, fit)) return;
         Candidate& c = found[variant.key];
@@ -308,8 +313,10 @@ class Inquest {
     const auto causal = scene_.problem.params.find("causal");
     const bool ahead = causal != scene_.problem.params.end() && std::get_if<bool>(&causal->second) != nullptr &&
                        !std::get<bool>(causal->second);
-    if (ahead || !scene_.aligned() || part.tokens <= 2 * prefix_tokens) return which;
-    const Part prefix = prefix_of(part, prefix_tokens);
+    if (ahead || !scene_.aligned()) return which;
+    Part prefix = prefix_of(part, prefix_tokens);
+    while (prefix.tokens > usual_chunk && prefix.scene.work() * static_cast<double>(which.size()) > budget / 2)
+      prefix = prefix_of(part, prefix.tokens / 2);
     if (!fails_in(prefix)) return which;
     std::vector<std::size_t> looked_at, left;
     for (const std::size_t i : which) (all[i].looks_ahead ? left : looked_at).push_back(i);
@@ -370,7 +377,9 @@ class Inquest {
         if (moves(x, all)) ++claim.doubts;
       }
     }
-    if (elements < few) claim.tensors.clear();
+    std::erase_if(claim.tensors, [&](std::size_t t) {
+      return elements < few && (elements < few / 4 || c.fits[t].wrong.share() < clear_share);
+    });
     return claim;
   }
 
@@ -406,6 +415,7 @@ class Inquest {
     std::vector<std::size_t> tensors;
     int doubts = 0;
     double left = 1;
+    bool local = false;  ///< heads that are right speak against it
 
     /// Whether it is the better of two.
     bool beats(const Choice& other) const {
@@ -413,6 +423,7 @@ class Inquest {
       const bool mine = doubts == 0, theirs = other.doubts == 0;
       if (mine != theirs) return mine;
       if (tensors.size() != other.tensors.size()) return tensors.size() > other.tensors.size();
+      if (local != other.local) return !local;
       if (std::max(left, other.left) > alike * std::min(left, other.left)) return left < other.left;
       return candidate->rank < other.candidate->rank;
     }
@@ -426,7 +437,9 @@ class Inquest {
       std::erase_if(claim.tensors, [&](std::size_t t) { return !open.contains(t); });
       if (claim.tensors.empty()) continue;
       const double left = left_of(c, claim.tensors);
-      list.push_back({&c, std::move(claim.tensors), claim.doubts, left});
+      const bool local = std::any_of(claim.tensors.begin(), claim.tensors.end(),
+                                     [&](std::size_t t) { return moves(exhibits_[t], c.fits[t].right); });
+      list.push_back({&c, std::move(claim.tensors), claim.doubts, left, local});
     }
     return list;
   }
@@ -455,7 +468,9 @@ class Inquest {
     cause.share = 1 - best.left, cause.where = heads_of(best);
     for (const Choice& other : list) {
       if (cause.or_else.size() >= 2) break;
-      if (other.candidate == best.candidate || other.tensors != best.tensors || other.doubts != best.doubts) continue;
+      if (other.candidate == best.candidate || other.tensors != best.tensors || other.doubts != best.doubts ||
+          other.local != best.local)
+        continue;
       if (other.candidate->what == cause.what || other.left > alike * best.left) continue;
       // A number says less than what it comes from.
       if (other.candidate->key.starts_with("factor")) continue;

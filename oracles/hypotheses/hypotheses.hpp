@@ -38,10 +38,11 @@ struct LooksLike {
 
 /// How much may be tried.
 struct Effort {
-  double multiplications = 1.5e9;   ///< of conventions, roughly: what is tried does not depend on the machine
+  double multiplications = 1.6e9;   ///< of conventions, roughly, two seconds: what is tried depends on no machine
   std::function<bool()> stop = {};  ///< whether time is up; null: never
-  bool conventions = true;          ///< or the algebra of single tensors alone
 };
+/// Of a core in a second.
+inline constexpr double multiplications_per_second = 8e8;
 
 struct Causes {
   std::vector<LooksLike> list;           ///< those of the first tensors first

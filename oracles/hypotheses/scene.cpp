@@ -135,9 +135,13 @@ double Scene::work() const {
   };
   const double K = std::max(1.0, length(Axis::key_dim)), V = std::max(1.0, length(Axis::value_dim));
   const double n = length(Axis::query_len), T = length(Axis::seq_len), heads = static_cast<double>(own_heads());
-  const bool solves = std::any_of(fields_.begin(), fields_.end(),
-                                  [](const auto& r) { return r.field.domain == Domain::ridge && r.field.broadcasts; });
-  const double once = heads * (n > 0 ? n * T * (K + V) : T * K * V) * (solves ? K : 1);
+  const auto has = [&](const auto& holds) { return std::any_of(fields_.begin(), fields_.end(), holds); };
+  const bool solves = has([](const auto& r) { return r.field.domain == Domain::ridge && r.field.broadcasts; });
+  const bool windows = has([](const auto& r) { return r.rank > 0 && r.field.axes[0] == Axis::tail_len; });
+  // Pairs of tokens are dot products, recurrences walk their state several times, and windows are solved for each
+  // token.
+  const double once =
+      heads * (n > 0 ? n * T * (K + V) : 8 * T * K * V) * (solves ? K / (n > 0 ? 1 : 8) : 1) * (windows ? 64 : 1);
   return problem.cotangents.empty() ? once : 4 * once;
 }
 

@@ -52,7 +52,7 @@ struct Scene {
   /// A parameter that is a number; `otherwise` where it has none.
   double number(std::string_view name, double otherwise) const;
 
-  /// Multiplications of one answer, roughly.
+  /// Multiplications of one answer, roughly: a core does 8 * 10^8 in a second.
   double work() const;
 
  private:
