@@ -126,12 +126,9 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   const Problem& problem = checked.trial->file().problem;
   std::vector<std::string>& notes = checked.page.notes;
   const Contract* contract = other_contract(checked, kernel, stop);
-  if (contract != nullptr) {
+  if (contract != nullptr)
     notes.push_back(fmt::format("why: nothing fails under the contract {0} ({1}): --contract {0}", contract->name,
                                 contract->summary));
-    checked.page.facts.emplace_back("why", Json{{"known", true}, {"contract", contract->name}});
-    return;
-  }
   Explanations why;
   if (!stop()) {
     const Expectation expectation = expectation_of(checked, kernel);
@@ -142,7 +139,7 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   if (known)
     notes.push_back("why: " + best_of(why) + "; explains " + percent(why.list.front().explained) +
                     " of the squared error, and what is left a correct kernel could have");
-  else
+  else if (contract == nullptr)
     notes.push_back(stop() ? "why: unknown so far: --why-limit gives it more time"
                            : "why: unknown: no convention, contract, coarser site or known fault explains it");
   Json list = Json::array();
@@ -154,7 +151,9 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
                       {"evidence", e.evidence},
                       {"explained", e.explained},
                       {"sufficient", e.sufficient}});
-  checked.page.facts.emplace_back("why", Json{{"known", known}, {"explanations", std::move(list)}});
+  checked.page.facts.emplace_back("why", Json{{"known", known || contract != nullptr},
+                                              {"contract", contract == nullptr ? Json() : Json(contract->name)},
+                                              {"explanations", std::move(list)}});
 }
 
 }  // namespace

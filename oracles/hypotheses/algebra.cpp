@@ -152,7 +152,8 @@ void try_heads(const Bench& b) {
   std::vector<std::size_t> of(H);
   for (std::size_t h = 0; h < H; ++h) {
     of[h] = h;
-    if (b.seen.weight[h * n] == 0) continue;  // it is right
+    const auto weights = b.seen.weight.begin() + static_cast<std::ptrdiff_t>(h * n);
+    if (std::all_of(weights, weights + static_cast<std::ptrdiff_t>(n), [](double w) { return w == 0; })) continue;
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t j = 0; j < H; ++j) {
       double squares = 0;
@@ -284,7 +285,8 @@ void try_corruptions(const Bench& b) {
     Values values = b.truth.data;
     corruption.apply(values, layout);
     if (values != b.truth.data)
-      b.f({std::string(corruption.name), std::string(corruption.what), "write it all", std::move(values), 60});
+      b.f({std::string(corruption.name), std::string(corruption.what), "write every row, column and head",
+           std::move(values), 60});
   }
 }
 

@@ -53,11 +53,13 @@ struct Exhibit {
   Grid grid;
   Field::Heads side;
   Values truth, weight;
-  std::vector<char> wrong;  ///< of each head, whether it fails
+  std::vector<char> wrong;          ///< of each head, whether it fails
+  std::size_t first = 0, last = 0;  ///< rows before and after are right, in every head
   bool gradient = false, usable = true;
   double limit = 1;  ///< of the mean square
 
   const Values& got() const { return *suspect->got; }
+  bool is_wrong(std::size_t head, std::size_t row) const { return wrong[head] != 0 && row >= first && row <= last; }
 };
 
 Values weights_of(const Expected& e) {
@@ -78,6 +80,21 @@ Values weights_of(const Expected& e) {
     weights[i] = std::isfinite(s) ? 1 / (s * s) : 0;
   }
   return weights;
+}
+
+/// The rows beyond which no element is beyond its limit: where outputs begin to be wrong, and gradients end.
+void find_rows(Exhibit& x) {
+  std::vector<char> beyond(x.grid.rows, 0);
+  for (std::size_t h = 0; h < x.grid.heads; ++h)
+    for (std::size_t r = 0; r < x.grid.rows; ++r)
+      for (std::size_t c = 0; c < x.grid.cols && beyond[r] == 0; ++c)
+        beyond[r] = excess_at(*x.suspect->expected, x.got(), x.grid.at(h, r, c)) <= 1 ? 0 : 1;
+  const auto found = std::find(beyond.begin(), beyond.end(), 1);
+  if (found == beyond.end()) return;
+  if (x.gradient)
+    x.last = static_cast<std::size_t>(beyond.rend() - std::find(beyond.rbegin(), beyond.rend(), 1)) - 1;
+  else
+    x.first = static_cast<std::size_t>(found - beyond.begin());
 }
 
 Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
@@ -102,6 +119,8 @@ Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
     }
     x.wrong[h] = beyond || squares > 2 * x.limit * static_cast<double>(n) ? 1 : 0;
   }
+  x.last = x.grid.rows - 1;
+  if (suspect.fails && x.grid.by_token) find_rows(x);
   // A tensor that leans as a whole fails in no head by itself.
   if (suspect.fails && std::count(x.wrong.begin(), x.wrong.end(), 1) == 0)
     std::fill(x.wrong.begin(), x.wrong.end(), char{1});
@@ -124,12 +143,16 @@ struct Candidate {
 };
 
 /// A prediction of some heads and rows of an exhibit against what was answered.
-TensorFit fit_of(const Exhibit& x, const Values& predicted, const std::vector<std::size_t>& heads, std::size_t rows) {
+/// Conventions are kept or broken at all tokens.
+enum class Tokens { all, wrong_ones };
+TensorFit fit_of(const Exhibit& x, const Values& predicted, const std::vector<std::size_t>& heads, std::size_t rows,
+                 Tokens tokens) {
   TensorFit fit;
   const Expected& e = *x.suspect->expected;
   for (std::size_t h = 0; h < heads.size(); ++h) {
-    Fit& of = x.wrong[heads[h]] != 0 ? fit.wrong : fit.right;
-    for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t r = 0; r < rows; ++r) {
+      const bool wrong = tokens == Tokens::all ? x.wrong[heads[h]] != 0 : x.is_wrong(heads[h], r);
+      Fit& of = wrong ? fit.wrong : fit.right;
       for (std::size_t c = 0; c < x.grid.cols; ++c) {
         const double p = predicted[(h * rows + r) * x.grid.cols + c];
         const std::size_t i = x.grid.at(heads[h], r, c);
@@ -142,6 +165,7 @@ TensorFit fit_of(const Exhibit& x, const Values& predicted, const std::vector<st
         const double reach = i < e.reach.size() ? e.reach[i] : element_sigmas;
         of.worst = std::max(of.worst, std::sqrt(w) * std::abs(then) / reach);
       }
+    }
   }
   fit.known = fit.wrong.count + fit.right.count > 0;
   return fit;
@@ -159,6 +183,9 @@ bool explains(const Exhibit& x, const TensorFit& f) {
 
 /// Whether a prediction is another number than the truth, as any kernel shows.
 bool moves(const Exhibit& x, const Fit& f) { return f.count > 0 && f.moved > 4 * x.limit * f.count; }
+
+/// Whether what is right speaks against a prediction.
+bool refutes(const Exhibit& x, const Fit& right) { return moves(x, right) && right.after > right.before; }
 
 /// What a candidate is taken to explain.
 struct Claim {
@@ -201,13 +228,13 @@ class Inquest {
       const Exhibit& x = exhibits_[t];
       std::vector<std::size_t> heads(x.grid.heads);
       std::iota(heads.begin(), heads.end(), std::size_t{0});
-      // A factor is that of the heads that are wrong.
+      // A factor is that of what is wrong.
       Values weight = x.weight;
-      each_row(x.grid, weight, [&](std::size_t h, std::size_t, std::span<double> row) {
-        if (x.wrong[h] == 0) std::fill(row.begin(), row.end(), 0.0);
+      each_row(x.grid, weight, [&](std::size_t h, std::size_t r, std::span<double> row) {
+        if (!x.is_wrong(h, r)) std::fill(row.begin(), row.end(), 0.0);
       });
       each_variant(scene_, truths_, {x.suspect->name, x.got(), weight}, [&](Variant variant) {
-        const TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows);
+        const TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows, Tokens::wrong_ones);
         if (!explains(x, fit)) return;
         Candidate& c = found[variant.key];
         if (c.fits.empty()) {
@@ -252,7 +279,7 @@ class Inquest {
                                                           : part.shared;
         if ((!part.all_tokens && !x.grid.by_token) || found->second.data.size() != heads.size() * rows * x.grid.cols)
           continue;
-        const TensorFit fit = fit_of(x, found->second.data, heads, rows);
+        const TensorFit fit = fit_of(x, found->second.data, heads, rows, Tokens::all);
         if (!best.known || (fit.known && fit.wrong.after + fit.right.after < best.wrong.after + best.right.after))
           best = fit;
       }
@@ -438,7 +465,7 @@ class Inquest {
       if (claim.tensors.empty()) continue;
       const double left = left_of(c, claim.tensors);
       const bool local = std::any_of(claim.tensors.begin(), claim.tensors.end(),
-                                     [&](std::size_t t) { return moves(exhibits_[t], c.fits[t].right); });
+                                     [&](std::size_t t) { return refutes(exhibits_[t], c.fits[t].right); });
       list.push_back({&c, std::move(claim.tensors), claim.doubts, left, local});
     }
     return list;
@@ -447,15 +474,18 @@ class Inquest {
   void settle(Causes& causes) const {
     const std::vector<std::size_t> wrong = failing();
     std::set<std::size_t> open(wrong.begin(), wrong.end());
+    std::vector<std::pair<std::size_t, LooksLike>> found;
     while (!open.empty()) {
       const std::vector<Choice> list = choices(open);
       Choice best;
       for (const Choice& choice : list)
         if (choice.beats(best)) best = choice;
       if (best.candidate == nullptr) break;
-      causes.list.push_back(told(best, list));
+      found.emplace_back(best.tensors.front(), told(best, list));
       for (const std::size_t t : best.tensors) open.erase(t);
     }
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [first, cause] : found) causes.list.push_back(std::move(cause));
     for (std::size_t t = 0; t < exhibits_.size(); ++t)
       if (exhibits_[t].suspect->fails && (!exhibits_[t].usable || open.contains(t)))
         causes.unexplained.push_back(exhibits_[t].suspect->name);
@@ -465,7 +495,7 @@ class Inquest {
     LooksLike cause;
     for (const std::size_t t : best.tensors) cause.tensors.push_back(exhibits_[t].suspect->name);
     cause.name = best.candidate->key, cause.what = best.candidate->what, cause.mend = best.candidate->mend;
-    cause.share = 1 - best.left, cause.where = heads_of(best);
+    cause.share = 1 - best.left, cause.where = place_of(best);
     for (const Choice& other : list) {
       if (cause.or_else.size() >= 2) break;
       if (other.candidate == best.candidate || other.tensors != best.tensors || other.doubts != best.doubts ||
@@ -479,19 +509,24 @@ class Inquest {
     return cause;
   }
 
-  /// The heads that are wrong, where the others of a tensor speak against it.
-  std::string heads_of(const Choice& best) const {
+  /// The heads and tokens that are wrong, where the others of a tensor speak against it.
+  std::string place_of(const Choice& best) const {
     for (const std::size_t t : best.tensors) {
       const Exhibit& x = exhibits_[t];
-      const Fit& right = best.candidate->fits[t].right;
-      if (!moves(x, right)) continue;
+      if (!refutes(x, best.candidate->fits[t].right)) continue;
       std::vector<int> heads;
       for (std::size_t h = 0; h < x.wrong.size(); ++h)
         if (x.wrong[h] != 0) heads.push_back(static_cast<int>(h));
-      const bool one = x.side == Field::Heads::own;
-      return describe(
-          {one ? "head" : "key/value head", one ? "heads" : "key/value heads", static_cast<int>(x.wrong.size())},
-          heads);
+      const bool own = x.side == Field::Heads::own;
+      std::string place;
+      if (heads.size() < x.wrong.size())
+        place = " in " + describe({own ? "head" : "key/value head", own ? "heads" : "key/value heads",
+                                   static_cast<int>(x.wrong.size())},
+                                  heads);
+      if (best.candidate->convention) return place;
+      if (x.first > 0) place += fmt::format(" from token {} on", x.first);
+      if (x.last + 1 < x.grid.rows) place += fmt::format(" up to token {}", x.last);
+      return place;
     }
     return "";
   }
@@ -512,7 +547,9 @@ class Inquest {
 std::vector<Suspect> in_causal_order(const Room& room, const std::vector<Suspect>& tensors) {
   std::vector<std::string> order;
   for (const RoomFacts::Ranked& ranked : room.outputs()) order.emplace_back(ranked.field.name);
-  for (const RoomFacts::Ranked& ranked : room.inputs()) order.push_back("d_" + std::string(ranked.field.name));
+  for (const bool numbers : {false, true})
+    for (const RoomFacts::Ranked& ranked : room.inputs())
+      if ((ranked.rank == 0) == numbers) order.push_back("d_" + std::string(ranked.field.name));
   std::vector<Suspect> sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Suspect& a, const Suspect& b) {
     return std::find(order.begin(), order.end(), a.name) < std::find(order.begin(), order.end(), b.name);
@@ -541,9 +578,9 @@ std::string since(const NamedAxis& axis, const std::vector<int>& indices, bool b
 
 std::string LooksLike::sentence(bool all) const {
   const double percent = std::floor(1e4 * share) / 100;
-  return fmt::format("{}looks like {}{} ({}%); {}{}", all ? "" : joined(tensors) + ": ", what,
-                     (where.empty() ? "" : " in " + where) + (or_else.empty() ? "" : ", or " + joined(or_else, " or ")),
-                     percent, mend, "");
+  return fmt::format("{}looks like {}{} ({}%{}); {}", all ? "" : joined(tensors) + ": ", what,
+                     where + (or_else.empty() ? "" : ", or " + joined(or_else, " or ")), percent,
+                     share < named_share ? ", the rest is rounding" : "", mend);
 }
 
 Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
