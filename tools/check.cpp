@@ -131,9 +131,10 @@ int run_check(const CheckOptions& options, Console& console) {
   if (seeded) shrink_check(options, *seeded, checked, console);
   const RowsFormat format = *rows_format_from(options.format);
   output.commit(print(checked.page, checked.rows, format));
+  if (!prints_notes(format) && format != RowsFormat::json)
+    for (const std::string& line : checked.page.findings) console.err << line << '\n';
   if (!prints_notes(format))
-    for (const auto* lines : {&checked.page.findings, &checked.page.notes})
-      for (const std::string& line : *lines) console.err << line << '\n';
+    for (const std::string& line : checked.page.notes) console.err << line << '\n';
   return all_pass(checked.rows) ? exit_passed : exit_failed;
 }
 
@@ -165,8 +166,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_flag("--same-bits", options->same_bits,
                "of --kernel and --plugin: demand the same bits when it is run again, and for a sequence of the batch "
                "alone; of --plugin, whatever lies around the inputs, too");
-  app.add_flag("--why", options->why,
-               "look further for what explains a failure: named contracts, sites that round more coarsely, known faults");
+  app.add_flag(
+      "--why", options->why,
+      "look further for what explains a failure: named contracts, sites that round more coarsely, known faults");
   app.add_option("--why-limit", options->why_limit, "seconds that this may take")
       ->check(number_in(shortest_effort, longest_limit))
       ->capture_default_str();

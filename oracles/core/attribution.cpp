@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <tuple>
 
 #include "reference/core/error.hpp"
 
@@ -299,7 +300,7 @@ class Explainer {
 
   Explanations finish() {
     std::stable_sort(found_.list.begin(), found_.list.end(), [](const Explanation& a, const Explanation& b) {
-      return std::pair(a.sufficient, a.evidence) > std::pair(b.sufficient, b.evidence);
+      return std::tuple(a.sufficient, a.evidence, b.kind) > std::tuple(b.sufficient, b.evidence, a.kind);
     });
     return std::move(found_);
   }
@@ -463,13 +464,14 @@ Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Probl
 Explanations explain(const Expectation& expectation, const Named<Values>& got, const KernelUnderTest& kernel,
                      const Problem& problem, const KernelForm* planted, const std::function<bool()>& stop) {
   Explainer explainer(expectation, got, kernel, problem, stop);
-  explainer.try_sites();
+  // What is quick to try and says most comes first, should time run out.
+  if (planted != nullptr) explainer.try_faults(*planted);
   if (const KernelRoom* room = find_kernels(kernel_rooms(), problem.mechanism))
     for (const KernelForm& form : room->forms)
       if (!form.unstable.empty() && form.obstacle(problem).empty() &&
           (kernel.contract == nullptr || kernel.contract->obstacle(form.sites).empty()))
         explainer.try_form(form);
-  if (planted != nullptr) explainer.try_faults(*planted);
+  explainer.try_sites();
   return explainer.finish();
 }
 

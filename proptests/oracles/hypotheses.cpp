@@ -420,7 +420,7 @@ const Mistake mistakes[] = {
      {{"ridge_coupling", std::string("detach")}}},
     {"falcon1", "lambda ignored", [](const Call& c) { return mapped(c, {"lambda"}, [](double) { return 0.0; }); },
      "lambda ignored"},
-    {"mesanet", "q for k", [](const Call& c) { return mapped(c, {"lambda"}, [](double x) { return 2 * x; }); },
+    {"mesanet", "lambda twice", [](const Call& c) { return mapped(c, {"lambda"}, [](double x) { return 2 * x; }); },
      "lambda doubled"},
     {"value_averaging", "o a token early",
      [](const Call& c) {

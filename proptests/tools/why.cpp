@@ -66,7 +66,7 @@ TEST_F(Why, names_what_holds_in_a_part) {
 TEST_F(Why, says_what_it_does_not_know) {
   for (const bool planted : {true, false}) {
     planted_kernels = planted ? mutant_rooms : nullptr;
-    const Ran ran = check("coarse", {"--why"});
+    const Ran ran = check("coarse", {"--why", "--why-limit", "600"});
     EXPECT_EQ(ran.code, exit_failed) << ran.err;
     EXPECT_EQ(ran.out.find("looks like"), std::string::npos) << ran.out;
     EXPECT_NE(ran.out.find("\nwhy: unknown: no convention, contract, coarser site or known fault explains it\n"),
@@ -76,7 +76,7 @@ TEST_F(Why, says_what_it_does_not_know) {
   EXPECT_NE(
       check("coarse", {"--why", "--why-limit", "1e-9"}).out.find("\nwhy: unknown so far: --why-limit gives it more"),
       std::string::npos);
-  const Json page = Json::parse(check("coarse", {"--why", "--format", "json"}).out);
+  const Json page = Json::parse(check("coarse", {"--why", "--why-limit", "600", "--format", "json"}).out);
   EXPECT_FALSE(page["why"]["known"].get<bool>());
   for (const Json& explanation : page["why"]["explanations"]) EXPECT_GE(explanation["explained"].get<double>(), 0.2);
 }
