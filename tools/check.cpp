@@ -147,12 +147,14 @@ int run_check(const CheckOptions& options, Console& console) {
   CheckOptions whole = options;
   whole.standard.detects = true;
   Checked checked = check_case(whole, console);
-  if (options.why) explain_check(checked);
+  explain_failures(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
   const RowsFormat format = *rows_format_from(options.format);
   std::vector<std::string>& notes = checked.page.notes;
   if (format != RowsFormat::json) notes.insert(notes.begin(), checked.remarks.begin(), checked.remarks.end());
   output.commit(print(checked.page, checked.rows, format));
+  if (!prints_notes(format) && format != RowsFormat::json)
+    for (const std::string& line : checked.page.findings) console.err << plain_text(line) << '\n';
   if (!prints_notes(format))
     for (const std::string& line : checked.page.notes) console.err << plain_text(line) << '\n';
   return all_pass(checked.rows) ? exit_passed : exit_failed;
@@ -191,7 +193,10 @@ std::function<int(Console&)> add(CLI::App& app) {
                "alone; of --plugin, whatever lies around the inputs, too");
   app.add_flag(
       "--why", options->why,
-      "say which roundings make the error, and of what fails, which coarser one or which known fault explains it");
+      "look further for what explains a failure: named contracts, sites that round more coarsely, known faults");
+  app.add_option("--why-limit", options->why_limit, "seconds that this may take")
+      ->check(number_in(shortest_effort, longest_limit))
+      ->capture_default_str();
   app.add_flag("--shrink", options->shrinks,
                "of a case that `assay case` has made and that fails: look for a smaller one");
   app.add_option("--shrink-limit", options->shrink_limit, "seconds that this may take")

@@ -18,7 +18,7 @@ struct CheckOptions {
   std::string format{name_of(RowsFormat::table)}, output = "-";
   double timeout = 600;
   bool same_bits = false, why = false, shrinks = false;
-  double shrink_limit = 10;
+  double shrink_limit = 10, why_limit = 10;
   std::string shrink_output;
 
   /// What messages and pages call the answer.

@@ -168,7 +168,7 @@ void weigh(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, 
     let_model_decide(trial, row, j, got);
     if (row.evidence != "model") continue;
     row.ulp_format = name_of(expected->ulp_format), row.draws = model.draws(), row.stall = 0;
-    row.where.clear();
+    row.where.clear(), row.expected = std::make_shared<const Expected>(*expected);
     if (j.verdict == Verdict::fail)
       row.where = locate(named_axes(answer_field(trial.room, row.tensor), expected->shape, trial.batch),
                          deviations_of(*expected, answered.at(row.tensor).data));

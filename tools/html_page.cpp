@@ -56,7 +56,7 @@ std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
       "</head>\n<body>\n<h1>{}</h1>\n",
       title, style, title);
   out += lines_of({page.header.begin() + 1, page.header.end()});
-  out += fmt::format("<p>{}</p>\n", xml(count_of(rows)));
+  out += fmt::format("<p>{}</p>\n", xml(count_of(rows))) + lines_of(page.findings);
   if (page.summary) out += html(summary_of(rows), {}, {});
   for (const KernelTable& kernel : kernel_tables(rows, true)) {
     std::vector<std::string> remarks, commands;

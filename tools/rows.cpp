@@ -95,7 +95,8 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
-    row.judgement = {}, row.where.clear(), row.stall = 0, row.stored.clear(), row.stored_by_contract.clear();
+    row.judgement = {}, row.where.clear(), row.stall = 0, row.expected.reset();
+    row.stored.clear(), row.stored_by_contract.clear();
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     if (trial.in_file) row.place = place_in_file_of(trial.room, name, truth.shape, trial.batch);
     for (std::size_t t = 0; t < answer.size(); ++t) {
@@ -114,6 +115,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
         row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
                            deviations_of(expected, answer[t].second));
       note_dtype(trial, wider[s], row);
+      if (got) row.expected = std::make_shared<const Expected>(std::move(expectations[s].tensors[t].second));
     }
     rows.push_back(row);
   }
@@ -233,6 +235,7 @@ std::string as_text(const Page& page, const Rows& rows) {
   }
   if (page.summary) out += '\n' + summary_of(rows).text();
   out += '\n';
+  for (const std::string& line : page.findings) out += plain_text(line) + '\n';
   for (const std::string& line : complaints_of(rows)) out += plain_text(line) + '\n';
   out += count_of(rows) + "\nreproduce: " + plain_text(page.command) + '\n';
   for (const std::string& line : page.notes) out += plain_text(line) + '\n';
@@ -248,7 +251,9 @@ std::string as_markdown(const Page& page, const Rows& rows) {
     for (const std::string& line : kernel.detects) out += "- " + markdown_text(line) + '\n';
   }
   out += '\n' + count_of(rows) + '\n';
-  if (const std::vector<std::string> lines = complaints_of(rows); !lines.empty()) out += '\n' + markdown_block(lines);
+  std::vector<std::string> lines = page.findings;
+  for (const std::string& line : complaints_of(rows)) lines.push_back(line);
+  if (!lines.empty()) out += '\n' + markdown_block(lines);
   out += "\nReproduce: " + markdown_code(page.command) + "\n";
   return out + (page.notes.empty() ? "" : '\n' + markdown_block(page.notes));
 }

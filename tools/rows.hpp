@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,7 @@ struct ReportRow {
   std::string where;                     ///< of a FAIL: the heads, tokens and dimensions that are wrong
   std::string why;                       ///< which roundings make the error, if that was asked for
   std::string stored, stored_by_contract;  ///< the answer's dtype, where it is narrower than the contract's, and that
+  std::shared_ptr<const Expected> expected;       ///< of an answer that was given: what it was judged by
   std::function<std::string(std::size_t)> place;  ///< index of an element; where null, that in `extents`
 
   bool judged() const;
@@ -132,6 +134,7 @@ struct Page {
   bool summary = true;                              ///< a line for each kernel after the tables
   std::string command = {};                         ///< makes the page again
   std::string artifact = {};                        ///< the file that is judged, if it is one
+  std::vector<std::string> findings = {};           ///< lines in front of the complaints, where prints_notes
   std::vector<std::string> notes = {};              ///< lines at the end, where prints_notes
 };
 

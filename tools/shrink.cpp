@@ -189,7 +189,7 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
   CheckOptions smaller = options;
   smaller.problem = (checked.kernel->folder() / "smaller.safetensors").string();
   const KernelUnderTest& kernel = checked.trial->kernel();
-  smaller.standard.form = kernel.form->name;
+  if (kernel.form != nullptr) smaller.standard.form = kernel.form->name;
   if (smaller.standard.contract.empty()) smaller.standard.precision = name_of(kernel.precision);
   const std::vector<ReportRow>* rows = &checked.rows;
   Checked last;

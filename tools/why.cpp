@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+
+#include "oracles/core/contract.hpp"
+#include "oracles/hypotheses/hypotheses.hpp"
 
 namespace assay {
 namespace {
@@ -46,6 +50,112 @@ std::string best_of(const Explanations& why) {
   return words;
 }
 
+/// A tensor below this explains nothing worth saying.
+constexpr double least_share = 0.2;
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<Suspect> suspects_of(const Checked& checked, const Arrays& got) {
+  std::vector<Suspect> list;
+  for (const ReportRow& row : checked.rows) {
+    const auto answer = got.find(row.tensor);
+    if (row.expected == nullptr || answer == got.end()) continue;
+    list.push_back(
+        {row.tensor, row.extents, row.expected.get(), &answer->second.data, row.judgement.verdict == Verdict::fail});
+  }
+  return list;
+}
+
+Json json_of(const Causes& causes) {
+  Json list = Json::array();
+  for (const LooksLike& cause : causes.list)
+    list.push_back({{"tensors", cause.tensors},
+                    {"name", cause.name},
+                    {"what", cause.what},
+                    {"mend", cause.mend},
+                    {"where", cause.where},
+                    {"share", cause.share},
+                    {"or", cause.or_else}});
+  return list;
+}
+
+/// Without the tensors that were not asked for.
+Expectation expectation_of(const Checked& checked, const KernelUnderTest& kernel) {
+  Expectation expectation = expect(checked.trial->oracle(), kernel, checked.trial->file().problem, default_draws);
+  const auto asked = [&](const auto& tensor) {
+    return std::any_of(checked.rows.begin(), checked.rows.end(),
+                       [&](const ReportRow& row) { return row.tensor == tensor.first; });
+  };
+  std::erase_if(expectation.tensors, [&](const auto& tensor) { return !asked(tensor); });
+  std::erase_if(expectation.emulated, [&](const auto& tensor) { return !asked(tensor); });
+  return expectation;
+}
+
+/// A named contract of that precision under which nothing fails, or null.
+const Contract* other_contract(const Checked& checked, const KernelUnderTest& kernel,
+                               const std::function<bool()>& stop) {
+  for (const Contract& contract : named_contracts()) {
+    if (contract.precision != kernel.precision || contract.name == kernel.contract->name) continue;
+    if (!contract.obstacle(kernel.form->sites).empty()) continue;
+    if (stop()) return nullptr;
+    KernelUnderTest other = kernel;
+    other.contract = &contract;
+    const Expectation expectation = expectation_of(checked, other);
+    const Named<std::vector<double>> got = in_report_order(checked.got.answer, expectation);
+    bool passes = true;
+    for (std::size_t t = 0; t < got.size(); ++t)
+      passes = passes && judge(expectation.tensors[t].second, got[t].second).verdict != Verdict::fail;
+    if (passes) return &contract;
+  }
+  return nullptr;
+}
+
+const KernelForm* planted_form(const KernelForm& form, std::string_view mechanism) {
+  if (planted_kernels == nullptr) return nullptr;
+  if (const KernelRoom* room = find_kernels(planted_kernels(), mechanism))
+    for (const KernelForm& planted : room->forms)
+      if (planted.name == form.name) return &planted;
+  return nullptr;
+}
+
+/// What no convention explains: contracts, sites, unstable forms and planted faults.
+void look_further(Checked& checked, const std::function<bool()>& stop) {
+  const auto failed = std::find_if(checked.rows.begin(), checked.rows.end(),
+                                   [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; });
+  const KernelUnderTest kernel = checked.trial->kernel_at(failed->fits);
+  const Problem& problem = checked.trial->file().problem;
+  std::vector<std::string>& notes = checked.page.notes;
+  const Contract* contract = other_contract(checked, kernel, stop);
+  if (contract != nullptr)
+    notes.push_back(fmt::format("why: nothing fails under the contract {0} ({1}): --contract {0}", contract->name,
+                                contract->summary));
+  Explanations why;
+  if (!stop()) {
+    const Expectation expectation = expectation_of(checked, kernel);
+    why = explain(expectation, in_report_order(checked.got.answer, expectation), kernel, problem,
+                  planted_form(*kernel.form, problem.mechanism), stop);
+  }
+  const bool known = why.known() && why.list.front().explained >= least_share;
+  if (known)
+    notes.push_back("why: " + best_of(why) + "; explains " + percent(why.list.front().explained) +
+                    " of the squared error, and what is left a correct kernel could have");
+  else if (contract == nullptr)
+    notes.push_back(stop() ? "why: unknown so far: --why-limit gives it more time"
+                           : "why: unknown: no convention, contract, coarser site or known fault explains it");
+  Json list = Json::array();
+  for (const Explanation& e : why.list)
+    if (e.explained >= least_share)
+      list.push_back({{"kind", name_of(e.kind)},
+                      {"name", e.name},
+                      {"what", e.what},
+                      {"evidence", e.evidence},
+                      {"explained", e.explained},
+                      {"sufficient", e.sufficient}});
+  checked.page.facts.emplace_back("why", Json{{"known", known || contract != nullptr},
+                                              {"contract", contract == nullptr ? Json() : Json(contract->name)},
+                                              {"explanations", std::move(list)}});
+}
+
 }  // namespace
 
 void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kernel, const Problem& problem) {
@@ -54,50 +164,36 @@ void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kern
       if (row.tensor == name) row.why = sentence_of(contributions);
 }
 
-void explain_check(Checked& checked) {
-  add_contributions(checked.rows, checked.trial->kernel(), checked.trial->file().problem);
-  const auto failing = [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; };
-  std::vector<std::string>& notes = checked.page.notes;
-  const auto failed = std::find_if(checked.rows.begin(), checked.rows.end(), failing);
-  if (failed == checked.rows.end()) return;
-  const KernelUnderTest kernel = checked.trial->kernel_at(failed->fits);
-  const Problem& problem = checked.trial->file().problem;
-  Expectation expectation = expect(checked.trial->oracle(), kernel, problem, default_draws);
-  for (std::size_t t = expectation.tensors.size(); t-- > 0;)
-    if (std::none_of(checked.rows.begin(), checked.rows.end(),
-                     [&](const ReportRow& row) { return row.tensor == expectation.tensors[t].first; })) {
-      expectation.tensors.erase(expectation.tensors.begin() + static_cast<std::ptrdiff_t>(t));
-      expectation.emulated.erase(expectation.emulated.begin() + static_cast<std::ptrdiff_t>(t));
-    }
-  const KernelForm* planted = nullptr;
-  if (planted_kernels != nullptr)
-    if (const KernelRoom* room = find_kernels(planted_kernels(), problem.mechanism))
-      for (const KernelForm& form : room->forms)
-        if (form.name == kernel.form->name) planted = &form;
-  const Explanations why =
-      explain(expectation, in_report_order(checked.got.answer, expectation), kernel, problem, planted);
-
-  const bool faults = std::any_of(why.list.begin(), why.list.end(),
-                                  [](const Explanation& e) { return e.kind == Explanation::Kind::fault; });
-  const std::string tried = faults
-                                ? "a site that rounds more coarsely, an unstable form nor a planted fault"
-                                : "a site that rounds more coarsely, an unstable form nor, in more than 16 dimensions "
-                                  "or without assay-mutants, a planted fault";
-  if (why.known())
-    notes.push_back("why: " + best_of(why) + "; explains " + percent(why.list.front().explained) +
-                    " of the squared error, and what is left a correct kernel could have");
-  else
-    notes.push_back("why: unknown: neither " + tried + " explains it" +
-                    (why.list.empty() ? "" : "; nearest is " + why.list.front().what));
-  Json list = Json::array();
-  for (const Explanation& e : why.list)
-    list.push_back({{"kind", name_of(e.kind)},
-                    {"name", e.name},
-                    {"what", e.what},
-                    {"evidence", e.evidence},
-                    {"explained", e.explained},
-                    {"sufficient", e.sufficient}});
-  checked.page.facts.emplace_back("why", Json{{"known", why.known()}, {"explanations", std::move(list)}});
+void explain_failures(Checked& checked, std::optional<double> limit) {
+  const Clock::time_point start = Clock::now();
+  const std::function<bool()> stop = [&] {
+    return std::chrono::duration<double>(Clock::now() - start).count() > *limit;
+  };
+  const Arrays got = flat(checked.got.answer);
+  const std::vector<Suspect> suspects = suspects_of(checked, got);
+  const ProblemFile& file = checked.trial->file();
+  Page& page = checked.page;
+  if (std::none_of(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; })) {
+    page.facts.emplace_back("first_wrong", nullptr), page.facts.emplace_back("looks_like", Json::array());
+    if (limit) page.notes.emplace_back("why: no tensor fails");
+    return;
+  }
+  const std::optional<FirstWrong> first = first_wrong(*file.room, file.batch, suspects);
+  if (first) page.findings.push_back("first wrong: " + first->sentence);
+  Effort effort;
+  if (limit) effort = {std::max(effort.multiplications, *limit * multiplications_per_second), stop};
+  const Causes causes = causes_of(*file.room, file.problem, file.batch, suspects, effort);
+  const auto failing = static_cast<std::size_t>(
+      std::count_if(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; }));
+  for (const LooksLike& cause : causes.list) page.findings.push_back(cause.sentence(cause.tensors.size() == failing));
+  if (!causes.unexplained.empty() && !causes.all_tried && !limit)
+    page.findings.emplace_back("not every convention was tried on so large a problem: --why takes longer");
+  page.facts.emplace_back(
+      "first_wrong",
+      first ? Json{{"tensor", first->tensor}, {"followers", first->followers}, {"sentence", first->sentence}}
+            : Json(nullptr));
+  page.facts.emplace_back("looks_like", json_of(causes));
+  if (limit && !causes.unexplained.empty() && checked.trial->kernel().form != nullptr) look_further(checked, stop);
 }
 
 }  // namespace assay

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <tuple>
 
 #include "reference/core/error.hpp"
 
@@ -255,8 +256,8 @@ Tensors minus(const Tensors& a, const Tensors& b) {
 class Explainer {
  public:
   Explainer(const Expectation& expectation, const Named<Values>& got, const KernelUnderTest& kernel,
-            const Problem& problem)
-      : seen_(observe(expectation, got)), kernel_(kernel), problem_(problem) {
+            const Problem& problem, const std::function<bool()>& stop)
+      : seen_(observe(expectation, got)), kernel_(kernel), problem_(problem), stop_(stop) {
     for (const Values& z : seen_.z)
       for (const double x : z) squares_ += std::isfinite(x) ? x * x : 0;
     Signature healthy;
@@ -275,7 +276,7 @@ class Explainer {
     for (const tile::SiteTable::Entry& entry : active_sites(kernel_, problem_))
       for (const Format format : narrower(entry.format)) {
         std::optional<SiteTrial> best;
-        for (std::size_t tile = 0; tile < kernel_.form->tiles.size(); ++tile) {
+        for (std::size_t tile = 0; tile < kernel_.form->tiles.size() && !time_is_up(); ++tile) {
           SiteTrial trial{entry, format, static_cast<int>(tile), {}, {}, -infinite};
           if (run(trial) && (!best || trial.evidence > best->evidence)) best = std::move(trial);
         }
@@ -284,7 +285,8 @@ class Explainer {
     std::stable_sort(trials.begin(), trials.end(),
                      [](const SiteTrial& x, const SiteTrial& y) { return x.evidence > y.evidence; });
     trials.resize(std::min(trials.size(), looked_at));
-    for (SiteTrial& trial : trials) look_at(trial);
+    for (SiteTrial& trial : trials)
+      if (!time_is_up()) look_at(trial);
   }
 
   void try_faults(const KernelForm& planted) {
@@ -298,7 +300,7 @@ class Explainer {
 
   Explanations finish() {
     std::stable_sort(found_.list.begin(), found_.list.end(), [](const Explanation& a, const Explanation& b) {
-      return std::pair(a.sufficient, a.evidence) > std::pair(b.sufficient, b.evidence);
+      return std::tuple(a.sufficient, a.evidence, b.kind) > std::tuple(b.sufficient, b.evidence, a.kind);
     });
     return std::move(found_);
   }
@@ -310,7 +312,7 @@ class Explainer {
     std::optional<Explanation> best;
     KernelUnderTest wrong = kernel_;
     wrong.form = &form;
-    for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
+    for (std::size_t tile = 0; tile < form.tiles.size() && !time_is_up(); ++tile) {
       const auto run = [&](Policy policy) {
         policy.fault = fault, policy.threads = kernel_.threads;
         return answered(seen_, [&] { return form.run(problem_, policy, static_cast<int>(tile)); });
@@ -400,9 +402,12 @@ class Explainer {
                                       best_fit(seen_, signature_of(trial, 1 + draws))));
   }
 
+  bool time_is_up() const { return stop_ && stop_(); }
+
   Observed seen_;
   const KernelUnderTest& kernel_;
   const Problem& problem_;
+  const std::function<bool()>& stop_;
   double healthy_ = 0, squares_ = 0;
   Explanations found_;
 };
@@ -457,15 +462,16 @@ Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Probl
 }
 
 Explanations explain(const Expectation& expectation, const Named<Values>& got, const KernelUnderTest& kernel,
-                     const Problem& problem, const KernelForm* planted) {
-  Explainer explainer(expectation, got, kernel, problem);
-  explainer.try_sites();
+                     const Problem& problem, const KernelForm* planted, const std::function<bool()>& stop) {
+  Explainer explainer(expectation, got, kernel, problem, stop);
+  // What is quick to try and says most comes first, should time run out.
+  if (planted != nullptr) explainer.try_faults(*planted);
   if (const KernelRoom* room = find_kernels(kernel_rooms(), problem.mechanism))
     for (const KernelForm& form : room->forms)
       if (!form.unstable.empty() && form.obstacle(problem).empty() &&
           (kernel.contract == nullptr || kernel.contract->obstacle(form.sites).empty()))
         explainer.try_form(form);
-  if (planted != nullptr) explainer.try_faults(*planted);
+  explainer.try_sites();
   return explainer.finish();
 }
 

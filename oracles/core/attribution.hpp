@@ -1,7 +1,7 @@
 #pragma once
 // Why a tensor is off: what each rounding site makes of its error, and which site rounded more coarsely, or which known
 // fault, makes an error like the one that was seen. docs/judge.md derives both.
-#include <span>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -46,8 +46,9 @@ struct Explanations {
 /// Explains `got`, in the order of `expectation`, by each site in each narrower format, by each form of the room that
 /// is published and unstable, and by each fault of `planted`, the kernel's form in the library of mutants (null: none),
 /// all at each of the form's tile shapes. An unstable form that answers fewer tensors explains nothing. Faults take
-/// problems of 16 dimensions at most; of larger ones, they explain nothing.
+/// problems of 16 dimensions at most; of larger ones, they explain nothing. Nothing more is tried once `stop` says so.
 Explanations explain(const Expectation& expectation, const Named<std::vector<double>>& got,
-                     const KernelUnderTest& kernel, const Problem& problem, const KernelForm* planted);
+                     const KernelUnderTest& kernel, const Problem& problem, const KernelForm* planted,
+                     const std::function<bool()>& stop = {});
 
 }  // namespace assay

@@ -1,4 +1,4 @@
-// --why, as its users see it: shares of every tensor, a known fault by its name, and unknown ones.
+// Causes as users see them: conventions by name, where they hold, and silence; shares of our own kernels.
 #include "tools/why.hpp"
 
 #include <gtest/gtest.h>
@@ -23,46 +23,74 @@ class Why : public CliFiles {
     unsetenv("ASSAY_BUG");
     CliFiles::TearDown();
   }
-  Ran why(const char* bug, const std::vector<std::string>& more = {}) const {
+  Ran check(const char* bug, const std::vector<std::string>& more = {}) const {
     setenv("ASSAY_BUG", bug, 1);
-    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG, "--why"};
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG};
     args.insert(args.end(), more.begin(), more.end());
     return run_assay(args);
   }
 };
 
-TEST_F(Why, names_a_planted_fault) {
-  const Ran ran = why("unscaled");
+/// Without --why: what fails says where it begins and what it looks like.
+TEST_F(Why, names_a_convention) {
+  const Ran ran = check("unscaled");
   EXPECT_EQ(ran.code, exit_failed) << ran.err;
-  EXPECT_NE(ran.out.find("\nwhy: scale_forgotten: o not scaled; explains 100% of the squared error"), std::string::npos)
+  const std::string begins = "first wrong: o, from token 0 on, all heads\n",
+                    looks = "looks like the scale missing (1 for 0.3536) (99.99%); multiply q by the scale, once\n";
+  EXPECT_NE(ran.out.find('\n' + begins + looks + "FAIL  "), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("why"), std::string::npos) << ran.out;
+  EXPECT_NE(check("unscaled", {"--format", "html"}).out.find("<pre>first wrong: o"), std::string::npos);
+  EXPECT_NE(check("unscaled", {"--format", "markdown"}).out.find("```\n" + begins + looks), std::string::npos);
+  EXPECT_EQ(check("unscaled", {"--format", "github"}).err, begins + looks);
+
+  const Json page = Json::parse(check("unscaled", {"--format", "json"}).out);
+  EXPECT_EQ(page["first_wrong"]["tensor"], "o");
+  EXPECT_EQ(page["first_wrong"]["followers"], Json::array());
+  ASSERT_EQ(page["looks_like"].size(), 1U);
+  EXPECT_EQ(page["looks_like"][0]["tensors"], Json::array({"o"}));
+  EXPECT_EQ(page["looks_like"][0]["mend"], "multiply q by the scale, once");
+  EXPECT_GT(page["looks_like"][0]["share"].get<double>(), 0.9999);
+  // What is known already is not looked for again.
+  EXPECT_EQ(check("unscaled", {"--why"}).out, ran.out);
+}
+
+TEST_F(Why, names_what_holds_in_a_part) {
+  const Ran ran = check("second_chunk");
+  EXPECT_NE(
+      ran.out.find("\nfirst wrong: o, from token 64 on, all heads\nlooks like 1.5 times the right values from token "
+                   "64 on (99.99%); multiply by 0.6667\n"),
+      std::string::npos)
       << ran.out;
-  const Json page = Json::parse(why("unscaled", {"--format", "json"}).out);
-  EXPECT_TRUE(page["why"]["known"].get<bool>());
-  EXPECT_EQ(page["why"]["explanations"][0]["name"], "scale_forgotten");
-  EXPECT_EQ(page["why"]["explanations"][0]["kind"], "fault");
-  // A program without signatures knows sites only, and none of them does that.
-  planted_kernels = nullptr;
-  const Ran without = why("unscaled");
-  EXPECT_NE(without.out.find("\nwhy: unknown: neither a site that rounds more coarsely, an unstable form nor, in more "
-                             "than 16 dimensions or without assay-mutants, a planted fault"),
-            std::string::npos)
-      << without.out;
 }
 
 TEST_F(Why, says_what_it_does_not_know) {
-  const Ran ran = why("second_chunk");
-  EXPECT_EQ(ran.code, exit_failed) << ran.err;
-  EXPECT_NE(ran.out.find("\nwhy: unknown: neither a site that rounds more coarsely, an unstable form nor a planted "
-                         "fault explains it"),
-            std::string::npos)
-      << ran.out;
+  for (const bool planted : {true, false}) {
+    planted_kernels = planted ? mutant_rooms : nullptr;
+    const Ran ran = check("coarse", {"--why", "--why-limit", "600"});
+    EXPECT_EQ(ran.code, exit_failed) << ran.err;
+    EXPECT_EQ(ran.out.find("looks like"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("\nwhy: unknown: no convention, contract, coarser site or known fault explains it\n"),
+              std::string::npos)
+        << ran.out;
+  }
+  EXPECT_NE(
+      check("coarse", {"--why", "--why-limit", "1e-9"}).out.find("\nwhy: unknown so far: --why-limit gives it more"),
+      std::string::npos);
+  const Json page = Json::parse(check("coarse", {"--why", "--why-limit", "600", "--format", "json"}).out);
+  EXPECT_FALSE(page["why"]["known"].get<bool>());
+  for (const Json& explanation : page["why"]["explanations"]) EXPECT_GE(explanation["explained"].get<double>(), 0.2);
 }
 
-TEST_F(Why, tells_shares_of_what_passes) {
-  const Ran ran = why("none");
+TEST_F(Why, says_nothing_of_what_passes) {
+  const Ran ran = check("none", {"--why"});
   EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-  EXPECT_NE(ran.out.find("why   deltanet chunkwise bf16 o: "), std::string::npos) << ran.out;
-  EXPECT_EQ(ran.out.find("\nwhy: "), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("why   "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("\nwhy: no tensor fails\n"), std::string::npos) << ran.out;
+  const Json page = Json::parse(check("none", {"--format", "json"}).out);
+  EXPECT_TRUE(page["first_wrong"].is_null() && page["looks_like"].empty());
+}
+
+TEST_F(Why, tells_shares_of_our_own_kernels) {
   const Ran report = run_assay({"report", "--mechanism", "linear_attention", "--precision", "bf16", "--shape",
                                 "1,40,2/1,8,6", "--why", "--format", "json"});
   EXPECT_EQ(report.code, exit_passed) << report.err;

@@ -1,0 +1,668 @@
+// Causes of what fails: misunderstood conventions are named, in kernels that round, and mutants are not given the name
+// of what they are not.
+#include "oracles/hypotheses/hypotheses.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <numbers>
+#include <optional>
+#include <set>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/expected.hpp"
+#include "oracles/core/fault_trials.hpp"
+#include "oracles/held_out/call.hpp"
+#include "oracles/held_out/rooms.hpp"
+#include "reference/core/random.hpp"
+
+namespace assay {
+namespace {
+
+using held_out::Call;
+using held_out::Names;
+
+bool talks() { return std::getenv("ASSAY_EVERY") != nullptr; }
+int step_or(int usual) {
+  const char* every = std::getenv("ASSAY_EVERY");
+  return every == nullptr ? usual : std::max(1, std::atoi(every));
+}
+
+/// A healthy form on one case, with what is expected of it.
+struct Bench {
+  const Room& room;
+  const KernelForm& form;
+  CaseSpec spec;
+  Problem problem;
+  Policy policy;
+  int tile;
+  Expectation expectation;
+
+  Call call() const { return {room, form, problem, policy, tile}; }
+};
+
+Bench bench_of(const Room& room, const KernelForm& form, const CaseSpec& spec) {
+  Problem problem = room.make(spec);
+  const KernelUnderTest kernel{&form, spec.precision, smallest_tile(form), 1};
+  Expectation expectation = expect(oracle_of(room, problem), kernel, problem, default_draws);
+  return {room, form, spec, std::move(problem), kernel.policy(), kernel.tile, std::move(expectation)};
+}
+
+CaseSpec spec_of(const Room& room, const KernelForm& form, const Params& params = {}, Style style = Style::normal) {
+  CaseSpec spec{std::string(room.name), {1, fault_length, 4, 2, 16, 12, 0}, Format::bf16, style, fault_seed, params};
+  if (form.iterative) spec.shape.key_dim = 8, spec.shape.value_dim = 6;
+  if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
+  if (form.name == "split_decode") spec.shape.query_len = 3;
+  return spec;
+}
+
+struct Told {
+  bool fails = false;
+  Causes causes;
+  std::optional<FirstWrong> first;
+
+  std::string text() const {
+    std::string all;
+    for (const LooksLike& cause : causes.list) all += cause.sentence(false) + "; ";
+    return all;
+  }
+};
+
+Told told_of(const Bench& bench, const Answer& answer) {
+  const Named<std::vector<double>> got = in_report_order(answer, bench.expectation);
+  std::vector<Suspect> suspects;
+  Told told;
+  for (std::size_t t = 0; t < got.size(); ++t) {
+    const Expected& e = bench.expectation.tensors[t].second;
+    const bool fails = judge(e, got[t].second).verdict == Verdict::fail;
+    suspects.push_back({got[t].first, e.shape, &e, &got[t].second, fails});
+    told.fails = told.fails || fails;
+  }
+  told.causes = causes_of(bench.room, bench.problem, bench.spec.shape.batch, suspects);
+  told.first = first_wrong(bench.room, bench.spec.shape.batch, suspects);
+  return told;
+}
+
+// ---- mistakes ----
+
+struct Mistake {
+  std::string room, name;
+  Answer (*run)(const Call&);
+  std::string named;  ///< part of what must be said
+  Params params = {};
+};
+
+Answer edited(const Call& call, const Names& names, const std::function<void(Array&)>& f) {
+  return call.with([&](Problem& p) { held_out::edit(p.inputs, names, f); });
+}
+template <class F>
+Answer mapped(const Call& call, const Names& names, const F& f) {
+  return edited(call, names, [&](Array& a) { std::transform(a.data.begin(), a.data.end(), a.data.begin(), f); });
+}
+Answer with_param(const Call& call, const char* name, double x) {
+  return call.with([&](Problem& p) { held_out::set_number(p, name, x); });
+}
+Answer with_option(const Call& call, const char* name, const Param& value) {
+  return call.with([&](Problem& p) { p.params[name] = value; });
+}
+void multiply(Arrays& arrays, const char* name, double c) { held_out::multiply(arrays.at(name), c); }
+Answer swapped(const Call& call, const char* a, const char* b) {
+  Answer answer = call.with([&](Problem& p) { std::swap(p.inputs.at(a), p.inputs.at(b)); });
+  std::swap(answer.gradients.at(a), answer.gradients.at(b));
+  return answer;
+}
+/// Row t has what row t - 1 had; the first has zeros.
+void delay(Array& a) {
+  held_out::shift_rows(a);
+  held_out::each_row(a, [](int, int t, held_out::Values row) {
+    if (t == 0) std::fill(row.begin(), row.end(), 0.0);
+  });
+}
+void advance(Array& a) {
+  const Array given = a;
+  Array from = given;
+  const int last = held_out::row_count(a) - 1;
+  held_out::each_row(a, [&](int h, int t, held_out::Values row) {
+    if (t == last) return std::fill(row.begin(), row.end(), 0.0);
+    const held_out::Values next = held_out::row_of(from, h, t + 1);
+    std::copy(next.begin(), next.end(), row.begin());
+  });
+}
+void reverse(Array& a) {
+  Array from = a;
+  const int last = held_out::row_count(a) - 1;
+  held_out::each_row(a, [&](int h, int t, held_out::Values row) {
+    const held_out::Values other = held_out::row_of(from, h, last - t);
+    std::copy(other.begin(), other.end(), row.begin());
+  });
+}
+void to_unit(Array& a) {
+  held_out::each_row(a, [](int, int, held_out::Values row) {
+    double squares = 0;
+    for (const double x : row) squares += x * x;
+    for (double& x : row) x /= std::sqrt(squares);
+  });
+}
+/// Memory [K][V] for [V][K].
+void transpose(Array& a) { held_out::read_transposed(a); }
+void order_heads(Arrays& arrays, const Names& names, const std::vector<int>& of) {
+  held_out::edit(arrays, names, [&](Array& a) {
+    Array from = a;
+    for (int h = 0; h < static_cast<int>(of.size()); ++h) {
+      const held_out::Values source = held_out::head_of(from, of[static_cast<std::size_t>(h)]),
+                             to = held_out::head_of(a, h);
+      std::copy(source.begin(), source.end(), to.begin());
+    }
+  });
+}
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+constexpr double ln2 = std::numbers::ln2;
+
+const Mistake mistakes[] = {
+    {"gated_deltanet", "scale 1", [](const Call& c) { return with_param(c, "scale", 1); }, "scale missing"},
+    {"gated_deltanet", "2^g",
+     [](const Call& c) {
+       Answer a = mapped(c, {"log_decay"}, [](double g) { return g * ln2; });
+       multiply(a.gradients, "log_decay", ln2);
+       return a;
+     },
+     "log_decay taken as log2"},
+    {"gated_deltanet", "no initial state",
+     [](const Call& c) { return mapped(c, {"initial_state"}, [](double) { return 0.0; }); }, "initial_state ignored"},
+    {"gated_deltanet", "q for k", [](const Call& c) { return swapped(c, "q", "k"); }, "q and k exchanged"},
+    {"gated_deltanet", "undecayed error",
+     [](const Call& c) { return with_option(c, "error", std::string("undecayed")); }, "error = undecayed"},
+    {"gated_deltanet", "d_q for d_k",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       std::swap(a.gradients.at("q"), a.gradients.at("k"));
+       return a;
+     },
+     "d_k and d_q exchanged"},
+    {"gated_deltanet", "o a token late",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       held_out::edit(a.outputs, {"o"}, delay);
+       return a;
+     },
+     "a token late"},
+    {"gated_deltanet", "sigmoid twice",
+     [](const Call& c) {
+       Answer a = mapped(c, {"beta"}, sigmoid);
+       for (std::size_t i = 0; i < a.gradients.at("beta").data.size(); ++i) {
+         const double s = sigmoid(c.problem.inputs.at("beta").data[i]);
+         a.gradients.at("beta").data[i] *= s * (1 - s);
+       }
+       return a;
+     },
+     "sigmoid(beta)"},
+    {"gated_deltanet", "gates a token late",
+     [](const Call& c) {
+       Answer a = edited(c, {"log_decay"}, delay);
+       held_out::edit(a.gradients, {"log_decay"}, advance);
+       return a;
+     },
+     "log_decay a token late"},
+    {"gated_deltanet", "2^g in one head",
+     [](const Call& c) {
+       return edited(c, {"log_decay"}, [](Array& g) {
+         for (double& x : held_out::head_of(g, 1)) x *= ln2;
+       });
+     },
+     "in head 1"},
+    {"deltanet", "state stored [V][K]",
+     [](const Call& c) {
+       Answer a = edited(c, {"initial_state"}, transpose);
+       // [K][V] memory of a [V][K] matrix: K = 16, V = 12.
+       for (Array* s : {&a.outputs.at("final_state"), &a.gradients.at("initial_state")}) {
+         std::swap(s->shape[1], s->shape[2]);
+         transpose(*s);
+         std::swap(s->shape[1], s->shape[2]);
+       }
+       return a;
+     },
+     "transposed"},
+    {"deltanet", "d_k of one head",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       Problem p = c.problem;
+       for (auto& [name, array] : p.cotangents)
+         for (int h : {1, 3})
+           for (double& x : held_out::head_of(array, h)) x = 0;
+       const Answer one = c.run(p);
+       a.gradients.at("k") = one.gradients.at("k"), a.gradients.at("q") = one.gradients.at("q");
+       return a;
+     },
+     "first head of each group"},
+    {"deltanet", "beta 1", [](const Call& c) { return mapped(c, {"beta"}, [](double) { return 1.0; }); },
+     "beta ignored"},
+    {"deltanet", "d_final_state ignored",
+     [](const Call& c) { return c.with([](Problem& p) { held_out::fill(p.cotangents.at("final_state"), 0); }); },
+     "d_final_state ignored"},
+    {"deltanet", "final_state not transposed",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       Array& s = a.outputs.at("final_state");
+       std::swap(s.shape[1], s.shape[2]);
+       transpose(s);
+       std::swap(s.shape[1], s.shape[2]);
+       return a;
+     },
+     "transposed"},
+    {"comba", "p for k", [](const Call& c) { return swapped(c, "k", "p"); }, "k and p exchanged"},
+    {"comba", "scale twice", [](const Call& c) { return with_param(c, "scale", 1.0 / 16); }, "scale applied twice"},
+    {"linear_attention", "q normalised", [](const Call& c) { return edited(c, {"q"}, to_unit); }, "q normalised"},
+    {"linear_attention", "scale inverted", [](const Call& c) { return with_param(c, "scale", 4); }, "scale inverted"},
+    {"linear_attention", "read before the write",
+     [](const Call& c) {
+       Answer a = c.with([](Problem& p) {
+         held_out::edit(p.inputs, {"q"}, advance);
+         held_out::edit(p.cotangents, {"o"}, advance);
+       });
+       const Array first = a.outputs.at("o");
+       held_out::edit(a.outputs, {"o"}, delay);
+       held_out::edit(a.gradients, {"q"}, delay);
+       return a;
+     },
+     "before the token's own write"},
+    {"linear_attention", "d_v negated",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       multiply(a.gradients, "v", -1);
+       return a;
+     },
+     "sign reversed"},
+    {"retnet", "head h reads h mod 2",
+     [](const Call& c) {
+       const std::vector<int> of = {0, 2, 1, 3};  // its own inverse
+       Answer a = c.with([&](Problem& p) {
+         order_heads(p.inputs, {"v", "initial_state"}, of);
+         order_heads(p.cotangents, {"o", "final_state"}, of);
+       });
+       order_heads(a.outputs, {"o", "final_state"}, of);
+       order_heads(a.gradients, {"v", "initial_state"}, of);
+       return a;
+     },
+     "h mod H_kv"},
+    {"retnet", "last token first",
+     [](const Call& c) {
+       Answer a = c.with([](Problem& p) {
+         held_out::edit(p.inputs, {"q", "k", "v"}, reverse);
+         held_out::edit(p.cotangents, {"o"}, reverse);
+       });
+       held_out::edit(a.outputs, {"o"}, reverse);
+       held_out::edit(a.gradients, {"q", "k", "v"}, reverse);
+       return a;
+     },
+     "from the last token to the first"},
+    {"mamba2", "e^(g log2 e)", [](const Call& c) { return mapped(c, {"log_decay"}, [](double g) { return g / ln2; }); },
+     "multiplied by log2 e"},
+    {"mamba2", "write decayed",
+     [](const Call& c) {
+       return c.with([&](Problem& p) {
+         Array g = p.inputs.at("log_decay");
+         held_out::each_row(p.inputs.at("v"), [&](int h, int t, held_out::Values row) {
+           for (double& x : row) x *= std::exp(held_out::row_of(g, h, t)[0]);
+         });
+       });
+     },
+     "write decayed"},
+    {"mamba2", "no decay", [](const Call& c) { return mapped(c, {"log_decay"}, [](double) { return 0.0; }); },
+     "log_decay ignored"},
+    {"mamba2", "d_log_decay not summed",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       Array& d = a.gradients.at("log_decay");
+       Array next = d;
+       advance(next);
+       for (std::size_t i = 0; i < d.data.size(); ++i) d.data[i] -= next.data[i];
+       return a;
+     },
+     "reverse cumulative sum missing"},
+    {"gla", "g / 16", [](const Call& c) { return mapped(c, {"log_decay"}, [](double g) { return g / 16; }); },
+     "divided by 16"},
+    {"gla", "d_log_decay of the logit",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       for (std::size_t i = 0; i < a.gradients.at("log_decay").data.size(); ++i)
+         a.gradients.at("log_decay").data[i] *= -std::expm1(c.problem.inputs.at("log_decay").data[i]);
+       return a;
+     },
+     "decay's logit"},
+    {"gla", "k a token late",
+     [](const Call& c) {
+       Answer a = edited(c, {"k"}, delay);
+       held_out::edit(a.gradients, {"k"}, advance);
+       return a;
+     },
+     "k a token late"},
+    {"kda", "2^g", [](const Call& c) { return mapped(c, {"log_decay"}, [](double g) { return g * ln2; }); },
+     "log_decay taken as log2"},
+    {"kda", "d_beta of the logit",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       for (std::size_t i = 0; i < a.gradients.at("beta").data.size(); ++i) {
+         const double b = c.problem.inputs.at("beta").data[i];
+         a.gradients.at("beta").data[i] *= b * (1 - b);
+       }
+       return a;
+     },
+     "beta's logit"},
+    {"kda", "prediction added",
+     [](const Call& c) {
+       Answer a = mapped(c, {"beta", "v"}, [](double x) { return -x; });
+       multiply(a.gradients, "beta", -1), multiply(a.gradients, "v", -1);
+       return a;
+     },
+     "prediction added"},
+    {"softmax_attention", "not causal", [](const Call& c) { return with_option(c, "causal", false); },
+     "causal mask missing"},
+    {"softmax_attention",
+     "window 6",
+     [](const Call& c) { return with_option(c, "window", 6L); },
+     "window one key long",
+     {{"window", 5L}}},
+    {"softmax_attention", "scale 1", [](const Call& c) { return with_param(c, "bandwidth", 1); }, "scale missing"},
+    {"softmax_attention", "2^s", [](const Call& c) { return with_param(c, "bandwidth", 4 / ln2); }, "2^s for e^s"},
+    {"softmax_attention", "heads in reverse order",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       order_heads(a.outputs, {"o"}, {3, 2, 1, 0});
+       return a;
+     },
+     "heads in reverse order"},
+    {"softmax_attention", "o as [B, H, T, d]",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       Array &o = a.outputs.at("o"), given = o;
+       const int H = given.shape[0], T = given.shape[1];
+       held_out::each_row(o, [&](int h, int t, held_out::Values row) {
+         const int at = t * H + h;
+         const held_out::Values from = held_out::row_of(given, at / T, at % T);
+         std::copy(from.begin(), from.end(), row.begin());
+       });
+       return a;
+     },
+     "[B, H, T, d]"},
+    {"softmax_attention", "mask one key long",
+     [](const Call& c) {
+       Answer a = c.with([](Problem& p) {
+         held_out::edit(p.inputs, {"q"}, delay);
+         held_out::edit(p.cotangents, {"o"}, delay);
+       });
+       held_out::edit(a.outputs, {"o"}, advance);
+       held_out::edit(a.gradients, {"q"}, advance);
+       return a;
+     },
+     "mask one key long"},
+    {"parallax", "h for 1/h", [](const Call& c) { return with_param(c, "bandwidth", 0.25); }, "bandwidth inverted"},
+    {"parallax", "d_v not written",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       held_out::fill(a.gradients.at("v"), 0);
+       return a;
+     },
+     "nothing was written"},
+    {"mdn", "decays exchanged", [](const Call& c) { return swapped(c, "log_alpha", "log_mu"); },
+     "log_alpha and log_mu exchanged"},
+    {"mdn", "no momentum carried in",
+     [](const Call& c) { return mapped(c, {"initial_momentum"}, [](double) { return 0.0; }); },
+     "initial_momentum ignored"},
+    {"falcon1",
+     "live ridge",
+     [](const Call& c) { return with_option(c, "ridge_coupling", std::string("live")); },
+     "ridge_coupling = live",
+     {{"ridge_coupling", std::string("detach")}}},
+    {"falcon1", "lambda ignored", [](const Call& c) { return mapped(c, {"lambda"}, [](double) { return 0.0; }); },
+     "lambda ignored"},
+    {"mesanet", "lambda twice", [](const Call& c) { return mapped(c, {"lambda"}, [](double x) { return 2 * x; }); },
+     "lambda doubled"},
+    {"value_averaging", "o a token early",
+     [](const Call& c) {
+       Answer a = c.healthy();
+       held_out::edit(a.outputs, {"o"}, advance);
+       return a;
+     },
+     "a token early"},
+};
+
+TEST(Causes, name_mistakes) {
+  int named = 0, tried = 0;
+  std::set<std::string> rooms;
+  std::map<std::string, Bench> benches;
+  for (const Mistake& m : mistakes) {
+    const Room& room = *find_room(m.room);
+    const KernelForm& form = find_kernels(kernel_rooms(), m.room)->forms.front();
+    const std::string key = m.room + flags_of(m.params);
+    auto at = benches.find(key);
+    if (at == benches.end()) at = benches.emplace(key, bench_of(room, form, spec_of(room, form, m.params))).first;
+    const Told told = told_of(at->second, m.run(at->second.call()));
+    const bool right =
+        !told.causes.list.empty() && told.causes.list.front().sentence(false).find(m.named) != std::string::npos;
+    ++tried, named += right ? 1 : 0, rooms.insert(m.room);
+    if (!right || talks())
+      std::cout << (right ? "      " : "MISS  ") << m.room << ' ' << m.name << (told.fails ? "" : " (passes)") << ": "
+                << told.text() << (told.first ? " | " + told.first->sentence : "") << '\n';
+  }
+  std::cout << named << " of " << tried << " mistakes in " << rooms.size() << " mechanisms named\n";
+  EXPECT_GE(tried, 40);
+  EXPECT_GE(rooms.size(), 10U);
+  EXPECT_GE(named, (95 * tried + 99) / 100);
+}
+
+/// What may be said of a mutant: that is what it is. Each name with what must be part of every sentence on it.
+const std::multimap<std::string, std::string> right_names = {
+    {"added_to_stale_memory", "2 times the right values"},
+    {"all_zero", "nothing was written"},
+    {"backward_from_zero_state", "(the sequence starts from zero)"},
+    {"bandwidth_applied_by_caller_too", "the scale applied twice"},
+    {"bandwidth_of_value_dim", "the bandwidth of the values' width"},
+    {"beta_applied_by_caller_too", "beta multiplied into v"},
+    {"beta_doubled", "beta doubled"},
+    {"beta_gradient_of_logit", "the gradient of beta's logit"},
+    {"beta_of_first_channel", "beta of the first channel"},
+    {"causal_dropped", "the causal mask missing"},
+    {"cotangent_of_gram_ignored", "ignored"},
+    {"cotangent_of_means_ignored", "d_final_mean_"},
+    {"cotangent_of_momentum_ignored", "d_final_momentum ignored"},
+    {"d_initial_state_missing", "nothing was written"},
+    {"d_initial_state_of_next_head", "heads permuted"},
+    {"d_initial_state_transposed", "transposed"},
+    {"dk_one_head_of_group", "of the first head of each group"},
+    {"dk_one_token_late", "a token late"},
+    {"dq_and_dk_exchanged", "d_k and d_q exchanged"},
+    {"dq_without_scale", "4 times the right values"},
+    {"drho_sign", "the sign reversed"},
+    // In value averaging these are the same numbers.
+    {"dv_without_own_row", "a token early"},
+    {"own_value_unread", "v a token late"},
+    {"eta_and_beta_exchanged", "beta and eta exchanged"},
+    {"exp2_without_log2e", "2^s for e^s"},
+    {"final_cotangent_dropped", "d_final_"},
+    {"final_states_exchanged", "final_momentum and final_state exchanged"},
+    {"gain_1_01", "1.01 times the right values"},
+    {"gate_cumulated", "prefix sums of log_decay"},
+    {"gate_exponentiated_twice", "exp(-exp(log_decay))"},
+    {"gate_gradient_in_log2", "0.6931 times the right values (ln 2)"},
+    {"gate_gradient_of_decay", "the gradient of the decay itself"},
+    {"gate_gradient_shifted", "a token late"},
+    {"gate_in_log2", "multiplied by log2 e"},
+    {"gate_of_first_channel", "of the first channel"},
+    {"gate_of_next_head", "of the next head"},
+    {"gate_of_token_before", "a token late"},
+    {"head_and_token_strides_exchanged", "strides of tokens and heads exchanged"},
+    {"head_modulo", "h mod H_kv"},
+    {"heads_in_other_order", "heads permuted"},
+    {"initial_state_ignored", "initial_state ignored"},
+    {"kv_head_modulo", "h mod H_kv"},
+    {"lambda_gradient_sign", "the sign reversed"},
+    {"lambda_of_first_token", "lambda of the first token"},
+    {"last_channel_unwritten", "the last column was not written"},
+    {"last_head_is_first", "heads taken from others"},
+    {"last_head_of_group", "of the last head of each group"},
+    {"last_row_of_gradients_unwritten", "the last row was not written"},
+    {"last_row_of_gradients_unwritten", "nothing was written"},
+    {"mask_aligned_at_the_top", "the mask aligned with the first key"},
+    {"mask_one_key_less", "the mask one key short"},
+    {"mask_one_key_more", "the mask one key long"},
+    {"mean_over_group", "0.5 times the right values"},
+    {"momentum_gate_of_token_before", "log_mu a token late"},
+    {"one_head_of_group", "of the first head of each group"},
+    {"one_row_unwritten", "nothing was written"},
+    {"one_row_unwritten", "the last row was not written"},
+    {"scale_applied_by_caller_too", "the scale applied twice"},
+    {"scale_forgotten", "the scale missing"},
+    {"scale_of_value_dim", "the scale of the values' width"},
+    {"scale_of_value_dim", "1.155 times the right values"},
+    {"scale_twice", "2 times the right values"},
+    {"scale_twice", "the scale applied twice"},
+    {"scores_exclude_self", "the token's own write"},
+    {"sign_of_one_head", "the sign reversed in head"},
+    {"state_before_last_tile", "before the last 11 tokens"},
+    {"state_before_last_token", "before the last token's write"},
+    {"state_of_next_head", "of the next head"},
+    {"state_read_transposed", "read transposed"},
+    {"state_written_transposed", "transposed"},
+    {"tail_cotangent_dropped", "d_final_tail_"},
+    {"tail_dropped", "before the last 11 tokens"},
+    {"values_of_token_before", "v a token late"},
+};
+
+bool may_be_said(const std::string& mutant, const std::string& sentence) {
+  const auto [first, last] = right_names.equal_range(mutant);
+  return std::any_of(first, last, [&](const auto& name) { return sentence.find(name.second) != std::string::npos; });
+}
+
+/// What is said of the mutants of one room's form.
+struct Count {
+  int at = 0, tried = 0, named = 0, wrong = 0;
+};
+
+void try_mutants(const KernelForm& planted, const Room& room, int step, Count& count) {
+  const auto& forms = find_kernels(kernel_rooms(), room.name)->forms;
+  const auto healthy =
+      std::find_if(forms.begin(), forms.end(), [&](const KernelForm& f) { return f.name == planted.name; });
+  std::optional<Bench> bench;
+  for (const Mutant& mutant : planted.mutants) {
+    if (count.at++ % step != 0) continue;
+    if (!bench) bench.emplace(bench_of(room, *healthy, spec_of(room, *healthy)));
+    Policy policy = bench->policy;
+    policy.fault = mutant.name;
+    const Told told = told_of(*bench, planted.run(bench->problem, policy, bench->tile));
+    if (!told.fails) continue;
+    ++count.tried;
+    bool right = true;
+    for (const LooksLike& cause : told.causes.list)
+      right = right && may_be_said(std::string(mutant.name), cause.sentence(false));
+    count.named += told.causes.list.empty() ? 0 : 1, count.wrong += right ? 0 : 1;
+    if (!right || talks())
+      std::cout << (right ? "" : "WRONG ") << room.name << ':' << planted.name << ':' << mutant.name << " ("
+                << mutant.what << "): " << told.text() << '\n';
+  }
+}
+
+TEST(Causes, give_mutants_no_wrong_name) {
+  Count count;
+  const int step = step_or(20);
+  for (const bool held_out : {false, true})
+    for (const KernelRoom* kernels : held_out ? held_out_rooms() : mutant_rooms())
+      for (const KernelForm& planted : kernels->forms)
+        if (planted.unstable.empty()) try_mutants(planted, *find_room(kernels->name), step, count);
+  std::cout << count.named << " of " << count.tried << " mutants that fail have a name, " << count.wrong
+            << " a wrong one\n";
+  EXPECT_GE(count.tried, 400 / step);
+  EXPECT_LE(100 * count.wrong, count.tried);
+  EXPECT_GT(count.named, 0);
+}
+
+// ---- silence, and where it begins ----
+
+const Bench& gated_deltanet() {
+  static const Bench bench = [] {
+    const Room& room = *find_room("gated_deltanet");
+    const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
+    return bench_of(room, form, spec_of(room, form));
+  }();
+  return bench;
+}
+
+TEST(Causes, say_nothing_of_what_passes_and_of_noise) {
+  const Bench& bench = gated_deltanet();
+  Answer answer = bench.call().healthy();
+  EXPECT_TRUE(told_of(bench, answer).causes.list.empty());
+  EXPECT_FALSE(told_of(bench, answer).first);
+  // A tenth of each number, up or down.
+  Stream noise(1, "noise");
+  Array& o = answer.outputs.at("o");
+  for (std::size_t i = 0; i < o.data.size(); ++i) o.data[i] *= 1 + 0.1 * noise.normal(i);
+  const Told told = told_of(bench, answer);
+  EXPECT_TRUE(told.fails);
+  EXPECT_TRUE(told.causes.list.empty()) << told.text();
+  EXPECT_EQ(told.causes.unexplained, std::vector<std::string>{"o"});
+}
+
+TEST(Causes, are_told_apart_where_there_are_two) {
+  const Bench& bench = gated_deltanet();
+  Answer answer = with_param(bench.call(), "scale", 1);
+  answer.outputs.at("final_state") = bench.call().healthy().outputs.at("final_state");
+  multiply(answer.outputs, "final_state", -1);
+  const Told told = told_of(bench, answer);
+  ASSERT_EQ(told.causes.list.size(), 2U) << told.text();
+  EXPECT_NE(told.causes.list[0].what.find("scale missing"), std::string::npos) << told.text();
+  EXPECT_EQ(told.causes.list[1].tensors, std::vector<std::string>{"final_state"});
+  EXPECT_EQ(told.causes.list[1].name, "sign");
+  EXPECT_TRUE(told.causes.unexplained.empty());
+}
+
+TEST(Causes, begin_with_the_first_output) {
+  const Bench& bench = gated_deltanet();
+  Answer answer = bench.call().healthy();
+  for (int t = 30; t < fault_length; ++t)
+    for (double& x : held_out::row_of(answer.outputs.at("o"), 1, t)) x *= 1.5;
+  multiply(answer.gradients, "q", 2);
+  const Told told = told_of(bench, answer);
+  ASSERT_TRUE(told.first);
+  EXPECT_EQ(told.first->tensor, "o");
+  EXPECT_EQ(told.first->sentence, "o, from token 30 on, head 1 of 4; 1 of 6 gradients follow");
+  EXPECT_EQ(told.first->followers, std::vector<std::string>{"d_q"});
+  ASSERT_FALSE(told.causes.list.empty());
+  EXPECT_EQ(told.causes.list.front().where, " in head 1 of 4 from token 30 on");
+
+  Answer backward = bench.call().healthy();
+  multiply(backward.gradients, "q", 2);
+  EXPECT_EQ(told_of(bench, backward).first->sentence,
+            "d_q, from token 42 back, all key/value heads; every output passes");
+}
+
+/// On problems too large to be answered often, a part is.
+TEST(Causes, are_found_in_parts_of_large_problems) {
+  const Bench& bench = gated_deltanet();
+  const Answer answer = mapped(bench.call(), {"log_decay"}, [](double g) { return g * ln2; });
+  const Named<std::vector<double>> got = in_report_order(answer, bench.expectation);
+  std::vector<Suspect> suspects;
+  for (std::size_t t = 0; t < got.size(); ++t)
+    suspects.push_back({got[t].first, bench.expectation.tensors[t].second.shape, &bench.expectation.tensors[t].second,
+                        &got[t].second,
+                        judge(bench.expectation.tensors[t].second, got[t].second).verdict == Verdict::fail});
+  // Enough for all conventions on all heads, on one group of them, on its outputs alone, and for none.
+  for (const double multiplications : {1e9, 5e7, 2e7}) {
+    Effort effort;
+    effort.multiplications = multiplications;
+    const Causes causes = causes_of(bench.room, bench.problem, 1, suspects, effort);
+    ASSERT_FALSE(causes.list.empty()) << multiplications;
+    EXPECT_NE(causes.list.front().what.find("log_decay taken as log2"), std::string::npos) << causes.list.front().what;
+  }
+  Effort none;
+  none.multiplications = 1;
+  const Causes causes = causes_of(bench.room, bench.problem, 1, suspects, none);
+  EXPECT_TRUE(causes.list.empty());
+  EXPECT_FALSE(causes.all_tried);
+}
+
+}  // namespace
+}  // namespace assay
