@@ -166,8 +166,8 @@ int run_check(const CheckOptions& options, Console& console) {
   if (options.why) explain_check(checked);
   if (seeded) shrink_check(options, *seeded, checked, console);
   const RowsFormat format = *rows_format_from(options.format);
-  std::vector<std::string>& notes = checked.page.notes;
-  if (format != RowsFormat::json) notes.insert(notes.begin(), checked.remarks.begin(), checked.remarks.end());
+  std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;
+  if (format != RowsFormat::json) lines.insert(lines.end(), checked.remarks.begin(), checked.remarks.end());
   output.commit(print(checked.page, checked.rows, format));
   if (!prints_notes(format))
     for (const std::string& line : checked.page.notes) console.err << line << '\n';
