@@ -150,8 +150,8 @@ int run_check(const CheckOptions& options, Console& console) {
   explain_failures(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
   const RowsFormat format = *rows_format_from(options.format);
-  std::vector<std::string>& notes = checked.page.notes;
-  if (format != RowsFormat::json) notes.insert(notes.begin(), checked.remarks.begin(), checked.remarks.end());
+  std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;
+  if (format != RowsFormat::json) lines.insert(lines.end(), checked.remarks.begin(), checked.remarks.end());
   output.commit(print(checked.page, checked.rows, format));
   if (!prints_notes(format) && format != RowsFormat::json)
     for (const std::string& line : checked.page.findings) console.err << plain_text(line) << '\n';

@@ -32,8 +32,8 @@ struct Checked {
   GivenAnswer got;
   Page page;
   std::vector<ReportRow> rows;
-  std::vector<std::string> remarks =
-      {};  ///< what was read off the answer and what was not: notes that JSON has as facts
+  /// What was read off the answer and what was not, in lines; JSON has it as facts.
+  std::vector<std::string> remarks = {};
 };
 
 /// Reads or runs what `options` name and judges it. Throws InputError, one sentence, where nothing can be judged: a bad

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -42,8 +43,8 @@ std::optional<ReportRow> passing_contract(const Trial& trial, const ReportRow& r
     if (!contract.obstacle(trial.kernel.form->sites).empty()) continue;
     KernelUnderTest kernel = trial.kernel;
     kernel.contract = &contract;
-    const Trial other{trial.room,         kernel,      trial.problem, trial.oracle, trial.batch, trial.in_file,
-                      trial.false_alarms, trial.tiles, false};
+    const Trial other{trial.room,         kernel,      trial.problem, trial.oracle, trial.batch,        trial.in_file,
+                      trial.false_alarms, trial.tiles, false,         trial.stored, trial.strict_dtypes};
     ReportRow blank = row;
     blank.by_model.reset(), blank.by_contract.reset(), blank.evidence.clear(), blank.detects.reset();
     for (ReportRow& found : judge_rows(other, blank, got, [&](const std::string& name) { return name == row.tensor; }))
@@ -165,6 +166,7 @@ void weigh(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, 
       say_which(row, factor);
       continue;
     }
+    if (trial.strict_dtypes && !row.stored.empty()) continue;  // refused, whatever it is worth
     let_model_decide(trial, row, j, got);
     if (row.evidence != "model") continue;
     row.ulp_format = name_of(expected->ulp_format), row.draws = model.draws(), row.stall = 0;

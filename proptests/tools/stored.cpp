@@ -48,7 +48,7 @@ int every() {
 
 /// The exact answer rounded once is the best that a kernel can do that stores so few bits. ASSAY_EVERY=1: all tokens.
 TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {
-  std::size_t tensors = 0, narrow = 0;
+  std::size_t tensors = 0, narrow = 0, passed = 0;
   int turn = 0;
   for (const KernelRoom* kernels : kernel_rooms())
     for (const int tokens : {1, 2, 3, 4, 5, 6, 7, 8, 64})
@@ -56,13 +56,14 @@ TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {
         if (turn++ % every() != 0) continue;
         for (const ReportRow& row : verdicts(*find_room(kernels->name), tokens, dtype)) {
           ++tensors, narrow += row.stored.empty() ? 0 : 1;
-          // What this little data cannot tell from zeros is VACUOUS in any dtype.
-          EXPECT_TRUE(row.judgement.verdict == Verdict::pass || row.judgement.verdict == Verdict::vacuous)
-              << kernels->name << ", T = " << tokens << ", " << dtype << ", " << row.tensor << ": "
-              << row.judgement.reason;
+          passed += row.judgement.verdict == Verdict::pass ? 1 : 0;
+          // What this little data cannot tell from zeros, or the oracle not from its bound, is so in any dtype.
+          EXPECT_NE(row.judgement.verdict, Verdict::fail) << kernels->name << ", T = " << tokens << ", " << dtype
+                                                          << ", " << row.tensor << ": " << row.judgement.reason;
         }
       }
   EXPECT_GT(narrow, tensors / 8) << "of " << tensors;
+  EXPECT_GT(passed, tensors * 3 / 4) << "of " << tensors;
 }
 
 /// Numbers that are ties, or that must be exact, or that are all the same.
