@@ -372,7 +372,7 @@ class Inquest {
     std::stable_sort(found.begin(), found.end(), [&](const Candidate& a, const Candidate& b) {
       return claim_of(a).tensors.size() > claim_of(b).tensors.size();
     });
-    double budget = effort_.multiplications;
+    double budget = effort_.multiplications / 2;
     const double work = whole.scene.work();
     for (std::size_t i = 0; i < std::min(most, found.size()); ++i) {
       if (budget < work || time_is_up()) return;
