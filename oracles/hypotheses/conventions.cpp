@@ -858,7 +858,11 @@ void add_heads(List& list, const Scene& scene) {
                     },
                     false, true});
   }
-  if (scene.problem.cotangents.empty()) return;
+}
+
+/// Gradients of what heads share, of one head alone.
+void add_group_gradients(List& list, const Scene& scene) {
+  if (scene.group() < 2 || scene.problem.cotangents.empty()) return;
   for (const bool last : {false, true})
     list.push_back({last ? "last head's gradient" : "first head's gradient",
                     std::string("gradients of what heads share taken of the ") + (last ? "last" : "first") +
@@ -988,6 +992,7 @@ std::vector<Convention> conventions_of(const Scene& scene) {
   add_early_ends(list, scene);
   add_options(list, scene);
   add_heads(list, scene);
+  add_group_gradients(list, scene);
   add_exchanges(list, scene);
   add_shifts(list, scene);
   add_writes(list, scene);
