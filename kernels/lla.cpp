@@ -173,6 +173,8 @@ class Tiled {
 template <bool Raw>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
   LlaShape shape(problem);
+  // A window of as many keys as there are is none, and has room to add to.
+  shape.sees.window = imin(shape.sees.window, imax(1, shape.keys));
   shape.about_query |= Raw;
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
     if (tile == 1) return Tiled<T, 32, 32, D, Raw>(shape, problem, policy).run();

@@ -85,9 +85,16 @@ Policy with_narrow_sites(Policy policy) {
   return policy;
 }
 
+/// A window of as many keys as there are is none, and has room to add to.
+AttentionShape shape_of(const Problem& problem) {
+  AttentionShape shape(problem);
+  shape.sees.window = imin(shape.sees.window, imax(1, shape.keys));
+  return shape;
+}
+
 template <bool Covariance>
 Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
-  const AttentionShape shape(problem);
+  const AttentionShape shape = shape_of(problem);
   const Policy policy = with_narrow_sites(contract);
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
     if (tile == 1) return tiled<T, 32, 32, 32, D, Covariance>(shape, problem, policy);
@@ -132,7 +139,7 @@ Answer split_decode(const AttentionShape& shape, const Problem& problem, const P
 }
 
 Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) {
-  const AttentionShape shape(problem);
+  const AttentionShape shape = shape_of(problem);
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
     if (tile == 1) return split_decode<T, 32, 64, D>(shape, problem, policy);
     if (tile == 2) return split_decode<T, 16, 16, D>(shape, problem, policy);

@@ -142,12 +142,12 @@ Known known_of(const Run& run, Rules rules) {
   Oracle oracle = oracle_of(run.room, run.problem);
   KernelRuns runs;
   add_runs(runs, kernel, run.problem, draws);
-  const auto expected = [&] { return expect(oracle, kernel, run.problem, runs, false_alarm_rate / looks); };
+  const auto expected = [&] { return expect(oracle, kernel, run.problem, runs, false_alarm_rate); };
   Known known{.expectation = expected(), .keys = run.seq_len};
-  const Judged healthy = judged(known, known.expectation.emulated, true);
-  if (healthy.undecided) oracle = oracle_of(run.room, run.problem, 4);
-  if (healthy.vacuous) add_runs(runs, kernel, run.problem, 4 * draws);
-  if (healthy.undecided || healthy.vacuous) known.expectation = expected();
+  const bool words = asks_for_words(known.expectation), more = asks_for_draws(known.expectation);
+  if (words) oracle = oracle_of(run.room, run.problem, 4);
+  if (more) add_numbers(runs, kernel, run.problem, draws_of_numbers);
+  if (words || more) known.expectation = expected();
   if (rules == Rules::judge) return known;
   Policy policy = kernel.policy();
   policy.rounding = Rounding::jittered;

@@ -65,19 +65,39 @@ void note_dtype(const Trial& trial, const std::map<std::string, Format>& wider, 
                                      row.stored, row.stored_by_contract);
 }
 
-/// `runs` are those of each of the tile shapes that count.
-std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
-                              const std::function<bool(const std::string&)>& wanted, std::vector<KernelRuns>& runs,
-                              int draws) {
+/// What is expected of the kernel in each of the tile shapes that count. Whatever it answers: a number that 16 draws
+/// know too little gets 64, and where an everyday bound is not sharp enough, the oracle answers in four words.
+std::vector<Expectation> expected_of(const Trial& trial, const std::function<bool(const std::string&)>& wanted) {
   const std::vector<int> tiles = tiles_of(trial);
-  runs.resize(tiles.size());
-  for (std::size_t s = 0; s < tiles.size(); ++s) {
-    KernelUnderTest kernel = trial.kernel;
-    kernel.tile = tiles[s];
-    add_runs(runs[s], kernel, trial.problem, draws);
-  }
-  std::vector<Expectation> expectations =
-      expect(trial.oracle, trial.kernel, tiles, trial.problem, runs, trial.false_alarms / looks);
+  std::vector<KernelRuns> runs(tiles.size());
+  const auto each = [&](auto f) {
+    for (std::size_t s = 0; s < tiles.size(); ++s) {
+      KernelUnderTest kernel = trial.kernel;
+      kernel.tile = tiles[s];
+      f(runs[s], kernel);
+    }
+  };
+  std::optional<Oracle> sharper;
+  const auto expected = [&] {
+    return expect(sharper ? *sharper : trial.oracle, trial.kernel, tiles, trial.problem, runs, trial.false_alarms);
+  };
+  each([&](KernelRuns& r, const KernelUnderTest& kernel) { add_runs(r, kernel, trial.problem, default_draws); });
+  std::vector<Expectation> expectations = expected();
+  const auto any = [&](bool (*asks)(const Expectation&, const std::function<bool(const std::string&)>&)) {
+    return std::any_of(expectations.begin(), expectations.end(), [&](const auto& e) { return asks(e, wanted); });
+  };
+  const bool words = any(asks_for_words), draws = any(asks_for_draws);
+  if (words) sharper = oracle_of(trial.room, trial.problem, 4);
+  if (draws)
+    each(
+        [&](KernelRuns& r, const KernelUnderTest& kernel) { add_numbers(r, kernel, trial.problem, draws_of_numbers); });
+  return words || draws ? expected() : std::move(expectations);
+}
+
+std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
+                              const std::function<bool(const std::string&)>& wanted) {
+  const std::vector<int> tiles = tiles_of(trial);
+  std::vector<Expectation> expectations = expected_of(trial, wanted);
   if (got && wanted)
     for (Expectation& expectation : expectations)
       std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
@@ -86,7 +106,6 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   const Named<std::vector<double>> answer =
       got ? in_report_order(*got, expectations.front()) : expectations.front().emulated;
   std::vector<ReportRow> rows;
-  row.draws = draws;
   if (trial.detects) {
     KernelUnderTest first = trial.kernel;
     first.tile = tiles.front();
@@ -95,7 +114,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
-    row.judgement = {}, row.where.clear(), row.stall = 0, row.expected.reset();
+    row.judgement = {}, row.where.clear(), row.stall = 0, row.draws = default_draws, row.expected.reset();
     row.stored.clear(), row.stored_by_contract.clear();
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     if (trial.in_file) row.place = place_in_file_of(trial.room, name, truth.shape, trial.batch);
@@ -109,7 +128,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
       }
       const std::size_t s = fitting(judgements);
       const Expected& expected = expectations[s].tensors[t].second;
-      row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall;
+      row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = expected.draws;
       row.fits = tiles.size() > 1 ? name_of_tile(trial, tiles[s]) : "", row.judgement = judgements[s];
       if (row.judgement.verdict == Verdict::fail)
         row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
@@ -395,8 +414,8 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
       lines.push_back(fmt::format("why   {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.why));
     if (row.stall > 0)
       lines.push_back(
-          fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, or operands kept wide keep what their "
-                      "rounding takes away, {} sigma of what randomised rounding shows; limits allow for it",
+          fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, {} sigma of what randomised rounding "
+                      "shows; limits allow for it",
                       kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
     if (row.judgement.verdict == Verdict::pass) {
       if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
@@ -437,30 +456,13 @@ bool all_pass(const std::vector<ReportRow>& rows) {
 
 std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                                   const std::function<bool(const std::string&)>& wanted) {
-  // Sixteen draws know a number that stands alone only roughly, and its limit is wide: where that makes the verdict
-  // VACUOUS, it gets four times as many. Numbers that cancel far below their tensor's largest can have a sigma below an
-  // everyday bound: where that makes it UNDECIDED, the oracle answers in four words.
-  const int draws = default_draws;
   row.mechanism = trial.room.name;
   if (row.form.empty()) row.form = trial.kernel.form->name;
   if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
   row.tile = names_in(tiles_of(trial), [&](int tile) { return name_of_tile(trial, tile); });
   row.precision = name_of(trial.kernel.precision);
   row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
-  std::vector<KernelRuns> runs;
-  std::vector<ReportRow> rows = judged(trial, row, got, wanted, runs, draws);
-  const auto any = [&rows](Verdict verdict) {
-    return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& r) { return r.judgement.verdict == verdict; });
-  };
-  if (any(Verdict::undecided)) {
-    const Oracle sharper = oracle_of(trial.room, trial.problem, 4);
-    const Trial again{trial.room,         trial.kernel, trial.problem, sharper,      trial.batch,        trial.in_file,
-                      trial.false_alarms, trial.tiles,  trial.detects, trial.stored, trial.strict_dtypes};
-    rows = judged(again, row, got, wanted, runs, any(Verdict::vacuous) ? 4 * draws : draws);
-  } else if (any(Verdict::vacuous)) {
-    rows = judged(trial, row, got, wanted, runs, 4 * draws);
-  }
-  return rows;
+  return judged(trial, std::move(row), got, wanted);
 }
 
 std::vector<std::string> legend(const Contract* contract, double false_alarms) {

@@ -73,9 +73,6 @@ struct Trial {
   bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
 };
 
-/// judge_rows looks at a kernel's tensors once, and once more where the first look leaves them VACUOUS or UNDECIDED.
-inline constexpr int looks = 2;
-
 /// One row for each tensor of the oracle that `wanted` holds (all of them if it is null); `row` says what they have in
 /// common, and its form if it is not the contract's. Judges `got`, or the kernel's own emulation if there is none.
 /// Throws std::runtime_error if `got` lacks a tensor or has it in another shape.

@@ -116,7 +116,7 @@ void Gauge::add(const Expected& e, const std::vector<double>& got) {
     return;
   }
   ++tensors;
-  widened += e.stall > 0 ? 1 : 0;
+  widened += e.stall > 0 || e.widened > 0 ? 1 : 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double z = z_at(e, got, i), excess = excess_at(e, got, i);
     beyond_limit += excess <= 1 ? 0 : 1;

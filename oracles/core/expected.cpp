@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "oracles/core/terms.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -44,117 +45,157 @@ Format storage_of(const std::vector<double>& tensor, const tile::SiteTable& cont
 constexpr std::string_view output_site = "out";
 bool has_store(const Policy& contract) { return contract.sites.find(output_site) >= 0; }
 
-/// That contract's policy with operands kept where it rounds them to less than an accumulator has, none where it does
-/// not. The last rounding is left out: it is known, and larger in an element's neighbours than what operands leave.
-std::optional<Policy> with_operands_kept(const Policy& contract) {
-  const tile::SiteTable& sites = contract.sites;
-  int accumulator = 0;
-  for (int i = 0; i < sites.size; ++i)
-    if (sites.entries[i].role == tile::Role::accumulator)
-      accumulator = std::max(accumulator, info(sites.entries[i].format).mantissa_bits);
-  Policy kept = contract;
-  bool any = false;
+/// The widest format in which the contract accumulates.
+Format accumulators_of(const tile::SiteTable& sites) {
+  Format widest = Format::bf16;
   for (int i = 0; i < sites.size; ++i) {
     const auto& [name, role, format] = sites.entries[i];
-    if (role != tile::Role::operand || info(format).mantissa_bits >= accumulator) continue;
-    kept.sites.entries[i].format = Format::exact, any = true;
+    if (role == tile::Role::accumulator && info(format).mantissa_bits > info(widest).mantissa_bits) widest = format;
   }
-  if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
-  return any ? std::optional(kept) : std::nullopt;
+  return widest;
 }
 
-/// The reference in doubles, computed when it is first asked for.
-class ReferenceInDoubles {
- public:
-  explicit ReferenceInDoubles(const Problem& problem) : problem_(problem) {}
+/// How that contract is drawn. The last rounding is known without drawing it. fp64's own is left where it is: arrays
+/// are doubles anyhow.
+Policy drawing(const Policy& contract) {
+  Policy policy = contract;
+  policy.rounding = Rounding::jittered;
+  if (has_store(contract)) policy.sites = contract.sites.with(output_site, Format::fp64);
+  return policy;
+}
 
-  /// Its tensor of that name; null where there is no reference.
-  const std::vector<HiLo>* find(std::string_view name) {
-    if (!asked_)
-      if (const Room* room = find_room(problem_.mechanism)) answer_ = named(room->values(problem_, Tier::fp64));
-    asked_ = true;
-    for (const auto& [known, array] : answer_)
-      if (known == name) return &array.data;
-    return nullptr;
+/// Kernels that keep the contract and are not among its draws: operands and what is stored between are kept where it
+/// rounds them to less than an accumulator has, and sums are made in the two other ways that hardware has, one product
+/// at a time or cut off towards zero. The last rounding is left out: it is known, and larger in an element's neighbours
+/// than what operands leave.
+std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
+  const Policy contract = kernel.policy();
+  const int accumulator = info(accumulators_of(contract.sites)).mantissa_bits;
+  Policy kept = contract;
+  bool any = false;
+  for (int i = 0; i < contract.sites.size; ++i) {
+    const auto& [name, role, format] = contract.sites.entries[i];
+    const bool between = role == tile::Role::operand || (role == tile::Role::output && name != output_site);
+    if (!between || info(format).mantissa_bits >= accumulator) continue;
+    kept.sites.entries[i].format = Format::exact, any = true;
   }
+  if (!any) return {};
+  if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
+  // A contract that says how many products are summed before they are rounded is kept to it.
+  const bool any_sums = kernel.contract == nullptr || kernel.contract->products == 0;
+  if (!any_sums || contract.products == 1) return {kept};
+  Policy cut_off = kept;
+  kept.products = 1;
+  cut_off.rounding = Rounding::toward_zero, cut_off.sites = cut_off.sites.with(tile::Role::gate, Format::exact);
+  return {kept, cut_off};
+}
+
+/// The sizes of an answer's terms, computed when they are first asked for.
+class Terms {
+ public:
+  Terms(const Problem& problem, Format accumulators) : problem_(problem), accumulators_(accumulators) {}
+
+  /// Of the tensor of that name; null where they are not known.
+  const std::vector<double>* find(const std::string& name) {
+    if (!asked_) sizes_ = term_sizes(problem_.mechanism, problem_, accumulators_);
+    asked_ = true;
+    if (!sizes_) return nullptr;
+    const auto known = sizes_->find(name);
+    return known == sizes_->end() ? nullptr : &known->second.data;
+  }
+  Format accumulators() const { return accumulators_; }
 
  private:
   const Problem& problem_;
+  Format accumulators_;
   bool asked_ = false;
-  Named<BasicArray<HiLo>> answer_;
+  std::optional<Arrays> sizes_;
 };
 
-/// Where even the run that rounds nowhere is off by more than sigma, the program is wrong, or the truth is a residue
-/// that numbers of its size do not hold, such as a weight's distance from one. What the reference in doubles misses
-/// there, a correct program may miss as well.
-void take_in_lost_residues(Expected& e, const std::string& name, const std::vector<double>& exact,
-                           ReferenceInDoubles& reference) {
-  std::vector<std::size_t> beyond;
-  for (std::size_t i = 0; i < exact.size(); ++i)
-    if (!(std::fabs((exact[i] - e.value[i].hi) - e.value[i].lo) <= e.sigma[i] + e.bound[i])) beyond.push_back(i);
-  const std::vector<HiLo>* doubles = beyond.empty() ? nullptr : reference.find(name);
-  if (doubles == nullptr) return;
-  std::vector<double> missed(exact.size());
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const double off = ((*doubles)[i].hi - e.value[i].hi) - e.value[i].lo;
-    missed[i] = std::isfinite(off) ? std::fabs(off) : 0;
-  }
-  for (const std::size_t i : beyond) e.sigma[i] = std::max(e.sigma[i], with_neighbours(missed, e.layout, i));
+/// No element is known better than a product and the sum that it goes into, each rounded at the size of the element's
+/// terms, unless its arithmetic is exact in any order.
+void keep_terms_rounded(std::vector<double>& sigma, const std::vector<double>& sizes, Format accumulators) {
+  for (std::size_t i = 0; i < sigma.size(); ++i)
+    if (sizes[i] > 0 && std::isfinite(sizes[i]))
+      sigma[i] = std::max(sigma[i], spacing(accumulators, sizes[i]) * std::sqrt(2 / 12.0));
+}
+
+/// Whether operands' roundings leave nothing to those of sums: where these are alone, in the first witness after the
+/// contract's own run, no element is off by an eighth of sigma. To know the sizes of its terms takes a run of the
+/// reference.
+bool drowns_sums(const std::vector<double>& sigma, const std::vector<std::vector<double>>& witnesses,
+                 const ExactRun& exact) {
+  if (witnesses.size() < 2) return false;
+  for (std::size_t i = 0; i < sigma.size(); ++i)
+    if (!(sigma[i] > 0 && std::fabs(exact.distance(witnesses[1][i], i)) <= sigma[i] / 8)) return false;
+  return true;
 }
 
 /// Indices of the elements that overflow under the contract's rounding, in `own` or in a draw, and not without it. They
 /// become zero everywhere: they say nothing of how others spread.
-std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& draws, std::vector<double>& own,
-                                            std::vector<double>& exact) {
+std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& draws,
+                                            std::vector<std::vector<double>>& witnesses, std::vector<double>& exact) {
   std::vector<std::size_t> list;
+  const std::vector<double>& own = witnesses.front();
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const auto overflows = [i](const std::vector<double>& run) { return !std::isfinite(run[i]); };
     if (overflows(exact) || !(overflows(own) || std::any_of(draws.begin(), draws.end(), overflows))) continue;
     list.push_back(i);
-    own[i] = exact[i] = 0;
-    for (std::vector<double>& draw : draws) draw[i] = 0;
+    exact[i] = 0;
+    for (auto* runs : {&draws, &witnesses})
+      for (std::vector<double>& run : *runs) run[i] = 0;
   }
   return list;
 }
 
 /// The exact run where the oracle says what its doubles leave out: at the truth, where that is no further from them
-/// than two doubles are from each other, or lost in the last place of `largest`, the answer's largest number. Elsewhere
-/// the program means another number.
-ExactRun located(std::vector<double> run, const Expected& e, double largest) {
+/// than two doubles are from each other, or lost in the last place of the terms that it is a sum of (of the tensor's
+/// largest number, where those are not known). Elsewhere the program means another number.
+ExactRun located(std::vector<double> run, const Expected& e, const std::string& name, Terms& terms) {
+  double largest = 0;
+  for (const HiLo& value : e.value) largest = std::max(largest, std::fabs(value.hi));
   std::vector<HiLo> at(run.size());
   for (std::size_t i = 0; i < run.size(); ++i) {
     const double left_out = std::fabs((run[i] - e.value[i].hi) - e.value[i].lo);
-    const double resolution = std::max(spacing(Format::fp64, run[i]), unit_roundoff(Format::fp64) * largest);
-    at[i] = left_out <= resolution && left_out > e.bound[i] ? e.value[i] : HiLo{run[i], 0};
+    at[i] = {run[i], 0};
+    if (!(left_out > e.bound[i])) continue;
+    double resolution = spacing(Format::fp64, run[i]);
+    if (left_out > resolution) {
+      const std::vector<double>* sizes = terms.find(name);
+      resolution = std::max(resolution, unit_roundoff(Format::fp64) * (sizes != nullptr ? (*sizes)[i] : largest));
+    }
+    if (left_out <= resolution) at[i] = e.value[i];
   }
   return {std::move(run), std::move(at)};
 }
 
 /// What the runs say of one of their tensors, of which `e` knows the shape and the oracle's answer.
 Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Policy& contract, const Limits& limits,
-                double largest, ReferenceInDoubles& reference) {
-  std::vector<double> own = runs.emulated[tensor].second.data, exact = runs.exact[tensor].second.data;
-  std::vector<std::vector<double>> draws;
-  draws.reserve(runs.drawn.size());
+                Terms& terms) {
+  const auto& [name, own] = runs.emulated[tensor];
+  const bool number = own.data.size() == 1;
+  std::vector<double> exact = runs.exact[tensor].second.data;
+  std::vector<std::vector<double>> draws, witnesses{own.data};
   for (const Named<Array>& draw : runs.drawn) draws.push_back(draw[tensor].second.data);
-  const Format stored = storage_of(own, contract.sites);
+  for (const Named<Array>& draw : runs.numbers)
+    if (number) draws.push_back(draw[tensor].second.data);
+  for (const Named<Array>& witness : runs.witnesses) witnesses.push_back(witness[tensor].second.data);
+  const Format stored = storage_of(own.data, contract.sites);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
-  const std::vector<std::size_t> overflowing = take_out_overflows(draws, own, exact);
-  std::vector<double> wide;
-  if (!runs.wide.empty()) wide = runs.wide[tensor].second.data;
-  const ExactRun located_exact = located(exact, e, largest);
+  const std::vector<std::size_t> overflowing = take_out_overflows(draws, witnesses, exact);
+  const ExactRun located_exact = located(exact, e, name, terms);
   Spread spread = spread_of(draws, located_exact, e.layout, stored);
+  e.draws = spread.draws;
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
-  e.stall = take_in_own_rounding(spread, own, located_exact, e.layout, limits.sigmas, limits.tensor_rate);
-  if (!wide.empty()) {
-    for (const std::size_t i : overflowing) wide[i] = 0;
-    e.stall = std::max(e.stall,
-                       take_in_own_rounding(spread, wide, located_exact, e.layout, limits.sigmas, limits.tensor_rate));
+  for (const std::vector<double>& witness : witnesses) {
+    double& by = &witness == &witnesses.front() ? e.stall : e.widened;
+    by = std::max(by, widen(spread, witness, located_exact, e.layout, limits.sigmas, limits.tensor_rate));
   }
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.stored = stored, e.known_reach = limits.sigmas;
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
-  take_in_lost_residues(e, runs.emulated[tensor].first, exact, reference);
+  const std::vector<double>* sizes = drowns_sums(e.sigma, witnesses, located_exact) ? nullptr : terms.find(name);
+  if (sizes != nullptr) keep_terms_rounded(e.sigma, *sizes, terms.accumulators());
   for (const std::size_t i : overflowing) e.sigma[i] = infinite;
   // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
   for (std::size_t i = 0; i < e.sigma.size(); ++i)
@@ -162,7 +203,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   std::vector<double> undrawn(e.sigma.size());
   for (std::size_t i = 0; i < e.sigma.size(); ++i)
     undrawn[i] = std::max(0.0, spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
-  e.sums = expected_sums(draws, located_exact, own, e.layout, e.weight, undrawn, limits.tensor_rate);
+  e.sums = expected_sums(draws, located_exact, witnesses, e.layout, e.weight, undrawn, limits.tensor_rate);
   return e;
 }
 
@@ -211,16 +252,37 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
     policy.threads = kernel.threads;
     runs.exact = answer(policy);
   }
-  if (runs.wide.empty())
-    if (const std::optional<Policy> kept = with_operands_kept(contract)) runs.wide = answer(*kept);
-  Policy policy = contract;
-  policy.rounding = Rounding::jittered;
-  // The last rounding is known without drawing it. fp64's own is left where it is: arrays are doubles anyhow.
-  if (has_store(contract)) policy.sites = contract.sites.with(output_site, Format::fp64);
+  if (runs.drawn.empty())
+    for (const Policy& witness : witnesses_of(kernel)) runs.witnesses.push_back(answer(witness));
+  Policy policy = drawing(contract);
   while (static_cast<int>(runs.drawn.size()) < draws) {
     policy.seed = RandomBits{}.at(runs.drawn.size());
     runs.drawn.push_back(answer(policy));
   }
+}
+
+void add_numbers(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
+  const Policy policy = drawing(kernel.policy());
+  for (std::size_t k = runs.drawn.size() + runs.numbers.size(); k < static_cast<std::size_t>(draws); ++k) {
+    Policy own = policy;
+    own.seed = RandomBits{}.at(k);
+    Named<Array>& draw = runs.numbers.emplace_back(named(kernel.form->run(problem, own, kernel.tile)));
+    for (auto& [name, array] : draw)
+      if (array.data.size() != 1) array = {};
+  }
+}
+
+bool asks_for_words(const Expectation& expectation, const std::function<bool(const std::string&)>& wanted) {
+  return std::any_of(expectation.tensors.begin(), expectation.tensors.end(),
+                     [&](const auto& t) { return (!wanted || wanted(t.first)) && undecided_at(t.second); });
+}
+
+bool asks_for_draws(const Expectation& expectation, const std::function<bool(const std::string&)>& wanted) {
+  return std::any_of(expectation.tensors.begin(), expectation.tensors.end(), [&](const auto& t) {
+    const Expected& e = t.second;
+    return (!wanted || wanted(t.first)) && e.value.size() == 1 && std::isfinite(e.sigma[0]) && e.sigma[0] > 0 &&
+           std::fabs(e.value[0].hi) <= e.reach[0] * e.sigma[0] + e.bound[0];
+  });
 }
 
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws,
@@ -232,14 +294,15 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
 
 namespace {
 
-/// `largest` is the answer's largest number.
 Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, const KernelRuns& runs, double rate,
-                           double largest, ReferenceInDoubles& reference) {
+                           Terms& terms) {
   const Policy contract = kernel.policy();
   const Named<Array>& emulated = runs.emulated;
   std::size_t tensors = 0, elements = 0;
   for (const auto& [name, array] : emulated) tensors += array.data.empty() ? 0 : 1, elements += array.data.size();
-  const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
+  tensors = std::max<std::size_t>(tensors, 1), elements = std::max<std::size_t>(elements, 1);
+  // Of a number that stands alone 16 draws say whether it takes 64: the limits of both share its part.
+  const Limits limits = limits_of(rate, tensors, elements), of_numbers = limits_of(rate / 2, tensors, elements);
   Expectation expectation;
   for (std::size_t t = 0; t < emulated.size(); ++t) {
     const auto& [name, array] = emulated[t];
@@ -256,7 +319,8 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
                          .bound = truth.bound,
                          .sigma = {},
                          .reach = {}};
-    expectation.tensors.emplace_back(name, learnt(blank, runs, t, contract, limits, largest, reference));
+    const bool number = array.data.size() == 1;
+    expectation.tensors.emplace_back(name, learnt(blank, runs, t, contract, number ? of_numbers : limits, terms));
     expectation.emulated.emplace_back(name, array.data);
   }
   return expectation;
@@ -271,15 +335,12 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
 
 std::vector<Expectation> expect(const Oracle& oracle, const KernelUnderTest& kernel, std::span<const int> tiles,
                                 const Problem& problem, std::span<const KernelRuns> runs, double rate) {
-  ReferenceInDoubles reference(problem);
-  double largest = 0;
-  for (const auto& [name, tensor] : oracle.tensors)
-    for (const HiLo& value : tensor.value) largest = std::max(largest, std::fabs(value.hi));
+  Terms terms(problem, accumulators_of(kernel.policy().sites));
   std::vector<Expectation> expectations;
   KernelUnderTest one = kernel;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     one.tile = tiles[i];
-    expectations.push_back(expectation_of(oracle, one, runs[i], rate, largest, reference));
+    expectations.push_back(expectation_of(oracle, one, runs[i], rate, terms));
   }
   return expectations;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // What is expected of a kernel under its contract: the oracle's values and bounds, and sigma from the kernel's own tile
 // program run with randomised rounding at exactly the contract's sites.
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -48,8 +49,9 @@ struct KernelUnderTest {
   Policy policy() const;
 };
 
-/// How often a kernel is run to learn sigma: docs/judge.md, "Sixteen draws are few".
-constexpr int default_draws = 16;
+/// How often a kernel is run to learn sigma, and for numbers that stand alone where that is too few: docs/judge.md,
+/// "Sixteen draws are few".
+constexpr int default_draws = 16, draws_of_numbers = 64;
 
 /// The form whose spread says how far `form` may be off: itself, or the first of its room if it is unstable.
 const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form);
@@ -68,11 +70,22 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
 struct KernelRuns {
   Named<Array> emulated, exact;
   std::vector<Named<Array>> drawn;
-  Named<Array> wide;  ///< operands and last results kept; none where operands are as wide as accumulators
+  /// More draws, of tensors of one element alone; the others are empty.
+  std::vector<Named<Array>> numbers;
+  std::vector<Named<Array>> witnesses;  ///< of other kernels that keep the contract
 };
 /// Runs the kernel until there are so many draws. The first ones do not depend on how many there are, and what `runs`
 /// has already is not run again: its exact run may be that of the same form and tile under another contract.
 void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
+/// Runs the kernel until there are so many draws of tensors of one element.
+void add_numbers(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
+
+/// Whether the oracle is not sharp enough for what is expected of some tensor that `wanted` holds (all of them if it is
+/// null).
+bool asks_for_words(const Expectation& expectation, const std::function<bool(const std::string&)>& wanted = {});
+/// Whether some tensor of one element is known so little that zero would pass.
+bool asks_for_draws(const Expectation& expectation, const std::function<bool(const std::string&)>& wanted = {});
+
 /// As above, from runs that were made before.
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
                    double rate = false_alarm_rate);

@@ -200,12 +200,14 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
   for (std::size_t i = 0; i < got.size(); ++i)
     if (std::isinf(e.sigma[i]))
       return set(Verdict::unsupported, text(at(i), ": the contract's own roundings overflow"));
-  for (std::size_t i = 0; i < got.size(); ++i)
-    if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i])))
-      return set(Verdict::undecided,
-                 text(at(i), ": the oracle may be off by ", e.bound[i], ", more than 1% of sigma = ", e.sigma[i]));
+  if (const std::optional<std::size_t> i = undecided_at(e))
+    return set(Verdict::undecided,
+               text(at(*i), ": the oracle may be off by ", e.bound[*i], ", more than 1% of sigma = ", e.sigma[*i]));
   Worst excess;
   for (std::size_t i = 0; i < got.size(); ++i) excess.see(excess_at(e, got, i), i);
+  if (!(excess.value <= 1) && e.sigma[excess.at] == 0)
+    return set(Verdict::fail, text(at(excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
+                                   ": nothing of it is rounded, in any order"));
   if (!(excess.value <= 1))
     return set(Verdict::fail, text(at(excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
                                    ": off by ", z_at(e, got, excess.at), " sigma, limit ", e.reach[excess.at]));
@@ -243,6 +245,12 @@ Limits limits_of(double rate, std::size_t tensors, std::size_t elements) {
   const double of_element = rate / 3 / static_cast<double>(elements);
   const double sigmas = quantile(complement(boost::math::normal_distribution<double>(), of_element / 2));
   return {std::max(element_sigmas, sigmas), rate / 3 / static_cast<double>(tensors)};
+}
+
+std::optional<std::size_t> undecided_at(const Expected& e) {
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i]))) return i;
+  return std::nullopt;
 }
 
 std::span<const Corruption> corruptions() { return all_corruptions; }

@@ -3,6 +3,7 @@
 // docs/judge.md says how every limit is derived; none is typed.
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,11 +62,16 @@ struct Expected {
   std::vector<SliceSum> sums = {};  ///< nor the sums of weight * error over slices these; none: not looked at
   std::vector<double> weight = {};  ///< 1 / sigma where the draws show sigma, else 0
   double stall = 0;                 ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
+  int draws = 0;                    ///< that sigma was learnt from
+  double widened = 0;               ///< where they do not show what another witness does: the same
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
   Format stored = Format::fp64;         ///< what sigma takes the last rounding to be to (oracles/core/stored.hpp)
   std::vector<double> freedom = {};     ///< degrees of freedom with which sigma is known; none: `reach` stays as it is
   double known_reach = element_sigmas;  ///< the reach of a sigma that is known exactly
 };
+
+/// Whether the oracle is not sharp enough to judge what is expected, and where.
+std::optional<std::size_t> undecided_at(const Expected& expected);
 
 /// One way in which a tensor can be wrong; a test that it passes shows nothing.
 struct Corruption {

@@ -1,11 +1,12 @@
 #pragma once
-// A room's reference in emulated arithmetic: what stands behind its sequential form.
+// A room's reference in emulated arithmetic: what stands behind its sequential form. And how large its terms are.
 #include <string_view>
 #include <vector>
 
 #include "kernels/core/policy.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/scalars/emulated.hpp"
+#include "oracles/scalars/sized.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay {
@@ -56,6 +57,24 @@ Answer run_perturbed(const Problem& problem) {
     return list;
   };
   return {numbers(answered.outputs), numbers(answered.gradients)};
+}
+
+/// The sizes of the terms of all outputs, and of gradients if the problem has cotangents, by their names in a report; 0
+/// where accumulators of so many bits hold everything exactly in any order. On this thread alone. Throws as above.
+template <class M>
+Arrays terms_of(const Problem& problem, int bits) {
+  Sized::accumulate_in(bits);
+  const BasicAnswer<Sized> answered =
+      answer<M, Sized>(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false});
+  Arrays sizes;
+  const auto enter = [&sizes](const std::string& name, const BasicArray<Sized>& array) {
+    Array& to = sizes[name];
+    to.shape = array.shape;
+    for (const Sized& x : array.data) to.data.push_back(x.exact() ? 0 : x.size);
+  };
+  for (const auto& [name, array] : answered.outputs) enter(name, array);
+  for (const auto& [name, array] : answered.gradients) enter("d_" + name, array);
+  return sizes;
 }
 
 }  // namespace assay

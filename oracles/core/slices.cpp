@@ -88,7 +88,7 @@ std::vector<double> slice_sums(const Layout& n, const std::vector<double>& weigh
 }
 
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
-                                    const std::vector<double>& own, const Layout& layout,
+                                    const std::vector<std::vector<double>>& witnesses, const Layout& layout,
                                     const std::vector<double>& weight, const std::vector<double>& undrawn,
                                     double false_alarm_rate) {
   const std::vector<Slice> slices = slices_of(layout);
@@ -98,7 +98,11 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
   std::vector<std::vector<double>> drawn;
   drawn.reserve(draws.size());
   for (const auto& draw : draws) drawn.push_back(slice_sums(layout, weight, distances(draw, exact)));
-  const std::vector<double> kept = slice_sums(layout, weight, distances(own, exact));
+  std::vector<double> kept(slices.size());
+  for (const auto& witness : witnesses) {
+    const std::vector<double> leaning = slice_sums(layout, weight, distances(witness, exact));
+    for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = std::max(kept[i], std::fabs(leaning[i]));
+  }
 
   // Two-sided, shared out among the slices.
   const double each = false_alarm_rate / (2 * static_cast<double>(slices.size()));
@@ -117,8 +121,7 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
     for (const auto& all : drawn) samples.push_back(part(all));
     const Layout vector{1, static_cast<int>(end - first), 1};
     const std::vector<double> zeros(end - first);
-    std::vector<double> off = part(kept);
-    for (double& x : off) x = std::fabs(x);
+    const std::vector<double> off = part(kept);
     Spread spread = spread_of(samples, zeros, vector, Format::fp64);
     bool leans = false;
     for (std::size_t i = first; i < end; ++i) {
@@ -129,7 +132,7 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
       leans = leans || off[i - first] > sum.reach * sum.sigma;
       sums.push_back(sum);
     }
-    // What the contract's own rounding does is no fault: roundings that agree with each other lean together, and where
+    // What a witness does is no fault: roundings that agree with each other lean together, and where
     // other numbers agree, so do those of a slice next to it.
     for (std::size_t i = first; leans && i < end; ++i) {
       SliceSum& sum = sums[i];

@@ -26,7 +26,7 @@ struct SliceSum {
   Slice slice;
   double sigma;          ///< standard deviation; 0: the slice has nothing that may be off
   double reach;          ///< multiple of sigma that no correct kernel's sum exceeds
-  bool widened = false;  ///< sigma is what the contract's own run leans by, here or next to it
+  bool widened = false;  ///< sigma is what a witness leans by, here or next to it
 };
 
 /// The sums of weight * error over all slices of a tensor of that layout, in the order of slices_of. Axes along which
@@ -37,11 +37,11 @@ std::vector<Slice> slices_of(const Layout& layout);
 
 /// Limits from draws under jittered rounding, as spread_of takes them. `weight` is 1 / sigma of every element, 0 of
 /// those that do not count; `undrawn` is the part of sigma^2 that the draws do not scatter by, taken for independent
-/// from element to element; `own` is the kernel under the contract's own rounding, which no limit rejects: along an
-/// axis in which one of its sums is beyond its limit, sigma is at least what own leans by, there and nearby. All limits
-/// together reject a correct kernel with probability `false_alarm_rate`.
+/// from element to element; `witnesses` are answers of kernels that keep the contract, which no limit rejects: along an
+/// axis in which one of their sums is beyond its limit, sigma is at least what they lean by, there and nearby. All
+/// limits together reject a correct kernel with probability `false_alarm_rate`.
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
-                                    const std::vector<double>& own, const Layout& layout,
+                                    const std::vector<std::vector<double>>& witnesses, const Layout& layout,
                                     const std::vector<double>& weight, const std::vector<double>& undrawn,
                                     double false_alarm_rate);
 

@@ -126,8 +126,10 @@ Prior pool(const std::vector<double>& variance, const std::vector<double>& unit,
   if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
   const std::size_t N = variance.size();
   Prior prior{std::vector<double>(N), 0, std::vector<char>(N)};
+  std::vector<double> in_units(N);
+  for (std::size_t i = 0; i < N; ++i) in_units[i] = variance[i] / unit[i];
   for (std::size_t first = 0; first < N; first += R * C) {
-    const auto x = [&](std::size_t r, std::size_t c) { return variance[first + r * C + c] / unit[first + r * C + c]; };
+    const auto x = [&](std::size_t r, std::size_t c) { return in_units[first + r * C + c]; };
     std::vector<double> row(R), col(C);
     double grand = 0;
     for (std::size_t r = 0; r < R; ++r)
@@ -259,6 +261,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
   }
   for (const auto* unit : {&flat, &binade})
     for (const Pooling pooling : {Pooling::separable, Pooling::mean, Pooling::nearby}) {
+      if (unit == &flat && pooling == Pooling::separable) continue;  // is the first one
       Prior other = pool(m.variance, *unit, layout, pooling, nu, most);
       if (other.worth > prior.worth) prior = std::move(other);
     }
@@ -318,26 +321,41 @@ double with_neighbours(const std::vector<double>& distances, const Layout& layou
   return std::max(distances[element], std::sqrt(nearby));
 }
 
-double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const ExactRun& exact, const Layout& layout,
-                            double sigmas, double false_alarm_rate) {
+namespace {
+
+/// What sigma would have to be multiplied by for these multiples of it, if errors were normal: by their median, which a
+/// few that stand out do not move.
+double typical(std::vector<double> z) {
+  constexpr double median_of_normal = 0.6744897501960817;
+  const auto middle = z.begin() + static_cast<std::ptrdiff_t>(z.size() / 2);
+  std::nth_element(z.begin(), middle, z.end());
+  return *middle / median_of_normal;
+}
+
+}  // namespace
+
+double widen(Spread& spread, const std::vector<double>& witness, const ExactRun& exact, const Layout& layout,
+             double sigmas, double false_alarm_rate) {
   const std::size_t N = layout.size();
-  std::vector<double> off(N);
-  double sum = 0, counted = 0;
+  std::vector<double> off(N), multiples;
+  double sum = 0;
   bool beyond = false;
   for (std::size_t i = 0; i < N; ++i) {
-    off[i] = std::fabs(exact.distance(own[i], i));
+    off[i] = std::fabs(exact.distance(witness[i], i));
     if (!std::isfinite(off[i])) return 0;  // overflows are the judge's to fail
     if (spread.sigma[i] == 0) spread.sigma[i] = off[i];
     if (!(spread.sigma[i] > 0)) continue;
     const double z = off[i] / spread.sigma[i];
-    sum += z * z, ++counted;
+    multiples.push_back(z), sum += z * z;
     beyond = beyond || z > equivalent_sigmas(sigmas, spread.freedom[i]);
   }
-  if (counted == 0) return 0;
-  const double rms = std::sqrt(sum / counted);
+  if (multiples.empty()) return 0;
+  const double rms = std::sqrt(sum / static_cast<double>(multiples.size()));
   if (!beyond && rms <= rms_limit(spread, false_alarm_rate)) return 0;
+  const double all = typical(std::move(multiples));
   for (std::size_t i = 0; i < N; ++i)
-    if (spread.sigma[i] > 0) spread.sigma[i] = std::max(spread.sigma[i], with_neighbours(off, layout, i));
+    if (spread.sigma[i] > 0)
+      spread.sigma[i] = std::max({spread.sigma[i], all * spread.sigma[i], with_neighbours(off, layout, i)});
   return rms;
 }
 

@@ -63,12 +63,13 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
 /// larger.
 double with_neighbours(const std::vector<double>& distances, const Layout& layout, std::size_t element);
 
-/// Where `own`, the kernel under the contract's own rounding, is further from `exact` than draws allow of any kernel,
-/// rounding is not what draws make of it: it stalls, or all values are ties. Then sigma becomes at least that distance,
-/// of the element and of its neighbours, and the root mean square of distance / sigma before that is returned; else 0.
-/// An element that no draw moves and `own` does has that distance for its sigma in any case.
-double take_in_own_rounding(Spread& spread, const std::vector<double>& own, const ExactRun& exact, const Layout& layout,
-                            double sigmas, double false_alarm_rate);
+/// `witness` is what a kernel that keeps the contract answers. Where it is further from `exact` than draws allow of any
+/// kernel, draws are not all that rounding does: then sigma becomes at least that distance, of the element and of its
+/// neighbours, and at least what the tensor's typical element asks for, and the root mean square of distance / sigma
+/// before that is returned; else 0. An element that no draw moves and the witness does has that distance for its sigma
+/// in any case.
+double widen(Spread& spread, const std::vector<double>& witness, const ExactRun& exact, const Layout& layout,
+             double sigmas, double false_alarm_rate);
 
 /// The multiple of an estimated standard deviation that is exceeded as rarely as `sigmas` of a known one, which is
 /// estimated with `freedom` degrees of freedom: `sigmas` for many, more for few.

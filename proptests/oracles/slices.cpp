@@ -96,7 +96,7 @@ TEST(Slices, raise_false_alarms_no_more_often_than_stated) {
     int alarms = 0;
     for (int t = 0; t < trials; ++t) {
       const std::vector<SliceSum> expected =
-          expected_sums(draws_of(model, random), zeros, zeros, model.layout, ones, zeros, rate);
+          expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, ones, zeros, rate);
       alarms += rejects(expected, model.layout, errors_of(model, random)) ? 1 : 0;
     }
     EXPECT_LE(alarms, trials * rate + 5 * std::sqrt(trials * rate)) << model.name;
@@ -108,7 +108,7 @@ TEST(Slices, know_the_standard_deviation_of_their_sums) {
   const Model& model = models[1];  // 70 rows: 70 * 0.64 + (70 * 0.6)^2 a column
   const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1);
   const std::vector<SliceSum> expected =
-      expected_sums(draws_of(model, random), zeros, zeros, model.layout, ones, zeros, 1e-6);
+      expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, ones, zeros, 1e-6);
   const double truth = 70 * 0.64 + 42 * 42;
   for (const SliceSum& sum : expected) {
     if (sum.slice.axis != Slice::Axis::column) continue;
@@ -118,7 +118,7 @@ TEST(Slices, know_the_standard_deviation_of_their_sums) {
   // Last roundings are every element's own, and not drawn.
   const Numbers last(zeros.size(), 3);
   const std::vector<SliceSum> stored =
-      expected_sums(draws_of(model, random), zeros, zeros, model.layout, ones, last, 1e-6);
+      expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, ones, last, 1e-6);
   for (std::size_t s = 0; s < stored.size(); ++s)
     if (stored[s].slice.axis == Slice::Axis::column) {
       EXPECT_GT(stored[s].sigma * stored[s].sigma, truth / 2 + 70 * 3);
@@ -130,7 +130,7 @@ TEST(Slices, let_pass_what_correct_kernels_lean) {
   const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1), leaning(model.layout.size(), 0.8);
   Noise random(5);
   const auto expected_of = [&](double lean_of_draws, const Numbers& own) {
-    return expected_sums(draws_of(model, random, lean_of_draws), zeros, own, model.layout, ones, zeros, 1e-6);
+    return expected_sums(draws_of(model, random, lean_of_draws), zeros, {own}, model.layout, ones, zeros, 1e-6);
   };
   EXPECT_TRUE(rejects(expected_of(0, zeros), model.layout, leaning));
   EXPECT_FALSE(rejects(expected_of(0.8, zeros), model.layout, leaning)) << "random rounding leans as well";
@@ -150,7 +150,7 @@ TEST(Slices, do_not_forget_biases_that_cancel) {
     EXPECT_EQ(spread.sigma[i], 1);
     undrawn.push_back(spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
   }
-  const std::vector<SliceSum> expected = expected_sums(samples, exact, stalled, layout, ones, undrawn, 1e-6);
+  const std::vector<SliceSum> expected = expected_sums(samples, exact, {stalled}, layout, ones, undrawn, 1e-6);
   Numbers got = stalled;
   EXPECT_FALSE(rejects(expected, layout, got));
   got[7] *= 1 + 1e-12;
@@ -184,7 +184,7 @@ TEST(Slices, lean_like_the_slices_next_to_them) {
       samples.emplace_back();
       for (std::size_t i = 0; i < layout.size(); ++i) samples.back().push_back(random.normal());
     }
-    return expected_sums(samples, zeros, kept, layout, ones, zeros, 1e-6);
+    return expected_sums(samples, zeros, {kept}, layout, ones, zeros, 1e-6);
   };
   const std::vector<SliceSum> plain = expected_of(zeros), expected = expected_of(own);
   EXPECT_TRUE(rejects(plain, layout, own));
@@ -212,7 +212,7 @@ TEST(Slices, stay_exact_where_nothing_may_be_off) {
   Numbers weight, own;
   for (std::size_t i = 0; i < layout.size(); ++i) weight.push_back(i % 2 ? 1 : 0), own.push_back(1);
   const std::vector<SliceSum> expected =
-      expected_sums(std::vector<Numbers>(draws, zeros), zeros, own, layout, weight, zeros, 1e-6);
+      expected_sums(std::vector<Numbers>(draws, zeros), zeros, {own}, layout, weight, zeros, 1e-6);
   for (const SliceSum& sum : expected) {
     EXPECT_EQ(sum.sigma, sum.slice.name() == "column 0" ? 0 : 50) << sum.slice.name();
   }
@@ -239,7 +239,7 @@ TEST(Slices, see_what_nothing_else_sees) {
   Numbers undrawn;
   for (std::size_t i = 0; i < layout.size(); ++i)
     undrawn.push_back(spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
-  e.sums = expected_sums(samples, exact, exact, layout, e.weight, undrawn, false_alarm_rate);
+  e.sums = expected_sums(samples, exact, {exact}, layout, e.weight, undrawn, false_alarm_rate);
   const Judgement healthy = judge(e, got);
   EXPECT_EQ(healthy.verdict, Verdict::pass) << healthy.reason;
   for (std::size_t i = 5; i < got.size(); i += 8) got[i] += 0.002;

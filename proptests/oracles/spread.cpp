@@ -395,7 +395,7 @@ TEST(Spread, is_never_zero_where_the_kernels_own_rounding_moves) {
   for (int k = 0; k < draws; k += 2) moving[static_cast<std::size_t>(k)][0] += 0x1p-652;
   Spread spread = spread_of(moving, exact, {1, 2, 1}, Format::fp64);
   EXPECT_EQ(spread.sigma, (std::vector<double>{0, 0}));
-  take_in_own_rounding(spread, {exact[0] + 0x1p-652, exact[1]}, exact, {1, 2, 1}, 7, 1e-6);
+  widen(spread, {exact[0] + 0x1p-652, exact[1]}, exact, {1, 2, 1}, 7, 1e-6);
   EXPECT_EQ(spread.sigma, (std::vector<double>{0x1p-652, 0}));
 }
 
