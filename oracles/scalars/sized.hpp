@@ -40,8 +40,11 @@ struct Sized {
   friend Sized operator*(const Sized& a, const Sized& b) {
     if (a.total == 0 || b.total == 0) return {a.value * b.value, 0, 0, infinite};
     const double v = a.value * b.value;
-    return kept({v, larger(larger(a.size * std::fabs(b.value), std::fabs(a.value) * b.size), std::fabs(v)),
-                 a.total * b.total, a.unit * b.unit});
+    // Two differences that leave nothing may have been multiplied out.
+    const double size = a.cancels() && b.cancels()
+                            ? a.size * b.size
+                            : larger(larger(a.size * std::fabs(b.value), std::fabs(a.value) * b.size), std::fabs(v));
+    return kept({v, size, a.total * b.total, a.unit * b.unit});
   }
   friend Sized operator/(const Sized& a, const Sized& b) {
     const double v = a.value / b.value, by = std::fabs(b.value);
@@ -88,6 +91,7 @@ struct Sized {
     if ((bits & fraction) == 0) return binade;
     return std::ldexp(binade, std::countr_zero(bits) - 52);  // 0 below the smallest normal number: of unknown unit
   }
+  bool cancels() const { return std::fabs(value) * capacity <= size; }
   bool is_power_of_two() const {
     return exact() && total == std::fabs(value) && (std::bit_cast<std::uint64_t>(value) & 0x000fffffffffffff) == 0;
   }

@@ -250,6 +250,7 @@ TEST(Sized, knows_what_cancelled) {
   EXPECT_EQ(c.size, 2 * (3 * 0.1));
   EXPECT_EQ((exp(Sized(1)) - exp(Sized(1))).size, std::exp(1.0));
   EXPECT_EQ((Sized(5) * Sized(0)).size, 0);
+  EXPECT_EQ((b * b).size, b.size * b.size) << "multiplied out, its terms are as large";
 }
 
 TEST(Sized, knows_what_is_exact_in_any_order) {
