@@ -19,7 +19,7 @@ HEAD = """<!-- written by `proptests/foreign/page.py` -->
 # Published kernels
 
 Kernels that nobody here wrote, on the problems of `assay case`, and what `assay check` says of their answers. {healthy} are believed to be healthy, and {passed} of them PASS;
-{broken} have a defect of their own or one planted in them, and {caught} of them do not PASS. The answers are in `fixtures/foreign`; a test judges them ([foreign.cpp](../proptests/tools/foreign.cpp)).
+{broken} have a defect of their own or one planted in them, and {caught} of them do not PASS; those that do lose digits that the model grants to other algorithms, and their line says how many. The answers are in `fixtures/foreign`; a test judges them ([foreign.cpp](../proptests/tools/foreign.cpp)).
 
     proptests/foreign/recordings.py ID            makes the case of one again and judges it
     proptests/foreign/page.py                     writes this page
@@ -27,6 +27,7 @@ Kernels that nobody here wrote, on the problems of `assay case`, and what `assay
 - **Model, contract**: the worst tensor's error in units of what the [model](judge.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
 - **tf32** beside fp32: judged with `--precision tf32`, since the kernel multiplies so by default.
 - Shapes are B, T (or queries/keys), heads (or value/shared heads), K, V; data of style `normal` unless another one is named.
+- The model's factor was chosen knowing kernels like these, so that their PASS is no independent evidence; `make foreign` judges runs that nobody has seen.
 - One recording is one run on one device with one of the kernel's own autotuning configurations. PASS says that this answer is right, not that the kernel always is.
 """
 
@@ -43,6 +44,8 @@ Found here in what others have published, with what was measured: relative error
 | fla `naive_recurrent_comba` | takes the error of the decayed state; the other three Comba functions and the paper take that of the state before its decay | o 1.8e-2, d_log_decay 8.4e-2 in fp32 |
 | fla `chunk_mesa_net`, K = 32 | illegal memory access with Triton 3.6.0 on an H200; 3.9.0 is right | no answer |
 | fla `chunk_gated_delta_rule` in fp32 | the triangular inverse is in tf32 whatever is asked for (`chunk_fwd.py`) | 1e-4 in place of 2e-7: right as tf32 |
+
+Drafts for the authors, not sent: [h times dh](reports/h-times-dh.md), [decoding](reports/attn-decoding.md), [momentum](reports/momentum-chunk.md), [naive Comba](reports/comba-naive.md).
 """
 
 
@@ -67,9 +70,7 @@ def worst(rows, column):
 
 def origin(recording):
     """Who published it, and in which version."""
-    names = {"fla": "fla-core", "fla-core": "fla-core"}
-    name = names.get(recording["source"], recording["source"])
-    versions = recording["versions"]
+    name, versions = recording["source"], recording["versions"]
     text = f"{name} {versions[name]}" if name in versions else name
     return text + (f", Triton {versions['triton']}" if "triton" in versions else "")
 
