@@ -76,6 +76,18 @@ calibration: build ## measure docs/calibration.md again: its 32 seeds are nine c
 fixtures: build ## write the golden files again
 	@build/assay fixtures generate
 
+# More options for the runs, as in: make foreign FOREIGN_ARGS='--runs 1000 --seed 1'
+FOREIGN_ARGS ?=
+
+.PHONY: foreign
+foreign: build ## run kernels that others have published on random problems and judge them
+	@tools/setup --foreign
+	@build/foreign/bin/python proptests/foreign/run.py $(FOREIGN_ARGS)
+
+.PHONY: published
+published: build ## write docs/published-kernels.md again
+	@$(call command-of,docs/published-kernels.md)
+
 .PHONY: clean
 clean: ## remove every build folder
 	@rm -rf build build-*

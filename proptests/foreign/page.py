@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Writes docs/published-kernels.md: what `assay check` says of every recording of fixtures/foreign.
+
+    page.py [--tool ASSAY] [--verdicts FOLDER]     FOLDER keeps the verdicts; those that it has are not asked for again
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+import recordings
+
+PAGE = recordings.ROOT / "docs" / "published-kernels.md"
+ORDER = ["FAIL", "ERROR", "UNDECIDED", "VACUOUS", "UNSUPPORTED", "PASS"]
+
+HEAD = """<!-- written by `proptests/foreign/page.py` -->
+
+# Published kernels
+
+Kernels that nobody here wrote, on the problems of `assay case`, and what `assay check` says of their answers. {healthy} are believed to be healthy, and {passed} of them PASS;
+{broken} have a defect of their own or one planted in them, and {caught} of them do not PASS; those that do lose digits that the model grants to other algorithms, and their line says how many. The answers are in `fixtures/foreign`; a test judges them ([foreign.cpp](../proptests/tools/foreign.cpp)).
+
+    proptests/foreign/recordings.py ID            makes the case of one again and judges it
+    proptests/foreign/page.py                     writes this page
+
+- **Model, contract**: the worst tensor's error in units of what the [model](judge.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
+- **tf32** beside fp32: judged with `--precision tf32`, since the kernel multiplies so by default.
+- Shapes are B, T (or queries/keys), heads (or value/shared heads), K, V; data of style `normal` unless another one is named.
+- The model's factor was chosen knowing kernels like these, so that their PASS is no independent evidence; `make foreign` judges runs that nobody has seen.
+- One recording is one run on one device with one of the kernel's own autotuning configurations. PASS says that this answer is right, not that the kernel always is.
+"""
+
+CAUSES = """
+## Known defects
+
+Found here in what others have published, with what was measured: relative error (Frobenius) against the textbook formula in fp64.
+
+| kernel | cause | measured |
+| --- | --- | --- |
+| fla `chunk_gated_delta_rule`, `chunk_comba`, `chunk_kda` | `tl.sum(b_h * b_dh)` of two states in the inputs' type, not converted to fp32 (`common/chunk_o.py:273`, `kda/chunk_bwd.py:263`) | d_log_decay at T = 1 in bf16: 7.4e-3, 6.6e-3, 4.9e-3; with the line changed 3.0e-3, 2.2e-3, 1.8e-3 |
+| fla `attn_decoding_one_step` | `tl.sum(b_q[None, :] * b_k, 1)`: scores are multiplied and summed in bf16 (`attn/decoding.py`) | o over 300 keys: 9.4e-3, with rising scores 2.6e-2; with the line changed 1.7e-3 and 1.9e-3 |
+| fla `chunk_momentum_delta_rule` | weights in the log domain cancel where mu decays faster than alpha | from 65 tokens on: o 0.78, gradients by up to 1e12; right at 17 tokens |
+| fla `naive_recurrent_comba` | takes the error of the decayed state; the other three Comba functions and the paper take that of the state before its decay | o 1.8e-2, d_log_decay 8.4e-2 in fp32 |
+| fla `chunk_mesa_net`, K = 32 | illegal memory access with Triton 3.6.0 on an H200; 3.9.0 is right | no answer |
+| fla `chunk_gated_delta_rule` in fp32 | the triangular inverse is in tf32 whatever is asked for (`chunk_fwd.py`) | 1e-4 in place of 2e-7: right as tf32 |
+
+Drafts for the authors, not sent: [h times dh](reports/h-times-dh.md), [decoding](reports/attn-decoding.md), [momentum](reports/momentum-chunk.md), [naive Comba](reports/comba-naive.md).
+"""
+
+
+def verdicts(tool, recording, folder):
+    """Rows of `assay check --format json`."""
+    kept = folder and folder / (recording["id"] + ".json")
+    if kept and kept.exists():
+        return json.loads(kept.read_text())["rows"]
+    ran = recordings.check(tool, recording, ["--format", "json", "--threads", "1"], capture_output=True, text=True)
+    if ran.returncode not in (0, 1):
+        sys.exit(f"{recording['id']}: {ran.stderr.strip()}")
+    if kept:
+        kept.write_text(ran.stdout)
+    return json.loads(ran.stdout)["rows"]
+
+
+def worst(rows, column):
+    """The largest excess of the rows."""
+    found = [row[column] for row in rows if row.get(column) is not None]
+    return f"{max(found):.2g}" if found else ""
+
+
+def origin(recording):
+    """Who published it, and in which version."""
+    name, versions = recording["source"], recording["versions"]
+    text = f"{name} {versions[name]}" if name in versions else name
+    return text + (f", Triton {versions['triton']}" if "triton" in versions else "")
+
+
+def line(recording, rows):
+    """The recording's line of its table."""
+    verdict = min((row["verdict"] for row in rows), key=ORDER.index)
+    bad = [row["tensor"] for row in rows if row["verdict"] != "PASS"]
+    kernel = f"`{recording['kernel']}`" + (", mended" if "changed" in recording else "")
+    precision = recording["precision"] + (" (tf32)" if "judged_as" in recording else "")
+    problem = recording["shape"] + ("" if recording["style"] == "normal" else ", " + recording["style"])
+    shown = verdict + (f" ({', '.join(bad)})" if bad else "")
+    cause = recording.get("bug", "").replace("_", " ") + (" (planted)" if recording.get("planted") else "")
+    cause = "; ".join(part for part in (cause, recording.get("changed", ""), recording.get("open", "")) if part)
+    cells = [kernel, origin(recording), recording["device"], precision, problem, shown]
+    cells += [worst(rows, "model_excess"), worst(rows, "contract_excess"), cause, f"`{recording['id']}`"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(title, judged):
+    """A section with a line for each recording."""
+    head = ["kernel", "version", "device", "precision", "shape", "verdict", "model", "contract", "cause", "ID"]
+    lines = [f"\n## {title}\n", "| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    return "\n".join(lines + [line(recording, rows) for recording, rows in judged]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tool", default=str(recordings.ROOT / "build" / "assay"))
+    parser.add_argument("--verdicts", type=pathlib.Path)
+    options = parser.parse_args()
+    if options.verdicts:
+        options.verdicts.mkdir(parents=True, exist_ok=True)
+    judged = [(r, verdicts(options.tool, r, options.verdicts)) for r in recordings.recordings()]
+    judged.sort(key=lambda pair: (pair[0]["mechanism"], pair[0]["id"]))
+    healthy = [pair for pair in judged if pair[0]["healthy"]]
+    broken = [pair for pair in judged if not pair[0]["healthy"]]
+    passed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows in healthy)
+    missed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows in broken)
+    page = HEAD.format(healthy=len(healthy), passed=passed, broken=len(broken), caught=len(broken) - missed)
+    page += CAUSES + table("Healthy", healthy) + table("Broken", broken)
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(str(error))
