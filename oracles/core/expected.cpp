@@ -72,17 +72,19 @@ std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
   const Policy contract = kernel.policy();
   const int accumulator = info(accumulators_of(contract.sites)).mantissa_bits;
   Policy kept = contract;
-  bool any = false;
+  bool any = false, narrow_sums = false;
   for (int i = 0; i < contract.sites.size; ++i) {
     const auto& [name, role, format] = contract.sites.entries[i];
+    if (role == tile::Role::accumulator && info(format).mantissa_bits < accumulator) narrow_sums = true;
     const bool between = role == tile::Role::operand || (role == tile::Role::output && name != output_site);
     if (!between || info(format).mantissa_bits >= accumulator) continue;
     kept.sites.entries[i].format = Format::exact, any = true;
   }
   if (!any) return {};
   if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
-  // A contract that says how many products are summed before they are rounded is kept to it.
-  const bool any_sums = kernel.contract == nullptr || kernel.contract->products == 0;
+  // A contract that says how many products are summed before they are rounded is kept to it; and where a state is
+  // narrower than other sums, one that rounds it at every product has another contract.
+  const bool any_sums = !narrow_sums && (kernel.contract == nullptr || kernel.contract->products == 0);
   if (!any_sums || contract.products == 1) return {kept};
   Policy cut_off = kept;
   kept.products = 1;
