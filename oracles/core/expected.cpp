@@ -95,7 +95,8 @@ std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
 /// The sizes of an answer's terms, computed when they are first asked for.
 class Terms {
  public:
-  Terms(const Problem& problem, Format accumulators) : problem_(problem), accumulators_(accumulators) {}
+  Terms(const Problem& problem, const KernelUnderTest& kernel)
+      : problem_(problem), accumulators_(accumulators_of(kernel.policy().sites)), of_solves_(kernel.form->iterative) {}
 
   /// Of the tensor of that name; null where they are not known.
   const std::vector<double>* find(const std::string& name) {
@@ -106,20 +107,27 @@ class Terms {
     return known == sizes_->end() ? nullptr : &known->second.data;
   }
   Format accumulators() const { return accumulators_; }
+  bool of_solves() const { return of_solves_; }
 
  private:
   const Problem& problem_;
   Format accumulators_;
-  bool asked_ = false;
+  bool of_solves_, asked_ = false;
   std::optional<Arrays> sizes_;
 };
 
 /// No element is known better than a product and the sum that it goes into, each rounded at the size of the element's
-/// terms, unless its arithmetic is exact in any order.
-void keep_terms_rounded(std::vector<double>& sigma, const std::vector<double>& sizes, Format accumulators) {
-  for (std::size_t i = 0; i < sigma.size(); ++i)
-    if (sizes[i] > 0 && std::isfinite(sizes[i]))
-      sigma[i] = std::max(sigma[i], spacing(accumulators, sizes[i]) * std::sqrt(2 / 12.0));
+/// terms, unless its arithmetic is exact in any order. What a solve divides by, its sizes know nothing of: there they
+/// count up to the tensor's largest number, unless the element shows that it is made of larger ones.
+void keep_terms_rounded(Expected& e, const std::vector<double>& sizes, Terms& terms, const std::vector<double>& exact) {
+  double largest = 0;
+  for (const HiLo& value : e.value) largest = std::max(largest, std::fabs(value.hi));
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    if (!(sizes[i] > 0 && std::isfinite(sizes[i]))) continue;
+    const bool missed = !(std::fabs((exact[i] - e.value[i].hi) - e.value[i].lo) <= e.sigma[i] + e.bound[i]);
+    const double size = !terms.of_solves() || missed || e.sigma[i] == 0 ? sizes[i] : std::min(sizes[i], largest);
+    e.sigma[i] = std::max(e.sigma[i], spacing(terms.accumulators(), size) * std::sqrt(2 / 12.0));
+  }
 }
 
 /// Whether operands' roundings leave nothing to those of sums: where these are alone, in the first witness after the
@@ -197,7 +205,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
   const std::vector<double>* sizes = drowns_sums(e.sigma, witnesses, located_exact) ? nullptr : terms.find(name);
-  if (sizes != nullptr) keep_terms_rounded(e.sigma, *sizes, terms.accumulators());
+  if (sizes != nullptr) keep_terms_rounded(e, *sizes, terms, exact);
   for (const std::size_t i : overflowing) e.sigma[i] = infinite;
   // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
   for (std::size_t i = 0; i < e.sigma.size(); ++i)
@@ -337,7 +345,7 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
 
 std::vector<Expectation> expect(const Oracle& oracle, const KernelUnderTest& kernel, std::span<const int> tiles,
                                 const Problem& problem, std::span<const KernelRuns> runs, double rate) {
-  Terms terms(problem, accumulators_of(kernel.policy().sites));
+  Terms terms(problem, kernel);
   std::vector<Expectation> expectations;
   KernelUnderTest one = kernel;
   for (std::size_t i = 0; i < tiles.size(); ++i) {

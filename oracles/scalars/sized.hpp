@@ -41,7 +41,7 @@ struct Sized {
     if (a.total == 0 || b.total == 0) return {a.value * b.value, 0, 0, infinite};
     const double v = a.value * b.value;
     // Two differences that leave nothing may have been multiplied out.
-    const double size = a.cancels() && b.cancels()
+    const double size = a.value == 0 && b.value == 0
                             ? a.size * b.size
                             : larger(larger(a.size * std::fabs(b.value), std::fabs(a.value) * b.size), std::fabs(v));
     return kept({v, size, a.total * b.total, a.unit * b.unit});
@@ -91,7 +91,6 @@ struct Sized {
     if ((bits & fraction) == 0) return binade;
     return std::ldexp(binade, std::countr_zero(bits) - 52);  // 0 below the smallest normal number: of unknown unit
   }
-  bool cancels() const { return std::fabs(value) * capacity <= size; }
   bool is_power_of_two() const {
     return exact() && total == std::fabs(value) && (std::bit_cast<std::uint64_t>(value) & 0x000fffffffffffff) == 0;
   }
