@@ -147,7 +147,7 @@ void CaseTrial::choose_form() {
   try {
     kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
   } catch (const InputError& error) {
-    if (decides() == Decides::contract || !standard_.form.empty() || !standard_.tile.empty()) throw;
+    if (decides() == Decides::contract || !standard_.form.empty()) throw;
     unfit_ = error.what();
     return;
   }

@@ -306,9 +306,9 @@ Json record_of(const ReportRow& row) {
   set("evidence", row.evidence);
   for (const auto& [key, weighed] : {std::pair{"model", &row.by_model}, {"contract", &row.by_contract}}) {
     const std::string name = key;
-    record[name + "_verdict"] = *weighed ? Json(name_of((*weighed)->verdict)) : Json();
-    record[name + "_excess"] = *weighed ? Json((*weighed)->excess) : Json();
-    record[name + "_reason"] = *weighed ? Json((*weighed)->reason) : Json();
+    record[name + "_verdict"] = *weighed ? name_of((*weighed)->verdict) : "";
+    record[name + "_excess"] = *weighed ? Json((*weighed)->excess) : Json("");
+    record[name + "_reason"] = *weighed ? (*weighed)->reason : "";
   }
   set("blind_spots", listed(j.blind_spots));
   record["command"] = row.command;

@@ -24,7 +24,7 @@ constexpr double named_share = 0.99, clear_share = 0.9999;
 /// How much more a kernel may spread that keeps another convention: its numbers are others.
 constexpr double other_spread = 3;
 /// And where what is left is within the judge's own limits: of a weak error, some is always rounding.
-constexpr double weak_share = 0.5;
+constexpr double weak_share = 0.9;
 /// Numbers that a factor, or a convention, cannot agree with by chance; a quarter, where it says all of them.
 constexpr double few = 16;
 

@@ -68,7 +68,7 @@ ASSAY_PER_MACHINE Moments moments(const double* __restrict a, const double* __re
 }
 
 bool same(const Strided& x, const std::vector<double>& numbers) {
-  if (x.step == 1) return std::equal(numbers.begin(), numbers.end(), x.first);
+  if (static_cast<std::size_t>(x.size) != numbers.size()) return false;
   for (int i = 0; i < x.size; ++i)
     if (x.first[i * x.step] != numbers[static_cast<std::size_t>(i)]) return false;
   return true;
@@ -122,17 +122,18 @@ double PerturbedArithmetic::one_rounding_off(double x, double units) {
   return x + u * size;
 }
 
-/// A line that was just read is the same operand still: rounded once, for all the products that it goes into.
+/// A line that was just read is the same operand still: rounded once, for all the products that it goes into. It is
+/// known by its numbers: where they lie is the allocator's affair.
 const double* PerturbedArithmetic::operand(const Strided& x, Reads& reads) {
   Read* oldest = &reads.front();
   for (Read& read : reads) {
-    if (read.line.first == x.first && read.line.step == x.step && read.line.size == x.size && same(x, read.exact)) {
+    if (same(x, read.exact)) {
       read.when = ++calls_;
       return read.perturbed.data();
     }
     if (read.when < oldest->when) oldest = &read;
   }
-  oldest->line = x, oldest->when = ++calls_;
+  oldest->when = ++calls_;
   oldest->exact.resize(static_cast<std::size_t>(x.size)), oldest->perturbed.resize(oldest->exact.size());
   for (int i = 0; i < x.size; ++i) oldest->exact[static_cast<std::size_t>(i)] = x.first[i * x.step];
   if (narrow_)

@@ -55,7 +55,6 @@ class PerturbedArithmetic {
   /// A line that was read not long ago, and what it was read as. A kernel rounds an operand once for all the products
   /// of one contraction, which here are many calls.
   struct Read {
-    Strided line{nullptr, 0, 0};
     std::vector<double> exact, perturbed;
     std::uint64_t when = 0;
   };

@@ -229,10 +229,10 @@ TEST_F(KillTables, bad_flags_are_one_sentence) {
   refused({"--mechanism", "rmsnorm"}, "assay: --mechanism: none of these has kernels\n");
   refused({"--mechanism", "deltanet", "--power", "nothing"},
           "assay: --power: none of these kernels has a mutant nothing\n");
-  refused({"--held-out", "some"}, "--held-out: some not in");
+  refused({"--held-out", "some"}, "--held-out: there is no some; there are");
   refused({"--healthy-only"}, "assay: --healthy-only: it needs --healthy");
   refused({"--seconds", "5"}, "assay: --seconds: it limits the runs of --healthy\n");
-  refused({"--precision", "fp7"}, "--precision: fp7 not in");
+  refused({"--precision", "fp7"}, "--precision: there is no fp7; there are");
   refused({"--trials", "-1"}, "--trials: Value -1 not in range");
   planted_kernels = nullptr;
   refused({}, "assay: mutants: this program has none; build assay-mutants beside it");
