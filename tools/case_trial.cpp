@@ -142,6 +142,11 @@ void CaseTrial::prepare(const PartDone& done) {
   std::erase_if(oracle_.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
 }
 
+Decides CaseTrial::decides() const {
+  const bool asked = !standard_.contract.empty() || !standard_.tile.empty();
+  return asked || !has_model(file_.problem.mechanism) ? Decides::contract : Decides::model;
+}
+
 /// What the model judges needs no kernel of ours that takes it; whoever names a contract, a form or a tile does.
 void CaseTrial::choose_form() {
   try {

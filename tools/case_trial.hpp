@@ -45,10 +45,9 @@ class CaseTrial {
   const ProblemFile& file() const { return file_; }
   /// Its form is null where none fits and the model alone judges.
   const KernelUnderTest& kernel() const { return kernel_; }
-  /// A contract that was asked for decides, and so does a tile shape, which only contracts know; else the model.
-  Decides decides() const {
-    return standard_.contract.empty() && standard_.tile.empty() ? Decides::model : Decides::contract;
-  }
+  /// A contract that was asked for decides, and so does a tile shape, which only contracts know, and what there is
+  /// where there is no model; else the model.
+  Decides decides() const;
   const Oracle& oracle() const { return oracle_; }
   /// The tile shapes that the answer may come from, at least one where there is a form.
   const std::vector<int>& tiles() const { return tiles_; }

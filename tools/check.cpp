@@ -86,7 +86,8 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   page.header.insert(page.header.end(), lines.begin(), lines.end());
   const std::vector<std::string> evidence =
       evidence_legend(trial.kernel().precision, trial.kernel().contract->name, trial.decides());
-  page.header.insert(page.header.end(), evidence.begin(), evidence.end());
+  if (has_model(trial.file().problem.mechanism))
+    page.header.insert(page.header.end(), evidence.begin(), evidence.end());
   if (trial.tiles().size() > 1)
     page.header.push_back(
         "tiles     each tensor is judged by the one of " +

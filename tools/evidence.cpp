@@ -161,6 +161,7 @@ void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& an
 }  // namespace
 
 void weigh(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, Decides decides) {
+  if (!has_model(trial.room.name)) return;
   const double factor = model_factor(trial.kernel.precision).passes;
   const Arrays answered = flat(got);
   ModelTrial model(trial, trial.kernel.precision, rows, answered);

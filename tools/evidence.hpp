@@ -14,7 +14,7 @@ enum class Decides { model, contract };
 
 /// Adds the model's evidence to rows that a contract has judged, one for each tensor of the oracle that is asked for,
 /// and lets `decides` set the verdict. Where the model decides and leaves a tensor open, it passes if it passes under
-/// the contract, or under another named one of the precision.
+/// the contract, or under another named one of the precision. Nothing where the room has no model.
 void weigh(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, Decides decides);
 
 /// What the columns `model` and `contract` mean: lines for the head of a page.

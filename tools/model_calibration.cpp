@@ -52,7 +52,7 @@ std::vector<Piece> pieces_of(const CalibrateOptions& options) {
   for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   std::vector<Piece> list;
   for (const KernelRoom* kernels : kernel_rooms()) {
-    if (!asks_for(options.mechanisms, kernels->name)) continue;
+    if (!asks_for(options.mechanisms, kernels->name) || !has_model(kernels->name)) continue;
     const Room* room = find_room(kernels->name);
     for (const Format precision : model_precisions) {
       if (!asks_for(options.precisions, precision)) continue;

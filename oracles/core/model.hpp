@@ -19,7 +19,7 @@ struct ModelRuns {
 };
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads);
 
-/// Whether that room has draws: every one that has kernels.
+/// Whether that room has draws that healthy kernels are within: those that have kernels, but a few.
 bool has_model(std::string_view mechanism);
 
 /// By what factor a healthy kernel may exceed the model's own limits: `passes` and it is right, beyond `fails` no

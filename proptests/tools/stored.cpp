@@ -101,7 +101,7 @@ TEST(Stored, a_wrong_answer_fails_in_few_bits) {
   const Room& room = *find_room("deltanet");
   for (const int tokens : {1, 64}) {
     CaseTrial trial(case_file(room, {.mechanism = "deltanet", .shape = {1, tokens, 2, 0, 8, 8, 0}}, false, "0"),
-                    {.threads = 1}, "case");
+                    {.contract = "bf16", .threads = 1}, "case");
     trial.prepare();
     for (const double gain : {1.0, 1.02}) {
       Safetensors out = exact_answer(trial, "F64");
