@@ -468,5 +468,67 @@ TEST(Progress, TheClockRunsWithoutSteps) {
   EXPECT_NE(counted.str().find("1/3 a, 0 s"), std::string::npos) << counted.str();
 }
 
+using MessageFiles = CliFiles;
+
+/// Who mistypes a name is told which one was probably meant, and which there are.
+TEST_F(MessageFiles, say_what_was_probably_meant) {
+  const std::string out = path("case.st");
+  const std::pair<std::vector<std::string>, const char*> table[] = {
+      {{"chekc", "a", "b"}, "assay: there is no verb chekc (did you mean check?); there are list, report, check"},
+      {{"help", "chek"}, "assay: there is no verb chek (did you mean check?)"},
+      {{"case", "gdn", "--shape", "1,2,1,4", "-o", out},
+       "assay: mechanism: there is no gdn (did you mean gated_deltanet?); there are softmax_attention"},
+      {{"case", "deltnet", "--shape", "1,2,1,4", "-o", out}, "there is no deltnet (did you mean deltanet?)"},
+      {{"case", "deltanet", "--shape", "1,64,2", "-o", out},
+       "assay: --shape: expected four or five numbers, B,T,H,d or B,T,H,K,V, got 1,64,2"},
+      {{"case", "deltanet", "--shape", "1,2,1,4", "--param", "scal=2", "-o", out},
+       "assay: --param: deltanet has no scal (did you mean scale?); it has alignment, sequence_start, scale"},
+      {{"case", "deltanet", "--shape", "1,2,1,4", "--style", "norml", "-o", out},
+       "--style: there is no norml (did you mean normal?); there are normal, unit_keys"},
+      {{"case", "deltanet", "--shape", "1,2,1,4", "--precision", "bf61", "-o", out},
+       "--precision: there is no bf61 (did you mean bf16?); there are fp64"},
+      {{"report", "--contract", "flaa"}, "--contract: there is no flaa (did you mean fla?); there are fp64"},
+      {{"case", "softmax_attention", "--shape", "1,2,1,4", "--param", "scale=-1", "-o", out},
+       "params.scale: expected a number > 0 (bandwidth is 1 / scale), got -1"},
+  };
+  for (const auto& [args, sentence] : table) {
+    const Ran ran = run_assay(args);
+    EXPECT_EQ(ran.code, exit_usage) << sentence;
+    EXPECT_NE(ran.err.find(sentence), std::string::npos) << ran.err;
+  }
+  EXPECT_EQ(names(), std::vector<std::string>{});
+  EXPECT_EQ(run_assay({"help", "check"}).out, run_assay({"check", "--help"}).out);
+  EXPECT_EQ(run_assay({"help"}).out, run_assay({"--help"}).out);
+}
+
+TEST_F(MessageFiles, no_bytes_go_to_a_terminal) {
+  std::ostringstream out, err;
+  Console terminal{out, err, true, true};
+  EXPECT_EQ(run({"case", "deltanet", "--shape", "1,2,1,4"}, terminal), exit_usage);
+  EXPECT_EQ(out.str(), "");
+  EXPECT_EQ(err.str(),
+            "assay: case: standard output is a terminal, and a case is no text; -o FILE says where it goes\n");
+  EXPECT_EQ(run({"case", "deltanet", "--shape", "1,2,1,4", "-o", path("case.safetensors")}, terminal), exit_passed);
+  EXPECT_EQ(run({"oracle", path("case.safetensors")}, terminal), exit_usage);
+  EXPECT_EQ(out.str(), "");
+}
+
+/// A case that only the oracle takes says so when it is made, and again when it is to be judged.
+TEST_F(MessageFiles, a_case_too_wide_for_the_kernels_says_so) {
+  const std::string in = path("case.safetensors");
+  const Ran made = run_assay({"case", "deltanet", "--shape", "1,2,1,256", "-o", in});
+  EXPECT_EQ(made.code, exit_passed);
+  EXPECT_NE(made.err.find("note: no kernel of this build takes this case"), std::string::npos) << made.err;
+  const Ran checked = run_assay({"check", in, in});
+  EXPECT_EQ(checked.code, exit_usage);
+  EXPECT_NE(checked.err.find("got 256; so there is no spread to judge by, and only `assay oracle` takes the case"),
+            std::string::npos)
+      << checked.err;
+  EXPECT_EQ(run_assay({"case", "deltanet", "--shape", "1,2,1,128", "-o", in}).err, "");
+  EXPECT_NE(
+      run_assay({"check", in, write("out.py", "print('not an answer')")}).err.find("out.py: not a safetensors file"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace assay
