@@ -18,8 +18,8 @@ Answer masked(const RecurrenceShape& shape, const Problem& problem, const Policy
   const int tail = rows_of(shape, problem, "tail_k"), first = keys.first();
   const PairRows<T> pairs{tail, first, tail + imax(0, len - first)};
   // A window of as many pairs as there are is none, and has room to add to.
-  const int window = imin(window_of(problem), imax(1, pairs.count)),
-            newest = window > 0 ? imin(pairs.count, window - 1) : pairs.count;
+  const int asked = window_of(problem), window = imin(asked, imax(1, pairs.count)),
+            newest = asked > 0 ? imin(pairs.count, asked - 1) : pairs.count;
   const Windows windows{tail, first,
                         window > 0 ? Faults::choose(policy, "window_one_too_wide"_s, window, window + 1) : 0};
   const auto features = keys.features(shape.input<T>(problem.inputs, "k", shared, len, K)),

@@ -71,7 +71,7 @@ TEST_P(Defects, healthy_counterparts_pass) {
 
 TEST_P(Defects, are_rejected_localised_and_named) {
   const Found& found = findings.at(GetParam());
-  const Json page = check("defective.safetensors", {"--why", "--why-limit", "600"}, exit_failed);
+  const Json page = check("defective.safetensors", {"--contract", "bf16", "--why", "--why-limit", "600"}, exit_failed);
   for (const Json& row : page["rows"]) {
     const auto expected = found.where.find(row["tensor"].get<std::string>());
     EXPECT_EQ(row["verdict"], expected == found.where.end() ? "PASS" : "FAIL") << row["tensor"];

@@ -26,7 +26,7 @@ ends 2 "$full" "$assay" list >&-
 "$assay" case deltanet --shape 1,6,2,4 --no-cotangents -o case.st || exit 1
 # The case is no answer, but a file that a command can copy: `o` is missing.
 echo "echo said; cat {case} > {out}; echo \$? > code" >run
-ends 2 "assay: --kernel: {out}: tensor beta: unknown; to this case deltanet answers final_state, o" \
+ends 2 "assay: --kernel: {out}: tensor final_state: missing; to this case deltanet answers final_state, o; --tensor judges some of them" \
   "$assay" check case.st --kernel "$(cat run)" <&- >&-
 expect "a command whose streams were closed" 0 "$(cat code)"
 

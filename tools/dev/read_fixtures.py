@@ -128,7 +128,9 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--tool"]:
         sys.exit(0 if check_tool(sys.argv[2]) else 1)
     else:
-        files = [pathlib.Path(name) for name in sys.argv[1:]] or sorted((ROOT / "fixtures").rglob("*.safetensors"))
+        files = [pathlib.Path(name) for name in sys.argv[1:]] or [
+            # Answers of other people's kernels are as these wrote them.
+            path for path in sorted((ROOT / "fixtures").rglob("*.safetensors")) if path.parent.name != "foreign"]
         if not files:
             sys.exit("read_fixtures: there is no golden file")
         sys.exit(0 if check(files) else 1)
