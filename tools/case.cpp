@@ -79,8 +79,8 @@ int run_case(const CaseOptions& options, Console& console) {
   if (!seeded.fill.empty()) refuse_fill(made, options.output);
   file.commit([&](std::ostream& out) { write_safetensors(out, made); });
   if (const std::string obstacle = obstacles_of(room, spec); !obstacle.empty())
-    console.err << "note: no kernel of this build takes this case, so `assay check` has no spread to judge by: "
-                << obstacle << "; `assay oracle` answers it\n";
+    console.err << "note: no kernel of this build takes this case: " << obstacle
+                << "; `assay check` judges it by the model alone, and no contract can be asked\n";
   return exit_passed;
 }
 

@@ -42,7 +42,7 @@ const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, co
           names_in(names, [](const std::string& name) { return name; }));
   throw InputError(
       text(where, ": ", obstacles,
-           of_problem ? "; so there is no spread to judge by, and only `assay oracle` takes the case" : ""));
+           of_problem ? "; so no contract can be asked; without --contract, --form and --tile the model judges it" : ""));
 }
 
 /// The tile shape asked for, or all that are compiled in.

@@ -519,11 +519,16 @@ TEST_F(MessageFiles, a_case_too_wide_for_the_kernels_says_so) {
   const Ran made = run_assay({"case", "deltanet", "--shape", "1,2,1,256", "-o", in});
   EXPECT_EQ(made.code, exit_passed);
   EXPECT_NE(made.err.find("note: no kernel of this build takes this case"), std::string::npos) << made.err;
-  const Ran checked = run_assay({"check", in, in});
-  EXPECT_EQ(checked.code, exit_usage);
-  EXPECT_NE(checked.err.find("got 256; so there is no spread to judge by, and only `assay oracle` takes the case"),
+  const std::string out = path("out.safetensors");
+  ASSERT_EQ(run_assay({"oracle", in, "-o", out}).code, exit_passed);
+  const Ran by_model = run_assay({"check", in, out});
+  EXPECT_EQ(by_model.code, exit_passed) << by_model.err << by_model.out;
+  EXPECT_NE(by_model.out.find("7 tensors: 7 PASS"), std::string::npos) << by_model.out;
+  const Ran by_contract = run_assay({"check", in, out, "--contract", "bf16"});
+  EXPECT_EQ(by_contract.code, exit_usage);
+  EXPECT_NE(by_contract.err.find("got 256; so no contract can be asked; without --contract, --form and --tile the model"),
             std::string::npos)
-      << checked.err;
+      << by_contract.err;
   EXPECT_EQ(run_assay({"case", "deltanet", "--shape", "1,2,1,128", "-o", in}).err, "");
   EXPECT_NE(
       run_assay({"check", in, write("out.py", "print('not an answer')")}).err.find("out.py: not a safetensors file"),
