@@ -31,7 +31,10 @@ std::string reason_of(const MutantRow& row) {
 }
 
 /// By number, as the columns of the mutants' table; ours is 0.
-std::string_view rule_name(std::size_t rule) { return rule == judge_rule ? "assay" : rivals()[rule - 1].name; }
+std::string_view rule_name(std::size_t rule) {
+  return rule == judge_rule ? "assay" : rule == model_rule() ? "assay, model" : rivals()[rule - 1].name;
+}
+constexpr std::string_view what_model_asks = "could any healthy algorithm in this precision have answered so";
 
 Table rules_table(const KillTable& kills, const HealthyTable* healthy) {
   const std::vector<Format> precisions = kills.precisions();
@@ -60,7 +63,7 @@ Table mutants_table(const std::vector<const MutantRow*>& rows, bool with_room) {
   Table table;
   if (with_room) table.columns = {{"mechanism"}, {"form"}};
   table.columns.insert(table.columns.end(), {{"mutant"}, {"shown", true}, {"assay"}});
-  for (std::size_t rule = 1; rule <= rivals().size(); ++rule) table.columns.push_back({text(rule), true});
+  for (std::size_t rule = 1; rule < rule_count(); ++rule) table.columns.push_back({text(rule), true});
   for (const MutantRow* row : rows) {
     std::vector<std::string> cells;
     if (with_room) cells = {std::string(row->room), std::string(row->form)};
@@ -203,8 +206,8 @@ Json rules_json(const KillTable& kills, const HealthyTable* healthy) {
                      {"false_alarms", kills.alarms[rule]}});
     if (healthy != nullptr) rules.back()["false_alarms_on_fresh_cases"] = healthy->rejected[rule];
     if (rule == judge_rule) continue;
-    rules.back()["rule"] = rivals()[rule - 1].rule;
-    rules.back()["source"] = rivals()[rule - 1].source;
+    rules.back()["rule"] = rule == model_rule() ? what_model_asks : rivals()[rule - 1].rule;
+    rules.back()["source"] = rule == model_rule() ? std::string_view("docs/judge.md") : rivals()[rule - 1].source;
   }
   return rules;
 }
@@ -278,7 +281,7 @@ std::string as_json(const Detection& d) {
 /// One line a mutant; 1 where a rule kills it.
 std::string as_csv(const KillTable& kills) {
   Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"held_out"}, {"cases"}, {"shown"}, {"assay"}, {"layer"}}, {}};
-  for (const Rival& rival : rivals()) table.columns.push_back({std::string(rival.name)});
+  for (std::size_t rule = 1; rule < rule_count(); ++rule) table.columns.push_back({std::string(rule_name(rule))});
   for (const MutantRow& row : kills.rows) {
     std::vector<std::string> cells = {std::string(row.room),    std::string(row.form), std::string(row.mutant->name),
                                       row.held_out ? "1" : "0", text(row.trials),      text(row.shown.total()),
@@ -483,6 +486,9 @@ std::string detection_page(const Detection& d) {
     rules.rows.push_back({text(rule), std::string(rival.name), fmt::format("`{}`", rival.rule),
                           std::string(rival.source), std::string(rival.blind)});
   }
+  rules.rows.push_back({text(model_rule()), std::string(rule_name(model_rule())), std::string(what_model_asks),
+                        "[judge.md](judge.md#model)",
+                        "what costs digits that other algorithms lose, too; rooms without a model"});
   page += rules.markdown(Table::Cells::markup);
   page += about_rules;
   page += summary_of(kills) + '\n' + rules_table(kills, healthy_of(d)).markdown(Table::Cells::markup);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "oracles/core/expected.hpp"
+#include "oracles/core/model.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -106,9 +107,27 @@ struct Run {
 /// What is known of a case before anyone is judged.
 struct Known {
   Expectation expectation;
-  Tensors baseline = {};  ///< for those rules that want one; empty where only the judge is asked
+  Tensors baseline = {};          ///< for those rules that want one; empty where only the judge is asked
+  Named<Expected> by_model = {};  ///< empty where only the judge is asked, or the room has no model
+  Format precision = Format::exact;
   int keys = 0;
 };
+
+/// The format in which kernels of the case leave that tensor.
+Format stored_format(const Known& known, const std::string& tensor) {
+  for (const auto& [name, expected] : known.expectation.tensors)
+    if (name == tensor) return expected.ulp_format;
+  return Format::fp64;
+}
+
+bool fails_by_model(const Known& known, const Tensors& answer) {
+  return std::any_of(known.by_model.begin(), known.by_model.end(), [&](const auto& tensor) {
+    const auto found =
+        std::find_if(answer.begin(), answer.end(), [&](const auto& got) { return got.first == tensor.first; });
+    return found != answer.end() &&
+           judge_by_model(tensor.second, known.precision, found->second).verdict == Verdict::fail;
+  });
+}
 
 /// What the judge says of an answer, or of one of its tensors.
 struct Judged {
@@ -143,7 +162,7 @@ Known known_of(const Run& run, Rules rules) {
   KernelRuns runs;
   add_runs(runs, kernel, run.problem, draws);
   const auto expected = [&] { return expect(oracle, kernel, run.problem, runs, false_alarm_rate); };
-  Known known{.expectation = expected(), .keys = run.seq_len};
+  Known known{.expectation = expected(), .precision = run.precision, .keys = run.seq_len};
   const bool words = asks_for_words(known.expectation), more = asks_for_draws(known.expectation);
   if (words) oracle = oracle_of(run.room, run.problem, 4);
   if (more) add_numbers(runs, kernel, run.problem, draws_of_numbers);
@@ -153,13 +172,17 @@ Known known_of(const Run& run, Rules rules) {
   policy.rounding = Rounding::jittered;
   policy.seed = Stream(0, "baseline").bits(0);  // none of the draws
   known.baseline = in_report_order(run.form.run(run.problem, policy, run.tile), known.expectation);
+  if (has_model(run.room.name))
+    known.by_model = expect_by_model(oracle, model_runs(run.problem, run.precision, draws, 1),
+                                     [&](const std::string& tensor) { return stored_format(known, tensor); });
   return known;
 }
 
-/// The rules that reject one of the answer's tensors: the judge if it has a `reason`, and rivals.
+/// The rules that reject one of the answer's tensors: the judge if it has a `reason`, rivals, and the model.
 std::vector<bool> rejections(const Known& known, const Tensors& answer, const std::string& reason) {
-  std::vector<bool> rejected(rivals().size() + 1);
+  std::vector<bool> rejected(rule_count());
   rejected[judge_rule] = !reason.empty();
+  rejected[model_rule()] = fails_by_model(known, answer);
   for (std::size_t t = 0; t < known.baseline.size() && t < answer.size(); ++t) {
     const auto& [name, expected] = known.expectation.tensors[t];
     std::vector<double> want;
@@ -505,7 +528,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
       [&](std::size_t i) { return run_trial(*tasks[i].subject, tasks[i].trial, options.held_out); },
       [&](std::size_t i) { return text(tasks[i].subject->room->name, " ", tasks[i].subject->healthy->name); }, done);
 
-  KillTable table{.options = options, .rows = {}, .alarms = std::vector<int>(rivals().size() + 1), .judged = {}};
+  KillTable table{.options = options, .rows = {}, .alarms = std::vector<int>(rule_count()), .judged = {}};
   std::size_t first = 0;  // row of the subject's first mutant
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const auto& [subject, trial] = tasks[i];
@@ -517,7 +540,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
                                 .form = subject->healthy->name,
                                 .mutant = &mutant,
                                 .shown = {},
-                                .kills = std::vector<Counts>(rivals().size() + 1),
+                                .kills = std::vector<Counts>(rule_count()),
                                 .layers = {},
                                 .conviction = {},
                                 .held_out = twin == subject->held_out});
@@ -534,7 +557,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
 
 HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
   const std::vector<Subject> subjects = subjects_of(options);
-  HealthyTable table{.asked = options.healthy, .rejected = std::vector<int>(rivals().size() + 1), .alarms = {}};
+  HealthyTable table{.asked = options.healthy, .rejected = std::vector<int>(rule_count()), .alarms = {}};
   const auto take = [&](std::size_t, const HealthyResult& result) {
     ++table.drawn;
     if (!result.answered) {

@@ -58,8 +58,11 @@ struct Counts {
   int total() const { return std::accumulate(by_format.begin(), by_format.end(), 0); }
 };
 
-/// Rules by number: 0 is the judge, r + 1 rival r.
+/// Rules by number: 0 is the judge by contract, r + 1 rival r, and after them evidence `model`, which rejects nothing
+/// in rooms without one.
 inline constexpr std::size_t judge_rule = 0;
+inline std::size_t model_rule() { return rivals().size() + 1; }
+inline std::size_t rule_count() { return rivals().size() + 2; }
 
 /// A rule kills a mutant if, on one of its cases, it rejects the mutant's answers and accepts the healthy kernel's.
 struct MutantRow {

@@ -273,6 +273,52 @@ void try_sums(const Bench& b) {
            45});
 }
 
+/// Every row by a factor of its own: what it was divided by was not the sum of its weights. Rows are long enough to
+/// tell a factor from other errors, which explain one part in so many.
+void try_normalisers(const Bench& b) {
+  if (!b.grid.by_token || b.grid.cols < 16) return;
+  Values values = b.truth.data;
+  int weighted = 0;  // rows that are neither right nor nothing: of few, another cause is likelier
+  each_row(b.grid, values, [&](std::size_t h, std::size_t r, std::span<double> row) {
+    double products = 0, squares = 0;
+    for (std::size_t c = 0; c < row.size(); ++c)
+      products += row[c] * b.seen.got[b.grid.at(h, r, c)], squares += row[c] * row[c];
+    const double a = squares > 0 ? products / squares : 1;
+    weighted += std::abs(a - 1) > 0x1p-8 && std::abs(a) > 0x1p-8 ? 1 : 0;
+    for (double& x : row) x *= a;
+  });
+  if (weighted >= 8)
+    b.f({"normalisers", "every row the right one times a number of its own",
+         "check what rows are divided by, or weighted with", std::move(values), plain_factor + 1});
+}
+
+/// Gradients of gates are summed from a chunk's last token to its first, so what is missing at its last token is
+/// missing from all of them alike.
+void try_chunk_terms(const Bench& b) {
+  if (!b.grid.by_token || !b.is_gradient() || b.ranked.field.domain != Domain::log_decay) return;
+  const Grid& n = b.grid;
+  for (const std::size_t chunk : {128, 64, 32, 16}) {
+    if (n.rows < 8 || (chunk > n.rows && chunk != 128)) continue;
+    Values values = b.truth.data;
+    for (std::size_t h = 0; h < n.heads; ++h)
+      for (std::size_t begin = 0; begin < n.rows; begin += chunk)
+        for (std::size_t c = 0; c < n.cols; ++c) {
+          const std::size_t end = std::min(begin + chunk, n.rows);
+          double sum = 0, count = 0;
+          for (std::size_t t = begin; t < end; ++t) {
+            const std::size_t i = n.at(h, t, c);
+            sum += b.seen.weight[i] * (b.seen.got[i] - b.truth.data[i]), count += b.seen.weight[i];
+          }
+          for (std::size_t t = begin; count > 0 && t < end; ++t) values[n.at(h, t, c)] += sum / count;
+        }
+    b.f({fmt::format("chunk terms {}", chunk),
+         chunk < n.rows ? fmt::format("off by one number in each chunk of {} tokens", chunk)
+                        : "off by one number at all tokens",
+         "check the term of the chunk's last token (what the state after it owes), which later sums carry",
+         std::move(values), plain_factor + 2});
+  }
+}
+
 /// The corruptions that the judge makes of every tensor.
 void try_corruptions(const Bench& b) {
   static constexpr std::string_view known[] = {"zeros",         "sign_flip",  "one_nan",      "rows_shifted",
@@ -304,6 +350,8 @@ void each_variant(const Scene& scene, const Arrays& truths, const Observed& seen
   try_heads(bench);
   try_row_factors(bench);
   try_sums(bench);
+  try_normalisers(bench);
+  try_chunk_terms(bench);
   try_corruptions(bench);
 }
 

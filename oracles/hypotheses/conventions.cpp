@@ -8,6 +8,7 @@
 #include <numbers>
 #include <set>
 
+#include "oracles/hypotheses/blocks.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::hypotheses {
@@ -1002,6 +1003,8 @@ std::vector<Convention> conventions_of(const Scene& scene) {
   add_axes(list, scene);
   add_places(list, scene);
   add_direction(list, scene);
+  add_tiles(list, scene);
+  add_chunks(list, scene);
   return list;
 }
 

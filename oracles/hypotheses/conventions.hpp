@@ -19,6 +19,7 @@ struct Convention {
   std::function<Arrays(const Scene&)> answer;
   bool looks_ahead = false;      ///< later tokens matter to earlier outputs
   bool whole_sequences = false;  ///< heads are more than groups side by side
+  std::string only = {};         ///< the one tensor that it speaks of; "": all that it answers
 };
 
 /// Those that a problem of this room can meet, the likelier first.

@@ -218,6 +218,12 @@ class Inquest {
       if (exhibits_[t].suspect->fails && exhibits_[t].usable) list.push_back(t);
     return list;
   }
+  /// Whether that tensor fails; "": some do.
+  bool fails(const std::string& tensor) const {
+    const std::vector<std::size_t> list = failing();
+    return tensor.empty() ||
+           std::any_of(list.begin(), list.end(), [&](std::size_t t) { return exhibits_[t].suspect->name == tensor; });
+  }
   bool time_is_up() const { return effort_.stop && effort_.stop(); }
 
   // ---- single tensors ----
@@ -301,6 +307,7 @@ class Inquest {
     std::vector<Candidate> list;
     const double work = part.scene.work();
     for (const std::size_t i : which) {
+      if (!fails(all[i].only)) continue;
       if (budget < work || time_is_up()) {
         complete = false;
         break;
@@ -330,6 +337,8 @@ class Inquest {
     std::vector<Candidate> found = screen(all, apart, part, budget, complete);
     confirm(all, whole, found);
     add(std::move(found));
+    if (whole.scene.work() * count(together) > budget)
+      together = screened_by_prefix(all, together, whole, budget, complete);
     add(screen(all, together, whole, budget, complete));
     return complete;
   }
