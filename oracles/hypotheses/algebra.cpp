@@ -277,17 +277,21 @@ void try_sums(const Bench& b) {
 /// tell a factor from other errors, which explain one part in so many.
 void try_normalisers(const Bench& b) {
   if (!b.grid.by_token || b.grid.cols < 16) return;
-  Values values = b.truth.data;
-  int weighted = 0;  // rows that are neither right nor nothing: of few, another cause is likelier
+  Values values = b.truth.data, factors;
+  double products = 0, squares = 0;
   each_row(b.grid, values, [&](std::size_t h, std::size_t r, std::span<double> row) {
-    double products = 0, squares = 0;
-    for (std::size_t c = 0; c < row.size(); ++c)
-      products += row[c] * b.seen.got[b.grid.at(h, r, c)], squares += row[c] * row[c];
-    const double a = squares > 0 ? products / squares : 1;
-    weighted += std::abs(a - 1) > 0x1p-8 && std::abs(a) > 0x1p-8 ? 1 : 0;
-    for (double& x : row) x *= a;
+    double xy = 0, xx = 0;
+    for (std::size_t c = 0; c < row.size(); ++c) xy += row[c] * b.seen.got[b.grid.at(h, r, c)], xx += row[c] * row[c];
+    factors.push_back(xx > 0 ? xy / xx : 1);
+    products += xy, squares += xx;
+    for (double& x : row) x *= factors.back();
   });
-  if (weighted >= 8)
+  // Of one factor for all, of rows that are nothing, and of few rows, other causes are likelier.
+  const double all = squares > 0 ? products / squares : 1;
+  const auto own = std::count_if(factors.begin(), factors.end(), [&](double a) {
+    return std::abs(a - 1) > 0x1p-8 && std::abs(a) > 0x1p-8 && std::abs(a - all) > 0x1p-5 * std::abs(all);
+  });
+  if (own >= 8)
     b.f({"normalisers", "every row the right one times a number of its own",
          "check what rows are divided by, or weighted with", std::move(values), plain_factor + 1});
 }
@@ -300,6 +304,7 @@ void try_chunk_terms(const Bench& b) {
   for (const std::size_t chunk : {128, 64, 32, 16}) {
     if (n.rows < 8 || (chunk > n.rows && chunk != 128)) continue;
     Values values = b.truth.data;
+    double before = 0, after = 0;
     for (std::size_t h = 0; h < n.heads; ++h)
       for (std::size_t begin = 0; begin < n.rows; begin += chunk)
         for (std::size_t c = 0; c < n.cols; ++c) {
@@ -309,8 +314,14 @@ void try_chunk_terms(const Bench& b) {
             const std::size_t i = n.at(h, t, c);
             sum += b.seen.weight[i] * (b.seen.got[i] - b.truth.data[i]), count += b.seen.weight[i];
           }
-          for (std::size_t t = begin; count > 0 && t < end; ++t) values[n.at(h, t, c)] += sum / count;
+          for (std::size_t t = begin; count > 0 && t < end; ++t) {
+            const std::size_t i = n.at(h, t, c);
+            values[i] += sum / count;
+            before += b.seen.weight[i] * std::pow(b.seen.got[i] - b.truth.data[i], 2);
+            after += b.seen.weight[i] * std::pow(b.seen.got[i] - values[i], 2);
+          }
         }
+    if (after > 0.01 * before) continue;  // numbers to choose freely explain some of any error
     b.f({fmt::format("chunk terms {}", chunk),
          chunk < n.rows ? fmt::format("off by one number in each chunk of {} tokens", chunk)
                         : "off by one number at all tokens",

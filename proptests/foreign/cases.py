@@ -44,6 +44,19 @@ class Case:
     def causal(self):
         return str(self.params.get("causal", True)).lower() != "false"
 
+    @property
+    def window(self):
+        """How many keys a query sees at most, itself among them; None: all."""
+        window = self.params.get("window")
+        return None if window is None else int(window)
+
+    def visible(self, shift=0):
+        """Whether query i sees key j, [queries, keys]: the last `window` keys up to its own."""
+        queries, keys = self["q"].shape[1], self["k"].shape[1]
+        last, key = torch.arange(queries)[:, None] + keys - queries + shift, torch.arange(keys)
+        seen = key <= last.clamp(min=0) if self.causal else torch.ones(queries, keys, dtype=torch.bool)
+        return seen if self.window is None else seen & (key > last - self.window)
+
     def shared(self, *names):
         """Those inputs, one for each head of the output."""
         return [repeated(self[name], self.heads) for name in names]

@@ -28,10 +28,8 @@ def attention(case, dtype, bug):
     scores = torch.einsum("bihd,bjhd->bhij", q * scale, k)
     if bug == "softmax_base2":
         scores = scores * 0.6931471805599453
-    queries, keys = scores.shape[-2:]
-    last = torch.arange(queries)[:, None] + keys - queries + {"mask_one_short": -1, "mask_one_long": 1}.get(bug, 0)
-    if case.causal:
-        scores = scores.masked_fill(torch.arange(keys) > last.clamp(min=0), float("-inf"))
+    seen = case.visible({"mask_one_short": -1, "mask_one_long": 1}.get(bug, 0))
+    scores = scores.masked_fill(~seen, float("-inf"))
     o = torch.einsum("bhij,bjhd->bihd", torch.softmax(scores, -1), v)
     return {"o": (late(o) if bug == "token_late" else o).to(case["q"].dtype)}
 

@@ -1,5 +1,5 @@
 """Kernels that others have published and that run on a CPU: SDPA of torch, and the naive functions of flash-linear-attention.
-Only imports and calls: what they compute is theirs."""
+Only imports and calls: what they compute is theirs. One that does not take a problem raises NotImplementedError."""
 import functools
 import importlib.util
 import pathlib
@@ -24,9 +24,10 @@ def sdpa(backend):
 
     def run(case):
         q, k, v = (case[name].transpose(1, 2) for name in "qkv")
+        mask = {"is_causal": case.causal} if case.window is None else {"attn_mask": case.visible()}
         with sdpa_kernel([backend]):
             o = torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, scale=case.scale, is_causal=case.causal, enable_gqa=q.shape[1] != k.shape[1]
+                q, k, v, scale=case.scale, enable_gqa=q.shape[1] != k.shape[1], **mask
             )
             return case.answer({"o": o.transpose(1, 2)})
 
@@ -35,6 +36,8 @@ def sdpa(backend):
 
 def attention(case):
     """fla's naive softmax attention."""
+    if case.window is not None:
+        raise NotImplementedError("windows")
     o, _ = fla("attn").naive_parallel_attn(case["q"], case["k"], case["v"], scale=case.scale, causal=case.causal)
     return case.answer({"o": o})
 

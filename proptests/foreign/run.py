@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+import in_numpy
 import torch
 from cases import Case, write
 from formulas import MECHANISMS, bugs_of, textbook
@@ -32,10 +33,13 @@ def drawn(random):
     command += ["--seed", str(random.randrange(1 << 31))]
     if mechanism == "softmax_attention" and random.random() < 0.3:
         command += ["--param", "causal=false"]
-    healthy = [(name, function, None) for name, function in PUBLISHED.get(mechanism, [])] + [("textbook", textbook, None)]
+    elif mechanism == "softmax_attention" and random.random() < 0.3:
+        command += ["--param", f"window={random.choice((1, 2, 16, 63, 64))}"]
+    healthy = [(name, function, None) for name, function in PUBLISHED.get(mechanism, [])]
+    healthy += [("textbook", textbook, None), ("textbook in NumPy", in_numpy.textbook, None)]
     buggy = [(name, function, "published") for name, function in DEFECTS.get(mechanism, [])]
     for bug, least in bugs_of(mechanism).items():
-        if tokens >= least and not (bug.startswith("mask") and "causal=false" in command):
+        if tokens >= least and not (bug.startswith("mask") and len(command) > 7):
             buggy.append(("textbook", lambda case, bug=bug: textbook(case, bug), bug))
     kernel, function, bug = random.choice(buggy if random.random() < 0.3 else healthy)
     return Run(kernel, function, bug, command)
@@ -47,7 +51,9 @@ def judged(tool, run, folder):
     subprocess.run([tool, "case", *run.command, "-o", case], check=True)
     try:
         answer = run.function(Case(str(case)))
-    except (NotImplementedError, RuntimeError) as error:
+    except NotImplementedError:
+        return None
+    except RuntimeError as error:
         if "No available kernel" in str(error):
             return None
         raise
