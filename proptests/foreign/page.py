@@ -41,11 +41,12 @@ Found here in what others have published, with what was measured: relative error
 | fla `chunk_gated_delta_rule`, `chunk_comba`, `chunk_kda` | `tl.sum(b_h * b_dh)` of two states in the inputs' type, not converted to fp32 (`common/chunk_o.py:273`, `kda/chunk_bwd.py:263`) | d_log_decay at T = 1 in bf16: 7.4e-3, 6.6e-3, 4.9e-3; with the line changed 3.0e-3, 2.2e-3, 1.8e-3 |
 | fla `attn_decoding_one_step` | `tl.sum(b_q[None, :] * b_k, 1)`: scores are multiplied and summed in bf16 (`attn/decoding.py`) | o over 300 keys: 9.4e-3, with rising scores 2.6e-2; with the line changed 1.7e-3 and 1.9e-3 |
 | fla `chunk_momentum_delta_rule` | weights in the log domain cancel where mu decays faster than alpha | from 65 tokens on: o 0.78, gradients by up to 1e12; right at 17 tokens |
+| fla `parallel_parallax` | the mean of the values goes to the backward pass in bf16 (`barv = torch.empty_like(q)`, `parallax/parallel.py`) | d_rho with keys that are alike: 3.3e-2, with the line changed 2.3e-2; with normal keys 2.6e-3 and 2.4e-3 |
 | fla `naive_recurrent_comba` | takes the error of the decayed state; the other three Comba functions and the paper take that of the state before its decay | o 1.8e-2, d_log_decay 8.4e-2 in fp32 |
 | fla `chunk_mesa_net`, K = 32 | illegal memory access with Triton 3.6.0 on an H200; 3.9.0 is right | no answer |
 | fla `chunk_gated_delta_rule` in fp32 | the triangular inverse is in tf32 whatever is asked for (`chunk_fwd.py`) | 1e-4 in place of 2e-7: right as tf32 |
 
-Drafts for the authors, not sent: [h times dh](reports/h-times-dh.md), [decoding](reports/attn-decoding.md), [momentum](reports/momentum-chunk.md), [naive Comba](reports/comba-naive.md).
+Drafts for the authors, not sent: [h times dh](reports/h-times-dh.md), [decoding](reports/attn-decoding.md), [momentum](reports/momentum-chunk.md), [naive Comba](reports/comba-naive.md), [Parallax](reports/parallax-vbar.md), [Mesa at K = 32](reports/mesa-32.md).
 """
 
 
