@@ -78,13 +78,14 @@ std::vector<Contract> make_named() {
   all.push_back({.name = "flash_attention",
                  .summary = "FlashAttention-2 and 3: P and dS in bf16 for the products, statistics and sums in fp32, D "
                             "from the o that was stored",
+                 .follows = true,
                  .rules = {{"P", bf16},
                            {"S", fp32},
                            {"m", fp32},
                            {"l", fp32},
                            {"O", fp32},
                            {"lse", fp32, false},
-                           {"Oin", bf16, false},
+                           {"Oin", bf16, false, "", true},
                            {"delta", fp32, false},
                            {"dS", bf16, false},
                            {"dQ", fp32, false},
@@ -93,14 +94,18 @@ std::vector<Contract> make_named() {
   all.push_back({.name = "fla",
                  .summary = "flash-linear-attention: the state sums in fp32 and is stored in bf16, and so are the "
                             "inverse, the values of the rule, and the parts of gradients",
-                 .rules = {{"state", fp32},
-                           {"Sc", bf16},
+                 .follows = true,
+                 // It has kernels of all families: what a form lacks is not asked of it.
+                 .rules = {{"state", fp32, false},
+                           {"Sc", bf16, false},
+                           {"P", bf16, false},
+                           {"dS", bf16, false, "m"},
                            {"H", bf16, false},
                            {"Tc", bf16, false},
                            {"W", bf16, false, "Uc"},
                            {"U", bf16, false, "Uc"},
                            {"dU", bf16, false, "Uc"},
-                           {"part", bf16, false}}});
+                           {"part", bf16, false, "", true}}});
   all.push_back({.name = "e4m3_unscaled",
                  .summary = "e4m3, and operands are rounded as they are, not as multiples of units of their heads: "
                             "beyond 448 they saturate, below 2^-10 they vanish",
@@ -128,19 +133,35 @@ std::string format_names() {
   return names;
 }
 
-/// Groups first, so that a site goes before the group that it is in, whatever their order.
-std::vector<Contract::Rule> rules_from(const Json& sites, const std::string& source) {
-  require(sites.is_object(), source, ": sites: expected an object of formats");
-  std::vector<Contract::Rule> of_groups, of_sites;
+/// What one of its keys holds.
+std::vector<Contract::Rule> rules_from(const Json& sites, const char* key, const std::string& source) {
+  const bool required = std::string_view(key) == "sites";
+  require(sites.is_object(), source, ": ", key, ": expected an object of formats");
+  std::vector<Contract::Rule> rules;
   for (const auto& [site, value] : sites.items()) {
-    require(value.is_string(), source, ": sites.", shown(site), ": expected the name of a format");
+    require(value.is_string(), source, ": ", key, ".", shown(site), ": expected the name of a format");
     const std::optional<Format> format = format_from(value.get<std::string>());
-    require(format.has_value(), source, ": sites.", shown(site), ": there is no format ",
+    require(format.has_value(), source, ": ", key, ".", shown(site), ": there is no format ",
             shown(value.get<std::string>()), "; there are ", format_names());
-    (find_group(site) != nullptr ? of_groups : of_sites).push_back({site, *format});
+    rules.push_back({.site = site, .format = *format, .required = required, .fixed = true});
   }
-  of_groups.insert(of_groups.end(), of_sites.begin(), of_sites.end());
-  return of_groups;
+  return rules;
+}
+
+/// Those of its two keys; what a kernel may lack goes first, so that a group of it overrides no site.
+void add_rules(Contract& contract, const Json& object, const std::string& source) {
+  std::vector<Contract::Rule> of_groups, of_sites;
+  for (const char* key : {"optional_sites", "sites"}) {
+    const auto sites = object.find(key);
+    if (sites == object.end()) continue;
+    for (Contract::Rule& rule : rules_from(*sites, key, source)) {
+      if (const auto other = object.find("optional_sites"); rule.required && other != object.end())
+        require(!other->contains(rule.site), source, ": ", shown(rule.site), ": in sites and in optional_sites");
+      (find_group(rule.site) != nullptr ? of_groups : of_sites).push_back(std::move(rule));
+    }
+  }
+  contract.rules.insert(contract.rules.end(), of_groups.begin(), of_groups.end());
+  contract.rules.insert(contract.rules.end(), of_sites.begin(), of_sites.end());
 }
 
 bool is_of_a_name(char c) {
@@ -176,6 +197,16 @@ Contract Contract::of(Format precision) {
   return {.name = name, .summary = rest, .precision = precision};
 }
 
+Contract Contract::in(Format case_precision) const {
+  Contract contract = *this;
+  const bool wide = case_precision == Format::fp32 || case_precision == Format::tf32;
+  if (!follows || !(wide || case_precision == Format::fp16)) return contract;
+  contract.precision = wide ? Format::tf32 : Format::fp16;
+  for (Rule& rule : contract.rules)
+    if (!rule.fixed && rule.format == precision) rule.format = wide && rule.stored ? Format::fp32 : contract.precision;
+  return contract;
+}
+
 std::string Contract::obstacle(const tile::SiteTable& sites) const {
   // Sites first: what is missing of those says more than that there is no state.
   for (const bool group : {false, true})
@@ -183,6 +214,9 @@ std::string Contract::obstacle(const tile::SiteTable& sites) const {
       if (rule.required && (find_group(rule.site) != nullptr) == group && members(rule, sites).empty())
         return text("contract ", name, ": the kernel has no ", group ? "" : "site ", shown(rule.site),
                     "; its sites are ", listed(sites));
+  if (!rules.empty() &&
+      std::all_of(rules.begin(), rules.end(), [&](const Rule& r) { return members(r, sites).empty(); }))
+    return text("contract ", name, ": the kernel has none of its sites; its sites are ", listed(sites));
   return "";
 }
 
@@ -216,10 +250,11 @@ const Contract* find_contract(std::string_view name) {
 Contract parse_contract(const std::string& text, const std::string& source) {
   const Json object = parse_json(text, source);
   require(object.is_object(), source, ": expected an object with a name, a base and sites");
-  constexpr std::string_view known[] = {"name", "description", "base", "sites", "rounding", "products"};
+  constexpr std::string_view known[] = {"name",           "description", "base",    "sites",
+                                        "optional_sites", "rounding",    "products"};
   for (const auto& [key, value] : object.items())
     require(std::find(std::begin(known), std::end(known), key) != std::end(known), source, ": ", shown(key),
-            ": a contract has name, description, base, sites, rounding and products");
+            ": a contract has name, description, base, sites, optional_sites, rounding and products");
   const std::string name = text_at(object, "name", source, true), base = text_at(object, "base", source, true);
   // Names are words of reports, of CSV and of command lines.
   require(!name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), is_of_a_name), source,
@@ -233,8 +268,7 @@ Contract parse_contract(const std::string& text, const std::string& source) {
   std::replace_if(
       contract.summary.begin(), contract.summary.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; },
       ' ');
-  if (const auto sites = object.find("sites"); sites != object.end())
-    for (Contract::Rule& rule : rules_from(*sites, source)) contract.rules.push_back(std::move(rule));
+  add_rules(contract, object, source);
   if (object.contains("rounding")) contract.rounding = rounding_from(text_at(object, "rounding", source, true), source);
   if (const auto products = object.find("products"); products != object.end()) {
     require(products->is_number_integer() && *products >= 1 && *products <= 1024, source,

@@ -18,12 +18,16 @@ struct Contract {
     Format format = Format::fp32;
     bool required = true;     ///< a kernel without it has another contract
     std::string beside = {};  ///< only in kernels that have this site, too; "": in all
+    bool stored =
+        false;           ///< lies in memory and enters no product: of fp32 it keeps all digits, products in tf32 or not
+    bool fixed = false;  ///< its format does not follow the precision
   };
 
   std::string name, summary;
   Format precision = Format::bf16;  ///< of inputs and outputs, and of what no rule names
   Rounding rounding = Rounding::nearest_even;
-  int products = 0;  ///< that an accumulator sums before it rounds; 0: as the units of the precision do
+  bool follows = false;  ///< whether its rules in bf16 are about the precision of a case, whichever that is
+  int products = 0;      ///< that an accumulator sums before it rounds; 0: as the units of the precision do
   std::vector<Rule> rules = {};
   std::string file = {};  ///< it was read from; "" where it is known by its name
   std::string json = {};  ///< all that the file holds, which may be a pipe
@@ -33,6 +37,9 @@ struct Contract {
 
   /// Whether it is that of its precision, which is what device kernels keep.
   bool plain() const { return rules.empty() && rounding == Rounding::nearest_even && products == 0; }
+  /// What it says of a case in that precision: of a contract that follows, bf16 is then fp16, or for fp32 operands are
+  /// in tf32; any other is the same for every case.
+  Contract in(Format case_precision) const;
   /// Names it on a command line: the file or the name.
   const std::string& argument() const { return file.empty() ? name : file; }
   /// One sentence why a kernel with these sites has another contract, or "".

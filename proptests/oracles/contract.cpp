@@ -79,6 +79,47 @@ TEST(Contract, names_fit_the_kernels_they_are_about) {
   EXPECT_EQ(find_contract("bf16_state")->policy(form_of("gated_deltanet").sites).sites.at("M"), Format::fp32);
 }
 
+TEST(Contract, follows_the_precision_of_a_case) {
+  const tile::SiteTable &delta = form_of("gated_deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  const Contract& fla = *find_contract("fla");
+  const Contract half = fla.in(Format::fp16), wide = fla.in(Format::fp32);
+  EXPECT_EQ(half.name, "fla");
+  EXPECT_EQ(half.precision, Format::fp16);
+  for (const char* site : {"Sc", "H", "Tc", "W", "U", "dU", "part", "P", "out"})
+    EXPECT_EQ(half.policy(delta).sites.at(site), Format::fp16) << site;
+  EXPECT_EQ(half.policy(delta).sites.at("S"), Format::fp32);
+  EXPECT_EQ(wide.precision, Format::tf32);
+  for (const char* site : {"Sc", "Tc", "W", "U", "Q"})
+    EXPECT_EQ(wide.policy(delta).sites.at(site), Format::tf32) << site;
+  for (const char* site : {"part", "S", "out"}) EXPECT_EQ(wide.policy(delta).sites.at(site), Format::fp32) << site;
+  expect_equal(fla.in(Format::bf16).policy(delta), fla.policy(delta));
+  expect_equal(fla.in(Format::e4m3).policy(delta), fla.policy(delta));
+  expect_equal(find_contract("flash_attention")->in(Format::fp16).policy(softmax), Policy::of(softmax, Format::fp16));
+  // What a file says is meant as it stands, whatever it is based on; and a name may say bf16.
+  const Contract mine = parse_contract(R"({"name": "x", "base": "fla", "sites": {"U": "bf16"}})", "x").in(Format::fp16);
+  EXPECT_EQ(mine.policy(delta).sites.at("U"), Format::bf16);
+  EXPECT_EQ(mine.policy(delta).sites.at("W"), Format::fp16);
+  EXPECT_EQ(find_contract("bf16_state")->in(Format::fp16).precision, Format::bf16);
+}
+
+TEST(Contract, asks_for_nothing_that_is_optional) {
+  const tile::SiteTable &delta = form_of("deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  const Contract c = parse_contract(
+      R"({"name": "x", "base": "bf16", "optional_sites": {"operands": "fp16", "Tc": "fp32"}, "sites": {"O": "bf16"}})",
+      "f");
+  EXPECT_EQ(c.policy(delta).sites.at("Tc"), Format::fp32);
+  EXPECT_EQ(c.policy(delta).sites.at("Q"), Format::fp16);
+  EXPECT_EQ(c.policy(softmax).sites.at("O"), Format::bf16);
+  const Contract none = parse_contract(R"({"name": "x", "base": "bf16", "optional_sites": {"Tc": "fp32"}})", "f");
+  EXPECT_EQ(none.obstacle(delta), "");
+  EXPECT_NE(none.obstacle(softmax).find("contract x: the kernel has none of its sites"), std::string::npos);
+  // A contract of a library with kernels of all families fits wherever one of its sites is.
+  for (const KernelForm* form : all_forms())
+    EXPECT_EQ(find_contract("fla")->obstacle(form->sites).empty(),
+              form->name != "split_decode" || form->sites.find("P") >= 0)
+        << form->summary;
+}
+
 TEST(Contract, takes_the_units_away) {
   const Contract& unscaled = *find_contract("e4m3_unscaled");
   EXPECT_FALSE(unscaled.plain());
@@ -145,6 +186,9 @@ TEST(Contract, refuses_what_says_nothing) {
       {R"({"name": "x", "base": "exact"})", "base: there is no contract exact"},
       {R"({"name": "x", "base": "bf16", "site": {}})", "site: a contract has name, description"},
       {R"({"name": "x", "base": "bf16", "sites": ["P"]})", "sites: expected an object"},
+      {R"({"name": "x", "base": "bf16", "optional_sites": {"P": 16}})", "optional_sites.P: expected the name"},
+      {R"({"name": "x", "base": "bf16", "optional_sites": {"P": "fp32"}, "sites": {"P": "fp32"}})",
+       "P: in sites and in optional_sites"},
       {R"({"name": "x", "base": "bf16", "sites": {"P": 16}})", "sites.P: expected the name of a format"},
       {R"({"name": "x", "base": "bf16", "sites": {"P": "fp12"}})", "sites.P: there is no format fp12; there are exact"},
       {R"({"name": "x", "base": "bf16", "sites": {"P": "fp32", "P": "bf16"}})", "'P' occurs twice"},
