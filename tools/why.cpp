@@ -96,7 +96,10 @@ std::optional<Contract> other_contract(const Checked& checked, const KernelUnder
                                        const std::function<bool()>& stop) {
   for (const Contract& named : named_contracts()) {
     const Contract contract = named.in(kernel.precision);
-    if (contract.precision != kernel.precision || contract.name == kernel.contract->name) continue;
+    // A kernel of fp32 may multiply in tf32: that is said, and no verdict.
+    const bool fits = contract.precision == kernel.precision ||
+                      (kernel.precision == Format::fp32 && contract.precision == Format::tf32);
+    if (!fits || contract.name == kernel.contract->name) continue;
     if (!contract.obstacle(kernel.form->sites).empty()) continue;
     if (stop()) return std::nullopt;
     KernelUnderTest other = kernel;
