@@ -16,13 +16,10 @@
 #include "oracles/core/input_file.hpp"
 #include "oracles/core/new_file.hpp"
 #include "reference/core/error.hpp"
+#include "tools/contract.hpp"
 #include "tools/escape.hpp"
 
 namespace assay {
-
-namespace commands {
-extern const Command contract;
-}
 
 const std::vector<const Command*>& all_commands() {
   static const std::vector<const Command*> all = {

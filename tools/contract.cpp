@@ -1,4 +1,6 @@
 // assay contract infer CASE OUT: which contract a kernel keeps, read off what it answered.
+#include "tools/contract.hpp"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -25,13 +27,6 @@ struct Flags {
   double limit = 600;
 };
 
-std::string words_of(const Contract& contract) {
-  std::string words;
-  for (const Contract::Rule& rule : contract.rules)
-    words += fmt::format("{}{} in {}", words.empty() ? "" : ", ", rule.site, name_of(rule.format));
-  return words;
-}
-
 /// With at least one case, all of one mechanism, form and precision.
 std::vector<std::unique_ptr<CaseTrial>> trials_of(const Flags& flags, Console& console) {
   std::vector<std::unique_ptr<CaseTrial>> trials;
@@ -54,7 +49,7 @@ int run_infer(const Flags& flags, Console& console) {
   require(flags.files.size() % 2 == 0, "contract infer: expected pairs CASE OUT, got ", flags.files.size(), " files");
   std::optional<OutputFile> output;
   if (!flags.output.empty()) output.emplace(flags.output, console.out, flags.files);
-  require(find_contract(flags.name) == nullptr, "--name: there is a contract ", flags.name, " already");
+  parse_contract(json_of({.contract = Contract::of(Format::bf16)}, flags.name), "--name");  // refuses a bad one
   const auto trials = trials_of(flags, console);
   std::vector<AnsweredCase> cases;
   for (std::size_t n = 0; n < trials.size(); ++n) {
@@ -83,10 +78,12 @@ int run_infer(const Flags& flags, Console& console) {
   if (contract.empty())
     words << "the answers keep the contract " << precision << ": no site is coarser\n";
   else
-    words << "the answers are those of the contract " << precision << " with " << contract << "; fitted to "
-          << found.fitted << ", confirmed on all\n";
+    words << fmt::format(
+        "the answers are those of the contract {} with {}: a run that rounds there has {:.0f}% of their squared error "
+        "on "
+        "what it was not fitted to (fitted to {})\n",
+        precision, contract, 100 * found.predicted, found.fitted);
   const std::string json = json_of(found, flags.name);
-  parse_contract(json, "--name");
   if (output) output->commit(json);
   if (output && flags.output != "-") words << "written to " << plain_text(flags.output) << '\n';
   return exit_passed;
@@ -117,7 +114,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 
 namespace commands {
-extern const Command contract = {"contract", "infer which contract a kernel keeps from what it answered", add};
+const Command contract = {"contract", "infer which contract a kernel keeps from what it answered", add};
 }
 
 }  // namespace assay

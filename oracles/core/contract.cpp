@@ -184,8 +184,7 @@ std::vector<std::string> names_at(const Json& object, const char* key, const std
 Accumulation accumulation_from(const std::string& name, const std::string& source) {
   for (const Accumulation way : all_accumulations)
     if (name == name_of(way)) return way;
-  throw InputError(
-      text(source, ": accumulation: expected exact_blocks, cut_off or one_by_one, got ", shown(name)));
+  throw InputError(text(source, ": accumulation: expected exact_blocks, cut_off or one_by_one, got ", shown(name)));
 }
 
 bool is_input(std::string_view name) {
@@ -335,13 +334,13 @@ const Contract* find_contract(std::string_view name) {
 Contract parse_contract(const std::string& text, const std::string& source) {
   const Json object = parse_json(text, source);
   require(object.is_object(), source, ": expected an object with a name, a base and sites");
-  constexpr std::string_view known[] = {"name",     "description",  "base",    "sites",         "optional_sites", "rounding",
-                                        "products", "accumulation", "factors", "per_query_head"};
+  constexpr std::string_view known[] = {"name",     "description", "base",         "sites",   "optional_sites",
+                                        "rounding", "products",    "accumulation", "factors", "per_query_head"};
   for (const auto& [key, value] : object.items())
-    require(
-        std::find(std::begin(known), std::end(known), key) != std::end(known), source, ": ", shown(key),
-        ": a contract has name, description, base, sites, optional_sites, rounding, products, accumulation, factors and "
-        "per_query_head");
+    require(std::find(std::begin(known), std::end(known), key) != std::end(known), source, ": ", shown(key),
+            ": a contract has name, description, base, sites, optional_sites, rounding, products, accumulation, "
+            "factors and "
+            "per_query_head");
   const std::string name = text_at(object, "name", source, true), base = text_at(object, "base", source, true);
   // Names are words of reports, of CSV and of command lines.
   require(!name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), is_of_a_name), source,
@@ -356,7 +355,8 @@ Contract parse_contract(const std::string& text, const std::string& source) {
       contract.summary.begin(), contract.summary.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; },
       ' ');
   add_rules(contract, object, source);
-  if (const auto rounding = object.find("rounding"); rounding != object.end()) add_rounding(contract, *rounding, source);
+  if (const auto rounding = object.find("rounding"); rounding != object.end())
+    add_rounding(contract, *rounding, source);
   if (const auto products = object.find("products"); products != object.end()) {
     require(products->is_number_integer() && *products >= 1 && *products <= 1024, source,
             ": products: expected an integer from 1 to 1024");

@@ -69,8 +69,8 @@ struct Contract {
     return rules.empty() && rounding == Rounding::nearest_even && products == 0 && accumulation.empty() &&
            towards_zero.empty() && factors.empty() && !per_query_head;
   }
-  /// What it says of a case in that precision: of a contract that follows, bf16 is then fp16, fp32 or tf32. Any other is
-  /// the same for every case.
+  /// What it says of a case in that precision: of a contract that follows, bf16 is then fp16, fp32 or tf32. Any other
+  /// is the same for every case.
   Contract in(Format case_precision) const;
   /// The ways of adding up that it allows a kernel with these sites.
   std::vector<Accumulation> accumulations(const tile::SiteTable& sites) const;
@@ -105,7 +105,8 @@ const Contract* find_contract(std::string_view name);
 
 /// A contract as its JSON text says. Throws InputError, one sentence that starts with `source`, if it says none.
 Contract parse_contract(const std::string& text, const std::string& source);
-/// The contract of that name (NAME/PRECISION: of one that follows the case, in that precision) or in that file. Throws InputError if there is neither.
+/// The contract of that name (NAME/PRECISION: of one that follows the case, in that precision) or in that file. Throws
+/// InputError if there is neither.
 Contract contract_from(const std::string& name_or_file);
 
 }  // namespace assay

@@ -7,9 +7,9 @@
 #include <stdexcept>
 
 #include "oracles/core/terms.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
-#include "reference/core/error.hpp"
 
 namespace assay {
 namespace {
@@ -84,8 +84,8 @@ std::optional<Policy> cutting(const KernelUnderTest& kernel, const Policy& contr
 }
 
 /// Kernels that keep the contract and are not among its draws: operands and what is stored between are kept where it
-/// rounds them to less than an accumulator has, and sums are made in the other ways that it allows. The last rounding is
-/// left out: it is known, and larger in an element's neighbours than what operands leave.
+/// rounds them to less than an accumulator has, and sums are made in the other ways that it allows. The last rounding
+/// is left out: it is known, and larger in an element's neighbours than what operands leave.
 std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
   const Policy contract = kernel.policy();
   const int accumulator = info(accumulators_of(contract.sites)).mantissa_bits;
@@ -101,8 +101,14 @@ std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
   if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
   const std::vector<Accumulation> ways = contract_of(kernel).accumulations(kernel.form->sites);
   const auto allowed = [&](Accumulation way) { return std::find(ways.begin(), ways.end(), way) != ways.end(); };
-  Policy cut_off = kept;
-  if (allowed(Accumulation::one_by_one)) kept.products = 1;
+  // A sum that is narrower than others is so where it is stored, not after every product.
+  Policy summed = kept;
+  for (int i = 0; i < summed.sites.size; ++i) {
+    auto& [name, role, format] = summed.sites.entries[i];
+    if (role == tile::Role::accumulator && info(format).mantissa_bits < accumulator) format = Format::exact;
+  }
+  Policy cut_off = summed;
+  if (allowed(Accumulation::one_by_one)) kept = summed, kept.products = 1;
   std::vector<Policy> list = {kept};
   cut_off.rounding = Rounding::toward_zero, cut_off.sites = cut_off.sites.with(tile::Role::gate, Format::exact);
   if (allowed(Accumulation::cut_off)) list.push_back(cut_off);

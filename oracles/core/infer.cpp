@@ -2,26 +2,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "oracles/core/case_file.hpp"
+#include "oracles/core/model.hpp"
 #include "oracles/core/stored.hpp"
 #include "reference/core/error.hpp"
-#include "reference/core/random.hpp"
 
 namespace assay {
 namespace {
 
 using Values = std::vector<double>;
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// Runs of a site that say how much of the error it makes; of those that say most, so many sets are looked at closely.
-constexpr int screening_draws = 2;
-constexpr std::size_t looked_at = 6;
 /// Rows that are of one half together.
 constexpr int block = 16;
+/// What was answered is explained where a run that rounds there has this share of its squared error beyond what the
+/// precision's contract makes anyhow. What happens to widen a tolerance has none.
+constexpr double predicted_share = 0.5;
+/// Fewer elements than that agree by chance.
+constexpr double fewest_elements = 32;
+/// The next site of a set must halve what is left by this much, or the set is left as it is.
+constexpr double worthwhile_gain = 0.1;
 
 /// Which elements a set of sites is fitted to; the rest confirm it.
 std::vector<char> half_of(const Layout& n) {
@@ -34,7 +37,7 @@ std::vector<char> half_of(const Layout& n) {
   return mask;
 }
 
-/// A format that kernels round `format` to where they save, or what they multiply in; exact where there is none.
+/// A format that kernels round `format` to where they save; exact where there is none.
 Format coarser(Format format, Format precision) {
   if (format == Format::fp64) return Format::fp32;
   if (format == Format::fp32) return precision == Format::fp16 ? Format::fp16 : Format::bf16;
@@ -44,42 +47,60 @@ Format coarser(Format format, Format precision) {
 /// A site, or a group of sites, in a format that is coarser than the contract's.
 struct Candidate {
   Contract::Rule rule;
-  std::vector<Values> more = {};  ///< what that adds to the squared error, by case and tensor
+  bool cut = false;  ///< off towards zero
 };
 
 std::vector<Candidate> candidates_of(const KernelUnderTest& kernel) {
   const tile::SiteTable sites = kernel.policy().sites;
   std::vector<Candidate> list;
+  const auto add = [&](std::string_view name, Format format, bool cut = false) {
+    if (format != Format::exact) list.push_back({{.site = std::string(name), .format = format, .fixed = true}, cut});
+  };
   for (int i = 0; i < sites.size; ++i) {
     const tile::SiteTable::Entry& entry = sites.entries[i];
-    const Format format = coarser(entry.format, kernel.precision);
-    if (entry.role == tile::Role::output || entry.view() == "descale" || format == Format::exact) continue;
-    list.push_back({{.site = std::string(entry.view()), .format = format}});
+    if (entry.role == tile::Role::output || entry.view() == "descale") continue;
+    add(entry.view(), coarser(entry.format, kernel.precision));
   }
   for (const SiteGroup& group : site_groups()) {
     const auto members = group.members(sites);
     if (members.empty() || group.name == "outputs") continue;
-    const Format format = coarser(sites.at(members.front()), kernel.precision);
-    if (format != Format::exact) list.push_back({{.site = std::string(group.name), .format = format}});
+    add(group.name, coarser(sites.at(members.front()), kernel.precision));
     if (group.name == "operands" && kernel.precision == Format::fp32)
-      list.push_back({{.site = std::string(group.name), .format = Format::tf32}});
+      for (const bool cut : {false, true}) add(group.name, Format::tf32, cut);
   }
   return list;
+}
+
+Contract with(Contract contract, const Candidate& candidate) {
+  contract.rules.push_back(candidate.rule);
+  if (candidate.cut) contract.towards_zero.push_back(candidate.rule.site);
+  if (candidate.rule.format == Format::tf32) {  // by tensor cores, which add up in blocks
+    contract.products = Policy::products_per_rounding(Format::tf32);
+    contract.accumulation.assign(std::begin(all_accumulations), std::end(all_accumulations));
+  }
+  return contract;
 }
 
 /// A case with all that does not depend on the contract.
 struct Studied {
   const AnsweredCase& given;
-  KernelRuns runs;  ///< under the contract of the precision
+  KernelRuns runs = {};  ///< under the contract of the precision
   Expectation expectation = {};
   std::vector<const Values*> got = {};
+  std::vector<bool> fails = {};
   std::vector<std::vector<char>> fitted = {};
-  Values seen = {}, base = {};  ///< squared errors of the fitted half, by tensor: what was answered, what is allowed
 };
 
 double error_at(const Expected& e, const Values& got, std::size_t i) {
   return (got[i] - e.value[i].hi) - e.value[i].lo;
 }
+
+/// Of the elements of tensors that fail, squares of errors in units of what the precision's contract allows, of which
+/// it makes 1 for each: those seen, and those left by a prediction.
+struct Squares {
+  double seen = 0, left = 0, count = 0;
+  double share() const { return count < fewest_elements ? 0 : (seen - left) / std::max(seen - count, seen / 2); }
+};
 
 class Search {
  public:
@@ -93,28 +114,29 @@ class Search {
 
   InferredContract run() {
     if (!is_finite()) return fail("an answer is not finite, which no rounding explains");
-    if (passes_all(base_)) return result_.explained = true, std::move(result_);
-    std::vector<Candidate> list = candidates_of(kernel_);
-    for (Candidate& candidate : list) {
+    if (keeps(base_)) return result_.explained = true, std::move(result_);
+    const std::vector<Candidate> list = candidates_of(kernel_);
+    Contract contract = base_;
+    for (int size = 1; size <= inferred_sites; ++size) {
+      const std::optional<Candidate> best = best_of(contract, list);
       if (time_is_up()) return fail("there was no time to try all sites");
-      screen(candidate);
+      if (!best) break;
+      contract = with(std::move(contract), *best);
+      if (!explains(contract)) continue;
+      leave_out_idle_sites(contract);
+      result_.predicted = squares_of(contract, false).share();
+      if (has_narrow_state(contract)) return fail(of_narrow_state(contract));
+      result_.explained = true;
+      result_.contract = std::move(contract);
+      return std::move(result_);
     }
-    std::erase_if(list, [](const Candidate& c) {
-      return std::all_of(c.more.begin(), c.more.end(), [](const Values& tensors) {
-        return std::all_of(tensors.begin(), tensors.end(), [](double x) { return x == 0; });
-      });
-    });
-    for (int size = 1; size <= inferred_sites; ++size)
-      for (const std::vector<std::size_t>& set : best_sets(list, size)) {
-        if (time_is_up()) return fail("there was no time to try all sets of sites");
-        Contract contract = base_;
-        for (const std::size_t c : set) contract.rules.push_back(list[c].rule);
-        ++result_.tried;
-        if (!passes_all(contract)) continue;
-        result_.explained = true, result_.contract = std::move(contract);
-        return std::move(result_);
-      }
-    return fail(text("no set of up to ", inferred_sites, " sites or groups in a coarser format explains the answers"));
+    result_.nearest = words_of(contract);
+    const double share = contract.rules.empty() ? 0 : std::max(0.0, squares_of(contract, false).share());
+    return fail(
+        contract.rules.empty()
+            ? text("no site or group in a coarser format predicts the errors")
+            : text("the best set, ", result_.nearest, ", has ", std::lround(100 * share),
+                   "% of the squared error beyond the contract's, of which it should have half, or fails itself"));
   }
 
  private:
@@ -135,21 +157,15 @@ class Search {
   }
 
   Studied study(const AnsweredCase& given, std::size_t number, std::size_t count) const {
-    Studied s{given, {}};
+    Studied s{given};
     s.expectation = expectation_of(given, kernel_, s.runs);
     for (const auto& [name, e] : s.expectation.tensors) {
       const Values& got = given.got.at(name).data;
       require(got.size() == e.value.size(), name, ": expected ", e.value.size(), " values, got ", got.size());
       s.got.push_back(&got);
+      s.fails.push_back(judge(e, got).verdict == Verdict::fail);
       s.fitted.push_back(count > 1 ? std::vector<char>(got.size(), static_cast<char>(number % 2 == 0))
                                    : half_of(e.layout));
-      double seen = 0, base = 0;
-      for (std::size_t i = 0; i < got.size(); ++i)
-        if (s.fitted.back()[i] != 0) {
-          seen += std::pow(error_at(e, got, i), 2);
-          if (std::isfinite(e.sigma[i])) base += e.sigma[i] * e.sigma[i];
-        }
-      s.seen.push_back(seen), s.base.push_back(base);
     }
     return s;
   }
@@ -162,111 +178,146 @@ class Search {
     });
   }
 
-  /// Random rounding at that site against none there, all others as the contract has them.
-  void screen(Candidate& candidate) const {
-    Contract contract = base_;
-    contract.rules.push_back(candidate.rule);
+  /// What a kernel that rounds as `policy` says answers to that case.
+  Arrays answer_of(const Studied& s, Policy policy) const {
+    policy.threads = kernel_.threads;
+    return flat(kernel_.form->run(s.given.problem, policy, kernel_.tile));
+  }
+
+  /// By how much the coarser sites of that contract move the answers: the difference of two runs, and for what is cut
+  /// off of a run that does nothing else and one that does not round.
+  Arrays prediction_of(const Studied& s, const Contract& contract) const {
+    const std::vector<std::string_view> cut = contract.cut_off_sites(kernel_.form->sites);
+    const auto is_cut = [&](const tile::SiteTable::Entry& e) {
+      return std::find(cut.begin(), cut.end(), e.view()) != cut.end();
+    };
+    const Policy fine = base_.policy(kernel_.form->sites);
+    Policy coarse = contract.policy(kernel_.form->sites), cutting = coarse;
+    cutting.rounding = Rounding::toward_zero;
+    for (int i = 0; i < coarse.sites.size; ++i) {
+      if (is_cut(coarse.sites.entries[i]))
+        coarse.sites.entries[i].format = fine.sites.entries[i].format;
+      else
+        cutting.sites.entries[i].format = Format::exact;
+    }
+    Arrays moved = answer_of(s, coarse);
+    const Arrays off = cut.empty() ? Arrays{} : answer_of(s, cutting);
+    for (std::size_t t = 0; t < s.runs.emulated.size(); ++t) {
+      const auto& [name, from] = s.runs.emulated[t];
+      const Array& exact = s.runs.exact[t].second;
+      Array& array = moved.at(name);
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        array.data[i] -= from.data[i];
+        if (!cut.empty()) array.data[i] += off.at(name).data[i] - exact.data[i];
+      }
+    }
+    return moved;
+  }
+
+  /// Of one half of all cases.
+  Squares squares_of(const Contract& contract, bool fitted) const {
+    Squares sum;
+    for (const Studied& s : studied_) {
+      const Arrays moved = prediction_of(s, contract);
+      for (std::size_t t = 0; t < s.got.size(); ++t) {
+        if (!s.fails[t]) continue;
+        const auto& [name, e] = s.expectation.tensors[t];
+        const Values& by = moved.at(name).data;
+        for (std::size_t i = 0; i < by.size(); ++i) {
+          if ((s.fitted[t][i] != 0) != fitted || !(e.sigma[i] > 0 && std::isfinite(e.sigma[i]))) continue;
+          const double z = error_at(e, *s.got[t], i) / e.sigma[i], left = z - by[i] / e.sigma[i];
+          sum.seen += z * z, sum.left += left * left, ++sum.count;
+        }
+      }
+    }
+    return sum;
+  }
+
+  /// The site that leaves least of the fitted half's errors beside those of `contract`, if it is worth its name.
+  std::optional<Candidate> best_of(const Contract& contract, const std::vector<Candidate>& list) const {
+    const Squares now = contract.rules.empty() ? Squares{1, 1, 0} : squares_of(contract, true);
+    double left = (now.left / now.seen) * (1 - worthwhile_gain);
+    std::optional<Candidate> best;
+    for (const Candidate& candidate : list) {
+      if (time_is_up()) break;
+      if (std::any_of(contract.rules.begin(), contract.rules.end(),
+                      [&](const Contract::Rule& rule) { return rule.site == candidate.rule.site; }))
+        continue;
+      const Squares squares = squares_of(with(contract, candidate), true);
+      if (!(squares.left < left * squares.seen)) continue;
+      left = squares.left / squares.seen, best = candidate;
+    }
+    return best;
+  }
+
+  /// Whether it predicts the half that it was not fitted to as well, and all answers keep it.
+  bool explains(const Contract& contract) const {
+    return squares_of(contract, true).share() >= predicted_share &&
+           squares_of(contract, false).share() >= predicted_share && keeps(contract) && !beyond_model(contract);
+  }
+
+  /// The judge's word, tensor by tensor.
+  bool keeps(const Contract& contract) const {
     KernelUnderTest kernel = kernel_;
     kernel.contract = &contract;
     for (const Studied& s : studied_) {
-      Values more(s.got.size());
-      Policy policy = kernel.policy();
-      policy.rounding = Rounding::jittered;
-      for (int k = 0; k < screening_draws; ++k) {
-        policy.seed = RandomBits{}.at(static_cast<std::uint64_t>(k));
-        const Arrays coarse = flat(kernel.form->run(s.given.problem, policy, kernel.tile));
-        for (std::size_t t = 0; t < more.size(); ++t) {
-          const std::string& name = s.expectation.tensors[t].first;
-          const auto same = [&](const auto& tensor) { return tensor.first == name; };
-          const Array& fine = std::find_if(s.runs.drawn[static_cast<std::size_t>(k)].begin(),
-                                           s.runs.drawn[static_cast<std::size_t>(k)].end(), same)
-                                  ->second;
-          const Array& exact = std::find_if(s.runs.exact.begin(), s.runs.exact.end(), same)->second;
-          const Values& x = coarse.at(name).data;
-          // Jittered rounding has twice the variance of rounding to nearest.
-          for (std::size_t i = 0; i < x.size(); ++i)
-            if (s.fitted[t][i] != 0)
-              more[t] += (std::pow(x[i] - exact.data[i], 2) - std::pow(fine.data[i] - exact.data[i], 2)) /
-                         (2 * screening_draws);
-        }
-      }
-      for (double& x : more) x = std::isfinite(x) ? std::max(0.0, x) : infinite;
-      candidate.more.push_back(std::move(more));
+      KernelRuns runs;
+      runs.exact = s.runs.exact;
+      const Expectation e = contract.plain() ? s.expectation : expectation_of(s.given, kernel, runs);
+      for (std::size_t t = 0; t < s.got.size(); ++t)
+        if (judge(e.tensors[t].second, *s.got[t]).verdict == Verdict::fail) return false;
     }
-  }
-
-  /// By how much a set's squared errors are not those seen: the worst tensor, as a logarithm.
-  double misfit(const std::vector<Candidate>& list, const std::vector<std::size_t>& set) const {
-    double worst = 0;
-    for (std::size_t s = 0; s < studied_.size(); ++s)
-      for (std::size_t t = 0; t < studied_[s].seen.size(); ++t) {
-        double expected = studied_[s].base[t];
-        for (const std::size_t c : set) expected += list[c].more[s][t];
-        const double seen = studied_[s].seen[t];
-        if (expected == 0 && seen == 0) continue;
-        worst = std::max(worst, expected > 0 && seen > 0 ? std::fabs(std::log2(seen / expected)) : infinite);
-      }
-    return worst;
-  }
-
-  std::vector<std::vector<std::size_t>> best_sets(const std::vector<Candidate>& list, int size) const {
-    std::vector<std::pair<double, std::vector<std::size_t>>> ranked;
-    std::vector<std::size_t> set;
-    const std::function<void(std::size_t)> extend = [&](std::size_t from) {
-      if (static_cast<int>(set.size()) == size) {
-        const double x = misfit(list, set);
-        if (std::isfinite(x)) ranked.emplace_back(x, set);
-        return;
-      }
-      for (std::size_t c = from; c < list.size(); ++c) {
-        set.push_back(c);
-        extend(c + 1);
-        set.pop_back();
-      }
-    };
-    extend(0);
-    std::sort(ranked.begin(), ranked.end());
-    ranked.resize(std::min(ranked.size(), looked_at));
-    std::vector<std::vector<std::size_t>> sets;
-    for (auto& [x, best] : ranked) sets.push_back(std::move(best));
-    return sets;
-  }
-
-  /// Whether a half is what a kernel of that contract answers: within every limit, and, where it allows more than the
-  /// precision does, with errors as large as it says.
-  bool fits(const Expected& e, const Expected& base, const Values& got, const std::vector<char>& fitted,
-            bool half) const {
-    double squares = 0, allowed = 0, plain = 0, count = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      if ((fitted[i] != 0) != half) continue;
-      if (!(excess_at(e, got, i) <= 1)) return false;
-      const double z = e.sigma[i] > 0 && std::isfinite(e.sigma[i]) ? error_at(e, got, i) / e.sigma[i] : 0;
-      squares += z * z, allowed += e.sigma[i] * e.sigma[i], plain += base.sigma[i] * base.sigma[i], ++count;
-    }
-    if (count == 0) return true;
-    const double rms = std::sqrt(squares / count), limit = e.rms_limit + oracle_share;
-    return rms <= limit && (allowed <= 2 * plain || rms * limit >= 1);
-  }
-
-  bool passes_all(const Contract& contract) const {
-    KernelUnderTest kernel = kernel_;
-    kernel.contract = &contract;
-    std::vector<Expectation> expected;
-    for (const bool half : {true, false})  // what fails to fit need not be confirmed
-      for (std::size_t n = 0; n < studied_.size(); ++n) {
-        const Studied& s = studied_[n];
-        if (half) {
-          KernelRuns runs;
-          runs.exact = s.runs.exact;
-          expected.push_back(contract.plain() ? s.expectation : expectation_of(s.given, kernel, runs));
-        }
-        for (std::size_t t = 0; t < s.got.size(); ++t) {
-          const Expected &e = expected[n].tensors[t].second, &base = s.expectation.tensors[t].second;
-          if (!fits(e, base, *s.got[t], s.fitted[t], half)) return false;
-          if (!half && judge(e, *s.got[t]).verdict == Verdict::fail) return false;
-        }
-      }
     return true;
+  }
+
+  /// Whether no algorithm in the precision of its operands answers so.
+  bool beyond_model(const Contract& contract) const {
+    Format precision = kernel_.precision;
+    for (const Contract::Rule& rule : contract.rules)
+      if (rule.site == "operands") precision = rule.format;
+    for (const Studied& s : studied_) {
+      if (!has_model(s.given.problem.mechanism)) continue;
+      const auto stored = [&](const std::string& name) {
+        const auto known = s.given.stored.find(name);
+        return known == s.given.stored.end() ? Format::fp32 : known->second;
+      };
+      const ModelRuns runs = model_runs(s.given.problem, precision, default_draws, kernel_.threads);
+      for (const auto& [name, e] : expect_by_model(s.given.oracle, runs, stored))
+        if (const auto got = s.given.got.find(name);
+            got != s.given.got.end() && judge_by_model(e, precision, got->second.data).verdict == Verdict::fail)
+          return true;
+    }
+    return false;
+  }
+
+  /// A narrow state is what contracts are there to see. Who was promised one asks for it by name.
+  bool has_narrow_state(const Contract& contract) const {
+    const tile::SiteTable& sites = kernel_.form->sites;
+    for (const SiteGroup& group : site_groups())
+      for (const std::string_view carried :
+           group.name == "state" ? group.members(sites) : decltype(group.members(sites)){})
+        for (const Contract::Rule& rule : contract.rules)
+          if (rule.site == carried || rule.site == "state" || rule.site == "accumulators") return true;
+    return false;
+  }
+  std::string of_narrow_state(const Contract& contract) const {
+    return text(
+        words_of(contract), " has ", std::lround(100 * result_.predicted),
+        "% of the squared error, and a narrow state is a promise that its user must have: --contract bf16_state, "
+        "or a file that says so, judges by it");
+  }
+
+  /// Greedy sets name what a later site makes idle.
+  void leave_out_idle_sites(Contract& contract) const {
+    for (std::size_t i = 0; contract.rules.size() > 1 && i < contract.rules.size();) {
+      Contract fewer = contract;
+      std::erase(fewer.towards_zero, fewer.rules[i].site);
+      fewer.rules.erase(fewer.rules.begin() + static_cast<std::ptrdiff_t>(i));
+      if (explains(fewer))
+        contract = std::move(fewer);
+      else
+        ++i;
+    }
   }
 
   KernelUnderTest kernel_;
@@ -276,6 +327,10 @@ class Search {
   InferredContract result_;
 };
 
+bool is_cut(const Contract& contract, const std::string& site) {
+  return std::find(contract.towards_zero.begin(), contract.towards_zero.end(), site) != contract.towards_zero.end();
+}
+
 }  // namespace
 
 InferredContract infer_contract(std::span<const AnsweredCase> cases, const KernelUnderTest& kernel,
@@ -283,15 +338,28 @@ InferredContract infer_contract(std::span<const AnsweredCase> cases, const Kerne
   return Search(cases, kernel, stop).run();
 }
 
+std::string words_of(const Contract& contract) {
+  std::string words;
+  for (const Contract::Rule& rule : contract.rules)
+    words += text(words.empty() ? "" : ", ", rule.site, " in ", name_of(rule.format),
+                  is_cut(contract, rule.site) ? " (cut off)" : "");
+  return words;
+}
+
 std::string json_of(const InferredContract& inferred, const std::string& name) {
-  Json sites = Json::object();
-  for (const Contract::Rule& rule : inferred.contract.rules) sites[rule.site] = name_of(rule.format);
-  return Json{{"name", name},
-              {"description", "inferred from answers; fitted to " + inferred.fitted + ", confirmed on the rest"},
-              {"base", name_of(inferred.contract.precision)},
-              {"sites", std::move(sites)}}
-             .dump(2) +
-         '\n';
+  Json sites = Json::object(), rounding = Json::object();
+  for (const Contract::Rule& rule : inferred.contract.rules) {
+    sites[rule.site] = name_of(rule.format);
+    if (is_cut(inferred.contract, rule.site)) rounding[rule.site] = name_of(Rounding::toward_zero);
+  }
+  Json json{{"name", name},
+            {"description", "inferred from answers; fitted to " + inferred.fitted + ", confirmed on the rest"},
+            {"base", name_of(inferred.contract.precision)},
+            {"sites", std::move(sites)}};
+  if (!rounding.empty()) json["rounding"] = std::move(rounding);
+  if (inferred.contract.products > 0) json["products"] = inferred.contract.products;
+  for (const Accumulation way : inferred.contract.accumulation) json["accumulation"].push_back(name_of(way));
+  return json.dump(2) + '\n';
 }
 
 }  // namespace assay
