@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <thread>
 
 #include "oracles/core/did_you_mean.hpp"
@@ -64,22 +65,33 @@ Format precision_named(const std::string& name, const std::string& who) {
                         names_in(names, [](const std::string& known) { return known; })));
 }
 
-/// The contract asked for, or that of the precision asked for, or of the one that `assay case` has written down, or of
-/// the dtype that the case's first tensor has; then `guess` says so.
-Contract contract_for(const Standard& standard, const ProblemFile& file, const std::string& where, std::string& guess) {
-  if (!standard.contract.empty()) return contract_from(standard.contract);
-  if (!standard.precision.empty()) return Contract::of(precision_named(standard.precision, "--precision"));
+/// What `assay case` has written down, or the dtype that the case's first tensor has; then `guess` says so. Nothing
+/// where it has neither.
+std::optional<Format> precision_of(const ProblemFile& file, const std::string& where, std::string& guess) {
   const auto named = file.metadata.find("precision");
-  if (named != file.metadata.end())
-    return Contract::of(precision_named(named->second, where + ": __metadata__.precision"));
+  if (named != file.metadata.end()) return precision_named(named->second, where + ": __metadata__.precision");
   // Rooms name q first, or what stands for it.
   for (const RoomFacts::Ranked& ranked : file.room->inputs()) {
     const auto dtype = file.dtypes.find(std::string(ranked.field.name));
     if (dtype == file.dtypes.end()) continue;
     guess = text(name_of(dtype->second), ", as ", dtype->first, " is stored");
-    return Contract::of(dtype->second);
+    return dtype->second;
   }
-  throw InputError(where + ": names no precision; --precision or --contract says what counts");
+  return std::nullopt;
+}
+
+/// The contract asked for, as it is in the precision of the case, or that of the precision asked for, or of the case.
+Contract contract_for(const Standard& standard, const ProblemFile& file, const std::string& where, std::string& guess) {
+  if (!standard.contract.empty()) {
+    const Contract contract = contract_from(standard.contract);
+    const std::optional<Format> precision =
+        contract.follows ? precision_of(file, where, guess) : std::optional(contract.precision);
+    return contract.in(precision.value_or(contract.precision));
+  }
+  if (!standard.precision.empty()) return Contract::of(precision_named(standard.precision, "--precision"));
+  const std::optional<Format> precision = precision_of(file, where, guess);
+  require(precision.has_value(), where, ": names no precision; --precision or --contract says what counts");
+  return Contract::of(*precision);
 }
 
 /// Whether no tensor is missing and every number is one.

@@ -16,15 +16,16 @@
 #include "oracles/core/input_file.hpp"
 #include "oracles/core/new_file.hpp"
 #include "reference/core/error.hpp"
+#include "tools/contract.hpp"
 #include "tools/escape.hpp"
 
 namespace assay {
 
 const std::vector<const Command*>& all_commands() {
   static const std::vector<const Command*> all = {
-      &commands::list,     &commands::report, &commands::check,  &commands::baseline, &commands::make_case,
-      &commands::oracle,   &commands::drift,  &commands::limits, &commands::mutants,  &commands::calibrate,
-      &commands::fixtures, &commands::bench,  &commands::docs};
+      &commands::list,      &commands::report,   &commands::check, &commands::contract, &commands::baseline,
+      &commands::make_case, &commands::oracle,   &commands::drift, &commands::limits,   &commands::mutants,
+      &commands::calibrate, &commands::fixtures, &commands::bench, &commands::docs};
   return all;
 }
 

@@ -38,7 +38,8 @@ void rest_on(ReportRow& row, std::string evidence, const Judgement& judgement) {
 
 /// Of another named contract of the precision under which the tensor of `row` passes: its row.
 std::optional<ReportRow> passing_contract(const Trial& trial, const ReportRow& row, const Answer& got) {
-  for (const Contract& contract : named_contracts()) {
+  for (const Contract& named : named_contracts()) {
+    const Contract contract = named.in(trial.kernel.precision);
     if (contract.precision != trial.kernel.precision || contract.plain()) continue;
     if (!contract.obstacle(trial.kernel.form->sites).empty()) continue;
     KernelUnderTest kernel = trial.kernel;

@@ -1,5 +1,6 @@
 // assay list: what this build knows.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <ostream>
 
@@ -43,6 +44,24 @@ Json named_summaries(const Entries& entries) {
   return list;
 }
 
+/// Of the first kernel that it fits: what depends on a kernel's sites is told in docs/contracts.md.
+Json ways_of(const Contract& contract) {
+  Json ways = Json::array();
+  for (const KernelRoom* room : kernel_rooms())
+    for (const KernelForm& form : room->forms) {
+      if (!ways.empty() || !contract.obstacle(form.sites).empty()) continue;
+      for (const Accumulation way : contract.accumulations(form.sites)) ways.push_back(name_of(way));
+    }
+  return ways;
+}
+
+Json inputs_of(const Contract& contract) {
+  Json inputs = Json::array();
+  for (const Contract::Factor& factor : contract.factors)
+    if (std::find(inputs.begin(), inputs.end(), factor.input) == inputs.end()) inputs.push_back(factor.input);
+  return inputs;
+}
+
 Json contracts() {
   Json list = Json::array();
   for (const Contract& contract : named_contracts()) {
@@ -57,7 +76,13 @@ Json contracts() {
                     {"kernels", std::move(kernels)},
                     {"precision", name_of(contract.precision)},
                     {"sites", std::move(sites)},
-                    {"products", contract.products}});
+                    {"products", contract.products},
+                    {"follows", contract.follows},
+                    {"accumulation", ways_of(contract)},
+                    {"towards_zero", contract.towards_zero},
+                    {"factors", inputs_of(contract)},
+                    {"per_query_head", contract.per_query_head},
+                    {"sources", contract.sources}});
   }
   return list;
 }
@@ -105,11 +130,13 @@ std::string table_of(const std::string& head, const Json& list) {
 void print_contracts(std::ostream& out, const Json& everything) {
   std::size_t forms = 0;
   for (const KernelRoom* room : kernel_rooms()) forms += room->forms.size();
-  Table table{{{"contract"}, {"of kernels"}, {"summary"}}, {}};
+  Table table{{{"contract"}, {"of kernels"}, {"sums"}, {"summary"}}, {}};
   for (const Json& contract : everything["contracts"]) {
     const Json& kernels = contract["kernels"];
-    table.rows.push_back(
-        {contract["name"], kernels.size() == forms ? "all" : text(kernels.size(), " of ", forms), contract["summary"]});
+    std::string ways;
+    for (const Json& way : contract["accumulation"]) ways += (ways.empty() ? "" : ", ") + way.get<std::string>();
+    table.rows.push_back({contract["name"], kernels.size() == forms ? "all" : text(kernels.size(), " of ", forms), ways,
+                          contract["summary"]});
   }
   out << table.text() << '\n' << table_of("sites", everything["site_groups"]);
 }

@@ -185,8 +185,7 @@ std::vector<std::string> lines_of(const Contract& contract) {
   if (!contract.summary.empty()) what += ": " + contract.summary;
   std::string rules = fmt::format("          sites as in {}", name_of(contract.precision));
   for (const Contract::Rule& rule : contract.rules) rules += fmt::format(", {} {}", rule.site, name_of(rule.format));
-  if (contract.products > 0) rules += fmt::format(", {} products to a rounding", contract.products);
-  if (contract.rounding != Rounding::nearest_even) rules += fmt::format(", rounded {}", name_of(contract.rounding));
+  for (const std::string& clause : contract.clauses()) rules += ", " + clause;
   return {what, rules};
 }
 

@@ -91,13 +91,17 @@ Expectation expectation_of(const Checked& checked, const KernelUnderTest& kernel
   return expectation;
 }
 
-/// A named contract of that precision under which nothing fails, or null.
-const Contract* other_contract(const Checked& checked, const KernelUnderTest& kernel,
-                               const std::function<bool()>& stop) {
-  for (const Contract& contract : named_contracts()) {
-    if (contract.precision != kernel.precision || contract.name == kernel.contract->name) continue;
+/// A named contract of that precision under which nothing fails, if there is one.
+std::optional<Contract> other_contract(const Checked& checked, const KernelUnderTest& kernel,
+                                       const std::function<bool()>& stop) {
+  for (const Contract& named : named_contracts()) {
+    const Contract contract = named.in(kernel.precision);
+    // A kernel of fp32 may multiply in tf32: that is said, and no verdict.
+    const bool fits = contract.precision == kernel.precision ||
+                      (kernel.precision == Format::fp32 && contract.precision == Format::tf32);
+    if (!fits || contract.name == kernel.contract->name) continue;
     if (!contract.obstacle(kernel.form->sites).empty()) continue;
-    if (stop()) return nullptr;
+    if (stop()) return std::nullopt;
     KernelUnderTest other = kernel;
     other.contract = &contract;
     const Expectation expectation = expectation_of(checked, other);
@@ -105,9 +109,9 @@ const Contract* other_contract(const Checked& checked, const KernelUnderTest& ke
     bool passes = true;
     for (std::size_t t = 0; t < got.size(); ++t)
       passes = passes && judge(expectation.tensors[t].second, got[t].second).verdict != Verdict::fail;
-    if (passes) return &contract;
+    if (passes) return contract;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 const KernelForm* planted_form(const KernelForm& form, std::string_view mechanism) {
@@ -125,8 +129,8 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   const KernelUnderTest kernel = checked.trial->kernel_at(failed->fits);
   const Problem& problem = checked.trial->file().problem;
   std::vector<std::string>& notes = checked.page.notes;
-  const Contract* contract = other_contract(checked, kernel, stop);
-  if (contract != nullptr)
+  const std::optional<Contract> contract = other_contract(checked, kernel, stop);
+  if (contract.has_value())
     notes.push_back(fmt::format("why: nothing fails under the contract {0} ({1}): --contract {0}", contract->name,
                                 contract->summary));
   Explanations why;
@@ -139,7 +143,7 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   if (known)
     notes.push_back("why: " + best_of(why) + "; explains " + percent(why.list.front().explained) +
                     " of the squared error, and what is left a correct kernel could have");
-  else if (contract == nullptr)
+  else if (!contract.has_value())
     notes.push_back(stop() ? "why: unknown so far: --why-limit gives it more time"
                            : "why: unknown: no convention, contract, coarser site or known fault explains it");
   Json list = Json::array();
@@ -151,8 +155,8 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
                       {"evidence", e.evidence},
                       {"explained", e.explained},
                       {"sufficient", e.sufficient}});
-  checked.page.facts.emplace_back("why", Json{{"known", known || contract != nullptr},
-                                              {"contract", contract == nullptr ? Json() : Json(contract->name)},
+  checked.page.facts.emplace_back("why", Json{{"known", known || contract.has_value()},
+                                              {"contract", !contract.has_value() ? Json() : Json(contract->name)},
                                               {"explanations", std::move(list)}});
 }
 

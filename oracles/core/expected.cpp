@@ -8,6 +8,8 @@
 
 #include "oracles/core/terms.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
@@ -64,32 +66,74 @@ Policy drawing(const Policy& contract) {
   return policy;
 }
 
+/// The contract of a kernel that has none is that of its precision.
+Contract contract_of(const KernelUnderTest& kernel) {
+  return kernel.contract == nullptr ? Contract::of(kernel.precision) : *kernel.contract;
+}
+
+/// What cuts off the sites that may be, and rounds nothing else: by how much these lean. Draws have the rest.
+std::optional<Policy> cutting(const KernelUnderTest& kernel, const Policy& contract) {
+  const std::vector<std::string_view> sites = contract_of(kernel).cut_off_sites(kernel.form->sites);
+  if (sites.empty()) return std::nullopt;
+  Policy cut = contract;
+  cut.rounding = Rounding::toward_zero;
+  for (int i = 0; i < cut.sites.size; ++i)
+    if (std::find(sites.begin(), sites.end(), cut.sites.entries[i].view()) == sites.end())
+      cut.sites.entries[i].format = Format::exact;
+  return cut;
+}
+
 /// Kernels that keep the contract and are not among its draws: operands and what is stored between are kept where it
-/// rounds them to less than an accumulator has, and sums are made in the two other ways that hardware has, one product
-/// at a time or cut off towards zero. The last rounding is left out: it is known, and larger in an element's neighbours
-/// than what operands leave.
+/// rounds them to less than an accumulator has, and sums are made in the other ways that it allows. The last rounding
+/// is left out: it is known, and larger in an element's neighbours than what operands leave.
 std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
   const Policy contract = kernel.policy();
   const int accumulator = info(accumulators_of(contract.sites)).mantissa_bits;
   Policy kept = contract;
-  bool any = false, narrow_sums = false;
+  bool any = false;
   for (int i = 0; i < contract.sites.size; ++i) {
     const auto& [name, role, format] = contract.sites.entries[i];
-    if (role == tile::Role::accumulator && info(format).mantissa_bits < accumulator) narrow_sums = true;
     const bool between = role == tile::Role::operand || (role == tile::Role::output && name != output_site);
     if (!between || info(format).mantissa_bits >= accumulator) continue;
     kept.sites.entries[i].format = Format::exact, any = true;
   }
   if (!any) return {};
   if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
-  // A contract that says how many products are summed before they are rounded is kept to it; and where a state is
-  // narrower than other sums, one that rounds it at every product has another contract.
-  const bool any_sums = !narrow_sums && (kernel.contract == nullptr || kernel.contract->products == 0);
-  if (!any_sums || contract.products == 1) return {kept};
-  Policy cut_off = kept;
-  kept.products = 1;
+  const std::vector<Accumulation> ways = contract_of(kernel).accumulations(kernel.form->sites);
+  const auto allowed = [&](Accumulation way) { return std::find(ways.begin(), ways.end(), way) != ways.end(); };
+  // A sum that is narrower than others is so where it is stored, not after every product.
+  Policy summed = kept;
+  for (int i = 0; i < summed.sites.size; ++i) {
+    auto& [name, role, format] = summed.sites.entries[i];
+    if (role == tile::Role::accumulator && info(format).mantissa_bits < accumulator) format = Format::exact;
+  }
+  Policy cut_off = summed;
+  if (allowed(Accumulation::one_by_one)) kept = summed, kept.products = 1;
+  std::vector<Policy> list = {kept};
   cut_off.rounding = Rounding::toward_zero, cut_off.sites = cut_off.sites.with(tile::Role::gate, Format::exact);
-  return {kept, cut_off};
+  if (allowed(Accumulation::cut_off)) list.push_back(cut_off);
+  if (const std::optional<Policy> cut = cutting(kernel, contract)) list.push_back(*cut);
+  return list;
+}
+
+/// The problem of one draw: the rows of inputs that a kernel may multiply by a factor before it rounds them are rounded
+/// on the grid that some factor gives them.
+Problem with_factors(const Problem& problem, const Contract& contract, std::span<const std::string_view> inputs,
+                     std::uint64_t draw) {
+  Problem other = problem;
+  for (const std::string_view factored : inputs) {
+    const std::string name(factored);
+    const auto input = other.inputs.find(name);
+    if (input == other.inputs.end() || input->second.shape.empty()) continue;
+    const Stream factors(draw, name + ", factors"), rounded(draw, name + ", rounded");
+    const auto columns = static_cast<std::size_t>(std::max(1, input->second.shape.back()));
+    std::vector<double>& x = input->second.data;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double factor = 1 + factors.uniform(i / columns);
+      x[i] = round_to(x[i] * factor, contract.precision, Rounding::jittered, rounded.bits(i)) / factor;
+    }
+  }
+  return other;
 }
 
 /// The sizes of an answer's terms, computed when they are first asked for.
@@ -253,6 +297,70 @@ const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form) 
   return form.unstable.empty() ? form : kernels.forms.front();
 }
 
+namespace {
+
+Named<Array> drawn_of(const KernelUnderTest& kernel, const Problem& problem, const Policy& policy) {
+  const Contract contract = contract_of(kernel);
+  const std::vector<std::string_view> inputs = contract.factored(kernel.form->sites);
+  if (inputs.empty()) return named(kernel.form->run(problem, policy, kernel.tile));
+  return named(kernel.form->run(with_factors(problem, contract, inputs, policy.seed), policy, kernel.tile));
+}
+
+/// What each query head adds to the gradients of what it shares, as a contract stores it that sums them later.
+class StoredParts {
+ public:
+  StoredParts(const KernelUnderTest& kernel, const Problem& problem) {
+    const auto q = problem.inputs.find("q");
+    if (!contract_of(kernel).per_query_head || q == problem.inputs.end() || q->second.shape.size() != 3) return;
+    const int heads = q->second.shape[0];
+    Problem alone = problem;
+    bool shared = false;
+    for (auto& [name, array] : alone.inputs) {
+      if (array.shape.size() != 3 || array.shape[0] >= heads) continue;
+      shared = true;
+      array = repeated(array, heads / array.shape[0]);
+    }
+    if (!shared || problem.cotangents.empty()) return;
+    const Policy contract = kernel.policy();
+    stored_ = has_store(contract) ? contract.sites.at(output_site) : kernel.precision;
+    Policy exact = Policy::exact(kernel.form->sites);
+    exact.threads = kernel.threads;
+    parts_ = named(kernel.form->run(alone, exact, kernel.tile));
+  }
+
+  /// What their rounding adds to a draw.
+  void round_in(Named<Array>& draw, std::uint64_t seed) const {
+    for (std::size_t t = 0; t < parts_.size(); ++t) {
+      Array& sum = draw[t].second;
+      const Array& part = parts_[t].second;
+      if (sum.shape.size() != 3 || part.shape == sum.shape) continue;
+      const Stream random(seed, draw[t].first + ", per query head");
+      const std::size_t head = part.data.size() / static_cast<std::size_t>(part.shape[0]);
+      const auto group = static_cast<std::size_t>(part.shape[0] / sum.shape[0]);
+      for (std::size_t i = 0; i < part.data.size(); ++i)
+        sum.data[i / head / group * head + i % head] +=
+            round_to(part.data[i], stored_, Rounding::jittered, random.bits(i)) - part.data[i];
+    }
+  }
+
+ private:
+  static Array repeated(const Array& array, int times) {
+    Array more{array.shape, {}};
+    more.shape[0] *= times;
+    const std::size_t head = array.data.size() / static_cast<std::size_t>(array.shape[0]);
+    for (std::size_t i = 0; i < array.data.size(); i += head)
+      for (int k = 0; k < times; ++k)
+        more.data.insert(more.data.end(), array.data.begin() + static_cast<std::ptrdiff_t>(i),
+                         array.data.begin() + static_cast<std::ptrdiff_t>(i + head));
+    return more;
+  }
+
+  Format stored_ = Format::exact;
+  Named<Array> parts_;
+};
+
+}  // namespace
+
 void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
   const auto answer = [&](const Policy& policy) { return named(kernel.form->run(problem, policy, kernel.tile)); };
   const Policy contract = kernel.policy();
@@ -265,9 +373,10 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
   if (runs.drawn.empty())
     for (const Policy& witness : witnesses_of(kernel)) runs.witnesses.push_back(answer(witness));
   Policy policy = drawing(contract);
+  const StoredParts parts(kernel, problem);
   while (static_cast<int>(runs.drawn.size()) < draws) {
     policy.seed = RandomBits{}.at(runs.drawn.size());
-    runs.drawn.push_back(answer(policy));
+    parts.round_in(runs.drawn.emplace_back(drawn_of(kernel, problem, policy)), policy.seed);
   }
 }
 
@@ -276,7 +385,7 @@ void add_numbers(KernelRuns& runs, const KernelUnderTest& kernel, const Problem&
   for (std::size_t k = runs.drawn.size() + runs.numbers.size(); k < static_cast<std::size_t>(draws); ++k) {
     Policy own = policy;
     own.seed = RandomBits{}.at(k);
-    Named<Array>& draw = runs.numbers.emplace_back(named(kernel.form->run(problem, own, kernel.tile)));
+    Named<Array>& draw = runs.numbers.emplace_back(drawn_of(kernel, problem, own));
     for (auto& [name, array] : draw)
       if (array.data.size() != 1) array = {};
   }

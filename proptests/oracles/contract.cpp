@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
@@ -79,6 +80,168 @@ TEST(Contract, names_fit_the_kernels_they_are_about) {
   EXPECT_EQ(find_contract("bf16_state")->policy(form_of("gated_deltanet").sites).sites.at("M"), Format::fp32);
 }
 
+TEST(Contract, follows_the_precision_of_a_case) {
+  const tile::SiteTable &delta = form_of("gated_deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  const Contract& fla = *find_contract("fla");
+  const Contract half = fla.in(Format::fp16), wide = fla.in(Format::fp32);
+  EXPECT_EQ(half.name, "fla");
+  EXPECT_EQ(half.precision, Format::fp16);
+  for (const char* site : {"Sc", "H", "Tc", "W", "U", "dU", "part", "P", "out"})
+    EXPECT_EQ(half.policy(delta).sites.at(site), Format::fp16) << site;
+  EXPECT_EQ(half.policy(delta).sites.at("S"), Format::fp32);
+  EXPECT_EQ(wide.precision, Format::tf32);
+  for (const char* site : {"Sc", "Tc", "W", "U", "Q"})
+    EXPECT_EQ(wide.policy(delta).sites.at(site), Format::tf32) << site;
+  for (const char* site : {"part", "S", "out"}) EXPECT_EQ(wide.policy(delta).sites.at(site), Format::fp32) << site;
+  expect_equal(fla.in(Format::bf16).policy(delta), fla.policy(delta));
+  expect_equal(fla.in(Format::e4m3).policy(delta), fla.policy(delta));
+  expect_equal(find_contract("flash_attention")->in(Format::fp16).policy(softmax), Policy::of(softmax, Format::fp16));
+  // What a file says is meant as it stands, whatever it is based on; and a name may say bf16.
+  const Contract mine = parse_contract(R"({"name": "x", "base": "fla", "sites": {"U": "bf16"}})", "x").in(Format::fp16);
+  EXPECT_EQ(mine.policy(delta).sites.at("U"), Format::bf16);
+  EXPECT_EQ(mine.policy(delta).sites.at("W"), Format::fp16);
+  EXPECT_EQ(find_contract("bf16_state")->in(Format::fp16).precision, Format::bf16);
+}
+
+TEST(Contract, asks_for_nothing_that_is_optional) {
+  const tile::SiteTable &delta = form_of("deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  const Contract c = parse_contract(
+      R"({"name": "x", "base": "bf16", "optional_sites": {"operands": "fp16", "Tc": "fp32"}, "sites": {"O": "bf16"}})",
+      "f");
+  EXPECT_EQ(c.policy(delta).sites.at("Tc"), Format::fp32);
+  EXPECT_EQ(c.policy(delta).sites.at("Q"), Format::fp16);
+  EXPECT_EQ(c.policy(softmax).sites.at("O"), Format::bf16);
+  const Contract none = parse_contract(R"({"name": "x", "base": "bf16", "optional_sites": {"Tc": "fp32"}})", "f");
+  EXPECT_EQ(none.obstacle(delta), "");
+  EXPECT_NE(none.obstacle(softmax).find("contract x: the kernel has none of its sites"), std::string::npos);
+  // A contract of a library with kernels of all families fits wherever one of its sites is.
+  for (const KernelForm* form : all_forms())
+    EXPECT_EQ(find_contract("fla")->obstacle(form->sites).empty(),
+              form->name != "split_decode" || form->sites.find("P") >= 0)
+        << form->summary;
+}
+
+TEST(Contract, may_be_asked_for_in_a_precision) {
+  const tile::SiteTable& delta = form_of("gated_deltanet").sites;
+  for (const auto& [name, precision] : {std::pair("fla/bf16", Format::bf16), std::pair("fla/fp16", Format::fp16),
+                                        std::pair("fla/fp32", Format::tf32)}) {
+    const Contract contract = contract_from(name);
+    EXPECT_EQ(contract.name, name);
+    EXPECT_EQ(contract.precision, precision);
+    expect_equal(contract.policy(delta), find_contract("fla")->in(precision).policy(delta));
+    expect_equal(contract.in(Format::bf16).policy(delta), contract.policy(delta));
+  }
+  EXPECT_EQ(contract_from("torch_sdpa/fp32").precision, Format::fp32);
+  for (const char* none : {"flash_attention/fp32", "fla/tf32", "bf16_state/fp16"})
+    EXPECT_THROW(contract_from(none), InputError) << none;
+}
+
+/// How often sigma of one tensor is larger under another contract, in the median.
+double wider(const char* room, const Problem& problem, const std::string& tensor, const Contract& contract,
+             const Contract& than) {
+  const KernelForm& form = form_of(room);
+  const Oracle oracle = oracle_of(*find_room(room), problem);
+  std::vector<double> ratios;
+  const auto sigmas = [&](const Contract& c) {
+    const KernelUnderTest kernel{&form, c.precision, 0, 1, &c};
+    for (auto& [name, e] : expect(oracle, kernel, problem, default_draws).tensors)
+      if (name == tensor) return e.sigma;
+    return std::vector<double>();
+  };
+  const std::vector<double> a = sigmas(contract), b = sigmas(than);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (b[i] > 0) ratios.push_back(a[i] / b[i]);
+  if (ratios.empty()) return 0;
+  std::nth_element(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2), ratios.end());
+  return ratios[ratios.size() / 2];
+}
+
+TEST(Contract, allows_what_is_cut_off_and_no_more) {
+  const Problem problem =
+      find_room("softmax_attention")->make({"softmax_attention", {1, 24, 2, 0, 16, 16, 0}, Format::fp32});
+  const Contract cut =
+      parse_contract(R"({"name": "cut", "base": "tf32", "rounding": {"operands": "toward_zero"}})", "f");
+  const Contract& nearest = *find_contract("tf32");
+  EXPECT_FALSE(cut.plain());
+  EXPECT_EQ(cut.clauses(), (std::vector<std::string>{"operands may be cut off"}));
+  const KernelForm& form = form_of("softmax_attention");
+  const Oracle oracle = oracle_of(*find_room("softmax_attention"), problem);
+  Policy policy = Policy::of(form.sites, Format::tf32);
+  policy.rounding = Rounding::toward_zero;
+  const Arrays got = flat(form.run(problem, policy, 0));
+  const auto fails = [&](const Contract& contract) {
+    int failing = 0;
+    const KernelUnderTest kernel{&form, Format::tf32, 0, 1, &contract};
+    for (const auto& [name, e] : expect(oracle, kernel, problem, default_draws).tensors)
+      failing += judge(e, got.at(name).data).verdict == Verdict::fail ? 1 : 0;
+    return failing;
+  };
+  EXPECT_GT(fails(nearest), 0);
+  EXPECT_EQ(fails(cut), 0);
+  EXPECT_LT(wider("softmax_attention", problem, "o", cut, nearest), 4);
+  // And a base's mode is taken back.
+  const Contract back =
+      parse_contract(R"({"name": "x", "base": "fla/fp32", "rounding": {"operands": "nearest_even"}})", "f");
+  EXPECT_TRUE(back.towards_zero.empty());
+  EXPECT_EQ(contract_from("fla/fp32").towards_zero, (std::vector<std::string>{"operands"}));
+}
+
+TEST(Contract, draws_factors_on_either_operand) {
+  Problem problem = find_room("mamba2")->make({"mamba2", {1, 24, 2, 0, 16, 16, 0}, Format::bf16});
+  const Contract& plain = *find_contract("bf16");
+  const Contract keys = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["k"]})", "f");
+  const Contract queries = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["q"]})", "f");
+  EXPECT_GT(wider("mamba2", problem, "final_state", keys, plain), 1.1);
+  EXPECT_LT(wider("mamba2", problem, "final_state", keys, plain), 3);
+  EXPECT_EQ(wider("mamba2", problem, "final_state", queries, plain), 1);  // no query enters it
+  EXPECT_GT(wider("mamba2", problem, "d_initial_state", queries, plain), 1.1);
+}
+
+TEST(Contract, rounds_what_query_heads_share_for_each_of_them) {
+  const auto made = [](int shared) {
+    return find_room("softmax_attention")->make({"softmax_attention", {1, 24, 8, shared, 16, 16, 0}, Format::bf16});
+  };
+  const Contract parts = parse_contract(R"({"name": "x", "base": "bf16", "per_query_head": true})", "f");
+  const Contract& plain = *find_contract("bf16");
+  EXPECT_GT(wider("softmax_attention", made(1), "d_v", parts, plain), 1.1);
+  EXPECT_EQ(wider("softmax_attention", made(1), "d_q", parts, plain), 1);
+  EXPECT_EQ(wider("softmax_attention", made(1), "o", parts, plain), 1);
+  EXPECT_EQ(wider("softmax_attention", made(0), "d_v", parts, plain), 1);  // heads of their own
+}
+
+TEST(Contract, says_how_sums_may_be_made) {
+  using enum Accumulation;
+  const tile::SiteTable& mamba = form_of("mamba2").sites;
+  const auto ways = [&](const Contract& c) { return c.accumulations(mamba); };
+  EXPECT_EQ(ways(*find_contract("bf16")), (std::vector{exact_blocks, cut_off, one_by_one}));
+  EXPECT_EQ(ways(*find_contract("fp32")), std::vector{one_by_one});
+  EXPECT_EQ(ways(*find_contract("bf16_state")), std::vector{exact_blocks});
+  const Contract blocks = parse_contract(R"({"name": "b", "base": "bf16", "accumulation": ["exact_blocks"]})", "f"),
+                 one = parse_contract(R"({"name": "o", "base": "bf16", "accumulation": ["one_by_one"]})", "f");
+  EXPECT_EQ(ways(blocks), std::vector{exact_blocks});
+  EXPECT_EQ(blocks.policy(mamba).products, 16);
+  EXPECT_EQ(one.policy(mamba).products, 1);
+  EXPECT_FALSE(blocks.plain());
+  // A state that is summed token by token is what bf16 allows, and blocks alone do not.
+  const Problem problem =
+      find_room("linear_attention")->make({"linear_attention", {1, 200, 2, 0, 16, 16, 0}, Format::bf16});
+  EXPECT_GT(wider("linear_attention", problem, "final_state", *find_contract("bf16"), blocks), 1.2);
+  EXPECT_EQ(wider("linear_attention", problem, "final_state", *find_contract("bf16"), *find_contract("bf16")), 1);
+}
+
+/// A contract of a library says where it was read.
+TEST(Contract, names_the_sources_of_a_library) {
+  for (const Contract& contract : library_contracts()) {
+    EXPECT_FALSE(contract.sources.empty()) << contract.name;
+    for (const std::string& source : contract.sources)
+      EXPECT_TRUE(source.starts_with("fla-core 0.6.0 fla/ops/") || source.find('@') != std::string::npos) << source;
+    EXPECT_EQ(find_contract(contract.name)->sources, contract.sources);
+    EXPECT_TRUE(contract.follows) << contract.name;
+  }
+  for (const char* name : {"fla", "torch_sdpa", "flash_attention", "parallax", "mdn", "mamba_ssm", "flashinfer"})
+    EXPECT_NE(find_contract(name), nullptr) << name;
+}
+
 TEST(Contract, takes_the_units_away) {
   const Contract& unscaled = *find_contract("e4m3_unscaled");
   EXPECT_FALSE(unscaled.plain());
@@ -145,6 +308,21 @@ TEST(Contract, refuses_what_says_nothing) {
       {R"({"name": "x", "base": "exact"})", "base: there is no contract exact"},
       {R"({"name": "x", "base": "bf16", "site": {}})", "site: a contract has name, description"},
       {R"({"name": "x", "base": "bf16", "sites": ["P"]})", "sites: expected an object"},
+      {R"({"name": "x", "base": "bf16", "rounding": {"P": "up"}})", "rounding: expected nearest_even or toward_zero"},
+      {R"({"name": "x", "base": "bf16", "rounding": {"P": 1}})", "rounding.P: expected nearest_even or toward_zero"},
+      {R"({"name": "x", "base": "bf16", "rounding": 1})", "rounding: expected a mode, or an object of modes"},
+      {R"({"name": "x", "base": "bf16", "accumulation": "cut_off"})", "accumulation: expected a list of names"},
+      {R"({"name": "x", "base": "bf16", "accumulation": []})", "accumulation: expected a list of names"},
+      {R"({"name": "x", "base": "bf16", "accumulation": ["cut"]})", "accumulation: expected exact_blocks, cut_off or"},
+      {R"({"name": "x", "base": "bf16", "accumulation": ["cut_off", "cut_off"]})",
+       "accumulation: cut_off is there twice"},
+      {R"({"name": "x", "base": "bf16", "factors": ["kk"]})", "factors: no mechanism has an input kk"},
+      {R"({"name": "x", "base": "bf16", "per_query_head": 1})", "per_query_head: expected true or false"},
+      {R"({"name": "x", "base": "fla/fp64"})", "base: there is no contract fla/fp64"},
+      {R"({"name": "x", "base": "bf16/fp16"})", "base: there is no contract bf16/fp16"},
+      {R"({"name": "x", "base": "bf16", "optional_sites": {"P": 16}})", "optional_sites.P: expected the name"},
+      {R"({"name": "x", "base": "bf16", "optional_sites": {"P": "fp32"}, "sites": {"P": "fp32"}})",
+       "P: in sites and in optional_sites"},
       {R"({"name": "x", "base": "bf16", "sites": {"P": 16}})", "sites.P: expected the name of a format"},
       {R"({"name": "x", "base": "bf16", "sites": {"P": "fp12"}})", "sites.P: there is no format fp12; there are exact"},
       {R"({"name": "x", "base": "bf16", "sites": {"P": "fp32", "P": "bf16"}})", "'P' occurs twice"},

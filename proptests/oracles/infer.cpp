@@ -1,0 +1,160 @@
+// Contracts that are inferred: of a kernel whose sites are coarser, those sites; of a kernel with a fault, none.
+#include "oracles/core/infer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/fault_trials.hpp"
+#include "oracles/core/room.hpp"
+
+namespace assay {
+namespace {
+
+const KernelForm& form_of(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms.front(); }
+
+/// What that kernel answers under a contract, given to the search.
+InferredContract inferred_of(const std::string& room, const Problem& problem, const std::string& sites,
+                             const std::function<void(Arrays&)>& spoil = {}) {
+  const KernelForm& form = form_of(room);
+  const Contract kept = parse_contract(R"({"name": "x", "base": "bf16", "sites": )" + sites + "}", "x");
+  const Oracle oracle = oracle_of(*find_room(room), problem);
+  Arrays got = flat(form.run(problem, kept.policy(form.sites), 0));
+  if (spoil) spoil(got);
+  const AnsweredCase cases[] = {{problem, oracle, std::move(got)}};
+  return infer_contract(cases, {&form, Format::bf16, 0, 1, nullptr});
+}
+
+std::string told(const InferredContract& inferred) {
+  return inferred.explained ? words_of(inferred.contract) : "nothing: " + inferred.obstacle;
+}
+
+Problem problem_of(const std::string& room, int tokens, bool cotangents = false) {
+  Problem problem =
+      find_room(room)->make({room, {1, tokens, 2, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
+  if (!cotangents) problem.cotangents.clear();
+  return problem;
+}
+
+TEST(InferredContract, is_that_of_a_kernel_whose_site_is_coarser) {
+  const Problem problem = problem_of("parallax", 60, true);
+  const InferredContract plain = inferred_of("parallax", problem, "{}");
+  EXPECT_TRUE(plain.explained && plain.contract.rules.empty()) << told(plain);
+  const InferredContract stored = inferred_of("parallax", problem, R"({"vbar": "bf16"})");
+  EXPECT_EQ(told(stored), "vbar in bf16");
+  EXPECT_GE(stored.predicted, 0.9);
+  // What was inferred is a contract that can be read.
+  const Contract read = parse_contract(json_of(stored, "found"), "f");
+  EXPECT_EQ(read.policy(form_of("parallax").sites).sites.at("vbar"), Format::bf16);
+}
+
+TEST(InferredContract, names_two_sites_where_one_is_not_enough) {
+  const InferredContract two =
+      inferred_of("softmax_attention", problem_of("softmax_attention", 60, true), R"({"S": "bf16", "O": "bf16"})");
+  ASSERT_TRUE(two.explained) << told(two);
+  std::vector<std::string> sites;
+  for (const Contract::Rule& rule : two.contract.rules) sites.push_back(rule.site);
+  std::sort(sites.begin(), sites.end());
+  EXPECT_EQ(sites, (std::vector<std::string>{"O", "S"})) << told(two);
+}
+
+/// It is seen, and named, and not excused: a state in 16 bits is a promise that somebody must have made.
+TEST(InferredContract, excuses_no_narrow_state) {
+  const InferredContract state = inferred_of("mamba2", problem_of("mamba2", 300), R"({"S": "bf16"})");
+  EXPECT_FALSE(state.explained);
+  EXPECT_NE(state.obstacle.find("S in bf16 has 100%"), std::string::npos) << state.obstacle;
+  EXPECT_NE(state.obstacle.find("--contract bf16_state"), std::string::npos) << state.obstacle;
+}
+
+/// Errors of the very size that a coarser site makes, elsewhere: a tolerance would let them pass, a prediction does
+/// not.
+TEST(InferredContract, is_not_explained_by_errors_of_the_same_size) {
+  const Problem problem = problem_of("parallax", 60, true);
+  const Arrays fine = flat(form_of("parallax").run(problem, Policy::of(form_of("parallax").sites, Format::bf16), 0));
+  const InferredContract other = inferred_of("parallax", problem, R"({"vbar": "bf16"})", [&](Arrays& got) {
+    for (auto& [name, array] : got) {
+      // Each element has its neighbour's error.
+      const std::vector<double>& from = fine.at(name).data;
+      std::vector<double> errors;
+      for (std::size_t i = 0; i < from.size(); ++i) errors.push_back(array.data[i] - from[i]);
+      for (std::size_t i = 0; i < from.size(); ++i) array.data[i] = from[i] + errors[(i + 1) % from.size()];
+    }
+  });
+  EXPECT_FALSE(other.explained) << told(other);
+  EXPECT_NE(other.obstacle, "");
+}
+
+TEST(InferredContract, sees_operands_that_tensor_cores_cut_off) {
+  const KernelForm& form = form_of("softmax_attention");
+  Problem problem = find_room("softmax_attention")
+                        ->make({"softmax_attention", {1, 40, 2, 0, 32, 32, 0}, Format::fp32, Style::normal, 5, {}});
+  problem.cotangents.clear();
+  const Oracle oracle = oracle_of(*find_room("softmax_attention"), problem);
+  Policy policy = Policy::of(form.sites, Format::tf32);
+  policy.rounding = Rounding::toward_zero;
+  const AnsweredCase cases[] = {{problem, oracle, flat(form.run(problem, policy, 0))}};
+  const InferredContract found = infer_contract(cases, {&form, Format::fp32, 0, 1, nullptr});
+  EXPECT_EQ(told(found), "operands in tf32 (cut off)");
+  const Contract read = parse_contract(json_of(found, "found"), "f");
+  EXPECT_EQ(read.towards_zero, (std::vector<std::string>{"operands"}));
+  EXPECT_EQ(read.accumulation.size(), 3U);
+}
+
+/// Of every `every`-th planted mutant, on its first small case that it fails: those that a contract explains.
+TEST(InferredContract, explains_no_fault) {
+  const char* asked = std::getenv("ASSAY_INFERRED_MUTANTS");
+  const int wanted = asked == nullptr ? 6 : std::atoi(asked);
+  std::vector<std::pair<const KernelForm*, const Mutant*>> all;
+  std::vector<std::string_view> rooms;
+  for (const KernelRoom* room : mutant_rooms())
+    for (const KernelForm& form : room->forms)
+      for (const Mutant& mutant : form.mutants) all.emplace_back(&form, &mutant), rooms.push_back(room->name);
+  const std::size_t step = std::max<std::size_t>(1, all.size() / static_cast<std::size_t>(std::max(1, wanted)));
+  int killed = 0;
+  std::string explained;
+  for (std::size_t m = step / 2; m < all.size(); m += step) {
+    const auto& [planted, mutant] = all[m];
+    const Room& room = *find_room(rooms[m]);
+    for (const Format precision : {Format::bf16}) {
+      const Format precisions[] = {precision};
+      for (const FaultTrial& trial :
+           fault_trials(room, *planted, std::span(fault_styles).first(1), precisions, fault_seed, 20)) {
+        const KernelUnderTest kernel{planted, precision, trial.tile, 1, nullptr};
+        Policy policy = kernel.policy();
+        policy.fault = mutant->name;
+        const Arrays got = flat(planted->run(trial.problem, policy, trial.tile));
+        const Oracle oracle = oracle_of(room, trial.problem);
+        const Expectation e = expect(oracle, kernel, trial.problem, default_draws);
+        const bool fails = std::any_of(e.tensors.begin(), e.tensors.end(), [&](const auto& tensor) {
+          return judge(tensor.second, got.at(tensor.first).data).verdict == Verdict::fail;
+        });
+        if (!fails) continue;
+        ++killed;
+        const AnsweredCase cases[] = {{trial.problem, oracle, got}};
+        const InferredContract found = infer_contract(cases, kernel);
+        if (asked != nullptr) {
+          printf("%d killed%s\n", killed, found.explained ? ", explained" : "");
+          fflush(stdout);
+        }
+        if (found.explained)
+          explained +=
+              text(room.name, ' ', planted->name, ' ', mutant->name, ' ', name_of(precision), ": ", told(found), '\n');
+        break;
+      }
+    }
+  }
+  RecordProperty("killed", killed);
+  const auto count = std::count(explained.begin(), explained.end(), '\n');
+  EXPECT_GT(killed, wanted / 3);
+  EXPECT_LE(static_cast<double>(count), 0.02 * killed) << explained << "of " << killed;
+  if (asked != nullptr) printf("%d killed, %d explained\n%s", killed, static_cast<int>(count), explained.c_str());
+}
+
+}  // namespace
+}  // namespace assay
