@@ -28,7 +28,8 @@ ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint
   for (int i = 0; i < n; ++i) {
     const double size = std::max(binade(x[i]) * unit, least);
     const double u = centred(key, from + static_cast<std::uint32_t>(i)) + (x[i] < 0 ? -shift : shift);
-    out[i] = x[i] == 0 ? x[i] : x[i] + u * size;
+    const double off = x[i] + u * size;
+    out[i] = x[i] == 0 ? x[i] : off;
   }
 }
 
