@@ -99,7 +99,9 @@ double error_at(const Expected& e, const Values& got, std::size_t i) {
 /// it makes 1 for each: those seen, and those left by a prediction.
 struct Squares {
   double seen = 0, left = 0, count = 0;
-  double share() const { return count < fewest_elements ? 0 : (seen - left) / std::max(seen - count, seen / 2); }
+  double share() const {
+    return count < fewest_elements ? 0 : std::min(1.0, (seen - left) / std::max(seen - count, seen / 2));
+  }
 };
 
 class Search {
@@ -117,12 +119,14 @@ class Search {
     if (keeps(base_)) return result_.explained = true, std::move(result_);
     const std::vector<Candidate> list = candidates_of(kernel_);
     Contract contract = base_;
+    std::string why;
     for (int size = 1; size <= inferred_sites; ++size) {
       const std::optional<Candidate> best = best_of(contract, list);
       if (time_is_up()) return fail("there was no time to try all sites");
       if (!best) break;
       contract = with(std::move(contract), *best);
-      if (!explains(contract)) continue;
+      why = doubt(contract);
+      if (!why.empty()) continue;
       leave_out_idle_sites(contract);
       result_.predicted = squares_of(contract, false).share();
       if (has_narrow_state(contract)) return fail(of_narrow_state(contract));
@@ -130,13 +134,8 @@ class Search {
       result_.contract = std::move(contract);
       return std::move(result_);
     }
-    result_.nearest = words_of(contract);
-    const double share = contract.rules.empty() ? 0 : std::max(0.0, squares_of(contract, false).share());
-    return fail(
-        contract.rules.empty()
-            ? text("no site or group in a coarser format predicts the errors")
-            : text("the best set, ", result_.nearest, ", has ", std::lround(100 * share),
-                   "% of the squared error beyond the contract's, of which it should have half, or fails itself"));
+    return fail(contract.rules.empty() ? "no site or group in a coarser format predicts the errors"
+                                       : "the best set, " + words_of(contract) + ", " + why);
   }
 
  private:
@@ -250,10 +249,16 @@ class Search {
     return best;
   }
 
-  /// Whether it predicts the half that it was not fitted to as well, and all answers keep it.
-  bool explains(const Contract& contract) const {
-    return squares_of(contract, true).share() >= predicted_share &&
-           squares_of(contract, false).share() >= predicted_share && keeps(contract) && !beyond_model(contract);
+  /// Why it explains nothing, or "": it predicts the half that it was not fitted to as well, all answers keep it, and
+  /// some algorithm may answer so.
+  std::string doubt(const Contract& contract) const {
+    for (const bool fitted : {true, false})
+      if (const double share = squares_of(contract, fitted).share(); !(share >= predicted_share))
+        return text("has ", std::lround(100 * std::max(0.0, share)), "% of the squared error beyond the contract's ",
+                    fitted ? "where it was fitted" : "where it was not fitted", ", of which it should have half");
+    if (!keeps(contract)) return "predicts the errors, and answers fail under it, too";
+    if (beyond_model(contract)) return "predicts the errors, and no algorithm in the precision errs so much";
+    return "";
   }
 
   /// The judge's word, tensor by tensor.
@@ -313,7 +318,7 @@ class Search {
       Contract fewer = contract;
       std::erase(fewer.towards_zero, fewer.rules[i].site);
       fewer.rules.erase(fewer.rules.begin() + static_cast<std::ptrdiff_t>(i));
-      if (explains(fewer))
+      if (doubt(fewer).empty())
         contract = std::move(fewer);
       else
         ++i;

@@ -27,7 +27,6 @@ struct InferredContract {
   std::string obstacle = {};  ///< one sentence, where nothing explains them
   double predicted =
       0;  ///< share of the squared error beyond the precision's, on what was not fitted, of a run with those sites
-  std::string nearest = {};  ///< where nothing explains them: the set that predicts most, as words
 };
 
 /// The most sites, or groups, that an explanation may name.

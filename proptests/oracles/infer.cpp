@@ -72,22 +72,48 @@ TEST(InferredContract, excuses_no_narrow_state) {
   EXPECT_NE(state.obstacle.find("--contract bf16_state"), std::string::npos) << state.obstacle;
 }
 
+/// A kernel with vbar in bf16, of which every element from head `from` on has its neighbour's error.
+InferredContract with_errors_moved(int from) {
+  const Problem problem = problem_of("parallax", 60, true);
+  const Arrays fine = flat(form_of("parallax").run(problem, Policy::of(form_of("parallax").sites, Format::bf16), 0));
+  return inferred_of("parallax", problem, R"({"vbar": "bf16"})", [&](Arrays& got) {
+    for (auto& [name, array] : got) {
+      const std::vector<double>& right = fine.at(name).data;
+      std::vector<double> errors;
+      for (std::size_t i = 0; i < right.size(); ++i) errors.push_back(array.data[i] - right[i]);
+      const std::size_t first = array.data.size() / 2 * static_cast<std::size_t>(from);
+      for (std::size_t i = first; i < right.size(); ++i) array.data[i] = right[i] + errors[(i + 1) % right.size()];
+    }
+  });
+}
+
 /// Errors of the very size that a coarser site makes, elsewhere: a tolerance would let them pass, a prediction does
 /// not.
 TEST(InferredContract, is_not_explained_by_errors_of_the_same_size) {
-  const Problem problem = problem_of("parallax", 60, true);
-  const Arrays fine = flat(form_of("parallax").run(problem, Policy::of(form_of("parallax").sites, Format::bf16), 0));
-  const InferredContract other = inferred_of("parallax", problem, R"({"vbar": "bf16"})", [&](Arrays& got) {
-    for (auto& [name, array] : got) {
-      // Each element has its neighbour's error.
-      const std::vector<double>& from = fine.at(name).data;
-      std::vector<double> errors;
-      for (std::size_t i = 0; i < from.size(); ++i) errors.push_back(array.data[i] - from[i]);
-      for (std::size_t i = 0; i < from.size(); ++i) array.data[i] = from[i] + errors[(i + 1) % from.size()];
-    }
-  });
-  EXPECT_FALSE(other.explained) << told(other);
-  EXPECT_NE(other.obstacle, "");
+  const InferredContract all = with_errors_moved(0), none = with_errors_moved(2);
+  EXPECT_FALSE(all.explained) << told(all);
+  EXPECT_NE(all.obstacle, "");
+  EXPECT_TRUE(none.explained) << told(none);
+}
+
+TEST(InferredContract, is_confirmed_on_what_it_was_not_fitted_to) {
+  const InferredContract half = with_errors_moved(1);  // the second head of two is not fitted
+  EXPECT_FALSE(half.explained) << told(half);
+  EXPECT_NE(half.obstacle.find("vbar in bf16, has"), std::string::npos) << half.obstacle;
+  EXPECT_NE(half.obstacle.find("where it was not fitted"), std::string::npos) << half.obstacle;
+}
+
+/// Sites in bf16 predict what a kernel of fp32 with such sites answers, and no algorithm of fp32 is so far off.
+TEST(InferredContract, is_none_that_the_model_fails) {
+  const KernelForm& form = form_of("softmax_attention");
+  const Problem problem = problem_of("softmax_attention", 60, true);
+  const Contract kept = parse_contract(R"({"name": "x", "base": "fp32", "sites": {"O": "bf16"}})", "x");
+  const Oracle oracle = oracle_of(*find_room("softmax_attention"), problem);
+  const AnsweredCase cases[] = {{problem, oracle, flat(form.run(problem, kept.policy(form.sites), 0))}};
+  const InferredContract found = infer_contract(cases, {&form, Format::fp32, 0, 1, nullptr});
+  EXPECT_FALSE(found.explained) << told(found);
+  EXPECT_NE(found.obstacle.find("O in bf16, predicts the errors, and no algorithm in the precision"), std::string::npos)
+      << found.obstacle;
 }
 
 TEST(InferredContract, sees_operands_that_tensor_cores_cut_off) {
