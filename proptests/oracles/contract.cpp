@@ -228,7 +228,17 @@ TEST(Contract, says_how_sums_may_be_made) {
   EXPECT_GT(wider("linear_attention", problem, "final_state", *find_contract("bf16"), blocks), 1.2);
   const Contract fp32_units =
       parse_contract(R"({"name": "u", "base": "bf16", "accumulation": ["exact_blocks", "one_by_one"]})", "f");
-  EXPECT_GT(wider("linear_attention", problem, "final_state", fp32_units, blocks), 1.2);
+  const auto witnesses = [&](const Contract& contract) {
+    const KernelUnderTest kernel{&form_of("linear_attention"), Format::bf16, 0, 1, &contract};
+    KernelRuns runs;
+    add_runs(runs, kernel, problem, 1);
+    return runs.witnesses;
+  };
+  const auto in_blocks = witnesses(blocks), one_by_one_too = witnesses(fp32_units);
+  ASSERT_EQ(in_blocks.size(), 1U);
+  ASSERT_EQ(one_by_one_too.size(), 1U);
+  EXPECT_NE(in_blocks[0][0].second.data, one_by_one_too[0][0].second.data);
+  EXPECT_EQ(witnesses(*find_contract("bf16")).size(), 2U);
 }
 
 /// A contract of a library says where it was read.
