@@ -65,7 +65,6 @@ command-of = $(shell sed -n '1s/.*`\(.*\)`.*/\1/p' $(1))
 
 .PHONY: detection
 detection: build ## measure docs/detection.md again, in about a quarter of an hour
-	@$(call build-preset,host,--target assay-mutants)
 	@$(call command-of,docs/detection.md)
 
 .PHONY: calibration

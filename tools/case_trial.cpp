@@ -41,9 +41,9 @@ const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, co
   for (const KernelForm& form : kernels.forms) names.emplace_back(form.name);
   require(!obstacles.empty(), "--form: ", kernels.name, " has no ", asked, did_you_mean(asked, names), "; it has ",
           names_in(names, [](const std::string& name) { return name; }));
-  throw InputError(
-      text(where, ": ", obstacles,
-           of_problem ? "; so no contract can be asked; without --contract, --form and --tile the model judges it" : ""));
+  throw InputError(text(
+      where, ": ", obstacles,
+      of_problem ? "; so no contract can be asked; without --contract, --form and --tile the model judges it" : ""));
 }
 
 /// The tile shape asked for, or all that are compiled in.
@@ -106,6 +106,19 @@ bool is_whole(const ProblemFile& file) {
         !file.problem.inputs.contains(ranked.field.name))
       return false;
   return finite(file.problem.inputs) && finite(file.problem.cotangents);
+}
+
+/// Whether the reference, in doubles, finds its inputs in the mechanism's domain. Where it does not, the oracle
+/// decides.
+bool is_in_domain(const ProblemFile& file) {
+  Problem forward = file.problem;
+  forward.cotangents.clear();
+  try {
+    file.room->values(forward, Tier::fp64);
+  } catch (const InputError&) {
+    return false;
+  }
+  return true;
 }
 
 /// "B,T,H,K,V" as its tensors have them.
@@ -174,7 +187,7 @@ void CaseTrial::choose_form() {
 
 bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
   // Of a problem that the reference would refuse, forms need not know what to do.
-  if (file_.refusal || !is_whole(file_)) return false;
+  if (file_.refusal || !is_whole(file_) || !is_in_domain(file_)) return false;
   choose_form();
   const bool gradients = (kernel_.form == nullptr || kernel_.form->has_gradients) && !file_.problem.cotangents.empty();
   const auto is_answered = [&](const std::string& tensor) {

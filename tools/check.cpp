@@ -66,10 +66,8 @@ void require_same_bits(Checked& checked, const std::map<std::string, std::string
 void require_one_source(const CheckOptions& options) {
   const int sources = static_cast<int>(!options.answer.empty()) + static_cast<int>(!options.kernel.empty()) +
                       static_cast<int>(!options.plugin.empty());
-  require(sources == 1, "expected one of OUT, --kernel and --plugin");
-  for (const char* file : {"{case}", "{out}"})
-    require(options.kernel.empty() || options.kernel.find(file) != std::string::npos,
-            "--kernel: expected {case} and {out} in the command");
+  require(sources == 1, "expected one of OUT, --kernel, --kernel-loop and --plugin");
+  require_command(options);
   require(is_safetensors(options.problem), options.problem,
           ": not a safetensors file; `assay case` writes the cases that can be checked");
   require(!options.same_bits || options.answer.empty(), "--same-bits: expected --kernel or --plugin, to run it again");
@@ -80,7 +78,9 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   page.verb = "check";
   // At most one is not empty.
   const std::string subject = options.answer + options.kernel + options.plugin;
-  const std::string kind = !options.kernel.empty() ? "kernel" : !options.plugin.empty() ? "plugin" : "answer";
+  const std::string kind = !options.kernel.empty()   ? options.flag().substr(2)
+                           : !options.plugin.empty() ? "plugin"
+                                                     : "answer";
   page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
   const std::vector<std::string> lines = legend(trial.kernel().contract, options.standard.false_alarms);
   page.header.insert(page.header.end(), lines.begin(), lines.end());
@@ -97,7 +97,7 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
                 {kind, subject},
                 {"contract", trial.kernel().contract->name},
                 {"false_alarm_rate", options.standard.false_alarms}};
-  page.summary = false, page.artifact = kind == "kernel" ? options.problem : subject;
+  page.summary = false, page.artifact = options.kernel.empty() ? subject : options.problem;
   page.command = "build/assay check " + shown_word(options.problem) + ' ' +
                  (kind == "answer" ? "" : "--" + kind + ' ') + shown_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
@@ -165,15 +165,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   app.add_option("case", options->problem, "the problem, as `assay case` writes it")->required();
   app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
-  app.add_option("--kernel", options->kernel,
-                 "in place of OUT, the command that writes it: 'python my_kernel.py {case} {out}'; both paths are "
-                 "put in as words of the shell, so leave quotes around them out");
-  app.add_option("--plugin", options->plugin,
-                 "in place of OUT, a shared library that computes it (tools/plugin/assay_plugin.h)");
-  app.add_option("--timeout", options->timeout,
-                 "seconds after which a command or plugin, and all it has started, is killed")
-      ->check(number_in(shortest_limit, longest_limit))
-      ->capture_default_str();
+  add_kernel_flags(app, *options);
   app.add_option("--form", options->standard.form,
                  "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
                  "the problem");
@@ -200,8 +192,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--shrink", options->shrinks,
                "of a case that `assay case` has made and that fails: look for a smaller one");
-  app.add_option("--shrink-limit", options->shrink_limit, "seconds that this may take")
-      ->check(number_in(shortest_limit, longest_limit))
+  app.add_option("--shrink-runs", options->shrink_runs, "runs of the kernel that this may take")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--shrink-output", options->shrink_output, "where the smaller case goes");
   add_false_alarms_flag(app, options->standard.false_alarms);
@@ -217,6 +209,31 @@ std::function<int(Console&)> add(CLI::App& app) {
 
 }  // namespace
 
+void add_kernel_flags(CLI::App& app, CheckOptions& options) {
+  app.add_option("--kernel", options.kernel,
+                 "a command that answers a case: 'python my_kernel.py {case} {out}'; both paths are put in as words of "
+                 "the shell, so leave quotes around them out");
+  app.add_option_function<std::string>(
+         "--kernel-loop", [&options](const std::string& command) { options.kernel = command, options.loop = true; },
+         "a command that stays and answers case after case: it reads lines `CASE OUT` and says `done` or `error "
+         "MESSAGE` (docs/check.md)")
+      ->excludes("--kernel");
+  app.add_option("--plugin", options.plugin, "a shared library that computes the answer (tools/plugin/assay_plugin.h)");
+  app.add_option("--timeout", options.timeout,
+                 "seconds after which a command or plugin, and all it has started, is killed")
+      ->check(number_in(shortest_limit, longest_limit))
+      ->capture_default_str();
+}
+
+void require_command(const CheckOptions& options) {
+  for (const char* file : {"{case}", "{out}"}) {
+    const bool named = options.kernel.find(file) != std::string::npos;
+    require(options.kernel.empty() || options.loop || named, "--kernel: expected {case} and {out} in the command");
+    require(!options.loop || !named, "--kernel-loop: the program reads the paths from its standard input; leave ", file,
+            " out of the command");
+  }
+}
+
 Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel) {
   require_one_source(options);
   const std::chrono::duration<double> limit(options.timeout);
@@ -228,7 +245,8 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   checked.trial = std::make_unique<CaseTrial>(std::move(stored), options.standard, options.problem);
   CaseTrial& trial = *checked.trial;
   // Before anything is known of the answer; a search, or other seeds, go on with it.
-  if (runs && checked.kernel == nullptr) checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin);
+  if (runs && checked.kernel == nullptr)
+    checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);
   Safetensors given;
   if (!runs) given = answer_in(options.answer);
   // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.

@@ -11,18 +11,25 @@
 
 namespace assay {
 
+/// Runs of a kernel that a search for a smaller case makes at most: docs/check.md, "A smaller case".
+inline constexpr int usual_shrink_runs = 100;
+
 struct CheckOptions {
   std::string problem, answer, kernel, plugin;
   Standard standard;
   std::vector<std::string> tensors;
   std::string format{name_of(RowsFormat::table)}, output = "-";
   double timeout = 600;
+  bool loop = false;  ///< whether `kernel` stays and answers case after case
   bool same_bits = false, why = false, shrinks = false;
-  double shrink_limit = 10, why_limit = 10;
+  int shrink_runs = usual_shrink_runs;
+  double why_limit = 10;
   std::string shrink_output;
 
   /// What messages and pages call the answer.
-  std::string source() const { return !kernel.empty() ? "--kernel: {out}" : !plugin.empty() ? plugin : answer; }
+  std::string source() const { return !kernel.empty() ? flag() + ": {out}" : !plugin.empty() ? plugin : answer; }
+  /// That the command was given with.
+  std::string flag() const { return loop ? "--kernel-loop" : "--kernel"; }
 };
 
 /// A case, what was answered to it, and the verdicts.
@@ -40,5 +47,10 @@ struct Checked {
 /// case, a kernel that does not answer, a tensor that is missing.
 /// `kernel` is one that was started for these options before; without, one is started before the oracle is asked.
 Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel = nullptr);
+
+/// Adds --kernel, --kernel-loop, --plugin and --timeout.
+void add_kernel_flags(CLI::App& app, CheckOptions& options);
+/// Throws InputError unless the command, if there is one, says where the case and the answer go as its kind does.
+void require_command(const CheckOptions& options);
 
 }  // namespace assay

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "reference/core/error.hpp"
+#include "tools/descriptor.hpp"
 
 namespace assay {
 namespace {
@@ -36,26 +37,6 @@ using Clock = std::chrono::steady_clock;
 /// Of what a child says, this much is kept.
 constexpr std::size_t most_words = 4096;
 constexpr int most_lines = 3;
-
-/// A file descriptor, closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor(Descriptor&&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() { close(); }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 /// A descriptor that is none of the standard streams, even where one of those is closed.
 int above_streams(int fd) {
@@ -93,29 +74,11 @@ bool drain(int pipe, std::string& words) {
   return true;
 }
 
-/// Signals that end this process, held back while there is a child to end first.
-class EndingSignals {
- public:
-  EndingSignals() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  }
-  EndingSignals(const EndingSignals&) = delete;
-  EndingSignals(EndingSignals&&) = delete;
-  EndingSignals& operator=(const EndingSignals&) = delete;
-  EndingSignals& operator=(EndingSignals&&) = delete;
-  ~EndingSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  const sigset_t* set() const { return &set_; }
-
- private:
-  sigset_t set_{}, before_{};
-};
-
 // ---- what this process and the keeper say to each other, over a socket that nobody else has ----
 
 struct Request {
-  double limit = 0;  ///< seconds
+  bool stops = false;  ///< the child that runs; nothing where none does
+  double limit = 0;    ///< seconds
   std::size_t task = 0;
   bool has_file = false;
 };
@@ -145,29 +108,36 @@ bool receive_all(int socket, void* data, std::size_t size) {
   return true;
 }
 
-/// One byte that takes a descriptor with it.
-bool send_file(int socket, int file) {
+/// A message of one byte with room for a descriptor beside it.
+struct FileMessage {
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  msghdr message{};
-  message.msg_iov = &data, message.msg_iovlen = 1, message.msg_control = room.data();
-  message.msg_controllen = room.size();
-  cmsghdr* control = CMSG_FIRSTHDR(&message);
+  msghdr header{};
+
+  FileMessage() {
+    header.msg_iov = &data, header.msg_iovlen = 1, header.msg_control = room.data();
+    header.msg_controllen = room.size();
+  }
+  FileMessage(const FileMessage&) = delete;
+  FileMessage(FileMessage&&) = delete;
+  FileMessage& operator=(const FileMessage&) = delete;
+  FileMessage& operator=(FileMessage&&) = delete;
+  ~FileMessage() = default;
+};
+
+bool send_file(int socket, int file) {
+  FileMessage message;
+  cmsghdr* control = CMSG_FIRSTHDR(&message.header);
   control->cmsg_level = SOL_SOCKET, control->cmsg_type = SCM_RIGHTS, control->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(control), &file, sizeof file);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+  return sendmsg(socket, &message.header, MSG_NOSIGNAL) == 1;
 }
 
 int receive_file(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  msghdr message{};
-  message.msg_iov = &data, message.msg_iovlen = 1, message.msg_control = room.data();
-  message.msg_controllen = room.size();
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return -1;
-  const cmsghdr* control = CMSG_FIRSTHDR(&message);
+  FileMessage message;
+  if (recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC) != 1) return -1;
+  const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
   int file = -1;
   if (control != nullptr && control->cmsg_type == SCM_RIGHTS) std::memcpy(&file, CMSG_DATA(control), sizeof file);
   return above_streams(file);
@@ -272,11 +242,14 @@ void forget_handlers() {
   _exit(code);
 }
 
-/// Whether the other end of a socket is gone.
-bool is_alone(int socket) {
+/// Whether the child is to end: the other end of the socket is gone, or asks for it.
+bool is_told_to_stop(int socket) {
   char byte = 0;
   const ssize_t n = recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+  if (n <= 0) return n == 0 || (errno != EAGAIN && errno != EINTR);
+  Request request;  // while a child runs nothing else is asked for
+  receive_all(socket, &request, sizeof request);
+  return true;
 }
 
 /// Starts a child and waits for its end, the limit, or the end of the process that asked for it.
@@ -307,7 +280,7 @@ Reply one_child(const ChildKeeper::Body& body, const std::string& task, int file
       reply.timed_out = true;
       break;
     }
-    if (is_alone(socket)) break;
+    if (is_told_to_stop(socket)) break;
     std::array<pollfd, 3> events{pollfd{open ? from.get() : -1, POLLIN, 0}, pollfd{told, POLLIN, 0},
                                  pollfd{socket, POLLIN, 0}};
     poll(events.data(), events.size(), 20);
@@ -336,6 +309,7 @@ Reply one_child(const ChildKeeper::Body& body, const std::string& task, int file
   sigemptyset(&children), sigaddset(&children, SIGCHLD);
   const Descriptor told(signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK));
   for (Request request; receive_all(socket, &request, sizeof request);) {
+    if (request.stops) continue;  // what has ended meanwhile
     std::string task(request.task, '\0'), words;
     if (!receive_all(socket, task.data(), task.size())) break;
     Descriptor file(request.has_file ? receive_file(socket) : -1);
@@ -378,30 +352,22 @@ ChildKeeper::~ChildKeeper() { end(); }
 void ChildKeeper::end() {
   if (socket_ < 0) return;
   ::close(std::exchange(socket_, -1));
+  started_ = false;
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-ChildEnd ChildKeeper::run(const std::string& task, int file, std::chrono::duration<double> limit) {
+bool ChildKeeper::start(const std::string& task, int file, std::chrono::duration<double> limit) {
+  const Request request{false, limit.count(), task.size(), file >= 0};
+  started_ = socket_ >= 0 && send_all(socket_, &request, sizeof request) &&
+             send_all(socket_, task.data(), task.size()) && (file < 0 || send_file(socket_, file));
+  return started_;
+}
+
+ChildEnd ChildKeeper::ended() {
   ChildEnd end;
-  const EndingSignals signals;
-  const Descriptor told(signalfd(-1, signals.set(), SFD_CLOEXEC | SFD_NONBLOCK));
-  const Request request{limit.count(), task.size(), file >= 0};
   Reply reply;
-  bool answered = socket_ >= 0 && send_all(socket_, &request, sizeof request) &&
-                  send_all(socket_, task.data(), task.size()) && (file < 0 || send_file(socket_, file));
-  while (answered) {
-    signalfd_siginfo which{};
-    if (read(told.get(), &which, sizeof which) == sizeof which) {
-      end.interrupted = static_cast<int>(which.ssi_signo);
-      this->end();
-      return end;
-    }
-    std::array<pollfd, 2> events{pollfd{socket_, POLLIN, 0}, pollfd{told.get(), POLLIN, 0}};
-    poll(events.data(), events.size(), -1);
-    if (events[0].revents != 0) break;
-  }
-  answered = answered && receive_all(socket_, &reply, sizeof reply);
+  const bool answered = std::exchange(started_, false) && receive_all(socket_, &reply, sizeof reply);
   end.last_words.resize(answered ? reply.words : 0);
   if (!answered || !receive_all(socket_, end.last_words.data(), end.last_words.size())) {
     end.signal = SIGKILL, end.last_words = "and with it the process that waited for its end";
@@ -409,6 +375,30 @@ ChildEnd ChildKeeper::run(const std::string& task, int file, std::chrono::durati
   }
   end.timed_out = reply.timed_out, end.signal = reply.signal, end.exit_code = reply.exit_code;
   return end;
+}
+
+ChildEnd ChildKeeper::stop() {
+  const Request request{.stops = true};
+  send_all(socket_, &request, sizeof request);
+  return ended();
+}
+
+ChildEnd ChildKeeper::run(const std::string& task, int file, std::chrono::duration<double> limit) {
+  const EndingSignals signals;
+  const Descriptor told(signalfd(-1, signals.set(), SFD_CLOEXEC | SFD_NONBLOCK));
+  for (start(task, file, limit); started_;) {
+    signalfd_siginfo which{};
+    if (read(told.get(), &which, sizeof which) == sizeof which) {
+      end();
+      ChildEnd interrupted;
+      interrupted.interrupted = static_cast<int>(which.ssi_signo);
+      return interrupted;
+    }
+    std::array<pollfd, 2> events{pollfd{socket_, POLLIN, 0}, pollfd{told.get(), POLLIN, 0}};
+    poll(events.data(), events.size(), -1);
+    if (events[0].revents != 0) break;
+  }
+  return ended();
 }
 
 ChildEnd run_child(const std::function<int()>& body, std::chrono::duration<double> limit) {

@@ -44,11 +44,20 @@ class ChildKeeper {
   /// -1; the child has no other but its standard streams.
   ChildEnd run(const std::string& task, int file, std::chrono::duration<double> limit);
 
+  /// As above, without waiting: false if there is no child. One at a time, until `ended` or `stop` has said how it was.
+  bool start(const std::string& task, int file, std::chrono::duration<double> limit);
+  /// Waits for its end. `descriptor` can be read from as soon as there is nothing to wait for.
+  ChildEnd ended();
+  int descriptor() const { return socket_; }
+  /// Ends it.
+  ChildEnd stop();
+
  private:
   void end();
 
   pid_t pid_ = -1;
   int socket_ = -1;
+  bool started_ = false;
 };
 
 /// Runs `body` in a child of a keeper of its own.

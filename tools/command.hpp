@@ -45,7 +45,7 @@ struct Command {
 
 namespace commands {
 extern const Command baseline, bench, calibrate, check, docs, drift, fixtures, limits, list, make_case, mutants, oracle,
-    report;
+    report, suite;
 }
 
 /// Every verb, in the order of the help.

@@ -68,7 +68,7 @@ std::map<std::string, Safetensors> files_of(const Defect& defect) {
   const Contract healthy = Contract::of(defect.problem.spec.precision);
   const Contract kept = defect.contract.empty() ? healthy : *find_contract(defect.contract);
   require(defect.fault.empty() || planted_kernels != nullptr, "--defects: ", defect.name,
-          " is a fault that assay-mutants", " plants, and that is not beside this program");
+          " is a planted fault, and this program is not linked with those");
   const KernelForm& right = form_of(kernel_rooms(), defect, "");
   const KernelForm& wrong = form_of(defect.fault.empty() ? kernel_rooms() : planted_kernels(), defect, defect.form);
   Policy policy = kept.policy(wrong.sites);

@@ -147,7 +147,7 @@ Table shrink_table(const std::vector<ShrinkRow>& rows) {
            {"share", true},
            {"shown by one head", true},
            {"share of those", true},
-           {"longer than 10 s", true}},
+           {"more runs", true}},
           {{text(failing), text(small), percent(small, failing), text(groups), percent(groups, failing), text(shown),
             percent(small, shown), text(stopped)}}};
 }
@@ -368,8 +368,8 @@ tokens that its elements are not those of an fp32 state.
 constexpr std::string_view about_shrinking = R"(## Smallest cases
 
 What `assay check --shrink` makes of two sequences, four heads in groups, 109 tokens in tiles of 16 (43 where a system is solved), 16 and 12 dimensions: the first
-case on which a mutant fails, in bf16 before fp32. `small` is one sequence, one head, two chunks of 64 and 16 dimensions, in 10 s at most; `one group` is one key/value
-head in place of one head, with all query heads that read it: the least that a gradient summed over a group needs. Some faults are
+case on which a mutant fails, in bf16 before fp32. `small` is one sequence, one head, two chunks of 64 and 16 dimensions, within the 100 runs that
+`--shrink` makes at most (`more runs` counts those that it ends before their time); `one group` is one key/value head in place of one head, with all query heads that read it: the least that a gradient summed over a group needs. Some faults are
 about which head is read or summed; a kernel that has only one is right. `shown by one head` counts those that fail on one head at all: on the smallest case, or on one of
 109 tokens (43) in some style, setting and precision, over three seeds.
 

@@ -14,6 +14,7 @@
 #include "reference/core/error.hpp"
 #include "tools/command.hpp"
 #include "tools/docs_kernels.hpp"
+#include "tools/suite_page.hpp"
 
 namespace assay {
 namespace {
@@ -145,6 +146,7 @@ int write_pages(const Arguments& arguments, Console& console) {
   pages.emplace_back(folder.parent_path() / "errata.md", identities::errata_page());
   pages.emplace_back(folder.parent_path() / "kernels.md",
                      kernels_page(gpu_records(arguments.source), kernel_sources_digests(arguments.source)));
+  pages.emplace_back(folder.parent_path() / "suite.md", suite_page());
   for (const auto& [path, text] : pages) {
     if (arguments.check) {
       std::ifstream in(path);

@@ -58,7 +58,9 @@ std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
   out += lines_of({page.header.begin() + 1, page.header.end()});
   out += fmt::format("<p>{}</p>\n", xml(count_of(rows))) + lines_of(page.findings);
   if (page.summary) out += html(summary_of(rows), {}, {});
-  for (const KernelTable& kernel : kernel_tables(rows, true)) {
+  if (page.overview) out += html(*page.overview, {}, {});
+  const std::vector<ReportRow> none;
+  for (const KernelTable& kernel : kernel_tables(page.overview ? none : rows, true)) {
     std::vector<std::string> remarks, commands;
     std::vector<bool> wrong;
     for (const ReportRow* row : kernel.rows) {

@@ -16,7 +16,7 @@
 
 namespace assay {
 
-struct Effort {
+struct Workers {
   int threads = 0;     ///< 0: all cores
   double seconds = 0;  ///< no piece but the first begins after so many; 0: there is no limit
 };
@@ -25,7 +25,7 @@ struct Effort {
 /// finished(i) after each piece; the last two one at a time. Returns how many pieces were done: the first so many. The
 /// first exception reaches the caller.
 template <class Work, class Take, class Finished>
-std::size_t in_order(std::size_t count, const Effort& effort, Work work, Take take, Finished finished) {
+std::size_t in_order(std::size_t count, const Workers& effort, Work work, Take take, Finished finished) {
   const auto start = std::chrono::steady_clock::now();
   std::mutex guard;
   std::size_t begun = 0, taken = 0;

@@ -12,6 +12,7 @@
 #include "tools/case_flags.hpp"
 #include "tools/case_trial.hpp"
 #include "tools/escape.hpp"
+#include "tools/why.hpp"
 
 namespace assay {
 
@@ -19,6 +20,8 @@ struct Judged::Files {
   std::filesystem::path case_file;  ///< "": the case is not a file yet
   Safetensors problem, answer;
   std::string flags;  ///< of the command that judges them
+  std::unique_ptr<CaseTrial> trial;
+  GivenAnswer got;
 };
 
 namespace {
@@ -48,13 +51,15 @@ void put_all(TensorFile& to, const Room& room, const std::string& prefix, const 
 Judged judged(const std::shared_ptr<Judged::Files>& files, const std::string& where, const JudgeBy& by) {
   Judged result;
   result.files = files;
-  CaseTrial trial(files->problem, {.form = by.form, .contract = by.contract, .tile = by.tile, .threads = by.threads},
-                  where);
+  const Standard standard{.form = by.form, .contract = by.contract, .tile = by.tile, .threads = by.threads};
+  files->trial = std::make_unique<CaseTrial>(files->problem, standard, where);
+  CaseTrial& trial = *files->trial;
   trial.prepare();
   trial.require_tensors(by.tensors);
   files->flags = trial.flags();
   const auto wanted = [&](const std::string& name) { return asks_for(by.tensors, name); };
-  result.rows = trial.judge(trial.read(files->answer, by.tensors, "answer"), wanted, "");
+  files->got = trial.read(files->answer, by.tensors, "answer");
+  result.rows = trial.judge(files->got, wanted, "");
   result.verdict = worst_of(result.rows);
   return result;
 }
@@ -117,6 +122,7 @@ std::string Judged::explain(const std::function<std::filesystem::path()>& where)
   std::vector<ReportRow> shown = rows;
   for (ReportRow& row : shown) row.command = command + row.command;
   std::string lines;
+  for (const std::string& line : findings_of(*files->trial, files->got, rows).lines()) lines += plain_text(line) + '\n';
   for (const std::string& line : complaints_of(shown)) lines += plain_text(line) + '\n';
   return lines + count_of(shown) + (unsaved.empty() ? "\nreproduce: " + command : unsaved);
 }

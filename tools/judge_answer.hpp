@@ -40,7 +40,8 @@ struct Judged {
   Verdict verdict = Verdict::error;  ///< PASS if every tensor is, else that of the worst
   std::string reason = {};           ///< of an ERROR: why nothing was judged
   std::vector<ReportRow> rows = {};  ///< one for each tensor
-  /// What did not pass, where it is wrong, and the command that shows it again, in lines. Saves the answer, and the
+  /// What is wrong first and what that looks like, what did not pass, where, and the command that shows it again, in
+  /// lines. Saves the answer, and the
   /// case if it is no file yet, in the folder that `where` names, which is made; where that cannot be, it says so.
   std::string explain(const std::function<std::filesystem::path()>& where) const;
 

@@ -58,8 +58,7 @@ const KernelForm* form_named(const KernelRoom* room, std::string_view name) {
 }
 
 std::vector<Subject> subjects_of(const MutantOptions& options) {
-  require(planted_kernels != nullptr,
-          "mutants: this program has none; build assay-mutants beside it: cmake --build build --target assay-mutants");
+  require(planted_kernels != nullptr, "mutants: this program is not linked with them");
   for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   const std::span<const KernelRoom* const> held_out =
       held_out_kernels != nullptr ? held_out_kernels() : std::span<const KernelRoom* const>();
@@ -395,11 +394,9 @@ std::optional<ShrinkRow> shrink_fault(const Faulty& faulty, std::uint64_t seed) 
         spec.style = style, spec.precision = precision, spec.params = params;
         if (!faulty.fails_if_taken(spec)) continue;
         const Shrunk shrunk = shrink(
-            spec, grouped,
-            [&](const CaseSpec& smaller, std::chrono::duration<double>) { return faulty.fails(smaller); },
-            std::chrono::duration<double>(shrink_seconds));
+            spec, grouped, [&](const CaseSpec& smaller) { return faulty.fails(smaller); }, usual_shrink_runs);
         const Shape& shape = shrunk.spec.shape;
-        ShrinkRow row{s.room->name, s.healthy->name, faulty.mutant, shrunk.spec, shrunk.stopped};
+        ShrinkRow row{s.room->name, s.healthy->name, faulty.mutant, shrunk.spec, shrunk.runs, shrunk.stopped};
         const bool few = shape.seq_len <= few_tokens && shape.key_dim <= few_dims && shape.value_dim <= few_dims;
         row.small = few && shape.own() == 1 && !shrunk.stopped;
         row.one_group = few && shape.shared() == 1 && !shrunk.stopped;

@@ -126,12 +126,12 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done);
 struct ShrinkRow {
   std::string_view room, form, mutant;
   CaseSpec smallest;
-  bool stopped = false;            ///< by the limit of `shrink_seconds`
-  bool small = false;              ///< one head, two chunks and 16 dimensions, in `shrink_seconds`
+  int runs = 0;
+  bool stopped = false;            ///< by the limit of usual_shrink_runs
+  bool small = false;              ///< one head, two chunks and 16 dimensions, within that
   bool one_group = false;          ///< the same with one key/value head, whose group of query heads may be several
   bool shows_in_one_head = false;  ///< in one of the cases of one head that are tried
 };
-inline constexpr double shrink_seconds = 10;
 /// Of every `every`-th planted mutant; those that fail no such case are left out. Held-out ones are bugs around
 /// problems of the size of their cases, and nothing in others.
 std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, int every, const WorkDone& done);

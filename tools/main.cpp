@@ -6,14 +6,9 @@
 #include <limits>
 
 #include "oracles/core/new_file.hpp"
-#include "tools/command.hpp"
-#ifdef ASSAY_WITH_MUTANTS
 #include "oracles/held_out/rooms.hpp"
+#include "tools/command.hpp"
 #include "tools/planted_kernels.hpp"
-#else
-#include <filesystem>
-#include <string_view>
-#endif
 
 namespace {
 
@@ -38,28 +33,12 @@ void open_standard_streams() {
   }
 }
 
-#ifndef ASSAY_WITH_MUTANTS
-/// Planted faults are in a program of their own, beside this one. Returns if it is not there.
-void hand_over(char** argv) {
-  std::error_code unknown;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  execv((self.parent_path() / "assay-mutants").c_str(), argv);
-}
-#endif
-
 }  // namespace
 
 int main(int argc, char** argv) {
   open_standard_streams();
-#ifdef ASSAY_WITH_MUTANTS
   assay::planted_kernels = assay::mutant_rooms, assay::held_out_kernels = assay::held_out_rooms;
   assay::survival_of_held_out = assay::survival_of;
-#else
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (i == 1 ? word == "mutants" : word == "--why" || word == "--defects") hand_over(argv);
-  }
-#endif
   keep_freed_memory();
   assay::remove_unfinished_files_on_signals();
   assay::Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1, isatty(STDOUT_FILENO) == 1};

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-/// Set by assay-mutants and the tests; `assay` itself has none, and there it is null.
+/// Set by the program and the tests; null in those that only link our libraries.
 inline std::span<const KernelRoom* const> (*planted_kernels)() = nullptr;
 /// Likewise those with held-out mutants (oracles/held_out/rooms.hpp).
 inline std::span<const KernelRoom* const> (*held_out_kernels)() = nullptr;

@@ -14,6 +14,7 @@
 #include "tools/ci_formats.hpp"
 #include "tools/escape.hpp"
 #include "tools/html_page.hpp"
+#include "tools/suite_cases.hpp"
 
 namespace assay {
 namespace {
@@ -160,7 +161,8 @@ std::string location(const ReportRow& row, std::size_t flat) {
 }
 
 bool same_kernel(const ReportRow& a, const ReportRow& b) {
-  return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape;
+  return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape &&
+         a.of_case == b.of_case;
 }
 
 bool weighed(const ReportRow& row) { return row.by_model || row.by_contract; }
@@ -194,6 +196,23 @@ const std::vector<Table::Column> detail_columns = {
 
 using Rows = std::vector<ReportRow>;
 
+/// What the case would have hidden, and where it shows: "a state in bf16, beta in bf16; `assay suite deltanet` has
+/// ...".
+std::string cannot_see(const ReportRow& row) {
+  const std::vector<std::string>& unseen = row.detects->unseen;
+  if (unseen.empty()) return "";
+  const Suite* suite = find_suite(row.mechanism);
+  const auto shows = [&](const std::string& name) {
+    return suite != nullptr && std::any_of(suite->blind_spots.begin(), suite->blind_spots.end(),
+                                           [&](const auto& spot) { return spot.name == name && spot.by_contract > 0; });
+  };
+  const auto shown = std::count_if(unseen.begin(), unseen.end(), shows);
+  std::string words = names_in(unseen, [](const std::string& name) { return name; });
+  if (shown == 0) return words;
+  return words + fmt::format("; `assay suite {}` has cases that {}", row.mechanism,
+                             shown == static_cast<std::ptrdiff_t>(unseen.size()) ? "do" : "see some of it");
+}
+
 /// Of each precision of a kernel: what its tensors would have shown. One that fails shows no gain: it fails without.
 std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows) {
   std::vector<std::string> lines;
@@ -210,8 +229,11 @@ std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows
     const std::string gain = sharpest == nullptr ? ""
                                                  : fmt::format("{} {} too large; ", sharpest->tensor,
                                                                percent(sharpest->judgement.smallest_gain));
-    if (told != nullptr)
+    if (told != nullptr) {
       lines.push_back(fmt::format("detects  {}: {}{}", rows[first]->precision, gain, told->detects->sentence()));
+      if (const std::string unseen = cannot_see(*told); !unseen.empty())
+        lines.push_back(fmt::format("cannot see  {}: {}", rows[first]->precision, unseen));
+    }
     first = end;
   }
   return lines;
@@ -244,17 +266,24 @@ std::string title_of(const ReportRow& row) {
                      row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
 }
 
+/// The rows whose kernels have tables of their own, and complaints.
+const Rows& told_one_by_one(const Page& page, const Rows& rows) {
+  static const Rows none;
+  return page.overview ? none : rows;
+}
+
 std::string as_text(const Page& page, const Rows& rows) {
   std::string out;
   for (const std::string& line : page.header) out += plain_text(line) + '\n';
-  for (const KernelTable& kernel : kernel_tables(rows, false)) {
+  if (page.overview) out += '\n' + page.overview->text();
+  for (const KernelTable& kernel : kernel_tables(told_one_by_one(page, rows), false)) {
     out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2);
     for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
   }
   if (page.summary) out += '\n' + summary_of(rows).text();
   out += '\n';
   for (const std::string& line : page.findings) out += plain_text(line) + '\n';
-  for (const std::string& line : complaints_of(rows)) out += plain_text(line) + '\n';
+  for (const std::string& line : complaints_of(told_one_by_one(page, rows))) out += plain_text(line) + '\n';
   out += count_of(rows) + "\nreproduce: " + plain_text(page.command) + '\n';
   for (const std::string& line : page.notes) out += plain_text(line) + '\n';
   return out;
@@ -264,13 +293,14 @@ std::string as_markdown(const Page& page, const Rows& rows) {
   std::string out =
       "# " + markdown_text(page.header.front()) + "\n\n" + markdown_block({page.header.begin() + 1, page.header.end()});
   if (page.summary) out += '\n' + summary_of(rows).markdown();
-  for (const KernelTable& kernel : kernel_tables(rows, true)) {
+  if (page.overview) out += '\n' + page.overview->markdown();
+  for (const KernelTable& kernel : kernel_tables(told_one_by_one(page, rows), true)) {
     out += "\n## " + markdown_text(kernel.title) + "\n\n" + kernel.table.markdown() + '\n';
     for (const std::string& line : kernel.detects) out += "- " + markdown_text(line) + '\n';
   }
   out += '\n' + count_of(rows) + '\n';
   std::vector<std::string> lines = page.findings;
-  for (const std::string& line : complaints_of(rows)) lines.push_back(line);
+  for (const std::string& line : complaints_of(told_one_by_one(page, rows))) lines.push_back(line);
   if (!lines.empty()) out += '\n' + markdown_block(lines);
   out += "\nReproduce: " + markdown_code(page.command) + "\n";
   return out + (page.notes.empty() ? "" : '\n' + markdown_block(page.notes));
@@ -301,6 +331,7 @@ Json record_of(const ReportRow& row) {
   set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by), set("fits", row.fits),
       set("smallest_gain", j.smallest_gain);
   set("detects", row.detects ? row.detects->sentence() : "");
+  set("cannot_see", row.detects ? names_in(row.detects->unseen, [](const std::string& name) { return name; }) : "");
   set("bound_over_sigma", j.bound_over_sigma);
   set("evidence", row.evidence);
   for (const auto& [key, weighed] : {std::pair{"model", &row.by_model}, {"contract", &row.by_contract}}) {
@@ -311,6 +342,7 @@ Json record_of(const ReportRow& row) {
   }
   set("blind_spots", listed(j.blind_spots));
   record["command"] = row.command;
+  if (!row.of_case.empty()) record["case"] = row.of_case;
   return record;
 }
 
@@ -393,7 +425,9 @@ std::string listed(const std::vector<std::string_view>& names) {
 }
 
 std::string kernel_of(const ReportRow& row) {
-  return row.mechanism + ' ' + row.form + (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device);
+  return row.mechanism + ' ' + row.form +
+         (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device) +
+         (row.of_case.empty() ? "" : ", " + row.of_case + ',');
 }
 
 std::string count_of(const std::vector<ReportRow>& rows) {

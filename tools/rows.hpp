@@ -34,8 +34,9 @@ struct Weighed {
 struct ReportRow {
   std::string device{cpu_executor};  ///< that the kernel ran on; "" where nobody said
   std::string mechanism, form;
-  std::string tile;  ///< or tiles, "64, 32, 16"
-  std::string fits;  ///< of several tiles, whose limits count
+  std::string of_case;  ///< "case 3", where rows of several cases are together; else ""
+  std::string tile;     ///< or tiles, "64, 32, 16"
+  std::string fits;     ///< of several tiles, whose limits count
   std::string precision, contract, ulp_format, tensor, shape;
   std::vector<int> extents;
   int draws = 0;          ///< runs that sigma was learnt from
@@ -45,9 +46,9 @@ struct ReportRow {
   std::string evidence;  ///< what the verdict rests on: "model", "contract fla"; "" where only one was asked
   std::optional<Weighed> by_model, by_contract;  ///< where both were asked
   std::string command;                           ///< makes this row, and those of the same kernel and precision, again
-  std::optional<Detectability> detects;  ///< what the problem would have shown in this kernel and precision, if asked
-  std::string where;                     ///< of a FAIL: the heads, tokens and dimensions that are wrong
-  std::string why;                       ///< which roundings make the error, if that was asked for
+  std::optional<Detectability> detects;    ///< what the problem would have shown in this kernel and precision, if asked
+  std::string where;                       ///< of a FAIL: the heads, tokens and dimensions that are wrong
+  std::string why;                         ///< which roundings make the error, if that was asked for
   std::string stored, stored_by_contract;  ///< the answer's dtype, where it is narrower than the contract's, and that
   std::shared_ptr<const Expected> expected;       ///< of an answer that was given: what it was judged by
   std::function<std::string(std::size_t)> place;  ///< index of an element; where null, that in `extents`
@@ -102,7 +103,7 @@ std::optional<RowsFormat> rows_format_from(std::string_view name);
 std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
                                                          const std::vector<int>& shape, int batch);
 
-/// "deltanet chunkwise", and the device if it is another one than the CPU executor.
+/// "deltanet chunkwise", the device if it is another one than the CPU executor, and the case if there are several.
 std::string kernel_of(const ReportRow& row);
 /// "212 tensors: 210 PASS, 2 FAIL"
 std::string count_of(const std::vector<ReportRow>& rows);
@@ -116,7 +117,7 @@ struct KernelTable {
   std::string title;
   std::vector<const ReportRow*> rows;
   Table table;                       ///< a line for each of them, the verdict last
-  std::vector<std::string> detects;  ///< what each precision would have shown
+  std::vector<std::string> detects;  ///< what each precision would have shown, and what it would not
 };
 /// A precision is named where it changes, or in every line. They refer to `rows`.
 std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, bool repeat_precision);
@@ -129,10 +130,12 @@ struct Page {
   std::vector<std::string> header;                  ///< lines in front of the tables; the first one is the title
   std::vector<std::pair<std::string, Json>> facts;  ///< that JSON tells besides
   bool summary = true;                              ///< a line for each kernel after the tables
-  std::string command = {};                         ///< makes the page again
-  std::string artifact = {};                        ///< the file that is judged, if it is one
-  std::vector<std::string> findings = {};           ///< lines in front of the complaints, where prints_notes
-  std::vector<std::string> notes = {};              ///< lines at the end, where prints_notes
+  /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
+  std::optional<Table> overview = {};
+  std::string command = {};                ///< makes the page again
+  std::string artifact = {};               ///< the file that is judged, if it is one
+  std::vector<std::string> findings = {};  ///< lines in front of the complaints, where prints_notes
+  std::vector<std::string> notes = {};     ///< lines at the end, where prints_notes
 };
 
 /// Whether a page's notes are part of what is printed.

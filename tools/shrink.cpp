@@ -14,12 +14,11 @@ namespace assay {
 namespace {
 
 using Specs = std::vector<CaseSpec>;
-using Seconds = std::chrono::duration<double>;
 
 class Search {
  public:
-  Search(CaseSpec failing, bool grouped, const std::function<bool(const CaseSpec&, Seconds)>& fails, Seconds limit)
-      : grouped_(grouped), fails_(fails), limit_(limit) {
+  Search(CaseSpec failing, bool grouped, const std::function<bool(const CaseSpec&)>& fails, int runs)
+      : grouped_(grouped), fails_(fails), limit_(runs) {
     found_.spec = std::move(failing);
     tried_.insert(found_.spec.repro());
   }
@@ -32,24 +31,20 @@ class Search {
       narrow();
       if (found_.spec.repro() == before.repro()) break;
     }
-    found_.seconds = passed().count();
     return found_;
   }
 
  private:
-  Seconds passed() const { return std::chrono::steady_clock::now() - start_; }
-
   /// Whether the case fails; then it is the smallest known.
   bool accept(const CaseSpec& spec) {
     if (found_.stopped || !tried_.insert(spec.repro()).second) return false;
-    const Seconds left = limit_ - passed();
-    if (left.count() <= 0) {
+    if (found_.runs == limit_) {
       found_.stopped = true;
       return false;
     }
     ++found_.runs;
     try {
-      if (!fails_(spec, left)) return false;
+      if (!fails_(spec)) return false;
     } catch (const InputError&) {  // the mechanism or the kernel does not take it
       return false;
     }
@@ -160,22 +155,22 @@ class Search {
   }
 
   bool grouped_;
-  const std::function<bool(const CaseSpec&, Seconds)>& fails_;
-  Seconds limit_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const std::function<bool(const CaseSpec&)>& fails_;
+  int limit_;
   std::set<std::string> tried_;
   Shrunk found_;
 };
 
 }  // namespace
 
-Shrunk shrink(const CaseSpec& failing, bool grouped_heads,
-              const std::function<bool(const CaseSpec&, Seconds left)>& fails, Seconds limit) {
-  return Search(failing, grouped_heads, fails, limit).run();
+Shrunk shrink(const CaseSpec& failing, bool grouped_heads, const std::function<bool(const CaseSpec&)>& fails,
+              int runs) {
+  return Search(failing, grouped_heads, fails, runs).run();
 }
 
 SeededCase case_to_shrink(const CheckOptions& options) {
-  require(options.answer.empty(), "--shrink: expected --kernel or --plugin, which answers other cases, too");
+  require(options.answer.empty(),
+          "--shrink: expected --kernel, --kernel-loop or --plugin, which answers other cases, too");
   return read_seeded_case(options.problem, "--shrink");
 }
 
@@ -194,10 +189,9 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
   const std::vector<ReportRow>* rows = &checked.rows;
   Checked last;
   SeededCase one = seeded;
-  const auto fails = [&](const CaseSpec& spec, Seconds left) {
+  const auto fails = [&](const CaseSpec& spec) {
     one.spec = spec;
     write_safetensors(smaller.problem, one.make());
-    smaller.timeout = std::min(options.timeout, left.count());
     Checked now = check_case(smaller, console, checked.kernel);
     if (std::none_of(now.rows.begin(), now.rows.end(), [&](const ReportRow& row) {
           return row.judgement.verdict == Verdict::fail && failing.contains(row.tensor);
@@ -206,16 +200,15 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
     last = std::move(now), rows = &last.rows;
     return true;
   };
-  const Shrunk found = shrink(seeded.spec, groups_heads(seeded.room->inputs()), fails, Seconds(options.shrink_limit));
+  const Shrunk found = shrink(seeded.spec, groups_heads(seeded.room->inputs()), fails, options.shrink_runs);
 
   one.spec = found.spec;
   if (file != nullptr) file->commit([&](std::ostream& out) { write_safetensors(out, one.make()); });
   const std::string path = options.shrink_output.empty() ? "smallest.safetensors" : options.shrink_output;
   const std::string made = one.command(path);
   std::vector<std::string>& notes = checked.page.notes;
-  notes.push_back(fmt::format("smallest failing case, after {} runs in {:.1f} s{}:", found.runs, found.seconds,
-                              found.stopped ? fmt::format(" (the limit of {:g} s)", options.shrink_limit)
-                                            : fmt::format(" (limit {:g} s)", options.shrink_limit)));
+  notes.push_back(fmt::format("smallest failing case, after {} runs{}:", found.runs,
+                              found.stopped ? ", all that --shrink-runs allows" : ""));
   Json tensors = Json::array();
   for (const ReportRow& row : *rows) {
     if (row.judgement.verdict != Verdict::fail) continue;
@@ -226,7 +219,6 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
   checked.page.facts.emplace_back("smallest", Json{{"command", made},
                                                    {"shape", text_of(found.spec.shape)},
                                                    {"runs", found.runs},
-                                                   {"seconds", found.seconds},
                                                    {"stopped", found.stopped},
                                                    {"failing", tensors}});
 }

@@ -1,6 +1,5 @@
 #pragma once
 // From a case that fails to a small one that fails: fewer sequences, heads, tokens and dimensions, nothing special.
-#include <chrono>
 #include <functional>
 
 #include "oracles/core/locate.hpp"
@@ -18,16 +17,13 @@ struct Shrunk {
   CaseSpec spec;  ///< the smallest that is known to fail
   int runs = 0, failures = 0;
   bool stopped = false;  ///< by the limit
-  double seconds = 0;
 };
 
-/// Runs `fails` on smaller and smaller cases until nothing that it tries makes one smaller, or the limit is over: first
-/// on one head, two chunks and 16 dimensions at once, or one head of another seed, then axis by axis, by bisection over
-/// the boundaries of chunks and between them. A case that `fails` does not take, for which it throws InputError, counts
-/// as one that passes; so does one on which it would exceed the time that it is given.
-Shrunk shrink(const CaseSpec& failing, bool grouped_heads,
-              const std::function<bool(const CaseSpec&, std::chrono::duration<double> left)>& fails,
-              std::chrono::duration<double> limit);
+/// Runs `fails` on smaller and smaller cases, `runs` times at most, until nothing that it tries makes one smaller:
+/// first on one head, two chunks and 16 dimensions at once, or one head of another seed, then axis by axis, by
+/// bisection over the boundaries of chunks and between them. A case that `fails` does not take, for which it throws
+/// InputError, counts as one that passes. What is found depends on no clock.
+Shrunk shrink(const CaseSpec& failing, bool grouped_heads, const std::function<bool(const CaseSpec&)>& fails, int runs);
 
 /// The case that --shrink starts from. Throws InputError if there is none, or no kernel to run on others.
 SeededCase case_to_shrink(const CheckOptions& options);

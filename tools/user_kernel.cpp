@@ -58,11 +58,25 @@ std::string with_paths(const std::string& command, const std::string& problem, c
   return out;
 }
 
-UserKernel::UserKernel(std::string command, const std::string& plugin) : command_(std::move(command)) {
+UserKernel::UserKernel(std::string command, const std::string& plugin, bool loops) : command_(std::move(command)) {
   if (!plugin.empty())
     plugin_ = std::make_unique<PluginProcess>(plugin, folder());
+  else if (loops)
+    loop_ = std::make_unique<KernelLoop>(command_, folder());
   else
     shell_ = std::make_unique<ChildKeeper>([](const std::string& task, int) { return be_command(task); }, folder());
+}
+
+std::string UserKernel::run_command_on(const std::string& given, const std::string& out,
+                                       std::chrono::duration<double> limit) {
+  if (loop_ != nullptr) {
+    loop_->ask(given, out, limit);
+    return "";
+  }
+  const ChildEnd end = shell_->run(with_paths(command_, given, out), -1, limit);
+  if (end.interrupted != 0) std::raise(end.interrupted);
+  require(end.passed(), "--kernel: the command ", end.sentence());
+  return end.last_words;
 }
 
 Safetensors UserKernel::answer(const Safetensors& problem, std::chrono::duration<double> limit) {
@@ -71,17 +85,15 @@ Safetensors UserKernel::answer(const Safetensors& problem, std::chrono::duration
   const RunFolder cleanup(run);
   write_safetensors(given, problem);
   const std::string before = digest_of(given);
-  const ChildEnd end = shell_->run(with_paths(command_, given.string(), out), -1, limit);
-  if (end.interrupted != 0) std::raise(end.interrupted);
-  require(end.passed(), "--kernel: the command ", end.sentence());
-  require(std::filesystem::exists(out), "--kernel: the command has not written {out}",
-          end.last_words.empty() ? "" : ": " + end.last_words);
-  require(digest_if_any(given) == before,
-          "--kernel: the command has changed {case}: it must leave its inputs as they are, and write to {out}");
+  const std::string words = run_command_on(given.string(), out, limit);
+  const std::string flag = loop_ != nullptr ? "--kernel-loop: " : "--kernel: ";
+  require(std::filesystem::exists(out), flag, "the command has not written {out}", words.empty() ? "" : ": " + words);
+  require(digest_if_any(given) == before, flag,
+          "the command has changed {case}: it must leave its inputs as they are, and write to {out}");
   try {
     return read_safetensors(out);
   } catch (const InputError& error) {  // the folder will be gone
-    throw InputError("--kernel: {out}" + std::string(error.what()).substr(out.size()));
+    throw InputError(flag + "{out}" + std::string(error.what()).substr(out.size()));
   }
 }
 

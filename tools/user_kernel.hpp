@@ -7,6 +7,7 @@
 
 #include "fixtures/safetensors.hpp"
 #include "tools/child.hpp"
+#include "tools/kernel_loop.hpp"
 #include "tools/plugin.hpp"
 
 namespace assay {
@@ -15,23 +16,28 @@ namespace assay {
 /// without leave has that in its memory.
 class UserKernel {
  public:
-  /// One of both is not empty. Throws InputError if it cannot be started.
-  UserKernel(std::string command, const std::string& plugin);
+  /// One of both is not empty; `loops` of a command that stays. Throws InputError if it cannot be started.
+  UserKernel(std::string command, const std::string& plugin, bool loops = false);
 
   /// Private, and gone with this object or with this process.
   const std::filesystem::path& folder() const { return folder_.path(); }
 
   /// What the command writes to {out}, given a file of its own with `problem` as {case}. Throws InputError, one
-  /// sentence that starts with --kernel, if it ends badly, is not ready within the limit, or changes that file.
+  /// sentence that starts with --kernel or --kernel-loop, if it ends badly, is not ready within the limit, or changes
+  /// that file.
   Safetensors answer(const Safetensors& problem, std::chrono::duration<double> limit);
   /// What the plugin answers.
   Safetensors answer(const PluginCall& call, std::chrono::duration<double> limit);
 
  private:
+  /// Has the command write `out`; what it said.
+  std::string run_command_on(const std::string& given, const std::string& out, std::chrono::duration<double> limit);
+
   std::string command_;
   PrivateFolder folder_;
   std::unique_ptr<PluginProcess> plugin_;
   std::unique_ptr<ChildKeeper> shell_;
+  std::unique_ptr<KernelLoop> loop_;
   int runs_ = 0;
 };
 

@@ -6,7 +6,6 @@
 #include <chrono>
 
 #include "oracles/core/contract.hpp"
-#include "oracles/hypotheses/hypotheses.hpp"
 
 namespace assay {
 namespace {
@@ -55,9 +54,9 @@ constexpr double least_share = 0.2;
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<Suspect> suspects_of(const Checked& checked, const Arrays& got) {
+std::vector<Suspect> suspects_of(const std::vector<ReportRow>& rows, const Arrays& got) {
   std::vector<Suspect> list;
-  for (const ReportRow& row : checked.rows) {
+  for (const ReportRow& row : rows) {
     const auto answer = got.find(row.tensor);
     if (row.expected == nullptr || answer == got.end()) continue;
     list.push_back(
@@ -168,36 +167,53 @@ void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kern
       if (row.tensor == name) row.why = sentence_of(contributions);
 }
 
+std::vector<std::string> Findings::lines() const {
+  std::vector<std::string> lines;
+  if (first) lines.push_back("first wrong: " + first->sentence);
+  for (const LooksLike& cause : causes.list) lines.push_back(cause.sentence(cause.tensors.size() == failing_));
+  return lines;
+}
+
+Findings findings_of(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
+                     const Effort& effort) {
+  Findings found;
+  const Arrays answered = flat(got.answer);
+  const std::vector<Suspect> suspects = suspects_of(rows, answered);
+  found.failing_ = static_cast<std::size_t>(
+      std::count_if(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; }));
+  found.any = found.failing_ > 0;
+  if (!found.any) return found;
+  const ProblemFile& file = trial.file();
+  found.first = first_wrong(*file.room, file.batch, suspects);
+  found.causes = causes_of(*file.room, file.problem, file.batch, suspects, effort);
+  return found;
+}
+
 void explain_failures(Checked& checked, std::optional<double> limit) {
   const Clock::time_point start = Clock::now();
   const std::function<bool()> stop = [&] {
     return std::chrono::duration<double>(Clock::now() - start).count() > *limit;
   };
-  const Arrays got = flat(checked.got.answer);
-  const std::vector<Suspect> suspects = suspects_of(checked, got);
-  const ProblemFile& file = checked.trial->file();
+  Effort effort;
+  if (limit) effort = {std::max(effort.multiplications, *limit * multiplications_per_second), stop};
+  const Findings found = findings_of(*checked.trial, checked.got, checked.rows, effort);
   Page& page = checked.page;
-  if (std::none_of(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; })) {
+  if (!found.any) {
     page.facts.emplace_back("first_wrong", nullptr), page.facts.emplace_back("looks_like", Json::array());
     if (limit) page.notes.emplace_back("why: no tensor fails");
     return;
   }
-  const std::optional<FirstWrong> first = first_wrong(*file.room, file.batch, suspects);
-  if (first) page.findings.push_back("first wrong: " + first->sentence);
-  Effort effort;
-  if (limit) effort = {std::max(effort.multiplications, *limit * multiplications_per_second), stop};
-  const Causes causes = causes_of(*file.room, file.problem, file.batch, suspects, effort);
-  const auto failing = static_cast<std::size_t>(
-      std::count_if(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; }));
-  for (const LooksLike& cause : causes.list) page.findings.push_back(cause.sentence(cause.tensors.size() == failing));
-  if (!causes.unexplained.empty() && !causes.all_tried && !limit)
+  page.findings = found.lines();
+  if (!found.causes.unexplained.empty() && !found.causes.all_tried && !limit)
     page.findings.emplace_back("not every convention was tried on so large a problem: --why takes longer");
+  const std::optional<FirstWrong>& first = found.first;
   page.facts.emplace_back(
       "first_wrong",
       first ? Json{{"tensor", first->tensor}, {"followers", first->followers}, {"sentence", first->sentence}}
             : Json(nullptr));
-  page.facts.emplace_back("looks_like", json_of(causes));
-  if (limit && !causes.unexplained.empty() && checked.trial->kernel().form != nullptr) look_further(checked, stop);
+  page.facts.emplace_back("looks_like", json_of(found.causes));
+  if (limit && !found.causes.unexplained.empty() && checked.trial->kernel().form != nullptr)
+    look_further(checked, stop);
 }
 
 }  // namespace assay

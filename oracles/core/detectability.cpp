@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "reference/core/error.hpp"
+#include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
@@ -142,6 +144,60 @@ const SiteGroup* narrowed_group(const tile::SiteTable& sites) {
   return nullptr;
 }
 
+/// Of a row x and the gradient of x / |x|: that of x.
+void pull_back_norm(std::span<const double> x, std::span<double> d) {
+  double squares = 0, along = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) squares += x[i] * x[i], along += x[i] * d[i];
+  if (!(squares > 0)) return;
+  for (std::size_t i = 0; i < x.size(); ++i) d[i] = (d[i] - along / squares * x[i]) / std::sqrt(squares);
+}
+
+/// The kernel with its rows of that input divided by their norms first, in its own format, and the gradient through it.
+Answer normalised_inside(const KernelUnderTest& kernel, const Problem& given, const std::string& name) {
+  Problem problem = given;
+  Array& x = problem.inputs.at(name);
+  const auto width = static_cast<std::size_t>(x.shape.back());
+  for (std::size_t at = 0; at < x.data.size(); at += width) {
+    double squares = 0;
+    for (std::size_t i = 0; i < width; ++i) squares += x.data[at + i] * x.data[at + i];
+    for (std::size_t i = 0; i < width && squares > 0; ++i)
+      x.data[at + i] = round_to(x.data[at + i] / std::sqrt(squares), kernel.precision);
+  }
+  Answer answer = kernel.form->run(problem, kernel.policy(), kernel.tile);
+  if (const auto d = answer.gradients.find(name); d != answer.gradients.end())
+    for (std::size_t at = 0; at < x.data.size(); at += width)
+      pull_back_norm(std::span(given.inputs.at(name).data).subspan(at, width),
+                     std::span(d->second.data).subspan(at, width));
+  return answer;
+}
+
+/// What all tensors would pass of what kernels do with inputs: rounding to bf16 what is given in more, and dividing
+/// keys by their norms.
+std::vector<std::string> unseen_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
+                                       std::span<const Expectation> expectations) {
+  std::vector<std::string> unseen;
+  const auto passes = [&](const Answer& answer) {
+    const auto got = in_report_order(answer, expectations.front());
+    for (std::size_t t = 0; t < got.size(); ++t)
+      if (rejected(expectations, t, got[t].second)) return false;
+    return true;
+  };
+  for (const RoomFacts::Ranked& ranked : room.inputs()) {
+    const std::string name(ranked.field.name);
+    const auto given = problem.inputs.find(name);
+    if (given == problem.inputs.end() || ranked.field.place != Field::Place::input) continue;
+    const Format format = format_of(ranked.field.domain, kernel.precision);
+    if (ranked.field.domain == Domain::key && ranked.rank == 2 && passes(normalised_inside(kernel, problem, name)))
+      unseen.push_back(name + " normalised inside");
+    if (!(unit_roundoff(Format::bf16) > unit_roundoff(format))) continue;
+    Problem rounded = problem;
+    for (double& x : rounded.inputs.at(name).data) x = round_to(x, Format::bf16);
+    const bool same = rounded.inputs.at(name).data == given->second.data;
+    if (!same && passes(kernel.form->run(rounded, kernel.policy(), kernel.tile))) unseen.push_back(name + " in bf16");
+  }
+  return unseen;
+}
+
 std::string words_of(const MaskFault& mask, std::string_view side) {
   if (mask.keys == 0) return fmt::format("no {} mask", side);
   std::string words = fmt::format("a mask {} key{} {}", mask.keys, mask.keys == 1 ? "" : "s", side);
@@ -169,6 +225,7 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
       const Masks masks(room, problem, kernel.threads, expectations, t);
       found.short_mask = masks.fault(1), found.long_mask = masks.fault(-1);
     }
+  found.unseen = unseen_inputs(room, kernel, problem, expectations);
   const SiteGroup* group = narrowed_group(kernel.form->sites);
   if (group == nullptr) return found;
   found.group = group->name;
@@ -187,6 +244,7 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
       if (rejected(expectations, t, got[t].second)) found.shown = format;
     if (found.shown) break;
     found.hidden.push_back(format);
+    if (format == Format::bf16 && group->name == "state") found.unseen.emplace_back("state in bf16");
   }
   return found;
 }

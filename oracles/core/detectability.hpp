@@ -25,6 +25,8 @@ struct Detectability {
   std::string_view group;       ///< the sites that are narrowed: "state", or "accumulators" where none is carried
   std::vector<Format> hidden;   ///< formats of theirs, from wide to narrow, that all tensors would have passed
   std::optional<Format> shown;  ///< the next one, which would have failed
+  /// Things that kernels do and that all tensors would have passed: "beta in bf16", "k normalised inside".
+  std::vector<std::string> unseen;
 
   /// "a mask 1 key short (98% of the rows alone), 1 key long (99%); state in bf16, not in tf32".
   std::string sentence() const;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,30 @@ TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
   ASSERT_TRUE(d.shown.has_value());
   EXPECT_TRUE(fails(*d.shown));
   for (const Format format : d.hidden) EXPECT_FALSE(fails(format)) << name_of(format);
+}
+
+/// What a kernel may do with its inputs that these data do not show, and others do.
+TEST(Detectability, names_what_data_of_every_day_hide) {
+  const auto sees = [](const Detectability& d, const char* name) {
+    return std::find(d.unseen.begin(), d.unseen.end(), name) == d.unseen.end();
+  };
+  const Detectability usual = of(spec_of("deltanet", Style::normal));
+  for (const char* name : {"beta in bf16", "k normalised inside", "state in bf16"})
+    EXPECT_FALSE(sees(usual, name)) << name;
+  EXPECT_FALSE(sees(of(spec_of("gated_deltanet", Style::normal)), "log_decay in bf16"));
+  CaseSpec slow = spec_of("deltanet", Style::slow_writes, 200);
+  EXPECT_TRUE(sees(of(slow), "state in bf16"));
+  // The keys of linear attention have other norms than 1.
+  EXPECT_TRUE(sees(of(spec_of("linear_attention", Style::normal)), "k normalised inside"));
+  // Where all is rounded to fp32, nothing in bf16 hides.
+  CaseSpec exact = spec_of("deltanet", Style::normal);
+  exact.precision = Format::fp32;
+  EXPECT_TRUE(sees(of(exact), "beta in bf16"));
+  // And numbers that bf16 has hide nothing, for nothing is rounded.
+  const Detectability half = of(spec_of("deltanet", Style::normal), [](Problem& problem) {
+    for (double& x : problem.inputs.at("beta").data) x = 0.5;
+  });
+  EXPECT_TRUE(sees(half, "beta in bf16"));
 }
 
 }  // namespace

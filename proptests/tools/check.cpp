@@ -98,6 +98,18 @@ TEST_F(Check, passes_what_a_correct_kernel_answers) {
   }
 }
 
+/// What a case hides is named, with what shows it.
+TEST_F(Check, says_what_the_case_cannot_see) {
+  make("deltanet", "bf16", {"--no-cotangents"});
+  put(emulated(path("case.st"), Format::bf16));
+  const Ran ran = check();
+  const std::size_t at = ran.out.find("\n  cannot see  bf16: ");
+  ASSERT_NE(at, std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("beta in bf16", at), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("; `assay suite deltanet` has cases that ", at), std::string::npos) << ran.out;
+  EXPECT_NE(verdicts()["rows"][0]["cannot_see"].get<std::string>().find("beta in bf16"), std::string::npos);
+}
+
 /// More exact than the contract asks for is no fault, nor is a wider dtype.
 TEST_F(Check, passes_a_wider_answer) {
   make();
@@ -371,13 +383,12 @@ TEST_F(Check, refuses_what_it_cannot_judge) {
   std::filesystem::remove(out);
   expect_refused(check(), {out + ": cannot be read"});
   put(good);
-  for (const char* flag : {"--timeout", "--shrink-limit"})
-    for (const char* seconds : {"nan", "inf", "0", "-1", "x"}) {
-      const Ran ran = check({flag, seconds});
-      EXPECT_EQ(ran.code, exit_usage) << flag << ' ' << seconds;
-      EXPECT_NE(ran.err.find(text(flag, ": expected a number from 0.001 to 1e+07, got ", seconds)), std::string::npos)
-          << ran.err;
-    }
+  for (const char* seconds : {"nan", "inf", "0", "-1", "x"}) {
+    const Ran ran = check({"--timeout", seconds});
+    EXPECT_EQ(ran.code, exit_usage) << seconds;
+    EXPECT_NE(ran.err.find(text("--timeout: expected a number from 0.001 to 1e+07, got ", seconds)), std::string::npos)
+        << ran.err;
+  }
   expect_refused(run_assay({"check", write("case.json", "{}"), out}), {"case.json: not a safetensors file"});
   expect_refused(run_assay({"check", path("none.safetensors"), out}), {"none.safetensors: cannot be read"});
 

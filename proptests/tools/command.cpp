@@ -82,7 +82,7 @@ TEST(Run, BadUsageIsTwo) {
 TEST(Run, LimitsThatAreNoNumbersAreRefused) {
   const std::vector<std::string> limits[] = {
       {"check", "nosuch.safetensors", "nosuch.safetensors", "--timeout"},
-      {"check", "nosuch.safetensors", "nosuch.safetensors", "--shrink-limit"},
+      {"check", "nosuch.safetensors", "nosuch.safetensors", "--shrink-runs"},
       {"check", "nosuch.safetensors", "nosuch.safetensors", "--false-alarms"},
       {"report", "--mechanism", "nosuch", "--false-alarms"},
       {"baseline", "save", "nosuch/base.json", "--timeout"},

@@ -241,7 +241,7 @@ TEST_F(KillTables, bad_flags_are_one_sentence) {
   refused({"--precision", "fp7"}, "--precision: there is no fp7; there are");
   refused({"--trials", "-1"}, "--trials: Value -1 not in range");
   planted_kernels = nullptr;
-  refused({}, "assay: mutants: this program has none; build assay-mutants beside it");
+  refused({}, "assay: mutants: this program is not linked with them");
 }
 
 }  // namespace

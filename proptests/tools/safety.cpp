@@ -123,6 +123,19 @@ TEST_F(Safety, is_refused_before_a_kernel_is_run) {
   EXPECT_FALSE(std::filesystem::exists(path("ran")));
 }
 
+/// Finite numbers, too, may be none that the mechanism takes.
+TEST_F(Safety, what_is_outside_the_domain_is_refused_before_a_kernel_is_run) {
+  ASSERT_EQ(run_assay({"case", "gla", "--shape", "1,6,2,4", "--no-cotangents", "-o", made}).code, exit_passed);
+  Safetensors growing = read_safetensors(made);
+  Array decay = load("log_decay", growing.tensors.at("log_decay"));
+  decay.data.back() = 0.5;
+  growing.tensors.at("log_decay") = store(decay, "F32");
+  write_safetensors(made, growing);
+  expect_refused(kernel({}), made + ": DOMAIN: log_decay[0][5][1][3]");
+  expect_refused(run_assay({"check", made, "--kernel-loop", "touch " + path("ran")}), made + ": DOMAIN: log_decay");
+  EXPECT_FALSE(std::filesystem::exists(path("ran")));
+}
+
 /// The case that a kernel is given is its own.
 TEST_F(Safety, kernels_cannot_change_the_case) {
   const std::string before = read("case.st");

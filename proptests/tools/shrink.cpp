@@ -1,8 +1,9 @@
-// assay check --shrink: what fails gets small, within its time, and stays what fails.
+// assay check --shrink: what fails gets small, within its runs, and stays what fails.
 #include "tools/shrink.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -58,19 +59,21 @@ TEST_F(Shrink, says_what_it_has_found) {
   EXPECT_EQ(ran.code, exit_failed) << ran.err;
   const std::size_t at = ran.out.find("smallest failing case, after ");
   ASSERT_NE(at, std::string::npos) << ran.out;
-  EXPECT_NE(ran.out.find("(limit 10 s):\nFAIL  o: [0][0][0]", at), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find(" runs:\nFAIL  o: [0][0][0]", at), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("      build/assay case --mechanism deltanet --shape 1,1,1,4,1 ", at), std::string::npos)
       << ran.out;
 }
 
 TEST_F(Shrink, ends_at_its_limit) {
   make();
-  const Ran ran = shrink("second_chunk", {"--shrink-limit", "0.001", "--format", "json"});
+  const Ran ran = shrink("second_chunk", {"--shrink-runs", "2", "--format", "json"});
   EXPECT_EQ(ran.code, exit_failed) << ran.err;
   const Json smallest = Json::parse(ran.out)["smallest"];
   EXPECT_TRUE(smallest["stopped"].get<bool>());
-  EXPECT_LE(smallest["seconds"].get<double>(), 5);
+  EXPECT_EQ(smallest["runs"], 2);
   EXPECT_FALSE(smallest["failing"].empty());
+  EXPECT_NE(shrink("second_chunk", {"--shrink-runs", "2"}).out.find("after 2 runs, all that --shrink-runs allows:"),
+            std::string::npos);
 }
 
 TEST_F(Shrink, leaves_what_passes_and_refuses_what_it_cannot_make) {
@@ -87,16 +90,14 @@ TEST_F(Shrink, leaves_what_passes_and_refuses_what_it_cannot_make) {
       << other.err;
   const Ran answer = run_assay({"check", path("case.st"), path("case.st"), "--shrink"});
   EXPECT_EQ(answer.code, exit_usage);
-  EXPECT_NE(answer.err.find("--shrink: expected --kernel or --plugin"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find("--shrink: expected --kernel, --kernel-loop or --plugin"), std::string::npos) << answer.err;
 }
 
 /// A fault of two heads, and of one with other numbers.
 TEST(ShrinkSearch, tries_one_head_of_other_seeds) {
   const CaseSpec failing{"deltanet", {2, 109, 4, 2, 16, 12, 0}, Format::bf16, Style::normal, 11, {}};
   const auto shrunk = [&](const std::function<bool(const CaseSpec&)>& fails) {
-    return shrink(
-        failing, true, [&](const CaseSpec& spec, std::chrono::duration<double>) { return fails(spec); },
-        std::chrono::seconds(10));
+    return shrink(failing, true, fails, usual_shrink_runs);
   };
   const Shrunk lucky = shrunk([](const CaseSpec& spec) { return spec.shape.own() > 1 || spec.seed == 13; });
   EXPECT_EQ(lucky.spec.shape, (Shape{1, 1, 1, 0, 1, 1, 0}));
@@ -114,13 +115,18 @@ TEST(ShrinkFaults, most_get_small) {
                                       every == nullptr ? 97 : std::atoi(every), [](std::size_t, std::string_view) {});
   planted_kernels = nullptr;
   int small = 0, shown = 0;
+  std::vector<int> runs;
   for (const ShrinkRow& row : rows) {
+    runs.push_back(row.runs);
     small += row.small ? 1 : 0, shown += row.shows_in_one_head ? 1 : 0;
     if (!row.small)
       std::cout << row.room << ' ' << row.form << ' ' << row.mutant << ": " << row.smallest.repro() << '\n';
   }
   std::cout << small << " of " << rows.size() << " faults, of " << shown
             << " that one head shows, come down to one head, two chunks and 16 dimensions\n";
+  std::sort(runs.begin(), runs.end());
+  std::cout << "runs: " << runs[runs.size() / 2] << " in the median, " << runs.back() << " at most\n";
+  EXPECT_LT(runs.back(), usual_shrink_runs);
   EXPECT_GE(shown, 3);
   EXPECT_GE(10 * small, 9 * shown);
 }
