@@ -12,6 +12,7 @@
 #include "reference/core/carried_error.hpp"
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -138,6 +139,7 @@ struct deltanet {
           const S v = in.v(planted<"write_of_the_next_value">(t, std::min(t + 1, T - 1)), j);
           const S u = in.beta(t) * (v - planted<"write_without_error">(read, S(0)));
           add_scaled(column(state, j), u, features(options, in, t));
+          keep(Kept::state, column(state, j));
         }
         carried.put_back(state, j, norm);
         o(t, j) = dot(column(state, j), line(in.q, t)) * in.scale();
@@ -163,6 +165,7 @@ struct deltanet {
         const CarriedError<S> carried(state, j);
         residual(t, j) = in.v(t, j) - dot(column(state, j), features(options, in, t));
         add_scaled(column(state, j), S(in.beta(t) * residual(t, j)), features(options, in, t));
+        keep(Kept::state, column(state, j));
         carried.put_back(state, j, norm);
         residual(t, j) = carried.whole(residual(t, j), feature_size);
       }
@@ -186,6 +189,7 @@ struct deltanet {
         add_scaled(line(d.q, t), read_gradient, column(after, j));
         add_scaled(column(G, j), read_gradient, line(in.q, t));
         if (!writes(options, t)) {
+          keep(Kept::gradient, column(G, j));
           carried.put_back(G, j, unit);
           continue;
         }
@@ -198,6 +202,7 @@ struct deltanet {
         of_errors += carried.whole(S(0), unit) * u;
         subtract_scaled(dx, planted<"read_gradient_of_k_dropped">(whole_du, S(0)), column(before, j));
         subtract_scaled(column(G, j), planted<"adjoint_not_corrected">(du, S(0)), features(options, in, t));
+        keep(Kept::gradient, column(G, j));
         carried.put_back(G, j, norm);
       }
       for (int i = 0; writes(options, t) && i < K; ++i) dx[i] += of_errors;

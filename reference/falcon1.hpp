@@ -10,6 +10,7 @@
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -122,6 +123,7 @@ struct falcon1 {
           const S u = gain.eta * residual(options, in, state, gain.gamma, t, j);
           for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
           add_scaled(column(state, j), u, features(options, in, t));
+          keep(Kept::state, column(state, j));
           carried.put_back(state, j, norm);
         }
       }
@@ -151,6 +153,7 @@ struct falcon1 {
         const S u = gain.eta * r(t, j);
         for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
         add_scaled(column(state, j), u, features(options, in, t));
+        keep(Kept::state, column(state, j));
         carried.put_back(state, j, norm);
         r(t, j) = carried.whole(r(t, j), x_norm);
       }
@@ -165,6 +168,7 @@ struct falcon1 {
         add_scaled(column(G, j), cotangent.o(t, j), line(in.q, t));
         carried.put_back(G, j, unit);
       }
+      if (!options.writes(t)) keep(Kept::gradient, G);
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
@@ -186,6 +190,7 @@ struct falcon1 {
                                  norm_of<S>(K, [&](int i) -> const S& { return before(i, j); }));
         for (int i = 0; i < K; ++i) G(i, j) *= gain.gamma;
         subtract_scaled(column(G, j), du, x);
+        keep(Kept::gradient, column(G, j));
         carried.put_back(G, j, norm);
       }
       for (int i = 0; i < K; ++i) dx[i] += of_errors;

@@ -9,6 +9,7 @@
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
@@ -128,6 +129,7 @@ struct falcon2 {
           const S u = gain.eta * residual(options, in, state, t, j);
           for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
           add_scaled(column(state, j), u, features(options, in, t));
+          keep(Kept::state, column(state, j));
           carried.put_back(state, j, step_norm(gain, D));
         }
       }
@@ -157,6 +159,7 @@ struct falcon2 {
         const S u = gain.eta * r(t, j);
         for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
         add_scaled(column(state, j), u, features(options, in, t));
+        keep(Kept::state, column(state, j));
         carried.put_back(state, j, step_norm(gain, D));
         r(t, j) = carried.whole(r(t, j), x_norm);
       }
@@ -171,6 +174,7 @@ struct falcon2 {
         add_scaled(column(G, j), cotangent.o(t, j), line(in.q, t));
         carried.put_back(G, j, unit);
       }
+      if (!options.writes(t)) keep(Kept::gradient, G);
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
@@ -192,6 +196,7 @@ struct falcon2 {
                                         norm_of<S>(K, [&](int i) -> const S& { return before(i, j); }));
         for (int i = 0; i < K; ++i) G(i, j) *= gain.gamma;
         subtract_scaled(column(G, j), du, x);
+        keep(Kept::gradient, column(G, j));
         carried.put_back(G, j, step_norm(gain, D));
         if (planted<"last_channel_alone_moves_the_ridge">(false, true)) adjoint = {options.ridge_coupling, D};
         d.beta(t, j) = adjoint.add(gain, whole_e * r(t, j), d_gamma);

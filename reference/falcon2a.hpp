@@ -11,6 +11,7 @@
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -136,6 +137,7 @@ struct falcon2a {
       add_scaled(line(state.matrix, i), step, line(in.v, t));
       if (options.normalizes())
         state.normalizer(i) = planted<"normalizer_without_decay">(gain.gamma, S(1)) * state.normalizer(i) + step;
+      keep(Kept::state, line(state.matrix, i));
     }
   }
 
@@ -198,6 +200,7 @@ struct falcon2a {
         d.q(t, i) += d_n * after.normalizer(i);
         g(i) += d_n * in.q(t, i);
       }
+      if (!options.writes(t)) keep(Kept::gradient, G);
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
@@ -211,6 +214,7 @@ struct falcon2a {
         d_eta += x * along;
         add_dot(d_gamma, line(G, i), line(before.matrix, i));
         for (int j = 0; j < V; ++j) G(i, j) *= gain.gamma;
+        keep(Kept::gradient, line(G, i));
         if (!normalized) continue;
         dx += gain.eta * g(i);
         d_eta += planted<"normalizer_gain_constant">(S(g(i) * x), S(0));

@@ -6,15 +6,19 @@
 // with B_t = |I_t|, fewer than B near a start, and gamma_t kept above decay_floor. The ridge is lambda_t, or
 // lambda_t E_t with ridge_coupling. A continuation takes the pairs still inside the window as its tail.
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/core/write_lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -124,11 +128,18 @@ struct falcon3 {
     return planted<"mean_over_full_window">(pairs, options.has_window ? options.window : pairs);
   }
 
+  /// x_j of a pair, or its gradient.
+  template <class In>
+  static auto feature_of(const Pairs<In>& pairs, int j, int key_dim) {
+    using X = std::remove_reference_t<decltype(pairs.x(j, 0))>;
+    return Line<X>{&pairs.x(j, 0), 1, key_dim};
+  }
+
   /// R_j = v_j - S^T x_j, component c.
   template <class S>
   static S residual(const Pairs<const Inputs<S>>& pairs, const Columns<S>& state, int j, int c) {
     S r = pairs.v(j, c);
-    for (int i = 0; i < state.size(0); ++i) r -= state(i, c) * pairs.x(j, i);
+    subtract_dot(r, column(state, c), feature_of(pairs, j, state.size(0)));
     return r;
   }
 
@@ -171,8 +182,9 @@ struct falcon3 {
     for (int j = window.first; j < window.last; ++j)
       for (int c = 0; c < before.size(1); ++c) {
         const S u = weight * residual(pairs, in_turn ? after : before, j, c);
-        for (int i = 0; i < before.size(0); ++i) after(i, c) += pairs.x(j, i) * u;
+        add_scaled(column(after, c), u, feature_of(pairs, j, before.size(0)));
       }
+    keep(Kept::state, after);
     put_back(errors, after, step_norm(gain, D, weight, window.size()));
     return after;
   }
@@ -187,8 +199,7 @@ struct falcon3 {
     join_errors(state);
     for (int t = 0; t < T; ++t) {
       if (options.writes(t)) state = step(options, in, t, state);
-      for (int c = 0; c < V; ++c)
-        for (int i = 0; i < K; ++i) out.o(t, c) += state(i, c) * in.q(t, i);
+      add_read(out.o, t, state, in.q);
     }
     write_final_tail(pairs, out);
     out.final_state = state.tensor();
@@ -217,12 +228,9 @@ struct falcon3 {
     for (int t = T - 1; t >= 0; --t) {
       const Columns<S>&before = states.before(t), &after = states.after(t);
       const auto errors = errors_of(G);
-      for (int c = 0; c < V; ++c)
-        for (int i = 0; i < K; ++i) {
-          d.q(t, i) += after(i, c) * cotangent.o(t, c);
-          G(i, c) += in.q(t, i) * cotangent.o(t, c);
-        }
+      add_read_gradients(d.q, G, t, after, in.q, cotangent.o);
       if (!options.writes(t)) {
+        keep(Kept::gradient, G);
         put_back(errors, G, unit);
         continue;
       }
@@ -235,35 +243,39 @@ struct falcon3 {
       const S size = S(size_of(options, window.size())), weight = gain.eta / size;
       S d_weight = S(0), d_gamma = S(0);
       Columns<S> d_before(K, V);
-      for (int i = 0; i < K; ++i)
-        for (int c = 0; c < V; ++c) {
-          d_gamma += whole(G(i, c), c, unit) * before(i, c);
-          d_before(i, c) = gain.gamma * G(i, c);
-        }
+      for (int c = 0; c < V; ++c) {
+        d_gamma += whole(dot(column(G, c), column(before, c)), c,
+                         norm_of<S>(K, [&](int i) -> const S& { return before(i, c); }));
+        for (int i = 0; i < K; ++i) d_before(i, c) = gain.gamma * G(i, c);
+      }
       for (int j = window.first; j < window.last; ++j) {
         const Bounds<S> x_norm = pair_norm(pairs, K, j);
+        const Line<const S> x = feature_of(pairs, j, K);
+        const Line<S> dx = feature_of(d_pairs, j, K);
+        S of_errors = S(0);  // what the errors of G put on dx
         for (int c = 0; c < V; ++c) {
           const S r = residual(pairs, before, j, c);
-          S e = S(0);
-          for (int i = 0; i < K; ++i) e += G(i, c) * pairs.x(j, i);
+          const S e = dot(column(G, c), x);
           const S& whole_e = whole(e, c, x_norm);
           const S u = weight * r, du = weight * e, whole_du = weight * whole_e;
           d_pairs.v(j, c) += whole_du;
           d_weight += whole_e * r;
-          for (int i = 0; i < K; ++i) {
-            d_pairs.x(j, i) += whole(G(i, c), c, unit) * u - before(i, c) * whole_du;
-            d_before(i, c) -= pairs.x(j, i) * du;
-          }
+          add_scaled(dx, u, column(G, c));
+          of_errors += whole(S(0), c, unit) * u;
+          subtract_scaled(dx, whole_du, column(before, c));
+          subtract_scaled(column(d_before, c), du, x);
         }
+        for (int i = 0; i < K; ++i) dx[i] += of_errors;
       }
       G = d_before;
+      keep(Kept::gradient, G);
       put_back(errors, G, step_norm(gain, D, weight, window.size()));
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
       d.beta(t) = adjoint.add(gain, d_weight / size, d_gamma);
       d.lambda(t) = adjoint.lambda();
       const S slope = S(2) * adjoint.energy(in.lambda(t)) / S(window.size());
       for (int j = window.first; j < window.last; ++j)
-        for (int i = 0; i < K; ++i) d_pairs.x(j, i) += slope * pairs.x(j, i);
+        add_scaled(feature_of(d_pairs, j, K), slope, feature_of(pairs, j, K));
     }
     d.initial_state = G.tensor();
     return d;

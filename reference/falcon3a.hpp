@@ -10,6 +10,7 @@
 
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -151,6 +152,7 @@ struct falcon3a {
     for (int j = step.window.first; j < step.window.last; ++j)
       for (int i = 0; i < before.size(0); ++i)
         add_scaled(line(after, i), S(weight * pairs.x(j, i)), values_of(pairs, j, before.size(1)));
+    keep(Kept::state, after);
     return after;
   }
 
@@ -208,6 +210,7 @@ struct falcon3a {
         subtract_dot(d.alpha(t), line(G, i),
                      planted<"alpha_gradient_after_the_write">(line(before, i), line(after, i)));
         for (int c = 0; c < V; ++c) G(i, c) *= step.gamma;
+        keep(Kept::gradient, line(G, i));
       }
       d.beta(t) = d_rho / step.D;
       const S slope = S(-2) * d_rho * step.rho / step.D / S(step.window.size());

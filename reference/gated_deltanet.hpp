@@ -10,6 +10,7 @@
 
 #include "reference/core/carried_error.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -129,6 +130,7 @@ struct gated_deltanet {
         if (on_decayed) add_dot(read, column(state, j), line(in.k, t));
         const S u = in.beta(t) * (in.v(t, j) - read), write = planted<"write_decayed">(u, S(u * alpha));
         add_scaled(column(state, j), write, line(in.k, t));
+        keep(Kept::state, column(state, j));
         carried.put_back(state, j, norms.state);
         o(t, j) = dot(column(state, j), line(in.q, t)) * in.scale();
       }
@@ -160,6 +162,7 @@ struct gated_deltanet {
         if (!decayed)
           for (int i = 0; i < K; ++i) state(i, j) *= alpha;
         add_scaled(column(state, j), S(in.beta(t) * error(t, j)), line(in.k, t));
+        keep(Kept::state, column(state, j));
         carried.put_back(state, j, norms.state);
         error(t, j) = carried.whole(error(t, j), norms.residual);
       }
@@ -196,6 +199,7 @@ struct gated_deltanet {
         d.log_decay(t) += carried.whole(dot(column(G, j), kept), norms.kept * norm(kept)) * of_decay;
         for (int i = 0; i < K; ++i) G(i, j) *= alpha;
         if (!decayed) subtract_scaled(column(G, j), de, line(in.k, t));
+        keep(Kept::gradient, column(G, j));
         carried.put_back(G, j, norms.state);
       }
       for (int i = 0; i < K; ++i) d.k(t, i) += of_errors;

@@ -10,6 +10,7 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -136,6 +137,7 @@ struct linear_attention {
       for (int i = 0; i < K; ++i) {
         if (!reads_last) add_scaled(line(out.o, t), in.q(t, i), line(out.final_state, i));
         add_scaled(line(out.final_state, i), in.k(t, i), line(in.v, t));
+        keep(Kept::state, line(out.final_state, i));
         if (reads_last) add_scaled(line(out.o, t), in.q(t, i), line(out.final_state, i));
       }
       const S factor = in.scale() / n;
@@ -162,6 +164,7 @@ struct linear_attention {
       for (int i = 0; i < K; ++i) {
         state.normalizer(i) += in.k(t, i);
         add_scaled(line(state.matrix, i), in.k(t, i), line(in.v, t));
+        keep(Kept::state, line(state.matrix, i));
       }
     });
     const Outputs<S> out = forward(options, in);
@@ -193,6 +196,7 @@ struct linear_attention {
         add_scaled(line(G, i), in.q(t, i), line(dy));
         add_dot(d.k(t, i), line(G, i), line(in.v, t));
         if (of_all_reads) add_scaled(line(d.v, t), in.k(t, i), line(G, i));
+        keep(Kept::gradient, line(G, i));
       }
     }
     return d;

@@ -13,6 +13,7 @@
 
 #include "reference/core/carried_pair.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -127,6 +128,7 @@ struct mdn {
       for (int i = 0; i < K; ++i) M_j[i] *= mu;
       subtract_scaled(M_j, S(eta * e), line(in.k, t));
       if (is_fresh) subtract_scaled(S_j, in.beta(t), M_j);
+      keep(Kept::state, M_j), keep(Kept::state, S_j);
       if (reads_last) add_dot(read, S_j, line(in.q, t));
       error(t, j) = widened(e, errors.of(j, prediction_error));
       o(t, j) = widened(read, errors.of(j, read_error)) * in.scale();
@@ -201,6 +203,7 @@ struct mdn {
         subtract_scaled(line(d.p, t), whole_de, column(before, j));
         for (int i = 0; i < K; ++i) G_j[i] *= alpha, N_j[i] *= mu;
         subtract_scaled(G_j, planted<"mdn_forgets_the_prediction_backward">(de, S(0)), line(in.p, t));
+        keep(Kept::gradient, G_j), keep(Kept::gradient, N_j);
         errors.note(G, N, j);
       }
       errors.put_back(G, N);

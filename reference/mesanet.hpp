@@ -8,6 +8,7 @@
 
 #include "reference/core/definite.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -84,6 +85,7 @@ struct mesanet {
   static void write(const Inputs<S>& in, int i, Tensor<S, 2>& state, Tensor<S, 2>& gram) {
     for (int a = 0; a < in.k.size(1); ++a) add_scaled(line(gram, a), in.k(i, a), line(in.k, i));
     for (int a = 0; a < in.v.size(1); ++a) add_scaled(line(state, a), in.v(i, a), line(in.k, i));
+    keep(Kept::state, gram), keep(Kept::state, state);
   }
 
   /// G_i + l_i.
@@ -152,6 +154,7 @@ struct mesanet {
         add_scaled(line(N, a), d.q(j, a), line(solutions, j));
         add_scaled(line(N, a), planted<"gram_gradient_not_symmetric">(solutions(j, a), S(0)), line(d.q, j));
         subtract_dot(d.k(j, a), line(N, a), line(in.k, j));
+        keep(Kept::gradient, line(P, a)), keep(Kept::gradient, line(N, a));
       }
     return d;
   }

@@ -7,6 +7,7 @@
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/first_order.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -83,7 +84,7 @@ struct retnet {
     S power = S(1);
     for (int i = planted<"retnet_counts_heads_from_one">(0, -1); i < 5 + options.head; ++i) power /= S(2);
     Tensor<S, 2> gamma(1, 1);
-    gamma(0, 0) = S(1) - power;
+    gamma(0, 0) = through_logarithm(S(S(1) - power));
     return {first_order::Error::none, in.scale(), in.q, in.k, in.v, {}, first_order::ones<S>(in.k.size(0)), gamma,
             in.initial_state};
   }

@@ -7,9 +7,11 @@
 
 #include "oracles/core/did_you_mean.hpp"
 #include "oracles/core/input_file.hpp"
+#include "oracles/core/sequential.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/escape.hpp"
+#include "tools/second_form.hpp"
 
 namespace assay {
 namespace {
@@ -29,16 +31,18 @@ const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, co
                            const Contract& contract, const std::string& where) {
   std::string obstacles;
   bool of_problem = true;  // and not of the contract
-  for (const KernelForm& form : kernels.forms) {
-    if (asked.empty() ? !form.unstable.empty() : form.name != asked) continue;
-    std::string obstacle = form.obstacle(problem);
-    of_problem = of_problem && !obstacle.empty();
-    if (obstacle.empty()) obstacle = contract.obstacle(measure_of(kernels, form).sites);
-    if (obstacle.empty()) return form;
-    obstacles += text(obstacles.empty() ? "" : "; ", form.name, ": ", obstacle);
-  }
   std::vector<std::string> names;
-  for (const KernelForm& form : kernels.forms) names.emplace_back(form.name);
+  for (const KernelForm* form : forms_of(kernels)) {
+    names.emplace_back(form->name);
+    // What no tile program takes the model judges; a contract that none keeps may be one of kernels without tiles.
+    const bool unasked = !form->unstable.empty() || (is_reference(*form) && (contract.plain() || of_problem));
+    if (asked.empty() ? unasked : form->name != asked) continue;
+    std::string obstacle = form->obstacle(problem);
+    of_problem = of_problem && !obstacle.empty();
+    if (obstacle.empty()) obstacle = contract.obstacle(measure_of(kernels, *form).sites);
+    if (obstacle.empty()) return *form;
+    obstacles += text(obstacles.empty() ? "" : "; ", form->name, ": ", obstacle);
+  }
   require(!obstacles.empty(), "--form: ", kernels.name, " has no ", asked, did_you_mean(asked, names), "; it has ",
           names_in(names, [](const std::string& name) { return name; }));
   throw InputError(text(
@@ -227,6 +231,15 @@ GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& 
   return read_outputs(std::move(answer), file_, oracle_, tensors, source);
 }
 
+/// Whoever names a form or a tile means that one. Of another contract than the precision's own, the form must have the
+/// sites, too.
+const KernelForm* CaseTrial::second_form() const {
+  if (!standard_.form.empty() || !standard_.tile.empty()) return nullptr;
+  const KernelForm* form = recurrent_form(file_.problem.mechanism);
+  const bool fits = form != nullptr && form != kernel_.form && contract_.obstacle(form->sites).empty();
+  return fits ? form : nullptr;
+}
+
 /// Rows of the tensors that no contract judges.
 std::vector<ReportRow> CaseTrial::unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const {
   std::vector<ReportRow> rows;
@@ -246,15 +259,16 @@ std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::funct
                                         const std::string& command) const {
   ReportRow row;
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
-  const Trial trial{*file_.room,       kernel_,    file_.problem,          oracle_,
-                    file_.batch,       true,       standard_.false_alarms, tiles_,
-                    standard_.detects, got.stored, standard_.strict_dtypes};
+  const Trial trial{*file_.room,       kernel_,    file_.problem,           oracle_,
+                    file_.batch,       true,       standard_.false_alarms,  tiles_,
+                    standard_.detects, got.stored, standard_.strict_dtypes, second_form()};
   const auto present = [&](const std::string& name) {
     return wanted(name) && std::find(got.not_judged.begin(), got.not_judged.end(), name) == got.not_judged.end();
   };
   std::vector<ReportRow> rows;
   try {
     rows = kernel_.form == nullptr ? unjudged(row, present) : judge_rows(trial, row, got.answer, present);
+    if (decides() == Decides::contract) allow_second_form(trial, rows, got.answer);
     weigh(trial, rows, got.answer, decides());
   } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
     throw InputError(where_ + ": " + error.what());

@@ -69,6 +69,7 @@ class CaseTrial {
 
  private:
   void choose_form();
+  const KernelForm* second_form() const;
   std::vector<ReportRow> unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const;
 
   Standard standard_;

@@ -10,6 +10,7 @@
 #include "fixtures/golden.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/core/sequential.hpp"
 #include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
 #include "tools/command.hpp"
@@ -109,7 +110,8 @@ std::string page(const Room& room, const std::filesystem::path& source) {
   for (const RoomFacts::Ranked& ranked : room.outputs())
     text += fmt::format("| `{}` | {} |\n", ranked.field.name, shape_of(ranked));
   if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name); kernels != nullptr)
-    for (const KernelForm& form : kernels->forms) {
+    for (const KernelForm* known : forms_of(*kernels)) {
+      const KernelForm& form = *known;
       text += fmt::format("\n## Kernel `{}`\n\n{}. {}. Tiles:", form.name, form.summary,
                           form.has_gradients ? "Forward and backward" : "Forward only");
       for (const std::string_view t : form.tiles) text += fmt::format(" `{}`", t);

@@ -13,6 +13,7 @@
 #include "oracles/core/contract.hpp"
 #include "oracles/core/locate.hpp"
 #include "reference/core/rounding.hpp"
+#include "tools/second_form.hpp"
 
 namespace assay {
 namespace {
@@ -55,12 +56,18 @@ std::optional<ReportRow> passing_contract(const Trial& trial, const ReportRow& r
 }
 
 /// The model decides, and what it leaves open a contract may still explain.
-void let_model_decide(const Trial& trial, ReportRow& row, const Judgement& by_model, const Answer& got) {
+void let_model_decide(const Trial& trial, ReportRow& row, const Judgement& by_model, const Answer& got,
+                      SecondForm& second) {
   const Judgement by_contract = row.judgement;
   rest_on(row, "model", by_model);
   if (by_model.verdict == Verdict::pass || trial.kernel.form == nullptr) return;
   if (by_contract.verdict == Verdict::pass) return rest_on(row, "contract " + row.contract, by_contract);
   if (by_model.verdict == Verdict::vacuous) return;
+  if (const ReportRow* passing = second.passing(row.tensor)) {
+    rest_on(row, text("contract ", row.contract, ", token by token"), passing->judgement);
+    row.by_contract = weighed_of(passing->judgement), row.command = passing->command;
+    return;
+  }
   if (const std::optional<ReportRow> found = passing_contract(trial, row, got)) {
     rest_on(row, "contract " + found->contract, found->judgement);
     row.by_contract = weighed_of(found->judgement);
@@ -166,6 +173,7 @@ void weigh(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, 
   const double factor = model_factor(trial.kernel.precision).passes;
   const Arrays answered = flat(got);
   ModelTrial model(trial, trial.kernel.precision, rows, answered);
+  SecondForm second(trial, rows, got);
   for (ReportRow& row : rows) {
     Judgement j;
     const Expected* expected = model.judge(row, j);
@@ -177,7 +185,7 @@ void weigh(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, 
       continue;
     }
     if (trial.strict_dtypes && !row.stored.empty()) continue;  // refused, whatever it is worth
-    let_model_decide(trial, row, j, got);
+    let_model_decide(trial, row, j, got, second);
     if (row.evidence != "model") continue;
     row.ulp_format = name_of(expected->ulp_format), row.draws = model.draws(), row.stall = 0;
     row.where.clear(), row.expected = std::make_shared<const Expected>(*expected);

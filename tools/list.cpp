@@ -8,6 +8,7 @@
 #include "oracles/core/case_file.hpp"
 #include "oracles/core/contract.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/core/sequential.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/inputs.hpp"
@@ -17,9 +18,9 @@
 namespace assay {
 namespace {
 
-std::span<const KernelForm> forms_of(const Room& room) {
+std::vector<const KernelForm*> forms_of_room(const Room& room) {
   const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
-  return kernels == nullptr ? std::span<const KernelForm>() : kernels->forms;
+  return kernels == nullptr ? std::vector<const KernelForm*>() : forms_of(*kernels);
 }
 
 /// "[T, K]"
@@ -69,8 +70,8 @@ Json contracts() {
     for (const Contract::Rule& rule : contract.rules) sites[rule.site] = name_of(rule.format);
     Json kernels = Json::array();
     for (const KernelRoom* room : kernel_rooms())
-      for (const KernelForm& form : room->forms)
-        if (contract.obstacle(form.sites).empty()) kernels.push_back(text(room->name, ":", form.name));
+      for (const KernelForm* form : forms_of(*room))
+        if (contract.obstacle(form->sites).empty()) kernels.push_back(text(room->name, ":", form->name));
     list.push_back({{"name", contract.name},
                     {"summary", contract.summary},
                     {"kernels", std::move(kernels)},
@@ -97,11 +98,11 @@ Json as_json() {
   Json mechanisms = Json::array();
   for (const Room* room : rooms()) {
     Json forms = Json::array();
-    for (const KernelForm& form : forms_of(*room))
-      forms.push_back({{"name", form.name},
-                       {"summary", form.summary},
-                       {"gradients", form.has_gradients},
-                       {"unstable", form.unstable}});
+    for (const KernelForm* form : forms_of_room(*room))
+      forms.push_back({{"name", form->name},
+                       {"summary", form->summary},
+                       {"gradients", form->has_gradients},
+                       {"unstable", form->unstable}});
     Json params = tensors(room->inputs(), Field::Place::param);
     for (const std::string_view option : room->options) params[std::string(option)] = "option";
     mechanisms.push_back({{"name", room->name},
@@ -129,7 +130,7 @@ std::string table_of(const std::string& head, const Json& list) {
 
 void print_contracts(std::ostream& out, const Json& everything) {
   std::size_t forms = 0;
-  for (const KernelRoom* room : kernel_rooms()) forms += room->forms.size();
+  for (const KernelRoom* room : kernel_rooms()) forms += forms_of(*room).size();
   Table table{{{"contract"}, {"of kernels"}, {"sums"}, {"summary"}}, {}};
   for (const Json& contract : everything["contracts"]) {
     const Json& kernels = contract["kernels"];

@@ -72,6 +72,7 @@ struct Trial {
   bool detects = false;         ///< whether rows say what the problem could have shown
   std::map<std::string, Format> stored = {};  ///< dtypes of the answer's tensors, as far as they are known
   bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
+  const KernelForm* second = nullptr;         ///< another form that an answer may come from, each tensor from either
 };
 
 /// One row for each tensor of the oracle that `wanted` holds (all of them if it is null); `row` says what they have in

@@ -6,7 +6,10 @@
 #include <optional>
 #include <stdexcept>
 
+#include "oracles/core/cumulated_gates.hpp"
+#include "oracles/core/sequential.hpp"
 #include "oracles/core/terms.hpp"
+#include "oracles/words/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
@@ -142,13 +145,18 @@ class Terms {
   Terms(const Problem& problem, const KernelUnderTest& kernel)
       : problem_(problem), accumulators_(accumulators_of(kernel.policy().sites)), of_solves_(kernel.form->iterative) {}
 
-  /// Of the tensor of that name; null where they are not known.
-  const std::vector<double>* find(const std::string& name) {
+  /// Of all tensors; null where they are not known.
+  const Arrays* all() {
     if (!asked_) sizes_ = term_sizes(problem_.mechanism, problem_, accumulators_);
     asked_ = true;
-    if (!sizes_) return nullptr;
-    const auto known = sizes_->find(name);
-    return known == sizes_->end() ? nullptr : &known->second.data;
+    return sizes_ ? &*sizes_ : nullptr;
+  }
+  /// Of the tensor of that name; null where they are not known.
+  const std::vector<double>* find(const std::string& name) {
+    const Arrays* sizes = all();
+    if (sizes == nullptr) return nullptr;
+    const auto known = sizes->find(name);
+    return known == sizes->end() ? nullptr : &known->second.data;
   }
   Format accumulators() const { return accumulators_; }
   bool of_solves() const { return of_solves_; }
@@ -174,14 +182,11 @@ void keep_terms_rounded(Expected& e, const std::vector<double>& sizes, Terms& te
   }
 }
 
-/// Whether operands' roundings leave nothing to those of sums: where these are alone, in the first witness after the
-/// contract's own run, no element is off by an eighth of sigma. To know the sizes of its terms takes a run of the
-/// reference.
-bool drowns_sums(const std::vector<double>& sigma, const std::vector<std::vector<double>>& witnesses,
-                 const ExactRun& exact) {
-  if (witnesses.size() < 2) return false;
+/// Whether operands' roundings leave nothing to those of sums: where these are alone, in the witness that keeps its
+/// operands, no element is off by an eighth of sigma. To know the sizes of its terms takes a run of the reference.
+bool drowns_sums(const std::vector<double>& sigma, const std::vector<double>& witness, const ExactRun& exact) {
   for (std::size_t i = 0; i < sigma.size(); ++i)
-    if (!(sigma[i] > 0 && std::fabs(exact.distance(witnesses[1][i], i)) <= sigma[i] / 8)) return false;
+    if (!(sigma[i] > 0 && std::fabs(exact.distance(witness[i], i)) <= sigma[i] / 8)) return false;
   return true;
 }
 
@@ -223,9 +228,46 @@ ExactRun located(std::vector<double> run, const Expected& e, const std::string& 
   return {std::move(run), std::move(at)};
 }
 
+/// What the gradients of gates are off by where they are summed up from the end of the sequence: such a kernel keeps
+/// the contract, too.
+GateErrors gate_errors_of(const Problem& problem, const KernelUnderTest& kernel, const KernelRuns& runs, Terms& terms) {
+  const Policy contract = kernel.policy();
+  Format operands = accumulators_of(contract.sites);
+  for (int i = 0; i < contract.sites.size; ++i) {
+    const auto& [name, role, format] = contract.sites.entries[i];
+    if (role == tile::Role::operand && info(format).mantissa_bits < info(operands).mantissa_bits) operands = format;
+  }
+  const auto arrays = [](const Named<Array>& run) { return Arrays(run.begin(), run.end()); };
+  GateErrors errors = gate_errors(
+      problem, operands, arrays(runs.emulated), [&terms] { return terms.all(); }, default_draws);
+  if (errors.variances.empty() || operands != terms.accumulators()) return errors;
+  std::vector<Arrays> drawn;
+  for (const Named<Array>& draw : runs.drawn) drawn.push_back(arrays(draw));
+  add_errors_of_runs(problem, arrays(runs.exact), drawn, errors);
+  return errors;
+}
+
+/// Takes errors of those variances into account, and puts what samples of them make of the first witness among the
+/// witnesses.
+void add_gate_errors(const GateErrors& errors, const std::string& name, Spread& spread,
+                     std::vector<std::vector<double>>& witnesses) {
+  const std::vector<double> own = witnesses.front();
+  const auto variances = errors.variances.find(name);
+  if (variances == errors.variances.end()) return;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const double before = spread.sigma[i] * spread.sigma[i], after = before + variances->second.data[i];
+    spread.sigma[i] = std::sqrt(after);
+    if (before > 0) spread.freedom[i] *= (after / before) * (after / before);
+  }
+  for (const Arrays& sample : errors.samples) {
+    std::vector<double>& witness = witnesses.emplace_back(own);
+    for (std::size_t i = 0; i < own.size(); ++i) witness[i] += sample.at(name).data[i];
+  }
+}
+
 /// What the runs say of one of their tensors, of which `e` knows the shape and the oracle's answer.
 Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Policy& contract, const Limits& limits,
-                Terms& terms) {
+                Terms& terms, const GateErrors& gates) {
   const auto& [name, own] = runs.emulated[tensor];
   const bool number = own.data.size() == 1;
   std::vector<double> exact = runs.exact[tensor].second.data;
@@ -234,11 +276,13 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   for (const Named<Array>& draw : runs.numbers)
     if (number) draws.push_back(draw[tensor].second.data);
   for (const Named<Array>& witness : runs.witnesses) witnesses.push_back(witness[tensor].second.data);
+  const bool kept = witnesses.size() > 1;
   const Format stored = storage_of(own.data, contract.sites);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
   const std::vector<std::size_t> overflowing = take_out_overflows(draws, witnesses, exact);
   const ExactRun located_exact = located(exact, e, name, terms);
   Spread spread = spread_of(draws, located_exact, e.layout, stored);
+  add_gate_errors(gates, name, spread, witnesses);
   e.draws = spread.draws;
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
   for (const std::vector<double>& witness : witnesses) {
@@ -248,7 +292,8 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.stored = stored, e.known_reach = limits.sigmas;
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
-  const std::vector<double>* sizes = drowns_sums(e.sigma, witnesses, located_exact) ? nullptr : terms.find(name);
+  const std::vector<double>* sizes =
+      kept && drowns_sums(e.sigma, witnesses[1], located_exact) ? nullptr : terms.find(name);
   if (sizes != nullptr) keep_terms_rounded(e, *sizes, terms, exact);
   for (const std::size_t i : overflowing) e.sigma[i] = infinite;
   // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
@@ -372,12 +417,17 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
   }
   if (runs.drawn.empty())
     for (const Policy& witness : witnesses_of(kernel)) runs.witnesses.push_back(answer(witness));
-  Policy policy = drawing(contract);
   const StoredParts parts(kernel, problem);
-  while (static_cast<int>(runs.drawn.size()) < draws) {
-    policy.seed = RandomBits{}.at(runs.drawn.size());
-    parts.round_in(runs.drawn.emplace_back(drawn_of(kernel, problem, policy)), policy.seed);
-  }
+  const std::size_t first = runs.drawn.size(), wanted = static_cast<std::size_t>(std::max(draws, 0));
+  if (first >= wanted) return;
+  runs.drawn.resize(wanted);
+  // A tile program shares its own launches among the threads.
+  words::in_parallel(wanted - first, is_reference(*kernel.form) ? kernel.threads : 1, [&](std::size_t k) {
+    Policy policy = drawing(contract);
+    policy.seed = RandomBits{}.at(first + k);
+    runs.drawn[first + k] = drawn_of(kernel, problem, policy);
+    parts.round_in(runs.drawn[first + k], policy.seed);
+  });
 }
 
 void add_numbers(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
@@ -413,8 +463,8 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
 
 namespace {
 
-Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, const KernelRuns& runs, double rate,
-                           Terms& terms) {
+Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem,
+                           const KernelRuns& runs, double rate, Terms& terms) {
   const Policy contract = kernel.policy();
   const Named<Array>& emulated = runs.emulated;
   std::size_t tensors = 0, elements = 0;
@@ -422,6 +472,7 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
   tensors = std::max<std::size_t>(tensors, 1), elements = std::max<std::size_t>(elements, 1);
   // Of a number that stands alone 16 draws say whether it takes 64: the limits of both share its part.
   const Limits limits = limits_of(rate, tensors, elements), of_numbers = limits_of(rate / 2, tensors, elements);
+  const GateErrors gates = gate_errors_of(problem, kernel, runs, terms);
   Expectation expectation;
   for (std::size_t t = 0; t < emulated.size(); ++t) {
     const auto& [name, array] = emulated[t];
@@ -439,7 +490,8 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
                          .sigma = {},
                          .reach = {}};
     const bool number = array.data.size() == 1;
-    expectation.tensors.emplace_back(name, learnt(blank, runs, t, contract, number ? of_numbers : limits, terms));
+    expectation.tensors.emplace_back(name,
+                                     learnt(blank, runs, t, contract, number ? of_numbers : limits, terms, gates));
     expectation.emulated.emplace_back(name, array.data);
   }
   return expectation;
@@ -459,7 +511,7 @@ std::vector<Expectation> expect(const Oracle& oracle, const KernelUnderTest& ker
   KernelUnderTest one = kernel;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     one.tile = tiles[i];
-    expectations.push_back(expectation_of(oracle, one, runs[i], rate, terms));
+    expectations.push_back(expectation_of(oracle, one, problem, runs[i], rate, terms));
   }
   return expectations;
 }

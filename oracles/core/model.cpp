@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 
+#include "oracles/core/cumulated_gates.hpp"
 #include "oracles/scalars/perturbed.hpp"
 #include "oracles/words/parallel.hpp"
 #include "reference/core/error.hpp"
@@ -61,101 +62,6 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
   for (const double freedom : spread.freedom) e.reach.push_back(factor * equivalent_sigmas(limits.sigmas, freedom));
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
   return e;
-}
-
-/// Row r, column c of head h of an array that a problem or an answer has; one that is shared by groups of heads is read
-/// by the group of h.
-class ByHead {
- public:
-  ByHead(const Array& array, int heads) : array_(array), layout_(layout_of(array.shape, array.shape.size() > 1)) {
-    group_ = std::max(1, heads / std::max(1, layout_.heads));
-  }
-  int rows() const { return layout_.rows; }
-  int columns() const { return layout_.cols; }
-  double operator()(int h, int r, int c) const {
-    const auto n = [](int x) { return static_cast<std::size_t>(x); };
-    return array_.data[(n(h / group_) * n(layout_.rows) + n(r)) * n(layout_.cols) + n(c)];
-  }
-
- private:
-  const Array& array_;
-  Layout layout_;
-  int group_ = 1;
-};
-
-/// The gradient of a gate is <G_t, R_t>, or, as chunk kernels sum it up, what q.dq and k.dk of all later tokens differ
-/// by. Then what cancels leaves its errors: in a chunk that of the operands, per channel, and in all of the sequence
-/// those of the sums. Adds them to `gradient` [H][T] or [H][T][K].
-class CumulatedGates {
- public:
-  CumulatedGates(Format precision, std::uint64_t seed) : random_(seed, "cumulated gates") {
-    const double wide = unit_roundoff(Format::fp32), own = unit_roundoff(precision);
-    sum_unit_ = std::min(own, wide), operand_unit_ = std::max(own, wide);
-  }
-
-  /// `gained` and `lost` are what a token's query and key contribute; of a gate for all channels, summed over them.
-  void add(Array& gradient, int heads, const std::function<double(int, int, int)>& gained,
-           const std::function<double(int, int, int)>& lost, bool per_channel) {
-    const Layout n = layout_of(gradient.shape, gradient.shape.size() > 1);
-    for (int h = 0; h < std::min(heads, n.heads); ++h)
-      for (int c = 0; c < n.cols; ++c) {
-        double sum = 0, largest = 0, of_sums = 0, of_operands = 0;
-        for (int t = n.rows - 1; t >= 0; --t)
-          sum += gained(h, t, c) - lost(h, t, c), largest = std::max(largest, std::fabs(sum));
-        for (int t = n.rows - 1; t >= 0; --t) {
-          const double a = gained(h, t, c), b = lost(h, t, c);
-          if (t % chunk == chunk - 1) of_operands = 0;
-          of_sums += rounding(sum_unit_, a) + rounding(sum_unit_, b);
-          if (per_channel) of_operands += rounding(operand_unit_, a) + rounding(operand_unit_, b);
-          const auto at =
-              (static_cast<std::size_t>(h) * static_cast<std::size_t>(n.rows) + static_cast<std::size_t>(t)) *
-                  static_cast<std::size_t>(n.cols) +
-              static_cast<std::size_t>(c);
-          gradient.data[at] += of_sums + of_operands + rounding(sum_unit_, largest);
-        }
-      }
-  }
-
- private:
-  static constexpr int chunk = 64;
-  /// Uniform within one rounding of x.
-  double rounding(double unit, double x) { return (2 * random_.uniform(next_++) - 1) * unit * x; }
-
-  Stream random_;
-  std::uint64_t next_ = 0;
-  double sum_unit_, operand_unit_;
-};
-
-const Array* find(const Arrays& arrays, const std::string& name) {
-  const auto found = arrays.find(name);
-  return found == arrays.end() ? nullptr : &found->second;
-}
-
-/// As above, of every gate of the room, from what a draw answers.
-void cumulate_gates(const Problem& problem, Format precision, std::uint64_t seed, Arrays& drawn) {
-  const Room* room = find_room(problem.mechanism);
-  if (room == nullptr) return;
-  CumulatedGates gates(precision, seed);
-  for (const RoomFacts::Ranked& ranked : room->inputs()) {
-    if (ranked.field.domain != Domain::log_decay) continue;
-    const auto gradient = drawn.find("d_" + std::string(ranked.field.name));
-    if (gradient == drawn.end()) continue;
-    const int heads = layout_of(gradient->second.shape, true).heads;
-    const bool per_channel = ranked.rank == 2;
-    const Array *x = find(per_channel ? problem.inputs : drawn, per_channel ? "q" : "o"),
-                *dx = find(per_channel ? drawn : problem.cotangents, per_channel ? "d_q" : "o"),
-                *y = find(problem.inputs, per_channel ? "k" : "v"), *dy = find(drawn, per_channel ? "d_k" : "d_v");
-    if (x == nullptr || dx == nullptr || y == nullptr || dy == nullptr) continue;
-    const auto contribution = [&](const Array& value, const Array& slope) {
-      return [per_channel, a = ByHead(value, heads), b = ByHead(slope, heads)](int h, int t, int c) {
-        if (per_channel) return a(h, t, c) * b(h, t, c);
-        double sum = 0;
-        for (int i = 0; i < a.columns(); ++i) sum += a(h, t, i) * b(h, t, i);
-        return sum;
-      };
-    };
-    gates.add(gradient->second, heads, contribution(*x, *dx), contribution(*y, *dy), per_channel);
-  }
 }
 
 }  // namespace

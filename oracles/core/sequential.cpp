@@ -21,6 +21,18 @@ constexpr KernelForm form_of(Answer (*run)(const Problem&, const Policy&, int)) 
   return {"sequential", "the reference in the arithmetic of the contract", sites, tiles, {}, true, no_obstacle, run};
 }
 
+constexpr tile::SiteTable::Init recurrent_list[] = {{"op", tile::Role::accumulator},
+                                                    {"S", tile::Role::accumulator},
+                                                    {"G", tile::Role::accumulator},
+                                                    {"final", tile::Role::accumulator},
+                                                    {"out", tile::Role::output}};
+constexpr tile::SiteTable recurrent_sites{recurrent_list};
+constexpr std::string_view no_tiles[] = {"none"};
+
+constexpr KernelForm recurrent_form_of(Answer (*run)(const Problem&, const Policy&, int)) {
+  return {"recurrent", "token by token, no products of blocks", recurrent_sites, no_tiles, {}, true, no_obstacle, run};
+}
+
 constexpr tile::SiteTable::Init factor_list[] = {{"P", tile::Role::operand}, {"out", tile::Role::output}};
 constexpr tile::SiteTable with_factors = sites.with(factor_list);
 constexpr KernelForm product_sum = {
@@ -34,19 +46,51 @@ namespace sequential {
 #undef MECHANISM
 }  // namespace sequential
 
+namespace {
+
+struct Entry {
+  std::string_view room;
+  KernelForm form;
+};
+
+/// The form of that room, or null.
+template <std::size_t N>
+const KernelForm* find(const Entry (&entries)[N], std::string_view room) {
+  const auto* const it = std::find_if(entries, entries + N, [&](const Entry& e) { return e.room == room; });
+  return it == entries + N ? nullptr : &it->form;
+}
+
+}  // namespace
+
 const KernelForm* sequential_form(std::string_view room) {
-  struct Entry {
-    std::string_view room;
-    KernelForm form;
-  };
 #define MECHANISM(name) {#name, form_of(sequential::run_##name)},
   static constexpr Entry all[] = {
 #include "mechanisms.def"
   };
 #undef MECHANISM
-  const auto* const it = std::find_if(std::begin(all), std::end(all), [&](const Entry& e) { return e.room == room; });
-  return it == std::end(all) ? nullptr : &it->form;
+  return find(all, room);
 }
+
+const KernelForm* recurrent_form(std::string_view room) {
+#define MECHANISM(name) {#name, recurrent_form_of(sequential::run_##name)},
+  static constexpr Entry all[] = {
+#include "mechanisms.def"
+  };
+#undef MECHANISM
+  // Attention sees all keys of a row at once: nothing is carried.
+  constexpr std::string_view attention[] = {"softmax_attention", "parallax", "lla"};
+  const bool carries = std::find(std::begin(attention), std::end(attention), room) == std::end(attention);
+  return carries ? find(all, room) : nullptr;
+}
+
+std::vector<const KernelForm*> forms_of(const KernelRoom& kernels) {
+  std::vector<const KernelForm*> forms;
+  for (const KernelForm& form : kernels.forms) forms.push_back(&form);
+  if (const KernelForm* recurrent = recurrent_form(kernels.name)) forms.push_back(recurrent);
+  return forms;
+}
+
+bool is_reference(const KernelForm& form) { return form.sites.find("op") >= 0; }
 
 const KernelForm* product_sum_form(std::string_view room) {
   return room == "softmax_attention" ? &product_sum : nullptr;

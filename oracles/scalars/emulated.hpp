@@ -1,22 +1,33 @@
 #pragma once
 // A number of a narrow format, so that a reference runs in that arithmetic, operation by operation.
+#include <bit>
 #include <cmath>
 #include <compare>
 #include <cstdint>
 
 #include "oracles/scalars/perturbed.hpp"
 #include "oracles/scalars/scalar.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
 
-/// How the operations of Emulated round on this thread while it lives: to `operations`, and what a kernel would keep
-/// for a product to `operands`. Exact and fp64 are double itself. One at a time; the one before is back when it ends.
+/// How the operations of Emulated round on this thread while it lives. Exact and fp64 are double itself. One at a time;
+/// the one before is back when it ends.
 class EmulatedArithmetic {
  public:
-  EmulatedArithmetic(Format operations, Format operands, Rounding rounding, std::uint64_t seed)
-      : operations_(operations), operands_(operands), rounding_(rounding), random_{seed, 0}, before_(current) {
+  struct Formats {
+    Format operations = Format::exact;
+    Format operands = Format::exact;   ///< of what a kernel would keep for a product
+    Format states = Format::exact;     ///< of what a recurrence carries from token to token
+    Format gradients = Format::exact;  ///< of the states' gradients, which it carries back
+    /// Exponentials are off by up to two units in the last place of fp32 in random rounding, as ex2.approx is.
+    bool approximate_exponentials = false;
+  };
+
+  EmulatedArithmetic(const Formats& formats, Rounding rounding, std::uint64_t seed)
+      : formats_(formats), rounding_(rounding), random_{seed, 0}, before_(current) {
     current = this;
   }
   EmulatedArithmetic(const EmulatedArithmetic&) = delete;
@@ -27,18 +38,58 @@ class EmulatedArithmetic {
 
   /// What an operation makes of its exact result x, which is a double's worth of it: of numbers of at most 25 bits, a
   /// sum, product, quotient or root rounds as if it had come in one step (Figueroa, SIGNUM Newsletter 30, 1995).
-  static double rounded(double x) { return current == nullptr ? x : current->to(current->operations_, x); }
+  static double rounded(double x) { return current == nullptr ? x : current->to(current->formats_.operations, x); }
   /// What a product reads of x.
-  static double kept(double x) { return current == nullptr ? x : current->to(current->operands_, x); }
+  static double kept(double x) { return current == nullptr ? x : current->to(current->formats_.operands, x); }
+  /// What is carried from token to token of x.
+  static double carried(Kept what, double x) {
+    if (current == nullptr) return x;
+    return current->to(what == Kept::state ? current->formats_.states : current->formats_.gradients, x);
+  }
+  /// What an exponential makes of its exact result.
+  static double exponential(double power) {
+    return current == nullptr ? power : current->to(current->formats_.operations, current->approximated(power));
+  }
 
  private:
   double to(Format format, double x) {
-    if (format == Format::exact || format == Format::fp64) return x;
+    if (format == Format::exact) return x;
+    if (format == Format::fp64) return rounding_ == Rounding::jittered ? jittered_fp64(x) : x;
+    if (rounding_ == Rounding::jittered && format == Format::fp32) return jittered_fp32(x);
     if (rounding_ != Rounding::nearest_even) return round_to(x, format, rounding_, random_.next());
     return format == Format::fp32 ? static_cast<double>(static_cast<float>(x)) : round_to(x, format);
   }
 
-  Format operations_, operands_;
+  /// Rounding::jittered to fp32, in two operations on the bits: uniform numbers are added to those below its last one,
+  /// and these cut off. That is what sigma of a recurrence costs.
+  double jittered_fp32(double x) {
+    const auto bits = std::bit_cast<std::uint64_t>(x), magnitude = bits & ~(std::uint64_t{1} << 63);
+    // Where fp32 is normal; elsewhere its grid is another one.
+    constexpr std::uint64_t least = std::uint64_t{1023 - 126} << 52, beyond = std::uint64_t{1023 + 127} << 52;
+    if (magnitude < least || magnitude >= beyond)
+      return x == 0 ? x : round_to(x, Format::fp32, Rounding::jittered, random_.next());
+    constexpr std::uint64_t below = (std::uint64_t{1} << 29) - 1;
+    if ((bits & below) == 0) return x;
+    return std::bit_cast<double>((bits + (random_.next() >> 35)) & ~below);
+  }
+
+  /// The operation has rounded to nearest already. A step up or down, each in one case of twelve,
+  /// has twice the variance of that.
+  double jittered_fp64(double x) {
+    const std::uint64_t random = random_.next();
+    constexpr std::uint64_t twelfth = ~std::uint64_t{0} / 12;
+    if (x == 0 || random >= 2 * twelfth) return x;
+    return std::nextafter(x, random < twelfth ? 2 * x : 0);
+  }
+
+  /// Of draws, whose variance is twice that of what a kernel rounds: uniform within sqrt(2) times two units.
+  double approximated(double power) {
+    if (!formats_.approximate_exponentials || rounding_ != Rounding::jittered) return power;
+    const double uniform = static_cast<double>(random_.next() >> 11) * 0x1p-53 - 0.5;
+    return power * (1 + uniform * 2 * 1.4142135623730951 * 2 * 0x1p-23);
+  }
+
+  Formats formats_;
   Rounding rounding_;
   RandomBits random_;
   EmulatedArithmetic* before_;
@@ -93,6 +144,14 @@ struct Emulated {
     if (PerturbedArithmetic::current() != nullptr) add_scaled(y, left, m);
   }
 
+  static void keep(Kept what, const Line<Emulated>& line) {
+    if (PerturbedArithmetic::current() != nullptr) return;
+    for (int i = 0; i < line.size; ++i) line[i].value = EmulatedArithmetic::carried(what, line[i].value);
+  }
+  static Emulated through_logarithm(const Emulated& decay) {
+    return PerturbedArithmetic::current() != nullptr ? decay : EmulatedArithmetic::exponential(decay.value);
+  }
+
   friend bool operator==(const Emulated& a, const Emulated& b) { return a.value == b.value; }
   friend auto operator<=>(const Emulated& a, const Emulated& b) { return a.value <=> b.value; }
 
@@ -102,7 +161,7 @@ struct Emulated {
   friend Emulated exp(const Emulated& a) {
     const double power = assay::exp(W2(a.value)).hi;
     PerturbedArithmetic* perturbed = PerturbedArithmetic::current();
-    return perturbed != nullptr ? Emulated(perturbed->exponential(power)) : rounded(power);
+    return perturbed != nullptr ? perturbed->exponential(power) : EmulatedArithmetic::exponential(power);
   }
   friend Emulated log(const Emulated& a) { return rounded(assay::log(W2(a.value)).hi); }
   friend bool isfinite(const Emulated& a) { return std::isfinite(a.value); }

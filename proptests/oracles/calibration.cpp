@@ -151,7 +151,7 @@ TEST(HealthyVariants, are_eight_or_more_of_every_form_and_have_names_of_their_ow
 }
 
 TEST(Emulated, is_float_in_fp32) {
-  const EmulatedArithmetic arithmetic(Format::fp32, Format::exact, Rounding::nearest_even, 0);
+  const EmulatedArithmetic arithmetic({Format::fp32}, Rounding::nearest_even, 0);
   Emulated sum = 0.1F, root = 2;
   float same = 0.1F;
   for (int i = 1; i < 1000; ++i) {
@@ -169,9 +169,9 @@ TEST(Emulated, ends_where_its_arithmetic_does) {
   const Emulated third = Emulated(1) / Emulated(3);
   EXPECT_EQ(third.value, 1.0 / 3);
   {
-    const EmulatedArithmetic outer(Format::bf16, Format::e4m3, Rounding::nearest_even, 0);
+    const EmulatedArithmetic outer({Format::bf16, Format::e4m3}, Rounding::nearest_even, 0);
     {
-      const EmulatedArithmetic inner(Format::exact, Format::exact, Rounding::nearest_even, 0);
+      const EmulatedArithmetic inner({}, Rounding::nearest_even, 0);
       EXPECT_EQ((Emulated(1) / Emulated(3)).value, 1.0 / 3);
     }
     EXPECT_EQ((Emulated(1) / Emulated(3)).value, round_to(1.0 / 3, Format::bf16));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reference/core/carried_error.hpp"
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/replay.hpp"
@@ -149,6 +150,7 @@ void step(const Terms<S>& in, int t, Columns<S>& state, Tensor<S, 2>& error, Ten
     S read = S(0);
     if (!reads_last) add_dot(read, column(state, j), query);
     add_scaled(column(state, j), write, line(in.k, t));
+    keep(Kept::state, column(state, j));
     if (reads_last) add_dot(read, column(state, j), query);
     carried.put_back(state, j, norms.state);
     error(t, j) = carried.whole(error(t, j), norms.prediction);
@@ -214,6 +216,7 @@ Gradients<S> backward(const Terms<S>& in, const Reads<S>& cotangent) {
         G(i, j) *= planted<"first_order_forgets_the_decay_backward">(in.D(t, i), S(1));
       }
       if (in.error == Error::undecayed) subtract_scaled(column(G, j), read, line(in.p, t));
+      keep(Kept::gradient, column(G, j));
       carried.put_back(G, j, norms.state);
     }
     for (int i = 0; i < K; ++i) d.k(t, i) += of_errors;

@@ -2,6 +2,7 @@
 // Means and scatters of keys and values under equal weights, as they come (lla-family.md section 7).
 #include <vector>
 
+#include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/tensor.hpp"
@@ -30,6 +31,7 @@ struct UniformMoments {
     for (int a = 0; a < V; ++a) add_scaled(line(scatter_vk, a), S(weight * (v(j, a) - mean_v(a))), line(key));
     for (int a = 0; a < K; ++a) mean_k(a) += (k(j, a) - mean_k(a)) / S(count);
     for (int a = 0; a < V; ++a) mean_v(a) += (v(j, a) - mean_v(a)) / S(count);
+    keep(Kept::state, scatter_kk), keep(Kept::state, scatter_vk);
   }
 };
 

@@ -1,0 +1,35 @@
+#pragma once
+// The gradient of a log decay as chunk kernels and fla's recurrent ones take it: summed up from the end of the
+// sequence, of what q.dq and k.dk of every token differ by. What cancels in that difference leaves its errors.
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "reference/core/format.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// Errors of such sums where operands are rounded to that format and sums to fp32 (of wider operands, as the operands):
+/// of the operands, per channel and within a chunk of 64 tokens; of the sums, over the whole sequence. What the
+/// roundings of dq and dk have in common cancels. All by the names of a report, "d_log_decay"; empty where no gate has
+/// a gradient.
+struct GateErrors {
+  Arrays variances;
+  std::vector<Arrays> samples;
+};
+/// Of a kernel that has answered so. `sizes` is asked where there are gates: numbers of size 0 are held exactly in any
+/// order, and have no errors; null where that is not known.
+GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered,
+                       const std::function<const Arrays*()>& sizes, int samples);
+
+/// Of a kernel whose operands are as wide as its sums, so that each rounding of dq and dk is one of their own: adds
+/// what the sums of q dq - k dk themselves differ by between `exact` and the draws, whose variance is twice a kernel's.
+/// Nothing where the gradient is no such sum: of a rule that corrects what it reads, dk has another part.
+void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::vector<Arrays>& drawn,
+                        GateErrors& errors);
+
+/// Adds one sample of them to the gradients of all log decays in `answered`.
+void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered);
+
+}  // namespace assay
