@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ TEST(ContractFlagOfList, names_them) {
     EXPECT_NE(table.out.find(contract.summary), std::string::npos) << table.out;
     EXPECT_NE(run_assay({"list"}).out.find(contract.summary), std::string::npos);
     EXPECT_FALSE(entry["kernels"].empty()) << contract.name;
+    EXPECT_FALSE(entry["accumulation"].empty()) << contract.name;
+    EXPECT_EQ(entry["sources"].size(), contract.sources.size()) << contract.name;
   }
   EXPECT_EQ(table.out.find("oracle tier"), std::string::npos);
   EXPECT_EQ(run_assay({"list", "nosuch"}).code, exit_usage);
@@ -131,6 +134,63 @@ TEST_F(ContractFlag, is_what_a_check_judges_by) {
   expect_refused(run_assay({"check", file, out, "--contract", "flash_attention"}),
                  "chunkwise: contract flash_attention: the kernel has no site m");
   expect_refused(run_assay({"check", file, out, "--contract", "fla", "--precision", "bf16"}), "--contract");
+}
+
+/// A case of softmax attention, and what our program answers to it under `sites`, in fp32; then `spoil`.
+class ContractInfer : public CliFiles {
+ protected:
+  void SetUp() override {
+    CliFiles::SetUp();
+    case_ = path("case.st"), out_ = path("out.st"), found_ = path("found.json");
+    ASSERT_EQ(run_assay({"case", "softmax_attention", "--shape", "1,60,2,16,16", "--precision", "bf16", "--style",
+                         "long_memory", "--seed", "3", "-o", case_})
+                  .code,
+              exit_passed);
+  }
+  void answer(const std::string& sites, double factor = 1) const {
+    const ProblemFile read = read_problem(read_safetensors(case_), case_);
+    const KernelForm& form = find_kernels(kernel_rooms(), "softmax_attention")->forms.front();
+    const Contract kept = parse_contract(R"({"name": "x", "base": "bf16", "sites": )" + sites + "}", "x");
+    Answer answer = form.run(read.problem, kept.policy(form.sites), 0);
+    for (double& x : answer.gradients.at("q").data) x *= factor;
+    TensorFile to;
+    for (const auto& [name, array] : answer.outputs)
+      to.put(name, array, answer_field(*read.room, name), read.batch, "F32");
+    for (const auto& [name, array] : answer.gradients)
+      to.put("d_" + name, array, answer_field(*read.room, "d_" + name), read.batch, "F32");
+    write_safetensors(out_, std::move(to).finish({}));
+  }
+  std::string case_, out_, found_;
+};
+
+TEST_F(ContractInfer, writes_a_contract_that_a_check_passes_under) {
+  answer(R"({"S": "bf16"})");
+  EXPECT_EQ(run_assay({"check", case_, out_, "--contract", "bf16"}).code, exit_failed);
+  const Ran ran = run_assay({"contract", "infer", case_, out_, "-o", found_, "--name", "mine"});
+  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("those of the contract bf16 with S in bf16"), std::string::npos) << ran.out;
+  EXPECT_EQ(contract_from(found_).name, "mine");
+  const Ran check = run_assay({"check", case_, out_, "--contract", found_});
+  EXPECT_EQ(check.code, exit_passed) << check.out;
+  // On standard output there is nothing but the contract.
+  const Ran piped = run_assay({"contract", "infer", case_, out_, "-o", "-"});
+  EXPECT_EQ(parse_contract(piped.out, "piped").rules.size(), 1U);
+}
+
+TEST_F(ContractInfer, finds_nothing_that_explains_a_fault) {
+  answer("{}", 1.05);
+  const Ran ran = run_assay({"contract", "infer", case_, out_, "-o", found_});
+  EXPECT_EQ(ran.code, exit_failed) << ran.out;
+  EXPECT_EQ(ran.out.find("no contract explains this: "), 0U) << ran.out;
+  EXPECT_FALSE(std::filesystem::exists(found_));
+}
+
+TEST_F(ContractInfer, refuses_what_it_cannot_read) {
+  answer("{}");
+  expect_refused(run_assay({"contract", "infer", case_}), "contract infer: expected pairs CASE OUT, got 1 files");
+  expect_refused(run_assay({"contract", "infer", case_, out_, "--name", "fla"}), "there is a contract fla already");
+  expect_refused(run_assay({"contract", "guess", case_, out_}), "infer");
+  expect_refused(run_assay({"contract", "infer", case_, out_, "-o", out_}), out_);
 }
 
 }  // namespace
