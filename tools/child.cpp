@@ -253,8 +253,8 @@ bool is_told_to_stop(int socket) {
 }
 
 /// Starts a child and waits for its end, the limit, or the end of the process that asked for it.
-Reply one_child(const ChildKeeper::Body& body, const std::string& task, int file, double limit, int socket, int told,
-                const sigset_t& signals, std::string& words) {
+Reply one_child(const ChildKeeper::Body& body, const std::string& task, Descriptor& file, double limit, int socket,
+                int told, const sigset_t& signals, std::string& words) {
   Reply reply;
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -268,9 +268,9 @@ Reply one_child(const ChildKeeper::Body& body, const std::string& task, int file
     reply.exit_code = 127, words = text("no process: ", std::strerror(errno));
     return reply;
   }
-  if (child == 0) be_the_child(body, task, file, to.get(), signals, keeper);
-  setpgid(child, child);  // whichever of the two comes first
-  to.close();
+  if (child == 0) be_the_child(body, task, file.get(), to.get(), signals, keeper);
+  setpgid(child, child);     // whichever of the two comes first
+  to.close(), file.close();  // a pipe ends with who writes to it
   const auto start = Clock::now();
   for (bool open = true;;) {
     siginfo_t info{};
@@ -313,7 +313,7 @@ Reply one_child(const ChildKeeper::Body& body, const std::string& task, int file
     std::string task(request.task, '\0'), words;
     if (!receive_all(socket, task.data(), task.size())) break;
     Descriptor file(request.has_file ? receive_file(socket) : -1);
-    Reply reply = one_child(body, task, file.get(), request.limit, socket, told.get(), before, words);
+    Reply reply = one_child(body, task, file, request.limit, socket, told.get(), before, words);
     reply.words = words.size();
     if (!send_all(socket, &reply, sizeof reply) || !send_all(socket, words.data(), words.size())) break;
   }

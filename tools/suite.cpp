@@ -28,6 +28,7 @@ struct SuiteFlags {
   std::vector<int> only;  ///< of the eight, from 1; none: all
   std::uint64_t seed = 0;
   int head_dim = 64;
+  double false_alarms = false_alarm_rate;  ///< of all cases together
   bool without_cotangents = false, without_groups = false, settings = false;
   bool measures = false;
 };
@@ -144,8 +145,7 @@ std::string command_of(const SuiteFlags& flags) {
   for (const std::string& tensor : check.tensors) command += " --tensor " + tensor;
   if (!check.standard.contract.empty()) command += " --contract " + shown_word(check.standard.contract);
   if (!check.standard.form.empty()) command += " --form " + check.standard.form;
-  if (check.standard.false_alarms != false_alarm_rate)
-    command += " --false-alarms " + round_trip(check.standard.false_alarms);
+  if (flags.false_alarms != false_alarm_rate) command += " --false-alarms " + round_trip(flags.false_alarms);
   return command;
 }
 
@@ -287,7 +287,7 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
                     {"verdict", all.table.rows[c].back()},
                     {"command", cases[c].seeded.command(cases[c].file("case"))}});
   page.facts = {{"mechanism", flags.mechanism},
-                {"false_alarm_rate", check.standard.false_alarms},
+                {"false_alarm_rate", flags.false_alarms},
                 {"cases", std::move(list)},
                 {"findings", all.findings}};
   page.overview = std::move(all.table);
@@ -329,13 +329,10 @@ int run_suite(SuiteFlags flags, Console& console) {
   if (!flags.answers.empty()) take_written(flags.answers, cases);
   std::shared_ptr<UserKernel> kernel;
   if (flags.answers.empty()) kernel = std::make_shared<UserKernel>(check.kernel, check.plugin, check.loop);
-  SuiteFlags each = flags;
-  each.check.standard.false_alarms /= static_cast<double>(cases.size());
+  check.standard.false_alarms = flags.false_alarms / static_cast<double>(cases.size());
   Outcome all;
   for (const Posed& posed : cases)
-    run_case(each, posed, kernel == nullptr ? std::filesystem::path() : kernel->folder(), kernel, console, all);
-  // The command of each row is the user's, not that of a share.
-  for (ReportRow& row : all.rows) row.command = command_of(flags) + row.command.substr(row.command.rfind(" --case "));
+    run_case(flags, posed, kernel == nullptr ? std::filesystem::path() : kernel->folder(), kernel, console, all);
   require(all.refusals.size() < cases.size(), all.refusals.empty() ? "" : all.refusals.front());
   const Page page = page_of(flags, cases, all);
   output.commit(print(page, all.rows, *rows_format_from(check.format)));
@@ -375,7 +372,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--tensor", check.tensors, "judge only this one, may be given several times; others may be missing")
       ->delimiter(',')
       ->allow_extra_args(false);
-  add_false_alarms_flag(app, check.standard.false_alarms);
+  add_false_alarms_flag(app, flags->false_alarms);
   app.add_option("--threads", check.standard.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
