@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "oracles/core/contract.hpp"
+#include "oracles/core/stored.hpp"
 #include "oracles/hypotheses/hypotheses.hpp"
 
 namespace assay {
@@ -79,9 +80,12 @@ Json json_of(const Causes& causes) {
   return list;
 }
 
-/// Without the tensors that were not asked for.
+/// Without the tensors that were not asked for; what the answer is stored in is allowed, as it was when it was judged.
 Expectation expectation_of(const Checked& checked, const KernelUnderTest& kernel) {
   Expectation expectation = expect(checked.trial->oracle(), kernel, checked.trial->file().problem, default_draws);
+  for (auto& [name, expected] : expectation.tensors)
+    if (const auto stored = checked.got.stored.find(name); stored != checked.got.stored.end())
+      allow_storage(expected, stored->second);
   const auto asked = [&](const auto& tensor) {
     return std::any_of(checked.rows.begin(), checked.rows.end(),
                        [&](const ReportRow& row) { return row.tensor == tensor.first; });
@@ -89,25 +93,6 @@ Expectation expectation_of(const Checked& checked, const KernelUnderTest& kernel
   std::erase_if(expectation.tensors, [&](const auto& tensor) { return !asked(tensor); });
   std::erase_if(expectation.emulated, [&](const auto& tensor) { return !asked(tensor); });
   return expectation;
-}
-
-/// A named contract of that precision under which nothing fails, or null.
-const Contract* other_contract(const Checked& checked, const KernelUnderTest& kernel,
-                               const std::function<bool()>& stop) {
-  for (const Contract& contract : named_contracts()) {
-    if (contract.precision != kernel.precision || contract.name == kernel.contract->name) continue;
-    if (!contract.obstacle(kernel.form->sites).empty()) continue;
-    if (stop()) return nullptr;
-    KernelUnderTest other = kernel;
-    other.contract = &contract;
-    const Expectation expectation = expectation_of(checked, other);
-    const Named<std::vector<double>> got = in_report_order(checked.got.answer, expectation);
-    bool passes = true;
-    for (std::size_t t = 0; t < got.size(); ++t)
-      passes = passes && judge(expectation.tensors[t].second, got[t].second).verdict != Verdict::fail;
-    if (passes) return &contract;
-  }
-  return nullptr;
 }
 
 const KernelForm* planted_form(const KernelForm& form, std::string_view mechanism) {
@@ -125,7 +110,11 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   const KernelUnderTest kernel = checked.trial->kernel_at(failed->fits);
   const Problem& problem = checked.trial->file().problem;
   std::vector<std::string>& notes = checked.page.notes;
-  const Contract* contract = other_contract(checked, kernel, stop);
+  const auto judged = [&](const std::string& name) {
+    return std::any_of(checked.rows.begin(), checked.rows.end(),
+                       [&](const ReportRow& row) { return row.tensor == name; });
+  };
+  const Contract* contract = checked.trial->other_contract(checked.got, judged, checked.others, stop);
   if (contract != nullptr)
     notes.push_back(fmt::format("why: nothing fails under the contract {0} ({1}): --contract {0}", contract->name,
                                 contract->summary));

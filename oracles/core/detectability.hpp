@@ -25,6 +25,7 @@ struct Detectability {
   std::string_view group;       ///< the sites that are narrowed: "state", or "accumulators" where none is carried
   std::vector<Format> hidden;   ///< formats of theirs, from wide to narrow, that all tensors would have passed
   std::optional<Format> shown;  ///< the next one, which would have failed
+  std::string_view tile = {};   ///< the shape that was asked, where others would have been allowed
 
   /// "a mask 1 key short (98% of the rows alone), 1 key long (99%); state in bf16, not in tf32".
   std::string sentence() const;
