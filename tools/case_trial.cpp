@@ -255,21 +255,59 @@ std::vector<ReportRow> CaseTrial::unjudged(ReportRow row, const std::function<bo
   return rows;
 }
 
-std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
-                                        const std::string& command) const {
+Trial CaseTrial::trial_of(const GivenAnswer& got) const {
+  return {*file_.room,       kernel_,    file_.problem,           oracle_,
+          file_.batch,       true,       standard_.false_alarms,  tiles_,
+          standard_.detects, got.stored, standard_.strict_dtypes, second_form()};
+}
+
+ReportRow CaseTrial::common_row(const std::string& command) const {
   ReportRow row;
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
-  const Trial trial{*file_.room,       kernel_,    file_.problem,           oracle_,
-                    file_.batch,       true,       standard_.false_alarms,  tiles_,
-                    standard_.detects, got.stored, standard_.strict_dtypes, second_form()};
-  const auto present = [&](const std::string& name) {
+  return row;
+}
+
+namespace {
+
+/// Of the tensors that `wanted` holds those that the answer has.
+std::function<bool(const std::string&)> present(const GivenAnswer& got,
+                                                const std::function<bool(const std::string&)>& wanted) {
+  return [&](const std::string& name) {
     return wanted(name) && std::find(got.not_judged.begin(), got.not_judged.end(), name) == got.not_judged.end();
   };
+}
+
+}  // namespace
+
+const Contract* CaseTrial::other_contract(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
+                                          OtherContracts& others, const std::function<bool()>& stop) const {
+  const Trial trial = trial_of(got);
+  std::vector<const Contract*> known = others.known(trial, kernel_.precision);
+  if (kernel_.precision == Format::fp32)  // such a kernel may multiply in tf32: that is said, and no verdict
+    for (const Contract* contract : others.known(trial, Format::tf32)) known.push_back(contract);
+  for (const Contract* contract : known) {
+    if (stop()) return nullptr;
+    const std::vector<ReportRow>& rows =
+        others.rows(*contract, trial, common_row(""), got.answer, present(got, wanted));
+    if (std::none_of(rows.begin(), rows.end(),
+                     [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; }))
+      return contract;
+  }
+  return nullptr;
+}
+
+std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
+                                        const std::string& command, OtherContracts* others, const Phase& phase) const {
+  const ReportRow row = common_row(command);
+  Trial trial = trial_of(got);
+  trial.phase = phase;
+  OtherContracts own;
   std::vector<ReportRow> rows;
   try {
-    rows = kernel_.form == nullptr ? unjudged(row, present) : judge_rows(trial, row, got.answer, present);
-    if (decides() == Decides::contract) allow_second_form(trial, rows, got.answer);
-    weigh(trial, rows, got.answer, decides());
+    if (kernel_.form == nullptr)
+      judge_by_model_alone(trial, rows = unjudged(row, present(got, wanted)), got.answer);
+    else
+      rows = judge_by_both(trial, row, got.answer, present(got, wanted), decides(), others != nullptr ? *others : own);
   } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
     throw InputError(where_ + ": " + error.what());
   }

@@ -63,13 +63,20 @@ class CaseTrial {
 
   /// The tensors of an answer that are named, or all if none is; `source` names it in messages.
   GivenAnswer read(Safetensors answer, const std::vector<std::string>& tensors, const std::string& source) const;
-  /// Judges what `got` has of the tensors that `wanted` holds; `command` judges them all again.
+  /// Judges what `got` has of the tensors that `wanted` holds; `command` judges them all again. What other contracts
+  /// were asked for on the way is kept in `others`, if there is one: by the next question they are known.
   std::vector<ReportRow> judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
-                               const std::string& command) const;
+                               const std::string& command, OtherContracts* others = nullptr,
+                               const Phase& phase = {}) const;
+  /// A named contract under which none of these tensors fails, if there is one; null, too, once `stop` says so.
+  const Contract* other_contract(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
+                                 OtherContracts& others, const std::function<bool()>& stop) const;
 
  private:
   void choose_form();
   const KernelForm* second_form() const;
+  Trial trial_of(const GivenAnswer& got) const;
+  ReportRow common_row(const std::string& command) const;
   std::vector<ReportRow> unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const;
 
   Standard standard_;

@@ -148,7 +148,11 @@ int run_check(const CheckOptions& options, Console& console) {
   CheckOptions whole = options;
   whole.standard.detects = true;
   Checked checked = check_case(whole, console);
-  explain_failures(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
+  {
+    Progress progress(console);
+    progress.phase("causes");
+    explain_failures(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
+  }
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
   const RowsFormat format = *rows_format_from(options.format);
   std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;
@@ -255,7 +259,8 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   if (at_once && !options.same_bits) problem = {};
 
   Progress progress(console);
-  trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  progress.phase("truth");
+  trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, text("truth: ", what)); });
   trial.require_tensors(options.tensors);
   const auto wanted = [&](const std::string& name) { return asks_for(options.tensors, name); };
   PluginCall call;
@@ -282,7 +287,9 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   }
   checked.page = page_of(options, trial);
   checked.got = trial.read(std::move(given), options.tensors, options.source());
-  checked.rows = trial.judge(checked.got, wanted, checked.page.command);
+  checked.rows = trial.judge(
+      checked.got, wanted, checked.page.command, &checked.others,
+      [&](std::string_view what, std::size_t done, std::size_t total) { progress.phase(what, done, total); });
   require_same_bits(checked, changed);
   tell_what_was_read(checked);
   for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;

@@ -39,6 +39,7 @@ struct Checked {
   GivenAnswer got;
   Page page;
   std::vector<ReportRow> rows;
+  OtherContracts others = {};  ///< what they say, as far as they were asked
   /// What was read off the answer and what was not, in lines; JSON has it as facts.
   std::vector<std::string> remarks = {};
 };

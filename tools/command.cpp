@@ -207,10 +207,18 @@ void Progress::step(std::size_t total, std::string_view what) {
   step(what);
 }
 
+void Progress::phase(std::string_view what, std::size_t done, std::size_t total) {
+  const std::scoped_lock lock(mutex_);
+  if (what != what_) start_ = std::chrono::steady_clock::now();
+  what_ = what, done_ = done, total_ = total;
+  draw();
+}
+
 void Progress::draw() {
   if (!console_.terminal) return;
   console_.err << "\r\033[K";
-  if (total_ > 0) console_.err << done_ << '/' << total_ << ' ' << plain_text(what_) << ", ";
+  if (total_ > 0) console_.err << done_ << '/' << total_ << ' ';
+  if (total_ > 0 || done_ == 0) console_.err << plain_text(what_) << (what_.empty() ? "" : ", ");
   const auto passed = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start_);
   console_.err << passed.count() << " s";
   console_.err << time_left(passed, done_, total_) << std::flush;

@@ -97,6 +97,8 @@ class Progress {
   void step(std::string_view what);
   /// As above, of that many.
   void step(std::size_t total, std::string_view what);
+  /// Another phase, of which so much is done; a total of 0 is not known.
+  void phase(std::string_view what, std::size_t done = 0, std::size_t total = 0);
 
  private:
   void draw();

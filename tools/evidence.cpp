@@ -3,30 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <atomic>
+#include <cmath>
 #include <memory>
-#include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "fixtures/problem_file.hpp"
 #include "oracles/core/contract.hpp"
 #include "oracles/core/locate.hpp"
-#include "reference/core/rounding.hpp"
+#include "oracles/core/stored.hpp"
 #include "tools/second_form.hpp"
 
 namespace assay {
 namespace {
 
 /// Tensors of fewer elements than this are numbers that stand alone.
-constexpr double single_numbers = 8;
-
-/// The narrowest of the formats that answers come in which holds every number: what was stored can be read off.
-Format stored_format(const std::vector<double>& values) {
-  for (const Format format : {Format::bf16, Format::fp16, Format::tf32, Format::fp32})
-    if (std::all_of(values.begin(), values.end(), [=](double x) { return representable(format, x); })) return format;
-  return Format::fp64;
-}
+constexpr std::size_t single_numbers = 8;
 
 std::string times(double x) { return fmt::format("{:.{}f} times", x, x < 10 ? 1 : 0); }
 
@@ -37,38 +31,28 @@ void rest_on(ReportRow& row, std::string evidence, const Judgement& judgement) {
   row.evidence = std::move(evidence), row.judgement = judgement;
 }
 
-/// Of another named contract of the precision under which the tensor of `row` passes: its row.
-std::optional<ReportRow> passing_contract(const Trial& trial, const ReportRow& row, const Answer& got) {
-  for (const Contract& named : named_contracts()) {
-    const Contract contract = named.in(trial.kernel.precision);
-    if (contract.precision != trial.kernel.precision || contract.plain()) continue;
-    if (!contract.obstacle(trial.kernel.form->sites).empty()) continue;
-    KernelUnderTest kernel = trial.kernel;
-    kernel.contract = &contract;
-    const Trial other{trial.room,         kernel,      trial.problem, trial.oracle, trial.batch,        trial.in_file,
-                      trial.false_alarms, trial.tiles, false,         trial.stored, trial.strict_dtypes};
-    ReportRow blank = row;
-    blank.by_model.reset(), blank.by_contract.reset(), blank.evidence.clear(), blank.detects.reset();
-    for (ReportRow& found : judge_rows(other, blank, got, [&](const std::string& name) { return name == row.tensor; }))
-      if (found.judgement.verdict == Verdict::pass) return std::move(found);
-  }
-  return std::nullopt;
+/// The same trial under that contract.
+Trial under(const Trial& trial, const KernelUnderTest& kernel) {
+  return {trial.room,  kernel, trial.problem, trial.oracle,        trial.batch, trial.in_file, trial.false_alarms,
+          trial.tiles, false,  trial.stored,  trial.strict_dtypes, nullptr,     false,         trial.phase};
 }
 
+/// Searches the other contracts for one under which a tensor passes.
+using PassingRow = std::function<const ReportRow*(const ReportRow& row)>;
+
 /// The model decides, and what it leaves open a contract may still explain.
-void let_model_decide(const Trial& trial, ReportRow& row, const Judgement& by_model, const Answer& got,
-                      SecondForm& second) {
+void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRow& passing, SecondForm& second) {
   const Judgement by_contract = row.judgement;
   rest_on(row, "model", by_model);
-  if (by_model.verdict == Verdict::pass || trial.kernel.form == nullptr) return;
+  if (by_model.verdict == Verdict::pass || !passing) return;
   if (by_contract.verdict == Verdict::pass) return rest_on(row, "contract " + row.contract, by_contract);
   if (by_model.verdict == Verdict::vacuous) return;
-  if (const ReportRow* passing = second.passing(row.tensor)) {
-    rest_on(row, text("contract ", row.contract, ", token by token"), passing->judgement);
-    row.by_contract = weighed_of(passing->judgement), row.command = passing->command;
+  if (const ReportRow* found = second.passing(row.tensor)) {
+    rest_on(row, text("contract ", row.contract, ", token by token"), found->judgement);
+    row.by_contract = weighed_of(found->judgement), row.command = found->command;
     return;
   }
-  if (const std::optional<ReportRow> found = passing_contract(trial, row, got)) {
+  if (const ReportRow* found = passing(row)) {
     rest_on(row, "contract " + found->contract, found->judgement);
     row.by_contract = weighed_of(found->judgement);
   }
@@ -90,24 +74,28 @@ void say_which(ReportRow& row, double factor) {
 
 namespace {
 
-/// A number that stands alone has no neighbours to learn sigma from, and gets more draws.
-int draws_for(const std::vector<ReportRow>& rows) {
-  const bool alone = std::any_of(rows.begin(), rows.end(), [](const ReportRow& row) {
-    return std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>()) < single_numbers;
-  });
-  return alone ? 4 * default_draws : default_draws;
-}
-
 /// Expectations of the tensors of `rows` by the model.
 class ModelTrial {
  public:
   ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
-      : trial_(trial),
-        answered_(answered),
-        runs_(model_runs(trial.problem, precision, draws_for(rows), trial.kernel.threads)),
-        expected_(by(trial.oracle)) {}
+      : trial_(trial), answered_(answered), runs_{precision, {}} {
+    draw(default_draws);
+    expected_ = by(trial.oracle);
+    // A number that stands alone has no neighbours to learn sigma from, and gets more draws where zero would pass.
+    if (!std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return hides_zero(row); })) return;
+    draw(draws_of_numbers);
+    expected_ = by(trial.oracle);
+  }
 
   int draws() const { return static_cast<int>(runs_.drawn.size()); }
+
+  /// What is expected of that tensor, until another one is judged; null where nothing is known of it.
+  const Expected* expected(const ReportRow& row) {
+    const auto found = find(row.tensor);
+    if (found == expected_.end()) return nullptr;
+    found->second.place = row.place;
+    return &found->second;
+  }
 
   /// What is expected of that tensor, and the judgement; null where nothing is known of it. Where the oracle is not
   /// sharp enough it is asked again in four words.
@@ -115,19 +103,41 @@ class ModelTrial {
     const auto values = answered_.find(row.tensor);
     if (values == answered_.end()) return nullptr;
     for (;;) {
-      const auto found =
-          std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == row.tensor; });
-      if (found == expected_.end()) return nullptr;
-      found->second.place = row.place;
-      judgement = judge_by_model(found->second, runs_.precision, values->second.data);
-      if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_)
-        return &found->second;
+      const Expected* found = expected(row);
+      if (found == nullptr) return nullptr;
+      judgement = judge_by_model(*found, runs_.precision, values->second.data);
+      if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
       sharp_ = true;
       expected_ = by(oracle_of(trial_.room, trial_.problem, 4));
     }
   }
 
  private:
+  Named<Expected>::iterator find(const std::string& tensor) {
+    return std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
+  }
+
+  bool hides_zero(const ReportRow& row) {
+    const auto found = find(row.tensor);
+    if (found == expected_.end()) return false;
+    const Expected& e = found->second;
+    bool hidden = false;
+    for (std::size_t i = 0; e.value.size() < single_numbers && i < e.value.size(); ++i)
+      hidden = hidden || (e.sigma[i] > 0 && std::fabs(e.value[i].hi) <= e.reach[i] * e.sigma[i] + e.bound[i]);
+    return hidden;
+  }
+
+  void draw(int draws) {
+    std::atomic<std::size_t> done = runs_.drawn.size();
+    const auto all = static_cast<std::size_t>(draws);
+    const auto tell = [&] {
+      if (trial_.phase) trial_.phase("draws of the model", done++, all);
+    };
+    tell();
+    done = runs_.drawn.size() + 1;
+    add_model_runs(runs_, trial_.problem, draws, trial_.kernel.threads, tell);
+  }
+
   Named<Expected> by(const Oracle& oracle) const {
     return expect_by_model(
         oracle, runs_,
@@ -168,32 +178,110 @@ void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& an
 
 }  // namespace
 
-void weigh(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, Decides decides) {
-  if (!has_model(trial.room.name)) return;
+std::vector<const Contract*> OtherContracts::known(const Trial& trial, Format precision) {
+  if (contracts_.empty())
+    for (const Contract& contract : named_contracts()) contracts_.push_back(contract.in(trial.kernel.precision));
+  std::vector<const Contract*> list;
+  for (const Contract& contract : contracts_)
+    if (contract.precision == precision && contract.name != trial.kernel.contract->name &&
+        contract.obstacle(trial.kernel.form->sites).empty())
+      list.push_back(&contract);
+  return list;
+}
+
+const std::vector<ReportRow>& OtherContracts::rows(const Contract& contract, const Trial& trial, const ReportRow& row,
+                                                   const Answer& got,
+                                                   const std::function<bool(const std::string&)>& wanted) {
+  const auto known = found_.find(contract.name);
+  if (known != found_.end()) return known->second;
+  KernelUnderTest kernel = trial.kernel;
+  kernel.contract = &contract;
+  std::vector<ReportRow> rows = judge_rows(under(trial, kernel), row, got, wanted);
+  for (ReportRow& judged : rows) judged.expected.reset();  // ten numbers for each element
+  return found_[contract.name] = std::move(rows);
+}
+
+namespace {
+
+/// What the model says of every row; nothing of those that it knows nothing of.
+using ByModel = std::vector<std::optional<Judgement>>;
+
+/// Where a glance at the contract does not settle a row, the contract in full.
+void look_in_full(const Trial& trial, const ReportRow& common, std::vector<ReportRow>& rows, const ByModel& by_model,
+                  const Answer& got) {
+  std::set<std::string> open;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Verdict glance = rows[i].judgement.verdict;
+    const bool kept = glance == Verdict::pass || glance == Verdict::vacuous;
+    if (!kept || !by_model[i] || by_model[i]->verdict != Verdict::pass) open.insert(rows[i].tensor);
+  }
+  if (open.empty()) return;
+  Trial full = trial;
+  full.glance = full.detects = false;
+  for (ReportRow& found : judge_rows(full, common, got, [&](const std::string& name) { return open.contains(name); })) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.tensor == found.tensor; });
+    if (row == rows.end()) continue;
+    found.detects = std::move(row->detects);
+    *row = std::move(found);
+  }
+}
+
+/// Adds the model's evidence to the row and lets `decides` set the verdict.
+void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
+           const std::vector<double>& got, Decides decides, const PassingRow& passing, SecondForm& second) {
   const double factor = model_factor(trial.kernel.precision).passes;
+  if (trial.kernel.form != nullptr) row.by_contract = weighed_of(row.judgement);
+  row.by_model = weighed_of(j, factor);
+  if (decides == Decides::contract) return say_which(row, factor);
+  if (trial.strict_dtypes && !row.stored.empty()) return;  // refused, whatever it is worth
+  let_model_decide(row, j, passing, second);
+  if (row.evidence != "model") return;
+  row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
+  row.where.clear(), row.expected = std::make_shared<const Expected>(expected);
+  if (j.verdict == Verdict::fail)
+    row.where = locate(named_axes(answer_field(trial.room, row.tensor), expected.shape, trial.batch),
+                       deviations_of(widened(expected, factor), got));
+}
+
+void weigh_all(const Trial& trial, const ReportRow* common, std::vector<ReportRow>& rows, const Answer& got,
+               Decides decides, const PassingRow& passing) {
   const Arrays answered = flat(got);
   ModelTrial model(trial, trial.kernel.precision, rows, answered);
+  if (trial.phase) trial.phase("judging", 0, 0);
+  ByModel by_model(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (Judgement j; model.judge(rows[i], j) != nullptr) by_model[i] = std::move(j);
+  if (common != nullptr && trial.glance) look_in_full(trial, *common, rows, by_model, got);
   SecondForm second(trial, rows, got);
-  for (ReportRow& row : rows) {
-    Judgement j;
-    const Expected* expected = model.judge(row, j);
-    if (expected == nullptr) continue;
-    if (trial.kernel.form != nullptr) row.by_contract = weighed_of(row.judgement);
-    row.by_model = weighed_of(j, factor);
-    if (decides == Decides::contract) {
-      say_which(row, factor);
-      continue;
-    }
-    if (trial.strict_dtypes && !row.stored.empty()) continue;  // refused, whatever it is worth
-    let_model_decide(trial, row, j, got, second);
-    if (row.evidence != "model") continue;
-    row.ulp_format = name_of(expected->ulp_format), row.draws = model.draws(), row.stall = 0;
-    row.where.clear(), row.expected = std::make_shared<const Expected>(*expected);
-    if (j.verdict == Verdict::fail)
-      row.where = locate(named_axes(answer_field(trial.room, row.tensor), expected->shape, trial.batch),
-                         deviations_of(widened(*expected, factor), answered.at(row.tensor).data));
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (by_model[i])
+      weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), model.draws(), answered.at(rows[i].tensor).data,
+            decides, passing, second);
   say_tf32(trial, rows, answered);
+}
+
+}  // namespace
+
+std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, const Answer& got,
+                                     const std::function<bool(const std::string&)>& wanted, Decides decides,
+                                     OtherContracts& others) {
+  Trial first = trial;
+  first.glance = decides == Decides::model && has_model(trial.room.name);
+  std::vector<ReportRow> rows = judge_rows(first, row, got, wanted);
+  if (decides == Decides::contract) allow_second_form(trial, rows, got);
+  if (!has_model(trial.room.name)) return rows;
+  const PassingRow passing = [&](const ReportRow& open) -> const ReportRow* {
+    for (const Contract* contract : others.known(trial, trial.kernel.precision))
+      for (const ReportRow& found : others.rows(*contract, trial, row, got, wanted))
+        if (found.tensor == open.tensor && found.judgement.verdict == Verdict::pass) return &found;
+    return nullptr;
+  };
+  weigh_all(first, &row, rows, got, decides, passing);
+  return rows;
+}
+
+void judge_by_model_alone(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got) {
+  if (has_model(trial.room.name)) weigh_all(trial, nullptr, rows, got, Decides::model, {});
 }
 
 std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides) {

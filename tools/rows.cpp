@@ -42,6 +42,13 @@ std::vector<int> tiles_of(const Trial& trial) {
   return trial.tiles.empty() ? std::vector{trial.kernel.tile} : trial.tiles;
 }
 
+/// Those that an answer is held against.
+std::vector<int> judged_tiles(const Trial& trial) {
+  std::vector<int> tiles = tiles_of(trial);
+  if (trial.glance) tiles.resize(1);
+  return tiles;
+}
+
 /// Allows for the dtypes of the answer. By tensor: the contract's format, where it is wider.
 std::map<std::string, Format> allow_dtypes(const Trial& trial, Expectation& expectation) {
   std::map<std::string, Format> wider;
@@ -69,8 +76,11 @@ void note_dtype(const Trial& trial, const std::map<std::string, Format>& wider, 
 /// What is expected of the kernel in each of the tile shapes that count. Whatever it answers: a number that 16 draws
 /// know too little gets 64, and where an everyday bound is not sharp enough, the oracle answers in four words.
 std::vector<Expectation> expected_of(const Trial& trial, const std::function<bool(const std::string&)>& wanted) {
-  const std::vector<int> tiles = tiles_of(trial);
+  const std::vector<int> tiles = judged_tiles(trial);
   std::vector<KernelRuns> runs(tiles.size());
+  const std::string contract =
+      "contract " +
+      (trial.kernel.contract == nullptr ? std::string(name_of(trial.kernel.precision)) : trial.kernel.contract->name);
   const auto each = [&](auto f) {
     for (std::size_t s = 0; s < tiles.size(); ++s) {
       KernelUnderTest kernel = trial.kernel;
@@ -82,12 +92,16 @@ std::vector<Expectation> expected_of(const Trial& trial, const std::function<boo
   const auto expected = [&] {
     return expect(sharper ? *sharper : trial.oracle, trial.kernel, tiles, trial.problem, runs, trial.false_alarms);
   };
-  each([&](KernelRuns& r, const KernelUnderTest& kernel) { add_runs(r, kernel, trial.problem, default_draws); });
+  std::size_t done = 0;
+  each([&](KernelRuns& r, const KernelUnderTest& kernel) {
+    if (trial.phase) trial.phase(contract + ", tile shapes", done++, tiles.size());
+    add_runs(r, kernel, trial.problem, trial.glance ? draws_at_a_glance : default_draws);
+  });
   std::vector<Expectation> expectations = expected();
   const auto any = [&](bool (*asks)(const Expectation&, const std::function<bool(const std::string&)>&)) {
     return std::any_of(expectations.begin(), expectations.end(), [&](const auto& e) { return asks(e, wanted); });
   };
-  const bool words = any(asks_for_words), draws = any(asks_for_draws);
+  const bool words = any(asks_for_words), draws = !trial.glance && any(asks_for_draws);
   if (words) sharper = oracle_of(trial.room, trial.problem, 4);
   if (draws)
     each(
@@ -97,7 +111,7 @@ std::vector<Expectation> expected_of(const Trial& trial, const std::function<boo
 
 std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                               const std::function<bool(const std::string&)>& wanted) {
-  const std::vector<int> tiles = tiles_of(trial);
+  const std::vector<int> tiles = judged_tiles(trial);
   std::vector<Expectation> expectations = expected_of(trial, wanted);
   if (got && wanted)
     for (Expectation& expectation : expectations)
@@ -111,6 +125,8 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
     KernelUnderTest first = trial.kernel;
     first.tile = tiles.front();
     row.detects = detectability_of(trial.room, first, trial.problem, expectations);
+    if (trial.glance && tiles_of(trial).size() > 1)
+      row.detects->tile = trial.kernel.form->tiles[static_cast<std::size_t>(first.tile)];
   }
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
@@ -130,7 +146,7 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
       const std::size_t s = fitting(judgements);
       const Expected& expected = expectations[s].tensors[t].second;
       row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = expected.draws;
-      row.fits = tiles.size() > 1 ? name_of_tile(trial, tiles[s]) : "", row.judgement = judgements[s];
+      row.fits = tiles_of(trial).size() > 1 ? name_of_tile(trial, tiles[s]) : "", row.judgement = judgements[s];
       if (row.judgement.verdict == Verdict::fail)
         row.where = locate(named_axes(answer_field(trial.room, name), truth.shape, trial.batch),
                            deviations_of(expected, answer[t].second));

@@ -59,6 +59,9 @@ struct ReportRow {
 /// Whether there are rows and all of them are PASS.
 bool all_pass(const std::vector<ReportRow>& rows);
 
+/// Told what is being done, how much of it is done, and of how much; a total of 0 is not known. From any thread.
+using Phase = std::function<void(std::string_view what, std::size_t done, std::size_t total)>;
+
 /// What is judged, and against what.
 struct Trial {
   const Room& room;
@@ -73,6 +76,9 @@ struct Trial {
   std::map<std::string, Format> stored = {};  ///< dtypes of the answer's tensors, as far as they are known
   bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
   const KernelForm* second = nullptr;         ///< another form that an answer may come from, each tensor from either
+  /// Whether a glance is enough: the first of the shapes and fewer draws, whose limits are wider.
+  bool glance = false;
+  Phase phase = {};  ///< hears what is being done
 };
 
 /// One row for each tensor of the oracle that `wanted` holds (all of them if it is null); `row` says what they have in
@@ -84,6 +90,9 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
 /// What a contract and the columns of a table mean, and how often all tensors together raise a false alarm: the lines
 /// under a page's first one. Null: the contract of every precision.
 std::vector<std::string> legend(const Contract* contract, double false_alarms);
+
+/// How often a kernel is run at a glance.
+inline constexpr int draws_at_a_glance = 4;
 
 /// The name of a row's contract.
 const std::string& contract_of(const ReportRow& row);

@@ -6,6 +6,8 @@
 #include <chrono>
 
 #include "oracles/core/contract.hpp"
+#include "oracles/core/stored.hpp"
+#include "oracles/hypotheses/hypotheses.hpp"
 
 namespace assay {
 namespace {
@@ -78,9 +80,12 @@ Json json_of(const Causes& causes) {
   return list;
 }
 
-/// Without the tensors that were not asked for.
+/// Without the tensors that were not asked for; what the answer is stored in is allowed, as it was when it was judged.
 Expectation expectation_of(const Checked& checked, const KernelUnderTest& kernel) {
   Expectation expectation = expect(checked.trial->oracle(), kernel, checked.trial->file().problem, default_draws);
+  for (auto& [name, expected] : expectation.tensors)
+    if (const auto stored = checked.got.stored.find(name); stored != checked.got.stored.end())
+      allow_storage(expected, stored->second);
   const auto asked = [&](const auto& tensor) {
     return std::any_of(checked.rows.begin(), checked.rows.end(),
                        [&](const ReportRow& row) { return row.tensor == tensor.first; });
@@ -88,29 +93,6 @@ Expectation expectation_of(const Checked& checked, const KernelUnderTest& kernel
   std::erase_if(expectation.tensors, [&](const auto& tensor) { return !asked(tensor); });
   std::erase_if(expectation.emulated, [&](const auto& tensor) { return !asked(tensor); });
   return expectation;
-}
-
-/// A named contract of that precision under which nothing fails, if there is one.
-std::optional<Contract> other_contract(const Checked& checked, const KernelUnderTest& kernel,
-                                       const std::function<bool()>& stop) {
-  for (const Contract& named : named_contracts()) {
-    const Contract contract = named.in(kernel.precision);
-    // A kernel of fp32 may multiply in tf32: that is said, and no verdict.
-    const bool fits = contract.precision == kernel.precision ||
-                      (kernel.precision == Format::fp32 && contract.precision == Format::tf32);
-    if (!fits || contract.name == kernel.contract->name) continue;
-    if (!contract.obstacle(kernel.form->sites).empty()) continue;
-    if (stop()) return std::nullopt;
-    KernelUnderTest other = kernel;
-    other.contract = &contract;
-    const Expectation expectation = expectation_of(checked, other);
-    const Named<std::vector<double>> got = in_report_order(checked.got.answer, expectation);
-    bool passes = true;
-    for (std::size_t t = 0; t < got.size(); ++t)
-      passes = passes && judge(expectation.tensors[t].second, got[t].second).verdict != Verdict::fail;
-    if (passes) return contract;
-  }
-  return std::nullopt;
 }
 
 const KernelForm* planted_form(const KernelForm& form, std::string_view mechanism) {
@@ -128,8 +110,12 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   const KernelUnderTest kernel = checked.trial->kernel_at(failed->fits);
   const Problem& problem = checked.trial->file().problem;
   std::vector<std::string>& notes = checked.page.notes;
-  const std::optional<Contract> contract = other_contract(checked, kernel, stop);
-  if (contract.has_value())
+  const auto judged = [&](const std::string& name) {
+    return std::any_of(checked.rows.begin(), checked.rows.end(),
+                       [&](const ReportRow& row) { return row.tensor == name; });
+  };
+  const Contract* contract = checked.trial->other_contract(checked.got, judged, checked.others, stop);
+  if (contract != nullptr)
     notes.push_back(fmt::format("why: nothing fails under the contract {0} ({1}): --contract {0}", contract->name,
                                 contract->summary));
   Explanations why;
@@ -142,7 +128,7 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   if (known)
     notes.push_back("why: " + best_of(why) + "; explains " + percent(why.list.front().explained) +
                     " of the squared error, and what is left a correct kernel could have");
-  else if (!contract.has_value())
+  else if (!contract != nullptr)
     notes.push_back(stop() ? "why: unknown so far: --why-limit gives it more time"
                            : "why: unknown: no convention, contract, coarser site or known fault explains it");
   Json list = Json::array();
@@ -154,8 +140,8 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
                       {"evidence", e.evidence},
                       {"explained", e.explained},
                       {"sufficient", e.sufficient}});
-  checked.page.facts.emplace_back("why", Json{{"known", known || contract.has_value()},
-                                              {"contract", !contract.has_value() ? Json() : Json(contract->name)},
+  checked.page.facts.emplace_back("why", Json{{"known", known || contract != nullptr},
+                                              {"contract", !contract != nullptr ? Json() : Json(contract->name)},
                                               {"explanations", std::move(list)}});
 }
 

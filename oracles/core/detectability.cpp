@@ -212,8 +212,8 @@ std::string Detectability::sentence() const {
   if (long_mask) text = (short_mask ? text + ", " : "") + words_of(*long_mask, "long");
   if (group.empty()) return text;
   text += shown ? fmt::format("; {} in {}", group, name_of(*shown)) : fmt::format("; no narrower {}", group);
-  if (!shown || hidden.empty()) return text;
-  return text + ", not in " + std::string(name_of(hidden.back()));
+  if (shown && !hidden.empty()) text += ", not in " + std::string(name_of(hidden.back()));
+  return tile.empty() ? text : text + fmt::format(" (of tile {})", tile);
 }
 
 Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,

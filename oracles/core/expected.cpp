@@ -8,6 +8,7 @@
 
 #include "oracles/core/cumulated_gates.hpp"
 #include "oracles/core/sequential.hpp"
+#include "oracles/core/stored.hpp"
 #include "oracles/core/terms.hpp"
 #include "oracles/words/parallel.hpp"
 #include "reference/core/error.hpp"
@@ -33,17 +34,16 @@ bool has_head_axis(const Problem& problem) {
                      [](const auto& input) { return input.second.shape.size() == 3; });
 }
 
-/// The narrowest of the contract's storage formats that holds every element.
-Format storage_of(const std::vector<double>& tensor, const tile::SiteTable& contract) {
-  Format stored = Format::fp64;
+/// The contract's storage formats, in the order of their sites.
+std::vector<Format> storage_formats(const tile::SiteTable& contract) {
+  std::vector<Format> formats;
   for (int i = 0; i < contract.size; ++i) {
     const auto& [name, role, format] = contract.entries[i];
-    if (role == tile::Role::operand || format == Format::exact) continue;
-    if (info(format).mantissa_bits < info(stored).mantissa_bits &&
-        std::all_of(tensor.begin(), tensor.end(), [f = format](double x) { return representable(f, x); }))
-      stored = format;
+    if (role != tile::Role::operand && format != Format::exact &&
+        std::find(formats.begin(), formats.end(), format) == formats.end())
+      formats.push_back(format);
   }
-  return stored;
+  return formats;
 }
 
 /// Site of the stores that leave a kernel. What it reads back itself passes another one.
@@ -277,7 +277,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
     if (number) draws.push_back(draw[tensor].second.data);
   for (const Named<Array>& witness : runs.witnesses) witnesses.push_back(witness[tensor].second.data);
   const bool kept = witnesses.size() > 1;
-  const Format stored = storage_of(own.data, contract.sites);
+  const Format stored = narrowest_of(storage_formats(contract.sites), own.data);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
   const std::vector<std::size_t> overflowing = take_out_overflows(draws, witnesses, exact);
   const ExactRun located_exact = located(exact, e, name, terms);

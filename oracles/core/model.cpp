@@ -76,16 +76,26 @@ bool has_model(std::string_view mechanism) {
   return perturbed_room(mechanism) != nullptr && std::find(std::begin(without_model), end, mechanism) == end;
 }
 
-ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads) {
+ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
+                     const std::function<void()>& done) {
+  ModelRuns runs{precision, {}};
+  add_model_runs(runs, problem, draws, threads, done);
+  return runs;
+}
+
+void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
+                    const std::function<void()>& done) {
   const Perturbed run = perturbed_room(problem.mechanism);
   require(run != nullptr, problem.mechanism, ": no model: it has no kernels");
-  ModelRuns runs{precision, std::vector<Arrays>(static_cast<std::size_t>(draws))};
-  words::in_parallel(runs.drawn.size(), threads, [&](std::size_t k) {
-    const PerturbedArithmetic arithmetic(precision, operands_of(precision, k), RandomBits{}.at(k));
+  const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
+  runs.drawn.resize(all);
+  words::in_parallel(all - known, threads, [&](std::size_t i) {
+    const std::size_t k = known + i;
+    const PerturbedArithmetic arithmetic(runs.precision, operands_of(runs.precision, k), RandomBits{}.at(k));
     runs.drawn[k] = flat(run(problem));
-    cumulate_gates(problem, precision, RandomBits{}.at(k), runs.drawn[k]);
+    cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
+    if (done) done();
   });
-  return runs;
 }
 
 ModelFactor model_factor(Format precision) {

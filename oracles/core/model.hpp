@@ -17,7 +17,12 @@ struct ModelRuns {
   Format precision = Format::bf16;
   std::vector<Arrays> drawn;  ///< by the names of a report
 };
-ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads);
+/// `done` hears of every draw that has ended, on the thread that made it.
+ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
+                     const std::function<void()>& done = {});
+/// Draws until there are so many. The first ones do not depend on how many there are.
+void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
+                    const std::function<void()>& done = {});
 
 /// Whether that room has draws that healthy kernels are within: those that have kernels, but a few.
 bool has_model(std::string_view mechanism);

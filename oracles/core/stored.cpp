@@ -47,6 +47,20 @@ void allow_in_sums(Expected& e, const std::vector<Storage>& storage) {
 
 }  // namespace
 
+Format narrowest_of(std::span<const Format> formats, const std::vector<double>& values) {
+  Format stored = Format::fp64;
+  for (const Format format : formats)
+    if (info(format).mantissa_bits < info(stored).mantissa_bits &&
+        std::all_of(values.begin(), values.end(), [=](double x) { return representable(format, x); }))
+      stored = format;
+  return stored;
+}
+
+Format stored_format(const std::vector<double>& values) {
+  constexpr Format formats[] = {Format::bf16, Format::fp16, Format::tf32, Format::fp32};
+  return narrowest_of(formats, values);
+}
+
 bool is_narrower(Format format, Format than) {
   const FormatInfo a = info(format), b = info(than);
   return a.mantissa_bits < b.mantissa_bits || a.max_finite < b.max_finite || a.min_positive > b.min_positive;
