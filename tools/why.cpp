@@ -128,7 +128,7 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
   if (known)
     notes.push_back("why: " + best_of(why) + "; explains " + percent(why.list.front().explained) +
                     " of the squared error, and what is left a correct kernel could have");
-  else if (!contract != nullptr)
+  else if (contract == nullptr)
     notes.push_back(stop() ? "why: unknown so far: --why-limit gives it more time"
                            : "why: unknown: no convention, contract, coarser site or known fault explains it");
   Json list = Json::array();
@@ -141,7 +141,7 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
                       {"explained", e.explained},
                       {"sufficient", e.sufficient}});
   checked.page.facts.emplace_back("why", Json{{"known", known || contract != nullptr},
-                                              {"contract", !contract != nullptr ? Json() : Json(contract->name)},
+                                              {"contract", contract == nullptr ? Json() : Json(contract->name)},
                                               {"explanations", std::move(list)}});
 }
 
