@@ -68,7 +68,7 @@ detection: build ## measure docs/detection.md again, in about a quarter of an ho
 	@$(call command-of,docs/detection.md)
 
 .PHONY: calibration
-calibration: build ## measure docs/calibration.md again: its 32 seeds are nine core hours
+calibration: build ## measure docs/calibration.md again: its 4 seeds are 1.6 core hours
 	@$(call command-of,docs/calibration.md)
 
 .PHONY: fixtures

@@ -41,7 +41,7 @@ def drawn(random):
     for bug, least in bugs_of(mechanism).items():
         if tokens >= least and not (bug.startswith("mask") and len(command) > 7):
             buggy.append(("textbook", lambda case, bug=bug: textbook(case, bug), bug))
-    kernel, function, bug = random.choice(buggy if random.random() < 0.3 else healthy)
+    kernel, function, bug = random.choice(buggy if buggy and random.random() < 0.3 else healthy)
     return Run(kernel, function, bug, command)
 
 

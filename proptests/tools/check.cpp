@@ -448,7 +448,7 @@ TEST_F(Check, runs_a_kernel) {
   expect_refused(kernel("cp {case} {out}"), {"--kernel: {out}: tensor final_state: missing"});
   expect_refused(kernel("cp {case} out"), {"--kernel: expected {case} and {out} in the command"});
   EXPECT_EQ(kernel(answers, {"--timeout", "0"}).code, exit_usage);
-  expect_refused(run_assay({"check", in}), {"expected one of OUT, --kernel and --plugin"});
+  expect_refused(run_assay({"check", in}), {"expected one of OUT, --kernel, --kernel-loop and --plugin"});
   expect_refused(run_assay({"check", in, path("out.st"), "--kernel", answers}), {"expected one of OUT, "});
 }
 

@@ -31,9 +31,9 @@ inline Ran run_assay(const std::vector<std::string>& args) {
 class CliFiles : public testing::Test {
  protected:
   void SetUp() override {
-    folder = std::filesystem::temp_directory_path() /
-             ("assay_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + '_' +
-              std::to_string(getpid()));
+    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(name.begin(), name.end(), '/', '_');
+    folder = std::filesystem::temp_directory_path() / ("assay_" + name + '_' + std::to_string(getpid()));
     std::filesystem::remove_all(folder);
     std::filesystem::create_directory(folder);
   }

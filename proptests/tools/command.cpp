@@ -83,7 +83,6 @@ TEST(Run, BadUsageIsTwo) {
 TEST(Run, LimitsThatAreNoNumbersAreRefused) {
   const std::vector<std::string> limits[] = {
       {"check", "nosuch.safetensors", "nosuch.safetensors", "--timeout"},
-      {"check", "nosuch.safetensors", "nosuch.safetensors", "--shrink-runs"},
       {"check", "nosuch.safetensors", "nosuch.safetensors", "--false-alarms"},
       {"report", "--mechanism", "nosuch", "--false-alarms"},
       {"baseline", "save", "nosuch/base.json", "--timeout"},

@@ -76,8 +76,9 @@ TEST_F(Loop, says_in_one_sentence_what_a_program_does_wrong) {
   EXPECT_EQ(complaint(program("printf done; sleep 100"), 0.3s),
             flag + "had not answered at the time limit, and was killed (answers must be flushed)");
   EXPECT_EQ(complaint(program("exec <&- >&-; sleep 100")), flag + "has closed its standard output");
-  EXPECT_EQ(complaint("head -c 200000 /dev/zero | tr '\\0' x; sleep 100"),
-            flag + "said a line without an end on standard output");
+  // What the program complains of when it is cut off may follow.
+  EXPECT_TRUE(complaint("head -c 200000 /dev/zero | tr '\\0' x; sleep 100")
+                  .starts_with(flag + "said a line without an end on standard output"));
   EXPECT_EQ(
       complaint("/no/such/program"),
       "--kernel-loop: the program, which had a case to answer, ended with exit code 127: sh: 1: /no/such/program: "

@@ -70,12 +70,12 @@ TEST_F(KillTables, numbers_of_few_bits_show_every_mutant_exactly) {
     EXPECT_NE(std::find(layers.begin(), layers.end(), "exact"), layers.end()) << mutant;
   }
   EXPECT_EQ(json["rules"][0]["false_alarms"], 0);
-  // The model finds most of them, and is not the contract: a state in bf16 is within other algorithms' errors.
+  // The model, a rule of its own, finds most of them.
   const Json& model = json["rules"][model_rule()];
   EXPECT_EQ(model["name"], "assay, model");
   EXPECT_EQ(model["false_alarms"], 0);
   EXPECT_GT(2 * model["killed"].get<int>(), json["rules"][0]["killed"].get<int>());
-  EXPECT_LT(model["killed"], json["rules"][0]["killed"]);
+  EXPECT_LE(model["killed"], json["rules"][0]["killed"]);
 }
 
 TEST_F(KillTables, a_rule_that_rejects_the_healthy_kernel_kills_nothing) {

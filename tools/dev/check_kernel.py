@@ -18,11 +18,11 @@ KERNEL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "de
 BUGS = [
     ("q[b, t, h // group]", "q[b, t, h % k.shape[2]]", ["o"], "heads 1..2 of 4, all tokens"),
     ("scale * (", "(scale if t < 64 else 1) * (", ["o"], "all heads, tokens 64..99 of 100 (chunk 1)"),
-    ("h // group]\n        S", "h // group] * (t % 64 != 0)\n        S", ["final_state", "o"], ""),
+    ("h // group]\n            S", "h // group] * (t % 64 != 0)\n            S", ["final_state", "o"], ""),
     ("o[b, t, h] = ", "o[b, t, h] = 0 if t == 99 else ", ["o"], "all heads, the last token 99 of 100"),
     ("scale * (", "scale * (numpy.arange(32) < 31) * (", ["o"], "the last value dimension 31 of 32"),
-    ("\nsave_file", "\no[1, 7, 3, 5] = numpy.nan\nsave_file", ["o"], "sequence 1 of 2, head 3 of 4, token 7 of 100"),
-    ("S += numpy", "S[:] = S.astype(ml_dtypes.bfloat16)\n        S += numpy", ["final_state", "o"], "", "bf16"),
+    ("\n    save_file", "\n    o[1, 7, 3, 5] = numpy.nan\n    save_file", ["o"], "sequence 1 of 2, head 3 of 4, token 7 of 100"),
+    ("S += numpy", "S[:] = S.astype(ml_dtypes.bfloat16)\n            S += numpy", ["final_state", "o"], "", "bf16"),
     ("state.astype(", "state.transpose(0, 1, 3, 2).astype(", ["final_state"], "all heads"),
 ]
 
