@@ -139,7 +139,7 @@ struct parallax {
   ///   D_ij = p_ij [a_ij - tau_i + (tbar_i - t_ij)(a_ij - b_i)] / h,  E_ij = -p_ij (a_ij - b_i)
   ///   dq_i = sum_j D_ij k_j,  drho_i = sum_j E_ij k_j,  dk_j = sum_i D_ij q_i + E_ij rho_i
   ///   dv_j = sum_i p_ij (1 + tbar_i - t_ij) g_i,  dh = -sum_ij D_ij s_ij
-  /// The rows of D and E sum to zero, so k_j - kbar_i stands in for k_j in dq and drho, and s_ij - lse_i for s_ij in dh:
+  /// The rows of D and E sum to zero, so k_j - kbar_i stands in for k_j in dq and drho, and s_ij - m_i for s_ij in dh:
   /// less cancels.
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
@@ -154,7 +154,7 @@ struct parallax {
     for (int i = 0; i < n; ++i) {
       const Row<S> row = row_of(options, in, i);
       const Line<const S> g = line(cotangent.o, i);
-      const S tau = dot(g, line(out.o, i)), b = dot(g, line(row.mean_v)), lse = row.lse();
+      const S tau = dot(g, line(out.o, i)), b = dot(g, line(row.mean_v));
       std::vector<S> centred(row.mean_k.size());
       S left_of_D = S(0), left_of_E = S(0);
       for (int j = row.first; j < row.last; ++j) {
@@ -168,7 +168,7 @@ struct parallax {
         add_scaled(line(d.k, j), D, line(in.q, i));
         add_scaled(line(d.k, j), planted<"probe_term_of_dk_dropped">(E, S(0)), line(in.rho, i));
         add_scaled(line(d.v, j), S(p * (S(1) + tilt)), g);
-        d.bandwidth() -= D * (row.s(j) - lse);
+        d.bandwidth() -= D * (row.s(j) - row.max);
         left_of_D += D, left_of_E += E;
       }
       add_left_over(line(d.q, i), left_of_D, line(row.mean_k));

@@ -93,8 +93,7 @@ struct softmax_attention {
   }
 
   /// D_ij = p_ij (g_i.v_j - g_i.o_i) / h;  dq_i = sum_j D_ij k_j,  dk_j = sum_i D_ij q_i,  dh = -sum_ij D_ij s_ij,
-  /// dv_j = sum_i p_ij g_i. The rows of D sum to zero, so s_ij - lse_i = log p_ij stands in for s_ij: less cancels, and
-  /// no more is left out than by kernels, which know a row by its lse.
+  /// dv_j = sum_i p_ij g_i. The rows of D sum to zero, so s_ij - m_i stands in for s_ij: less cancels.
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int n = in.q.size(0);
@@ -103,14 +102,14 @@ struct softmax_attention {
     const Outputs<S> out = forward(options, in);
     for (int i = 0; i < n; ++i) {
       const VisibleRow<S> row = visible_row(options, in.q, in.k, h, i);
-      const S tau = dot(line(cotangent.o, i), line(out.o, i)), lse = row.lse();
+      const S tau = dot(line(cotangent.o, i), line(out.o, i));
       for (int j = row.first; j < row.last; ++j) {
         const S a = dot(line(cotangent.o, i), line(in.v, j));
         const S p = row.p(j), D = p * (a - planted<"row_term_dropped">(tau, S(0))) / h;
         add_scaled(line(d.q, i), D, line(in.k, j));
         add_scaled(line(d.k, j), D, line(in.q, i));
         add_scaled(line(d.v, j), p, line(cotangent.o, i));
-        d.bandwidth() -= D * (row.s(j) - lse) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
+        d.bandwidth() -= D * (row.s(j) - row.max) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
       }
     }
     return d;
