@@ -74,8 +74,7 @@ std::vector<HealthyVariant> healthy_variants(std::string_view room, const Kernel
     for (const std::string_view name : {"bf16_state", "fla"})
       if (const Contract* named = find_contract(name); named->obstacle(form.sites).empty())
         // Factors may be rounded into operands: our kernels round the operands alone.
-        by_itself(std::string(name), {&form, 0, *named},
-                  named->factored(form.sites).empty() ? Fit::same : Fit::wider);
+        by_itself(std::string(name), {&form, 0, *named}, named->factored(form.sites).empty() ? Fit::same : Fit::wider);
 
   // Operations in fp64 are the machine's, which round to nearest alone: they have no draws.
   const bool has_draws = precision != Format::fp64;

@@ -42,8 +42,8 @@ struct Spread {
   double independent = 0;       ///< how many independent elements a mean square over the tensor is worth
   int draws = 0;
   std::vector<double> drawn =
-      {};             ///< the part of sigma^2 that the draws scatter by; the rest is bias and last rounding
-  double excess = 1;  ///< the true variance in units of sigma^2, in the mean over elements and over what it may be
+      {};              ///< the part of sigma^2 that the draws scatter by; the rest is bias and last rounding
+  double excess = 1;   ///< the true variance in units of sigma^2, in the mean over elements and over what it may be
   double doubled = 2;  ///< the draws' variance in units of that of a kernel's own roundings
 };
 
