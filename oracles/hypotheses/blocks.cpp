@@ -24,26 +24,6 @@ bool has_decays(const Scene& scene) {
 
 // ---- chunks of tokens ----
 
-/// Those tokens of the problem, without cotangents; states as they are.
-Problem tokens_of(const Scene& scene, std::size_t begin, std::size_t end) {
-  Problem p = scene.problem;
-  p.cotangents.clear();
-  const auto cut = [&](const std::string& name, Array& array) {
-    const RoomFacts::Ranked* ranked = scene.described(name);
-    if (ranked == nullptr) return;
-    const Grid grid = grid_of(*ranked, array.shape);
-    if (!grid.by_token) return;
-    Array fewer;
-    fewer.shape = array.shape, fewer.shape[1] = static_cast<int>(end - begin);
-    for (std::size_t h = 0; h < grid.heads; ++h)
-      fewer.data.insert(fewer.data.end(), array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, begin, 0)),
-                        array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, end, 0)));
-    array = std::move(fewer);
-  };
-  for (auto& [name, array] : p.inputs) cut(name, array);
-  return p;
-}
-
 /// The rows of a chunk's tensor where the whole one has them.
 void place(const Scene& scene, const std::string& name, const Array& rows, std::size_t begin, Array& whole) {
   const RoomFacts::Ranked& ranked = *scene.described(name);
@@ -142,28 +122,28 @@ void add_weights(List& list, const Scene& scene, std::size_t size, const std::st
   add_weights(list, size, 1 / s, 1, read + " without its scale (" + chunks + ")", once);
 }
 
+/// What o reads from a chunk's state, made in another way.
+void add_reading(List& list, std::size_t size, const std::string& key, const std::string& what, const std::string& mend,
+                 const std::function<Problem(const Scene&, const Chunk&)>& read) {
+  list.push_back({fmt::format("chunk {} {}", size, key), what, mend, [=](const Scene& s) {
+                    return walk(s, size, Next::right, [&](const Chunk& chunk) {
+                      const Halves o = halves_of(s, chunk.problem);
+                      return sum_of(1, sum_of(1, o.whole, -1, o.read), 1,
+                                    answer_of(*s.room, without_writes(read(s, chunk))));
+                    });
+                  }});
+}
+
 void add_state_mistakes(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
   const bool decays = has_decays(scene);
   if (decays)
-    list.push_back({fmt::format("chunk {} read not decayed", size),
-                    "what o reads from the chunk's state not decayed (" + chunks + ")",
-                    "multiply it by the decay from the chunk's start to the token", [=](const Scene& s) {
-                      return walk(s, size, Next::right, [&](const Chunk& chunk) {
-                        const Halves o = halves_of(s, chunk.problem);
-                        const Arrays plain = answer_of(*s.room, without_writes(without_decays(s, chunk.problem)));
-                        return sum_of(1, sum_of(1, o.whole, -1, o.read), 1, plain);
-                      });
-                    }});
+    add_reading(list, size, "read not decayed", "what o reads from the chunk's state not decayed (" + chunks + ")",
+                "multiply it by the decay from the chunk's start to the token",
+                [](const Scene& s, const Chunk& chunk) { return without_decays(s, chunk.problem); });
   if (size >= scene.tokens()) return;
-  list.push_back({fmt::format("chunk {} stale state", size),
-                  "o reading the state of the chunk before its own (" + chunks + ")",
-                  "read the state that the chunk starts with", [=](const Scene& s) {
-                    return walk(s, size, Next::right, [&](const Chunk& chunk) {
-                      const Halves o = halves_of(s, chunk.problem);
-                      const Problem stale = with_states_of(chunk.problem, chunk.before);
-                      return sum_of(1, sum_of(1, o.whole, -1, o.read), 1, answer_of(*s.room, without_writes(stale)));
-                    });
-                  }});
+  add_reading(list, size, "stale state", "o reading the state of the chunk before its own (" + chunks + ")",
+              "read the state that the chunk starts with",
+              [](const Scene&, const Chunk& chunk) { return with_states_of(chunk.problem, chunk.before); });
   list.push_back({fmt::format("chunk {} state dropped", size),
                   "the state not carried from chunk to chunk (" + chunks + ")",
                   "start each chunk from the state of the one before", [=](const Scene& s) {

@@ -529,19 +529,7 @@ void add_reads(List& list, const Scene& scene) {
 
 /// The first tokens of a problem, of `names` or of all that have tokens; without cotangents.
 Problem first_tokens(const Scene& scene, std::size_t tokens, const std::vector<std::string>& names = {}) {
-  Problem p = scene.problem;
-  p.cotangents.clear();
-  for (auto& [name, array] : p.inputs) {
-    const Grid grid = grid_in(scene, name, array);
-    if (!grid.by_token || (!names.empty() && std::find(names.begin(), names.end(), name) == names.end())) continue;
-    Array less;
-    less.shape = array.shape, less.shape[1] = static_cast<int>(tokens);
-    for (std::size_t h = 0; h < grid.heads; ++h)
-      less.data.insert(less.data.end(), array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, 0, 0)),
-                       array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, tokens, 0)));
-    array = std::move(less);
-  }
-  return p;
+  return tokens_of(scene, 0, tokens, names);
 }
 
 /// What is carried out, of fewer tokens.

@@ -192,6 +192,24 @@ Part prefix_of(Part part, std::size_t tokens) {
   return shorter;
 }
 
+Problem tokens_of(const Scene& scene, std::size_t begin, std::size_t end, const std::vector<std::string>& names) {
+  Problem p = scene.problem;
+  p.cotangents.clear();
+  for (auto& [name, array] : p.inputs) {
+    const RoomFacts::Ranked* ranked = scene.described(name);
+    if (ranked == nullptr || (!names.empty() && std::find(names.begin(), names.end(), name) == names.end())) continue;
+    const Grid grid = grid_of(*ranked, array.shape);
+    if (!grid.by_token) continue;
+    Array fewer;
+    fewer.shape = array.shape, fewer.shape[1] = static_cast<int>(end - begin);
+    for (std::size_t h = 0; h < grid.heads; ++h)
+      fewer.data.insert(fewer.data.end(), array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, begin, 0)),
+                        array.data.begin() + static_cast<std::ptrdiff_t>(grid.at(h, end, 0)));
+    array = std::move(fewer);
+  }
+  return p;
+}
+
 void each_row(const Grid& grid, Values& values,
               const std::function<void(std::size_t, std::size_t, std::span<double>)>& f) {
   for (std::size_t head = 0; head < grid.heads; ++head)

@@ -75,6 +75,10 @@ Part group_of(const Scene& scene, std::size_t shared_head);
 /// Its first tokens, without cotangents: what is answered is the part's where nothing looks ahead.
 Part prefix_of(Part part, std::size_t tokens);
 
+/// Tokens begin to end - 1 of the problem, in `names` or in all that have tokens; without cotangents, states as they
+/// are.
+Problem tokens_of(const Scene& scene, std::size_t begin, std::size_t end, const std::vector<std::string>& names = {});
+
 /// f(head, row, the numbers of that row).
 void each_row(const Grid& grid, Values& values,
               const std::function<void(std::size_t head, std::size_t row, std::span<double>)>& f);
