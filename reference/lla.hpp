@@ -232,7 +232,7 @@ struct lla {
     const S sign = planted<"offset_gradient_sign">(S(-1), S(1));
     add_scaled(line(d.q, i), S(of_row.score_sum / h), line(row.mean_k));
     std::vector<S> centred(row.mean_k.size());
-    d.bandwidth() -= of_row.score_sum / h * row.max;
+    d.bandwidth() -= of_row.score_sum / h * row.centre();
     S left = -of_row.score_sum / h;
     for (int j = row.first; j < row.last; ++j) {
       const S D = of_row.score[static_cast<std::size_t>(j - row.first)] / h;
@@ -241,7 +241,7 @@ struct lla {
       add_scaled(line(d.q, i), sign, line(of_row.offset, j - row.first));
       add_scaled(line(d.k, j), D, line(in.q, i));
       add_scaled(line(d.k, j), S(1), line(of_row.offset, j - row.first));
-      d.bandwidth() -= D * (row.s(j) - row.max);
+      d.bandwidth() -= D * (row.s(j) - row.centre());
       left += D;
     }
     add_left_over(line(d.q, i), left, line(row.mean_k));

@@ -168,7 +168,7 @@ struct parallax {
         add_scaled(line(d.k, j), D, line(in.q, i));
         add_scaled(line(d.k, j), planted<"probe_term_of_dk_dropped">(E, S(0)), line(in.rho, i));
         add_scaled(line(d.v, j), S(p * (S(1) + tilt)), g);
-        d.bandwidth() -= D * (row.s(j) - row.max);
+        d.bandwidth() -= D * (row.s(j) - row.centre());
         left_of_D += D, left_of_E += E;
       }
       add_left_over(line(d.q, i), left_of_D, line(row.mean_k));

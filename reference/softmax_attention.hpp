@@ -109,7 +109,7 @@ struct softmax_attention {
         add_scaled(line(d.q, i), D, line(in.k, j));
         add_scaled(line(d.k, j), D, line(in.q, i));
         add_scaled(line(d.v, j), p, line(cotangent.o, i));
-        d.bandwidth() -= D * (row.s(j) - row.max) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
+        d.bandwidth() -= D * (row.s(j) - row.centre()) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
       }
     }
     return d;

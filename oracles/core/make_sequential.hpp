@@ -96,7 +96,7 @@ Arrays terms_of(const Problem& problem, int bits) {
   const auto enter = [&sizes](const std::string& name, const BasicArray<Sized>& array) {
     Array& to = sizes[name];
     to.shape = array.shape;
-    for (const Sized& x : array.data) to.data.push_back(x.exact() ? 0 : x.size);
+    for (const Sized& x : array.data) to.data.push_back(x.rounded_at());
   };
   for (const auto& [name, array] : answered.outputs) enter(name, array);
   for (const auto& [name, array] : answered.gradients) enter("d_" + name, array);

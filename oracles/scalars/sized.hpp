@@ -8,22 +8,31 @@
 #include <limits>
 
 #include "oracles/scalars/scalar.hpp"
+#include "reference/core/follows_kernels.hpp"
 
 namespace assay {
 
 /// `size` is the largest number on the way to this one, carried on by what it has been multiplied by since: that of a
-/// difference is the larger operand's. `unit` is a power of two that all terms are multiples of, and `total` the sum of
-/// their magnitudes: an accumulator of p bits holds every partial sum in any order if total <= 2^p unit. Where that is
-/// not so once, or a quotient, root or exponential has no such unit, `unit` is 0 from there on.
+/// difference is the larger operand's.
+///
+/// What it is made of falls in two: terms that are multiples of `unit`, a power of two, with `total` as the sum of
+/// their magnitudes, and the `rest`, the sum of the magnitudes of all others (quotients, roots, exponentials). An
+/// accumulator of p bits holds every partial sum of the first, in any order, if total <= 2^p unit, and a rest below
+/// 2^-p of the unit leaves no trace in any but zero. Where that is not so, all is rest from there on.
 struct Sized {
-  double value = 0, size = 0, total = 0, unit = infinite;
+  double value = 0, size = 0, total = 0, unit = infinite, rest = 0;
 
   Sized() = default;
   Sized(double v)  // NOLINT(google-explicit-constructor): as the other scalars
       : value(v), size(std::fabs(v)), total(size), unit(lowest_bit(v)) {}
 
-  /// Whether its arithmetic is exact in any order.
-  bool exact() const { return unit > 0; }
+  /// Whether it is the same number, to the bit, in any order of its arithmetic.
+  bool exact() const { return rest == 0 || (total > 0 && std::fabs(value) > rest); }
+  /// What its roundings are relative to: 0 if there are none. Where only the rest comes and goes, no more than that.
+  double rounded_at() const {
+    if (exact()) return 0;
+    return total > 0 && rest * capacity < size ? rest * capacity : size;
+  }
 
   /// Bits of the accumulators of this thread, until it is called again.
   static void accumulate_in(int bits) { capacity = std::ldexp(1.0, bits); }
@@ -34,43 +43,47 @@ struct Sized {
   Sized& operator/=(const Sized& b) { return *this = *this / b; }
 
   friend Sized operator+(const Sized& a) { return a; }
-  friend Sized operator-(const Sized& a) { return {-a.value, a.size, a.total, a.unit}; }
+  friend Sized operator-(const Sized& a) { return {-a.value, a.size, a.total, a.unit, a.rest}; }
   friend Sized operator+(const Sized& a, const Sized& b) { return sum(a, b, a.value + b.value); }
   friend Sized operator-(const Sized& a, const Sized& b) { return sum(a, b, a.value - b.value); }
   friend Sized operator*(const Sized& a, const Sized& b) {
-    if (a.total == 0 || b.total == 0) return {a.value * b.value, 0, 0, infinite};
     const double v = a.value * b.value;
+    if (a.nothing() || b.nothing()) return {v, 0, 0, infinite, 0};
     // Two differences that leave nothing may have been multiplied out.
     const double size = a.value == 0 && b.value == 0
                             ? a.size * b.size
                             : larger(larger(a.size * std::fabs(b.value), std::fabs(a.value) * b.size), std::fabs(v));
-    return kept({v, size, a.total * b.total, a.unit * b.unit});
+    const double total = a.total * b.total;
+    return kept({v, size, total, total == 0 ? infinite : a.unit * b.unit,
+                 a.total * b.rest + a.rest * b.total + a.rest * b.rest});
   }
   friend Sized operator/(const Sized& a, const Sized& b) {
     const double v = a.value / b.value, by = std::fabs(b.value);
-    if (a.total == 0) return {v, 0, 0, infinite};
-    return kept({v, larger(larger(a.size / by, std::fabs(v) * b.size / by), std::fabs(v)), a.total / by,
-                 b.is_power_of_two() ? a.unit / by : 0});
+    if (a.nothing()) return {v, 0, 0, infinite, 0};
+    const double size = larger(larger(a.size / by, std::fabs(v) * b.size / by), std::fabs(v));
+    if (!b.is_power_of_two()) return inexact(v, larger(size, (a.total + a.rest) / by));
+    return kept({v, size, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by});
   }
 
   friend bool operator==(const Sized& a, const Sized& b) { return a.value == b.value; }
   friend auto operator<=>(const Sized& a, const Sized& b) { return a.value <=> b.value; }
 
-  friend Sized abs(const Sized& a) { return {std::fabs(a.value), a.size, a.total, a.unit}; }
+  friend Sized abs(const Sized& a) { return {std::fabs(a.value), a.size, a.total, a.unit, a.rest}; }
   friend Sized sqrt(const Sized& a) {
     const double v = std::sqrt(a.value);
-    if (a.total == 0 || (a.is_power_of_two() && v * v == a.value)) return v;
-    return {v, v > 0 ? larger(a.size / (2 * v), v) : std::sqrt(a.size), v, 0};
+    if (a.nothing()) return v;
+    if (a.is_power_of_two() && v * v == a.value) return kept({v, larger(a.size / (2 * v), v), v, v, a.rest / (2 * v)});
+    return inexact(v, v > 0 ? larger(a.size / (2 * v), v) : std::sqrt(a.size));
   }
   friend Sized exp(const Sized& a) {
     const double v = std::exp(a.value);
-    if (a.total == 0) return 1;  // of a difference that is zero it is not: kernels take 2^x of other multiples
-    return {v, v * larger(a.size, 1), v, v == 0 ? infinite : 0};
+    if (a.nothing()) return 1;  // of a difference that is zero it is not: kernels take 2^x of other multiples
+    return v == 0 ? Sized(0) : inexact(v, v * larger(a.size, 1));
   }
   friend Sized log(const Sized& a) {
     const double v = std::log(a.value);
-    if (a.value == 1 && a.exact()) return 0;
-    return {v, larger(a.size / a.value, std::fabs(v)), std::fabs(v), 0};
+    if (a.value == 1 && a.exact()) return a.rest == 0 ? Sized(0) : inexact(v, a.rest);
+    return inexact(v, larger(a.size / a.value, std::fabs(v)));
   }
   friend bool isfinite(const Sized& a) { return std::isfinite(a.value); }
   friend bool isnan(const Sized& a) { return std::isnan(a.value); }
@@ -79,7 +92,8 @@ struct Sized {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
   static inline thread_local double capacity = 0x1p53;
 
-  Sized(double v, double s, double t, double u) : value(v), size(s), total(t), unit(u) {}
+  Sized(double v, double s, double t, double u, double r) : value(v), size(s), total(t), unit(u), rest(r) {}
+  static Sized inexact(double v, double size) { return {v, size, 0, infinite, size}; }
 
   static double larger(double a, double b) { return a > b ? a : b; }
   /// The power of two that ends x; infinite for 0, which is a multiple of all.
@@ -91,19 +105,27 @@ struct Sized {
     if ((bits & fraction) == 0) return binade;
     return std::ldexp(binade, std::countr_zero(bits) - 52);  // 0 below the smallest normal number: of unknown unit
   }
+  /// Whether it is zero in every arithmetic.
+  bool nothing() const { return total == 0 && rest == 0; }
   bool is_power_of_two() const {
-    return exact() && total == std::fabs(value) && (std::bit_cast<std::uint64_t>(value) & 0x000fffffffffffff) == 0;
+    return total > 0 && total == std::fabs(value) && (std::bit_cast<std::uint64_t>(value) & 0x000fffffffffffff) == 0;
   }
   static Sized kept(Sized x) {
-    if (!(x.total <= capacity * x.unit)) x.unit = 0;
+    // A quarter: the spacing below a power of two is half of that above, and what is half of it may round either way.
+    if (x.total > 0 && !(x.total <= capacity * x.unit && x.rest <= x.unit / (4 * capacity)))
+      x.rest += x.total, x.total = 0, x.unit = infinite;
     return x;
   }
   static Sized sum(const Sized& a, const Sized& b, double v) {
-    if (a.total == 0) return {v, b.size, b.total, b.unit};
-    if (b.total == 0) return {v, a.size, a.total, a.unit};
-    return kept({v, larger(larger(a.size, b.size), std::fabs(v)), a.total + b.total, std::fmin(a.unit, b.unit)});
+    if (a.nothing()) return {v, b.size, b.total, b.unit, b.rest};
+    if (b.nothing()) return {v, a.size, a.total, a.unit, a.rest};
+    return kept({v, larger(larger(a.size, b.size), std::fabs(v)), a.total + b.total, std::fmin(a.unit, b.unit),
+                 a.rest + b.rest});
   }
 };
+
+template <>
+inline constexpr bool follows_kernels<Sized> = true;
 
 template <>
 struct ScalarTraits<Sized> {

@@ -16,6 +16,7 @@
 #include "oracles/core/terms.hpp"
 #include "oracles/scalars/sized.hpp"
 #include "reference/core/random.hpp"
+#include "reference/core/visible.hpp"
 
 namespace assay {
 namespace {
@@ -273,6 +274,36 @@ TEST(Sized, knows_what_is_exact_in_any_order) {
   EXPECT_FALSE(sqrt(Sized(2)).exact());
   Sized::accumulate_in(53);
   EXPECT_TRUE(sum({0x1p24, 1}));
+}
+
+TEST(Sized, knows_what_leaves_no_trace) {
+  Sized::accumulate_in(53);
+  const Sized tiny = exp(Sized(-128)), weights = Sized(1) + Sized(1) + tiny;
+  EXPECT_TRUE(weights.exact()) << "2 + 2.6e-56 is 2 in any order";
+  EXPECT_TRUE((Sized(3) / weights).exact());
+  EXPECT_TRUE((weights * Sized(0.75)).exact());
+  EXPECT_FALSE((weights - exp(Sized(-1))).exact()) << "0.37 leaves a trace";
+
+  const Sized left = weights - Sized(2);
+  EXPECT_FALSE(left.exact()) << "2.6e-56 in one order, 0 in another";
+  EXPECT_GE(left.rounded_at() * 0x1p-53, tiny.value) << "what is left may be lost as a whole";
+  EXPECT_LE(left.rounded_at() * 0x1p-53, 2 * 128 * tiny.value) << "and nothing else";
+  EXPECT_EQ(log(weights - Sized(1)).value, 0);
+  EXPECT_FALSE(log(weights - Sized(1)).exact());
+
+  Sized::accumulate_in(24);
+  EXPECT_FALSE((Sized(1) + exp(Sized(-16))).exact()) << "1.1e-7 of 2^-23";
+  EXPECT_TRUE((Sized(1) + exp(Sized(-24))).exact());
+  Sized::accumulate_in(53);
+}
+
+/// Kernels centre scores on the lse, rational proofs on the largest: the gradient is the same, and what rounds is not.
+TEST(Sized, is_centred_as_kernels_centre) {
+  const VisibleRow<Sized> sized{{0, 2}, Sized(0), Sized(2), {Sized(0), Sized(0)}, {Sized(1), Sized(1)}};
+  const VisibleRow<double> plain{{0, 2}, 0, 2, {0, 0}, {1, 1}};
+  EXPECT_EQ(sized.centre().value, std::log(2));
+  EXPECT_FALSE((sized.s(0) - sized.centre()).exact());
+  EXPECT_EQ(plain.centre(), 0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "reference/core/error.hpp"
+#include "reference/core/follows_kernels.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
@@ -64,6 +65,11 @@ struct VisibleRow : VisibleRange {
   S lse() const {
     using std::log;
     return first < last ? max + log(sum) : max;
+  }
+  /// What scores are centred on in the bandwidth's gradient, where the centre drops out: kernels have the lse at hand.
+  S centre() const {
+    if constexpr (follows_kernels<S>) return lse();
+    return max;
   }
 };
 
