@@ -26,8 +26,10 @@ struct ExactTrials {
 };
 constexpr ExactTrials exact_trials[] = {{Style::integers, Format::fp64, fault_length},
                                         {Style::integers, Format::fp64, exact_length},
+                                        {Style::integers, Format::fp64, 2},
                                         {Style::dyadic, Format::fp64, fault_length},
                                         {Style::dyadic, Format::fp64, 32},
+                                        {Style::dyadic, Format::fp64, 2},
                                         {Style::dyadic, Format::fp32, exact_length}};
 
 constexpr int power_seeds = 60;  ///< found under all of them, a fault is found with 95% at that confidence

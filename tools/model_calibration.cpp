@@ -77,8 +77,15 @@ std::vector<Piece> pieces_of(const CalibrateOptions& options) {
   return list;
 }
 
-/// Answers of every healthy variant of the form to one case, judged by the model.
-Seen judge_piece(const Piece& piece) {
+/// Whether a kernel in that precision may be this variant. Tensor cores cut off what does not fit; where operands are
+/// as wide as sums there are none, and no machine cuts off.
+bool is_healthy(const HealthyVariant& variant, Format precision) {
+  const bool narrow_sums = precision == Format::fp32 || precision == Format::fp64;
+  return variant.fit != Fit::other && !(variant.fit == Fit::biased && narrow_sums);
+}
+
+/// Answers of the healthy variants of the form that are asked for to one case, judged by the model.
+Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
   Seen seen;
   const Problem problem = piece.room->make(piece.spec);
   if (!piece.form->obstacle(problem).empty()) return seen;
@@ -87,7 +94,8 @@ Seen judge_piece(const Piece& piece) {
   const auto stored = [](const std::string&) { return Format::fp32; };
   const Named<Expected> expected = expect_by_model(oracle, runs, stored);
   for (const HealthyVariant& variant : healthy_variants(piece.room->name, *piece.form, piece.spec.precision)) {
-    if (variant.fit == Fit::other || !variant.kernel.form->obstacle(problem).empty()) continue;
+    if (!is_healthy(variant, piece.spec.precision) || !asks_for(options.variants, variant.name)) continue;
+    if (!variant.kernel.form->obstacle(problem).empty()) continue;
     const Arrays got = flat(variant.kernel.form->run(
         problem, variant.kernel.contract.policy(variant.kernel.form->sites), variant.kernel.tile));
     for (const auto& [name, e] : expected)
@@ -105,7 +113,7 @@ ModelCalibration calibrate_model(const CalibrateOptions& options, const CaseDone
   require(!pieces.empty(), "--model: no room, precision or style is left");
   std::map<std::pair<std::string, Format>, Seen> seen;
   in_order(
-      pieces.size(), {options.threads, options.seconds}, [&](std::size_t i) { return judge_piece(pieces[i]); },
+      pieces.size(), {options.threads, options.seconds}, [&](std::size_t i) { return judge_piece(pieces[i], options); },
       [&](std::size_t i, const Seen& of_piece) {
         seen[{std::string(pieces[i].room->name), pieces[i].spec.precision}].join(of_piece);
       },
@@ -138,11 +146,13 @@ std::string model_page(const ModelCalibration& c) {
   command.insert(std::string("build/assay calibrate").size(), " --model");
   return "<!-- written by `" + command + " --docs -o docs/model.md` -->\n\n# Calibration of the model\n\n" +
          "How far healthy kernels are from what evidence `model` expects ([judge.md](judge.md#model)): our tile "
-         "programs "
-         "in every shape, under\nevery contract that fits, and the reference token by token. An error is in the units "
-         "of "
-         "the column `model` of `assay check`:\nup to 2 (3 in fp32 and fp64) is PASS, beyond 5 FAIL, between them "
-         "UNDECIDED. What kernels of others do is in\n[published-kernels.md](published-kernels.md).\n\n    " +
+         "programs in every shape,\nunder every contract that fits, and the reference token by token. In 16 bits and "
+         "fewer also a kernel that cuts off what does not\nfit, as tensor cores do; in fp32 and fp64 no machine does. "
+         "An error is in the units of the column `model` of `assay check`:\nup to 2 (3 in fp32 and fp64) is PASS, "
+         "beyond "
+         "5 FAIL, between them UNDECIDED. What kernels of others do is "
+         "in\n[published-kernels.md](published-kernels.md)."
+         "\n\n    " +
          command + "\n\n" + fmt::format("{} tensors: {} UNDECIDED, {} FAIL.\n\n", c.tensors, c.undecided, c.failed) +
          c.table.markdown();
 }
