@@ -40,9 +40,7 @@ Trial under(const Trial& trial, const KernelUnderTest& kernel) {
 /// Searches the other contracts for one under which a tensor passes.
 using PassingRow = std::function<const ReportRow*(const ReportRow& row)>;
 
-/// The model decides. What keeps the precision's own contract is right all the same: its tile program is an algorithm
-/// that answers so. What the model leaves open another contract may explain, what it fails may not: such a contract
-/// promises less.
+/// The model decides, and what it leaves open a contract may still explain.
 void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRow& passing, SecondForm& second) {
   const Judgement by_contract = row.judgement;
   rest_on(row, "model", by_model);
@@ -54,7 +52,6 @@ void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRo
     row.by_contract = weighed_of(found->judgement), row.command = found->command;
     return;
   }
-  if (by_model.verdict == Verdict::fail) return;
   if (const ReportRow* found = passing(row)) {
     rest_on(row, "contract " + found->contract, found->judgement);
     row.by_contract = weighed_of(found->judgement);

@@ -122,7 +122,6 @@ struct Emulated {
     else
       for (int i = 0; i < a.size; ++i) sum += a[i] * b[i];
   }
-  static void add_product(Emulated& sum, const Emulated& a, const Emulated& b) { add_dot(sum, {&a, 1, 1}, {&b, 1, 1}); }
   static void subtract_dot(Emulated& sum, const Line<const Emulated>& a, const Line<const Emulated>& b) {
     if (PerturbedArithmetic* perturbed = PerturbedArithmetic::current())
       sum.value = perturbed->dot(sum.value, strided(a), strided(b), -1);

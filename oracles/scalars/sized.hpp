@@ -61,7 +61,7 @@ struct Sized {
     const double v = a.value / b.value, by = std::fabs(b.value);
     if (a.nothing()) return {v, 0, 0, infinite, 0};
     const double size = larger(larger(a.size / by, std::fabs(v) * b.size / by), std::fabs(v));
-    if (!b.is_power_of_two()) return inexact(v, larger(size, (a.total + a.rest) / by));
+    if (!b.is_power_of_two()) return {v, size, 0, infinite, larger(size, (a.total + a.rest) / by)};
     return kept({v, size, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by});
   }
 

@@ -82,15 +82,6 @@ Tensor<S, 2> sum(Tensor<S, 2> a, const Tensor<S, 2>& b) {
   return a;
 }
 
-/// sum += a b, a term of a sum of products.
-template <class S>
-void add_product(S& sum, const std::type_identity_t<S>& a, const std::type_identity_t<S>& b) {
-  if constexpr (requires { S::add_product(sum, a, b); })
-    S::add_product(sum, a, b);
-  else
-    sum += a * b;
-}
-
 inline constexpr Fault reads_before_the_write{"first_order_reads_before_the_write", "o_t reads R_t, not S_t"};
 inline constexpr Fault swaps_the_error{"first_order_swaps_the_error", "the error reads the other one of R and S_{t-1}"};
 inline constexpr Fault decays_once{"first_order_decays_once", "every token decays like the first"};
@@ -220,8 +211,8 @@ Gradients<S> backward(const Terms<S>& in, const Reads<S>& cotangent) {
       if (in.error == Error::decayed) subtract_scaled(column(G, j), read, line(in.p, t));
       for (int i = 0; i < K; ++i) {
         S& dlog = d.log_decay(in.decay.size(0) == 1 ? 0 : t, in.decay.size(1) == 1 ? 0 : i);
-        add_product(dlog, carried.whole(G(i, j), norms.kept),
-                    planted<"first_order_decay_gradient_with_the_write">(R[static_cast<std::size_t>(i)], after(i, j)));
+        dlog += carried.whole(G(i, j), norms.kept) *
+                planted<"first_order_decay_gradient_with_the_write">(R[static_cast<std::size_t>(i)], after(i, j));
         G(i, j) *= planted<"first_order_forgets_the_decay_backward">(in.D(t, i), S(1));
       }
       if (in.error == Error::undecayed) subtract_scaled(column(G, j), read, line(in.p, t));
