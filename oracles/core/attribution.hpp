@@ -1,6 +1,6 @@
 #pragma once
 // Why a tensor is off: what each rounding site makes of its error, and which site rounded more coarsely, or which known
-// fault, makes an error like the one that was seen. docs/judge.md derives both.
+// fault, makes an error like the one that was seen. docs/judge-derivation.md derives both.
 #include <functional>
 #include <string>
 #include <vector>
