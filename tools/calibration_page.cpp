@@ -99,7 +99,7 @@ constexpr std::string_view about_columns =
     "all\n"
     "widened    tensors whose sigma took in the contract's own rounding, for it is beyond what the draws allow\n"
     "elements   that may err; exact: those that may not. beyond 7: of the elements, those with |z| > 7\n"
-    "of limit   the largest |error| / limit, limit = reach * sigma + bound (docs/judge.md): 1 is rejected\n"
+    "of limit   the largest |error| / limit, limit = reach * sigma + bound (docs/judge-derivation.md): 1 is rejected\n"
     "slack      the median of limit / |error|\n";
 
 constexpr std::string_view opening = R"(
@@ -139,7 +139,7 @@ z = error / sigma of every element of every output and gradient, against the ora
 whose **standard**, the kernel and contract whose spread is sigma, has their very roundings (`same`). Where the standard allows more (`wider`) only 1.3 and the limits count. Nothing is asked where
 it describes another kernel (`other`), lines that show what comes of taking one kernel for another, and of kernels that round to one side (`biased`).
 
-**What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](judge.md#witnesses)), and a kernel judged by itself *is* that rounding: there its
+**What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](judge-derivation.md#witnesses)), and a kernel judged by itself *is* that rounding: there its
 limits hold by construction, and so where it takes in the run with operands kept, for the variant that is nearly that run. `widened` counts those tensors; in all others the limits are those of the draws, which know nothing of the run that is judged.
 
 ## Variants
@@ -184,7 +184,7 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
   number of such a kernel says anything of the draws, so nothing is asked of it.
 - `P wide` of `lla` in fp16: with outlier channels and two steps of conjugate gradients, one element of dq overflows fp16 in the kernel's own run (sigma there is 49,000), which is the contract's doing.
 - `operands wide, by the contract`: a rounding not only errs, it also absorbs what erred before it, and a kernel that leaves it out keeps that: where the contract's kernel answers 0 in all draws, it answers the residue of its
-  sums. Sigma takes in the form's own run with operands kept ([judge.md](judge.md#witnesses)), which is this variant but for the last rounding: where it does, counted under `widened`, the variant is within its limits by construction.
+  sums. Sigma takes in the form's own run with operands kept ([judge-derivation.md](judge-derivation.md#witnesses)), which is this variant but for the last rounding: where it does, counted under `widened`, the variant is within its limits by construction.
 - Single numbers (the gradient of a bandwidth) are known from K draws alone, without neighbours; their limits are the widest, and make most of `beyond 7`.
 
 )";

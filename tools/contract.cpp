@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "oracles/core/infer.hpp"
+#include "oracles/core/site_meanings.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/case_trial.hpp"
@@ -87,6 +88,10 @@ int run_infer(const Flags& flags, Console& console) {
         "on "
         "what it was not fitted to (fitted to {})\n",
         precision, contract, 100 * found.predicted, found.fitted);
+  for (const Contract::Rule& rule : found.contract.rules)
+    if (const SiteMeaning* meaning =
+            find_meaning(trials.front()->file().problem.mechanism, kernel.form->name, rule.site))
+      words << "  " << rule.site << ": " << meaning->words << '\n';
   const std::string json = json_of(found, flags.name);
   if (output) output->commit(json);
   if (output && flags.output != "-") words << "written to " << plain_text(flags.output) << '\n';

@@ -487,7 +487,7 @@ std::string detection_page(const Detection& d) {
                           std::string(rival.source), std::string(rival.blind)});
   }
   rules.rows.push_back({text(model_rule()), std::string(rule_name(model_rule())), std::string(what_model_asks),
-                        "[judge.md](judge.md#model)",
+                        "[judge-derivation.md](judge-derivation.md#model)",
                         "what costs digits that other algorithms lose, too; rooms without a model"});
   page += rules.markdown(Table::Cells::markup);
   page += about_rules;

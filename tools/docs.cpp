@@ -11,6 +11,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/core/sequential.hpp"
+#include "oracles/core/site_meanings.hpp"
 #include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
 #include "tools/command.hpp"
@@ -74,18 +75,14 @@ std::string inputs_table(const Room& room) {
   return text;
 }
 
-std::string sites_table(const KernelForm& form) {
+std::string sites_table(const Room& room, const KernelForm& form) {
   constexpr std::string_view roles[] = {"operand", "gate", "accumulator", "output"};
-  constexpr Format shown[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16, Format::fp16, Format::e4m3};
-  std::string text = "| site | role |", rule = "| --- | --- |";
-  for (const Format precision : shown) text += fmt::format(" {} |", name_of(precision)), rule += " --- |";
-  text += "\n" + rule + "\n";
+  std::string text = "| site | holds | role |\n| --- | --- | --- |\n";
   for (int i = 0; i < form.sites.size; ++i) {
     const tile::SiteTable::Entry& entry = form.sites.entries[i];
-    text += fmt::format("| `{}` | {} |", entry.view(), roles[static_cast<int>(entry.role)]);
-    for (const Format precision : shown)
-      text += fmt::format(" {} |", name_of(form.sites.contract(precision).at(entry.view())));
-    text += "\n";
+    const SiteMeaning* meaning = find_meaning(room.name, form.name, entry.view());
+    text += fmt::format("| `{}` | {} | {} |\n", entry.view(), meaning == nullptr ? "" : meaning->words,
+                        roles[static_cast<int>(entry.role)]);
   }
   return text;
 }
@@ -122,7 +119,10 @@ std::string page(const Room& room, const std::filesystem::path& source) {
             "by "
             "what is expected of `{}`.",
             form.unstable, room.name, form.name, kernels->forms.front().name);
-      text += "\n\nRounding sites, and the format of each in the contract of a precision:\n\n" + sites_table(form);
+      text +=
+          "\n\nRounding sites. The contract of a precision gives operands and outputs that precision (tf32: outputs "
+          "fp32; e4m3, e5m2: outputs bf16), gates and accumulators fp32, or fp64 throughout.\n\n" +
+          sites_table(room, form);
       if (!form.mutants.empty()) text += "\nMutants, each killed by a test:\n\n" + mutants_table(form);
     }
   text += fmt::format("\n## Golden fixture\n\n`fixtures/{}.safetensors` holds", room.name);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "oracles/core/expected.hpp"
+#include "oracles/core/site_meanings.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
@@ -225,12 +226,16 @@ Table laws_of(const Drift& drift) {
 }
 
 Table sites_of(const Drift& drift) {
-  Table table{{{"site"}, {"format"}, {"error alone", true}, {"share", true}, {"law"}, {"confidence", true}}, {}};
-  for (const DriftSite& site : drift.sites)
+  Table table{{{"site"}, {"format"}, {"error alone", true}, {"share", true}, {"law"}, {"confidence", true}, {"holds"}},
+              {}};
+  for (const DriftSite& site : drift.sites) {
+    const SiteMeaning* meaning = find_meaning(drift.spec.room->name, drift.spec.form->name, site.site);
     table.rows.push_back({site.site, std::string(name_of(site.format)), fmt::format("{:.2e}", site.error),
                           fmt::format("{:.1f}%", 100 * site.share),
                           site.fit ? std::string(name_of(site.fit->best().law)) : "",
-                          site.fit ? fmt::format("{:.2f}", site.fit->best().probability) : ""});
+                          site.fit ? fmt::format("{:.2f}", site.fit->best().probability) : "",
+                          meaning == nullptr ? "" : std::string(meaning->words)});
+  }
   return table;
 }
 

@@ -145,7 +145,8 @@ std::string model_page(const ModelCalibration& c) {
   std::string command = c.options.command();
   command.insert(std::string("build/assay calibrate").size(), " --model");
   return "<!-- written by `" + command + " --docs -o docs/model.md` -->\n\n# Calibration of the model\n\n" +
-         "How far healthy kernels are from what evidence `model` expects ([judge.md](judge.md#model)): our tile "
+         "How far healthy kernels are from what evidence `model` expects ([derivation](judge-derivation.md#model)): "
+         "our tile "
          "programs in every shape,\nunder every contract that fits, and the reference token by token. In 16 bits and "
          "fewer also a kernel that cuts off what does not\nfit, as tensor cores do; in fp32 and fp64 no machine does. "
          "An error is in the units of the column `model` of `assay check`:\nup to 2 (3 in fp32 and fp64) is PASS, "

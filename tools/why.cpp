@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "oracles/core/contract.hpp"
+#include "oracles/core/site_meanings.hpp"
 #include "oracles/core/stored.hpp"
 #include "oracles/hypotheses/hypotheses.hpp"
 
@@ -31,11 +32,11 @@ std::string_view name_of(Explanation::Kind kind) {
 
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
-std::string sentence_of(const Contributions& c) {
+std::string sentence_of(const Contributions& c, std::string_view mechanism, std::string_view form) {
   std::string words;
   for (std::size_t i = 0; i < std::min(shown, c.sites.size()); ++i)
-    words += fmt::format("{}{} ({}) {}", i == 0 ? "" : ", ", c.sites[i].site, name_of(c.sites[i].format),
-                         percent(c.sites[i].share));
+    words += fmt::format("{}{} in {}: {}", i == 0 ? "" : ", ", site_in_words(mechanism, form, c.sites[i].site),
+                         name_of(c.sites[i].format), percent(c.sites[i].share));
   if (c.sites.empty()) return "nothing is rounded on the way to it";
   return words + fmt::format("; {} sites, together {}", c.sites.size(), percent(c.sum));
 }
@@ -150,7 +151,7 @@ void look_further(Checked& checked, const std::function<bool()>& stop) {
 void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kernel, const Problem& problem) {
   for (const auto& [name, contributions] : contributions_of(kernel, problem, draws))
     for (ReportRow& row : rows)
-      if (row.tensor == name) row.why = sentence_of(contributions);
+      if (row.tensor == name) row.why = sentence_of(contributions, problem.mechanism, kernel.form->name);
 }
 
 std::vector<std::string> Findings::lines() const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "oracles/core/site_meanings.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -397,9 +398,10 @@ class Explainer {
       const auto drawn = answered(seen_, [&] { return Draws(kernel, problem_).draw(sites_of(trial), k); });
       if (drawn) add_squares(*drawn, trial.squares);
     }
-    found_.list.push_back(explanation(Explanation::Kind::site, trial.site.view(),
-                                      text("site ", trial.site.view(), " in ", name_of(trial.format)),
-                                      best_fit(seen_, signature_of(trial, 1 + draws))));
+    found_.list.push_back(explanation(
+        Explanation::Kind::site, trial.site.view(),
+        text(site_in_words(problem_.mechanism, kernel_.form->name, trial.site.view()), " in ", name_of(trial.format)),
+        best_fit(seen_, signature_of(trial, 1 + draws))));
   }
 
   bool time_is_up() const { return stop_ && stop_(); }

@@ -1,6 +1,6 @@
 #pragma once
 // Why a tensor is off: what each rounding site makes of its error, and which site rounded more coarsely, or which known
-// fault, makes an error like the one that was seen. docs/judge.md derives both.
+// fault, makes an error like the one that was seen. docs/judge-derivation.md derives both.
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,10 +28,11 @@ Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Probl
 /// One way in which a kernel can be wrong, and how well it explains what was answered.
 struct Explanation {
   enum class Kind { site, form, fault } kind = Kind::site;
-  std::string name;      ///< of the site, the form or the fault
-  std::string what;      ///< "site S in bf16"; "form log_domain: its weights cancel"; "scale_forgotten: o not scaled"
-  double evidence = 0;   ///< log likelihood, against that of a correct kernel
-  double explained = 0;  ///< share of the squared error, in units of sigma
+  std::string name;  ///< of the site, the form or the fault
+  std::string
+      what;  ///< "the state (S) in bf16"; "form log_domain: its weights cancel"; "scale_forgotten: o not scaled"
+  double evidence = 0;      ///< log likelihood, against that of a correct kernel
+  double explained = 0;     ///< share of the squared error, in units of sigma
   bool sufficient = false;  ///< whether a kernel with this fault could have answered so: no tensor is further off
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // The judge: is a tensor what a correct kernel could have answered, and could this data have told us if it were not?
-// docs/judge.md says how every limit is derived; none is typed.
+// docs/judge-derivation.md says how every limit is derived; none is typed.
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -61,9 +61,9 @@ struct Expected {
   double rms_limit = 0;       ///< nor the root mean square of error / sigma this
   std::vector<SliceSum> sums = {};  ///< nor the sums of weight * error over slices these; none: not looked at
   std::vector<double> weight = {};  ///< 1 / sigma where the draws show sigma, else 0
-  double stall = 0;                 ///< where draws do not show what rounding does (docs/judge.md): by how much, rms
-  int draws = 0;                    ///< that sigma was learnt from
-  double widened = 0;               ///< where they do not show what another witness does: the same
+  double stall = 0;    ///< where draws do not show what rounding does (docs/judge-derivation.md): by how much, rms
+  int draws = 0;       ///< that sigma was learnt from
+  double widened = 0;  ///< where they do not show what another witness does: the same
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
   Format stored = Format::fp64;         ///< what sigma takes the last rounding to be to (oracles/core/stored.hpp)
   std::vector<double> freedom = {};     ///< degrees of freedom with which sigma is known; none: `reach` stays as it is

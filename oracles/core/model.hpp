@@ -1,6 +1,7 @@
 #pragma once
 // Evidence `model`: could any healthy algorithm in this precision have answered so? No tile program and no sites: the
-// reference and its gradient, with every operand of every contraction off by one rounding (docs/judge.md, "Model").
+// reference and its gradient, with every operand of every contraction off by one rounding (docs/judge-derivation.md,
+// "Model").
 #include <functional>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ bool has_model(std::string_view mechanism);
 struct ModelFactor {
   double passes = 2, fails = 5;
 };
-/// Of operands in that precision: measured on kernels of others (docs/judge.md, "Model").
+/// Of operands in that precision: measured on kernels of others (docs/judge-derivation.md, "Model").
 ModelFactor model_factor(Format precision);
 
 /// What is expected of every tensor of the oracle, the limits already multiplied by model_factor().passes.

@@ -73,7 +73,8 @@ double inverse_trigamma(double y) {
 }
 
 /// Sample variances in units of their guess: how many degrees of freedom d the guess is worth, and the factor that it
-/// is off by, if they are factor * F(nu, d). docs/judge.md, "Pooling".
+/// is off by, if they are factor * F(nu, d). docs/judge-derivation.md,
+/// "Sixteen draws are few: pooling".
 class Ratios {
  public:
   explicit Ratios(double nu) : nu_(nu) {}

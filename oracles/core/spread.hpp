@@ -1,6 +1,6 @@
 #pragma once
 // How far a correct kernel spreads around its own exact run: sigma per element, from draws with randomised rounding.
-// docs/judge.md derives everything here.
+// docs/judge-derivation.md derives everything here.
 #include <cstddef>
 #include <utility>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 // The dtype that a tensor is stored in is a rounding that has happened: what it allows a correct kernel.
-// docs/judge.md, "The dtype of an answer", derives it.
+// docs/judge-derivation.md, "The dtype of an answer", derives it.
 #include <span>
 #include <vector>
 

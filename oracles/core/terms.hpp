@@ -1,5 +1,5 @@
 #pragma once
-// How large the numbers are that an answer's elements are sums of. docs/judge.md, "One rounding at the least".
+// How large the numbers are that an answer's elements are sums of. docs/judge-derivation.md, "What no draw holds".
 #include <optional>
 #include <string_view>
 

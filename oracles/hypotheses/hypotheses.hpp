@@ -1,7 +1,7 @@
 #pragma once
 // Causes of what fails: what was answered, compared with the truth and its variants, and with what a kernel would
-// answer that misunderstands one convention. Named is what explains 99% of the error; otherwise nothing. docs/judge.md,
-// "Why".
+// answer that misunderstands one convention. Named is what explains 99% of the error; otherwise nothing.
+// docs/judge-derivation.md, "Why".
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,7 +1,8 @@
 #pragma once
-// Arithmetic that errs as any healthy kernel of a precision may: what evidence `model` draws (docs/judge.md, "Model").
-// No tile program and no sites: at every use, both operands of a contraction are off by one rounding of their format,
-// and sums by the roundings of fp32 in some order; where operands are as wide as sums, every operation is off by one.
+// Arithmetic that errs as any healthy kernel of a precision may: what evidence `model` draws (docs/judge-derivation.md,
+// "Model"). No tile program and no sites: at every use, both operands of a contraction are off by one rounding of their
+// format, and sums by the roundings of fp32 in some order; where operands are as wide as sums, every operation is off
+// by one.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -24,7 +24,7 @@ Kernels that nobody here wrote, on the problems of `assay case`, and what `assay
     proptests/foreign/recordings.py ID            makes the case of one again and judges it
     proptests/foreign/page.py                     writes this page
 
-- **Model, contract**: the worst tensor's error in units of what the [model](judge.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
+- **Model, contract**: the worst tensor's error in units of what the [model](judge-derivation.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
 - **tf32** beside fp32: judged with `--precision tf32`, since the kernel multiplies so by default.
 - Shapes are B, T (or queries/keys), heads (or value/shared heads), K, V; data of style `normal` unless another one is named.
 - The model's factor was chosen knowing kernels like these, so that their PASS is no independent evidence; `make foreign` judges runs that nobody has seen.

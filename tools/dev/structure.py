@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks what no compiler checks: that every room has its files and every file has its room, that includes point
-downwards, that no text is left unfinished, and that CMake compiles everything. One sentence per finding; exit 1 if any.
+downwards, that no text is left unfinished, that links lead somewhere, and that CMake compiles everything. One sentence
+per finding; exit 1 if any.
 
     structure.py [--build DIR]     the tree; with a build folder also what CMake compiles
     structure.py --self-test       plants each fault in a copy of the tree and demands that it is found
@@ -38,6 +39,11 @@ CPP = {".hpp", ".cpp", ".cu", ".cuh"}
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+# A link of a page, or of a string of a source that writes one; and a comment that cites a section.
+LINK = re.compile(r"\]\(([^()\s:#\"]*)(?:#([^()\s\"]+))?\)")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CITED = re.compile(r'\bdocs/([\w-]+\.md),(?:\s|//+)*"([^"\n]+)"')
 
 Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
 
@@ -160,6 +166,54 @@ def check_programs(root, files, findings):
                     findings.append(f"{path}: {name} is also defined in {home[name]}; names of tile programs are unique.")
 
 
+@functools.cache
+def sections(text):
+    """Headings of a page, as anchors."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@functools.cache
+def links(text, is_page):
+    """The places that it links to, as (path, anchor), and the sections that it cites."""
+    return LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)) if is_page else text), CITED.findall(text)
+
+
+def check_links(root, files, findings):
+    pages = {path: read(root, path) for path in files if path.endswith(".md")}
+    for path in files:
+        suffix = pathlib.PurePath(path).suffix
+        if suffix not in CPP | {".md", ".py"} or path.startswith("tools/dev/"):
+            continue
+        # What a source writes lies in docs, or in a folder there.
+        folders = [os.path.dirname(path)] if suffix == ".md" else ["docs", "docs/mechanisms"]
+        found, cited = links(pages.get(path) or read(root, path), suffix == ".md")
+        for target, anchor in found:
+            if "{" in target or (suffix != ".md" and not target.endswith(".md")):
+                continue
+            places = [os.path.normpath(os.path.join(folder, target)) if target else path for folder in folders]
+            there = [place for place in places if (root / place).exists()]
+            if not there:
+                findings.append(f"{path}: links to {target}, which is not there.")
+            elif anchor and anchor not in sections(pages.get(there[0], "")):
+                findings.append(f"{path}: links to {there[0]}#{anchor}, a section that is not there.")
+        for page, section in cited:
+            slug = re.sub(r"[^\w\- ]", "", section.lower()).replace(" ", "-")
+            if slug not in sections(pages.get(f"docs/{page}", "")):
+                findings.append(f'{path}: cites docs/{page}, "{section}", a section that is not there.')
+    check_promises(root, pages, findings)
+
+
+def check_promises(root, pages, findings):
+    """A promise of README.md has numbers, in bold, and links to the pages that they are from."""
+    for promise in re.findall(r"^\d+\. .*(?:\n +.*)*", pages.get("README.md", ""), re.MULTILINE):
+        words = {word for target, _ in LINK.findall(promise) for word in re.findall(r"[^\s,;:|()]+", pages.get(target, ""))}
+        words |= {word.rstrip(".") for word in words} | {part for word in words for part in word.split("/")}
+        for number in re.findall(r"\*\*([\d.⁰¹²³⁴-⁹⁻]+)\*\*", promise):
+            if number not in words:
+                findings.append(f"README.md: {number} is on none of the pages that its promise links to.")
+
+
 def check_compiled(root, files, compiled, findings):
     present = set(files)
     reached, pending = set(), [path for path in compiled.files if path in present]
@@ -188,6 +242,7 @@ def check(root, compiled=None):
     check_text(root, files, findings)
     check_includes(root, files, findings)
     check_programs(root, files, findings)
+    check_links(root, files, findings)
     if compiled:
         check_compiled(root, files, compiled, findings)
     return findings
@@ -231,6 +286,13 @@ def planted_faults(root, room, with_build):
         (add(header, f'#include "kernels/{room}.hpp"\n'), f"{header}:.*points upwards"),
         ({f"kernels/{room}_old.hpp": "#pragma once\n"}, f"kernels/{room}_old.hpp belongs to no room"),
         (add(f"kernels/{room}.hpp", "struct Visibility {\n};\n"), "Visibility is also defined in kernels/"),
+    ]
+    faults += [
+        (add("README.md", "[no page](docs/nowhere.md)\n"), "README.md: links to docs/nowhere.md"),
+        (add("docs/check.md", "[no section](judge-derivation.md#nowhere)\n"), "docs/check.md: links to docs/judge-derivation.md#nowhere"),
+        (add(header, '// "[no section](judge-derivation.md#nowhere)"\n'), f"{header}: links to docs/judge-derivation.md#nowhere"),
+        (add(header, '// docs/judge-derivation.md,\n// "Nowhere"\n'), f'{header}: cites docs/judge-derivation.md, "Nowhere"'),
+        (add("README.md", "1. **123456** hold ([judge](docs/judge-derivation.md))\n"), "README.md: 123456 is on none"),
     ]
     for pattern in ROOM_FILES:
         faults.append(({pattern.format(room): None}, f"{pattern.format(room)} is missing"))

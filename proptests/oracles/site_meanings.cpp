@@ -1,0 +1,47 @@
+// Whoever reads a site's letters reads what they stand for.
+#include "oracles/core/site_meanings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/sequential.hpp"
+
+namespace assay {
+namespace {
+
+TEST(SiteMeanings, every_site_of_every_form_has_one_of_its_own) {
+  std::set<const SiteMeaning*> used;
+  for (const KernelRoom* room : kernel_rooms())
+    for (const KernelForm* form : forms_of(*room)) {
+      std::map<std::string_view, std::string_view> seen;
+      for (int i = 0; i < form->sites.size; ++i) {
+        const std::string_view site = form->sites.entries[i].view();
+        const SiteMeaning* meaning = find_meaning(room->name, form->name, site);
+        ASSERT_NE(meaning, nullptr) << room->name << ' ' << form->name << ' ' << site << " has no meaning";
+        const auto [other, is_new] = seen.emplace(meaning->words, site);
+        EXPECT_TRUE(is_new) << room->name << ' ' << form->name << ": " << site << " and " << other->second
+                            << " are both " << meaning->words;
+        used.insert(meaning);
+      }
+    }
+  for (const SiteMeaning& meaning : site_meanings())
+    EXPECT_TRUE(used.contains(&meaning)) << "no form has the site " << meaning.site << " of " << meaning.forms;
+}
+
+TEST(SiteMeanings, are_said_before_the_letters) {
+  EXPECT_EQ(site_in_words("deltanet", "chunkwise", "Tc"), "the triangular inverse (Tc)");
+  EXPECT_EQ(site_in_words("softmax_attention", "tiled", "S"), "the scores (S)");
+  EXPECT_EQ(site_in_words("deltanet", "chunkwise", "S"), "the state (S)");
+  EXPECT_EQ(site_in_words("deltanet", "recurrent", "S"), "the state after every token (S)");
+  EXPECT_EQ(site_in_words("falcon3", "tensor_inverse", "Wc"),
+            "the inverse times the negative features, as an operand (Wc)");
+  EXPECT_EQ(site_in_words("falcon3", "chunkwise", "Wc"),
+            "the errors: values less what the state reads, as an operand (Wc)");
+  EXPECT_EQ(site_in_words("deltanet", "chunkwise", "nowhere"), "nowhere");
+}
+
+}  // namespace
+}  // namespace assay
