@@ -324,7 +324,8 @@ std::string kernels_page(const std::vector<json>& records, const Digests& digest
   std::string text =
       "<!-- written by `assay docs` from the registry and fixtures/gpu -->\n\n# Kernels\n\n"
       "Every form of every mechanism that has tile programs: what it promises, and what devices measured of it.\n\n"
-      "- **Sites** are its roundings. The contract of a precision gives operands and outputs that precision (tf32: "
+      "- **Sites** are its roundings; the page of its [mechanism](mechanisms) says what each holds. The contract of a "
+      "precision gives operands and outputs that precision (tf32: "
       "outputs "
       "fp32; fp8: outputs bf16), accumulators and gates fp32, or fp64 throughout; [judge.md](judge.md) makes the "
       "tolerance "

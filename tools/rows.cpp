@@ -523,7 +523,7 @@ std::vector<std::string> legend(const Contract* contract, double false_alarms) {
       "columns   rel.error: Frobenius norms; max error: absolute; ulp: worst, in the output's format,",
       "          at the value or the tensor's root mean square if that is larger;",
       "          rms, worst: error in multiples of sigma, what a correct kernel spreads by;",
-      "          gain: the smallest that this tensor would have revealed",
+      "          gain: the smallest gain error that this check would catch",
   };
   lines.insert(lines.end(), std::begin(columns), std::end(columns));
   lines.push_back(fmt::format(

@@ -18,8 +18,9 @@ constexpr bool parts_stored = true;
 Contract flash_attention() {
   return {.name = "flash_attention",
           .summary =
-              "FlashAttention-2 and 3: P and dS in the precision for the products, statistics and sums in fp32, D "
-              "from the o that was stored; dK and dV stored for every query head",
+              "FlashAttention-2 and 3: the weights (P) and the gradients of the scores (dS) in the precision for the "
+              "products, statistics and sums in fp32, D from the o that was stored; gradients of keys and values (dK, "
+              "dV) stored for every query head",
           .rules = {{"P", bf16},
                     {"S", fp32},
                     {"m", fp32},
@@ -45,8 +46,8 @@ Contract flash_attention() {
 Contract flashinfer() {
   return {.name = "flashinfer",
           .summary =
-              "FlashInfer: P in the precision, before its row sum is taken, too; scores, o and the states of split "
-              "keys in fp32. Forward only",
+              "FlashInfer: the weights (P) in the precision, before their row sum is taken, too; scores, o and the "
+              "states of split keys in fp32. Forward only",
           .rules = {{"p", bf16, optional},
                     {"P", bf16},
                     {"S", fp32},
@@ -64,9 +65,9 @@ Contract flashinfer() {
 Contract torch_sdpa() {
   return {.name = "torch_sdpa",
           .summary =
-              "torch's scaled_dot_product_attention (flash, efficient, math; CPU and CUDA): P and dS in the "
-              "precision, sums in fp32; dK and dV stored for every query head and, on the CPU, for every block of "
-              "queries",
+              "torch's scaled_dot_product_attention (flash, efficient, math; CPU and CUDA): the weights (P) and the "
+              "gradients of the scores (dS) in the precision, sums in fp32; gradients of keys and values (dK, dV) "
+              "stored for every query head and, on the CPU, for every block of queries",
           .rules = {{"P", bf16},
                     {"S", fp32},
                     {"m", fp32},
@@ -92,8 +93,8 @@ Contract torch_sdpa() {
 Contract parallax() {
   return {.name = "parallax",
           .summary =
-              "fla's parallel_parallax: both weights, and the gradients of both scores, in the precision; vbar "
-              "stored in it for the backward; statistics and sums in fp32",
+              "fla's parallel_parallax: both weights, and the gradients of both scores, in the precision; the "
+              "mean of the values (vbar) stored in it for the backward; statistics and sums in fp32",
           .rules = {{"P1", bf16},
                     {"P2", bf16},
                     {"S", fp32},
@@ -127,8 +128,8 @@ Contract mdn() {
 Contract mamba_ssm() {
   return {.name = "mamba_ssm",
           .summary =
-              "Mamba-2's ssd kernels: states in fp32 and in the precision for the products; decayed keys (B), not "
-              "values, are rounded",
+              "Mamba-2's ssd kernels: states in fp32 and in the precision for the products; keys with their decays, "
+              "not values, are rounded",
           .rules = {{"state", fp32}, {"Sc", bf16}, {"Yc", bf16}, {"Pc", bf16}, {"decay", fp32}},
           .follows = true,
           .of_fp32 = Format::tf32,
