@@ -46,7 +46,7 @@ std::string json_of(Op op, const Attributes& a) {
     case Op::cumsum:
       return "{\"reverse\":" + json_of(a.reverse) + '}';
     case Op::contract:
-      return "{\"spec\":" + quoted(a.spec) + '}';
+      return (a.absorb ? "{\"absorb\":true,\"spec\":" : "{\"spec\":") + quoted(a.spec) + '}';
     case Op::scan:
       return "{\"body\":" + a.body->text + ",\"carry\":" + std::to_string(a.carry) +
              ",\"reverse\":" + json_of(a.reverse) + ",\"xs\":" + std::to_string(a.xs) + '}';

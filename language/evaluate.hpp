@@ -20,6 +20,26 @@ inline constexpr double most_memory = 0x1p34;
 /// Elements that one array may have, repeated ones as well.
 inline constexpr double most_elements = 0x1p31;
 
+/// Whether result i of a scan of that block is a state before its step, and nothing but scans reads it, row by row:
+/// then every so many of them are kept, and the others computed again.
+bool is_replayed(const Block& block, const Node& scan, std::size_t i);
+
+/// From how many bytes on that is done, on this thread while it lives.
+class ReplayLimit {
+ public:
+  explicit ReplayLimit(std::size_t bytes) : before_(bytes_) { bytes_ = bytes; }
+  ReplayLimit(const ReplayLimit&) = delete;
+  ReplayLimit(ReplayLimit&&) = delete;
+  ReplayLimit& operator=(const ReplayLimit&) = delete;
+  ReplayLimit& operator=(ReplayLimit&&) = delete;
+  ~ReplayLimit() { bytes_ = before_; }
+  static std::size_t bytes() { return bytes_; }
+
+ private:
+  inline static thread_local std::size_t bytes_ = std::size_t{1} << 28;
+  std::size_t before_;
+};
+
 /// The first operation that made a number that does not exist, or one beyond the scalar.
 struct Culprit {
   Op op = Op::const_;

@@ -1,6 +1,7 @@
 #pragma once
 // The definition of evaluate: included by one translation unit per scalar alone.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -70,6 +71,7 @@ class Interpreter {
   std::vector<Value<S>> run(const Block& block, std::vector<Value<S>> values,
                             const std::vector<Value<S>>* known = nullptr) {
     values.resize(block.last_use.size());
+    if (token_ < 0) top_ = &block;
     for (std::size_t n = 0; n < block.nodes.size(); ++n) {
       const Node& node = block.nodes[n];
       const std::size_t v = block.params.size() + n;
@@ -94,7 +96,7 @@ class Interpreter {
   using V = Value<S>;
   using Operands = std::vector<const V*>;
 
-  static bool is_there(const V& v) { return v.reals || v.integers || v.truths || v.results; }
+  static bool is_there(const V& v) { return v.reals || v.integers || v.truths || v.results || v.lazy; }
 
   int extent(const Dim& dim) const {
     if (dim.name.empty()) return dim.written;
@@ -139,7 +141,7 @@ class Interpreter {
       case Op::index:
         return element(*a[0], at.axis, at.i);
       case Op::contract:
-        return contract(contraction_from(at.spec), *a[0], *a[1]);
+        return contract(at, *a[0], *a[1]);
       case Op::softmax:
       case Op::logsumexp:
         return rows(node.op == Op::softmax, *a[0], *a[1]);
@@ -353,17 +355,25 @@ class Interpreter {
 
   // ---- sums of products
 
-  V contract(const Contraction& c, const V& a, const V& b) {
-    if constexpr (must_be_asked<S>)
-      for (const V* x : {&a, &b}) {
+  V contract(const Attributes& at, const V& a, const V& b) {
+    const Contraction c = contraction_from(at.spec);
+    // Most have no holes, and go the fast way.
+    if (must_be_asked<S> || at.absorb) {
+      const auto has_holes = [](const V& x) {
         bool holes = false;
-        walk<1>({&x->layout}, [&](std::size_t, const auto& at) { holes = holes || is_undefined(x->real(at[0])); });
-        if (holes) return contract<true>(c, a, b);
-      }
-    return contract<false>(c, a, b);
+        walk<1>({&x.layout}, [&](std::size_t, const auto& i) { holes = holes || !is_sound(x.real(i[0])); });
+        return holes;
+      };
+      if (has_holes(b) || (must_be_asked<S> && has_holes(a)))
+        return at.absorb ? contract<Holes::absorbed>(c, a, b) : contract<Holes::undefined>(c, a, b);
+    }
+    return contract<Holes::none>(c, a, b);
   }
 
-  template <bool Asked>
+  /// What numbers that do not exist do to sums of products.
+  enum class Holes { none, undefined, absorbed };
+
+  template <Holes holes>
   V contract(const Contraction& c, const V& a, const V& b) {
     std::vector<detail::Index> indices = detail::indices_of(c, a, b);
     Strides shape;
@@ -381,7 +391,7 @@ class Interpreter {
                                                           [](const detail::Index& i) { return i.length == 0; });
     std::ptrdiff_t left = a.layout.offset, right = b.layout.offset, to = 0;
     while (!nothing) {
-      line<Asked>(inner, a.reals->data() + left, b.reals->data() + right, out.data() + to);
+      line<holes>(inner, a.reals->data() + left, b.reals->data() + right, out.data() + to);
       std::size_t r = indices.size();
       while (r > 0) {
         const detail::Index& i = indices[--r];
@@ -397,13 +407,15 @@ class Interpreter {
   }
 
   /// The innermost loop: a sum of products, or a line of them.
-  template <bool Asked>
+  template <Holes holes>
   static void line(const detail::Index& i, const S* a, const S* b, S* to) {
-    if constexpr (Asked) {
+    if constexpr (holes != Holes::none) {
       for (int n = 0; n < i.length; ++n) {
         S& sum = to[i.result * n];
-        sum = defined<S>([](const S& s, const S& x, const S& y) { return S(s + x * y); }, sum, a[i.left * n],
-                         b[i.right * n]);
+        const S &x = a[i.left * n], &y = b[i.right * n];
+        S product = defined<S>([](const S& p, const S& q) { return S(p * q); }, x, y);
+        if constexpr (holes == Holes::absorbed) product = absorbed(x, product);
+        sum = added(sum, product);
       }
     } else if (i.is_summed()) {
       add_dot(*to, Line<const S>{a, i.left, i.length}, Line<const S>{b, i.right, i.length});
@@ -520,32 +532,109 @@ class Interpreter {
     return rows;
   }
 
-  V scan(const Node& node, const Operands& a) {
-    const Attributes& at = node.attributes;
-    const Block& body = *at.body;
-    const auto carry = static_cast<std::size_t>(at.carry), own = carry + static_cast<std::size_t>(at.xs);
-    const int T = a[carry]->layout.length[0], outer = token_;
-    std::vector<V> state, args(a.size());
-    for (std::size_t i = 0; i < carry; ++i) state.push_back(*a[i]);
-    for (std::size_t i = own; i < a.size(); ++i) args[i] = *a[i];
-    std::vector<Rows> rows;
-    for (std::size_t i = carry; i < node.types.size(); ++i) rows.push_back(rows_of(node.types[i]));
+  /// What a scan reads besides its states.
+  struct Reading {
+    const Node& node;
+    std::vector<V> sequences, args;  ///< args: of the step, where outer values have their place
     std::optional<std::vector<V>> known;
+
+    int length() const { return sequences[0].layout.length[0]; }
+    int token(int n) const { return node.attributes.reverse ? length() - 1 - n : n; }
+  };
+  Reading reading_of(const Node& node, const Operands& a) const {
+    const auto carry = static_cast<std::size_t>(node.attributes.carry),
+               own = carry + static_cast<std::size_t>(node.attributes.xs);
+    Reading r{node, {}, std::vector<V>(a.size()), {}};
+    for (std::size_t i = carry; i < own; ++i) r.sequences.push_back(*a[i]);
+    for (std::size_t i = own; i < a.size(); ++i) r.args[i] = *a[i];
+    return r;
+  }
+
+  /// What the step makes of states and the rows of a token.
+  std::vector<V> step(Reading& r, const std::vector<V>& state, int t) {
+    const Block& body = *r.node.attributes.body;
+    if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
+    std::vector<V> args = r.args;
+    std::copy(state.begin(), state.end(), args.begin());
+    for (std::size_t i = 0; i < r.sequences.size(); ++i) {
+      const V& x = r.sequences[i];
+      args[state.size() + i] = x.lazy ? x.lazy->row(x.lazy_index, t) : element(x, 0, t);
+    }
+    return run(body, std::move(args), &*r.known);
+  }
+
+  /// The states of a scan, of which every so many are kept; the others are computed again, with the same result.
+  class Replay final : public LazyRows<S> {
+   public:
+    Replay(const Sizes& sizes, Reading reading)
+        : again_(sizes, nullptr),
+          reading_(std::move(reading)),
+          every_(std::max(1, static_cast<int>(std::sqrt(reading_.length())))) {
+      again_.token_ = 0;
+    }
+
+    void enter(int n, const std::vector<V>& state) {
+      if (n % every_ == 0) kept_.push_back(state);
+    }
+    V row(std::size_t k, int t) override {
+      const int n = reading_.token(t);
+      if (n / every_ != part_) compute(n / every_);
+      return states_[static_cast<std::size_t>(n % every_)][k];
+    }
+
+   private:
+    void compute(int part) {
+      part_ = part, states_.clear();
+      states_.push_back(kept_[static_cast<std::size_t>(part)]);
+      for (int n = part * every_; n + 1 < std::min((part + 1) * every_, reading_.length()); ++n) {
+        std::vector<V> next = again_.step(reading_, states_.back(), reading_.token(n));
+        next.resize(states_.back().size());
+        states_.push_back(std::move(next));
+      }
+    }
+
+    Interpreter again_;
+    Reading reading_;
+    int every_, part_ = -1;
+    std::vector<std::vector<V>> kept_, states_;
+  };
+
+  V scan(const Node& node, const Operands& a) {
+    const auto carry = static_cast<std::size_t>(node.attributes.carry);
+    Reading reading = reading_of(node, a);
+    const int T = reading.length(), outer = token_;
+    std::vector<V> state;
+    for (std::size_t i = 0; i < carry; ++i) state.push_back(*a[i]);
+    std::vector<Rows> rows;
+    std::shared_ptr<Replay> replay;
+    std::vector<char> lazy(node.types.size(), 0);
+    for (std::size_t i = carry; i < node.types.size(); ++i) {
+      const bool large = shape_of(node.types[i]).count() * sizeof(S) >= ReplayLimit::bytes();
+      if (!is_machine<S> && large && outer < 0 && is_replayed(*top_, node, i)) lazy[i] = 1;
+      rows.push_back(lazy[i] != 0 ? Rows{shape_of(node.types[i]), {}, {}, {}} : rows_of(node.types[i]));
+    }
+    if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
     for (int n = 0; n < T; ++n) {
-      const int t = at.reverse ? T - 1 - n : n;
+      const int t = reading.token(n);
       token_ = outer < 0 ? t : outer;
-      if (!known) known = common(body, static_cast<int>(own), args);
-      std::copy(state.begin(), state.end(), args.begin());
-      for (std::size_t i = carry; i < own; ++i) args[i] = element(*a[i], 0, t);
-      std::vector<V> out = run(body, args, &*known);
-      for (std::size_t i = carry; i < out.size(); ++i) rows[i - carry].take(out[i], t);
+      if (replay) replay->enter(n, state);
+      std::vector<V> out = step(reading, state, t);
+      for (std::size_t i = carry; i < out.size(); ++i)
+        if (lazy[i] == 0) rows[i - carry].take(out[i], t);
       out.resize(carry);
       state = std::move(out);
     }
     token_ = outer;
     std::vector<V> results = std::move(state);
-    for (std::size_t i = carry; i < node.types.size(); ++i)
-      results.push_back(std::move(rows[i - carry]).value(node.types[i].kind));
+    for (std::size_t i = carry; i < node.types.size(); ++i) {
+      if (lazy[i] == 0) {
+        results.push_back(std::move(rows[i - carry]).value(node.types[i].kind));
+        continue;
+      }
+      V& value = results.emplace_back();
+      value.layout = rows[i - carry].shape, value.lazy = replay;
+      value.lazy_index = static_cast<std::size_t>(node.attributes.body->results[i]);
+    }
     return V::of(std::move(results));
   }
 
@@ -585,6 +674,7 @@ class Interpreter {
   }
 
   const Sizes& sizes_;
+  const Block* top_ = nullptr;  ///< the outermost block
   std::optional<Culprit>* culprit_;
   bool undefined_found_ = false;
   int token_ = -1;

@@ -51,6 +51,21 @@ bool is_undefined(const S& x) {
     return isnan(x);
 }
 
+/// Whether something is known of it, and it is finite.
+template <class S>
+bool is_sound(const S& x) {
+  using std::isfinite;
+  if constexpr (std::is_same_v<S, Ball> || Several<S>) {
+    try {
+      return isfinite(x);
+    } catch (const Undecided&) {
+      return false;
+    }
+  } else {
+    return isfinite(x);
+  }
+}
+
 /// Whether it is zero and nothing else. Not asked of packs.
 template <class S>
 bool is_zero(const S& x) {
@@ -197,7 +212,8 @@ S absorbed(const S& zero, const S& otherwise) {
   if constexpr (Several<S>) {
     S result = otherwise;
     for (int lane = 0; lane < S::size; ++lane) {
-      if (std::isfinite(result.number(lane).word[0])) continue;
+      const WordBall known = result.number(lane);
+      if (std::isfinite(known.word[0]) && std::isfinite(known.radius)) continue;
       const WordBall x = zero.number(lane);
       if (x.word[0] == 0 && x.radius == 0) result.take(lane, 0.0);
     }

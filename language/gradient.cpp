@@ -192,7 +192,7 @@ class Reverse {
   }
   int contracted(int x, int y, const std::string& spec) {
     Attributes a;
-    a.spec = spec;
+    a.spec = spec, a.absorb = true;
     return e(Op::contract, {x, y}, a);
   }
 

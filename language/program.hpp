@@ -1,6 +1,6 @@
 #pragma once
 // A mechanism as a program: typed, functional, over the real numbers, for one head of one sequence. It says what is
-// meant: no dtypes, no rounding, no loops but `scan`. docs/own-mechanism.md has the language.
+// meant: no dtypes, no rounding, no loops but `scan`. docs/mechanism-language.md has the language.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -84,18 +84,18 @@ struct Block;
 
 /// What a node says beside its operands; each operation has its own.
 struct Attributes {
-  std::string fraction;               ///< const: "1/10"; "" for a truth value
-  std::string spec;                   ///< contract: "ab,bc->ac"
-  bool truth = false;                 ///< const
-  bool absorb = false;                ///< mul, div: an exactly zero first operand makes zero of anything
-  bool reverse = false;               ///< scan, cumsum
-  std::int64_t value = 0;             ///< int
-  Dim dim;                            ///< size, iota: along; expand: of the new axis
-  int axis = 0;                       ///< index, sum; expand: where the new axis stands
-  int i = 0;                          ///< index: which element; get: which result
-  int by = 0;                         ///< shift
-  int carry = 0, xs = 0;              ///< scan: how many states, how many sequences
-  std::vector<int> perm;              ///< transpose
+  std::string fraction;    ///< const: "1/10"; "" for a truth value
+  std::string spec;        ///< contract: "ab,bc->ac"
+  bool truth = false;      ///< const
+  bool absorb = false;     ///< mul, div, contract: where the first operand is exactly zero, so is the product
+  bool reverse = false;    ///< scan, cumsum
+  std::int64_t value = 0;  ///< int
+  Dim dim;                 ///< size, iota: along; expand: of the new axis
+  int axis = 0;            ///< index, sum; expand: where the new axis stands
+  int i = 0;               ///< index: which element; get: which result
+  int by = 0;              ///< shift
+  int carry = 0, xs = 0;   ///< scan: how many states, how many sequences
+  std::vector<int> perm;   ///< transpose
   std::shared_ptr<const Block> body;  ///< scan
 };
 

@@ -233,8 +233,7 @@ class Reader {
         a.reverse = keys({"reverse"}).truth("reverse");
         return a;
       case Op::contract:
-        a.spec = excerpt(keys({"spec"}).words("spec"), 100);
-        return a;
+        return contraction(value);
       case Op::transpose:
         for (const J& i : keys({"perm"}).list("perm")) a.perm.push_back(count_from(i, "perm"));
         return a;
@@ -262,13 +261,24 @@ class Reader {
     return a;
   }
 
+  static Attributes contraction(const J& value) {
+    const Keys keys(value, "attributes", {"spec"}, {"absorb"});
+    Attributes a;
+    a.spec = excerpt(keys.words("spec"), 100);
+    a.absorb = value.contains("absorb") && absorbs(keys);
+    return a;
+  }
+
   static Attributes absorbing(Op op, const J& value) {
     Attributes a;
     if (value.empty()) return a;
     require(op == Op::mul || op == Op::div, "has no attributes");
-    a.absorb = Keys(value, "attributes", {"absorb"}).truth("absorb");
-    require(a.absorb, "absorb: expected true, or nothing");
+    a.absorb = absorbs(Keys(value, "attributes", {"absorb"}));
     return a;
+  }
+  static bool absorbs(const Keys& keys) {
+    require(keys.truth("absorb"), "absorb: expected true, or nothing");
+    return true;
   }
 
   std::size_t nodes_ = 0;

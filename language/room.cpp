@@ -162,21 +162,43 @@ Decimals proven(const Posed<X>& posed, bool gradients, int digits) {
   return result;
 }
 
-/// In as many words as it takes, up to four; nothing where these decide no comparison, or know nothing in the end.
+template <class X>
+BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const WordEffort& effort) {
+  if (effort.words == 2) return answer_in_packs<2>(posed, gradients, effort.threads);
+  if (effort.words == 3) return answer_in_packs<3>(posed, gradients, effort.threads);
+  return answer_in_packs<4>(posed, gradients, effort.threads);
+}
+
+/// The largest radius of any tensor, relative to the tensor's largest number. Of a tensor of zeros what underflows is
+/// nothing.
+double widest(const BasicAnswer<WordBall>& answer) {
+  double ratio = 0;
+  for (const auto* arrays : {&answer.outputs, &answer.gradients})
+    for (const auto& [name, array] : *arrays) {
+      double largest = 0x1p-900, radius = 0;
+      for (const WordBall& x : array.data)
+        largest = std::max(largest, std::abs(x.word[0])), radius = std::max(radius, x.radius);
+      ratio = std::max(ratio, radius / largest);
+    }
+  return ratio;
+}
+
+/// In as many words as it takes, up to four; nothing where these decide no comparison, or leave bounds that are too
+/// wide: enclosures of any width do better. What W words leave says how many more will do.
 template <class X>
 std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gradients, WordEffort effort) {
-  std::optional<BasicAnswer<WordBall>> found;
-  for (; effort.words <= 4; ++effort.words) {
+  while (effort.words <= 4) {
     try {
-      found = effort.words == 2   ? answer_in_packs<2>(posed, gradients, effort.threads)
-              : effort.words == 3 ? answer_in_packs<3>(posed, gradients, effort.threads)
-                                  : answer_in_packs<4>(posed, gradients, effort.threads);
+      BasicAnswer<WordBall> found = in_packs(posed, gradients, effort);
+      const double ratio = widest(found);
+      if (ratio <= word_target) return found;
+      // A word more narrows everything by 2^-53 or so.
+      effort.words += static_cast<int>(std::clamp(std::ceil(std::log2(ratio / word_target) / 53), 1.0, 3.0));
     } catch (const Undecided&) {
-      continue;
+      effort.words += effort.words == 2 ? 2 : 1;  // nothing is left of them: one more would not do
     }
-    if (assay::detail::widest(*found) <= word_target) return found;
   }
-  return std::nullopt;  // bits without limit do better
+  return std::nullopt;
 }
 
 Decimals decimals(const Mechanism& mechanism, const BasicProblem<std::string>& problem, const DecimalOptions& options) {

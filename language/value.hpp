@@ -54,6 +54,23 @@ void walk(const std::array<const Strides*, N>& arrays, F&& f) {
   }
 }
 
+template <class S>
+struct Value;
+
+/// Rows that are computed when somebody wants one of them.
+template <class S>
+class LazyRows {
+ public:
+  LazyRows() = default;
+  LazyRows(const LazyRows&) = delete;
+  LazyRows(LazyRows&&) = delete;
+  LazyRows& operator=(const LazyRows&) = delete;
+  LazyRows& operator=(LazyRows&&) = delete;
+  virtual ~LazyRows() = default;
+  /// Row t of state k.
+  virtual Value<S> row(std::size_t k, int t) = 0;
+};
+
 /// One value of a program in scalar S; of a scan its results.
 template <class S>
 struct Value {
@@ -62,22 +79,24 @@ struct Value {
   std::shared_ptr<const std::vector<std::int64_t>> integers;
   std::shared_ptr<const std::vector<Truth>> truths;
   std::shared_ptr<const std::vector<Value>> results;
+  std::shared_ptr<LazyRows<S>> lazy;  ///< in place of numbers: a scan's states, which nothing but a scan reads
+  std::size_t lazy_index = 0;
 
   const S& real(std::ptrdiff_t at) const { return (*reals)[static_cast<std::size_t>(at)]; }
   std::int64_t integer(std::ptrdiff_t at) const { return (*integers)[static_cast<std::size_t>(at)]; }
   Truth truth(std::ptrdiff_t at) const { return (*truths)[static_cast<std::size_t>(at)]; }
 
   static Value of(const Strides& shape, std::vector<S> data) {
-    return {shape.dense(), std::make_shared<const std::vector<S>>(std::move(data)), {}, {}, {}};
+    return {shape.dense(), std::make_shared<const std::vector<S>>(std::move(data)), {}, {}, {}, {}, 0};
   }
   static Value of(const Strides& shape, std::vector<std::int64_t> data) {
-    return {shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}};
+    return {shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}, {}, 0};
   }
   static Value of(const Strides& shape, std::vector<Truth> data) {
-    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}};
+    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}, {}, 0};
   }
   static Value of(std::vector<Value> several) {
-    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several))};
+    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0};
   }
   /// Other elements of the same numbers.
   Value viewed(const Strides& other) const {

@@ -10,6 +10,7 @@
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/escape.hpp"
+#include "tools/mechanism_flag.hpp"
 #include "tools/plugin.hpp"
 #include "tools/same_bits.hpp"
 #include "tools/shrink.hpp"
@@ -170,6 +171,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("case", options->problem, "the problem, as `assay case` writes it")->required();
   app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
   add_kernel_flags(app, *options);
+  add_mechanism_flag(app, options->standard.mechanism);
   app.add_option("--form", options->standard.form,
                  "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
                  "the problem");

@@ -350,6 +350,50 @@ TEST(ProgramAnswers, NameTheOperationThatMadeWhatDoesNotExist) {
             R"(["-6.250000000000000000000000000000000000000e-2","0.0"])");
 }
 
+/// where(x = 0, 0, (y / x) . y): what a zero divides is not selected, and a contraction carries the zero back.
+TEST(ProgramAnswers, HaveGradientsOfWhatIsNotSelected) {
+  const std::string step =
+      R"([["expand",[0],{"at":0,"size":2}],["const",[],{"value":"3"}],["expand",[2],{"at":0,"size":2}],["div",[3,1]],)"
+      R"(["contract",[4,1],{"spec":"a,a->"}],["const",[],{"value":"0"}],["eq",[0,6]],["select",[7,6,5]]])";
+  const Room& room = written("unselected", stepwise(step, "8"), "[2]");
+  Problem problem{"zero", std::string(room.name), {}, {{"x", Array({2}, {0, 5})}}, {{"o", Array({2}, {1, 1})}}};
+  for (const auto& answer : {room.enclosed(problem), room.in_words(problem, {2, 1})}) {
+    ASSERT_TRUE(answer);
+    // (3 / x) x + (3 / x) x = 6
+    EXPECT_EQ(answer->outputs.at("o").data[1].value.hi, 6);
+    for (const Enclosed& x : answer->gradients.at("x").data) EXPECT_LE(std::fabs(x.value.hi), 0x1p-60);
+  }
+  for (const HiLo& x : room.values(problem, Tier::mp50).gradients.at("x").data) EXPECT_LE(std::fabs(x.hi), 0x1p-60);
+}
+
+/// States that are computed again are the same bits, forward and backward, in order and reversed.
+TEST(ProgramAnswers, DoNotDependOnWhatIsKept) {
+  for (const Sample& sample : samples) {
+    const Room& room = room_of(sample.name);
+    RandomBits random{5, 0};
+    const Problem problem = random_problem(room, *find_mechanism(room.name), random);
+    const auto kept = room.in_words(problem, {2, 1});
+    const ReplayLimit none(0);
+    const auto again = room.in_words(problem, {2, 1});
+    ASSERT_TRUE(kept && again) << sample.name;
+    for (const auto& [name, array] : kept->gradients)
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        const Enclosed &x = array.data[i], &y = again->gradients.at(name).data[i];
+        EXPECT_TRUE(x.value.hi == y.value.hi && x.value.lo == y.value.lo && x.bound == y.bound)
+            << sample.name << ' ' << name;
+      }
+  }
+}
+
+/// Memory grows with the root of the number of tokens.
+TEST(ProgramAnswers, KeepFewStates) {
+  const Mechanism& mechanism = *find_mechanism(path_of("gated_deltanet"));
+  const auto needed = [&](int T) {
+    return footprint(*mechanism.gradient.body, {{"T", T}, {"K", 64}, {"V", 64}}) - 8.0 * T * (64 + 64);
+  };
+  EXPECT_LT(needed(1 << 14), 5 * needed(1 << 10));
+}
+
 TEST(ProgramAnswers, AreOfTheProgramThatACaseNames) {
   know_programs();
   const std::string path = path_of("kda");

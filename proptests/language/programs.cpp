@@ -9,6 +9,7 @@
 #include "language/builder.hpp"
 #include "language/gradient.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/sha256.hpp"
 
 namespace assay::language {
 namespace {
@@ -17,7 +18,10 @@ TEST(Programs, HaveTheDigestsOfTheFirstImplementation) {
   for (const Sample& sample : samples) {
     const Program program = load_program(path_of(sample.name));
     EXPECT_EQ(program.digest(), sample.digest) << sample.name;
-    EXPECT_EQ(gradient_of(program).digest(), sample.gradient_digest) << sample.name;
+    // Its contractions did not absorb.
+    std::string text = gradient_of(program).text();
+    for (std::size_t at = 0; (at = text.find(R"("absorb":true,"spec")", at)) != std::string::npos;) text.erase(at, 14);
+    EXPECT_EQ(Sha256().update(text).hex(), sample.gradient_digest) << sample.name;
   }
 }
 
@@ -88,7 +92,9 @@ std::vector<Wrong> wrong_programs() {
        at + "(index): index 3 into axis T: only axes of a written length have indices, from 0"},
       {node(R"(["transpose",[0],{"perm":[0,0]}])"),
        at + "(transpose): [0, 0] is no permutation of the axes of [real T K]"},
-      {node(R"(["contract",[0,0],{"spec":"ab,ab->a"}])"), ""},
+      {node(R"(["contract",[0,0],{"absorb":true,"spec":"ab,ab->a"}])"), ""},
+      {node(R"(["contract",[0,0],{"absorb":1,"spec":"ab,ab->a"}])"),
+       at + "(contract): attributes: absorb: expected true or false, got 1"},
       {node(R"(["contract",[0,0],{"spec":"ab,bc->ac"}])"), at + "(contract): axis T meets axis K"},
       {node(R"(["contract",[0,0],{"spec":"ab,ab->c"}])"),
        at + "(contract): index c is in one of both operands and the result alone, and must be in two"},
