@@ -30,8 +30,7 @@ template <class X>
 bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
   if (lambda0.empty()) return false;
   const Room* room = find_room(problem.mechanism);
-  return room != nullptr && takes(*room, "lambda0") &&
-         problem.params.emplace("lambda0", lambda0).second;
+  return room != nullptr && takes(*room, "lambda0") && problem.params.emplace("lambda0", lambda0).second;
 }
 
 /// Every case answered, in order; whole cases are shared out among the threads, so their number changes no digit.
