@@ -41,7 +41,9 @@ void scanned(const Block& block, std::set<std::string>& axes) {
 
 }  // namespace
 
-Mechanism::Mechanism(Program p) : program(std::move(p)), gradient(gradient_of(program)), tokens{"T", "S"} {
+Mechanism::Mechanism(Program p) : Mechanism(p, gradient_of(p)) {}
+
+Mechanism::Mechanism(Program p, Program g) : program(std::move(p)), gradient(std::move(g)), tokens{"T", "S"} {
   scanned(*program.body, tokens);
 }
 

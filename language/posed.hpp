@@ -17,6 +17,8 @@ struct Mechanism {
   std::set<std::string> tokens;  ///< axes of tokens: T, S, and what scans run along
 
   explicit Mechanism(Program p);
+  /// Of a program and a gradient that need not be its own.
+  Mechanism(Program p, Program g);
   /// Whether a tensor of that type has its tokens first.
   bool walks_tokens(const Type& type) const { return !type.axes.empty() && tokens.contains(type.axes[0].name); }
 };

@@ -367,6 +367,12 @@ const Mechanism* find_mechanism(std::string_view name) {
   return entry == nullptr ? nullptr : &entry->mechanism;
 }
 
+Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {
+  const Posed<double> posed(mechanism, problem);
+  BasicAnswer<double> found = answer<double>(posed, posed.has_cotangents());
+  return {std::move(found.outputs), std::move(found.gradients)};
+}
+
 std::string pinned_name(const Room& room) {
   const Mechanism* mechanism = find_mechanism(room.name);
   const std::string name(room.name);

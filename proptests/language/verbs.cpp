@@ -99,6 +99,19 @@ TEST_F(ProgramVerbs, ContractsAreOfKernelsThatWeHave) {
     EXPECT_EQ(row["evidence"], "model");
 }
 
+TEST_F(ProgramVerbs, CheckSaysWhichErrorsInTheFormulaItWouldHaveFailed) {
+  const Safetensors answer = answered("gated_deltanet", "1,40,2,16,16");
+  const Json formula = checked(answer, 0, {"--mutants"})["formula"];
+  EXPECT_GT(formula["mutants"], 60);
+  EXPECT_GE(formula["revealed"], 0.9 * formula["mutants"].get<double>()) << formula.dump();
+  EXPECT_EQ(formula["revealed"].get<std::size_t>() + formula["passes"].size(), formula["mutants"]);
+  ASSERT_EQ(run_assay({"case", "kda", "--shape", "1,20,1,8,8", "-o", path("case.safetensors")}).code, 0);
+  ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("out.safetensors")}).code, 0);
+  const Ran ran = run_assay({"check", path("case.safetensors"), path("out.safetensors"), "--mutants"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("--mutants: kda is no program"), std::string::npos) << ran.err;
+}
+
 TEST_F(ProgramVerbs, SharedInputsHaveFewerHeads) {
   Safetensors answer = answered("gla", "1,20,4,8,8");
   Safetensors problem = read_safetensors(path("case.safetensors"));
