@@ -7,23 +7,26 @@
 
 #include "oracles/core/did_you_mean.hpp"
 #include "oracles/core/input_file.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "oracles/core/sequential.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/escape.hpp"
+#include "tools/mechanism_flag.hpp"
 #include "tools/second_form.hpp"
 
 namespace assay {
 namespace {
 
-/// The room's kernels. Throws InputError if it has none.
-const KernelRoom& kernels_of(const ProblemFile& file, const std::string& where) {
+/// The room's kernels; null of a program, which the model judges. Throws InputError if it has none else.
+const KernelRoom* kernels_of(const ProblemFile& file, const std::string& where) {
   const std::string& mechanism = file.problem.mechanism;
   const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
+  if (kernels == nullptr && is_unlisted(mechanism)) return nullptr;
   require(kernels != nullptr || file.room == nullptr, where, ": ", mechanism,
           " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
   require(kernels != nullptr, where, ": ", unknown_mechanism(mechanism).what());
-  return *kernels;
+  return kernels;
 }
 
 /// The form asked for, or the first one that takes the problem and has the contract's sites.
@@ -131,7 +134,7 @@ Shape shape_of(const ProblemFile& file) {
   for (const RoomFacts::Ranked& ranked : file.room->inputs()) {
     const auto given = file.problem.inputs.find(ranked.field.name);
     if (given == file.problem.inputs.end()) continue;
-    for (std::size_t r = 1; r < given->second.shape.size(); ++r)
+    for (std::size_t r = 1; r < given->second.shape.size() && r <= ranked.field.axes.size(); ++r)
       extents[ranked.field.axes[r - 1]] = given->second.shape[r];
   }
   const auto known = [&](Axis axis) { return std::max(0, extents[axis]); };
@@ -152,8 +155,8 @@ Shape shape_of(const ProblemFile& file) {
 CaseTrial::CaseTrial(Safetensors stored, Standard standard, std::string where)
     : standard_(std::move(standard)),
       where_(std::move(where)),
-      file_(read_problem(std::move(stored), where_)),
-      kernels_(&kernels_of(file_, where_)),
+      file_(read_problem(with_mechanism(std::move(stored), standard_.mechanism), where_)),
+      kernels_(kernels_of(file_, where_)),
       contract_(contract_for(standard_, file_, where_, precision_guess_)) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   kernel_.precision = contract_.precision, kernel_.contract = &contract_;
@@ -178,6 +181,12 @@ Decides CaseTrial::decides() const {
 
 /// What the model judges needs no kernel of ours that takes it; whoever names a contract, a form or a tile does.
 void CaseTrial::choose_form() {
+  if (kernels_ == nullptr) {
+    unfit_ = file_.problem.mechanism + " is a program, and has no kernel of ours";
+    require(decides() == Decides::model && standard_.form.empty(), where_, ": ", unfit_,
+            ": without --contract, --form and --tile the model judges it");
+    return;
+  }
   try {
     kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
   } catch (const InputError& error) {
@@ -205,7 +214,8 @@ bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
 }
 
 std::string CaseTrial::flags() const {
-  return text(kernel_.form == nullptr ? "" : text("--form ", kernel_.form->name, ' '),
+  return text(standard_.mechanism.empty() ? "" : "--mechanism " + shown_word(standard_.mechanism) + " ",
+              kernel_.form == nullptr ? "" : text("--form ", kernel_.form->name, ' '),
               standard_.contract.empty() ? text("--precision ", name_of(kernel_.precision))
                                          : "--contract " + shown_word(contract_.argument()),
               standard_.tile.empty() ? "" : " --tile " + standard_.tile);

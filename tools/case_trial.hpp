@@ -15,6 +15,7 @@ namespace assay {
 
 /// What a case is judged by; what is empty, the case decides.
 struct Standard {
+  std::string mechanism = {};  ///< in place of the case's; "": that one
   std::string form = {};       ///< the kernel whose roundings are allowed; "": the first that takes the problem
   std::string precision = {};  ///< "": that of the case
   std::string contract = {};   ///< a name or a file, in place of the precision
@@ -82,7 +83,7 @@ class CaseTrial {
   Standard standard_;
   std::string where_;
   ProblemFile file_;
-  const KernelRoom* kernels_;
+  const KernelRoom* kernels_;  ///< null of a program
   std::string precision_guess_;
   Contract contract_;
   KernelUnderTest kernel_;

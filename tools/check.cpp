@@ -10,6 +10,8 @@
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/escape.hpp"
+#include "tools/formula.hpp"
+#include "tools/mechanism_flag.hpp"
 #include "tools/plugin.hpp"
 #include "tools/same_bits.hpp"
 #include "tools/shrink.hpp"
@@ -153,6 +155,7 @@ int run_check(const CheckOptions& options, Console& console) {
     progress.phase("causes");
     explain_failures(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
   }
+  if (options.mutants) add_formula_mutants(checked);
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
   const RowsFormat format = *rows_format_from(options.format);
   std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;
@@ -170,6 +173,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("case", options->problem, "the problem, as `assay case` writes it")->required();
   app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
   add_kernel_flags(app, *options);
+  add_mechanism_flag(app, options->standard.mechanism);
   app.add_option("--form", options->standard.form,
                  "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
                  "the problem");
@@ -194,6 +198,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--why-limit", options->why_limit, "seconds that this may take")
       ->check(number_in(shortest_effort, longest_limit))
       ->capture_default_str();
+  app.add_flag("--mutants", options->mutants,
+               "of a program: say which errors in its formula this case would have failed");
   app.add_flag("--shrink", options->shrinks,
                "of a case that `assay case` has made and that fails: look for a smaller one");
   app.add_option("--shrink-runs", options->shrink_runs, "runs of the kernel that this may take")

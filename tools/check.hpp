@@ -22,6 +22,7 @@ struct CheckOptions {
   double timeout = 600;
   bool loop = false;  ///< whether `kernel` stays and answers case after case
   bool same_bits = false, why = false, shrinks = false;
+  bool mutants = false;  ///< of a program: whether the page says which errors in its formula would have failed
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output;

@@ -12,6 +12,7 @@
 #include <new>
 #include <ostream>
 
+#include "language/room.hpp"
 #include "oracles/core/did_you_mean.hpp"
 #include "oracles/core/input_file.hpp"
 #include "oracles/core/new_file.hpp"
@@ -60,6 +61,7 @@ std::vector<std::string> with_verb(std::vector<std::string> args) {
 }  // namespace
 
 int run(const std::vector<std::string>& typed, Console& console) {
+  language::know_programs();
   try {
     const std::vector<std::string> args = with_verb(typed);
     CLI::App app(

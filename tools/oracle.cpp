@@ -11,13 +11,14 @@
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/command.hpp"
+#include "tools/mechanism_flag.hpp"
 
 namespace assay {
 namespace {
 
 struct OracleOptions {
   std::string cases, output = "-";
-  std::string tier, lambda0;
+  std::string tier, lambda0, mechanism;
   DecimalOptions decimals;
   bool skip_diagnostics = false;
   bool names_digits = false;  ///< --digits was typed
@@ -27,9 +28,9 @@ struct OracleOptions {
 /// What --lambda0 says goes for every problem that has that setting and is silent about it.
 template <class X>
 bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
+  if (lambda0.empty()) return false;
   const Room* room = find_room(problem.mechanism);
-  return !lambda0.empty() && room != nullptr && takes(*room, "lambda0") &&
-         problem.params.emplace("lambda0", lambda0).second;
+  return room != nullptr && takes(*room, "lambda0") && problem.params.emplace("lambda0", lambda0).second;
 }
 
 /// Every case answered, in order; whole cases are shared out among the threads, so their number changes no digit.
@@ -55,6 +56,9 @@ int answer_cases(const OracleOptions& options, unsigned threads, Console& consol
   decimals.diagnostics = !options.skip_diagnostics;
   decimals.tier = tier_from(options.tier);
   std::vector<Case> cases = load_cases(options.cases);
+  if (!options.mechanism.empty()) room_named(options.mechanism, "--mechanism");
+  for (Case& c : cases)
+    if (!options.mechanism.empty()) c.record["mechanism"] = c.problem.mechanism = options.mechanism;
   for (Case& c : cases)
     if (set_lambda0(options.lambda0, c.problem)) c.record["params"]["lambda0"] = options.lambda0;
   OutputFile file(options.output, console.out, {options.cases});
@@ -66,7 +70,7 @@ int answer_problem(const OracleOptions& options, unsigned threads, Console& cons
   require(options.output != "-" || !console.shows_output,
           "oracle: standard output is a terminal, and a safetensors answer is no text; -o FILE says where it goes");
   require(!options.names_digits, "--digits: the answer to a safetensors file is pairs of doubles");
-  ProblemFile problem = read_problem(read_safetensors(options.cases), options.cases);
+  ProblemFile problem = read_problem(with_mechanism(read_safetensors(options.cases), options.mechanism), options.cases);
   if (set_lambda0(options.lambda0, problem.problem))
     problem.metadata["params"] = json_of(problem.problem.params).dump();
   OutputFile file(options.output, console.out, {options.cases});
@@ -100,6 +104,7 @@ std::function<int(Console&)> add(CLI::App& app) {
          "compute in this precision; w2, w3, w4 and ball prove a bound for every tensor, and take more words or bits "
          "where they must; without a tier every digit is proven")
       ->check(one_of(tiers));
+  add_mechanism_flag(app, options->mechanism);
   app.add_option(
          "--lambda0", options->lambda0,
          "what becomes of a row of lla that a zero in lambda makes singular, where the case does not say: refuse "

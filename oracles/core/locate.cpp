@@ -165,7 +165,7 @@ std::vector<NamedAxis> named_axes(const RoomFacts::Ranked& ranked, const std::ve
   axes.push_back({"sequence", "sequences", batch});
   axes.push_back({own ? "head" : "key/value head", own ? "heads" : "key/value heads", shape[0] / batch});
   for (std::size_t a = 1; a < shape.size(); ++a) {
-    const Axis axis = ranked.field.axes[a - 1];
+    const Axis axis = a <= ranked.field.axes.size() ? ranked.field.axes[a - 1] : Axis::tail_len;
     switch (axis) {
       case Axis::query_len:
         axes.push_back({"query", "queries", shape[a], usual_chunk, true});

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "oracles/core/cumulated_gates.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "oracles/scalars/perturbed.hpp"
 #include "oracles/words/parallel.hpp"
 #include "reference/core/error.hpp"
@@ -30,7 +31,7 @@ Perturbed perturbed_room(std::string_view mechanism) {
   if (mechanism == #name) return &sequential::perturbed_##name;
 #include "mechanisms.def"
 #undef MECHANISM
-  return nullptr;
+  return is_unlisted(mechanism) ? more_rooms().perturbed : nullptr;
 }
 
 /// fp32 and fp64: sums are as narrow as what they sum.

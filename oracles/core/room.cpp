@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oracles/core/more_rooms.hpp"
+
 namespace assay {
 namespace room_entries {
 #define MECHANISM(name) extern const Room name;
@@ -20,10 +22,27 @@ std::span<const Room* const> rooms() {
   return all;
 }
 
-const Room* find_room(std::string_view name) {
+namespace {
+
+MoreRooms known_more;
+
+const Room* listed_room(std::string_view name) {
   const auto all = rooms();
   const auto it = std::find_if(all.begin(), all.end(), [&](const Room* room) { return room->name == name; });
   return it == all.end() ? nullptr : *it;
+}
+
+}  // namespace
+
+const Room* find_room(std::string_view name) {
+  const Room* listed = listed_room(name);
+  return listed != nullptr || known_more.find == nullptr ? listed : known_more.find(name);
+}
+
+void know_more_rooms(const MoreRooms& more) { known_more = more; }
+const MoreRooms& more_rooms() { return known_more; }
+bool is_unlisted(std::string_view mechanism) {
+  return listed_room(mechanism) == nullptr && find_room(mechanism) != nullptr;
 }
 
 std::string_view name_of(Tier tier) {

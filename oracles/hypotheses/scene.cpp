@@ -128,7 +128,7 @@ double Scene::work() const {
     for (const RoomFacts::Ranked& ranked : fields_) {
       const Array* array = input(ranked.field.name);
       if (array == nullptr) continue;
-      for (std::size_t r = 1; r < array->shape.size(); ++r)
+      for (std::size_t r = 1; r < array->shape.size() && r <= ranked.field.axes.size(); ++r)
         if (ranked.field.axes[r - 1] == axis) return static_cast<double>(array->shape[r]);
     }
     return 0.0;

@@ -1,6 +1,6 @@
 #pragma once
 // What hostile files are tried on: everything that reads what somebody else wrote, from bytes to a problem, an answer,
-// a contract or a baseline. Shared by the test and the fuzzer.
+// a contract, a program or a baseline. Shared by the test and the fuzzer.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fixtures/problem_file.hpp"
+#include "language/gradient.hpp"
 #include "oracles/core/case_file.hpp"
 #include "oracles/core/contract.hpp"
 #include "tools/baseline.hpp"
@@ -37,7 +38,7 @@ inline std::string answer_to(const ProblemFile& problem) {
   return text_of_file(answer);
 }
 
-/// Cases, answers, case lists, contracts and baselines.
+/// Cases, answers, case lists, contracts, programs and baselines.
 inline std::vector<Door> doors() {
   const Room& room = *find_room("deltanet");
   const Safetensors problem = case_file(room, {.mechanism = "deltanet", .shape = {1, 3, 2, 1, 2, 3, 0}}, true, "0");
@@ -67,6 +68,16 @@ inline std::vector<Door> doors() {
       {"contract", R"({"name": "mine", "description": "scores in fp32", "base": "bf16",
  "sites": {"P": "fp32", "state": "bf16"}, "rounding": "toward_zero", "products": 8})",
        [](const std::string& bytes) { parse_contract(bytes, "contract"); }},
+      {"program", R"({"format": "assay-mechanism", "version": 1, "name": "sums", "settings": {"kind": "plain"},
+ "inputs": [{"name": "x", "type": "real T 2", "domain": "value", "default": null, "gradient": true},
+  {"name": "s", "type": "real", "domain": "scale", "gradient": false, "hint": {"low": "0"},
+   "default": {"params": ["real T 2"], "nodes": [["const", [], {"value": "1/3"}]], "results": [1]}}],
+ "outputs": ["o", "total"], "body": {"params": ["real T 2", "real"], "nodes": [
+  ["const", [], {"value": "0"}], ["expand", [2], {"at": 0, "size": 2}],
+  ["scan", [3, 0, 1], {"carry": 1, "xs": 1, "reverse": false, "body": {"params": ["real 2", "real 2", "real"],
+   "nodes": [["exp", [1]], ["add", [0, 3]], ["contract", [4, 1], {"spec": "a,a->"}], ["mul", [5, 2]]], "results": [4, 6]}}],
+  ["get", [4], {"i": 1}], ["get", [4], {"i": 0}]], "results": [5, 6]}})",
+       [](const std::string& bytes) { language::gradient_of(language::read_program(bytes, "program")); }},
       {"baseline", R"({"format": "assay-baseline", "version": 1, "tool_version": "0.1.0",
  "subject": {"seeds": 3, "kernel": "true {case} {out}", "form": "chunkwise", "cases": [{"mechanism": "deltanet",
  "shape": "1,3,2/1,2,3", "precision": "bf16", "style": "normal", "seed": 1, "params": {}, "cotangents": false}]},

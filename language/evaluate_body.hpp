@@ -1,0 +1,689 @@
+#pragma once
+// The definition of evaluate: included by one translation unit per scalar alone.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "language/evaluate.hpp"
+#include "language/functions.hpp"
+#include "language/infer.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/lines.hpp"
+
+namespace assay::language {
+namespace detail {
+
+/// One index of a contraction: its length, and its steps in the operands and the result; 0 where it does not occur.
+struct Index {
+  int length = 0;
+  std::ptrdiff_t left = 0, right = 0, result = 0;
+  bool in_left = false, in_right = false, in_result = false;
+
+  bool is_summed() const { return !in_result; }
+  /// In the result and one operand.
+  bool is_free() const { return in_result && in_left != in_right; }
+};
+
+/// The indices of a contraction, outer ones first. The last one is for the inner loop.
+template <class S>
+std::vector<Index> indices_of(const Contraction& c, const Value<S>& a, const Value<S>& b) {
+  std::map<char, Index> known;
+  const auto enter = [&](const std::string& letters, const Strides& s, std::ptrdiff_t Index::*step, bool Index::*in) {
+    for (std::size_t r = 0; r < letters.size(); ++r) {
+      Index& index = known[letters[r]];
+      index.length = s.length[r], index.*step = s.step[r], index.*in = true;
+    }
+  };
+  enter(c.left, a.layout, &Index::left, &Index::in_left);
+  enter(c.right, b.layout, &Index::right, &Index::in_right);
+  std::vector<Index> list;
+  std::ptrdiff_t step = 1;
+  for (std::size_t r = c.result.size(); r-- > 0;) {
+    Index& index = known[c.result[r]];
+    index.result = step, index.in_result = true;
+    step *= index.length;
+  }
+  for (const char letter : c.result) list.push_back(known[letter]);
+  for (const auto& [letter, index] : known)
+    if (!index.in_result) list.push_back(index);
+  // Innermost: what runs along lines of numbers that lie side by side, a sum before anything else.
+  const auto worth = [](const Index& i) {
+    if (i.is_summed()) return i.left == 1 && i.right == 1 ? 4 : 2;
+    return i.is_free() && i.result == 1 ? (i.left == 1 || i.right == 1 ? 3 : 1) : 0;
+  };
+  const auto best =
+      std::max_element(list.begin(), list.end(), [&](const Index& x, const Index& y) { return worth(x) < worth(y); });
+  if (best != list.end()) std::rotate(best, best + 1, list.end());
+  return list;
+}
+
+}  // namespace detail
+
+/// One evaluation.
+template <class S>
+class Interpreter {
+ public:
+  Interpreter(const Sizes& sizes, std::optional<Culprit>* culprit) : sizes_(sizes), culprit_(culprit) {}
+
+  std::vector<Value<S>> run(const Block& block, std::vector<Value<S>> values,
+                            const std::vector<Value<S>>* known = nullptr) {
+    values.resize(block.last_use.size());
+    if (token_ < 0) top_ = &block;
+    for (std::size_t n = 0; n < block.nodes.size(); ++n) {
+      const Node& node = block.nodes[n];
+      const std::size_t v = block.params.size() + n;
+      if (known != nullptr && is_there((*known)[v])) {
+        values[v] = (*known)[v];
+      } else {
+        std::vector<const Value<S>*> operands;
+        for (const int a : node.args) operands.push_back(&values[static_cast<std::size_t>(a)]);
+        values[v] = value_of(node, operands);
+        if (culprit_ != nullptr && node.op != Op::scan) look_for_culprit(node, operands, values[v]);
+      }
+      for (const int a : node.args)
+        if (block.last_use[static_cast<std::size_t>(a)] == static_cast<int>(n))
+          values[static_cast<std::size_t>(a)] = {};
+    }
+    std::vector<Value<S>> results;
+    for (const int r : block.results) results.push_back(values[static_cast<std::size_t>(r)]);
+    return results;
+  }
+
+ private:
+  using V = Value<S>;
+  using Operands = std::vector<const V*>;
+
+  static bool is_there(const V& v) { return v.reals || v.integers || v.truths || v.results || v.lazy; }
+
+  int extent(const Dim& dim) const {
+    if (dim.name.empty()) return dim.written;
+    const auto found = sizes_.find(dim.name);
+    return found == sizes_.end() ? 0 : found->second;
+  }
+  Strides shape_of(const Type& type) const {
+    Strides s;
+    for (const Dim& dim : type.axes) s.length[Strides::at(s.rank++)] = extent(dim);
+    return s.dense();
+  }
+
+  V value_of(const Node& node, const Operands& a) {
+    const Attributes& at = node.attributes;
+    switch (node.op) {
+      case Op::const_:
+        return at.fraction.empty() ? V::of(Strides{}, std::vector<Truth>{at.truth ? Truth::yes : Truth::no})
+                                   : V::of(Strides{}, std::vector<S>{constant<S>(at.fraction)});
+      case Op::int_:
+        return V::of(Strides{}, std::vector<std::int64_t>{at.value});
+      case Op::size:
+        return V::of(Strides{}, std::vector<std::int64_t>{extent(at.dim)});
+      case Op::iota: {
+        std::vector<std::int64_t> n(static_cast<std::size_t>(extent(at.dim)));
+        std::iota(n.begin(), n.end(), 0);
+        return V::of(shape_of(node.types[0]), std::move(n));
+      }
+      case Op::get:
+        return (*a[0]->results)[static_cast<std::size_t>(at.i)];
+      case Op::scan:
+        return scan(node, a);
+      case Op::expand:
+        return a[0]->viewed(a[0]->layout.with(at.axis, extent(at.dim), 0));
+      case Op::transpose: {
+        Strides s = a[0]->layout;
+        for (std::size_t r = 0; r < at.perm.size(); ++r) {
+          const auto from = static_cast<std::size_t>(at.perm[r]);
+          s.length[r] = a[0]->layout.length[from], s.step[r] = a[0]->layout.step[from];
+        }
+        return a[0]->viewed(s);
+      }
+      case Op::index:
+        return element(*a[0], at.axis, at.i);
+      case Op::contract:
+        return contract(at, *a[0], *a[1]);
+      case Op::softmax:
+      case Op::logsumexp:
+        return rows(node.op == Op::softmax, *a[0], *a[1]);
+      default:
+        return computed(node, a);
+    }
+  }
+
+  V computed(const Node& node, const Operands& a) {
+    switch (node.op) {
+      case Op::shift:
+        return shifted(*a[0], node.attributes.by);
+      case Op::cumsum:
+        return summed_up(*a[0], node.attributes.reverse);
+      case Op::sum:
+        return a[0]->reals ? sum<S>(*a[0], node.attributes.axis) : sum<std::int64_t>(*a[0], node.attributes.axis);
+      case Op::select:
+        return select(*a[0], *a[1], *a[2]);
+      case Op::lt:
+      case Op::le:
+      case Op::eq:
+        return comparison(node.op, *a[0], *a[1]);
+      case Op::and_:
+      case Op::or_:
+      case Op::not_:
+        return logic(node.op, a);
+      case Op::real:
+        return map<S>(*a[0], [](const V& x, std::ptrdiff_t i) { return S(static_cast<double>(x.integer(i))); });
+      case Op::pow:
+        return zip<S>(*a[0], *a[1], [](const V& x, const V& n, std::ptrdiff_t i, std::ptrdiff_t j) {
+          return defined<S>([&](const S& base) { return power(base, n.integer(j)); }, x.real(i));
+        });
+      default:
+        return a[0]->integers ? whole(node.op, a) : arithmetic(node, a);
+    }
+  }
+
+  // ---- element by element
+
+  template <class R, class F>
+  static V map(const V& x, F&& f) {
+    std::vector<R> out;
+    out.reserve(x.layout.count());
+    walk<1>({&x.layout}, [&](std::size_t, const auto& at) { out.push_back(f(x, at[0])); });
+    return V::of(x.layout, std::move(out));
+  }
+  template <class R, class F>
+  static V zip(const V& x, const V& y, F&& f) {
+    std::vector<R> out;
+    out.reserve(x.layout.count());
+    walk<2>({&x.layout, &y.layout}, [&](std::size_t, const auto& at) { out.push_back(f(x, y, at[0], at[1])); });
+    return V::of(x.layout, std::move(out));
+  }
+
+  V arithmetic(const Node& node, const Operands& a) {
+    const Op op = node.op;
+    if (a.size() == 1)
+      return map<S>(*a[0], [op](const V& x, std::ptrdiff_t i) {
+        return defined<S>([op](const S& one) { return function<S>(op, one); }, x.real(i));
+      });
+    const bool absorb = node.attributes.absorb;
+    return zip<S>(*a[0], *a[1], [op, absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+      const S& one = x.real(i);
+      if constexpr (!Several<S>)
+        if (absorb && is_zero(one)) return S(0);
+      S result = defined<S>([op](const S& p, const S& q) { return function<S>(op, p, q); }, one, y.real(j));
+      if constexpr (Several<S>)
+        if (absorb) return absorbed(one, result);
+      return result;
+    });
+  }
+
+  static std::int64_t whole(Op op, std::int64_t x, std::int64_t y) {
+    std::int64_t r = 0;
+    const bool beyond = op == Op::neg || op == Op::sub ? __builtin_sub_overflow(x, y, &r)
+                        : op == Op::add                ? __builtin_add_overflow(x, y, &r)
+                                                       : op == Op::mul && __builtin_mul_overflow(x, y, &r);
+    require_domain(!beyond, -1, name_of(op), ": an integer of more than 64 bits");
+    return op == Op::max ? std::max(x, y) : r;
+  }
+  static V whole(Op op, const Operands& a) {
+    if (op == Op::neg)
+      return map<std::int64_t>(*a[0], [](const V& x, std::ptrdiff_t i) { return whole(Op::neg, 0, x.integer(i)); });
+    return zip<std::int64_t>(*a[0], *a[1], [op](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+      return whole(op, x.integer(i), y.integer(j));
+    });
+  }
+
+  static V comparison(Op op, const V& x, const V& y) {
+    if (x.integers)
+      return zip<Truth>(x, y, [op](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) {
+        const std::int64_t p = a.integer(i), q = b.integer(j);
+        return (op == Op::lt ? p < q : op == Op::le ? p <= q : p == q) ? Truth::yes : Truth::no;
+      });
+    return zip<Truth>(x, y, [op](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) {
+      return compared(op, a.real(i), b.real(j));
+    });
+  }
+
+  /// Kleene's: what does not depend on the undefined one is known.
+  static V logic(Op op, const Operands& a) {
+    if (op == Op::not_)
+      return map<Truth>(*a[0], [](const V& x, std::ptrdiff_t i) {
+        const Truth t = x.truth(i);
+        return t == Truth::undefined ? t : t == Truth::yes ? Truth::no : Truth::yes;
+      });
+    const Truth decisive = op == Op::and_ ? Truth::no : Truth::yes;
+    return zip<Truth>(*a[0], *a[1], [decisive](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+      const Truth p = x.truth(i), q = y.truth(j);
+      if (p == decisive || q == decisive) return decisive;
+      return p == Truth::undefined ? p : q;
+    });
+  }
+
+  template <class R>
+  static const std::vector<R>& numbers_of(const V& v) {
+    if constexpr (std::is_same_v<R, S>)
+      return *v.reals;
+    else if constexpr (std::is_same_v<R, Truth>)
+      return *v.truths;
+    else
+      return *v.integers;
+  }
+
+  static bool same(const S& x, const S& y) { return is_zero(x) && is_zero(y); }
+  static bool same(std::int64_t x, std::int64_t y) { return x == y; }
+  static bool same(Truth x, Truth y) { return x == y; }
+
+  template <class R>
+  static R no_number(const R&) {
+    if constexpr (std::is_same_v<R, S>) return undefined<S>();
+    if constexpr (std::is_same_v<R, Truth>) return Truth::undefined;
+    throw Refusal(Status::nonfinite, -1, "select: a condition that is undefined chooses an integer");
+  }
+
+  template <class R>
+  static V selected(const V& c, const V& x, const V& y) {
+    std::vector<R> out;
+    out.reserve(c.layout.count());
+    const std::vector<R>&p = numbers_of<R>(x), &q = numbers_of<R>(y);
+    walk<3>({&c.layout, &x.layout, &y.layout}, [&](std::size_t, const auto& at) {
+      const R &one = p[static_cast<std::size_t>(at[1])], &other = q[static_cast<std::size_t>(at[2])];
+      const Truth t = c.truth(at[0]);
+      if (t == Truth::undefined && !same(one, other))
+        out.push_back(no_number(one));
+      else
+        out.push_back(t == Truth::no ? other : one);
+    });
+    return V::of(c.layout, std::move(out));
+  }
+  static V select(const V& c, const V& x, const V& y) {
+    if (x.reals) return selected<S>(c, x, y);
+    return x.truths ? selected<Truth>(c, x, y) : selected<std::int64_t>(c, x, y);
+  }
+
+  // ---- along axes
+
+  static V element(const V& x, int axis, int i) {
+    Strides s = x.layout.without(axis);
+    s.offset += x.layout.step[Strides::at(axis)] * i;
+    return x.viewed(s);
+  }
+
+  template <class R>
+  static R added(const R& x, const R& y) {
+    if constexpr (std::is_same_v<R, S>)
+      return defined<S>([](const S& a, const S& b) { return S(a + b); }, x, y);
+    else
+      return whole(Op::add, x, y);
+  }
+
+  template <class R>
+  static V sum(const V& x, int axis) {
+    const Strides rest = x.layout.without(axis);
+    const std::ptrdiff_t step = x.layout.step[Strides::at(axis)];
+    const int n = x.layout.length[Strides::at(axis)];
+    const std::vector<R>& from = numbers_of<R>(x);
+    std::vector<R> out;
+    out.reserve(rest.count());
+    walk<1>({&rest}, [&](std::size_t, const auto& at) {
+      R total = n > 0 ? from[static_cast<std::size_t>(at[0])] : R(0);
+      for (int i = 1; i < n; ++i) total = added(total, from[static_cast<std::size_t>(at[0] + step * i)]);
+      out.push_back(std::move(total));
+    });
+    return V::of(rest, std::move(out));
+  }
+
+  static V shifted(const V& x, int by) {
+    const Strides dense = x.layout.dense();
+    const int n = x.layout.length[0];
+    std::vector<S> out(x.layout.count(), S(0));
+    const std::size_t row = n > 0 ? out.size() / static_cast<std::size_t>(n) : 0;
+    walk<1>({&x.layout}, [&](std::size_t i, const auto& at) {
+      const std::int64_t to = static_cast<std::int64_t>(i / row) + by;
+      if (to >= 0 && to < n) out[static_cast<std::size_t>(to) * row + i % row] = x.real(at[0]);
+    });
+    return V::of(dense, std::move(out));
+  }
+
+  static V summed_up(const V& x, bool reverse) {
+    std::vector<S> out(x.layout.count(), S(0));
+    const int n = x.layout.length[0];
+    const std::size_t row = n > 0 ? out.size() / static_cast<std::size_t>(n) : 0;
+    walk<1>({&x.layout}, [&](std::size_t i, const auto& at) { out[i] = x.real(at[0]); });
+    for (int t = 1; t < n; ++t) {
+      const auto to = static_cast<std::size_t>(reverse ? n - 1 - t : t), from = reverse ? to + 1 : to - 1;
+      for (std::size_t i = 0; i < row; ++i) out[to * row + i] = added(out[to * row + i], out[from * row + i]);
+    }
+    return V::of(x.layout, std::move(out));
+  }
+
+  // ---- sums of products
+
+  V contract(const Attributes& at, const V& a, const V& b) {
+    const Contraction c = contraction_from(at.spec);
+    // Most have no holes, and go the fast way.
+    if (must_be_asked<S> || at.absorb) {
+      const auto has_holes = [](const V& x) {
+        bool holes = false;
+        walk<1>({&x.layout}, [&](std::size_t, const auto& i) { holes = holes || !is_sound(x.real(i[0])); });
+        return holes;
+      };
+      if (has_holes(b) || (must_be_asked<S> && has_holes(a)))
+        return at.absorb ? contract<Holes::absorbed>(c, a, b) : contract<Holes::undefined>(c, a, b);
+    }
+    return contract<Holes::none>(c, a, b);
+  }
+
+  /// What numbers that do not exist do to sums of products.
+  enum class Holes { none, undefined, absorbed };
+
+  template <Holes holes>
+  V contract(const Contraction& c, const V& a, const V& b) {
+    std::vector<detail::Index> indices = detail::indices_of(c, a, b);
+    Strides shape;
+    for (const char letter : c.result) {
+      const std::size_t left = c.left.find(letter);
+      const Strides& from = left != std::string::npos ? a.layout : b.layout;
+      shape.length[Strides::at(shape.rank++)] = from.length[left != std::string::npos ? left : c.right.find(letter)];
+    }
+    std::vector<S> out(shape.count(), S(0));
+    if (indices.empty()) indices.push_back({1, 0, 0, 0, false, false, false});
+    const detail::Index inner = indices.back();
+    indices.pop_back();
+    std::vector<int> at(indices.size(), 0);
+    const bool nothing = inner.length == 0 || std::any_of(indices.begin(), indices.end(),
+                                                          [](const detail::Index& i) { return i.length == 0; });
+    std::ptrdiff_t left = a.layout.offset, right = b.layout.offset, to = 0;
+    while (!nothing) {
+      line<holes>(inner, a.reals->data() + left, b.reals->data() + right, out.data() + to);
+      std::size_t r = indices.size();
+      while (r > 0) {
+        const detail::Index& i = indices[--r];
+        left += i.left, right += i.right, to += i.result;
+        if (++at[r] < i.length) break;
+        left -= i.left * i.length, right -= i.right * i.length, to -= i.result * i.length;
+        at[r] = 0;
+        if (r == 0) return V::of(shape, std::move(out));
+      }
+      if (indices.empty()) break;
+    }
+    return V::of(shape, std::move(out));
+  }
+
+  /// The innermost loop: a sum of products, or a line of them.
+  template <Holes holes>
+  static void line(const detail::Index& i, const S* a, const S* b, S* to) {
+    if constexpr (holes != Holes::none) {
+      for (int n = 0; n < i.length; ++n) {
+        S& sum = to[i.result * n];
+        const S &x = a[i.left * n], &y = b[i.right * n];
+        S product = defined<S>([](const S& p, const S& q) { return S(p * q); }, x, y);
+        if constexpr (holes == Holes::absorbed) product = absorbed(x, product);
+        sum = added(sum, product);
+      }
+    } else if (i.is_summed()) {
+      add_dot(*to, Line<const S>{a, i.left, i.length}, Line<const S>{b, i.right, i.length});
+    } else if (i.is_free() && i.in_left) {
+      add_scaled(Line<S>{to, i.result, i.length}, *b, Line<const S>{a, i.left, i.length});
+    } else if (i.is_free()) {
+      add_scaled(Line<S>{to, i.result, i.length}, *a, Line<const S>{b, i.right, i.length});
+    } else {
+      for (int n = 0; n < i.length; ++n)
+        add_dot(to[i.result * n], Line<const S>{a + i.left * n, 1, 1}, Line<const S>{b + i.right * n, 1, 1});
+    }
+  }
+
+  // ---- rows of scores
+
+  static V rows(bool softmax, const V& s, const V& seen) {
+    const int last = s.layout.rank - 1;
+    const Strides rest = s.layout.without(last), mask = seen.layout.without(last);
+    const std::ptrdiff_t step = s.layout.step[Strides::at(last)], mask_step = seen.layout.step[Strides::at(last)];
+    const int n = s.layout.length[Strides::at(last)];
+    std::vector<S> out;
+    out.reserve(softmax ? s.layout.count() : rest.count());
+    walk<2>({&rest, &mask}, [&](std::size_t, const auto& at) {
+      std::vector<S> x;
+      std::vector<int> where;
+      bool open = false;
+      for (int i = 0; i < n; ++i) {
+        const Truth t = seen.truth(at[1] + mask_step * i);
+        open = open || t == Truth::undefined;
+        if (t == Truth::yes) x.push_back(s.real(at[0] + step * i)), where.push_back(i);
+      }
+      for (const S& one : x) open = open || (must_be_asked<S> && is_undefined(one));
+      row(softmax, open, n, std::move(x), where, out);
+    });
+    return V::of(softmax ? s.layout : rest, std::move(out));
+  }
+
+  /// Of the visible scores of one row; `open`: some of it is undefined, and so is all.
+  static void row(bool softmax, bool open, int n, std::vector<S> x, const std::vector<int>& where,
+                  std::vector<S>& out) {
+    const std::size_t first = out.size();
+    if (softmax) out.resize(first + static_cast<std::size_t>(n), open ? undefined<S>() : S(0));
+    if (!softmax && (open || x.empty()))
+      out.push_back(open ? undefined<S>() : S(-std::numeric_limits<double>::infinity()));
+    if (open || x.empty()) return;
+    S top = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i) top = maximum(top, x[i]);
+    const S shift = shift_near(top);
+    S total = S(0);
+    for (S& one : x) {
+      one = exponential(S(one - shift));
+      total += one;
+    }
+    if (!softmax) return out.push_back(S(logarithm(total) + shift));
+    for (std::size_t i = 0; i < x.size(); ++i) out[first + static_cast<std::size_t>(where[i])] = quotient(x[i], total);
+  }
+
+  // ---- scans
+
+  /// Which of the step's values are the same for all tokens: those of constants and outer values. Contractions round
+  /// afresh at every use, and are none.
+  std::vector<V> common(const Block& body, int own, const std::vector<V>& args) {
+    std::vector<char> fixed(body.last_use.size(), 0);
+    std::vector<V> known(body.last_use.size());
+    for (std::size_t p = static_cast<std::size_t>(own); p < body.params.size(); ++p) fixed[p] = 1, known[p] = args[p];
+    for (std::size_t n = 0; n < body.nodes.size(); ++n) {
+      const Node& node = body.nodes[n];
+      const std::size_t v = body.params.size() + n;
+      if (node.op == Op::scan || node.op == Op::contract || node.op == Op::get) continue;
+      Operands operands;
+      bool all = true;
+      for (const int a : node.args) {
+        all = all && fixed[static_cast<std::size_t>(a)] != 0;
+        operands.push_back(&known[static_cast<std::size_t>(a)]);
+      }
+      if (!all) continue;
+      fixed[v] = 1, known[v] = value_of(node, operands);
+      if (culprit_ != nullptr) look_for_culprit(node, operands, known[v]);
+    }
+    return known;
+  }
+
+  /// Rows of a scan, token by token.
+  struct Rows {
+    Strides shape;
+    std::vector<S> reals;
+    std::vector<std::int64_t> integers;
+    std::vector<Truth> truths;
+
+    template <class R>
+    static void copy(const V& row, const std::vector<R>& from, std::size_t first, std::vector<R>& to) {
+      walk<1>({&row.layout},
+              [&](std::size_t i, const auto& at) { to[first + i] = from[static_cast<std::size_t>(at[0])]; });
+    }
+    void take(const V& row, int t) {
+      const std::size_t first = row.layout.count() * static_cast<std::size_t>(t);
+      if (row.reals) copy(row, *row.reals, first, reals);
+      if (row.integers) copy(row, *row.integers, first, integers);
+      if (row.truths) copy(row, *row.truths, first, truths);
+    }
+    V value(Kind kind) && {
+      if (kind == Kind::real) return V::of(shape, std::move(reals));
+      return kind == Kind::integer ? V::of(shape, std::move(integers)) : V::of(shape, std::move(truths));
+    }
+  };
+
+  Rows rows_of(const Type& type) const {
+    Rows rows;
+    rows.shape = shape_of(type);
+    const std::size_t n = rows.shape.count();
+    if (type.kind == Kind::real) rows.reals.resize(n, S(0));
+    if (type.kind == Kind::integer) rows.integers.resize(n, 0);
+    if (type.kind == Kind::boolean) rows.truths.resize(n, Truth::no);
+    return rows;
+  }
+
+  /// What a scan reads besides its states.
+  struct Reading {
+    const Node& node;
+    std::vector<V> sequences, args;  ///< args: of the step, where outer values have their place
+    std::optional<std::vector<V>> known;
+
+    int length() const { return sequences[0].layout.length[0]; }
+    int token(int n) const { return node.attributes.reverse ? length() - 1 - n : n; }
+  };
+  Reading reading_of(const Node& node, const Operands& a) const {
+    const auto carry = static_cast<std::size_t>(node.attributes.carry),
+               own = carry + static_cast<std::size_t>(node.attributes.xs);
+    Reading r{node, {}, std::vector<V>(a.size()), {}};
+    for (std::size_t i = carry; i < own; ++i) r.sequences.push_back(*a[i]);
+    for (std::size_t i = own; i < a.size(); ++i) r.args[i] = *a[i];
+    return r;
+  }
+
+  /// What the step makes of states and the rows of a token.
+  std::vector<V> step(Reading& r, const std::vector<V>& state, int t) {
+    const Block& body = *r.node.attributes.body;
+    if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
+    std::vector<V> args = r.args;
+    std::copy(state.begin(), state.end(), args.begin());
+    for (std::size_t i = 0; i < r.sequences.size(); ++i) {
+      const V& x = r.sequences[i];
+      args[state.size() + i] = x.lazy ? x.lazy->row(x.lazy_index, t) : element(x, 0, t);
+    }
+    return run(body, std::move(args), &*r.known);
+  }
+
+  /// The states of a scan, of which every so many are kept; the others are computed again, with the same result.
+  class Replay final : public LazyRows<S> {
+   public:
+    Replay(const Sizes& sizes, Reading reading)
+        : again_(sizes, nullptr),
+          reading_(std::move(reading)),
+          every_(std::max(1, static_cast<int>(std::sqrt(reading_.length())))) {
+      again_.token_ = 0;
+    }
+
+    void enter(int n, const std::vector<V>& state) {
+      if (n % every_ == 0) kept_.push_back(state);
+    }
+    V row(std::size_t k, int t) override {
+      const int n = reading_.token(t);
+      if (n / every_ != part_) compute(n / every_);
+      return states_[static_cast<std::size_t>(n % every_)][k];
+    }
+
+   private:
+    void compute(int part) {
+      part_ = part, states_.clear();
+      states_.push_back(kept_[static_cast<std::size_t>(part)]);
+      for (int n = part * every_; n + 1 < std::min((part + 1) * every_, reading_.length()); ++n) {
+        std::vector<V> next = again_.step(reading_, states_.back(), reading_.token(n));
+        next.resize(states_.back().size());
+        states_.push_back(std::move(next));
+      }
+    }
+
+    Interpreter again_;
+    Reading reading_;
+    int every_, part_ = -1;
+    std::vector<std::vector<V>> kept_, states_;
+  };
+
+  V scan(const Node& node, const Operands& a) {
+    const auto carry = static_cast<std::size_t>(node.attributes.carry);
+    Reading reading = reading_of(node, a);
+    const int T = reading.length(), outer = token_;
+    std::vector<V> state;
+    for (std::size_t i = 0; i < carry; ++i) state.push_back(*a[i]);
+    std::vector<Rows> rows;
+    std::shared_ptr<Replay> replay;
+    std::vector<char> lazy(node.types.size(), 0);
+    for (std::size_t i = carry; i < node.types.size(); ++i) {
+      const bool large = shape_of(node.types[i]).count() * sizeof(S) >= ReplayLimit::bytes();
+      if (!is_machine<S> && large && outer < 0 && is_replayed(*top_, node, i)) lazy[i] = 1;
+      rows.push_back(lazy[i] != 0 ? Rows{shape_of(node.types[i]), {}, {}, {}} : rows_of(node.types[i]));
+    }
+    if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
+    for (int n = 0; n < T; ++n) {
+      const int t = reading.token(n);
+      token_ = outer < 0 ? t : outer;
+      if (replay) replay->enter(n, state);
+      std::vector<V> out = step(reading, state, t);
+      for (std::size_t i = carry; i < out.size(); ++i)
+        if (lazy[i] == 0) rows[i - carry].take(out[i], t);
+      out.resize(carry);
+      state = std::move(out);
+    }
+    token_ = outer;
+    std::vector<V> results = std::move(state);
+    for (std::size_t i = carry; i < node.types.size(); ++i) {
+      if (lazy[i] == 0) {
+        results.push_back(std::move(rows[i - carry]).value(node.types[i].kind));
+        continue;
+      }
+      V& value = results.emplace_back();
+      value.layout = rows[i - carry].shape, value.lazy = replay;
+      value.lazy_index = static_cast<std::size_t>(node.attributes.body->results[i]);
+    }
+    return V::of(std::move(results));
+  }
+
+  // ---- who made it
+
+  enum class Sick { no, beyond, undefined };
+  static Sick worst(const V& v, std::vector<int>* where) {
+    Sick found = Sick::no;
+    if (!v.reals) return found;
+    walk<1>({&v.layout}, [&](std::size_t n, const auto& at) {
+      using std::isfinite;
+      const S& x = v.real(at[0]);
+      const Sick one = is_undefined(x) ? Sick::undefined : isfinite(x) ? Sick::no : Sick::beyond;
+      if (one <= found) return;
+      found = one;
+      if (where == nullptr) return;
+      where->assign(static_cast<std::size_t>(v.layout.rank), 0);
+      for (std::size_t r = where->size(); r-- > 0;) {
+        const auto length = static_cast<std::size_t>(v.layout.length[r]);
+        (*where)[r] = static_cast<int>(n % length), n /= length;
+      }
+    });
+    return found;
+  }
+
+  void look_for_culprit(const Node& node, const Operands& a, const V& made) {
+    if (culprit_->has_value() && undefined_found_) return;
+    if constexpr (!Several<S> && !std::is_same_v<S, Ball>) {
+      Culprit culprit{node.op, token_, {}};
+      const Sick sick = worst(made, &culprit.element);
+      if (sick == Sick::no || (sick == Sick::beyond && culprit_->has_value())) return;
+      for (const V* x : a)
+        if (worst(*x, nullptr) >= sick) return;
+      *culprit_ = std::move(culprit);
+      undefined_found_ = sick == Sick::undefined;
+    }
+  }
+
+  const Sizes& sizes_;
+  const Block* top_ = nullptr;  ///< the outermost block
+  std::optional<Culprit>* culprit_;
+  bool undefined_found_ = false;
+  int token_ = -1;
+};
+
+template <class S>
+std::vector<Value<S>> evaluate(const Block& block, std::vector<Value<S>> args, const Sizes& sizes,
+                               std::optional<Culprit>* culprit) {
+  return Interpreter<S>(sizes, culprit).run(block, std::move(args));
+}
+
+}  // namespace assay::language

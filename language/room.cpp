@@ -1,0 +1,383 @@
+#include "language/room.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "language/answer.hpp"
+#include "oracles/core/input_file.hpp"
+#include "oracles/core/make_room.hpp"
+#include "oracles/core/more_rooms.hpp"
+#include "oracles/scalars/emulated.hpp"
+
+namespace assay::language {
+namespace {
+
+/// A program that somebody has named.
+struct Entry {
+  std::string name;
+  Mechanism mechanism;
+  std::vector<RoomFacts::Ranked> inputs, outputs;
+  std::string summary;
+  Room room;
+};
+
+// ---- what rooms say of their tensors
+
+assay::Axis axis_of(const Mechanism& mechanism, const Dim& dim) {
+  bool has_keys = false;
+  for (const Input& input : mechanism.program.inputs)
+    for (const Dim& one : input.type.axes) has_keys = has_keys || one.name == "S";
+  if (dim.name == "T" && has_keys) return Axis::query_len;
+  if (mechanism.tokens.contains(dim.name)) return Axis::seq_len;
+  if (dim.name == "K") return Axis::key_dim;
+  if (dim.name == "V") return Axis::value_dim;
+  return dim.name == "D" ? Axis::model_dim : Axis::tail_len;
+}
+
+Domain domain_of(std::string_view name) {
+  constexpr std::pair<std::string_view, Domain> domains[] = {
+      {"query", Domain::query},
+      {"key", Domain::key},
+      {"value", Domain::value},
+      {"probe", Domain::probe},
+      {"state", Domain::state},
+      {"write_strength", Domain::write_strength},
+      {"log_decay", Domain::log_decay},
+      {"bandwidth", Domain::bandwidth},
+      {"scale", Domain::scale},
+      {"ridge", Domain::ridge},
+      {"gain", Domain::gain},
+      {"gradient_weight", Domain::gradient_weight},
+      {"decay_fraction", Domain::decay_fraction},
+      {"regularizer", Domain::regularizer},
+      {"decay_floor", Domain::decay_floor},
+      {"normalizer", Domain::normalizer},
+      {"logit", Domain::logit},
+      {"layer_input", Domain::layer_input},
+      {"weight", Domain::weight},
+      {"temperature", Domain::temperature},
+      {"log_floor", Domain::log_floor},
+  };
+  for (const auto& [known, domain] : domains)
+    if (known == name) return domain;
+  return Domain::value;
+}
+
+RoomFacts::Ranked ranked(const Mechanism& mechanism, std::string_view name, std::string_view domain, const Type& type) {
+  RoomFacts::Ranked r{{.name = name, .domain = domain_of(domain)}, static_cast<int>(type.axes.size())};
+  for (std::size_t a = 0; a < std::min(type.axes.size(), r.field.axes.size()); ++a)
+    r.field.axes[a] = axis_of(mechanism, type.axes[a]);
+  return r;
+}
+
+void describe(Entry& entry) {
+  const Program& program = entry.mechanism.program;
+  for (const Input& input : program.inputs) {
+    RoomFacts::Ranked r = ranked(entry.mechanism, input.name, input.domain, input.type);
+    r.field.differentiable = input.gradient;
+    if (!input.gradient && input.type.axes.empty()) r.field.place = Field::Place::param;
+    if (input.missing) r.field.missing = input.gradient ? Field::Missing::zero : Field::Missing::absent;
+    entry.inputs.push_back(r);
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i)
+    entry.outputs.push_back(ranked(entry.mechanism, program.outputs[i], "value", program.body->result_type(i)));
+  entry.summary = "the program " + program.name;
+}
+
+// ---- answers
+
+/// Asks for `narrow`(answer in balls of so many bits, whether it is the last time) with more and more bits, until it
+/// makes something. Where enclosures know nothing the numbers may not exist: a run in 100 digits says so.
+template <class X, class F>
+auto in_balls(const Posed<X>& posed, bool gradients, long bits, F&& narrow) {
+  constexpr long widest = 4096;
+  decltype(narrow(BasicAnswer<Ball>(), false)) result;
+  bool asked = false;
+  for (; !result && bits <= widest; bits *= 2) {
+    const BallPrecision precision(bits);
+    try {
+      result = narrow(answer<Ball>(posed, gradients), 2 * bits > widest);
+    } catch (const Undecided&) {
+      if (!std::exchange(asked, true)) answer<Mp100>(posed, gradients);
+    }
+  }
+  return result;
+}
+
+template <class S>
+Decimals printed(const BasicAnswer<S>& answer, int digits) {
+  Decimals result{assay::detail::convert_answer<Cell>(
+                      [&](std::string_view name, const S& x) { return assay::detail::cell(name, x, digits); }, answer),
+                  {}};
+  if constexpr (std::is_same_v<S, Rational>) {
+    assay::detail::add_bounds(answer.outputs, result.outputs, "", result);
+    assay::detail::add_bounds(answer.gradients, result.gradients, "d_", result);
+  }
+  return result;
+}
+
+/// Two tiers vouch for every digit, and where they cannot, two higher ones do.
+template <class X>
+Decimals agreed(const Posed<X>& posed, bool gradients, int digits) {
+  const auto mp100 = answer<Mp100>(posed, gradients);
+  bool all = true;
+  Decimals result{assay::detail::convert_answer<Cell>(
+                      [&](std::string_view name, const Mp100& high, const Mp50& low) -> Cell {
+                        std::optional<Cell> cell = assay::detail::settled(name, low, high, digits);
+                        all = all && cell;
+                        return std::move(cell).value_or(Cell{});
+                      },
+                      mp100, answer<Mp50>(posed, gradients)),
+                  {}};
+  if (all) return result;
+  return {assay::detail::convert_answer<Cell>(
+              [&](std::string_view name, const Mp200& high, const Mp100& low) {
+                std::optional<Cell> cell = assay::detail::settled(name, low, high, digits);
+                return cell ? std::move(*cell) : assay::detail::best_guess(name, low, high, digits);
+              },
+              answer<Mp200>(posed, gradients), mp100),
+          {}};
+}
+
+/// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they cannot decide, by two
+/// tiers that agree.
+template <class X>
+Decimals proven(const Posed<X>& posed, bool gradients, int digits) {
+  bool whole = false;
+  auto cells = in_balls(posed, gradients, 128 + 4 * digits, [&](const BasicAnswer<Ball>& balls, bool last) {
+    auto found = assay::detail::narrow_enough(balls, digits, last);
+    whole = found && found->outputs.size() == balls.outputs.size() && found->gradients.size() == balls.gradients.size();
+    return found;
+  });
+  if (whole) return std::move(*cells);
+  Decimals result = agreed(posed, gradients, digits);
+  if (cells) {  // what they have decided, with its bounds
+    for (auto& [name, array] : cells->outputs) result.outputs[name] = std::move(array);
+    for (auto& [name, array] : cells->gradients) result.gradients[name] = std::move(array);
+    result.bounds = std::move(cells->bounds);
+  }
+  return result;
+}
+
+template <class X>
+BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const WordEffort& effort) {
+  if (effort.words == 2) return answer_in_packs<2>(posed, gradients, effort.threads);
+  if (effort.words == 3) return answer_in_packs<3>(posed, gradients, effort.threads);
+  return answer_in_packs<4>(posed, gradients, effort.threads);
+}
+
+/// The largest radius of any tensor, relative to the tensor's largest number. Of a tensor of zeros what underflows is
+/// nothing.
+double widest(const BasicAnswer<WordBall>& answer) {
+  double ratio = 0;
+  for (const auto* arrays : {&answer.outputs, &answer.gradients})
+    for (const auto& [name, array] : *arrays) {
+      double largest = 0x1p-900, radius = 0;
+      for (const WordBall& x : array.data)
+        largest = std::max(largest, std::abs(x.word[0])), radius = std::max(radius, x.radius);
+      ratio = std::max(ratio, radius / largest);
+    }
+  return ratio;
+}
+
+/// In as many words as it takes, up to four; nothing where these decide no comparison, or leave bounds that are too
+/// wide: enclosures of any width do better. What W words leave says how many more will do.
+template <class X>
+std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gradients, WordEffort effort) {
+  while (effort.words <= 4) {
+    try {
+      BasicAnswer<WordBall> found = in_packs(posed, gradients, effort);
+      const double ratio = widest(found);
+      if (ratio <= word_target) return found;
+      // A word more narrows everything by 2^-53 or so.
+      effort.words += static_cast<int>(std::clamp(std::ceil(std::log2(ratio / word_target) / 53), 1.0, 3.0));
+    } catch (const Undecided&) {
+      effort.words += effort.words == 2 ? 2 : 1;  // nothing is left of them: one more would not do
+    }
+  }
+  return std::nullopt;
+}
+
+Decimals decimals(const Mechanism& mechanism, const BasicProblem<std::string>& problem, const DecimalOptions& options) {
+  const Posed<std::string> posed(mechanism, problem);
+  const bool gradients = posed.has_cotangents();
+  if (!options.tier || *options.tier == Tier::ball) return proven(posed, gradients, options.digits);
+  if (const int words = words_of(*options.tier); words > 0) {
+    const auto found = narrow_words(posed, gradients, {words, 1});
+    return found ? assay::detail::word_decimals(*found, options.digits) : proven(posed, gradients, options.digits);
+  }
+  return assay::detail::with_scalar(
+      *options.tier, [&]<class S>(const S&) { return printed(answer<S>(posed, gradients), options.digits); });
+}
+
+std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const Problem& problem) {
+  const Posed<double> posed(mechanism, problem);
+  return in_balls(posed, posed.has_cotangents(), 192,
+                  [](const BasicAnswer<Ball>& balls, bool last) { return assay::detail::narrow_pairs(balls, last); });
+}
+
+std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const Problem& problem,
+                                              const WordEffort& effort) {
+  const Posed<double> posed(mechanism, problem);
+  const auto found = narrow_words(posed, posed.has_cotangents(), effort);
+  if (!found) return std::nullopt;
+  return assay::detail::convert_answer<Enclosed>(
+      [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, *found);
+}
+
+template <class S>
+HiLo pair_of(const S& x) {
+  const W2 pair = to_w2(x);
+  return {pair.hi, pair.lo};
+}
+
+BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tier tier) {
+  if (tier == Tier::ball || words_of(tier) > 0) {
+    auto pairs = tier == Tier::ball ? std::nullopt : in_words(mechanism, problem, {words_of(tier), 1});
+    if (!pairs) pairs = enclosed(mechanism, problem);
+    require(pairs.has_value() || tier != Tier::ball, mechanism.program.name,
+            ": no enclosure decides a comparison of equal numbers");
+    if (!pairs) return values(mechanism, problem, Tier::mp100);
+    return assay::detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+  }
+  const Posed<double> posed(mechanism, problem);
+  return assay::detail::with_scalar(tier, [&]<class S>(const S&) {
+    return assay::detail::convert_answer<HiLo>([](std::string_view, const S& x) { return pair_of(x); },
+                                               answer<S>(posed, posed.has_cotangents()));
+  });
+}
+
+BasicArrays<HiLo> directed(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent) {
+  using D = Dual<Mp50>;
+  const Posed<double> posed(mechanism, problem);
+  return assay::detail::convert_arrays<HiLo>([](std::string_view, const D& x) { return pair_of(x.slope); },
+                                             slopes<D>(posed, tangent));
+}
+
+Problem make(const Entry& entry, const CaseSpec& spec) {
+  for (const auto* list : {&entry.inputs, &entry.outputs})
+    for (const RoomFacts::Ranked& r : *list)
+      require(r.rank <= 2 && std::find(r.field.axes.begin(), r.field.axes.begin() + r.rank, Axis::tail_len) ==
+                                 r.field.axes.begin() + r.rank,
+              entry.name, ": ", r.field.name, " has axes that no shape names; cases are made of T, S, K and V");
+  RoomFacts facts{.name = entry.room.name, .inputs = entry.inputs, .outputs = entry.outputs};
+  return make_problem(spec, facts);
+}
+
+// ---- the registry: rooms have plain functions, and so every program a set of its own
+
+constexpr std::size_t most_programs = 64;
+constexpr std::string_view no_options[] = {""};
+
+class Registry {
+ public:
+  static Registry& get() {
+    static Registry registry;
+    return registry;
+  }
+  const Entry* find(std::string_view name);
+  const Entry& at(std::size_t i) const { return *entries_[i]; }
+
+ private:
+  std::mutex guard_;
+  std::array<std::unique_ptr<Entry>, most_programs> entries_;  // each stays where it is
+  std::size_t count_ = 0;
+};
+
+/// The functions of program number N.
+template <std::size_t N>
+struct Functions {
+  static const Entry& entry() { return Registry::get().at(N); }
+  static Room room(std::string_view name, std::string_view summary) {
+    return {.name = name,
+            .summary = summary,
+            .options = std::span(no_options, 0),
+            .inputs = [] { return entry().inputs; },
+            .outputs = [] { return entry().outputs; },
+            .variants = [] { return std::vector<Params>(1); },
+            .decimals = [](const BasicProblem<std::string>& problem,
+                           const DecimalOptions& o) { return decimals(entry().mechanism, problem, o); },
+            .values = [](const Problem& problem, Tier tier) { return values(entry().mechanism, problem, tier); },
+            .enclosed = [](const Problem& problem) { return enclosed(entry().mechanism, problem); },
+            .in_words = [](const Problem& problem,
+                           const WordEffort& effort) { return in_words(entry().mechanism, problem, effort); },
+            .slopes = [](const Problem& problem,
+                         const Arrays& tangent) { return directed(entry().mechanism, problem, tangent); },
+            .make = [](const CaseSpec& spec) { return make(entry(), spec); },
+            .shifted = [](const Params&) { return false; }};
+  }
+};
+
+using MakeRoom = Room (*)(std::string_view, std::string_view);
+template <std::size_t... N>
+constexpr std::array<MakeRoom, sizeof...(N)> all_functions(std::index_sequence<N...>) {
+  return {&Functions<N>::room...};
+}
+constexpr auto room_makers = all_functions(std::make_index_sequence<most_programs>());
+
+bool names_a_file(std::string_view name) {
+  return name.ends_with(".json") || name.find(".json@") != std::string_view::npos;
+}
+
+const Entry* Registry::find(std::string_view name) {
+  if (!names_a_file(name)) return nullptr;
+  const std::lock_guard lock(guard_);
+  for (std::size_t i = 0; i < count_; ++i)
+    if (entries_[i]->name == name) return entries_[i].get();
+  require(count_ < most_programs, "more than ", most_programs, " programs at once");
+  const std::size_t at = name.rfind(".json@"), length = at == std::string_view::npos ? name.size() : at + 5;
+  const std::string path(name.substr(0, length));
+  auto entry = std::make_unique<Entry>(Entry{std::string(name), Mechanism(load_program(path)), {}, {}, {}, {}});
+  if (length < name.size()) {
+    const std::string digest = entry->mechanism.program.digest();
+    require(name.substr(length + 1) == digest, path, ": its digest is ", digest, ", and the case is of ",
+            excerpt(name.substr(length + 1)));
+  }
+  describe(*entry);
+  entry->room = room_makers[count_](entry->name, entry->summary);
+  return (entries_[count_++] = std::move(entry)).get();
+}
+
+const Room* find(std::string_view name) {
+  try {
+    const Entry* entry = Registry::get().find(name);
+    return entry == nullptr ? nullptr : &entry->room;
+  } catch (const InputError& error) {
+    throw Refusal(Status::unsupported, -1, error.what());
+  }
+}
+
+Answer perturbed(const Problem& problem) {
+  const Posed<double> posed(Registry::get().find(problem.mechanism)->mechanism, problem);
+  const BasicAnswer<Emulated> answered = answer<Emulated>(posed, posed.has_cotangents());
+  const auto plain = [](std::string_view, const Emulated& x) { return x.value; };
+  return {assay::detail::convert_arrays<double>(plain, answered.outputs),
+          assay::detail::convert_arrays<double>(plain, answered.gradients)};
+}
+
+}  // namespace
+
+void know_programs() { know_more_rooms({.find = &find, .perturbed = &perturbed}); }
+
+const Mechanism* find_mechanism(std::string_view name) {
+  const Entry* entry = Registry::get().find(name);
+  return entry == nullptr ? nullptr : &entry->mechanism;
+}
+
+Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {
+  const Posed<double> posed(mechanism, problem);
+  BasicAnswer<double> found = answer<double>(posed, posed.has_cotangents());
+  return {std::move(found.outputs), std::move(found.gradients)};
+}
+
+std::string pinned_name(const Room& room) {
+  const Mechanism* mechanism = find_mechanism(room.name);
+  const std::string name(room.name);
+  if (mechanism == nullptr || name.find(".json@") != std::string::npos) return name;
+  return name + '@' + mechanism->program.digest();
+}
+
+}  // namespace assay::language

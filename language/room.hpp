@@ -1,0 +1,22 @@
+#pragma once
+// Programs where a mechanism's name goes: a file's path, or path and digest, "gdn2.json@6f0c...".
+#include <string_view>
+
+#include "language/posed.hpp"
+#include "oracles/core/room.hpp"
+
+namespace assay::language {
+
+/// Makes find_room() and the draws of the model know programs. Calling it again changes nothing.
+void know_programs();
+
+/// The mechanism behind a room of that name; null for any other room.
+const Mechanism* find_mechanism(std::string_view name);
+
+/// Outputs, and gradients if the problem has cotangents, in doubles. Throws Refusal as the room does.
+Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem);
+
+/// The room's name with the program's digest: what a case writes down, so that another program is refused.
+std::string pinned_name(const Room& room);
+
+}  // namespace assay::language

@@ -1,0 +1,417 @@
+// What programs answer: published cases, dual numbers, the rooms' own references.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "language/room.hpp"
+#include "oracles/core/case_file.hpp"
+#include "oracles/core/make_room.hpp"
+#include "proptests/language/programs.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay::language {
+namespace {
+
+/// The room of a program of proptests/language/programs.
+const Room& room_of(const std::string& name) {
+  know_programs();
+  const Room* room = find_room(path_of(name));
+  EXPECT_NE(room, nullptr) << name;
+  return *room;
+}
+
+void flatten(const Json& value, std::vector<Mp100>& into) {
+  if (value.is_array())
+    for (const Json& entry : value) flatten(entry, into);
+  else
+    into.push_back(from_decimal<Mp100>(value.get<std::string>()));
+}
+
+/// Largest distance of two tensors, relative to the second one's largest number.
+Mp100 distance(const std::vector<Mp100>& got, const std::vector<Mp100>& expected) {
+  Mp100 largest = 0, off = 0;
+  if (got.size() != expected.size()) return 1;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    largest = std::max<Mp100>(largest, abs(expected[i])), off = std::max<Mp100>(off, abs(got[i] - expected[i]));
+  return largest > 0 ? Mp100(off / largest) : off;
+}
+
+/// Cases with the name of a program for that of a mechanism, and 40 digits of every tensor, by an implementation that
+/// shares nothing with ours.
+TEST(ProgramAnswers, AgreeWithPublishedCases) {
+  const std::string path = ASSAY_SOURCE_DIR "/proptests/language/cases.json";
+  std::vector<Case> cases = load_cases(path);
+  const Json expectations = Json::parse(text_of_file(path))["cases"];
+  int compared = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    cases[i].problem.mechanism = room_of(cases[i].problem.mechanism).name;
+    const CaseResult result = answer_case(cases[i], {});
+    ASSERT_EQ(result.status, Status::ok) << cases[i].problem.id << ": " << result.message;
+    const Json record = result_record(cases[i], result);
+    for (const char* part : {"outputs", "gradients"})
+      for (const auto& [name, tensor] : expectations[i]["expect"][part].items()) {
+        std::vector<Mp100> expected, got;
+        flatten(tensor, expected);
+        ASSERT_TRUE(record[part].contains(name)) << cases[i].problem.id << ' ' << name;
+        flatten(record[part][name], got);
+        ++compared;
+        EXPECT_LE(distance(got, expected), from_decimal<Mp100>("1e-38")) << cases[i].problem.id << ' ' << name;
+        const std::string bound = (part[0] == 'g' ? "d_" : "") + name;
+        EXPECT_TRUE(result.answer.bounds.contains(bound)) << cases[i].problem.id << ": no bound of " << bound;
+      }
+  }
+  EXPECT_GT(compared, 100);
+}
+
+/// A mechanism that has a room and a program.
+struct Twin {
+  std::string program, room;
+  Params params;
+};
+std::vector<Twin> twins() {
+  return {{"deltanet", "deltanet", {}},
+          {"deltanet-next_latent", "deltanet", {{"alignment", "next_latent"}}},
+          {"deltanet-next_latent", "deltanet", {{"alignment", "next_latent"}, {"sequence_start", false}}},
+          {"gated_deltanet", "gated_deltanet", {}},
+          {"gated_deltanet-undecayed", "gated_deltanet", {{"error", "undecayed"}}},
+          {"kda", "kda", {}},
+          {"mamba2", "mamba2", {}},
+          {"gla", "gla", {}},
+          {"retnet", "retnet", {}},
+          {"retnet", "retnet", {{"head", 3L}}},
+          {"mdn", "mdn", {}},
+          {"falcon1", "falcon1", {}},
+          {"falcon1", "falcon1", {{"sequence_start", false}}},
+          {"falcon1-live", "falcon1", {{"ridge_coupling", "live"}}},
+          {"falcon1-detach", "falcon1", {{"ridge_coupling", "detach"}}},
+          {"falcon1-same_step", "falcon1", {{"alignment", "same_step"}}},
+          {"sink_attention-plain", "softmax_attention", {}},
+          {"sink_attention-plain", "softmax_attention", {{"causal", false}}},
+          {"sink_attention-plain", "softmax_attention", {{"window", 3L}}}};
+}
+
+/// Distance of two numbers with bounds beyond these, 0 if they may be the same.
+double apart(const Enclosed& a, const Enclosed& b) {
+  const double off = std::fabs((a.value.hi - b.value.hi) + (a.value.lo - b.value.lo));
+  return std::max(0.0, off - a.bound - b.bound);
+}
+
+void expect_same(const BasicArrays<Enclosed>& program, const BasicArrays<Enclosed>& room, const std::string& what,
+                 int& compared, double sharp = 0x1p-90) {
+  for (const auto& [name, array] : room) {
+    const auto found = program.find(name);
+    ASSERT_NE(found, program.end()) << what << ' ' << name;
+    ASSERT_EQ(found->second.shape, array.shape) << what << ' ' << name;
+    double largest = 0, off = 0;
+    for (const Enclosed& x : array.data) largest = std::max(largest, std::fabs(x.value.hi));
+    for (std::size_t i = 0; i < array.data.size(); ++i) {
+      off = std::max(off, apart(found->second.data[i], array.data[i]));
+      EXPECT_LE(found->second.data[i].bound, sharp * largest) << what << ' ' << name << ' ' << i;
+    }
+    EXPECT_EQ(off, 0) << what << ' ' << name;
+    compared += static_cast<int>(array.data.size());
+  }
+}
+
+/// A third definition that shares no formula with the references: their balls meet, outputs and gradients, for every
+/// setting and style.
+TEST(ProgramAnswers, AreThoseOfTheRooms) {
+  int compared = 0;
+  for (const Twin& twin : twins())
+    for (const Style style :
+         {Style::normal, Style::gate_ends, Style::repeated_keys, Style::integers, Style::dead_memory}) {
+      const Room& room = *find_room(twin.room);
+      const CaseSpec spec{
+          .mechanism = twin.room, .shape = {1, 5, 2, 0, 3, 2, 0}, .style = style, .params = twin.params};
+      Problem problem = room.make(spec);
+      const auto expected = room.enclosed(problem);
+      ASSERT_TRUE(expected) << twin.room;
+      problem.mechanism = room_of(twin.program).name;
+      if (twin.room == "softmax_attention") problem.inputs["sink"] = Array({}, {0});
+      // The program leaves the first write out whatever the alignment; the room does in next-latent alignment.
+      if (twin.program == "falcon1-same_step") problem.params["sequence_start"] = false;
+      const auto got = room_of(twin.program).enclosed(problem);
+      ASSERT_TRUE(got) << twin.program;
+      const std::string what = twin.program + ' ' + std::string(name_of(style));
+      expect_same(got->outputs, expected->outputs, what, compared);
+      expect_same(got->gradients, expected->gradients, what, compared);
+    }
+  EXPECT_GT(compared, 5000);
+}
+
+/// A problem of a program that no room has: numbers as the domains ask for them.
+Problem random_problem(const Room& room, const Mechanism& mechanism, RandomBits& random) {
+  Problem problem{"random", std::string(room.name), {}, {}, {}};
+  const auto drawn = [&](const Type& type, double low, double high) {
+    const std::map<std::string, int> lengths = {{"T", 4}, {"S", 5}, {"K", 3}, {"V", 2}};
+    Array array;
+    for (const Dim& dim : type.axes) array.shape.push_back(dim.name.empty() ? dim.written : lengths.at(dim.name));
+    for (std::size_t i = 0; i < array.count(); ++i)
+      array.data.push_back(low + (high - low) * static_cast<double>(random.next() >> 48) * 0x1p-16);
+    return array;
+  };
+  for (const Input& input : mechanism.program.inputs) {
+    if (!input.gradient || (input.missing && input.type.axes.empty())) continue;
+    const bool decay = input.domain == "log_decay", positive = input.domain == "ridge" || input.domain == "bandwidth";
+    problem.inputs[input.name] = drawn(input.type, decay ? -1 : positive ? 0.25 : -1, decay ? 0 : positive ? 2 : 1);
+  }
+  for (std::size_t i = 0; i < mechanism.program.outputs.size(); ++i)
+    problem.cotangents[mechanism.program.outputs[i]] = drawn(mechanism.program.body->result_type(i), -1, 1);
+  return problem;
+}
+
+/// sum <a, b> over all arrays of the same names.
+Mp100 inner(const BasicArrays<HiLo>& a, const Arrays& b) {
+  Mp100 sum = 0;
+  for (const auto& [name, array] : b)
+    for (std::size_t i = 0; i < array.data.size(); ++i) {
+      const HiLo& x = a.at(name).data[i];
+      sum += (Mp100(x.hi) + Mp100(x.lo)) * Mp100(array.data[i]);
+    }
+  return sum;
+}
+
+TEST(ProgramAnswers, HaveTheGradientsThatDualNumbersSay) {
+  for (const Sample& sample : samples) {
+    const Room& room = room_of(sample.name);
+    const Mechanism& mechanism = *find_mechanism(room.name);
+    RandomBits random{7, 0};
+    const Problem problem = random_problem(room, mechanism, random);
+    const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp100);
+    std::size_t shown = 0;
+    for (const auto& [name, input] : problem.inputs) {
+      Array direction = input;
+      for (double& x : direction.data) x = static_cast<double>(random.next() >> 48) * 0x1p-16 - 0.5;
+      const Mp100 forward = inner(room.slopes(problem, {{name, direction}}), problem.cotangents),
+                  reverse = inner(answer.gradients, {{name, direction}});
+      // Pairs of doubles: 2^-106 of each of the terms, of which there are few and none is large.
+      EXPECT_LE(abs(forward - reverse), Mp100(0x1p-95)) << sample.name << " d_" << name;
+      shown += abs(forward) > Mp100(0x1p-60) ? 1 : 0;
+    }
+    // All but a sink that is not used, and a key before the first one.
+    EXPECT_GE(shown + 1, problem.inputs.size()) << sample.name;
+  }
+}
+
+/// Every tier against the enclosures: words keep their bounds, the others their digits.
+TEST(ProgramAnswers, AreTheSameInEveryTier) {
+  for (const Sample& sample : samples) {
+    const Room& room = room_of(sample.name);
+    RandomBits random{11, 0};
+    const Problem problem = random_problem(room, *find_mechanism(room.name), random);
+    const auto exact = room.enclosed(problem);
+    ASSERT_TRUE(exact) << sample.name;
+    for (const int words : {2, 3, 4}) {
+      const auto got = room.in_words(problem, {words, 1});
+      ASSERT_TRUE(got) << sample.name << ' ' << words;
+      int compared = 0;
+      expect_same(got->outputs, exact->outputs, sample.name, compared, word_target);
+      expect_same(got->gradients, exact->gradients, sample.name, compared, word_target);
+      EXPECT_GT(compared, 10);
+    }
+    const BasicAnswer<HiLo> machine = room.values(problem, Tier::fp64);
+    for (const auto& [name, array] : machine.gradients)
+      for (std::size_t i = 0; i < array.data.size(); ++i)
+        EXPECT_NEAR(array.data[i].hi, exact->gradients.at(name).data[i].value.hi, 1e-12) << sample.name << ' ' << name;
+  }
+}
+
+/// Heads: each as if it were alone, also side by side in packs; shared inputs collect the gradients of those that read
+/// them.
+TEST(ProgramAnswers, AreThoseOfTheHeadsAlone) {
+  const Room& room = room_of("gated_deltanet");
+  const Mechanism& mechanism = *find_mechanism(room.name);
+  RandomBits random{3, 0};
+  constexpr int heads = 10, shared = 5;
+  Problem all{"heads", std::string(room.name), {}, {}, {}};
+  std::vector<Problem> alone;
+  for (int h = 0; h < heads; ++h) alone.push_back(random_problem(room, mechanism, random));
+  for (int h = 0; h < heads; ++h) alone[h].inputs["k"] = alone[h / 2 * 2].inputs["k"];
+  const auto joined = [&](Arrays Problem::*part, const std::string& name, int step) {
+    Array array;
+    for (int h = 0; h < heads; h += step) {
+      const Array& one = (alone[static_cast<std::size_t>(h)].*part).at(name);
+      array.shape = one.shape;
+      array.data.insert(array.data.end(), one.data.begin(), one.data.end());
+    }
+    array.shape.insert(array.shape.begin(), heads / step);
+    return array;
+  };
+  for (const auto& [name, array] : alone[0].inputs)
+    all.inputs[name] = joined(&Problem::inputs, name, name == "k" ? 2 : 1);
+  for (const auto& [name, array] : alone[0].cotangents) all.cotangents[name] = joined(&Problem::cotangents, name, 1);
+  for (const bool in_words : {false, true}) {
+    const auto together = in_words ? room.in_words(all, {2, 2}) : room.enclosed(all);
+    ASSERT_TRUE(together);
+    EXPECT_EQ(together->gradients.at("k").shape.front(), shared);
+    for (int h = 0; h < heads; ++h) {
+      const auto one = room.enclosed(alone[static_cast<std::size_t>(h)]);
+      for (const char* name : {"o", "final_state"}) {
+        const auto& row = one->outputs.at(name).data;
+        for (std::size_t i = 0; i < row.size(); ++i)
+          EXPECT_EQ(apart(together->outputs.at(name).data[static_cast<std::size_t>(h) * row.size() + i], row[i]), 0);
+      }
+    }
+    const auto first = room.enclosed(alone[0]), second = room.enclosed(alone[1]);
+    const auto& d_k = together->gradients.at("k").data;
+    for (std::size_t i = 0; i < d_k.size() / shared; ++i) {
+      const Enclosed &a = first->gradients.at("k").data[i], &b = second->gradients.at("k").data[i];
+      EXPECT_NEAR(d_k[i].value.hi, a.value.hi + b.value.hi, 1e-15);
+    }
+  }
+}
+
+std::string refusal_of(const Room& room, const std::string& record, Status status, int row) {
+  const Case c = read_cases(R"({"format":"assay-cases","version":1,"cases":[)" + record + "]}", "in.json").at(0);
+  Case named = c;
+  named.problem.mechanism = room.name;
+  const CaseResult result = answer_case(named, {});
+  EXPECT_EQ(result.status, status) << result.message;
+  EXPECT_EQ(result.row, row) << result.message;
+  return result.message;
+}
+
+TEST(ProgramAnswers, AreRefusedInOneSentence) {
+  const Room& room = room_of("gated_deltanet");
+  const auto record = [](const std::string& change, const std::string& params = "{}") {
+    Json c = Json::parse(
+        R"({"id":"x","mechanism":"x","inputs":{"q":[["1","2"]],"k":[["1","0"]],"v":[["1"]],"beta":["1"],"log_decay":["-1"]}})");
+    c["params"] = Json::parse(params);
+    const Json changed = Json::parse(change);
+    for (const auto& [name, value] : changed.items())
+      if (value.is_null())
+        c["inputs"].erase(name);
+      else
+        c["inputs"][name] = value;
+    return c.dump();
+  };
+  EXPECT_EQ(refusal_of(room, record("{}"), Status::ok, -1), "");
+  EXPECT_EQ(refusal_of(room, record(R"({"v":null})"), Status::domain, -1), "v: missing");
+  EXPECT_EQ(refusal_of(room, record(R"({"betta":["1"]})"), Status::domain, -1),
+            "inputs.betta: unknown to gated_deltanet (did you mean beta?)");
+  EXPECT_EQ(refusal_of(room, record(R"({"k":[["1"]]})"), Status::domain, -1), "k: expected K = 2, got 1");
+  EXPECT_EQ(refusal_of(room, record(R"({"k":["1"]})"), Status::domain, -1),
+            "k: expected [T, K] or the same with heads in front, got shape [1]");
+  EXPECT_EQ(refusal_of(room, record(R"({"log_decay":["0.5"]})"), Status::domain, 0),
+            "log_decay[0]: a log decay must be <= 0");
+  EXPECT_EQ(refusal_of(room, record(R"({"log_decay":["-inf"]})"), Status::ok, -1), "");
+  EXPECT_EQ(refusal_of(room, record(R"({"beta":["nan"]})"), Status::nonfinite, 0), "beta[0]: not a finite number");
+  EXPECT_EQ(refusal_of(room, record(R"({"beta":["-inf"]})"), Status::nonfinite, 0), "beta[0]: not a finite number");
+  EXPECT_EQ(refusal_of(room, record("{}", R"({"error":"undecayed"})"), Status::domain, -1),
+            "params.error: this program was traced with decayed");
+  EXPECT_EQ(refusal_of(room, record("{}", R"({"error":"decayed"})"), Status::ok, -1), "");
+  EXPECT_EQ(refusal_of(room, record("{}", R"({"errors":"decayed"})"), Status::domain, -1),
+            "params.errors: unknown to gated_deltanet (did you mean error?)");
+}
+
+/// A program of one input x, in a file.
+const Room& written(const std::string& name, const std::string& nodes, const std::string& results) {
+  know_programs();
+  const std::string path = testing::TempDir() + "assay_" + name + ".json";
+  std::ofstream(path) << R"({"format":"assay-mechanism","version":1,"name":")" << name
+                      << R"(","settings":{},"outputs":["o"],"inputs":[{"name":"x","type":"real T","domain":"real",)"
+                      << R"("default":null,"gradient":true}],"body":{"params":["real T"],"nodes":)" << nodes
+                      << R"(,"results":)" << results << "}}";
+  const Room* room = find_room(path);
+  EXPECT_NE(room, nullptr);
+  return *room;
+}
+
+/// o_t = 1 / x_t, token by token.
+std::string stepwise(const std::string& nodes, const std::string& result) {
+  return R"([["scan",[0],{"body":{"params":["real"],"nodes":)" + nodes + R"(,"results":[)" + result +
+         R"(]},"carry":0,"reverse":false,"xs":1}],["get",[1],{"i":0}]])";
+}
+
+TEST(ProgramAnswers, NameTheOperationThatMadeWhatDoesNotExist) {
+  const auto record = [](const std::string& x, const std::string& cotangents = "") {
+    return R"({"id":"x","mechanism":"x","params":{},"inputs":{"x":)" + x + '}' + cotangents + '}';
+  };
+  const std::string divides = R"([["const",[],{"value":"1"}],["div",[1,0]]])";
+  const Room& inverse = written("inverse", stepwise(divides, "2"), "[2]");
+  EXPECT_EQ(refusal_of(inverse, record(R"(["1","2"])"), Status::ok, -1), "");
+  EXPECT_EQ(refusal_of(inverse, record(R"(["1","2","0"])"), Status::nonfinite, 2), "o is undefined: div of token 2");
+  const Room& roots = written("roots", R"([["sqrt",[0]]])", "[1]");
+  EXPECT_EQ(refusal_of(roots, record(R"(["1","-2"])"), Status::domain, -1), "o is undefined: sqrt of element [1]");
+  // What is not selected does no harm, backward as well.
+  const std::string guarded =
+      R"([["const",[],{"value":"0"}],["const",[],{"value":"1"}],["div",[2,0]],["abs",[3]],["eq",[0,1]],["select",[5,1,4]]])";
+  const Room& selected = written("selected", stepwise(guarded, "6"), "[2]");
+  const Case c = read_cases(R"({"format":"assay-cases","version":1,"cases":[)" +
+                                record(R"(["4","0"])", R"(,"cotangents":{"o":["1","1"]})") + "]}",
+                            "in.json")
+                     .at(0);
+  Case named = c;
+  named.problem.mechanism = selected.name;
+  const CaseResult result = answer_case(named, {});
+  EXPECT_EQ(result.status, Status::ok) << result.message;
+  EXPECT_EQ(result_record(named, result)["gradients"]["x"].dump(),
+            R"(["-6.250000000000000000000000000000000000000e-2","0.0"])");
+}
+
+/// where(x = 0, 0, (3 / x . x) x): what a zero divides is not selected, and contractions carry the zero back.
+TEST(ProgramAnswers, HaveGradientsOfWhatIsNotSelected) {
+  const std::string step =
+      R"([["expand",[0],{"at":0,"size":2}],["const",[],{"value":"3"}],["expand",[2],{"at":0,"size":2}],["div",[3,1]],)"
+      R"(["contract",[4,1],{"spec":"a,a->"}],["mul",[5,0]],["const",[],{"value":"0"}],["eq",[0,7]],["select",[8,7,6]]])";
+  const Room& room = written("unselected", stepwise(step, "9"), "[2]");
+  const Problem problem{"zero", std::string(room.name), {}, {{"x", Array({2}, {0, 5})}}, {{"o", Array({2}, {1, 1})}}};
+  for (const auto& answer : {room.enclosed(problem), room.in_words(problem, {2, 1})}) {
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->outputs.at("o").data[1].value.hi, 30);
+    EXPECT_EQ(answer->gradients.at("x").data[0].value.hi, 0);
+    EXPECT_EQ(answer->gradients.at("x").data[1].value.hi, 6);
+  }
+  EXPECT_EQ(room.values(problem, Tier::mp50).gradients.at("x").data[0].hi, 0);
+}
+
+/// States that are computed again are the same bits, forward and backward, in order and reversed.
+TEST(ProgramAnswers, DoNotDependOnWhatIsKept) {
+  for (const Sample& sample : samples) {
+    const Room& room = room_of(sample.name);
+    RandomBits random{5, 0};
+    const Problem problem = random_problem(room, *find_mechanism(room.name), random);
+    const auto kept = room.in_words(problem, {2, 1});
+    const ReplayLimit none(0);
+    const auto again = room.in_words(problem, {2, 1});
+    ASSERT_TRUE(kept && again) << sample.name;
+    for (const auto& [name, array] : kept->gradients)
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        const Enclosed &x = array.data[i], &y = again->gradients.at(name).data[i];
+        EXPECT_TRUE(x.value.hi == y.value.hi && x.value.lo == y.value.lo && x.bound == y.bound)
+            << sample.name << ' ' << name;
+      }
+  }
+}
+
+/// Memory grows with the root of the number of tokens.
+TEST(ProgramAnswers, KeepFewStates) {
+  const Mechanism& mechanism = *find_mechanism(path_of("gated_deltanet"));
+  const auto needed = [&](int T) {
+    return footprint(*mechanism.gradient.body, {{"T", T}, {"K", 64}, {"V", 64}}) - 8.0 * T * (64 + 64);
+  };
+  EXPECT_LT(needed(1 << 14), 5 * needed(1 << 10));
+}
+
+TEST(ProgramAnswers, AreOfTheProgramThatACaseNames) {
+  know_programs();
+  const std::string path = path_of("kda");
+  const std::string digest = find_mechanism(path)->program.digest();
+  EXPECT_EQ(pinned_name(*find_room(path)), path + '@' + digest);
+  EXPECT_NE(find_room(path + '@' + digest), nullptr);
+  std::string other = digest, sentence;
+  other[0] = other[0] == '0' ? '1' : '0';
+  try {
+    find_room(path + '@' + other);
+  } catch (const Refusal& refusal) {
+    EXPECT_EQ(refusal.status(), Status::unsupported);
+    sentence = refusal.what();
+  }
+  EXPECT_EQ(sentence, path + ": its digest is " + digest + ", and the case is of " + other);
+  EXPECT_THROW(find_room("nowhere.json"), Refusal);
+  EXPECT_EQ(find_room("nowhere"), nullptr);
+}
+
+}  // namespace
+}  // namespace assay::language

@@ -1,0 +1,132 @@
+// Programs where a mechanism's name goes, as users type it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "fixtures/safetensors.hpp"
+#include "language/program.hpp"
+#include "oracles/core/case_file.hpp"
+#include "proptests/language/programs.hpp"
+#include "proptests/tools/cli.hpp"
+
+namespace assay::language {
+namespace {
+
+class ProgramVerbs : public CliFiles {
+ protected:
+  /// A case of the program, and its exact answer in the dtype of a kernel's.
+  Safetensors answered(const std::string& program, const std::string& shape, const std::string& dtype = "BF16") {
+    const Ran made = run_assay({"case", path_of(program), "--shape", shape, "-o", path("case.safetensors")});
+    EXPECT_EQ(made.code, 0) << made.err;
+    const Ran ran = run_assay({"oracle", path("case.safetensors"), "-o", path("truth.safetensors")});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    Safetensors answer = read_safetensors(path("truth.safetensors"));
+    EXPECT_EQ(answer.metadata["status"], "OK") << answer.metadata["message"];
+    std::erase_if(answer.tensors, [](const auto& t) { return t.first.find('.') != std::string::npos; });
+    for (auto& [name, tensor] : answer.tensors) tensor = store(load(name, tensor), dtype);
+    return answer;
+  }
+
+  Json checked(const Safetensors& answer, int code, const std::vector<std::string>& more = {}) {
+    write_safetensors(std::filesystem::path(path("out.safetensors")), answer);
+    std::vector<std::string> args = {"check", path("case.safetensors"), path("out.safetensors"), "--format", "json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = run_assay(args);
+    EXPECT_EQ(ran.code, code) << ran.out << ran.err;
+    return ran.out.empty() ? Json() : Json::parse(ran.out);
+  }
+};
+
+TEST_F(ProgramVerbs, TheOracleAnswersCasesOfPrograms) {
+  const auto record = [](const std::string& mechanism) {
+    return R"({"format":"assay-cases","version":1,"cases":[{"id":"a","mechanism":")" + mechanism +
+           R"(","params":{"scale":"1"},"inputs":{"q":[["1","2"]],"k":[["1","0"]],"v":[["3"]],"log_decay":["-1"]}}]})";
+  };
+  const std::string file = path_of("mamba2"), digest = load_program(file).digest();
+  for (const std::string& name : {file, file + '@' + digest}) {
+    const Ran ran = run_assay({"oracle", write("in.json", record(name)), "--digits", "5"});
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_NE(ran.out.find(R"("o":[["3.0000"]])"), std::string::npos) << ran.out << ran.err;
+  }
+  const Ran other = run_assay({"oracle", write("in.json", record("gla")), "--digits", "5", "--mechanism", file});
+  EXPECT_NE(other.out.find(R"("o":[["3.0000"]])"), std::string::npos) << other.out;
+  const Ran wrong = run_assay({"oracle", write("in.json", record(file + '@' + std::string(64, '0')))});
+  EXPECT_NE(wrong.out.find("its digest is " + digest + ", and the case is of 000"), std::string::npos) << wrong.out;
+  const Ran none = run_assay({"oracle", write("in.json", record(path("none.json")))});
+  EXPECT_NE(none.out.find(R"("status":"UNSUPPORTED")"), std::string::npos) << none.out;
+  const Ran typed = run_assay({"oracle", write("in.json", record("gla")), "--mechanism", path("none.json")});
+  EXPECT_EQ(typed.code, 2);
+  EXPECT_NE(typed.err.find("none.json"), std::string::npos) << typed.err;
+}
+
+TEST_F(ProgramVerbs, TheModelJudgesKernelsOfPrograms) {
+  for (const char* program : {"forgetting_attention", "gated_deltanet"}) {
+    Safetensors answer = answered(program, "1,48,2,16,16");
+    for (const Json& row : checked(answer, 0)["rows"]) {
+      EXPECT_EQ(row["verdict"], "PASS") << row.dump();
+      EXPECT_EQ(row["evidence"], "model") << row.dump();
+    }
+    // A write that is 2 % too small.
+    for (StoredTensor* tensor : {&answer.tensors["o"], &answer.tensors["d_v"]}) {
+      Array array = load("x", *tensor);
+      for (double& x : array.data) x *= 0.98;
+      *tensor = store(array, "BF16");
+    }
+    for (const Json& row : checked(answer, 1)["rows"]) {
+      const bool wrong = row["tensor"] == "o" || row["tensor"] == "d_v";
+      EXPECT_EQ(row["verdict"], wrong ? "FAIL" : "PASS") << row.dump();
+    }
+  }
+}
+
+TEST_F(ProgramVerbs, ContractsAreOfKernelsThatWeHave) {
+  const Safetensors answer = answered("kda", "1,20,1,8,8");
+  write_safetensors(std::filesystem::path(path("out.safetensors")), answer);
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--contract", "bf16"}, {"--form", "chunkwise"}}) {
+    std::vector<std::string> args = {"check", path("case.safetensors"), path("out.safetensors")};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran ran = run_assay(args);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_NE(ran.err.find("is a program, and has no kernel of ours: without --contract, --form and --tile the model "
+                           "judges it"),
+              std::string::npos)
+        << ran.err;
+  }
+  // The same case of the room's, judged by the program.
+  ASSERT_EQ(run_assay({"case", "kda", "--shape", "1,20,1,8,8", "-o", path("case.safetensors")}).code, 0);
+  for (const Json& row : checked(answer, 0, {"--mechanism", path_of("kda")})["rows"])
+    EXPECT_EQ(row["evidence"], "model");
+}
+
+TEST_F(ProgramVerbs, CheckSaysWhichErrorsInTheFormulaItWouldHaveFailed) {
+  const Safetensors answer = answered("gated_deltanet", "1,40,2,16,16");
+  const Json formula = checked(answer, 0, {"--mutants"})["formula"];
+  EXPECT_GT(formula["mutants"], 60);
+  EXPECT_GE(formula["revealed"], 0.9 * formula["mutants"].get<double>()) << formula.dump();
+  EXPECT_EQ(formula["revealed"].get<std::size_t>() + formula["passes"].size(), formula["mutants"]);
+  ASSERT_EQ(run_assay({"case", "kda", "--shape", "1,20,1,8,8", "-o", path("case.safetensors")}).code, 0);
+  ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("out.safetensors")}).code, 0);
+  const Ran ran = run_assay({"check", path("case.safetensors"), path("out.safetensors"), "--mutants"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("--mutants: kda is no program"), std::string::npos) << ran.err;
+}
+
+TEST_F(ProgramVerbs, SharedInputsHaveFewerHeads) {
+  Safetensors answer = answered("gla", "1,20,4,8,8");
+  Safetensors problem = read_safetensors(path("case.safetensors"));
+  Array k = load("k", problem.tensors["k"]);
+  ASSERT_EQ(k.shape, (std::vector<int>{1, 20, 4, 8}));
+  Array shared(std::vector<int>{1, 20, 2, 8});
+  for (std::size_t i = 0; i < shared.data.size(); ++i) shared.data[i] = k.data[i / 16 * 32 + i % 16];
+  problem.tensors["k"] = store(shared, "BF16");
+  write_safetensors(std::filesystem::path(path("case.safetensors")), problem);
+  ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("truth.safetensors")}).code, 0);
+  const Safetensors truth = read_safetensors(path("truth.safetensors"));
+  EXPECT_EQ(truth.metadata.at("status"), "OK") << truth.metadata.at("message");
+  EXPECT_EQ(truth.tensors.at("d_k").shape, (std::vector<int>{1, 20, 2, 8}));
+  EXPECT_EQ(truth.tensors.at("d_q").shape, (std::vector<int>{1, 20, 4, 8}));
+}
+
+}  // namespace
+}  // namespace assay::language
