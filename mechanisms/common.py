@@ -50,7 +50,7 @@ def gain(energy, beta, lam, eps, decay_floor, ridge_coupling):
 
     D = 0 makes a step without effect. A decay at its floor passes no gradient on.
     """
-    ridge = {"raw": 1, "live": energy, "detach": detach(energy)}[ridge_coupling] * lam
+    ridge = lam if ridge_coupling == "raw" else lam * (energy if ridge_coupling == "live" else detach(energy))
     D = energy + ridge + eps
     eta = where(D == 0, 0, beta / D)
     alpha = eta * ridge

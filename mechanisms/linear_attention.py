@@ -13,8 +13,11 @@ def linear_attention(q, k, v, initial_state, initial_normalizer, scale, eps, nor
         S, z = state
         S, z = S + outer(k, v), z + k
         o = scale * (q @ S)
-        divisor = {"none": 1, "count": t + 1, "features": scale * dot(q, z) + eps}[normalization]
-        return (S, z), o / divisor
+        if normalization == "count":
+            o = o / (t + 1)
+        if normalization == "features":
+            o = o / (scale * dot(q, z) + eps)
+        return (S, z), o
 
     (S, z), o = scan(step, (initial_state, initial_normalizer), q, k, v, iota("T"))
     return {"o": o, "final_state": S, **({"final_normalizer": z} if normalization == "features" else {})}

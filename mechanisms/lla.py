@@ -1,7 +1,7 @@
 import functools
 import operator
 
-from assay.language import dot, exp, iota, logsumexp, mechanism, outer, scan, size, softmax, where
+from assay.language import const, dot, exp, iota, logsumexp, mechanism, outer, scan, size, softmax, where
 from common import UNLIMITED, diagonal, inverse, largest, visible
 
 
@@ -24,9 +24,10 @@ def lla(q, k, v, lam, bandwidth, causal, window, lambda_mode=("mass", "absolute"
     def row(_, q, lam, i):
         s, seen = (k @ q) / bandwidth, visible(i, causal, window)
         p, lse = softmax(s, seen), logsumexp(s, seen)
-        eps = lam * {"mass": 1, "absolute": exp(-lse), "max": exp(largest(s, seen) - lse)}[lambda_mode]
+        unit = exp({"absolute": const(0), "max": largest(s, seen)}[lambda_mode] - lse) if lambda_mode != "mass" else 1
         z, centered = p @ k - q, k - p @ k
-        C = (p[:, None] * centered).T @ centered + diagonal(eps, "K") + (outer(z, z) if block_form == "sigma" else 0)
+        C = (p[:, None] * centered).T @ centered + diagonal(lam * unit, "K")
+        C = C + outer(z, z) if block_form == "sigma" else C
         y = inverse(block_diagonal(C), "K") @ z
         y = y / (1 - dot(y, z)) if block_form == "sigma" else y
         return None, where(0 < where(seen, 1, 0).sum(), (p * (1 - centered @ y)) @ v, 0)

@@ -8,7 +8,7 @@ import fractions
 import numpy as np
 
 D = decimal.Decimal
-PRECISE = decimal.Context(prec=70, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[])
+PRECISE = decimal.Context(prec=90, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[])
 NAN, ZERO, ONE = D("NaN"), D(0), D(1)
 
 
@@ -71,8 +71,8 @@ class Objects:
         p = np.asarray(spread(np.asarray(a), x) * spread(np.asarray(b), y), dtype=object)
         if len(order) == len(z):
             return p
-        flat = p.reshape(p.shape[: len(z)] + (-1,))
-        return np.asarray(flat.sum(axis=-1), dtype=object) if flat.shape[-1] else self.array(np.zeros(p.shape[: len(z)], dtype=int))
+        summed = tuple(range(len(z), p.ndim))
+        return np.asarray(p.sum(axis=summed), dtype=object) if p.size else self.array(np.zeros(p.shape[: len(z)], dtype=int))
 
 
 def as_array_function(f, operands, truth):

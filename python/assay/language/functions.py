@@ -13,37 +13,37 @@ def traced(*xs):
 
 def exp(x):
     """e to the x; exp(-inf) is 0."""
-    return emit("exp", number_type(x)) if traced(x) else arrays.unary("exp", x)
+    return elementwise("exp", number_type(x)) if traced(x) else arrays.unary("exp", x)
 
 
 def log(x):
     """The natural logarithm; log(0) is -inf."""
-    return emit("log", number_type(x)) if traced(x) else arrays.unary("log", x)
+    return elementwise("log", number_type(x)) if traced(x) else arrays.unary("log", x)
 
 
 def sqrt(x):
     """The square root."""
-    return emit("sqrt", number_type(x)) if traced(x) else arrays.unary("sqrt", x)
+    return elementwise("sqrt", number_type(x)) if traced(x) else arrays.unary("sqrt", x)
 
 
 def tanh(x):
     """The hyperbolic tangent."""
-    return emit("tanh", number_type(x)) if traced(x) else arrays.unary("tanh", x)
+    return elementwise("tanh", number_type(x)) if traced(x) else arrays.unary("tanh", x)
 
 
 def sigmoid(x):
     """1 / (1 + exp(-x))."""
-    return emit("sigmoid", number_type(x)) if traced(x) else arrays.sigmoid(x)
+    return elementwise("sigmoid", number_type(x)) if traced(x) else arrays.sigmoid(x)
 
 
 def softplus(x):
     """log(1 + exp(x))."""
-    return emit("softplus", number_type(x)) if traced(x) else arrays.softplus(x)
+    return elementwise("softplus", number_type(x)) if traced(x) else arrays.softplus(x)
 
 
 def detach(x):
     """x, but a constant to gradients."""
-    return emit("detach", number_type(x)) if traced(x) else arrays.detach(x)
+    return elementwise("detach", number_type(x)) if traced(x) else arrays.detach(x)
 
 
 def real(x):

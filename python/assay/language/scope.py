@@ -4,6 +4,7 @@ import re
 
 from .build import Builder
 from .errors import MechanismError, shown
+from .infer import ROWS
 
 FAR = 10**6  # the first node's number while a step is traced, whose parameters still grow
 NUMBER = re.compile(r"\s*[-+]?[0-9.]{1,1000}([eE][-+]?[0-9]{1,3})?(/[0-9]{1,1000})?\s*")
@@ -109,20 +110,27 @@ def emit(op, *args, **attrs):
 
 def number_type(x):
     """A traced integer as a real number; anything else as it is."""
-    return emit("real", x) if is_traced(x) and x.type.kind == "int" else x
+    return elementwise("real", x) if is_traced(x) and x.type.kind == "int" else x
 
 
 def elementwise(op, *args):
     """An operation on operands that numpy's rules give the same axes; integers beside real numbers become real.
 
-    Two axes of different names never meet, whatever their lengths.
+    Two axes of different names never meet, whatever their lengths. An axis of length 1 is put in after the operation.
     """
     args = [lift(a) for a in args]
     first = 1 if op == "select" else 0
     if {a.type.kind for a in args[first:]} == {"int", "real"} and op != "pow":
         args = [number_type(a) for a in args]
     axes = common_axes(op, args)
-    return emit(op, *[broadcast(a, axes) for a in args])
+    thin = [i for i, n in enumerate(axes) if n == 1 and op not in ROWS]
+    for i in reversed(thin):
+        axes.pop(i)
+        args = [emit("index", a, axis=at, i=0) if (at := i - len(axes) - 1 + a.ndim) >= 0 else a for a in args]
+    found = emit(op, *[broadcast(a, axes) for a in args])
+    for i in thin:
+        found = emit("expand", found, at=i, size=1)
+    return found
 
 
 def common_axes(op, args):

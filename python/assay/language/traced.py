@@ -90,16 +90,16 @@ class Value:
         return elementwise("pow", base, self)
 
     def __neg__(self):
-        return emit("neg", self)
+        return elementwise("neg", self)
 
     def __pos__(self):
         return self
 
     def __abs__(self):
-        return emit("abs", number_type(self))
+        return elementwise("abs", number_type(self))
 
     def __invert__(self):
-        return emit("not", self)
+        return elementwise("not", self)
 
     def __ne__(self, other):
         return ~(self == other)
