@@ -213,7 +213,8 @@ def bind(program, given, field, lengths=None):
         elif i.default is None:
             raise MechanismError(f"{i.name} is missing")
         else:
-            values.append(Interpreter(field, lengths).block(i.default, values)[0])
+            with np.errstate(all="ignore"):  # log(0) is -inf
+                values.append(Interpreter(field, lengths).block(i.default, values)[0])
     return values, lengths
 
 

@@ -142,14 +142,16 @@ class Dual:
         self.v, self.d = v, d
 
     def __add__(self, other):
-        return Dual(self.v + other.v, self.d + other.d) if isinstance(other, Dual) else self if other == 0 else NotImplemented
+        return Dual(self.v + other.v, self.d + other.d) if isinstance(other, Dual) else self if type(other) is int and other == 0 else NotImplemented
 
     __radd__ = __add__  # a sum begins with 0
 
     def __sub__(self, other):
-        return Dual(self.v - other.v, self.d - other.d)
+        return Dual(self.v - other.v, self.d - other.d) if isinstance(other, Dual) else NotImplemented
 
     def __mul__(self, other):
+        if not isinstance(other, Dual):
+            return NotImplemented
         # A slope that is exactly zero is one of a constant: it stays zero beside what is not finite.
         left = self.d * other.v if self.d else ZERO
         return Dual(self.v * other.v, left + (self.v * other.d if other.d else ZERO))

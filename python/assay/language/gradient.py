@@ -4,6 +4,7 @@ A scan becomes a scan that gives its states as rows, and one from the end that r
 """
 from .build import Builder
 from .canonical import canonical, canonical_block
+from .errors import MechanismError
 from .program import Block, Input, Program
 from .rules import CONSTANT, Step, Writer, cotangents
 
@@ -12,8 +13,13 @@ def gradient(program):
     """The program of the gradients, in canonical form.
 
     Inputs: those of the program, and d_NAME for each output, the loss's derivative by it. Outputs: those of the program, and d_NAME for
-    each input that has a gradient.
+    each input that has a gradient. MechanismError where the program has such a name already.
     """
+    for name, others, what in [("d_" + o, [i.name for i in program.inputs], "input") for o in program.outputs] + [
+        ("d_" + i.name, program.outputs, "output") for i in program.inputs if i.gradient
+    ]:
+        if name in others:
+            raise MechanismError(f"{program.name}: its gradients need the name {name}, which is that of an {what}")
     body, types = program.body, [program.body.type(r) for r in program.body.results]
     write, n = Writer(Builder(body.params + types)), len(program.inputs)
     at, states = forward(write, body, list(range(n)))
