@@ -1,5 +1,5 @@
 """What several mechanisms share: which keys a query sees, FALCON's features and gains, the inverse of a matrix."""
-from assay.language import const, detach, dot, iota, log, maximum, outer, scan, shift, size, where
+from assay.language import const, detach, dot, iota, log, maximum, outer, scan, shift, size, where, zeros
 
 RSQRT = 'param = 1 / sqrt(size("K"))'
 STATE = "K V = 0"
@@ -26,6 +26,11 @@ def inverse(A, axis):
         return A - outer(c - e, (c - e) / dot(c, e)) - 2 * outer(e, e), None
 
     return -scan(sweep, A, iota(axis))[0]
+
+
+def by_token(ridge, axes):
+    """A ridge as rows of tokens: one number for all ("") is repeated."""
+    return ridge if axes else zeros("T") + ridge
 
 
 def diagonal(d, axis):

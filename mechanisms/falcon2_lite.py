@@ -1,9 +1,9 @@
 from assay.language import dot, mechanism, outer, scan, where
-from common import STATE, gain, write_features
+from common import RAW, STATE, gain, write_features
 
 
 @mechanism(
-    q="T K", k="T K", v="T V", beta="T : gain", lam="T", initial_state=STATE, k_carry="K = 0", eps="param = 0", decay_floor="param",
+    q="T K", k="T K", v="T V", beta="T : gain", lam="T", initial_state=STATE, k_carry="K = 0", eps="param = 0", decay_floor=RAW,
     sequence_start="bool = true",
 )  # fmt: skip
 def falcon2_lite(

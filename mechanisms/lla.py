@@ -2,11 +2,14 @@ import functools
 import operator
 
 from assay.language import const, dot, exp, iota, logsumexp, mechanism, outer, scan, size, softmax, where
-from common import UNLIMITED, diagonal, inverse, largest, visible
+from common import UNLIMITED, by_token, diagonal, inverse, largest, visible
 
 
-@mechanism(q="T K", k="S K", v="S V", lam="T K", bandwidth="", causal="bool = true", window=UNLIMITED)
-def lla(q, k, v, lam, bandwidth, causal, window, lambda_mode=("mass", "absolute", "max"), block_form=("centered", "sigma"), blocks=1):
+@mechanism(q="T K", k="S K", v="S V", lam="{ridge}", bandwidth="", causal="bool = true", window=UNLIMITED)
+def lla(
+    q, k, v, lam, bandwidth, causal, window, lambda_mode=("mass", "absolute", "max"), block_form=("centered", "sigma"), blocks=1,
+    ridge=("T K", "T", ""),
+):  # fmt: skip
     """Local linear attention: the intercept at q_i of the softmax-weighted ridge regression of v on k.
 
     o_i = vbar_i - X_i y_i,  y_i = (C_i + eps_i)^{-1} (kbar_i - q_i),  C = Cov_p(k), X = Cov_p(v, k), eps = lambda in the unit of
@@ -32,4 +35,4 @@ def lla(q, k, v, lam, bandwidth, causal, window, lambda_mode=("mass", "absolute"
         y = y / (1 - dot(y, z)) if block_form == "sigma" else y
         return None, where(0 < where(seen, 1, 0).sum(), (p * (1 - centered @ y)) @ v, 0)
 
-    return {"o": scan(row, None, q, lam, iota("T"))[1]}
+    return {"o": scan(row, None, q, by_token(lam, ridge), iota("T"))[1]}

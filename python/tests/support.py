@@ -33,10 +33,11 @@ def variants():
     return [(name, tuple(s.items())) for name, m in library().items() for s in m.variants()]
 
 
-def cases():
-    """The sample cases; ASSAY_CASES may name a file with more."""
-    path = os.environ.get("ASSAY_CASES", pathlib.Path(__file__).with_name("answers.json"))
-    return json.loads(pathlib.Path(path).read_text())["cases"]
+def cases(more=True):
+    """The cases with answers in the tree; further files may stand in ASSAY_CASES, separated as in PATH."""
+    files = [pathlib.Path(__file__).with_name("answers.json"), ROOT / "proptests/oracles/cases/small.json"]
+    files += os.environ.get("ASSAY_CASES", "").split(os.pathsep) if more and os.environ.get("ASSAY_CASES") else []
+    return [c for path in files for c in json.loads(pathlib.Path(path).read_text())["cases"]]
 
 
 def answer(case, field):
@@ -48,23 +49,30 @@ def answer(case, field):
 
     params = dict(case["params"])
     m = library()[case["mechanism"]]
-    settings = tuple((k, params.pop(k)) for k in list(params) if k in m.settings)
+    settings = settings_of(m, params)
+    if "ridge" in m.settings:
+        rank = np.ndim(case["inputs"]["lambda"]) - (np.ndim(case["inputs"]["q"]) - 2)
+        settings += (("ridge", ("", "T", "T K")[rank]),)
     p, g = program(m.name, settings), program(m.name, settings, True)
-    given = {k: np.array(x, dtype=object) for k, x in {**case["inputs"], **params}.items() if x is not None and k != "solver"}
+    params = {k: x for k, x in params.items() if k != "solver"}
+    given = {k: np.array(x, dtype=object) for k, x in {**case["inputs"], **params}.items() if x is not None}
     given |= {"d_" + k: np.array(x, dtype=object) for k, x in case["cotangents"].items()}
-    wide = "lambda" in given and given["lambda"].ndim < rank_of(p, "lambda") and given["lambda"].ndim
-    if "lambda" in given and given["lambda"].ndim < rank_of(p, "lambda"):
-        x = given["lambda"]
-        given["lambda"] = np.broadcast_to(x[..., None] if x.ndim else x, given["q"].shape)
-    heads = given["q"].shape[0] if "q" in given and given["q"].ndim > rank_of(p, "q") else None
+    heads = max((x.shape[0] for k, x in given.items() if rank_of(p, k) is not None and x.ndim > rank_of(p, k)), default=None)
     runs = [one_head(p, g, head_of(p, given, h, heads), field) for h in range(heads or 1)]
-    found = merged(runs, given, p) if heads else runs[0]
-    if wide is not False:
-        found["d_lambda"] = found["d_lambda"].sum(axis=-1) if wide else found["d_lambda"].sum()
-    return found
+    return merged(runs, given, p) if heads else runs[0]
+
+
+def settings_of(m, params):
+    """The settings of a mechanism among a case's params."""
+    return tuple((k, x) for k, x in params.items() if k in m.settings)
+
+
+TAILS = {"d_final_tail_k": 2, "d_final_tail_v": 2}  # ranks of cotangents of what is no output of a program
 
 
 def rank_of(p: Program, name):
+    if name in TAILS:
+        return TAILS[name]
     types = p.output_types() | {"d_" + o: t for o, t in p.output_types().items()} | {i.name: i.type for i in p.inputs}
     return len(types[name].shape) if name in types else None
 
@@ -83,7 +91,26 @@ def one_head(p, g, given, field):
     lengths = bind(p, given, field)[1]
     for o, t in p.output_types().items():
         given = {"d_" + o: np.zeros([lengths.get(a, a) for a in t.shape], dtype=int), **given}
-    return evaluate(g, given, field)
+    found = evaluate(g, given, field)
+    if "d_tail_k" in found and "d_final_tail_k" in given:
+        add_tail(given, found, field)
+    return found
+
+
+def add_tail(given, found, field):
+    """The tail that leaves FALCON-3 is a selection of pairs, and no output of the program: its cotangent goes to their rows."""
+    shifted = given.get("alignment", "next_latent") == "next_latent"
+    T, tail = len(found["d_v"]), len(found["d_tail_v"])
+    pairs = [("tail", m) for m in range(tail)] + [("own", t) for t in range(1 if shifted and given.get("sequence_start", True) else 0, T)]
+    for which, letter in (("d_final_tail_k", "k"), ("d_final_tail_v", "v")):
+        rows = field.array(given[which])
+        for (kind, at), row in zip(pairs[len(pairs) - len(rows) :], rows):
+            if kind == "tail":
+                found[f"d_tail_{letter}"][at] += row
+            elif letter == "k" and shifted and at == 0:
+                found["d_k_carry"] = found["d_k_carry"] + row
+            else:
+                found[f"d_{letter}"][at - (letter == "k" and shifted)] += row
 
 
 def merged(runs, given, p):

@@ -83,7 +83,7 @@ def library(folder):
             continue
         for m in load(os.path.join(folder, file)).values():
             for settings in m.variants():
-                suffix = "".join(f"-{k}-{v}" for k, v in settings.items())
+                suffix = "".join(f"-{k}-{str(v).replace(' ', '') or 'one'}" for k, v in settings.items())
                 yield f"{m.name}{suffix}.json", write(m.trace(**settings)) + "\n"
 
 
