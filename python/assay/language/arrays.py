@@ -13,6 +13,10 @@ class Run:
     def __init__(self, lengths, like):
         self.lengths, self.like, self.module = lengths, like, module_of(like)
 
+    def truth(self, x):
+        """A truth value that ~ negates; of Python's own it makes an integer."""
+        return self.module.asarray(x, dtype=self.module.bool if self.module.__name__ == "torch" else bool)
+
     def iota(self, axis):
         options = {"device": self.like.device} if self.module.__name__ == "torch" else {}
         return self.module.arange(self.length(axis), **options)
@@ -27,9 +31,11 @@ class Run:
 
 @contextlib.contextmanager
 def running(lengths, like):
-    runs.append(Run(lengths, like))
+    run = Run(lengths, like)
+    runs.append(run)
     try:
-        yield runs[-1]
+        with run.module.errstate(all="ignore") if run.module.__name__ == "numpy" else contextlib.nullcontext():
+            yield run  # numpy warns of what is not selected, too
     finally:
         runs.pop()
 
@@ -78,7 +84,11 @@ def where(c, a, b):
     m = module_of(c)
     if isinstance(c, bool):
         return a if c else b
-    return m.where(c, number(a), number(b))
+    a, b = number(a), number(b)
+    if not hasattr(a, "shape") and not hasattr(b, "shape"):  # of the run's own kind of number, not integers
+        like = runs[-1].like if runs else m.zeros(1)
+        a, b = (m.asarray(float(x), dtype=like.dtype) for x in (a, b))
+    return m.where(c, a, b)
 
 
 def maximum(a, b):
@@ -107,10 +117,10 @@ def weights(scores, visible):
     m = module_of(scores)
     scores, visible = m.broadcast_tensors(scores, visible) if m.__name__ == "torch" else m.broadcast_arrays(scores, visible)
     low = m.where(visible, scores, -math.inf)
-    top = low.max(-1)
+    top = low.max(-1) if low.shape[-1] else m.zeros(low.shape[:-1], dtype=low.dtype)
     top = getattr(top, "values", top)
-    shift_by = m.where(m.isfinite(top), top, 0 * top if m.isfinite(top).all() else m.zeros_like(top))
-    return m.exp(low - shift_by[..., None]), shift_by
+    top = m.where(m.isfinite(top), top, m.zeros_like(top))
+    return m.exp(low - top[..., None]), top
 
 
 def softmax(scores, visible):

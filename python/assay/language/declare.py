@@ -67,7 +67,10 @@ def trace_default(d, before):
         return None
     with Scope([b.type for b in before]) as scope:
         v = evaluated(d, {b.name: scope.value(i) for i, b in enumerate(before)})
-        v = integer(v) if d.type.kind == "int" and type(v) is int else lift(v)
+        try:
+            v = integer(v) if d.type.kind == "int" and type(v) is int else lift(v)
+        except MechanismError as error:
+            raise MechanismError(f"the default of {d.name}, {d.default}: {error}") from None
         v = number_type(v) if d.type.kind == "real" else v
         for i, axis in enumerate(d.type.shape):
             v = emit("expand", v, at=i, size=axis) if v.ndim <= i else v

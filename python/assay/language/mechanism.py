@@ -117,7 +117,8 @@ class Mechanism:
         with arrays.running(found, like) as run:
             values = {}
             for d in inputs:
-                values[d.name] = given[d.name] if given.get(d.name) is not None else self.default_array(d, values, run)
+                x = given[d.name] if given.get(d.name) is not None else self.default_array(d, values, run)
+                values[d.name] = run.truth(x) if d.type.kind == "bool" else x
             return self.function(**values, **settings)
 
     def default_array(self, d, values, run):
