@@ -39,15 +39,20 @@ def diagonal(d, axis):
 
 
 def write_features(k, k_carry, sequence_start, alignment):
-    """FALCON's write features x_t, and which steps write.
+    """FALCON's write features x_t, and which steps write; None: all.
 
     next_latent: x_t = k_{t-1}; a sequence's first row writes nothing, a continuation's first row has the key carried over.
     """
-    t = iota("T")
     if alignment == "same_step":
-        return k, t == t
+        return k, None
+    t = iota("T")
     writes = (0 < t) | ~sequence_start
     return where(writes[:, None], where((t == 0)[:, None], k_carry, shift(k)), 0), writes
+
+
+def only(writes, x):
+    """x where a step writes, else zero."""
+    return x if writes is None else where(writes if len(x.shape) == 1 else writes[:, None], x, 0)
 
 
 def gain(energy, beta, lam, eps, decay_floor, ridge_coupling):

@@ -1,5 +1,5 @@
-from assay.language import mechanism, outer, scan, where
-from common import RSQRT, STATE, write_features
+from assay.language import mechanism, outer, scan
+from common import RSQRT, STATE, only, write_features
 
 
 @mechanism(q="T K", k="T K", v="T V", beta="T", initial_state=STATE, k_carry="K = 0", scale=RSQRT, sequence_start="bool = true")
@@ -14,5 +14,5 @@ def deltanet(q, k, v, beta, initial_state, k_carry, scale, sequence_start, align
         S = S + outer(x, b * (v - x @ S))
         return S, scale * (q @ S)
 
-    S, o = scan(step, initial_state, q, x, v, where(writes, beta, 0))
+    S, o = scan(step, initial_state, q, x, v, only(writes, beta))
     return {"o": o, "final_state": S}

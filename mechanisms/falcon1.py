@@ -1,5 +1,5 @@
-from assay.language import dot, mechanism, outer, scan, where
-from common import RAW, STATE, gain, write_features
+from assay.language import dot, mechanism, outer, scan
+from common import RAW, STATE, gain, only, write_features
 
 
 @mechanism(
@@ -21,5 +21,5 @@ def falcon1(
         S = gamma * S + outer(x, eta * (v - x @ S))
         return S, q @ S
 
-    S, o = scan(step, initial_state, q, x, v, where(writes, beta, 0), lam)
+    S, o = scan(step, initial_state, q, x, v, only(writes, beta), lam)
     return {"o": o, "final_state": S}

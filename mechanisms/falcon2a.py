@@ -1,5 +1,5 @@
 from assay.language import dot, mechanism, outer, scan, where
-from common import RAW, STATE, gain, write_features
+from common import RAW, STATE, gain, only, write_features
 
 
 @mechanism(
@@ -23,5 +23,5 @@ def falcon2a(
         n = dot(q, z) + eps_normalizer
         return (S, z), q @ S if normalization == "none" else where(n == 0, 0, q @ S / n)
 
-    (S, z), o = scan(step, (initial_state, initial_normalizer), q, x, v, where(writes, beta, 0), lam)
+    (S, z), o = scan(step, (initial_state, initial_normalizer), q, x, v, only(writes, beta), lam)
     return {"o": o, "final_state": S, **({"final_normalizer": z} if normalization == "features" else {})}

@@ -1,5 +1,5 @@
-from assay.language import iota, mechanism, scan, size, where
-from common import RAW, STATE, write_features
+from assay.language import iota, mechanism, scan, size, where, zeros
+from common import RAW, STATE, only, write_features
 
 
 @mechanism(
@@ -17,10 +17,10 @@ def falcon3a(
     Without energy and eps a step does nothing. The outgoing tail is no output: its length depends on numbers.
     """
     x, writes = write_features(k, k_carry, sequence_start, alignment)
-    j, m = iota("T"), iota("P") - size("P")
+    j, m, ones = iota("T"), iota("P") - size("P"), zeros("T") + 1
 
     def step(S, q, b, a, t):
-        near = where((j <= t) & (t < j + window) & writes, 1, 0)
+        near = where((j <= t) & (t < j + window), only(writes, ones), 0)
         tail = where(t < m + window, 1, 0)
         count = near.sum() + tail.sum()
         mean = lambda a, of_tail: where(count == 0, 0, (a + of_tail) / count)
@@ -29,5 +29,5 @@ def falcon3a(
         S = where(D == 0, S, (1 - a) * S + b / D * write)
         return S, q @ S
 
-    S, o = scan(step, initial_state, q, where(writes, beta, 0), where(writes, alpha, 0), j)
+    S, o = scan(step, initial_state, q, only(writes, beta), only(writes, alpha), j)
     return {"o": o, "final_state": S}

@@ -9,15 +9,16 @@ def linear_attention(q, k, v, initial_state, initial_normalizer, scale, eps, nor
     Katharopoulos et al., Transformers are RNNs, 2020, equations (10) to (12); feature maps are the caller's.
     """
 
-    def step(state, q, k, v, t):
+    def step(state, q, k, v, *t):
         S, z = state
         S, z = S + outer(k, v), z + k
         o = scale * (q @ S)
         if normalization == "count":
-            o = o / (t + 1)
+            o = o / (t[0] + 1)
         if normalization == "features":
             o = o / (scale * dot(q, z) + eps)
         return (S, z), o
 
-    (S, z), o = scan(step, (initial_state, initial_normalizer), q, k, v, iota("T"))
+    position = [iota("T")] if normalization == "count" else []
+    (S, z), o = scan(step, (initial_state, initial_normalizer), q, k, v, *position)
     return {"o": o, "final_state": S, **({"final_normalizer": z} if normalization == "features" else {})}
