@@ -171,8 +171,9 @@ class Examples(unittest.TestCase):
         self.assertEqual(p().body.results, [1, 0, 0])
 
     def test_no_outputs(self):
-        with self.assertRaises(MechanismError):
-            read(json.dumps({**json.loads(write(plain.trace())), "outputs": []}))
+        j = json.loads(write(plain.trace()))
+        with self.assertRaisesRegex(MechanismError, "outputs: there is none"):
+            read(json.dumps({**j, "outputs": [], "body": {**j["body"], "results": []}}))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Type:
     def parse(text):
         """The type that `text` writes, "real T 2 K". MechanismError if it writes none."""
         words = text.split(" ") if isinstance(text, str) else [""]
-        axes = tuple(int(a) if re.fullmatch("[0-9]{1,10}", a) else a for a in words[1:])
+        axes = tuple(int(a) if re.fullmatch("[1-9][0-9]{0,9}", a) else a for a in words[1:])
         if words[0] not in KINDS or not all(map(is_axis, axes)):
             raise MechanismError(f"a type is real, int or bool and its axes, not {shown(text)}")
         if len(axes) > MAX_AXES:

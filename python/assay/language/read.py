@@ -27,6 +27,8 @@ def read(text):
     for name in outputs:
         if not (isinstance(name, str) and OUTPUT.fullmatch(name) and len(name) <= 64):
             raise MechanismError(f"outputs: {shown(name)} is no name")
+    if not outputs:
+        raise MechanismError("outputs: there is none")
     if len(outputs) != len(body.results) or len(set(outputs)) != len(outputs):
         raise MechanismError(f"outputs: {len(set(outputs))} names for {len(body.results)} results of the body")
     check_axes(inputs, body)
