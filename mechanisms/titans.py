@@ -7,7 +7,7 @@ from common import STATE
     initial_momentum=STATE,
 )  # fmt: skip
 def titans(q, k, v, theta, eta, alpha, initial_state, initial_momentum):
-    """A linear memory learnt with momentum and weight decay: M_t = eta M_{t-1} - theta dl, S_t = (1 - alpha) S_{t-1} + M_t, o_t = S_t^T q_t.
+    """A linear memory with momentum and weight decay: M_t = eta M_{t-1} - theta dl, S_t = (1 - alpha) S_{t-1} + M_t, o_t = S_t^T q_t.
 
     Behrouz, Zhong, Mirrokni, Titans, 2025, equations (13) and (14); l = |S^T k - v|^2, so that dl = 2 k (S_{t-1}^T k - v)^T.
     """

@@ -152,6 +152,25 @@ class Shuffled(unittest.TestCase):
         self.assertEqual(digest(read(json.dumps(p))), digest(plain.trace()))
 
 
+    def test_outer_values_are_in_order_of_first_use(self):
+        """Whatever order a file or a function had them in."""
+
+        @mechanism(x="T", a="", b="")
+        def f(x, a, b):
+            return {"o": scan(lambda _, x: (None, (x - b) * a), None, x)[1]}
+
+        p = json.loads(write(f.trace()))
+        (scan_node,) = [n for n in p["body"]["nodes"] if n[0] == "scan"]
+        self.assertEqual(scan_node[1], [0, 2, 1])
+        swapped = json.loads(json.dumps(p))
+        (scan_node,) = [n for n in swapped["body"]["nodes"] if n[0] == "scan"]
+        scan_node[1] = [0, 1, 2]
+        inner = scan_node[2]["body"]
+        inner["nodes"] = [[m[0], [{1: 2, 2: 1}.get(v, v) for v in m[1]], *m[2:]] for m in inner["nodes"]]
+        self.assertNotEqual(json.dumps(swapped), json.dumps(p))
+        self.assertEqual(write(read(json.dumps(swapped))), write(read(json.dumps(p))))
+
+
 class Examples(unittest.TestCase):
     def test_a_program_and_its_text(self):
         """The file, whole: a small program as it is written."""

@@ -1,10 +1,12 @@
 """The command line: what it prints, what it writes, and its refusals: one sentence, exit code 2, nothing written."""
 import contextlib
 import io
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import support
@@ -91,6 +93,28 @@ class Command(unittest.TestCase):
         self.file("json/stale.json", "{}")
         self.assertEqual(run("export-all", self.folder)[0], 0)
         self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "json"))), ["one.json", "two.json"])
+
+    def test_hostile_programs(self):
+        """The longest chain and the deepest scans that a file may have, with states that wake one another: done in seconds."""
+        chain = [["exp", [i]] for i in range(30_000)]
+        long = {"format": "assay-mechanism", "version": 1, "name": "f", "settings": {}, "outputs": ["o"],
+                "inputs": [{"name": "x", "type": "real T", "domain": "value", "default": None, "gradient": True}],
+                "body": {"params": ["real T"], "nodes": chain, "results": [30_000]}}  # fmt: skip
+        n = 12  # states, each of which takes the next one's value
+        states, x = list(range(n)), n
+        body = {"params": ["real"] * (n + 1) + ["real T"], "nodes": [["add", [n - 1, x]]], "results": [*states[1:], n + 2, 0]}
+        for _ in range(15):
+            scan = ["scan", [*states, n + 1, n + 1], {"carry": n, "xs": 1, "reverse": False, "body": body}]
+            body = {**body, "nodes": [scan, ["get", [n + 2], {"i": 0}]], "results": [*states[1:], n + 3, n + 3]}
+        scan = ["scan", [1] * n + [0, 0], {"carry": n, "xs": 1, "reverse": False, "body": body}]
+        nodes = [["const", [], {"value": "0"}], scan, ["get", [2], {"i": 0}]]
+        deep = {**long, "body": {"params": ["real T"], "nodes": nodes, "results": [3]}}
+        for name, program in (("long", long), ("deep", deep)):
+            begin = time.process_time()
+            code, out, err = run("check", self.file("p.json", json.dumps(program)))
+            self.assertEqual((code, err), (0, ""), name)
+            self.assertIn("digest", out)
+            self.assertLess(time.process_time() - begin, 60, name)
 
     def test_refusals(self):
         two, broken = self.file("two.py", TWO), self.file("broken.py", "def f(:\n")

@@ -129,7 +129,8 @@ class Rules(unittest.TestCase):
             n = x @ y
             q = where(n == 0, 0, 1 / n)
             m = where((n == 0)[:, None], 0, log(x / n[:, None]))
-            return {"o": q, "m": where((n == 0)[:, None], x, m), "c": where(n == 0, 0, (x / n[:, None]) @ y)}
+            return {"o": q, "m": where((n == 0)[:, None], x, m), "c": where(n == 0, 0, (x / n[:, None]) @ y),
+                    "l": where(n == 0, 0, y @ (x / n[:, None]).T)}  # fmt: skip
 
         with decimal.localcontext(PRECISE):
             p = guarded.trace()

@@ -10,7 +10,7 @@ from assay.language import digest, exp, iota, mechanism, outer, scan, shift, sof
 from assay.language.command import library
 from assay.language.functions import WORDS
 from assay.language.infer import OPS
-from assay.language.laws import causal_outputs, laws
+from assay.language.laws import AFFINE, LINEAR, OTHER, ZERO, causal_outputs, laws, linear_in
 from assay.language.load import load
 
 # Rooms that have no program, and why.
@@ -168,9 +168,19 @@ class Sentences(unittest.TestCase):
                 self.assertTrue(found)
                 self.assertEqual([not x.endswith("is not proved") for x in found], [proved] * len(found))
 
-    def test_a_gradient_is_linear_in_its_cotangents(self):
-        from assay.language.laws import LINEAR, ZERO, linear_in
+    def test_what_is_not_linear(self):
+        @mechanism(v="T", w="T", s="")
+        def f(v, w, s):
+            S, o = scan(lambda S, v: (S * v, S + v), s, v)
+            return {"square": v * v, "ratio": w / v, "affine": v * w + 1, "exp": exp(v), "product": S, "rows": o, "chosen": where(0 < v, v, 0),
+                    "linear": where(0 < w, v, 2 * v) / w}  # fmt: skip
 
+        found = linear_in(f.trace(), ["v"])
+        self.assertEqual({o for o, d in found.items() if d == LINEAR}, {"linear"})
+        self.assertEqual({o for o, d in found.items() if d == AFFINE}, {"affine"})
+        self.assertEqual({o for o, d in found.items() if d == OTHER}, set(found) - {"linear", "affine"})
+
+    def test_a_gradient_is_linear_in_its_cotangents(self):
         for name, settings in support.variants():
             g = support.program(name, settings, True)
             cotangents = [i.name for i in g.inputs if i.domain == "cotangent"]

@@ -1,4 +1,4 @@
-"""Declarations of inputs: AXES [: domain [hints]] [= default], as in 'T K', 'param = 1 / sqrt(size("K"))', 'T : log_decay low=-2 high=0'."""
+"""Declarations of inputs: AXES [: domain [hints]] [= default], as in 'T K', 'int = 2', 'T : log_decay low=-2 high=0'."""
 import dataclasses
 import re
 

@@ -142,7 +142,9 @@ class Dual:
         self.v, self.d = v, d
 
     def __add__(self, other):
-        return Dual(self.v + other.v, self.d + other.d) if isinstance(other, Dual) else self if type(other) is int and other == 0 else NotImplemented
+        if isinstance(other, Dual):
+            return Dual(self.v + other.v, self.d + other.d)
+        return self if type(other) is int and other == 0 else NotImplemented
 
     __radd__ = __add__  # a sum begins with 0
 

@@ -2,6 +2,8 @@
 
 A scan becomes a scan that gives its states as rows, and one from the end that recomputes a step from its state and goes back over it.
 """
+import functools
+
 from .build import Builder
 from .canonical import canonical, canonical_block
 from .errors import MechanismError
@@ -39,7 +41,7 @@ def active(block, flags):
     on = {v for v, wanted in enumerate(flags) if wanted and block.params[v].kind == "real"}
     for v, n in enumerate(block.nodes, len(block.params)):
         if n.op == "scan":
-            on |= {(v, i) for i in active_scan(n, [a in on for a in n.args])[1]}
+            on |= {(v, i) for i in active_scan(n, tuple(a in on for a in n.args))[1]}
         elif n.op == "get":
             on |= {v} if (n.args[0], n.attrs["i"]) in on and n.type.kind == "real" else set()
         elif n.op not in CONSTANT and n.type.kind == "real" and any(a in on for a in n.args):
@@ -47,12 +49,13 @@ def active(block, flags):
     return on
 
 
+@functools.lru_cache(maxsize=1000)  # scans in scans ask again and again
 def active_scan(n, flags):
     """The flags of a scan's step, states that become active included, and which of its results are active."""
     carry, body = n.attrs["carry"], n.attrs["body"]
     while True:
         on = active(body, flags)
-        grown = [f or i < carry and body.results[i] in on for i, f in enumerate(flags)]
+        grown = tuple(f or i < carry and body.results[i] in on for i, f in enumerate(flags))
         if grown == flags:
             return flags, {i for i, r in enumerate(body.results) if r in on or i < carry and flags[i]}
         flags = grown
@@ -112,7 +115,7 @@ def scan_cotangents(write, n, operands, states, cts, wanted):
     scan's rows, then the sequences and the states before each step.
     """
     carry, xs, body = n.attrs["carry"], n.attrs["xs"], n.attrs["body"]
-    flags, _ = active_scan(n, wanted)
+    flags, _ = active_scan(n, tuple(wanted))
     of_states = [i for i in range(carry) if flags[i]]
     of_rows = [i for i in range(carry, len(body.results)) if i in cts]
     of_sequences = [i for i in range(carry, carry + xs) if flags[i]]

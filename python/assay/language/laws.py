@@ -1,5 +1,6 @@
 """What a program's shape proves: pairs of states, causality, linearity. What is not proved may hold all the same."""
 import dataclasses
+import functools
 
 from .program import Type
 
@@ -25,7 +26,7 @@ def multiplied(a, b):
 def degree(n, x, block):
     """The degree of a node's value; x: those of its operands. That of a scan is a list."""
     if n.op == "scan":
-        return scan_degrees(n, x)
+        return scan_degrees(n, tuple(x))
     if n.op == "get":
         return x[0][n.attrs["i"]]
     if n.op in ("add", "sub"):
@@ -50,6 +51,7 @@ def degrees(block, params):
     return [found[r] for r in block.results]
 
 
+@functools.lru_cache(maxsize=1000)  # scans in scans ask again and again
 def scan_degrees(n, x):
     carry = n.attrs["carry"]
     states = list(x[:carry])
@@ -89,7 +91,7 @@ class Causality:
     """Follows what values read of the tokens along one axis."""
 
     def __init__(self, axis):
-        self.axis = axis
+        self.axis, self.known = axis, {}
 
     def input(self, t):
         if self.axis not in t.shape:
@@ -100,7 +102,7 @@ class Causality:
         found = list(params)
         for n in b.nodes:
             x, types = [found[v] for v in n.args], [b.type(v) for v in n.args]
-            y = self.scan(n, x, types) if n.op == "scan" else self.node(n, x, types)
+            y = self.scan(n, tuple(x), tuple(types)) if n.op == "scan" else self.node(n, x, types)
             if isinstance(n.type, Type) and n.type.shape.count(self.axis) > 1 and y.level != NONE:
                 y = Reads(ALL)
             found.append(y)
@@ -163,6 +165,11 @@ class Causality:
         return Reads(ALL if gone and level == ROWS else level)
 
     def scan(self, n, x, types):
+        if (n, x) not in self.known:
+            self.known[n, x] = self.scanned(n, x, types)
+        return self.known[n, x]
+
+    def scanned(self, n, x, types):
         carry, xs, body = n.attrs["carry"], n.attrs["xs"], n.attrs["body"]
         along = types[carry].shape[0] == self.axis
         if along and any(r.tag in ("here", "past") or r.zero_ahead for r in x):

@@ -16,7 +16,7 @@ from .canonical import canonical
 from .errors import MechanismError, shown
 from .program import NAME, Program
 from .read import OUTPUT, check_axes
-from .scope import Scope, lift, open_scopes
+from .scope import Scope, lift
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUTS = "a mechanism returns its outputs by name, {'o': o, 'final_state': S}"
@@ -131,15 +131,12 @@ class Mechanism:
 @contextlib.contextmanager
 def told_where(name):
     """Errors as MechanismErrors that name the mechanism, the file, the line and its source."""
-    before = len(open_scopes)
     try:
         yield
     except MechanismError as error:
         raise MechanismError(f"{name}: {error}{place_of(error)}") from None
     except Exception as error:
         raise MechanismError(f"{name}: {type(error).__name__}: {error}{place_of(error)}") from error
-    finally:
-        del open_scopes[before:]
 
 
 def place_of(error):

@@ -49,9 +49,9 @@ class Type:
         return Type(self.kind, self.shape[1:])
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Node:
-    """One operation on values of its block. The type of a scan is a tuple of types: `get` takes one."""
+    """One operation on values of its block. The type of a scan is a tuple of types: `get` takes one. No two nodes are the same."""
 
     op: str
     args: tuple

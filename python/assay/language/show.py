@@ -1,10 +1,13 @@
 """A program in readable form: expressions as one would write them, a name for what is used twice."""
+import collections
 import re
 
 
 # How tightly they bind, as in Python.
 OPERATORS = {"lt": (1, "<"), "le": (1, "<="), "eq": (1, "=="), "or": (2, "|"), "and": (3, "&"), "add": (4, "+"), "sub": (4, "-"),
              "mul": (5, "*"), "div": (5, "/"), "pow": (7, "**")}  # fmt: skip
+PLAIN = ("scan", "get", "const", "int", "size", "iota", "expand")  # need no name of their own
+DEEPEST = 24  # expressions in expressions
 NAMES = {"max": "maximum", "select": "where"}
 # Contractions that have a shorter name, by their indices in order of appearance.
 PRODUCTS = {"a,ab->b": "{0} @ {1}", "ab,b->a": "{0} @ {1}", "ab,bc->ac": "{0} @ {1}", "a,ba->b": "{1} @ {0}", "ab,a->b": "{1} @ {0}"}
@@ -39,20 +42,24 @@ class Text:
 
     def __init__(self, block, names, wanted=None):
         self.block, self.name, self.taken = block, dict(enumerate(names)), set(names)
-        uses = [v for n in block.nodes for v in n.args] + block.results
+        self.number = collections.Counter()
+        uses = collections.Counter([v for n in block.nodes for v in n.args] + block.results)
+        depth = {}  # of the text of a value: brackets in brackets
         for v, n in enumerate(block.nodes, len(block.params)):
             name = (wanted or {}).get(v)
+            depth[v] = 1 + max((depth.get(a, 0) for a in n.args), default=0)
             if name and name not in self.taken and n.op != "scan":
                 self.name[v] = self.fresh(name)
-            elif uses.count(v) > 1 and n.op not in ("scan", "get", "const", "int", "size", "iota", "expand"):
+            elif uses[v] > 1 and n.op not in PLAIN or depth[v] > DEEPEST and n.op not in ("scan", "get"):
                 self.name[v] = self.fresh("t")
+            depth[v] = 0 if v in self.name or n.op in ("scan", "get") else depth[v]
 
     def fresh(self, name):
         """A name that is not taken; a bare "t" gets a number."""
-        found, number = name if name != "t" else "t1", 1
+        found = name if name != "t" else "t1"
         while found in self.taken:
-            number += 1
-            found = f"{name}{number}"
+            self.number[name] += 1
+            found = f"{name}{self.number[name]}"
         self.taken.add(found)
         return found
 
