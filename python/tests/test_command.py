@@ -63,9 +63,9 @@ class Command(unittest.TestCase):
         for name, settings in support.variants():
             path = self.file("p.json", write(support.program(name, settings, True)))
             code, out, err = run("check", path)
-            # a gradient has no gradient of its own: its names are taken
-            self.assertEqual((code, out), (2, ""))
-            self.assertIn("its gradients need the name d_", err)
+            self.assertEqual((code, err), (0, ""), name)
+            size = support.program(name, settings, True).size()
+            self.assertIn(f"size      {size} nodes; with gradients {size} nodes", out)
             sets = [x for k, v in settings for x in ("--set", f"{k}={v}")]
             code, out, err = run("check", "--gradient", *sets, str(support.LIBRARY / f"{name}.py"))
             self.assertEqual((code, err), (0, ""), name)
@@ -138,6 +138,7 @@ class Command(unittest.TestCase):
             (["check", GDN, "--set", "error=other"], "gated_deltanet: there is no error 'other'; there is decayed, undecayed"),
             (["check", GDN, "--set", "mode=1"], "gated_deltanet has no setting 'mode'"),
             (["check", str(support.LIBRARY / "json/kda.json"), "--set", "a=1"], "--set and --mechanism are for files of Python"),
+            (["export", "--gradient", self.file("g.json", write(support.program("kda", (), True))), "-o", target], "its gradients need the name d_"),
             (["export", two, "-o", target], "two.py: has 2 mechanisms; say which with --mechanism"),
             (["export", wrong, "--mechanism", "two", "-o", target], "is a binary number"),
             (["export", GDN, "-o", os.path.join(self.folder, "no", "x.json")], "x.json: No such file or directory"),

@@ -1,12 +1,14 @@
-"""What laws.py proves of the library's programs, tried on numbers: causality, pairs of states, linearity."""
+"""What is proved of the library's programs, tried on numbers: causality, pairs of states, linearity."""
 import random
 import unittest
 
 import numpy as np
 import support
+from assay.language.causality import causal_outputs
+from assay.language.continuation import continues, state_pairs
 from assay.language.evaluate import evaluate
 from assay.language.fields import Doubles
-from assay.language.laws import AFFINE, LINEAR, causal_outputs, continues, linear_in, state_pairs
+from assay.language.linearity import AFFINE, LINEAR, linear_in
 from test_gradients import drawn
 
 LENGTHS = {**support.LENGTHS, "T": 6, "S": 6}

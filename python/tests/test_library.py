@@ -6,11 +6,14 @@ import tempfile
 import unittest
 
 import support
-from assay.language import digest, exp, iota, mechanism, outer, scan, shift, softmax, where
+from assay.language import digest, exp, iota, mechanism, outer, scan, shift, size, softmax, where
+from assay.language.causality import causal_outputs
 from assay.language.command import library
+from assay.language.continuation import continues, state_pairs
 from assay.language.functions import WORDS
 from assay.language.infer import OPS
-from assay.language.laws import AFFINE, LINEAR, OTHER, ZERO, causal_outputs, laws, linear_in
+from assay.language.laws import laws
+from assay.language.linearity import AFFINE, LINEAR, OTHER, ZERO, linear_in
 from assay.language.load import load
 
 # Rooms that have no program, and why.
@@ -167,6 +170,21 @@ class Sentences(unittest.TestCase):
                 found = [x for x in laws(support.program(name, settings)) if "are a pair" in x]
                 self.assertTrue(found)
                 self.assertEqual([not x.endswith("is not proved") for x in found], [proved] * len(found))
+
+    def test_what_is_not_row_by_row_cannot_be_cut(self):
+        def f(outside, inside=lambda x: x, reverse=False):
+            @mechanism(x="T K", y="T K", initial_S="K")
+            def cut(x, y, initial_S):
+                (S,), o = scan(lambda S, x: ([S[0] + inside(x)], S[0] * x), [initial_S], outside(x, y), reverse=reverse)
+                return {"final_S": S, "o": o}
+
+            return continues(cut.trace(), state_pairs(cut.trace()))
+
+        self.assertTrue(f(lambda x, y: x + (x * y).sum(-1)[:, None] * y))
+        self.assertFalse(f(lambda x, y: x, reverse=True))
+        for outside in (lambda x, y: (x @ y.T) @ y, lambda x, y: x + x.sum(0), lambda x, y: shift(x), lambda x, y: x * iota("T")[:, None], lambda x, y: x * size("T")):
+            self.assertFalse(f(outside))
+        self.assertFalse(f(lambda x, y: x, lambda x: x * size("T")))
 
     def test_what_is_not_linear(self):
         @mechanism(v="T", w="T", s="")

@@ -42,9 +42,10 @@ def programs(options):
 def check(options):
     """Prints every program of a file, its digest, the size of its gradient, and its laws."""
     for p in programs(options):
-        back = gradient(p)
+        has_gradients = any(i.domain == "cotangent" for i in p.inputs)
+        back = p if has_gradients else gradient(p)
         print(show(p), end="\n\n")
-        if options.gradient:
+        if options.gradient and not has_gradients:
             print(show(back), end="\n\n")
         print(f"digest    {digest(p)}")
         print(f"size      {counted(p.size(), 'node')}; with gradients {counted(back.size(), 'node')}")

@@ -146,6 +146,7 @@ def scan(step, init, *xs, reverse=False):
 
     step(state, *rows) -> state, row. `state` may be a tuple, or None for a map over rows; `row` a tuple, or None.
     """
+    init = tuple(init) if isinstance(init, list) else init
     carry = init if isinstance(init, tuple) else () if init is None else (init,)
     if not traced(*carry, *xs):
         return arrays.scan(step, init, xs, reverse)
@@ -173,7 +174,7 @@ def traced_step(step, pack, carry, xs):
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise MechanismError("scan: a step returns its state and its row, (S, o) or (None, o)")
         state, row = returned
-        state = state if isinstance(state, tuple) else () if state is None else (state,)
+        state = tuple(state) if isinstance(state, (tuple, list)) else () if state is None else (state,)
         if len(state) != len(carry):
             raise MechanismError(f"scan: {len(carry)} states enter and {len(state)} leave")
         rows = row if isinstance(row, tuple) else () if row is None else (row,)

@@ -5,6 +5,7 @@ from .scope import elementwise, emit, integer, is_traced, lift, number_type
 BRANCH = 'an "if", "and", "or", "not" or "while" depends on data: use where(c, a, b), and & | ~ for conditions'
 UNKNOWN = "float(), int() or an index of a traced array: its numbers are not known while the function is read"
 FOREIGN = "a numpy function was called on a traced array: use exp, where, outer, scan, ... of assay.language"
+LENGTH = 'the length of an axis is not known while the function is read: use size("T")'
 LOOP = "a Python loop over an axis of unknown length: use scan for tokens"
 IN_PLACE = "an array is changed in place: give the new value a name, S = S + ... or S = where(...)"
 
@@ -39,7 +40,6 @@ class Value:
     __array__ = __array_ufunc__ = __array_function__ = refuse(FOREIGN)
     __torch_function__ = classmethod(refuse(FOREIGN.replace("numpy", "torch")))
     __setitem__ = __delitem__ = refuse(IN_PLACE)
-    __len__ = refuse('the length of an axis is not known while the function is read: use size("T")')
     __contains__ = refuse(BRANCH)
     __hash__ = object.__hash__
 
@@ -50,6 +50,11 @@ class Value:
 
     def __repr__(self):
         return f"a traced [{self.type}]"
+
+    def __len__(self):
+        if self.ndim and type(self.shape[0]) is int:
+            return self.shape[0]
+        raise MechanismError(LENGTH)
 
     def __iter__(self):
         if self.ndim and type(self.shape[0]) is int:
