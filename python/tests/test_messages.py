@@ -142,6 +142,7 @@ class Declarations(unittest.TestCase):
             (lambda q, k, v, initial_state: {3: q}, "the output 3 is no name"),
             (lambda q, k, v, initial_state: {"o o": q}, "the output 'o o' is no name"),
             (lambda q, k, v, initial_state: {"o": iota("X")}, "body: no input has the axis X"),
+            (lambda q, k, v, initial_state: {"o": iota("T") == 0}, r"o: an output is real, not \[bool T\]"),
             (lambda q, k, v, initial_state: {"o": size("T") + 0.5}, "0.5 is a binary number"),
             (lambda q, k, v, initial_state, other: {"o": q}, "other is neither declared nor a setting"),
             (lambda q, k, v: {"o": q}, "initial_state is declared, and the function does not take it"),

@@ -64,6 +64,7 @@ SPOILT = [
     ('"outputs":["final_state","o"]', '"outputs":["final_state",3]', "outputs: 3 is no name"),
     ('"settings":{"error":"decayed"}', '"settings":[]', r"settings: expected an object, not \[\]"),
     ('"settings":{"error":"decayed"}', '"settings":{"error":[]}', r"settings\.error: expected a text"),
+    ('"settings":{"error":"decayed"}', '"settings":{"error":9223372036854775808}', r"settings\.error: expected a text, an integer of 64 bits"),
     ('{"axis":"K"}', '{"axis":"Q"}', "default of scale: no input has the axis Q, so that its length is unknown"),
     ('{"axis":"K"}', '{"axis":0}', "its attribute axis is an axis, not 0"),
     ("{", "{{", "this is no JSON"),
@@ -120,6 +121,15 @@ def nested(depth):
     return {"format": "assay-mechanism", "version": 1, "name": "f", "settings": {}, "outputs": ["o"],
             "inputs": [{"name": "x", "type": "real T", "domain": "real", "default": None, "gradient": True}],
             "body": {"params": ["real T"], "nodes": nodes, "results": [3]}}  # fmt: skip
+
+
+class Outputs(unittest.TestCase):
+    def test_they_are_real(self):
+        j = {"format": "assay-mechanism", "version": 1, "name": "f", "settings": {}, "outputs": ["o"],
+             "inputs": [{"name": "x", "type": "real T", "domain": "real", "default": None, "gradient": True}],
+             "body": {"params": ["real T"], "nodes": [["iota", [], {"axis": "T"}]], "results": [1]}}  # fmt: skip
+        with self.assertRaisesRegex(MechanismError, r"o: an output is real, not \[int T\]"):
+            read(json.dumps(j))
 
 
 class RoundTrip(unittest.TestCase):

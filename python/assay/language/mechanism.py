@@ -15,8 +15,8 @@ from . import arrays, declare
 from .canonical import canonical
 from .errors import MechanismError, shown
 from .program import NAME, Program
-from .read import OUTPUT, check_axes
-from .scope import Scope, lift
+from .read import OUTPUT, check
+from .scope import Scope, lift, number_type
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUTS = "a mechanism returns its outputs by name, {'o': o, 'final_state': S}"
@@ -60,7 +60,7 @@ class Mechanism:
             if name in self.choices and x not in self.choices[name]:
                 values = ", ".join(map(str, self.choices[name]))
                 raise MechanismError(f"{self.name}: there is no {name} {shown(x)}; there is {values}")
-            if not (x is None or isinstance(x, (str, bool, int))):
+            if not (x is None or isinstance(x, (str, bool)) or isinstance(x, int) and abs(x) < 2**63):
                 raise MechanismError(f"{self.name}: the setting {name} is a text, an integer, a truth value or None, not {shown(x)}")
         return settings
 
@@ -82,7 +82,7 @@ class Mechanism:
                 *self.traced_body(inputs, settings),
                 settings,
             )
-            check_axes(program.inputs, program.body)
+            check(program)
             return canonical(program)
 
     def traced_body(self, inputs, settings):
@@ -96,7 +96,7 @@ class Mechanism:
             for name in out:
                 if not (isinstance(name, str) and OUTPUT.fullmatch(name)):
                     raise MechanismError(f"the output {shown(name)} is no name")
-            scope.block.results = [lift(x).id for x in out.values()]
+            scope.block.results = [number_type(lift(x)).id for x in out.values()]
         return scope.block, list(out)
 
     def __call__(self, *, lengths=None, **given):

@@ -31,8 +31,9 @@ def read(text):
         raise MechanismError("outputs: there is none")
     if len(outputs) != len(body.results) or len(set(outputs)) != len(outputs):
         raise MechanismError(f"outputs: {len(set(outputs))} names for {len(body.results)} results of the body")
-    check_axes(inputs, body)
-    return Program(j["name"], inputs, body, outputs, settings)
+    program = Program(j["name"], inputs, body, outputs, settings)
+    check(program)
+    return program
 
 
 def parse(text):
@@ -91,8 +92,9 @@ def read_settings(x):
         raise MechanismError(f"settings: expected an object, not {shown(x)}")
     for k, v in x.items():
         require_name(k, "settings")
-        if not (v is None or isinstance(v, (str, bool, int))) or isinstance(v, str) and not v.isprintable():
-            raise MechanismError(f"settings.{k}: expected a text, an integer, a truth value or null, not {shown(v)}")
+        fits = v is None or isinstance(v, bool) or isinstance(v, int) and abs(v) < 2**63 or isinstance(v, str) and v.isprintable()
+        if not fits:
+            raise MechanismError(f"settings.{k}: expected a text, an integer of 64 bits, a truth value or null, not {shown(v)}")
     return x
 
 
@@ -184,10 +186,14 @@ def axes_of(block):
             yield from (n.attrs[k] for k in ("axis", "size") if isinstance(n.attrs.get(k), str))
 
 
-def check_axes(inputs, body):
-    """Every axis has its length from some input."""
-    known = {a for i in inputs for a in i.type.shape}
-    for where, block in [("body", body)] + [(f"default of {i.name}", i.default) for i in inputs if i.default]:
+def check(program):
+    """What concerns a program as a whole: every axis has its length from some input, and outputs are real numbers."""
+    known = {a for i in program.inputs for a in i.type.shape}
+    blocks = [("body", program.body)] + [(f"default of {i.name}", i.default) for i in program.inputs if i.default]
+    for where, block in blocks:
         for axis in axes_of(block):
             if axis not in known:
                 raise MechanismError(f"{where}: no input has the axis {axis}, so that its length is unknown")
+    for name, t in program.output_types().items():
+        if t.kind != "real":
+            raise MechanismError(f"{name}: an output is real, not [{t}]")
