@@ -15,7 +15,8 @@ PYTHON_NAME = {"lambda": "lam"}
 
 def arrays_of(given):
     """Inputs of the program as the function takes them."""
-    return {PYTHON_NAME.get(k, k): np.array(x, dtype=float) if np.ndim(x) else x if isinstance(x, (bool, int)) else float(np.asarray(x)[()]) for k, x in given.items()}
+    plain = lambda x: np.array(x, dtype=float) if np.ndim(x) else x if isinstance(x, (bool, int)) else float(np.asarray(x)[()])
+    return {PYTHON_NAME.get(k, k): plain(x) for k, x in given.items()}
 
 
 class Library(unittest.TestCase):
@@ -63,7 +64,8 @@ class Library(unittest.TestCase):
             lambda S, q, k, v: (S * np.float64(2), q @ S),
             lambda S, q, k, v: (S, np.asarray(q)),
         ):
-            with self.assertRaisesRegex(MechanismError, r"(a numpy function was called on a traced array|is a binary number|is no number).*\(test_arrays.py:\d+: "):
+            said = r"(a numpy function was called on a traced array|is a binary number|is no number).*\(test_arrays.py:\d+: "
+            with self.assertRaisesRegex(MechanismError, said):
                 trace(stepping(step))
 
 
@@ -109,12 +111,19 @@ class Identities(unittest.TestCase):
         y = {**x, "k": x["k"][:, None], "v": x["v"][:, None], "beta": x["beta"][:, None]}
         self.same(m["delta_product"](steps=1, **y), m["deltanet"](**x), ("o", "final_state"))
 
-    def test_rwkv6_and_gla(self):
-        """The read before the write with u = 1 / w is that after it: S_t = w (S + k v / w)."""
+    def test_lightning_attention_is_mamba2_with_one_gate(self):
         m, x = support.library(), self.draw("lightning_attention")
-        y = {k: v for k, v in x.items() if k not in ("slope",)}
-        g = np.full(5, -x["slope"])
-        self.same(m["lightning_attention"](scale=1.0, **x), m["mamba2"](log_decay=np.minimum(g, 0) if x["slope"] > 0 else g, scale=1.0, **y), ("o", "final_state"))
+        y = {k: v for k, v in x.items() if k != "slope"}
+        one_gate = m["mamba2"](log_decay=np.full(5, -x["slope"]), scale=1.0, **y)
+        self.same(m["lightning_attention"](scale=1.0, **x), one_gate, ("o", "final_state"))
+
+    def test_rwkv6_reads_before_it_writes(self):
+        """With u = 1 that is linear attention's read of the state before its decay."""
+        m, x = support.library(), self.draw("rwkv6")
+        x["u"] = np.ones(3)
+        x["log_decay"] = 0 * x["log_decay"]
+        y = {"q": x["r"], **{k: x[k] for k in ("k", "v", "initial_state")}}
+        self.same(m["rwkv6"](**x), m["linear_attention"](scale=1.0, **y), ("o", "final_state"))
 
     def test_attention_without_what_was_added(self):
         m, x = support.library(), self.draw("softmax_attention")

@@ -182,7 +182,14 @@ class Sentences(unittest.TestCase):
 
         self.assertTrue(f(lambda x, y: x + (x * y).sum(-1)[:, None] * y))
         self.assertFalse(f(lambda x, y: x, reverse=True))
-        for outside in (lambda x, y: (x @ y.T) @ y, lambda x, y: contract("ta,sa->ts", x, y) @ y, lambda x, y: x + x.sum(0), lambda x, y: shift(x), lambda x, y: x * iota("T")[:, None], lambda x, y: x * size("T")):
+        for outside in (
+            lambda x, y: (x @ y.T) @ y,
+            lambda x, y: contract("ta,sa->ts", x, y) @ y,
+            lambda x, y: x + x.sum(0),
+            lambda x, y: shift(x),
+            lambda x, y: x * iota("T")[:, None],
+            lambda x, y: x * size("T"),
+        ):
             self.assertFalse(f(outside))
         self.assertFalse(f(lambda x, y: x, lambda x: x * size("T")))
 

@@ -110,7 +110,8 @@ class Steps(unittest.TestCase):
             scan(leaking, initial_state, q, k, v)
             return {"o": leaked[-1] * 2}
 
-        with self.assertRaisesRegex(MechanismError, r"a value of a step is read outside of its scan: return it from the step \(test_messages.py:\d+: .*leaked"):
+        said = r"a value of a step is read outside of its scan: return it from the step \(test_messages.py:\d+: .*leaked"
+        with self.assertRaisesRegex(MechanismError, said):
             trace(outside)
 
 

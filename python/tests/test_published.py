@@ -59,7 +59,8 @@ def householders(x, steps):
 # Mechanism, settings, inputs left out; and their function on our inputs.
 PUBLISHED = [
     ("gdn2", {}, lambda x: outputs(*theirs("gdn2/naive", "naive_recurrent_gdn2")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["erase"], x["write"])), initial_state=of(x["initial_state"]), output_final_state=True))),
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["erase"], x["write"])),
+        initial_state=of(x["initial_state"]), output_final_state=True))),
     ("kda", {}, lambda x: outputs(*theirs("kda/naive", "naive_recurrent_kda")(
         *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["beta"])), initial_state=of(x["initial_state"]), output_final_state=True))),
     ("gla", {}, lambda x: outputs(*theirs("gla/naive", "naive_recurrent_gla")(
@@ -72,7 +73,8 @@ PUBLISHED = [
         *map(bthd, (x["q"], x["k"], x["v"], x["beta"], x["log_decay"])), initial_state=of(x["initial_state"]), output_final_state=True))),
     ("linear_attention", {}, lambda x: outputs(*theirs("linear_attn/naive", "naive_recurrent_linear_attn")(
         *map(bthd, (x["q"], x["k"], x["v"])), initial_state=of(x["initial_state"]), output_final_state=True))),
-    ("retnet", {"initial_state": None, "head": 0}, lambda x: heads_first(theirs("retention/naive", "naive_retention")(*map(bhtd, (x["q"], x["k"], x["v"]))))),
+    ("retnet", {"initial_state": None, "head": 0}, lambda x: heads_first(theirs("retention/naive", "naive_retention")(
+        *map(bhtd, (x["q"], x["k"], x["v"]))))),
     ("mdn", {}, lambda x: outputs(*theirs("momentum_delta_rule/naive", "recurrent_momentum_delta_rule_ref")(
         *map(bthd, (x["q"], x["k"], x["v"], x["log_alpha"], x["log_mu"], x["p"], x["beta"], x["eta"])),
         initial_S=of(x["initial_state"]), initial_M=of(x["initial_momentum"]))[:1])),
@@ -80,7 +82,8 @@ PUBLISHED = [
         bthd(x["q"]), householders(x["k"], 2), householders(x["v"], 2), bthd(x["log_decay"]), householders(x["beta"], 2), 4**-0.5,
         initial_state=of(x["initial_state"]), output_final_state=True, num_householder=2))),
     ("rwkv6", {}, lambda x: heads_first(*theirs("rwkv6/recurrent_naive", "naive_recurrent_rwkv6")(
-        *map(bhtd, (x["r"], x["k"], x["v"], x["log_decay"])), x["u"][None], scale=1.0, initial_state=of(x["initial_state"]), output_final_state=True))),
+        *map(bhtd, (x["r"], x["k"], x["v"], x["log_decay"])), x["u"][None], scale=1.0,
+        initial_state=of(x["initial_state"]), output_final_state=True))),
     ("rwkv7", {"scale": 0.5}, lambda x: heads_first(*theirs("generalized_delta_rule/dplr/naive", "dplr_recurrence")(
         *map(bhtd, (x["r"], x["k"], x["v"], x["a"], x["b"], x["log_decay"])), initial_state=of(x["initial_state"])))),
     ("gsa", {"initial_keys": None, "initial_values": None}, lambda x: outputs(theirs("gsa/naive", "naive_recurrent_gsa")(
@@ -150,10 +153,12 @@ class Torch(unittest.TestCase):
         for name, settings in support.variants():
             with self.subTest(name, **dict(settings)):
                 given = drawn(support.program(name, settings), random.Random(name), support.LENGTHS)
-                numbers = {("lam" if k == "lambda" else k): np.array(x, dtype=float) if k != "window" and k != "head" else x for k, x in given.items()}
+                numbers = {k: x if k in ("window", "head") else np.array(x, dtype=float) for k, x in given.items()}
+                numbers = {"lam" if k == "lambda" else k: x for k, x in numbers.items()}
                 m = support.library()[name]
                 on_numpy = m(lengths=support.LENGTHS, **numbers, **dict(settings))
-                on_torch = m(lengths=support.LENGTHS, **{k: torch.tensor(x) if isinstance(x, np.ndarray) else x for k, x in numbers.items()}, **dict(settings))
+                tensors = {k: torch.tensor(x) if isinstance(x, np.ndarray) else x for k, x in numbers.items()}
+                on_torch = m(lengths=support.LENGTHS, **tensors, **dict(settings))
                 for o, x in on_numpy.items():
                     np.testing.assert_allclose(np.asarray(on_torch[o]), x, rtol=1e-12, atol=1e-13)
 
