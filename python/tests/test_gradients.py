@@ -8,7 +8,7 @@ import numpy as np
 import support
 from assay.language import const, detach, exp, iota, log, maximum, mechanism, minimum, scan, shift, sqrt, where
 from assay.language import cumsum, gradient, logsumexp, sigmoid, softmax, softplus, tanh
-from assay.language.evaluate import bind, evaluate
+from assay.language.evaluate import evaluate
 from assay.language.fields import PRECISE, Doubles, Dual, decimals, duals
 
 # Where inputs of a domain are drawn: far from what a domain refuses.

@@ -175,6 +175,15 @@ class Declarations(unittest.TestCase):
                 trace(stepping(branch))
         self.assertTrue(mechanism(**D)(stepping(lambda S, q, k, v: (S + outer(k, v), q @ S))).trace())
 
+    def test_too_many_nodes(self):
+        def long(q, k, v, initial_state):
+            for _ in range(100_001):
+                q = exp(q)
+            return {"o": q}
+
+        with self.assertRaisesRegex(MechanismError, "the program has 100004 nodes, more than 100000"):
+            trace(long)
+
     def test_deep_scans(self):
         def deeper(x, depth):
             return scan(lambda _, y: (None, deeper(x, depth - 1)), None, x)[1].sum() if depth else x.sum().sum()

@@ -4,7 +4,7 @@ import re
 
 from .build import Builder
 from .errors import MechanismError, shown
-from .program import DOMAINS, MAX_DEPTH, MAX_NODES, NAME, Block, Input, Program, Type
+from .program import DOMAINS, MAX_DEPTH, MAX_NODES, NAME, Input, Program, Type
 
 MAX_BYTES = 32 * 2**20
 OUTPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -194,6 +194,8 @@ def check(program):
         for axis in axes_of(block):
             if axis not in known:
                 raise MechanismError(f"{where}: no input has the axis {axis}, so that its length is unknown")
+    if program.size() > MAX_NODES:
+        raise MechanismError(f"the program has {program.size()} nodes, more than {MAX_NODES}")
     for name, t in program.output_types().items():
         if t.kind != "real":
             raise MechanismError(f"{name}: an output is real, not [{t}]")

@@ -33,11 +33,11 @@ class Scope(Builder):
 
     def reshaped(self, op, v, **attrs):
         """expand or index of a value that may have been expanded: its inserted axes come in one order, however they were written."""
-        base, inserted = v, []  # inserted: None for an axis of the base, a length for one that was inserted
+        base, inserted = v, []  # positions and lengths, the last first
         while (n := self.block.node(base)) and n.op == "expand":
             base = n.args[0]
             inserted.append((n.attrs["at"], n.attrs["size"]))
-        axes = [None] * len(self.block.type(base).shape)
+        axes = [None] * len(self.block.type(base).shape)  # None: of the base; else the length of one that was inserted
         for at, length in reversed(inserted):
             axes.insert(at, length)
         if op == "index":

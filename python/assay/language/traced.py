@@ -1,6 +1,6 @@
 """A traced array: arithmetic on it becomes nodes, everything else says why it cannot."""
 from .errors import MechanismError, shown
-from .scope import elementwise, emit, integer, is_traced, lift, number_type
+from .scope import elementwise, emit, integer, lift, number_type
 
 BRANCH = 'an "if", "and", "or", "not" or "while" depends on data: use where(c, a, b), and & | ~ for conditions'
 UNKNOWN = "float(), int() or an index of a traced array: its numbers are not known while the function is read"
