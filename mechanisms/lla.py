@@ -27,9 +27,10 @@ def lla(
     def row(_, q, lam, i):
         s, seen = (k @ q) / bandwidth, visible(i, causal, window)
         p, lse = softmax(s, seen), logsumexp(s, seen)
-        unit = exp({"absolute": const(0), "max": largest(s, seen)}[lambda_mode] - lse) if lambda_mode != "mass" else 1
+        log_unit = {"mass": lse, "absolute": const(0), "max": largest(s, seen)}[lambda_mode]  # of lambda, times exp(-lse)
+        eps = lam if lambda_mode == "mass" else lam * exp(log_unit - lse)
         z, centered = p @ k - q, k - p @ k
-        C = (p[:, None] * centered).T @ centered + diagonal(lam * unit, "K")
+        C = (p[:, None] * centered).T @ centered + diagonal(eps, "K")
         C = C + outer(z, z) if block_form == "sigma" else C
         y = inverse(block_diagonal(C), "K") @ z
         y = y / (1 - dot(y, z)) if block_form == "sigma" else y

@@ -38,10 +38,10 @@ def stem(text, suffix=""):
 
 
 class Text:
-    """The text of one block's values. `names`: of its parameters; `wanted`: names for some of its values."""
+    """The text of one block's values. `names`: of its parameters; `wanted`: names for some of its values; `taken`: names around it."""
 
-    def __init__(self, block, names, wanted=None):
-        self.block, self.name, self.taken = block, dict(enumerate(names)), set(names)
+    def __init__(self, block, names, wanted=None, taken=()):
+        self.block, self.name, self.taken = block, dict(enumerate(names)), {*names, *taken}
         self.number = collections.Counter()
         uses = collections.Counter([v for n in block.nodes for v in n.args] + block.results)
         depth = {}  # of the text of a value: brackets in brackets
@@ -78,15 +78,15 @@ class Text:
         carry, xs, body = n.attrs["carry"], n.attrs["xs"], n.attrs["body"]
         gets = {m.attrs["i"]: w for w, m in enumerate(self.block.nodes, len(self.block.params)) if m.op == "get" and m.args[0] == v}
         for i, w in gets.items():
-            self.name.setdefault(w, self.fresh("t"))
+            self.name[w] = self.name.get(w) or self.fresh("t")
         operands = [self.plain(a) for a in n.args]
         inner = [stem(a) for a in operands[:carry]] + [stem(a, "_t") for a in operands[carry : carry + xs]] + operands[carry + xs :]
         for i, name in enumerate(inner):
-            while name in inner[:i]:
+            while name in inner[:i] or i < carry + xs and name in self.taken:
                 name += "_"
             inner[i] = name
         results = {r: "next_" + inner[i] for i, r in enumerate(body.results[:carry])}
-        step = Text(body, inner, results)
+        step = Text(body, inner, results, self.taken)
         states = ", ".join(f"{name} = {a}" for name, a in zip(inner, operands[:carry]))
         rows = ", ".join(f"{name} in {a}" for name, a in zip(inner[carry:], operands[carry : carry + xs]))
         lines = [f"for {rows}{', from the end' if n.attrs['reverse'] else ''}{'; ' + states if states else ''}:"]
