@@ -1,0 +1,70 @@
+"""What several mechanisms share: which keys a query sees, FALCON's features and gains, the inverse of a matrix."""
+from assay.language import const, detach, dot, iota, log, maximum, outer, scan, shift, size, where, zeros
+
+RSQRT = 'param = 1 / sqrt(size("K"))'
+STATE = "K V = 0"
+UNLIMITED = 'int = size("S") + size("T")'  # a window that ends nowhere
+
+
+def visible(i, causal, window):
+    """Which of S keys query i of T sees: aligned at the end, up to its own, the newest `window` of them."""
+    here, j = i + size("S") - size("T"), iota("S")
+    return (~causal | (j <= here)) & (here - window < j)
+
+
+def largest(scores, seen):
+    """The largest visible score; gradients go to the first of equal ones. -inf where nothing is visible."""
+    return scan(lambda m, s, c: (maximum(where(c, s, log(const(0))), m), None), log(const(0)), scores, seen)[0]
+
+
+def inverse(A, axis):
+    """Of a positive definite matrix [K K], by sweeping one pivot after the other: (c - e)(c - e)^T / p off, c = A e, p = e.c."""
+
+    def sweep(A, i):
+        e = where(iota(axis) == i, const(1), const(0))
+        c = A @ e
+        return A - outer(c - e, (c - e) / dot(c, e)) - 2 * outer(e, e), None
+
+    return -scan(sweep, A, iota(axis))[0]
+
+
+def by_token(ridge, axes):
+    """A ridge as rows of tokens: one number for all ("") is repeated."""
+    return ridge if axes else zeros("T") + ridge
+
+
+def diagonal(d, axis):
+    """The matrix with d on its diagonal."""
+    return where(iota(axis)[:, None] == iota(axis), d, 0)
+
+
+def write_features(k, k_carry, sequence_start, alignment):
+    """FALCON's write features x_t, and which steps write; None: all.
+
+    next_latent: x_t = k_{t-1}; a sequence's first row writes nothing, a continuation's first row has the key carried over.
+    """
+    if alignment == "same_step":
+        return k, None
+    t = iota("T")
+    writes = (0 < t) | ~sequence_start
+    return where(writes[:, None], where((t == 0)[:, None], k_carry, shift(k)), 0), writes
+
+
+def only(writes, x):
+    """x where a step writes, else zero."""
+    return x if writes is None else where(writes if len(x.shape) == 1 else writes[:, None], x, 0)
+
+
+def gain(energy, beta, lam, eps, decay_floor, ridge_coupling):
+    """FALCON's step eta and decay gamma: D = E + ridge + eps, eta = beta / D, gamma = 1 - eta ridge, kept above decay_floor.
+
+    D = 0 makes a step without effect. A decay at its floor passes no gradient on.
+    """
+    ridge = lam if ridge_coupling == "raw" else lam * (energy if ridge_coupling == "live" else detach(energy))
+    D = energy + ridge + eps
+    eta = where(D == 0, 0, beta / D)
+    alpha = eta * ridge
+    return eta, 1 - where(alpha < 1 - decay_floor, alpha, 1 - decay_floor)
+
+
+RAW = "param = -1"  # a decay floor that no alpha reaches: alpha is below beta, and that below 2

@@ -1,0 +1,1 @@
+"""assay, a numerical judge for attention kernels: what it offers to Python."""

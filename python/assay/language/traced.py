@@ -1,0 +1,142 @@
+"""A traced array: arithmetic on it becomes nodes, everything else says why it cannot."""
+from .errors import MechanismError, shown
+from .scope import elementwise, emit, integer, lift, number_type
+
+BRANCH = 'an "if", "and", "or", "not" or "while" depends on data: use where(c, a, b), and & | ~ for conditions'
+UNKNOWN = "float(), int() or an index of a traced array: its numbers are not known while the function is read"
+FOREIGN = "a numpy function was called on a traced array: use exp, where, outer, scan, ... of assay.language"
+LENGTH = 'the length of an axis is not known while the function is read: use size("T")'
+LOOP = "a Python loop over an axis of unknown length: use scan for tokens"
+IN_PLACE = "an array is changed in place: give the new value a name, S = S + ... or S = where(...)"
+
+
+def refuse(why):
+    def method(self, *_, **__):
+        raise MechanismError(why)
+
+    return method
+
+
+def beside(x, a):
+    """A written integer among integers is one."""
+    return integer(x) if type(x) is int and a.type.kind == "int" else x
+
+
+class Value:
+    """A value of a scope, known by its type alone."""
+
+    is_traced_value = True
+    __array_priority__ = 1000
+
+    def __init__(self, scope, id):
+        self.scope, self.id, self.type = scope, id, scope.block.type(id)
+
+    shape = property(lambda self: self.type.shape)
+    ndim = property(lambda self: len(self.type.shape))
+    T = property(lambda self: emit("transpose", self, perm=list(range(self.ndim))[::-1]))
+
+    __bool__ = refuse(BRANCH)
+    __float__ = __int__ = __index__ = __complex__ = refuse(UNKNOWN)
+    __array__ = __array_ufunc__ = __array_function__ = refuse(FOREIGN)
+    __torch_function__ = classmethod(refuse(FOREIGN.replace("numpy", "torch")))
+    __setitem__ = __delitem__ = refuse(IN_PLACE)
+    __contains__ = refuse(BRANCH)
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise MechanismError(f"a traced array has no {shown(name)}: it has shape, T, sum(axis), and the functions of assay.language")
+
+    def __repr__(self):
+        return f"a traced [{self.type}]"
+
+    def __len__(self):
+        if self.ndim and type(self.shape[0]) is int:
+            return self.shape[0]
+        raise MechanismError(LENGTH)
+
+    def __iter__(self):
+        if self.ndim and type(self.shape[0]) is int:
+            return iter([self[i] for i in range(self.shape[0])])
+        raise MechanismError(LOOP)
+
+    def __getitem__(self, key):
+        keys = key if isinstance(key, tuple) else (key,)
+        v, axis = self, 0
+        for k in keys:
+            if k is None:
+                v, axis = emit("expand", v, at=axis, size=1), axis + 1
+            elif isinstance(k, slice) and k == slice(None):
+                axis += 1
+            elif type(k) is int:
+                n = v.shape[axis] if axis < v.ndim else None
+                v = emit("index", v, axis=axis, i=k + n if k < 0 and type(n) is int else abs(k))
+            else:
+                raise MechanismError(
+                    f"index {shown(k)}: only None, : and integers into axes of a written length; tokens are reached by scan and shift"
+                )
+        if axis > v.ndim:
+            raise MechanismError(f"an index of {len(keys)} places into [{self.type}]")
+        return v
+
+    def sum(self, axis=-1):
+        if not -self.ndim <= axis < self.ndim:
+            raise MechanismError(f"sum: [{self.type}] has no axis {axis}")
+        return emit("sum", self, axis=axis % self.ndim)
+
+    def __matmul__(self, other):
+        return matmul(self, lift(other))
+
+    def __pow__(self, n):
+        return elementwise("pow", number_type(self), integer(n) if type(n) is int else n)
+
+    def __rpow__(self, base):
+        return elementwise("pow", base, self)
+
+    def __neg__(self):
+        return elementwise("neg", self)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return elementwise("abs", number_type(self))
+
+    def __invert__(self):
+        return elementwise("not", self)
+
+    def __ne__(self, other):
+        return ~(self == other)
+
+    def __gt__(self, other):
+        return elementwise("lt", beside(other, self), self)
+
+    def __ge__(self, other):
+        return elementwise("le", beside(other, self), self)
+
+    def __truediv__(self, other):
+        return elementwise("div", number_type(self), number_type(other))
+
+    def __rtruediv__(self, other):
+        return elementwise("div", other, number_type(self))
+
+
+def matmul(a, b):
+    """numpy's @ for vectors and matrices."""
+    if a.ndim not in (1, 2) or b.ndim not in (1, 2):
+        raise MechanismError(f"@ takes vectors and matrices, not [{a.type}] and [{b.type}]: use contract")
+    left, right = ("a", "xa")[a.ndim - 1], ("a", "ay")[b.ndim - 1]
+    return emit("contract", a, b, spec=f"{left},{right}->{left[:-1]}{right[1:]}")
+
+
+def add_operator(name, op, reflected):
+    setattr(Value, f"__{name}__", lambda a, b: elementwise(op, a, beside(b, a)))
+    if reflected:
+        setattr(Value, f"__r{name}__", lambda a, b: elementwise(op, beside(b, a), a))
+
+
+for operation in ("add", "sub", "mul", "and", "or"):
+    add_operator(operation, operation, True)
+for operation in ("lt", "le", "eq"):
+    add_operator(operation, operation, False)

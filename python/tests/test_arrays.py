@@ -1,0 +1,147 @@
+"""The same function on numpy's arrays: what it gives is what its program gives, in doubles."""
+import random
+import unittest
+
+import numpy as np
+import support
+from assay.language import MechanismError, const, mechanism, outer, scan, size
+from assay.language.evaluate import evaluate
+from assay.language.fields import Doubles
+from test_gradients import drawn
+from test_messages import stepping, trace
+
+PYTHON_NAME = {"lambda": "lam"}
+
+
+def arrays_of(given):
+    """Inputs of the program as the function takes them."""
+    plain = lambda x: np.array(x, dtype=float) if np.ndim(x) else x if isinstance(x, (bool, int)) else float(np.asarray(x)[()])
+    return {PYTHON_NAME.get(k, k): plain(x) for k, x in given.items()}
+
+
+class Library(unittest.TestCase):
+    def test_every_function_runs_on_arrays(self):
+        """The same operations in nearly the same order: a few roundings apart."""
+        for name, settings in support.variants():
+            with self.subTest(name, **dict(settings)):
+                p, m = support.program(name, settings), support.library()[name]
+                given = drawn(p, random.Random(name), support.LENGTHS)
+                wanted = evaluate(p, {k: np.asarray(x, dtype=float) if np.ndim(x) else x for k, x in given.items()}, Doubles(), support.LENGTHS)
+                found = m(lengths=support.LENGTHS, **arrays_of(given), **dict(settings))
+                self.assertEqual(sorted(found), sorted(wanted))
+                for o, x in wanted.items():
+                    np.testing.assert_allclose(found[o], x, rtol=1e-12, atol=1e-13 * max(1, np.abs(x).max()), err_msg=o)
+
+    def test_no_tokens(self):
+        lengths = {**support.LENGTHS, "T": 0, "S": 0}
+        for name in ("gated_deltanet", "mdn", "softmax_attention", "kda"):
+            given = arrays_of(drawn(support.program(name), random.Random(1), lengths))
+            self.assertEqual(support.library()[name](**given)["o"].shape, (0, 2))
+
+    def test_what_is_missing(self):
+        m = support.library()["gated_deltanet"]
+        with self.assertRaisesRegex(MechanismError, "gated_deltanet: no array is given"):
+            m()
+        with self.assertRaisesRegex(MechanismError, "gated_deltanet: k is missing"):
+            m(q=np.ones((2, 3)))
+        with self.assertRaisesRegex(MechanismError, "has no setting 'qq'"):
+            m(qq=1)
+        with self.assertRaisesRegex(MechanismError, "size: an axis has a length only inside of a mechanism"):
+            size("T")
+
+    def test_a_step_by_itself(self):
+        S, rows = scan(lambda S, k, v: (S + outer(k, v) * const("1/2"), (k @ S, v)), np.zeros((2, 3)), np.eye(2), np.ones((2, 3)), reverse=True)
+        np.testing.assert_array_equal(S, np.full((2, 3), 0.5))
+        np.testing.assert_array_equal(rows[1], np.ones((2, 3)))
+        np.testing.assert_array_equal(rows[0], np.zeros((2, 3)))
+
+    def test_numpy_on_traced_arrays(self):
+        for step in (
+            lambda S, q, k, v: (S + np.exp(S), q @ S),
+            lambda S, q, k, v: (np.ones(3) * S, q @ S),
+            lambda S, q, k, v: (S, np.sum(q)),
+            lambda S, q, k, v: (S, np.float32(3) * q),
+            lambda S, q, k, v: (S * np.float64(2), q @ S),
+            lambda S, q, k, v: (S, np.asarray(q)),
+        ):
+            said = r"(a numpy function was called on a traced array|is a binary number|is no number).*\(test_arrays.py:\d+: "
+            with self.assertRaisesRegex(MechanismError, said):
+                trace(stepping(step))
+
+
+@mechanism(x="T", rate="param = 1/3")
+def decay(x, rate):
+    return {"y": x * rate}
+
+
+class Defaults(unittest.TestCase):
+    def test_a_default_is_the_nearest_double(self):
+        np.testing.assert_array_equal(decay(x=np.array([3.0, 1.0]))["y"], [1.0, 1 / 3])
+
+
+class Identities(unittest.TestCase):
+    """What mechanisms are in the limits of one another, in doubles."""
+
+    def draw(self, name, settings=()):
+        return arrays_of(drawn(support.program(name, settings), random.Random(name), support.LENGTHS))
+
+    def same(self, a, b, outputs=("o",)):
+        for o in outputs:
+            np.testing.assert_allclose(a[o], b[o], rtol=1e-12, atol=1e-13)
+
+    def test_mesanet_by_elimination_and_by_recurrence(self):
+        m, given = support.library(), self.draw("mesanet_recurrence")
+        self.same(m["mesanet"](ridge="", **given), m["mesanet_recurrence"](**given), ("o", "final_state"))
+
+    def test_titans_is_momentum_deltanet(self):
+        m, x = support.library(), self.draw("titans")
+        other = dict(q=x["q"], k=x["k"], v=x["v"], p=x["k"], log_alpha=np.log(1 - x["alpha"]), log_mu=np.log(x["eta"]), eta=2 * x["theta"],
+                     beta=np.ones(5), initial_state=x["initial_state"], initial_momentum=-x["initial_momentum"], scale=1.0)  # fmt: skip
+        self.same(m["titans"](**x), m["mdn"](**other), ("o", "final_state"))
+
+    def test_gdn2_with_one_gate_is_kda(self):
+        m, x = support.library(), self.draw("kda")
+        gate = x.pop("beta")
+        y = {**x, "erase": np.outer(gate, np.ones(3)), "write": np.outer(gate, np.ones(2))}
+        self.same(m["gdn2"](**y), m["kda"](beta=gate, **x), ("o", "final_state"))
+
+    def test_delta_product_of_one_step_is_deltanet(self):
+        m, x = support.library(), self.draw("deltanet")
+        x.pop("k_carry")
+        y = {**x, "k": x["k"][:, None], "v": x["v"][:, None], "beta": x["beta"][:, None]}
+        self.same(m["delta_product"](steps=1, **y), m["deltanet"](**x), ("o", "final_state"))
+
+    def test_lightning_attention_is_mamba2_with_one_gate(self):
+        m, x = support.library(), self.draw("lightning_attention")
+        y = {k: v for k, v in x.items() if k != "slope"}
+        one_gate = m["mamba2"](log_decay=np.full(5, -x["slope"]), scale=1.0, **y)
+        self.same(m["lightning_attention"](scale=1.0, **x), one_gate, ("o", "final_state"))
+
+    def test_rwkv6_reads_before_it_writes(self):
+        """With u = 1 that is linear attention's read of the state before its decay."""
+        m, x = support.library(), self.draw("rwkv6")
+        x["u"] = np.ones(3)
+        x["log_decay"] = 0 * x["log_decay"]
+        y = {"q": x["r"], **{k: x[k] for k in ("k", "v", "initial_state")}}
+        self.same(m["rwkv6"](**x), m["linear_attention"](scale=1.0, **y), ("o", "final_state"))
+
+    def test_attention_without_what_was_added(self):
+        m, x = support.library(), self.draw("softmax_attention")
+        plain = m["softmax_attention"](**x)
+        self.same(m["alibi_attention"](slope=0.0, **x), plain)
+        self.same(m["sink_attention"](sink=-1e3, **x), plain)
+        self.same(m["parallax"](rho=np.zeros((5, 3)), **x), plain)
+        np.testing.assert_allclose(m["capped_attention"](cap=1e6, **x)["o"], plain["o"], rtol=1e-10)
+        x.pop("window")
+        h = x.pop("bandwidth")
+        self.same(m["forgetting_attention"](log_decay=np.zeros(5), scale=1 / h, **x), m["softmax_attention"](bandwidth=h, **x))
+
+    def test_log_linear_attention_with_equal_levels_is_mamba2(self):
+        m, x = support.library(), self.draw("mamba2")
+        x["initial_state"] = 0 * x["initial_state"]
+        y = {k: v for k, v in x.items() if k != "initial_state"}
+        self.same(m["log_linear_attention"](level=np.ones((5, 8)), **y), m["mamba2"](**x))
+
+
+if __name__ == "__main__":
+    unittest.main()

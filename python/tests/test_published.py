@@ -1,0 +1,173 @@
+"""The mechanisms on torch's arrays beside their authors' plain code (flash-linear-attention), outputs and gradients, in doubles.
+
+Runs with the packages of `tools/setup --foreign`. That code computes in fp32 wherever it casts: here such casts keep doubles.
+"""
+import importlib.util
+import pathlib
+import random
+import unittest
+
+import numpy as np
+import support
+import torch
+from assay.language.evaluate import evaluate
+from assay.language.fields import Doubles
+
+torch.set_default_dtype(torch.float64)
+LENGTHS = {"T": 9, "S": 9, "K": 4, "V": 3, "D": 4, "M": 5}
+
+
+def theirs(module, function):
+    """A function of fla/ops/MODULE.py, read without importing the package, which wants a GPU; its casts to fp32 keep doubles."""
+    folder = pathlib.Path(next(iter(importlib.util.find_spec("fla").submodule_search_locations)))
+    source = (folder / "ops" / f"{module}.py").read_text()
+    source = source.replace("torch.float32", "torch.float64").replace("torch.float)", "torch.float64)").replace("torch.float,", "torch.float64,")
+    source = source.replace(".float()", ".double()")
+    names = {"__name__": "theirs"}
+    exec(compile(source, f"fla/ops/{module}.py", "exec"), names)
+    return names[function]
+
+
+def bthd(x):
+    """[T, ...] as [B, T, H, ...] of one batch entry and head."""
+    return x[None, :, None]
+
+
+def bhtd(x):
+    """[T, ...] as [B, H, T, ...]."""
+    return x[None, None]
+
+
+def of(x):
+    return x[None, None]
+
+
+def outputs(o, state=None):
+    """Their answer as ours: o [B, T, H, V] and the state [B, H, K, V]."""
+    return {"o": o[0, :, 0], **({"final_state": state[0, 0]} if state is not None else {})}
+
+
+def heads_first(o, state=None):
+    return {"o": o[0, 0], **({"final_state": state[0, 0]} if state is not None else {})}
+
+
+def householders(x, steps):
+    """[T, steps, ...] as [B, T steps, H, ...]."""
+    return x.reshape(-1, *x.shape[2:])[None, :, None]
+
+
+# Mechanism, settings, inputs left out; and their function on our inputs.
+PUBLISHED = [
+    ("gdn2", {}, lambda x: outputs(*theirs("gdn2/naive", "naive_recurrent_gdn2")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["erase"], x["write"])),
+        initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("kda", {}, lambda x: outputs(*theirs("kda/naive", "naive_recurrent_kda")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["beta"])), initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("gla", {}, lambda x: outputs(*theirs("gla/naive", "naive_recurrent_gla")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("mamba2", {}, lambda x: outputs(*theirs("simple_gla/naive", "naive_recurrent_simple_gla")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), initial_state=of(x["initial_state"])))),
+    ("deltanet", {}, lambda x: heads_first(*theirs("delta_rule/naive", "delta_rule_recurrence")(
+        *map(bhtd, (x["q"], x["k"], x["v"], x["beta"])), initial_state=of(x["initial_state"])))),
+    ("gated_deltanet", {}, lambda x: outputs(*theirs("gated_delta_rule/naive", "naive_recurrent_gated_delta_rule")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["beta"], x["log_decay"])), initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("linear_attention", {}, lambda x: outputs(*theirs("linear_attn/naive", "naive_recurrent_linear_attn")(
+        *map(bthd, (x["q"], x["k"], x["v"])), initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("retnet", {"initial_state": None, "head": 0}, lambda x: heads_first(theirs("retention/naive", "naive_retention")(
+        *map(bhtd, (x["q"], x["k"], x["v"]))))),
+    ("mdn", {}, lambda x: outputs(*theirs("momentum_delta_rule/naive", "recurrent_momentum_delta_rule_ref")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_alpha"], x["log_mu"], x["p"], x["beta"], x["eta"])),
+        initial_S=of(x["initial_state"]), initial_M=of(x["initial_momentum"]))[:1])),
+    ("gated_delta_product", {}, lambda x: outputs(*theirs("gated_delta_product/naive", "naive_recurrent_gated_delta_product")(
+        bthd(x["q"]), householders(x["k"], 2), householders(x["v"], 2), bthd(x["log_decay"]), householders(x["beta"], 2), 4**-0.5,
+        initial_state=of(x["initial_state"]), output_final_state=True, num_householder=2))),
+    ("rwkv6", {}, lambda x: heads_first(*theirs("rwkv6/recurrent_naive", "naive_recurrent_rwkv6")(
+        *map(bhtd, (x["r"], x["k"], x["v"], x["log_decay"])), x["u"][None], scale=1.0,
+        initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("rwkv7", {"scale": 0.5}, lambda x: heads_first(*theirs("generalized_delta_rule/dplr/naive", "dplr_recurrence")(
+        *map(bhtd, (x["r"], x["k"], x["v"], x["a"], x["b"], x["log_decay"])), initial_state=of(x["initial_state"])))),
+    ("gsa", {"initial_keys": None, "initial_values": None}, lambda x: outputs(theirs("gsa/naive", "naive_recurrent_gsa")(
+        *map(bthd, (x["q"], x["k"], x["v"], 1 - torch.exp(x["log_forget"]), x["log_forget"])))[0])),
+    ("forgetting_attention", {}, lambda x: outputs(theirs("forgetting_attn/naive", "naive_forgetting_attn")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"]))))),
+    ("log_linear_attention", {}, lambda x: outputs(theirs("log_linear_attn/naive", "naive_log_linear_attn")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["level"])), scale=None))),
+    ("parallax", {"V": 4, "bandwidth": 2.0, "window": 4}, lambda x: outputs(theirs("parallax/naive", "naive_parallax")(
+        *map(bthd, (x["q"], x["rho"], x["k"], x["v"])), window_size=4))),
+    ("softmax_attention", {"bandwidth": 2.0, "window": 4}, lambda x: outputs(theirs("attn/naive", "naive_parallel_attn")(
+        *map(bthd, (x["q"], x["k"], x["v"])), window_size=4)[0])),
+    ("sink_attention", {"bandwidth": 2.0, "window": 4}, lambda x: outputs(theirs("attn/naive", "naive_parallel_attn")(
+        *map(bthd, (x["q"], x["k"], x["v"])), window_size=4, sink_bias=x["sink"][None])[0])),
+    ("mesanet", {"V": 4, "ridge": "", "lambda_scaling": "sum"}, lambda x: outputs(theirs("mesa_net/naive", "naive_mesa_net_exact")(
+        *map(bthd, (x["q"], x["k"], x["v"])), torch.zeros(1, 9, 1), x["lambda"].expand(1, 4), torch.ones(1, 9, 1))[0])),
+    ("ttt_linear", {"residual": "read"}, lambda x: outputs(theirs("ttt/naive", "chunk_ttt_linear_ref")(
+        *map(bthd, (x["q"] * 1, x["k"], x["v"])), x["gain"], x["bias"], bthd(x["eta"])[..., None], scale=1.0, mini_batch_size=1,
+        initial_state=of(x["initial_state"]), initial_state_bias=x["initial_offset"][None, None, None])[0])),
+]  # fmt: skip
+
+
+class Published(unittest.TestCase):
+    def test_outputs_and_gradients(self):
+        for name, fixed, call in PUBLISHED:
+            with self.subTest(name):
+                self.judge(name, dict(fixed), call)
+
+    def judge(self, name, fixed, call):
+        """Ours on torch, theirs, and ours as a program: outputs, and gradients of a random linear function of them."""
+        from test_gradients import drawn
+
+        m, lengths = support.library()[name], {**LENGTHS, **({"V": fixed.pop("V")} if "V" in fixed else {})}
+        settings = tuple((k, fixed.pop(k)) for k in list(fixed) if k in m.settings)
+        p, rng = support.program(name, settings), random.Random(name)
+        given = {k: np.asarray(x, dtype=float) for k, x in drawn(p, rng, lengths).items()} | fixed
+        given = {k: x for k, x in given.items() if x is not None and (fixed or k != "window")}
+        x = {k: torch.tensor(v, requires_grad=True) if isinstance(v, np.ndarray) or k in ("bandwidth",) else v for k, v in given.items()}
+        y = {k: v.detach().clone().requires_grad_() if torch.is_tensor(v) else v for k, v in x.items()}
+        mine = m(**{"lam" if k == "lambda" else k: v for k, v in x.items()}, **dict(settings))
+        other = call(y)
+        weights = {o: torch.tensor(np.random.default_rng(1).normal(size=v.shape)) for o, v in other.items()}
+        for out, values in ((mine, x), (other, y)):
+            sum((out[o] * w).sum() for o, w in weights.items()).backward()
+        found = evaluate(support.program(name, settings, True), {**given, **self.cotangents(p, weights, lengths)}, Doubles(), lengths)
+        for o in weights:
+            self.near(mine[o].detach(), other[o].detach(), o)
+            self.near(found[o], other[o].detach(), o)
+        for k, v in y.items():
+            if torch.is_tensor(v) and v.grad is not None and "d_" + k in found:
+                self.near(x[k].grad, v.grad, "d_" + k)
+                self.near(found["d_" + k], v.grad, "d_" + k)
+
+    def cotangents(self, p, weights, lengths):
+        zero = {"d_" + o: np.zeros([lengths.get(a, a) for a in t.shape]) for o, t in p.output_types().items()}
+        return zero | {"d_" + o: w.numpy() for o, w in weights.items()}
+
+    def near(self, a, b, name):
+        a, b = np.asarray(a), np.asarray(b)
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * max(1.0, np.abs(b).max()), err_msg=name)
+
+
+class Torch(unittest.TestCase):
+    def test_every_mechanism_runs_on_torch(self):
+        from test_gradients import drawn
+
+        for name, settings in support.variants():
+            with self.subTest(name, **dict(settings)):
+                given = drawn(support.program(name, settings), random.Random(name), support.LENGTHS)
+                numbers = {k: x if k in ("window", "head") else np.array(x, dtype=float) for k, x in given.items()}
+                numbers = {"lam" if k == "lambda" else k: x for k, x in numbers.items()}
+                m = support.library()[name]
+                on_numpy = m(lengths=support.LENGTHS, **numbers, **dict(settings))
+                tensors = {k: torch.tensor(x) if isinstance(x, np.ndarray) else x for k, x in numbers.items()}
+                on_torch = m(lengths=support.LENGTHS, **tensors, **dict(settings))
+                for o, x in on_numpy.items():
+                    np.testing.assert_allclose(np.asarray(on_torch[o]), x, rtol=1e-12, atol=1e-13)
+
+    def test_torch_on_traced_arrays(self):
+        from test_messages import MechanismError, stepping, trace
+
+        with self.assertRaisesRegex(MechanismError, "a torch function was called on a traced array"):
+            trace(stepping(lambda S, q, k, v: (S + torch.exp(S), q @ S)))
+
+
+if __name__ == "__main__":
+    unittest.main()
