@@ -10,6 +10,7 @@
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/core/sequential.hpp"
 #include "reference/core/error.hpp"
+#include "tools/cache.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/escape.hpp"
 #include "tools/mechanism_flag.hpp"
@@ -163,14 +164,20 @@ CaseTrial::CaseTrial(Safetensors stored, Standard standard, std::string where)
   kernel_.threads = standard_.threads > 0 ? standard_.threads : cores;
 }
 
-void CaseTrial::prepare(const PartDone& done) {
-  BasicAnswer<Enclosed> answer;
-  const CaseResult result = answer_problem(file_, Tier::w2, kernel_.threads, done, answer);
-  require(result.status == Status::ok, where_, ": ", name_of(result.status), ": ", result.message);
-  oracle_ = oracle_of(file_.problem, std::move(answer));
+void CaseTrial::prepare(const PartDone& done, Cache* cache) {
+  cache_ = cache;
+  if (cache_ != nullptr) digest_ = digest_of(file_.problem);
+  const auto ask = [&] {
+    BasicAnswer<Enclosed> answer;
+    const CaseResult result = answer_problem(file_, Tier::w2, kernel_.threads, done, answer);
+    require(result.status == Status::ok, where_, ": ", name_of(result.status), ": ", result.message);
+    return oracle_of(file_.problem, std::move(answer));
+  };
+  oracle_ = kept_in(file_.refusal ? nullptr : cache_, "truth " + digest_, ask);
   choose_form();
   if (kernel_.form == nullptr || kernel_.form->has_gradients) return;
   file_.problem.cotangents.clear();
+  if (cache_ != nullptr) digest_ = digest_of(file_.problem);
   std::erase_if(oracle_.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
 }
 
@@ -291,7 +298,8 @@ std::function<bool(const std::string&)> present(const GivenAnswer& got,
 
 const Contract* CaseTrial::other_contract(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
                                           OtherContracts& others, const std::function<bool()>& stop) const {
-  const Trial trial = trial_of(got);
+  Trial trial = trial_of(got);
+  trial.cache = cache_, trial.digest = digest_;
   std::vector<const Contract*> known = others.known(trial, kernel_.precision);
   if (kernel_.precision == Format::fp32)  // such a kernel may multiply in tf32: that is said, and no verdict
     for (const Contract* contract : others.known(trial, Format::tf32)) known.push_back(contract);
@@ -310,7 +318,7 @@ std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::funct
                                         const std::string& command, OtherContracts* others, const Phase& phase) const {
   const ReportRow row = common_row(command);
   Trial trial = trial_of(got);
-  trial.phase = phase;
+  trial.phase = phase, trial.cache = cache_, trial.digest = digest_;
   OtherContracts own;
   std::vector<ReportRow> rows;
   try {

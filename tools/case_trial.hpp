@@ -40,8 +40,9 @@ class CaseTrial {
   /// Whether nothing speaks against the problem, and so little against these tensors, that the oracle need not be asked
   /// before a kernel is run. Throws InputError if no form fits.
   bool is_admitted(const std::vector<std::string>& tensors);
-  /// Asks the oracle, then looks for the form. Throws InputError if there is no answer, or no form that fits.
-  void prepare(const PartDone& done = {});
+  /// Asks the oracle, then looks for the form. Throws InputError if there is no answer, or no form that fits. What the
+  /// oracle says, and what is learnt later, is kept in `cache`, or comes from there; null: nowhere.
+  void prepare(const PartDone& done = {}, Cache* cache = nullptr);
 
   const ProblemFile& file() const { return file_; }
   /// Its form is null where none fits and the model alone judges.
@@ -90,6 +91,8 @@ class CaseTrial {
   std::vector<int> tiles_;
   std::string unfit_;  ///< why no form fits
   Oracle oracle_;
+  Cache* cache_ = nullptr;
+  std::string digest_;  ///< of the problem, if there is a cache
 };
 
 }  // namespace assay

@@ -148,7 +148,7 @@ int run_check(const CheckOptions& options, Console& console) {
   std::optional<SeededCase> seeded;
   if (options.shrinks) seeded = case_to_shrink(options);
   CheckOptions whole = options;
-  whole.standard.detects = true;
+  whole.standard.detects = true, whole.keeps = !options.no_cache;
   Checked checked = check_case(whole, console);
   {
     Progress progress(console);
@@ -207,6 +207,10 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--shrink-output", options->shrink_output, "where the smaller case goes");
   add_false_alarms_flag(app, options->standard.false_alarms);
+  app.add_flag("--no-cache", options->no_cache,
+               text("compute truth and sigma again; without, they are kept for the next check of the case, in "
+                    "$XDG_CACHE_HOME/assay or ~/.cache/assay, up to ",
+                    cache_bound >> 20, " MiB"));
   app.add_option("--threads", options->standard.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -252,6 +256,8 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   if (runs) problem = stored;
   Checked checked;
   checked.kernel = std::move(kernel);
+  // Before a kernel runs: what is written from here on is not read.
+  if (options.keeps) checked.cache = std::make_unique<Cache>();
   checked.trial = std::make_unique<CaseTrial>(std::move(stored), options.standard, options.problem);
   CaseTrial& trial = *checked.trial;
   // Before anything is known of the answer; a search, or other seeds, go on with it.
@@ -266,7 +272,8 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
 
   Progress progress(console);
   progress.phase("truth");
-  trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, text("truth: ", what)); });
+  trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, text("truth: ", what)); },
+                checked.cache.get());
   trial.require_tensors(options.tensors);
   const auto wanted = [&](const std::string& name) { return asks_for(options.tensors, name); };
   PluginCall call;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/cache.hpp"
 #include "tools/case_trial.hpp"
 #include "tools/command.hpp"
 #include "tools/rows.hpp"
@@ -23,6 +24,8 @@ struct CheckOptions {
   bool loop = false;  ///< whether `kernel` stays and answers case after case
   bool same_bits = false, why = false, shrinks = false;
   bool mutants = false;  ///< of a program: whether the page says which errors in its formula would have failed
+  bool no_cache = false;
+  bool keeps = false;  ///< whether truth and sigma are kept for the next check (tools/cache.hpp)
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output;
@@ -35,6 +38,7 @@ struct CheckOptions {
 
 /// A case, what was answered to it, and the verdicts.
 struct Checked {
+  std::unique_ptr<Cache> cache;  ///< null: nothing is kept
   std::unique_ptr<CaseTrial> trial;
   std::shared_ptr<UserKernel> kernel;  ///< that was run, ready for other cases; null for an answer in a file
   GivenAnswer got;

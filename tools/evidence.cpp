@@ -14,6 +14,7 @@
 #include "oracles/core/contract.hpp"
 #include "oracles/core/locate.hpp"
 #include "oracles/core/stored.hpp"
+#include "tools/cache.hpp"
 #include "tools/second_form.hpp"
 
 namespace assay {
@@ -33,8 +34,9 @@ void rest_on(ReportRow& row, std::string evidence, const Judgement& judgement) {
 
 /// The same trial under that contract.
 Trial under(const Trial& trial, const KernelUnderTest& kernel) {
-  return {trial.room,  kernel, trial.problem, trial.oracle,        trial.batch, trial.in_file, trial.false_alarms,
-          trial.tiles, false,  trial.stored,  trial.strict_dtypes, nullptr,     false,         trial.phase};
+  return {trial.room,  kernel,      trial.problem, trial.oracle,        trial.batch, trial.in_file, trial.false_alarms,
+          trial.tiles, false,       trial.stored,  trial.strict_dtypes, nullptr,     false,         trial.phase,
+          trial.cache, trial.digest};
 }
 
 /// Searches the other contracts for one under which a tensor passes.
@@ -79,15 +81,18 @@ class ModelTrial {
  public:
   ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
       : trial_(trial), answered_(answered), runs_{precision, {}} {
-    draw(default_draws);
-    expected_ = by(trial.oracle);
+    draws_ = draws_at_a_glance;
+    expected_ = by_model();
+    if (std::all_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return settles(row); })) return;
+    draws_ = default_draws;
+    expected_ = by_model();
     // A number that stands alone has no neighbours to learn sigma from, and gets more draws where zero would pass.
     if (!std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return hides_zero(row); })) return;
-    draw(draws_of_numbers);
-    expected_ = by(trial.oracle);
+    draws_ = draws_of_numbers;
+    expected_ = by_model();
   }
 
-  int draws() const { return static_cast<int>(runs_.drawn.size()); }
+  int draws() const { return draws_; }
 
   /// What is expected of that tensor, until another one is judged; null where nothing is known of it.
   const Expected* expected(const ReportRow& row) {
@@ -108,13 +113,29 @@ class ModelTrial {
       judgement = judge_by_model(*found, runs_.precision, values->second.data);
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
       sharp_ = true;
-      expected_ = by(oracle_of(trial_.room, trial_.problem, 4));
+      expected_ = by_model();
     }
   }
 
  private:
   Named<Expected>::iterator find(const std::string& tensor) {
     return std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
+  }
+
+  /// Whether a glance is enough: the answer passes within half of the limits of a sigma that is known. To fail by all
+  /// draws a wrong element would have to have a sigma that few draws find twice too large: chi-square / freedom > 4.
+  /// That is as likely as 3e-6 of 12 degrees of freedom, and 7e-3 of three, which one element in a hundred may have.
+  bool settles(const ReportRow& row) {
+    const auto found = find(row.tensor);
+    const auto values = answered_.find(row.tensor);
+    if (found == expected_.end() || values == answered_.end()) return true;  // more draws know nothing either
+    const Expected& e = found->second;
+    const double factor = model_factor(runs_.precision).passes, limit = e.known_reach / factor;
+    const double widest = factor * equivalent_sigmas(limit, 12);
+    const auto vague = std::count_if(e.reach.begin(), e.reach.end(), [&](double x) { return !(x <= widest); });
+    if (static_cast<double>(vague) > 0.01 * static_cast<double>(e.reach.size())) return false;
+    const Judgement j = judge_by_model(e, runs_.precision, values->second.data);
+    return j.verdict == Verdict::pass && 2 * j.worst_z <= e.known_reach && 2 * j.rms_z <= factor;
   }
 
   bool hides_zero(const ReportRow& row) {
@@ -127,30 +148,39 @@ class ModelTrial {
     return hidden;
   }
 
-  void draw(int draws) {
+  void draw() {
+    const auto all = static_cast<std::size_t>(draws_);
+    if (runs_.drawn.size() >= all) return;
     std::atomic<std::size_t> done = runs_.drawn.size();
-    const auto all = static_cast<std::size_t>(draws);
     const auto tell = [&] {
       if (trial_.phase) trial_.phase("draws of the model", done++, all);
     };
     tell();
     done = runs_.drawn.size() + 1;
-    add_model_runs(runs_, trial_.problem, draws, trial_.kernel.threads, tell);
+    add_model_runs(runs_, trial_.problem, draws_, trial_.kernel.threads, tell);
   }
 
-  Named<Expected> by(const Oracle& oracle) const {
-    return expect_by_model(
-        oracle, runs_,
-        [&](const std::string& name) {
-          const auto found = answered_.find(name);
-          return found == answered_.end() ? Format::fp64 : stored_format(found->second.data);
-        },
-        trial_.false_alarms);
+  Named<Expected> by_model() {
+    std::map<std::string, Format> stored;
+    std::string key = fmt::format("model {} {} draws {} rate {} sharp {}", trial_.digest, name_of(runs_.precision),
+                                  draws_, trial_.false_alarms, sharp_);
+    for (const auto& [name, truth] : trial_.oracle.tensors) {
+      const auto found = answered_.find(name);
+      const Format format = found == answered_.end() ? Format::fp64 : stored_format(found->second.data);
+      stored[name] = format, key += fmt::format(" {}:{}", name, name_of(format));
+    }
+    return kept_in(trial_.cache, key, [&] {
+      draw();
+      const auto format = [&](const std::string& name) { return stored.at(name); };
+      return sharp_ ? expect_by_model(oracle_of(trial_.room, trial_.problem, 4), runs_, format, trial_.false_alarms)
+                    : expect_by_model(trial_.oracle, runs_, format, trial_.false_alarms);
+    });
   }
 
   const Trial& trial_;
   const Arrays& answered_;
   ModelRuns runs_;
+  int draws_ = 0;
   Named<Expected> expected_;
   bool sharp_ = false;
 };

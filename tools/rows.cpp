@@ -10,6 +10,7 @@
 #include "fixtures/problem_file.hpp"
 #include "oracles/core/locate.hpp"
 #include "oracles/core/stored.hpp"
+#include "tools/cache.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/ci_formats.hpp"
 #include "tools/escape.hpp"
@@ -75,7 +76,7 @@ void note_dtype(const Trial& trial, const std::map<std::string, Format>& wider, 
 
 /// What is expected of the kernel in each of the tile shapes that count. Whatever it answers: a number that 16 draws
 /// know too little gets 64, and where an everyday bound is not sharp enough, the oracle answers in four words.
-std::vector<Expectation> expected_of(const Trial& trial, const std::function<bool(const std::string&)>& wanted) {
+std::vector<Expectation> learnt(const Trial& trial, const std::function<bool(const std::string&)>& wanted) {
   const std::vector<int> tiles = judged_tiles(trial);
   std::vector<KernelRuns> runs(tiles.size());
   const std::string contract =
@@ -95,7 +96,10 @@ std::vector<Expectation> expected_of(const Trial& trial, const std::function<boo
   std::size_t done = 0;
   each([&](KernelRuns& r, const KernelUnderTest& kernel) {
     if (trial.phase) trial.phase(contract + ", tile shapes", done++, tiles.size());
-    add_runs(r, kernel, trial.problem, trial.glance ? draws_at_a_glance : default_draws);
+    // What solves step by step means another number than the truth, and only an exact run knows which.
+    const bool by_truth = trial.glance && !kernel.form->iterative;
+    add_runs(r, kernel, trial.problem, trial.glance ? draws_at_a_glance : default_draws,
+             by_truth ? &trial.oracle : nullptr);
   });
   std::vector<Expectation> expectations = expected();
   const auto any = [&](bool (*asks)(const Expectation&, const std::function<bool(const std::string&)>&)) {
@@ -109,10 +113,21 @@ std::vector<Expectation> expected_of(const Trial& trial, const std::function<boo
   return words || draws ? expected() : std::move(expectations);
 }
 
+/// All that what is learnt depends on.
+std::string key_of(const Trial& trial, const std::function<bool(const std::string&)>& wanted) {
+  std::string key = fmt::format("contract {} {} {} glance {} tiles", trial.digest, key_of(trial.kernel),
+                                trial.false_alarms, trial.glance);
+  for (const int tile : judged_tiles(trial)) key += fmt::format(" {}", tile);
+  for (const auto& [name, truth] : trial.oracle.tensors)
+    if (!wanted || wanted(name)) key += ' ' + name;
+  return key;
+}
+
 std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                               const std::function<bool(const std::string&)>& wanted) {
   const std::vector<int> tiles = judged_tiles(trial);
-  std::vector<Expectation> expectations = expected_of(trial, wanted);
+  const std::string key = trial.cache == nullptr ? "" : key_of(trial, wanted);
+  std::vector<Expectation> expectations = kept_in(trial.cache, key, [&] { return learnt(trial, wanted); });
   if (got && wanted)
     for (Expectation& expectation : expectations)
       std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
@@ -124,7 +139,10 @@ std::vector<ReportRow> judged(const Trial& trial, ReportRow row, const std::opti
   if (trial.detects) {
     KernelUnderTest first = trial.kernel;
     first.tile = tiles.front();
-    row.detects = detectability_of(trial.room, first, trial.problem, expectations);
+    std::string stored;
+    for (const auto& [name, format] : trial.stored) stored += fmt::format(" {}:{}", name, name_of(format));
+    row.detects = kept_in(trial.cache, fmt::format("detects {} stored {} {}", key, trial.strict_dtypes, stored),
+                          [&] { return detectability_of(trial.room, first, trial.problem, expectations); });
     if (trial.glance && tiles_of(trial).size() > 1)
       row.detects->tile = trial.kernel.form->tiles[static_cast<std::size_t>(first.tile)];
   }

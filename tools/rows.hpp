@@ -59,6 +59,8 @@ struct ReportRow {
 /// Whether there are rows and all of them are PASS.
 bool all_pass(const std::vector<ReportRow>& rows);
 
+class Cache;
+
 /// Told what is being done, how much of it is done, and of how much; a total of 0 is not known. From any thread.
 using Phase = std::function<void(std::string_view what, std::size_t done, std::size_t total)>;
 
@@ -78,7 +80,9 @@ struct Trial {
   const KernelForm* second = nullptr;         ///< another form that an answer may come from, each tensor from either
   /// Whether a glance is enough: the first of the shapes and fewer draws, whose limits are wider.
   bool glance = false;
-  Phase phase = {};  ///< hears what is being done
+  Phase phase = {};         ///< hears what is being done
+  Cache* cache = nullptr;   ///< where what is learnt is kept, or null
+  std::string digest = {};  ///< of `problem`, if there is a cache
 };
 
 /// One row for each tensor of the oracle that `wanted` holds (all of them if it is null); `row` says what they have in

@@ -30,8 +30,22 @@ const ReportRow* SecondForm::passing(const std::string& tensor) {
 void SecondForm::judge() {
   KernelUnderTest kernel = trial_.kernel;
   kernel.form = trial_.second, kernel.tile = 0;
-  const Trial second{trial_.room,         kernel, trial_.problem, trial_.oracle, trial_.batch,         trial_.in_file,
-                     trial_.false_alarms, {},     false,          trial_.stored, trial_.strict_dtypes, nullptr};
+  const Trial second{trial_.room,
+                     kernel,
+                     trial_.problem,
+                     trial_.oracle,
+                     trial_.batch,
+                     trial_.in_file,
+                     trial_.false_alarms,
+                     {},
+                     false,
+                     trial_.stored,
+                     trial_.strict_dtypes,
+                     nullptr,
+                     false,
+                     {},
+                     trial_.cache,
+                     trial_.digest};
   ReportRow row = blank_;
   const std::string first = text("--form ", row.form, ' ');
   if (const std::size_t at = row.command.find(first); at != std::string::npos)

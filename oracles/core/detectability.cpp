@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "oracles/core/rejects.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -38,9 +39,8 @@ void shift_rows(Array& array, std::size_t axis, int by) {
 }
 
 bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got) {
-  return std::all_of(expectations.begin(), expectations.end(), [&](const Expectation& e) {
-    return judge(e.tensors[tensor].second, got).verdict == Verdict::fail;
-  });
+  return std::all_of(expectations.begin(), expectations.end(),
+                     [&](const Expectation& e) { return rejects(e.tensors[tensor].second, got); });
 }
 
 class Masks {

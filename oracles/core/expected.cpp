@@ -404,12 +404,27 @@ class StoredParts {
   Named<Array> parts_;
 };
 
+/// The truth, rounded to doubles, of all tensors that a run has.
+Named<Array> exact_by(const Oracle& truth, const Named<Array>& run) {
+  Named<Array> list;
+  for (const auto& [name, array] : run) {
+    const auto known = std::find_if(truth.tensors.begin(), truth.tensors.end(),
+                                    [&n = name](const auto& tensor) { return tensor.first == n; });
+    require(known != truth.tensors.end(), name, ": the kernel answers it, the oracle does not");
+    require(known->second.shape == array.shape, name, ": the kernel's shape is not the oracle's");
+    Array& exact = list.emplace_back(name, Array{array.shape, {}}).second;
+    for (const HiLo& x : known->second.value) exact.data.push_back(x.hi);
+  }
+  return list;
+}
+
 }  // namespace
 
-void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
+void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws, const Oracle* truth) {
   const auto answer = [&](const Policy& policy) { return named(kernel.form->run(problem, policy, kernel.tile)); };
   const Policy contract = kernel.policy();
   if (runs.emulated.empty()) runs.emulated = answer(contract);
+  if (runs.exact.empty() && truth != nullptr) runs.exact = exact_by(*truth, runs.emulated);
   if (runs.exact.empty()) {
     Policy policy = Policy::exact(kernel.form->sites);
     policy.threads = kernel.threads;

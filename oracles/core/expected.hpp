@@ -75,8 +75,10 @@ struct KernelRuns {
   std::vector<Named<Array>> witnesses;  ///< of other kernels that keep the contract
 };
 /// Runs the kernel until there are so many draws. The first ones do not depend on how many there are, and what `runs`
-/// has already is not run again: its exact run may be that of the same form and tile under another contract.
-void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
+/// has already is not run again: its exact run may be that of the same form and tile under another contract. Where
+/// `truth` is given it stands for the exact run, which costs as much as ten others.
+void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws,
+              const Oracle* truth = nullptr);
 /// Runs the kernel until there are so many draws of tensors of one element.
 void add_numbers(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
 

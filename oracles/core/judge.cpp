@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "oracles/core/rejects.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -287,6 +288,15 @@ double excess_at(const Expected& e, const std::vector<double>& got, std::size_t 
   const double error = std::fabs(error_at(e, got, i)), limit = e.reach[i] * e.sigma[i] + e.bound[i];
   const double excess = limit > 0 ? error / limit : (error == 0 ? 0 : infinite);
   return std::isnan(excess) ? infinite : excess;
+}
+
+bool rejects(const Expected& e, const std::vector<double>& got) {
+  bool overflows = false;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i])) return true;
+    overflows = overflows || std::isinf(e.sigma[i]);
+  }
+  return !overflows && !undecided_at(e) && !accepts(e, Sums(e), got);
 }
 
 Judgement judge(const Expected& e, const std::vector<double>& got) {

@@ -1,11 +1,13 @@
 #include "oracles/core/spread.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/special_functions/digamma.hpp>
 #include <boost/math/special_functions/polygamma.hpp>
 #include <boost/math/special_functions/trigamma.hpp>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 
@@ -119,6 +121,33 @@ class Ratios {
   std::vector<double> ratios_;
 };
 
+/// Of a head's x[R][C]: the mean, or (row mean) * (column mean) / (mean).
+void guess_of_head(const double* x, std::size_t R, std::size_t C, bool separable, double* __restrict guess) {
+  std::vector<double> row(R), col(C);
+  double grand = 0;
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < C; ++c) {
+      const double y = x[r * C + c];
+      row[r] += y / static_cast<double>(C), col[c] += y / static_cast<double>(R);
+      grand += y / static_cast<double>(R * C);
+    }
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < C; ++c)
+      guess[r * C + c] = !separable ? grand : grand == 0 ? 0 : row[r] * col[c] / grand;
+}
+
+/// The mean of the four rows before and after it, in the same column.
+void guess_nearby(const double* x, std::size_t R, std::size_t C, double* __restrict guess) {
+  for (std::size_t r = 0; r < R; ++r) {
+    const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
+    const auto others = static_cast<double>(to - from - 1);
+    double* const of_row = guess + r * C;
+    std::fill_n(of_row, C, 0.0);
+    for (std::size_t at = from; at < to; ++at)
+      for (std::size_t c = 0; at != r && c < C; ++c) of_row[c] += x[at * C + c] / others;
+  }
+}
+
 /// The pooled mean of variance / unit, per head, times unit; worth no more than `most`.
 Prior pool(const std::vector<double>& variance, const std::vector<double>& unit, const Layout& layout, Pooling pooling,
            double nu, double most) {
@@ -130,26 +159,12 @@ Prior pool(const std::vector<double>& variance, const std::vector<double>& unit,
   std::vector<double> in_units(N);
   for (std::size_t i = 0; i < N; ++i) in_units[i] = variance[i] / unit[i];
   for (std::size_t first = 0; first < N; first += R * C) {
-    const auto x = [&](std::size_t r, std::size_t c) { return in_units[first + r * C + c]; };
-    std::vector<double> row(R), col(C);
-    double grand = 0;
-    for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t c = 0; c < C; ++c) {
-        row[r] += x(r, c) / static_cast<double>(C), col[c] += x(r, c) / static_cast<double>(R);
-        grand += x(r, c) / static_cast<double>(R * C);
-      }
-    for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t c = 0; c < C; ++c) {
-        double guess = grand;
-        if (pooling == Pooling::separable) guess = grand == 0 ? 0 : row[r] * col[c] / grand;
-        if (pooling == Pooling::nearby) {
-          const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
-          guess = 0;
-          for (std::size_t at = from; at < to; ++at)
-            if (at != r) guess += x(at, c) / static_cast<double>(to - from - 1);
-        }
-        prior.variance[first + r * C + c] = unit[first + r * C + c] * guess;
-      }
+    double* const guess = &prior.variance[first];
+    if (pooling == Pooling::nearby)
+      guess_nearby(&in_units[first], R, C, guess);
+    else
+      guess_of_head(&in_units[first], R, C, pooling == Pooling::separable, guess);
+    for (std::size_t i = 0; i < R * C; ++i) guess[i] *= unit[first + i];
   }
   // No guess is worth more than the draws that went into it, the element's own not counted.
   const auto elements = static_cast<double>(R * C);
@@ -232,8 +247,10 @@ Layout layout_of(const std::vector<int>& shape, bool head_axis) {
 
 double spacing(Format format, double x) {
   const FormatInfo f = info(format);
-  const int exponent = x == 0 || !std::isfinite(x) ? f.min_exponent : std::max(std::ilogb(x), f.min_exponent);
-  return std::ldexp(1.0, exponent - f.mantissa_bits);
+  constexpr int bias = 1023, beyond = 2047;  // of zeros and subnormal numbers the exponent is below that of any format
+  const int biased = static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52) & beyond;
+  const int last = std::max(biased == beyond ? f.min_exponent : biased - bias, f.min_exponent) - f.mantissa_bits;
+  return last > -bias ? std::bit_cast<double>(static_cast<std::uint64_t>(last + bias) << 52) : std::ldexp(1.0, last);
 }
 
 bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }

@@ -159,7 +159,7 @@ struct Emulated {
   friend Emulated sqrt(const Emulated& a) { return rounded(std::sqrt(a.value)); }
   /// libm's differ between machines.
   friend Emulated exp(const Emulated& a) {
-    const double power = assay::exp(W2(a.value)).hi;
+    const double power = exp_to_nearest(a.value);
     PerturbedArithmetic* perturbed = PerturbedArithmetic::current();
     return perturbed != nullptr ? perturbed->exponential(power) : EmulatedArithmetic::exponential(power);
   }

@@ -23,12 +23,18 @@ inline double centred(std::uint32_t key, std::uint32_t index) {
 /// The power of two at or below |x|, of a number that is no subnormal.
 inline double binade(double x) { return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000U); }
 
+/// y, negated where x is negative.
+inline double with_sign_of(double x, double y) {
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(y) ^ (std::bit_cast<std::uint64_t>(x) & sign));
+}
+
 /// out_i = x_i + (shift + centred) spacing(x_i), zeros as they are. `shift` is 0, or -1/2 towards zero.
 ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint32_t key, std::uint32_t from,
                                     double unit, double least, double shift, double* __restrict out) {
   for (int i = 0; i < n; ++i) {
     const double size = std::max(binade(x[i]) * unit, least);
-    const double u = centred(key, from + static_cast<std::uint32_t>(i)) + (x[i] < 0 ? -shift : shift);
+    const double u = centred(key, from + static_cast<std::uint32_t>(i)) + with_sign_of(x[i], shift);
     const double off = x[i] + u * size;
     out[i] = x[i] == 0 ? x[i] : off;
   }
@@ -53,13 +59,14 @@ struct Moments {
   double sum, squares;
 };
 ASSAY_PER_MACHINE Moments moments(const double* __restrict a, const double* __restrict b, int n) {
-  double sums[lanes] = {}, squares[lanes] = {};
+  using Lanes __attribute__((vector_size(lanes * sizeof(double)))) = double;
+  Lanes sums{}, squares{}, x{}, y{};
   int i = 0;
-  for (; i + lanes <= n; i += lanes)
-    for (int l = 0; l < lanes; ++l) {
-      const double term = a[i + l] * b[i + l];
-      sums[l] += term, squares[l] += term * term;
-    }
+  for (; i + lanes <= n; i += lanes) {
+    std::memcpy(&x, a + i, sizeof x), std::memcpy(&y, b + i, sizeof y);
+    const Lanes terms = x * y;
+    sums += terms, squares += terms * terms;
+  }
   for (int l = 0; i < n; ++i, ++l) {
     const double term = a[i] * b[i];
     sums[l] += term, squares[l] += term * term;

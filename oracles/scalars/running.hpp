@@ -58,10 +58,10 @@ struct Running {
     return bounded(root, a.error / (root + lowest) + rounding(root), a);
   }
   friend Running exp(const Running& a) {
-    const double power = assay::exp(W2(a.value)).hi, shift = unit * a.error;
+    const double power = exp_to_nearest(a.value), shift = unit * a.error;
     if (a.error == 0) return bounded(power, rounding(power), a);
     // exp(s) - 1 <= s + s^2 up to s = 1.79; beyond, exp(s) itself.
-    const double growth = shift <= 1 ? a.error + a.error * shift : assay::exp(W2(shift)).hi / unit;
+    const double growth = shift <= 1 ? a.error + a.error * shift : exp_to_nearest(shift) / unit;
     return bounded(power, std::max(power, smallest) * growth + rounding(power), a);
   }
   /// As for sqrt, the exact argument is taken to be positive.

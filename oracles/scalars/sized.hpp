@@ -9,6 +9,7 @@
 
 #include "oracles/scalars/scalar.hpp"
 #include "reference/core/follows_kernels.hpp"
+#include "reference/core/lines.hpp"
 
 namespace assay {
 
@@ -65,6 +66,16 @@ struct Sized {
     return kept({v, size, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by});
   }
 
+  // Whole lines at once: what the loops of reference/core/lines.hpp do, to the bit.
+  static void add_dot(Sized& sum, const Line<const Sized>& a, const Line<const Sized>& b) { add_dot(sum, a, b, 1); }
+  static void subtract_dot(Sized& sum, const Line<const Sized>& a, const Line<const Sized>& b) {
+    add_dot(sum, a, b, -1);
+  }
+  static void add_scaled(const Line<Sized>& y, const Sized& a, const Line<const Sized>& x) { add_scaled(y, a, x, 1); }
+  static void subtract_scaled(const Line<Sized>& y, const Sized& a, const Line<const Sized>& x) {
+    add_scaled(y, a, x, -1);
+  }
+
   friend bool operator==(const Sized& a, const Sized& b) { return a.value == b.value; }
   friend auto operator<=>(const Sized& a, const Sized& b) { return a.value <=> b.value; }
 
@@ -89,6 +100,9 @@ struct Sized {
   friend bool isnan(const Sized& a) { return std::isnan(a.value); }
 
  private:
+  static void add_dot(Sized& sum, const Line<const Sized>& a, const Line<const Sized>& b, double sign);
+  static void add_scaled(const Line<Sized>& y, const Sized& a, const Line<const Sized>& x, double sign);
+
   static constexpr double infinite = std::numeric_limits<double>::infinity();
   static inline thread_local double capacity = 0x1p53;
 

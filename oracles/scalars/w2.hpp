@@ -109,6 +109,9 @@ inline W2 sqrt(const W2& a) {
 /// exp(-inf) = 0; overflow gives infinity, underflow zero or a subnormal.
 W2 exp(const W2& x);
 
+/// exp(x).hi, to the bit and ten times as soon.
+double exp_to_nearest(double x);
+
 /// log(0) = -inf; negative gives NaN.
 W2 log(const W2& x);
 

@@ -10,6 +10,7 @@
 #include <numbers>
 #include <string>
 
+#include "oracles/core/rejects.hpp"
 #include "proptests/oracles/noise.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
@@ -118,6 +119,29 @@ TEST(Judge, rejects_every_corruption_when_it_is_the_answer) {
 }
 
 /// A tensor on which one corruption changes nothing: it must be named, and the verdict VACUOUS.
+TEST(Judge, rejects_what_it_fails) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  Expected vague = expected_of({2, 5, 3}), overflowing = vague, leaning = vague;
+  vague.bound[3] = vague.sigma[3], overflowing.sigma[4] = infinite;
+  leaning.weight.assign(leaning.value.size(), 1 / leaning.sigma[0]);
+  for (const Slice& slice : slices_of(leaning.layout)) leaning.sums.push_back({slice, 4, 3});
+  int passed = 0, failed = 0;
+  for (const Expected& e : {expected_of({5}), expected_of({3, 4, 4}), vague, overflowing, leaning})
+    for (const double sigmas : {0.0, 0.5, 1.0, 2.0, 6.9, 7.1})
+      for (int kind = 0; kind < 5; ++kind) {
+        std::vector<double> got = off_by(e, kind == 4 ? 0 : sigmas);
+        if (kind == 1) got[0] = infinite;
+        if (kind == 2) got.back() = std::nan("");
+        if (kind == 3 && std::isinf(e.sigma[std::min<std::size_t>(4, got.size() - 1)])) got[4] = infinite;
+        for (std::size_t i = 0; kind == 4 && i < got.size(); ++i) got[i] += sigmas * e.sigma[0];
+        const bool fails = judge(e, got).verdict == Verdict::fail;
+        EXPECT_EQ(rejects(e, got), fails) << sigmas << ' ' << kind;
+        ++(fails ? failed : passed);
+      }
+  EXPECT_GT(passed, 30);
+  EXPECT_GT(failed, 30);
+}
+
 TEST(Judge, is_vacuous_where_a_corruption_would_pass) {
   const auto verdict_on = [](std::vector<int> shape, auto value, std::string_view corruption) {
     Expected e = expected_of(std::move(shape));

@@ -57,6 +57,16 @@ constexpr double add_bound = 3 * u * u + 13 * u * u * u, multiply_bound = 5 * u 
                  log_bound = 35 * u * u;
 const W2 step{0x1.62e42fefa39efp-7, 0x1.abc9e3b39803fp-62};  // ln 2 / 64
 
+TEST(W2, RoundsItsExponentialSooner) {
+  Draw draw(20261122);
+  const auto same = [](double x) { ASSERT_EQ(exp_to_nearest(x), exp(W2(x)).hi) << x; };
+  for (int i = 0; i < 300000 && !testing::Test::HasFatalFailure(); ++i) same(draw.word_pair(-60, 9).hi);
+  for (int k = -1010; k <= 1010 && !testing::Test::HasFatalFailure(); ++k)
+    for (const double next : {-infinity, infinity}) same(k * step.hi), same(std::nextafter((k + 0.5) * step.hi, next));
+  for (const double x : {0.0, -0.0, 699.99, 700.0, 709.8, -745.2, -746.0, infinity, -infinity, smallest}) same(x);
+  EXPECT_TRUE(std::isnan(exp_to_nearest(nan)));
+}
+
 TEST(W2, AddsWithinItsBoundUnderCancellation) {
   for (const Exponents& range :
        {Exponents{"middle", -20, 20}, {"close", -1, 1}, {"tiny", -1022, -940}, {"huge", 990, 1021}}) {

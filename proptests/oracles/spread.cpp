@@ -227,6 +227,14 @@ TEST(Spread, spacing_is_that_of_the_binade) {
   EXPECT_EQ(spacing(Format::fp32, 2.0), 0x1p-22);
   EXPECT_EQ(spacing(Format::fp16, 1e-7), 0x1p-24);
   EXPECT_EQ(spacing(Format::e4m3, 0.0), 0x1p-9);
+  for (const Format format : all_formats)
+    for (int exponent = -1076; exponent <= 1024; ++exponent)
+      for (const double factor : {1.0, -1.0, 1.5, 2 - 0x1p-52}) {
+        const double x = std::ldexp(factor, exponent);
+        const FormatInfo f = info(format);
+        const int binade = x == 0 || !std::isfinite(x) ? f.min_exponent : std::max(std::ilogb(x), f.min_exponent);
+        EXPECT_EQ(spacing(format, x), std::ldexp(1.0, binade - f.mantissa_bits)) << name_of(format) << ' ' << x;
+      }
 }
 
 TEST(Spread, lays_tensors_out_as_heads_rows_and_columns) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -252,6 +253,58 @@ TEST(Sized, knows_what_cancelled) {
   EXPECT_EQ((exp(Sized(1)) - exp(Sized(1))).size, std::exp(1.0));
   EXPECT_EQ((Sized(5) * Sized(0)).size, 0);
   EXPECT_EQ((b * b).size, b.size * b.size) << "multiplied out, its terms are as large";
+}
+
+/// Numbers as they come to lines: zeros, small integers, what has cancelled, infinities, and any other.
+Sized some_sized(const Stream& random, std::uint64_t i) {
+  const double x = random.normal(4 * i), y = static_cast<double>(random.integer(4 * i + 1, 8));
+  switch (random.integer(4 * i + 2, 8)) {
+    case 0:
+      return 0;
+    case 1:
+      return Sized(x) - Sized(x);
+    case 2:
+      return Sized(x) * Sized(y) - Sized(x);
+    case 3:
+      return random.integer(4 * i + 3, 8) == 0 ? Sized(1) / Sized(0) : Sized(y);
+    case 4:
+      return Sized(x) * Sized(0);
+    default:
+      return random.integer(4 * i + 3, 2) == 0 ? Sized(y) : Sized(x);
+  }
+}
+
+bool same_bits(const Sized& a, const Sized& b) {
+  const auto bits = [](double x) { return std::isnan(x) ? 0 : std::bit_cast<std::uint64_t>(x); };
+  return bits(a.value) == bits(b.value) && bits(a.size) == bits(b.size) && bits(a.total) == bits(b.total) &&
+         bits(a.unit) == bits(b.unit) && bits(a.rest) == bits(b.rest);
+}
+
+TEST(Sized, takes_lines_as_it_takes_numbers) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Sized::accumulate_in(seed % 3 == 0 ? 53 : 6);
+    const Stream random(seed, "sized");
+    const int n = random.integer(1, 200), step = 1 + random.integer(2, 2);
+    std::vector<Sized> a(400), b(400), y(200);
+    std::uint64_t at = 0;
+    for (auto* list : {&a, &b, &y})
+      for (Sized& x : *list) x = some_sized(random, at++);
+    const Line<const Sized> left{a.data(), step, n}, right{b.data(), 1, n};
+    Sized sum = y[0], difference = y[0];
+    add_dot(sum, left, right), subtract_dot(difference, left, right);
+    Sized expected_sum = y[0], expected_difference = y[0];
+    for (int i = 0; i < n; ++i) expected_sum += left[i] * right[i], expected_difference -= left[i] * right[i];
+    EXPECT_TRUE(same_bits(sum, expected_sum)) << seed;
+    EXPECT_TRUE(same_bits(difference, expected_difference)) << seed;
+    std::vector<Sized> more = y, less = y;
+    add_scaled(line(more), b[0], left), subtract_scaled(line(less), b[0], left);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const Sized term = i < static_cast<std::size_t>(n) ? b[0] * left[static_cast<int>(i)] : Sized(0);
+      EXPECT_TRUE(same_bits(more[i], i < static_cast<std::size_t>(n) ? y[i] + term : y[i])) << seed << ' ' << i;
+      EXPECT_TRUE(same_bits(less[i], i < static_cast<std::size_t>(n) ? y[i] - term : y[i])) << seed << ' ' << i;
+    }
+  }
+  Sized::accumulate_in(53);
 }
 
 TEST(Sized, knows_what_is_exact_in_any_order) {

@@ -4,7 +4,7 @@
 set -u
 assay=$(realpath "$1")
 cd "$(mktemp -d)" || exit 1
-export TMPDIR=$PWD
+export TMPDIR=$PWD XDG_CACHE_HOME=/dev/null
 failed=0
 expect() {  # what it is, expected, got
   [ "$2" = "$3" ] && return

@@ -100,7 +100,15 @@ void Sha256::absorb(unsigned char byte) {
 }
 
 Sha256& Sha256::update(std::string_view bytes) {
-  for (const char c : bytes) absorb(static_cast<unsigned char>(c));
+  for (std::size_t i = 0; i < bytes.size();) {
+    if (length_ % 64 != 0 || bytes.size() - i < 64) {
+      absorb(static_cast<unsigned char>(bytes[i++]));
+      continue;
+    }
+    for (unsigned char& byte : block_) byte = static_cast<unsigned char>(bytes[i++]);
+    length_ += 64;
+    compress(state_, block_);
+  }
   return *this;
 }
 

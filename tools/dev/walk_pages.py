@@ -69,7 +69,7 @@ def run_all(commands, tool):
         python.parent.mkdir()
         python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         python.chmod(0o755)
-        environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+        environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}", "XDG_CACHE_HOME": "/dev/null"}
         for command in commands:
             ran = subprocess.run(
                 command, shell=True, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -1,0 +1,216 @@
+// What a check learns is kept for the next one: the same bytes come out, and nothing is taken from a file that is not
+// what was written.
+#include "tools/cache.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "proptests/tools/cli.hpp"
+#include "tools/check.hpp"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files are younger than what reads them only by the clock's own steps.
+void let_time_pass() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+
+class CacheFiles : public CliFiles {
+ protected:
+  fs::path kept() const { return folder / "kept"; }
+  fs::path only_file() const { return fs::directory_iterator(kept())->path(); }
+  Cache reader(std::uintmax_t bound = cache_bound) const {
+    let_time_pass();
+    return Cache(kept(), bound);
+  }
+};
+
+TEST_F(CacheFiles, finds_what_was_kept) {
+  Cache(kept()).keep("a", "bytes");
+  Cache cache = reader();
+  EXPECT_EQ(cache.find("a"), "bytes");
+  EXPECT_EQ(cache.find("b"), std::nullopt);
+  EXPECT_EQ(cache.hits(), 1);
+  EXPECT_EQ(cache.misses(), 1);
+}
+
+TEST_F(CacheFiles, reads_nothing_that_is_younger_than_itself) {
+  Cache old(kept());
+  let_time_pass();
+  Cache(kept()).keep("a", "bytes");
+  EXPECT_EQ(old.find("a"), std::nullopt);
+  // An old date does not make a file old.
+  fs::last_write_time(only_file(), fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(old.find("a"), std::nullopt);
+  EXPECT_EQ(reader().find("a"), "bytes");
+}
+
+TEST_F(CacheFiles, reads_no_file_that_is_damaged) {
+  const std::string bytes(1000, 'x');
+  for (const std::size_t cut : {0U, 1U, 63U, 64U, 500U, 1063U}) {
+    Cache(kept()).keep("a", bytes);
+    fs::resize_file(only_file(), cut);
+    EXPECT_EQ(reader().find("a"), std::nullopt) << cut;
+  }
+  for (const int at : {0, 999, 1000, 1063}) {
+    Cache(kept()).keep("a", bytes);
+    {
+      std::fstream file(only_file(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(at).put('?');
+    }
+    EXPECT_EQ(reader().find("a"), std::nullopt) << at;
+  }
+}
+
+TEST_F(CacheFiles, reads_no_file_of_another_key_or_kind) {
+  Cache(kept()).keep("a", "bytes");
+  const fs::path name = only_file();
+  fs::rename(name, folder / "a");
+  Cache(kept()).keep("b", "others");
+  fs::rename(only_file(), name);
+  EXPECT_EQ(reader().find("a"), std::nullopt);
+  fs::remove(name);
+  fs::create_symlink(folder / "a", name);
+  EXPECT_EQ(reader().find("a"), std::nullopt);
+  fs::remove(name);
+  ASSERT_EQ(::mkfifo(name.c_str(), S_IRWXU), 0);
+  EXPECT_EQ(reader().find("a"), std::nullopt);
+  fs::remove(name);
+  fs::rename(folder / "a", name);
+  EXPECT_EQ(reader().find("a"), "bytes");
+  fs::permissions(name, fs::perms::all);
+  EXPECT_EQ(reader().find("a"), std::nullopt);
+}
+
+TEST_F(CacheFiles, stays_within_its_bound) {
+  const std::string bytes(1000, 'x');
+  for (const char* key : {"a", "b", "c"}) reader(2500).keep(key, bytes);
+  EXPECT_EQ(reader().find("a"), std::nullopt);
+  EXPECT_EQ(reader().find("b"), bytes);  // which makes it the last to go
+  reader(2500).keep("d", bytes);
+  EXPECT_EQ(reader().find("b"), bytes);
+  EXPECT_EQ(reader().find("c"), std::nullopt);
+  reader(2500).keep("e", std::string(3000, 'x'));
+  EXPECT_EQ(reader().find("e"), std::nullopt);
+  EXPECT_EQ(reader().find("d"), bytes);
+}
+
+TEST_F(CacheFiles, works_where_nothing_can_be_kept) {
+  for (const fs::path& where : {fs::path(), fs::path("/proc/nothing"), folder / "file" / "below"}) {
+    write("file", "");
+    Cache(where).keep("a", "bytes");
+    EXPECT_EQ(Cache(where).find("a"), std::nullopt);
+  }
+  fs::create_directory(kept());
+  fs::permissions(kept(), fs::perms::all);  // everybody may write there
+  Cache(kept()).keep("a", "bytes");
+  EXPECT_EQ(reader().find("a"), std::nullopt);
+}
+
+TEST_F(CacheFiles, others_may_neither_read_nor_write) {
+  const fs::path deep = folder / "a" / "b" / "kept";
+  Cache(deep).keep("a", "bytes");
+  for (const fs::path& made : {folder / "a", folder / "a" / "b", deep})
+    EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_all) << made;
+  EXPECT_EQ(fs::status(fs::directory_iterator(deep)->path()).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(CacheFiles, many_may_write_at_once) {
+  std::vector<std::jthread> writers;
+  for (int i = 0; i < 4; ++i)
+    writers.emplace_back([&] {
+      for (int n = 0; n < 50; ++n) Cache(kept()).keep("a", std::string(1000, 'x'));
+    });
+  writers.clear();
+  EXPECT_EQ(reader().find("a"), std::string(1000, 'x'));
+  EXPECT_EQ(std::distance(fs::directory_iterator(kept()), fs::directory_iterator()), 1);
+}
+
+/// A check of a small case, its verdicts in all digits, and how much was found.
+class CachedCheck : public CliFiles {
+ protected:
+  void SetUp() override {
+    CliFiles::SetUp();
+    make("0");
+    ASSERT_EQ(run_assay({"oracle", path("case.st"), "-o", path("out.st"), "--tier", "w2"}).code, 0);
+    ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  }
+  void TearDown() override {
+    ::setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    CliFiles::TearDown();
+  }
+  void make(const std::string& seed) const {
+    ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,40,2,8", "--seed", seed, "-o", path("case.st")}).code, 0);
+  }
+  Checked check(const std::string& contract = "", bool keeps = true) const {
+    let_time_pass();
+    CheckOptions options;
+    options.problem = path("case.st"), options.answer = path("out.st"), options.keeps = keeps;
+    options.standard.contract = contract, options.standard.detects = true;
+    std::ostringstream out, err;
+    Console console{out, err, false};
+    return check_case(options, console);
+  }
+  static std::string text(const Checked& checked) { return print(checked.page, checked.rows, RowsFormat::json); }
+};
+
+TEST_F(CachedCheck, says_the_same_without_computing) {
+  const Checked without = check("", false), first = check(), second = check();
+  EXPECT_EQ(without.cache, nullptr);
+  EXPECT_EQ(first.cache->hits(), 0);
+  EXPECT_GT(first.cache->misses(), 2);
+  EXPECT_EQ(second.cache->misses(), 0);
+  EXPECT_EQ(second.cache->hits(), first.cache->misses());
+  EXPECT_EQ(text(first), text(without));
+  EXPECT_EQ(text(second), text(without));
+}
+
+TEST_F(CachedCheck, prints_the_same_bytes) {
+  const auto printed = [&](std::vector<std::string> flags) {
+    let_time_pass();
+    std::vector<std::string> words = {"check", path("case.st"), path("out.st"), "--format", "json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Ran ran = run_assay(words);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  };
+  const std::string without = printed({"--no-cache"});
+  EXPECT_FALSE(fs::exists(folder / "assay"));
+  EXPECT_EQ(printed({}), without);
+  EXPECT_FALSE(fs::is_empty(folder / "assay"));
+  EXPECT_EQ(printed({}), without);
+  EXPECT_EQ(printed({"--threads", "1"}), without);
+}
+
+TEST_F(CachedCheck, misses_another_contract_and_another_seed) {
+  const std::string file = R"({"name": "mine", "base": "bf16", "accumulation": [")";
+  write("blocks.json", file + R"(exact_blocks"]})"), write("cut_off.json", file + R"(cut_off"]})");
+  write("truncated.json", R"({"name": "mine", "base": "bf16", "rounding": {"operands": "toward_zero"}})");
+  check();
+  for (const std::string& contract : {std::string("bf16"), std::string("bf16_state"), path("blocks.json"),
+                                      path("cut_off.json"), path("truncated.json")}) {
+    const Checked other = check(contract);
+    EXPECT_GT(other.cache->misses(), 0) << contract;
+    EXPECT_EQ(text(other), text(check(contract, false))) << contract;
+  }
+  make("1");
+  EXPECT_EQ(check().cache->hits(), 0);
+}
+
+TEST_F(CachedCheck, computes_again_what_is_damaged) {
+  const std::string expected = text(check());
+  for (const auto& file : fs::directory_iterator(folder / "assay")) fs::resize_file(file, fs::file_size(file) / 2);
+  const Checked again = check();
+  EXPECT_EQ(again.cache->hits(), 0);
+  EXPECT_EQ(text(again), expected);
+  EXPECT_EQ(check().cache->misses(), 0);
+}
+
+}  // namespace
+}  // namespace assay
