@@ -23,7 +23,7 @@ struct BaselineRow {
 std::vector<BaselineRow> parse_baseline(const std::string& text, const std::string& where);
 
 enum class Change {
-  same,     ///< every number is what it was
+  same,     ///< errors and verdicts are what they were
   noise,    ///< it has moved no further than the seeds do
   better,   ///< the error has shrunk by more than that
   worse,    ///< it has grown by more than that, or what passed fails
