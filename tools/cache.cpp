@@ -15,6 +15,7 @@
 #include <ctime>
 #include <type_traits>
 
+#include "language/room.hpp"
 #include "reference/core/sha256.hpp"
 
 namespace assay {
@@ -202,6 +203,8 @@ std::string digest_of(const Problem& problem) {
     }
   };
   word(problem.mechanism);
+  // A file may be another program by the next time.
+  if (const language::Mechanism* program = language::find_mechanism(problem.mechanism)) word(program->program.digest());
   for (const auto& [name, value] : problem.params) {
     word(name), word(fmt::format("{}", value.index()));
     std::visit([&](const auto& x) { word(fmt::format("{}", x)); }, value);
