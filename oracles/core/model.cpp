@@ -58,7 +58,7 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
              .reach = {}};
   // The truth itself, and no run in doubles, is what the draws are about.
   const Spread spread = spread_of(draws, {std::move(value), truth.value}, e.layout, stored, 1);
-  e.sigma = spread.sigma;
+  e.sigma = spread.sigma, e.known_reach = factor * limits.sigmas;
   for (const double freedom : spread.freedom) e.reach.push_back(factor * equivalent_sigmas(limits.sigmas, freedom));
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
   return e;

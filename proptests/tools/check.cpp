@@ -98,6 +98,25 @@ TEST_F(Check, passes_what_a_correct_kernel_answers) {
   }
 }
 
+/// Four draws of the model settle what is far within its limits; sixteen decide everything else.
+TEST_F(Check, asks_for_all_draws_where_four_leave_a_doubt) {
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,96,2,16", "--no-cotangents", "-o", path("case.st")}).code, 0);
+  struct Gain {
+    double by;
+    int draws;
+    bool passes;
+  };
+  for (const Gain& gain : {Gain{0, 4, true}, {0.006, 16, true}, {0.05, 16, false}}) {
+    Safetensors out = emulated(path("case.st"), Format::fp32);
+    for (auto& [name, tensor] : out.tensors) change(tensor, [&](double x, const auto&) { return x * (1 + gain.by); });
+    put(out);
+    for (const Json& row : verdicts()["rows"]) {
+      EXPECT_EQ(row["draws"], gain.draws) << gain.by << ' ' << row["tensor"];
+      EXPECT_EQ(row["verdict"] == "PASS", gain.passes) << gain.by << ' ' << row["tensor"];
+    }
+  }
+}
+
 /// What a case hides is named, with what shows it.
 TEST_F(Check, says_what_the_case_cannot_see) {
   make("deltanet", "bf16", {"--no-cotangents"});
