@@ -9,6 +9,7 @@
 #include "fixtures/layout.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/colours.hpp"
 #include "tools/escape.hpp"
 #include "tools/formula.hpp"
 #include "tools/mechanism_flag.hpp"
@@ -160,6 +161,7 @@ int run_check(const CheckOptions& options, Console& console) {
   const RowsFormat format = *rows_format_from(options.format);
   std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;
   if (format != RowsFormat::json) lines.insert(lines.end(), checked.remarks.begin(), checked.remarks.end());
+  checked.page.colours = shows_colours(console, options.output);
   output.commit(print(checked.page, checked.rows, format));
   if (!prints_notes(format) && format != RowsFormat::json)
     for (const std::string& line : checked.page.findings) console.err << plain_text(line) << '\n';

@@ -26,15 +26,11 @@ struct Judged::Files {
 
 namespace {
 
-/// From the one that says most about a kernel to the one that says least.
-constexpr Verdict worst_first[] = {Verdict::fail,    Verdict::error,       Verdict::undecided,
-                                   Verdict::vacuous, Verdict::unsupported, Verdict::pass};
-
 Verdict worst_of(const std::vector<ReportRow>& rows) {
-  for (const Verdict verdict : worst_first)
-    if (std::any_of(rows.begin(), rows.end(), [=](const ReportRow& r) { return r.judgement.verdict == verdict; }))
-      return verdict;
-  return Verdict::error;
+  if (rows.empty()) return Verdict::error;
+  Verdict worst = Verdict::pass;
+  for (const ReportRow& row : rows) worst = worse_of(worst, row.judgement.verdict);
+  return worst;
 }
 
 /// Arrays of a problem as tensors of a file, under `prefix` and their names.

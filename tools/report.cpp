@@ -17,6 +17,7 @@
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
+#include "tools/colours.hpp"
 #include "tools/command.hpp"
 #include "tools/escape.hpp"
 #include "tools/why.hpp"
@@ -207,7 +208,8 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
   }
 }
 
-std::vector<std::string> header_of(const Report& report) {
+/// `in_short`: where people see only what is not PASS.
+std::vector<std::string> header_of(const Report& report, bool in_short) {
   std::vector<std::string> devices;
   for (const ReportRow& row : report.rows)
     if (std::find(devices.begin(), devices.end(), row.device) == devices.end()) devices.push_back(row.device);
@@ -218,8 +220,12 @@ std::vector<std::string> header_of(const Report& report) {
                                      fmt::format("inputs    style {}, seed {}, rounded once to the precision",
                                                  name_of(report.options.style), report.options.seed)};
   const std::vector<std::string> lines =
-      legend(report.options.contract ? &*report.options.contract : nullptr, report.options.false_alarms);
+      legend(report.options.contract ? &*report.options.contract : nullptr, report.options.false_alarms, in_short);
   header.insert(header.end(), lines.begin(), lines.end());
+  if (in_short) {
+    header.emplace_back("verdicts  the worst of a kernel's tensors, and how many do not pass");
+    header.emplace_back("rows      of what does not pass; --rows prints all, with their errors");
+  }
   return header;
 }
 
@@ -230,6 +236,7 @@ struct Flags {
   CaseFlags inputs;
   std::vector<std::string> precisions;
   std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-";
+  bool rows = false;
 };
 
 int run_report(const Flags& flags, Console& console) {
@@ -245,9 +252,12 @@ int run_report(const Flags& flags, Console& console) {
   OutputFile file(flags.output, console.out, {flags.contract});
   const Report report = [&] {
     Progress progress(console);
+    progress.phase("kernels");
     return make_report(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
   }();
-  file.commit(print(report, *rows_format_from(flags.format)));
+  // Who asks why wants to see the errors that are explained.
+  file.commit(
+      print(report, *rows_format_from(flags.format), flags.rows || options.why, shows_colours(console, flags.output)));
   return report.passed() ? exit_passed : exit_failed;
 }
 
@@ -270,7 +280,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
   add_case_flags(app, flags->inputs);
-  app.add_flag("--why", options.why, "say which roundings make the errors");
+  app.add_flag("--rows", flags->rows, "in the table, print a row for every tensor, not only for what is not PASS");
+  app.add_flag("--why", options.why, "say which roundings make the errors, of every row");
   add_false_alarms_flag(app, options.false_alarms);
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
@@ -350,12 +361,16 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
   return report;
 }
 
-std::string print(const Report& report, RowsFormat format) {
+std::string print(const Report& report, RowsFormat format, bool rows, bool colours) {
+  const bool brief = format == RowsFormat::table && !rows;
   Page page{.verb = "report",
-            .header = header_of(report),
+            .header = header_of(report, brief),
             .facts = {{"style", name_of(report.options.style)},
                       {"seed", report.options.seed},
                       {"false_alarm_rate", report.options.false_alarms}},
+            .matrix = true,
+            .brief = brief,
+            .colours = colours,
             .command = report.options.command()};
   if (report.options.contract) page.facts.emplace_back("contract", report.options.contract->name);
   return print(page, report.rows, format);

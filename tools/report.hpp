@@ -58,6 +58,8 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
                    const Device* device = gpu());
 
 /// The report as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
-std::string print(const Report& report, RowsFormat format);
+/// `rows` and `colours` are about the format `table`: a row for every tensor, not only for what is not PASS; verdicts
+/// as a terminal shows them.
+std::string print(const Report& report, RowsFormat format, bool rows = false, bool colours = false);
 
 }  // namespace assay

@@ -13,8 +13,10 @@
 #include "tools/cache.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/ci_formats.hpp"
+#include "tools/colours.hpp"
 #include "tools/escape.hpp"
 #include "tools/html_page.hpp"
+#include "tools/matrix.hpp"
 #include "tools/suite_cases.hpp"
 
 namespace assay {
@@ -306,18 +308,34 @@ const Rows& told_one_by_one(const Page& page, const Rows& rows) {
   return page.overview ? none : rows;
 }
 
+/// The rows that text has lines for.
+Rows shown_in_text(const Page& page, const Rows& rows) {
+  Rows shown = told_one_by_one(page, rows);
+  if (page.brief) std::erase_if(shown, [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
+  return shown;
+}
+
 std::string as_text(const Page& page, const Rows& rows) {
+  const Rows shown = shown_in_text(page, rows);
+  const Table::Colour colour = page.colours ? colour_of : Table::Colour();
   std::string out;
   for (const std::string& line : page.header) out += plain_text(line) + '\n';
-  if (page.overview) out += '\n' + page.overview->text();
-  for (const KernelTable& kernel : kernel_tables(told_one_by_one(page, rows), false)) {
-    out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2);
+  if (page.matrix)
+    for (const Table& table : verdict_matrix(rows)) out += '\n' + table.text(0, colour);
+  if (page.brief && !shown.empty()) out += '\n' + fmt::format("{}\n", fmt::join(column_legend(), "\n"));
+  if (page.overview) out += '\n' + page.overview->text(0, colour);
+  for (const KernelTable& kernel : kernel_tables(shown, false)) {
+    out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2, colour);
+    if (page.brief) continue;
     for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
   }
-  if (page.summary) out += '\n' + summary_of(rows).text();
+  if (page.summary && !page.brief) out += '\n' + summary_of(rows).text(0, colour);
   out += '\n';
   for (const std::string& line : page.findings) out += plain_text(line) + '\n';
-  for (const std::string& line : complaints_of(told_one_by_one(page, rows))) out += plain_text(line) + '\n';
+  for (const std::string& line : complaints_of(shown)) {
+    const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
+    out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
+  }
   out += count_of(rows) + "\nreproduce: " + plain_text(page.command) + '\n';
   for (const std::string& line : page.notes) out += plain_text(line) + '\n';
   return out;
@@ -512,6 +530,12 @@ std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const
   };
 }
 
+Verdict worse_of(Verdict a, Verdict b) {
+  constexpr Verdict worst_first[] = {Verdict::fail,    Verdict::error,       Verdict::undecided,
+                                     Verdict::vacuous, Verdict::unsupported, Verdict::pass};
+  return *std::find_if(std::begin(worst_first), std::end(worst_first), [=](Verdict v) { return v == a || v == b; });
+}
+
 bool ReportRow::judged() const {
   return judgement.verdict != Verdict::unsupported && judgement.verdict != Verdict::error;
 }
@@ -532,18 +556,22 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   return judged(trial, std::move(row), got, wanted);
 }
 
-std::vector<std::string> legend(const Contract* contract, double false_alarms) {
-  std::vector<std::string> lines = {
-      "contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
-      "          accumulators and gates in fp32; fp64: all in fp64"};
-  if (contract != nullptr && !contract->plain()) lines = lines_of(*contract);
-  const char* columns[] = {
-      "columns   rel.error: Frobenius norms; max error: absolute; ulp: worst, in the output's format,",
-      "          at the value or the tensor's root mean square if that is larger;",
-      "          rms, worst: error in multiples of sigma, what a correct kernel spreads by;",
-      "          gain: the smallest gain error that this check would catch",
-  };
-  lines.insert(lines.end(), std::begin(columns), std::end(columns));
+std::vector<std::string> column_legend() {
+  return {"columns   rel.error: Frobenius norms; max error: absolute; ulp: worst, in the output's format,",
+          "          at the value or the tensor's root mean square if that is larger;",
+          "          rms, worst: error in multiples of sigma, what a correct kernel spreads by;",
+          "          gain: the smallest gain error that this check would catch"};
+}
+
+std::vector<std::string> legend(const Contract* contract, double false_alarms, bool in_short) {
+  std::vector<std::string> lines;
+  if (contract != nullptr && !contract->plain())
+    lines = lines_of(*contract);
+  else if (!in_short)
+    lines = {"contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
+             "          accumulators and gates in fp32; fp64: all in fp64"};
+  if (!in_short)
+    for (std::string& line : column_legend()) lines.push_back(std::move(line));
   lines.push_back(fmt::format(
       "limits    correct kernels fail, in any of these tensors, with a probability of {} at most", false_alarms));
   return lines;

@@ -56,6 +56,9 @@ struct ReportRow {
   bool judged() const;
 };
 
+/// Of two verdicts the one that says more about a kernel.
+Verdict worse_of(Verdict a, Verdict b);
+
 /// Whether there are rows and all of them are PASS.
 bool all_pass(const std::vector<ReportRow>& rows);
 
@@ -92,8 +95,10 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
                                   const std::function<bool(const std::string&)>& wanted = {});
 
 /// What a contract and the columns of a table mean, and how often all tensors together raise a false alarm: the lines
-/// under a page's first one. Null: the contract of every precision.
-std::vector<std::string> legend(const Contract* contract, double false_alarms);
+/// under a page's first one. Null: the contract of every precision. In short: without columns, and without that one.
+std::vector<std::string> legend(const Contract* contract, double false_alarms, bool in_short = false);
+/// What the columns mean.
+std::vector<std::string> column_legend();
 
 /// How often a kernel is run at a glance.
 inline constexpr int draws_at_a_glance = 4;
@@ -144,6 +149,9 @@ struct Page {
   std::vector<std::string> header;                  ///< lines in front of the tables; the first one is the title
   std::vector<std::pair<std::string, Json>> facts;  ///< that JSON tells besides
   bool summary = true;                              ///< a line for each kernel after the tables
+  bool matrix = false;                              ///< text has the verdicts of all kernels in front of the tables
+  bool brief = false;                               ///< text has only rows that are not PASS, and no summary
+  bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
   /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
   std::optional<Table> overview = {};
   std::string command = {};                ///< makes the page again

@@ -12,6 +12,7 @@
 #include "reference/core/error.hpp"
 #include "tools/case_flags.hpp"
 #include "tools/check.hpp"
+#include "tools/colours.hpp"
 #include "tools/escape.hpp"
 #include "tools/suite_cases.hpp"
 #include "tools/suite_measure.hpp"
@@ -334,7 +335,8 @@ int run_suite(SuiteFlags flags, Console& console) {
   for (const Posed& posed : cases)
     run_case(flags, posed, kernel == nullptr ? std::filesystem::path() : kernel->folder(), kernel, console, all);
   require(all.refusals.size() < cases.size(), all.refusals.empty() ? "" : all.refusals.front());
-  const Page page = page_of(flags, cases, all);
+  Page page = page_of(flags, cases, all);
+  page.colours = shows_colours(console, check.output);
   output.commit(print(page, all.rows, *rows_format_from(check.format)));
   return all_pass(all.rows) ? exit_passed : exit_failed;
 }

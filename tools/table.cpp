@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tools/colours.hpp"
 #include "tools/escape.hpp"
 
 namespace assay {
@@ -41,7 +42,7 @@ std::optional<TableFormat> table_format_from(std::string_view name) {
   return std::nullopt;
 }
 
-std::string Table::text(int indent) const {
+std::string Table::text(int indent, const Colour& colour) const {
   std::vector<std::size_t> width;
   for (const Column& column : columns) width.push_back(width_of(column.name));
   for (const auto& row : rows)
@@ -51,7 +52,8 @@ std::string Table::text(int indent) const {
     std::string built(static_cast<std::size_t>(indent), ' ');
     for (std::size_t c = 0; c < cells.size(); ++c) {
       const std::string cell = plain_text(cells[c]), pad(width[c] - width_of(cell), ' ');
-      built += (c > 0 ? "  " : "") + (columns[c].right ? pad + cell : cell + pad);
+      const std::string shown = coloured(cell, colour ? colour(cell) : "");
+      built += (c > 0 ? "  " : "") + (columns[c].right ? pad + shown : shown + pad);
     }
     built.erase(built.find_last_not_of(' ') + 1);
     out += built + '\n';

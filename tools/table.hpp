@@ -1,5 +1,6 @@
 #pragma once
 // Tables as people and programs read them.
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,8 +27,10 @@ struct Table {
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;
 
+  /// The escape sequence that a cell's colour begins with; "" of one without.
+  using Colour = std::function<std::string_view(std::string_view cell)>;
   /// Columns padded to one width, two spaces between, nothing after the last word of a line. `indent` spaces in front.
-  std::string text(int indent = 0) const;
+  std::string text(int indent = 0, const Colour& colour = {}) const;
   /// What cells of a table in markdown are.
   enum class Cells { text, markup };
   /// A GitHub table; of markup, only bars are escaped.

@@ -6,16 +6,20 @@
 #include <algorithm>
 #include <boost/property_tree/ptree.hpp>
 #include <boost/property_tree/xml_parser.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 
 #include "kernels/core/kernel_room.hpp"
 #include "tools/command.hpp"
+#include "tools/matrix.hpp"
 #include "tools/table.hpp"
 
 namespace assay {
@@ -28,12 +32,12 @@ struct Ran {
   std::string out, err;
 };
 
-Ran run_words(const std::string& line) {
+Ran run_words(const std::string& line, bool terminal = false) {
   std::istringstream words(line);
   std::vector<std::string> args;
   for (std::string word; words >> word;) args.push_back(word);
   std::ostringstream out, err;
-  Console console{out, err, false};
+  Console console{out, err, false, terminal};
   const int code = run(args, console);
   return {code, out.str(), err.str()};
 }
@@ -155,7 +159,7 @@ TEST(Report, has_the_same_bits_from_any_number_of_threads) {
 /// Every kernel and precision has one line, and the table's is that of the machine formats.
 TEST(Report, says_what_the_problem_could_have_shown) {
   const std::string words = "report --mechanism deltanet --form chunkwise --precision fp32,bf16 --shape 1,24,1,8,8";
-  const std::vector<std::string> lines = lines_of(run_words(words).out);
+  const std::vector<std::string> lines = lines_of(run_words(words + " --rows").out);
   const Json json = Json::parse(run_words(words + " --format json").out);
   const std::string markdown = run_words(words + " --format markdown").out;
   for (const std::string precision : {"fp32", "bf16"}) {
@@ -366,6 +370,163 @@ TEST(Report, prints_every_verdict_with_its_reason_and_command) {
   for (const auto& row : read_csv(print(report, RowsFormat::csv))) EXPECT_EQ(row.size(), json["rows"][0].size());
 }
 
+// ---- the matrix of verdicts ----
+
+TEST(ReportMatrix, is_all_that_is_printed_of_what_passes) {
+  const Ran ran = run_words(smaller + " --device cpu");
+  EXPECT_EQ(ran.code, exit_passed);
+  EXPECT_EQ(ran.err, "");
+  EXPECT_EQ(ran.out,
+            "assay report: kernels, run on the CPU executor, against the oracle\n"
+            "inputs    style normal, seed 0, rounded once to the precision\n"
+            "limits    correct kernels fail, in any of these tensors, with a probability of 1e-06 at most\n"
+            "verdicts  the worst of a kernel's tensors, and how many do not pass\n"
+            "rows      of what does not pass; --rows prints all, with their errors\n"
+            "\n"
+            "kernel              fp32  bf16\n"
+            "deltanet chunkwise  PASS  PASS\n"
+            "\n"
+            "14 tensors: 14 PASS\n"
+            "reproduce: build/assay report --mechanism deltanet --precision bf16 --precision fp32 --device cpu --shape "
+            "1,20,2,16,16 --style normal --seed 0\n");
+}
+
+/// How many of a page's rows of tensors have this verdict.
+std::ptrdiff_t rows_in(const std::string& page, const std::string& verdict) {
+  const std::vector<std::string> lines = lines_of(page);
+  return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.starts_with("  ") && line.ends_with("  " + verdict);
+  });
+}
+
+TEST(ReportMatrix, is_followed_by_the_rows_of_what_does_not_pass) {
+  const Report report = one_of_each_verdict();
+  const std::string brief = print(report, RowsFormat::table), whole = print(report, RowsFormat::table, true);
+  for (const std::string& page : {brief, whole})
+    EXPECT_NE(page.find("\n\nkernel     bf16\nroom form  FAIL 5\n\n"), std::string::npos) << page;
+  EXPECT_EQ(rows_in(brief, "PASS"), 0) << brief;
+  EXPECT_EQ(rows_in(whole, "PASS"), 1) << whole;
+  for (const std::string& page : {brief, whole})
+    for (const char* verdict : {"FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"})
+      EXPECT_EQ(rows_in(page, verdict), 1) << page;
+  EXPECT_NE(brief.find("\ncolumns   rel.error"), std::string::npos) << "rows are shown, and what their columns mean";
+  EXPECT_LT(brief.find("\nroom form  FAIL 5\n"), brief.find("\ncolumns   rel.error"));
+  EXPECT_EQ(brief.find("\nrel.error, rms"), std::string::npos);
+  EXPECT_NE(whole.find("\nrel.error, rms"), std::string::npos);
+}
+
+TEST(ReportMatrix, rows_prints_every_tensor) {
+  const Json json = Json::parse(run_words(smaller + " --format json").out);
+  const std::string brief = run_words(smaller).out, whole = run_words(smaller + " --rows").out;
+  EXPECT_EQ(rows_in(whole, "PASS"), static_cast<std::ptrdiff_t>(json["rows"].size())) << whole;
+  EXPECT_EQ(rows_in(brief, "PASS"), 0) << brief;
+  EXPECT_EQ(run_words(smaller + " --rows --format json").out, run_words(smaller + " --format json").out);
+  const std::string why = run_words(smaller + " --why").out;
+  EXPECT_NE(why.find("\nwhy   deltanet chunkwise bf16 o: "), std::string::npos) << why;
+  EXPECT_NE(why.find("%  PASS\n"), std::string::npos) << why;
+}
+
+TEST(ReportMatrix, names_the_worst_verdict_and_fits_a_terminal) {
+  std::vector<ReportRow> rows;
+  const auto add = [&](const std::string& form, const std::string& precision, std::vector<Verdict> verdicts) {
+    for (const Verdict verdict : verdicts) {
+      ReportRow row;
+      row.mechanism = "affine_linear_attention", row.form = form, row.precision = precision;
+      row.tensor = verdict == Verdict::unsupported ? "" : "o", row.judgement.verdict = verdict;
+      rows.push_back(row);
+    }
+  };
+  for (const char* precision : {"fp64", "fp32", "tf32", "bf16"}) {
+    add("chunkwise", precision, {Verdict::pass, Verdict::undecided, Verdict::fail});
+    add("tiled", precision, {Verdict::vacuous, Verdict::pass, Verdict::undecided});
+  }
+  add("chunkwise", "e4m3", {Verdict::unsupported});
+  const std::vector<Table> tables = verdict_matrix(rows);
+  std::string all;
+  for (const Table& table : tables) all += table.text() + '\n';
+  EXPECT_EQ(all,
+            "kernel                             fp64         fp32         tf32\n"
+            "affine_linear_attention chunkwise  FAIL 2       FAIL 2       FAIL 2\n"
+            "affine_linear_attention tiled      UNDECIDED 2  UNDECIDED 2  UNDECIDED 2\n"
+            "\n"
+            "kernel                             bf16         e4m3\n"
+            "affine_linear_attention chunkwise  FAIL 2       UNSUPPORTED\n"
+            "affine_linear_attention tiled      UNDECIDED 2\n"
+            "\n");
+  for (const std::string& line : lines_of(all)) EXPECT_LE(line.size(), terminal_width) << line;
+}
+
+// ---- colours ----
+
+/// Sets or, with null, removes a variable of the environment, and puts it back.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    set(value);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { set(old_ ? old_->c_str() : nullptr); }
+
+ private:
+  void set(const char* value) const {
+    if (value == nullptr)
+      unsetenv(name_);
+    else
+      setenv(name_, value, 1);
+  }
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+/// What `line` prints where standard output is a terminal.
+std::string on_terminal(const std::string& line, const char* no_color = nullptr, const char* term = "xterm") {
+  const Variable first("NO_COLOR", no_color), second("TERM", term);
+  return run_words(line, true).out;
+}
+
+TEST(Colours, are_of_verdicts_on_a_terminal_alone) {
+  const std::string plain = run_words(smaller).out, shown = on_terminal(smaller);
+  EXPECT_EQ(plain.find('\033'), std::string::npos);
+  EXPECT_NE(shown.find("\ndeltanet chunkwise  \033[32mPASS\033[0m  \033[32mPASS\033[0m\n"), std::string::npos) << shown;
+  EXPECT_EQ(std::regex_replace(shown, std::regex("\033\\[[0-9]*m"), ""), plain);
+  const std::string wrong = print(one_of_each_verdict(), RowsFormat::table, false, true);
+  for (const char* said : {"\nroom form  \033[31mFAIL 5\033[0m\n", "  \033[33mUNDECIDED\033[0m\n",
+                           "\n\033[33mVACUOUS\033[0m  room form bf16 o: ", "\n\033[35mUNSUPPORTED\033[0m  room form "})
+    EXPECT_NE(wrong.find(said), std::string::npos) << wrong;
+}
+
+TEST(Colours, are_off_where_nobody_can_see_or_wants_them) {
+  const std::string plain = run_words(smaller).out;
+  EXPECT_EQ(on_terminal(smaller, "1"), plain);
+  EXPECT_EQ(on_terminal(smaller, "0"), plain);
+  EXPECT_EQ(on_terminal(smaller, ""), plain);
+  EXPECT_EQ(on_terminal(smaller, nullptr, "dumb"), plain);
+  EXPECT_EQ(on_terminal(smaller, nullptr, nullptr), plain);
+  for (const std::string format : {"markdown", "html", "json", "csv", "junit", "sarif", "github"})
+    EXPECT_EQ(on_terminal(smaller + " --format " + format).find('\033'), std::string::npos) << format;
+  const auto file = std::filesystem::path(testing::TempDir()) / "assay_colours.txt";
+  EXPECT_EQ(on_terminal(smaller + " -o " + file.string()), "");
+  std::ostringstream written;
+  written << std::ifstream(file).rdbuf();
+  EXPECT_EQ(written.str(), plain);
+  std::filesystem::remove(file);
+}
+
+TEST(Colours, are_those_of_check_as_well) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "assay_colours";
+  std::filesystem::create_directories(folder);
+  const std::string in = (folder / "case.safetensors").string(), out = (folder / "out.safetensors").string();
+  ASSERT_EQ(run_words("case deltanet --shape 1,8,1,4 -o " + in).code, exit_passed);
+  ASSERT_EQ(run_words("oracle " + in + " -o " + out).code, exit_passed);
+  const std::string line = "check " + in + ' ' + out + " --contract bf16";
+  EXPECT_NE(on_terminal(line).find("  \033[32mPASS\033[0m\n"), std::string::npos);
+  EXPECT_EQ(run_words(line).out.find('\033'), std::string::npos);
+  EXPECT_EQ(on_terminal(line, "1").find('\033'), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
 /// Characters that XML, URIs and workflow commands give a meaning.
 Report with_odd_characters() {
   Report report = one_of_each_verdict();
@@ -513,7 +674,7 @@ TEST(Report, html_has_a_table_for_each_kernel) {
   const Ran ran = run_words(smaller + " --format html");
   EXPECT_EQ(ran.code, exit_passed);
   EXPECT_TRUE(well_formed(ran.out));
-  const std::string text = run_words(smaller).out;
+  const std::string text = run_words(smaller + " --rows").out;
   int seen = 0;
   for (const std::string& line : lines_of(text)) {
     std::string said;
@@ -565,9 +726,13 @@ TEST(ReportDevice, is_judged_beside_the_cpu_executor) {
     EXPECT_EQ(row.tile, find_kernels(kernel_rooms(), "deltanet")->forms[0].tiles[row.device == "Pretender"]);
   }
   EXPECT_EQ(kernels, (std::vector<std::string>{"cpu fp32", "cpu bf16", "Pretender bf16"}));
-  const std::string page = print(report, RowsFormat::table);
+  const std::string page = print(report, RowsFormat::table, true);
   EXPECT_NE(page.find("run on the CPU executor, Pretender (driver 1.0, runtime 2.0), against"), std::string::npos);
   EXPECT_NE(page.find("\ndeltanet chunkwise on Pretender, tile "), std::string::npos) << page;
+  EXPECT_NE(page.find("\n\nkernel              fp32  bf16\ndeltanet chunkwise  PASS  PASS\n"
+                      "\non Pretender        bf16\ndeltanet chunkwise  PASS\n"),
+            std::string::npos)
+      << page;
   EXPECT_EQ(Json::parse(print(report, RowsFormat::json))["rows"].back()["device"], "Pretender");
 }
 
