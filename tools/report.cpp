@@ -372,6 +372,7 @@ std::string print(const Report& report, RowsFormat format, bool rows, bool colou
             .brief = brief,
             .colours = colours,
             .command = report.options.command()};
+  if (format == RowsFormat::table && rows && !report.options.why) page.command += " --rows";
   if (report.options.contract) page.facts.emplace_back("contract", report.options.contract->name);
   return print(page, report.rows, format);
 }
