@@ -1,7 +1,7 @@
 #pragma once
 // The answer of a program to a problem: all heads, one after the other, in any scalar.
 #include "language/posed.hpp"
-#include "oracles/words/word_ball.hpp"
+#include "oracles/multiword/word_ball.hpp"
 
 namespace assay::language {
 

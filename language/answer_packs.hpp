@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "language/answer_body.hpp"
-#include "oracles/words/parallel.hpp"
+#include "oracles/multiword/parallel.hpp"
 
 namespace assay::language {
 

@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "language/value.hpp"
+#include "oracles/multiword/pack.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "oracles/scalars/scalar.hpp"
-#include "oracles/words/pack.hpp"
 #include "reference/core/elementary.hpp"
 
 namespace assay::language {

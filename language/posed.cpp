@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "files/did_you_mean.hpp"
 #include "language/gradient.hpp"
 #include "oracles/core/bind.hpp"
-#include "oracles/core/did_you_mean.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "reference/core/error.hpp"
 

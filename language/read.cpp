@@ -7,11 +7,11 @@
 #include <set>
 #include <utility>
 
+#include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
+#include "files/strict_json.hpp"
 #include "language/builder.hpp"
 #include "language/program.hpp"
-#include "oracles/core/did_you_mean.hpp"
-#include "oracles/core/input_file.hpp"
-#include "oracles/core/strict_json.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::language {

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "files/input_file.hpp"
 #include "language/answer.hpp"
-#include "oracles/core/input_file.hpp"
 #include "oracles/core/make_room.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/scalars/emulated.hpp"

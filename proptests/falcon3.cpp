@@ -1,4 +1,4 @@
-#include "oracles/core/fault_trials.hpp"
+#include "judge/trial/fault_trials.hpp"
 #include "proptests/core/delta_laws.hpp"
 #include "proptests/core/falcon_laws.hpp"
 #include "proptests/core/laws.hpp"

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tools/child.hpp"
-#include "tools/judge_answer.hpp"
+#include "tools/court/judge_answer.hpp"
+#include "tools/run/child.hpp"
 
 namespace assay {
 

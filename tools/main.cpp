@@ -5,10 +5,10 @@
 #include <iostream>
 #include <limits>
 
-#include "oracles/core/new_file.hpp"
-#include "oracles/held_out/rooms.hpp"
-#include "tools/command.hpp"
-#include "tools/planted_kernels.hpp"
+#include "files/new_file.hpp"
+#include "judge/held_out/rooms.hpp"
+#include "tools/cases/planted_kernels.hpp"
+#include "tools/verbs/command.hpp"
 
 namespace {
 

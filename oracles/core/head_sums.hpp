@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "oracles/core/bind.hpp"
-#include "oracles/words/word_ball.hpp"
+#include "oracles/multiword/word_ball.hpp"
 
 namespace assay {
 

@@ -4,7 +4,7 @@
 
 #include "oracles/core/bind.hpp"
 #include "oracles/core/room.hpp"
-#include "oracles/words/word_ball.hpp"
+#include "oracles/multiword/word_ball.hpp"
 
 namespace assay {
 

@@ -13,9 +13,9 @@
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
 #include "oracles/core/word_form.hpp"
-#include "oracles/words/definite.hpp"
-#include "oracles/words/pack.hpp"
-#include "oracles/words/parallel.hpp"
+#include "oracles/multiword/definite.hpp"
+#include "oracles/multiword/pack.hpp"
+#include "oracles/multiword/parallel.hpp"
 
 namespace assay {
 namespace detail {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "oracles/core/judge.hpp"
+#include "oracles/core/oracle.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/ball.hpp"
-#include "oracles/words/parallel.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {

@@ -4,7 +4,7 @@
 namespace assay {
 
 /// As its reference does. A room whose reference takes too long on thousands of tokens has a form of its own in
-/// oracles/core/NAME_form.hpp, for the scalars of oracles/words alone: it is judged by the reference.
+/// oracles/rooms/NAME_form.hpp, for the scalars of oracles/multiword alone: it is judged by the reference.
 template <class M>
 struct WordForm {
   template <class In>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/scalars/precise.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oracles/core/residues.hpp"
+#include "judge/sigma/residues.hpp"
 #include "reference/core/random.hpp"
 
 namespace assay::laws {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "judge/sigma/expected.hpp"
+#include "judge/verdict/judge.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/expected.hpp"
-#include "oracles/core/judge.hpp"
 #include "oracles/core/room.hpp"
 #include "proptests/core/generators.hpp"
 #include "proptests/core/index.hpp"

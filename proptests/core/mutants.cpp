@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "oracles/core/fault_trials.hpp"
+#include "judge/trial/fault_trials.hpp"
 
 namespace assay::laws {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "oracles/core/expected.hpp"
+#include "judge/sigma/expected.hpp"
 #include "proptests/core/laws.hpp"
 
 namespace assay::laws {

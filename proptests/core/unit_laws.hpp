@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/contract.hpp"
+#include "judge/contract/contract.hpp"
 #include "proptests/core/laws.hpp"
 
 namespace assay::laws {

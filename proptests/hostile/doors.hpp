@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "fixtures/problem_file.hpp"
+#include "files/case_file.hpp"
+#include "judge/contract/contract.hpp"
 #include "language/gradient.hpp"
-#include "oracles/core/case_file.hpp"
-#include "oracles/core/contract.hpp"
-#include "tools/baseline.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/verbs/baseline.hpp"
 
 namespace assay::hostile {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "oracles/core/input_file.hpp"
+#include "files/input_file.hpp"
 #include "proptests/hostile/doors.hpp"
 #include "reference/core/error.hpp"
 

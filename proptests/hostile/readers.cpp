@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/input_file.hpp"
+#include "files/input_file.hpp"
 #include "proptests/hostile/doors.hpp"
 #include "reference/core/error.hpp"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
-#include "fixtures/safetensors.hpp"
-#include "oracles/core/input_file.hpp"
+#include "files/input_file.hpp"
+#include "files/safetensors.hpp"
 #include "proptests/hostile/doors.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "judge/trial/fault_trials.hpp"
 #include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/pack.hpp"
-#include "oracles/core/fault_trials.hpp"
 #include "proptests/core/generators.hpp"
 #include "proptests/core/laws.hpp"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "files/case_file.hpp"
 #include "language/room.hpp"
-#include "oracles/core/case_file.hpp"
 #include "oracles/core/make_room.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/rounding.hpp"

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "fixtures/safetensors.hpp"
+#include "files/case_file.hpp"
+#include "files/safetensors.hpp"
 #include "language/program.hpp"
-#include "oracles/core/case_file.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "files/case_file.hpp"
 #include "oracles/core/bind.hpp"
-#include "oracles/core/case_file.hpp"
 #include "oracles/core/diagnostics.hpp"
 #include "oracles/core/make_room.hpp"
 #include "reference/deltanet.hpp"

@@ -1,6 +1,6 @@
 // Why a tensor is off: contributions of sites add up, a site that rounds more coarsely is found, and planted faults are
 // named, or unknown where their signature is missing.
-#include "oracles/core/attribution.hpp"
+#include "judge/verdict/attribution.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <iostream>
 #include <set>
 
+#include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/fault_trials.hpp"
 #include "proptests/core/laws.hpp"
 #include "reference/core/rounding.hpp"
 

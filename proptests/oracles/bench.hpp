@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "judge/held_out/call.hpp"
+#include "judge/hypotheses/hypotheses.hpp"
+#include "judge/sigma/expected.hpp"
+#include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/expected.hpp"
-#include "oracles/core/fault_trials.hpp"
-#include "oracles/held_out/call.hpp"
-#include "oracles/hypotheses/hypotheses.hpp"
 
 namespace assay {
 

@@ -1,5 +1,5 @@
 // Sigma against kernels that are right: what the gauge counts, and that it would see a sigma that is not theirs.
-#include "oracles/core/calibration.hpp"
+#include "judge/trial/calibration.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <set>
 
-#include "oracles/core/expected.hpp"
-#include "oracles/core/sequential.hpp"
+#include "judge/forms/sequential.hpp"
+#include "judge/sigma/expected.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/inputs.hpp"
 

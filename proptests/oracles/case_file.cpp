@@ -1,5 +1,5 @@
 // Reading cases and writing answers: what a file may hold, and what happens to one that holds something else.
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 
 #include <gtest/gtest.h>
 

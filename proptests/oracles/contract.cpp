@@ -1,6 +1,6 @@
 // Contracts: those of precisions change no bit, files say what they mean or are refused in one sentence, and a state
 // in bf16 is allowed by the contracts that say so alone.
-#include "oracles/core/contract.hpp"
+#include "judge/contract/contract.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "judge/sigma/expected.hpp"
+#include "judge/verdict/judge.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/expected.hpp"
-#include "oracles/core/judge.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {

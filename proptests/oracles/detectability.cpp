@@ -1,5 +1,5 @@
 // What a problem would have shown: masks and narrow states are told where they fail, and not where nothing would.
-#include "oracles/core/detectability.hpp"
+#include "judge/verdict/detectability.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/fault_trials.hpp"
+#include "judge/trial/fault_trials.hpp"
 
 namespace assay {
 namespace {

@@ -1,12 +1,12 @@
 // Names that there are not: what was probably meant, and nothing where nobody knows.
-#include "oracles/core/did_you_mean.hpp"
+#include "files/did_you_mean.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 #include "oracles/core/room.hpp"
 
 namespace assay {

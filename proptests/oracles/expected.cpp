@@ -1,5 +1,5 @@
 // Expectations of the real kernels: healthy ones are near sigma, and the oracle's bound holds against 50 digits.
-#include "oracles/core/expected.hpp"
+#include "judge/sigma/expected.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "oracles/core/judge.hpp"
+#include "judge/verdict/judge.hpp"
 #include "proptests/oracles/noise.hpp"
 
 namespace assay {

@@ -1,6 +1,6 @@
 // Causes of what fails: misunderstood conventions are named, in kernels that round, and mutants are not given the name
 // of what they are not.
-#include "oracles/hypotheses/hypotheses.hpp"
+#include "judge/hypotheses/hypotheses.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include <optional>
 #include <set>
 
+#include "judge/held_out/rooms.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/held_out/rooms.hpp"
 #include "proptests/oracles/bench.hpp"
 #include "reference/core/random.hpp"
 

@@ -1,5 +1,5 @@
 // Contracts that are inferred: of a kernel whose sites are coarser, those sites; of a kernel with a fault, none.
-#include "oracles/core/infer.hpp"
+#include "judge/verdict/infer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/fault_trials.hpp"
 #include "oracles/core/room.hpp"
 
 namespace assay {

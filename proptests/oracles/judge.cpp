@@ -1,6 +1,6 @@
 // The judge on trial: synthetic tensors with a known spread, tensors just inside and just outside their limits, every
 // corruption, and every verdict.
-#include "oracles/core/judge.hpp"
+#include "judge/verdict/judge.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <numbers>
 #include <string>
 
-#include "oracles/core/rejects.hpp"
+#include "judge/verdict/rejects.hpp"
 #include "proptests/oracles/noise.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"

@@ -1,5 +1,5 @@
 // Where a tensor is wrong: faults planted in healthy noise, each of which must be named by the axis that explains it.
-#include "oracles/core/locate.hpp"
+#include "judge/verdict/locate.hpp"
 
 #include <gtest/gtest.h>
 

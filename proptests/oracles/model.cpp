@@ -1,5 +1,5 @@
 // Evidence `model`: how its arithmetic errs, that healthy kernels of every room are within it and wrong ones are not.
-#include "oracles/core/model.hpp"
+#include "judge/sigma/model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/fault_trials.hpp"
-#include "oracles/core/sequential.hpp"
+#include "judge/forms/sequential.hpp"
+#include "judge/trial/fault_trials.hpp"
 #include "oracles/scalars/perturbed.hpp"
 
 namespace assay {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/cumulated_gates.hpp"
-#include "oracles/core/expected.hpp"
-#include "oracles/core/sequential.hpp"
+#include "judge/forms/sequential.hpp"
+#include "judge/sigma/cumulated_gates.hpp"
+#include "judge/sigma/expected.hpp"
 #include "oracles/scalars/emulated.hpp"
 
 namespace assay {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 
 namespace assay {
 namespace {

@@ -1,11 +1,11 @@
-#include "oracles/core/residues.hpp"
+#include "judge/sigma/residues.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "oracles/core/expected.hpp"
+#include "judge/sigma/expected.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/rounding.hpp"
 

@@ -1,6 +1,6 @@
 // The acceptance rules of others: for each, a tensor just inside and one just outside, worked out by hand from its
 // published constants.
-#include "oracles/core/rivals.hpp"
+#include "judge/trial/rivals.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "proptests/core/reference_laws.hpp"

@@ -1,5 +1,5 @@
 // scale in place of bandwidth = 1 / scale: the same answers, exactly where decimals can.
-#include "oracles/core/scale_param.hpp"
+#include "files/scale_param.hpp"
 
 #include <gtest/gtest.h>
 

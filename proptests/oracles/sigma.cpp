@@ -8,8 +8,8 @@
 #include <iterator>
 #include <vector>
 
-#include "oracles/core/expected.hpp"
-#include "oracles/core/fault_trials.hpp"
+#include "judge/sigma/expected.hpp"
+#include "judge/trial/fault_trials.hpp"
 
 namespace assay {
 namespace {

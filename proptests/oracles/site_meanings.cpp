@@ -1,13 +1,13 @@
 // Whoever reads a site's letters reads what they stand for.
-#include "oracles/core/site_meanings.hpp"
+#include "judge/contract/site_meanings.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
+#include "judge/forms/sequential.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/sequential.hpp"
 
 namespace assay {
 namespace {

@@ -1,13 +1,13 @@
 // Signed sums over slices on trial: worked by hand, against errors of known correlation, and for what only they see.
-#include "oracles/core/slices.hpp"
+#include "judge/verdict/slices.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 
-#include "oracles/core/expected.hpp"
-#include "oracles/core/judge.hpp"
+#include "judge/sigma/expected.hpp"
+#include "judge/verdict/judge.hpp"
 #include "proptests/oracles/noise.hpp"
 
 namespace assay {

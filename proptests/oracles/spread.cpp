@@ -1,5 +1,5 @@
 // The estimator of sigma on trial: draws from known distributions, and a small kernel whose rounding sites are known.
-#include "oracles/core/spread.hpp"
+#include "judge/sigma/spread.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <functional>
 #include <limits>
 
-#include "oracles/core/expected.hpp"
+#include "judge/sigma/expected.hpp"
 #include "proptests/oracles/noise.hpp"
 #include "reference/core/rounding.hpp"
 

@@ -1,6 +1,6 @@
 // One rounding more: what it allows, to either side of a tie and to numbers that are all the same, and what it does
 // not.
-#include "oracles/core/stored.hpp"
+#include "judge/sigma/stored.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "judge/forms/sequential.hpp"
+#include "judge/sigma/expected.hpp"
+#include "judge/sigma/terms.hpp"
 #include "kernels/core/tensor_core.hpp"
-#include "oracles/core/expected.hpp"
-#include "oracles/core/sequential.hpp"
-#include "oracles/core/terms.hpp"
 #include "oracles/scalars/sized.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/visible.hpp"

@@ -1,6 +1,6 @@
 // assay baseline: what has not changed is said to be the same, noise is let go at the stated rate, and a kernel that
 // has become worse fails.
-#include "tools/baseline.hpp"
+#include "tools/verbs/baseline.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <functional>
 #include <random>
 
+#include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/expected.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {

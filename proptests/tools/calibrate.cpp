@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "proptests/tools/cli.hpp"
-#include "tools/calibration.hpp"
+#include "tools/court/calibration.hpp"
 
 namespace assay {
 namespace {

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/problem_file.hpp"
-#include "fixtures/safetensors.hpp"
+#include "files/safetensors.hpp"
+#include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/expected.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/rounding.hpp"
-#include "tools/device.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/run/device.hpp"
 
 namespace assay {
 namespace {

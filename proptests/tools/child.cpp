@@ -1,5 +1,5 @@
 // Other people's code in a process of its own: exit codes, signals, limits, what it says, and nothing left behind.
-#include "tools/child.hpp"
+#include "tools/run/child.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

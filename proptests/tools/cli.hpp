@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/command.hpp"
+#include "tools/verbs/command.hpp"
 
 namespace assay {
 

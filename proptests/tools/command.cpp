@@ -1,5 +1,5 @@
 // The frame of the program: exit codes, messages, and files that appear whole or not at all.
-#include "tools/command.hpp"
+#include "tools/verbs/command.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/safetensors.hpp"
+#include "files/case_file.hpp"
+#include "files/safetensors.hpp"
+#include "judge/forms/sequential.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/case_file.hpp"
-#include "oracles/core/sequential.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"
 

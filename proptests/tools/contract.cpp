@@ -1,5 +1,5 @@
 // --contract, as its users type it.
-#include "oracles/core/contract.hpp"
+#include "judge/contract/contract.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/problem_file.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
+#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {

@@ -1,14 +1,14 @@
 // fixtures/defects: three published defects, each rejected, localised and named; their healthy counterparts pass.
-#include "tools/defects.hpp"
+#include "tools/cases/defects.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 
-#include "fixtures/golden.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/planted_kernels.hpp"
+#include "tools/cases/golden.hpp"
+#include "tools/cases/planted_kernels.hpp"
 
 namespace assay {
 namespace {

@@ -10,10 +10,10 @@
 #include <tuple>
 #include <vector>
 
+#include "judge/held_out/rooms.hpp"
+#include "judge/trial/rivals.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/rivals.hpp"
-#include "oracles/held_out/rooms.hpp"
-#include "tools/kill_table.hpp"
+#include "tools/court/kill_table.hpp"
 
 namespace assay {
 namespace {

@@ -1,6 +1,6 @@
 // assay drift: laws are told apart, a streamed kernel is the kernel, and errors of three kinds are found where they
 // are.
-#include "oracles/core/drift.hpp"
+#include "judge/drift/drift.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/case_file.hpp"
-#include "oracles/core/expected.hpp"
+#include "files/case_file.hpp"
+#include "judge/sigma/expected.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/random.hpp"
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/sha256.hpp"
-#include "tools/check.hpp"
+#include "tools/verbs/check.hpp"
 
 namespace assay {
 namespace {

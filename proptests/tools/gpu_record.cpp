@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "proptests/tools/cli.hpp"
-#include "tools/docs_kernels.hpp"
 #include "tools/gpu/record.hpp"
+#include "tools/print/docs_kernels.hpp"
 
 namespace assay {
 namespace {

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/layout.hpp"
-#include "fixtures/problem_file.hpp"
+#include "files/layout.hpp"
+#include "judge/contract/contract.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/contract.hpp"
 #include "proptests/tools/cli.hpp"
+#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {

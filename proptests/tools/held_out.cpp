@@ -10,9 +10,9 @@
 #include <tuple>
 #include <vector>
 
-#include "oracles/core/fault_trials.hpp"
-#include "oracles/held_out/faults.hpp"
-#include "oracles/held_out/rooms.hpp"
+#include "judge/held_out/faults.hpp"
+#include "judge/held_out/rooms.hpp"
+#include "judge/trial/fault_trials.hpp"
 #include "proptests/core/laws.hpp"
 
 namespace assay {

@@ -1,5 +1,5 @@
 // Programs that stay and answer case after case: the line protocol, and every way to break it.
-#include "tools/kernel_loop.hpp"
+#include "tools/run/kernel_loop.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,10 +10,10 @@
 #include <string>
 #include <thread>
 
-#include "fixtures/problem_file.hpp"
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"
+#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {

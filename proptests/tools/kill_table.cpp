@@ -1,5 +1,5 @@
 // assay mutants: the kill table of a room, healthy runs, formats and flags.
-#include "tools/kill_table.hpp"
+#include "tools/court/kill_table.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "oracles/held_out/rooms.hpp"
+#include "judge/held_out/rooms.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/confidence.hpp"
+#include "tools/print/confidence.hpp"
 
 namespace assay {
 namespace {

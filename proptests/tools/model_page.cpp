@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "tools/model_calibration.hpp"
+#include "tools/court/model_calibration.hpp"
 
 namespace assay {
 namespace {

@@ -1,5 +1,5 @@
 // Plugins whose tensors are on a device: a library that stands in for the driver shows that nobody else touches them.
-#include "tools/plugin.hpp"
+#include "tools/run/plugin.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // assay report and its tables: every format read back, the same bits from any number of threads, exit codes.
-#include "tools/report.hpp"
+#include "tools/verbs/report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@
 #include <sstream>
 
 #include "kernels/core/kernel_room.hpp"
-#include "tools/command.hpp"
-#include "tools/matrix.hpp"
-#include "tools/table.hpp"
+#include "tools/print/matrix.hpp"
+#include "tools/print/table.hpp"
+#include "tools/verbs/command.hpp"
 
 namespace assay {
 namespace {

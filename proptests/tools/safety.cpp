@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/problem_file.hpp"
-#include "oracles/core/case_file.hpp"
+#include "files/case_file.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/child.hpp"
-#include "tools/escape.hpp"
-#include "tools/table.hpp"
-#include "tools/user_kernel.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/print/table.hpp"
+#include "tools/run/child.hpp"
+#include "tools/run/user_kernel.hpp"
 
 namespace assay {
 namespace {

@@ -1,5 +1,5 @@
 // assay check --shrink: what fails gets small, within its runs, and stays what fails.
-#include "tools/shrink.hpp"
+#include "tools/cases/shrink.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "proptests/tools/cli.hpp"
-#include "tools/kill_table.hpp"
+#include "tools/court/kill_table.hpp"
 
 namespace assay {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/problem_file.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/case_trial.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/court/case_trial.hpp"
 
 namespace assay {
 namespace {

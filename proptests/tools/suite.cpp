@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/problem_file.hpp"
+#include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/expected.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/planted_kernels.hpp"
-#include "tools/suite_cases.hpp"
-#include "tools/suite_measure.hpp"
-#include "tools/suite_page.hpp"
+#include "tools/cases/planted_kernels.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/cases/suite_cases.hpp"
+#include "tools/cases/suite_measure.hpp"
+#include "tools/print/suite_page.hpp"
 
 namespace assay {
 namespace {
@@ -219,7 +219,7 @@ TEST(SuiteTable, is_what_is_measured) {
   const SuiteMatrix matrix = measure_suite(room, suite_candidates(room), {}, [](std::size_t) {});
   const std::string entry = suite_entry(room, matrix);
   planted_kernels = nullptr;
-  std::ifstream file(std::string(ASSAY_SOURCE_DIR) + "/tools/suite_table.cpp");
+  std::ifstream file(std::string(ASSAY_SOURCE_DIR) + "/tools/cases/suite_table.cpp");
   const std::string table{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(table.find(entry), std::string::npos) << entry;
 }

@@ -3,10 +3,10 @@
 
 #include <string>
 
+#include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/fault_trials.hpp"
-#include "tools/case_flags.hpp"
-#include "tools/judge_answer.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/court/judge_answer.hpp"
 
 namespace assay {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "oracles/words/exp_table.hpp"
-#include "oracles/words/magnitude.hpp"
-#include "oracles/words/number.hpp"
+#include "oracles/multiword/exp_table.hpp"
+#include "oracles/multiword/magnitude.hpp"
+#include "oracles/multiword/number.hpp"
 #include "proptests/words/cases.hpp"
 
 namespace assay::words {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "oracles/words/lla.hpp"
+#include "oracles/multiword/lla.hpp"
 #include "proptests/words/lla_cases.hpp"
 #include "reference/parallax.hpp"
 #include "reference/softmax_attention.hpp"

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oracles/core/lla_engine.hpp"
-#include "oracles/core/parallax_engine.hpp"
-#include "oracles/core/parallax_gate_engine.hpp"
-#include "oracles/core/softmax_attention_engine.hpp"
+#include "oracles/rooms/lla_engine.hpp"
+#include "oracles/rooms/parallax_engine.hpp"
+#include "oracles/rooms/parallax_gate_engine.hpp"
+#include "oracles/rooms/softmax_attention_engine.hpp"
 
 namespace assay {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "oracles/multiword/certified.hpp"
 #include "oracles/scalars/precise.hpp"
-#include "oracles/words/certified.hpp"
 
 namespace assay::words {
 

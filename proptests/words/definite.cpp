@@ -1,6 +1,6 @@
 // Symmetric positive definite systems of packs: solutions hold the truth for every number in the balls, what is not
 // positive definite is not taken for it, and all instruction sets give the same bits.
-#include "oracles/words/definite.hpp"
+#include "oracles/multiword/definite.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The delta engine: every bound holds against the next tier and against 335 bits, the bits are the same everywhere, and
 // a wrong last digit is seen.
-#include "oracles/words/delta.hpp"
+#include "oracles/multiword/delta.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,6 +1,6 @@
 // The local-linear-attention engine: bounds against the textbook form in 335 bits and against the next tier, the same
 // bits everywhere, no proof where there is none.
-#include "oracles/words/lla.hpp"
+#include "oracles/multiword/lla.hpp"
 
 #include "proptests/words/lla_cases.hpp"
 

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <vector>
 
-#include "oracles/words/lla.hpp"
+#include "oracles/multiword/lla.hpp"
 #include "proptests/words/cases.hpp"
 
 namespace assay::words {

@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
-#include "oracles/words/lla.hpp"
-#include "oracles/words/parallel.hpp"
+#include "oracles/multiword/lla.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "proptests/words/lla_cases.hpp"
 #include "reference/lla.hpp"
 

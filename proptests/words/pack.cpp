@@ -1,6 +1,6 @@
 // Packs of certified numbers: every operation holds the truth for every number in its operands' balls, tells what it
 // cannot decide, and gives the same bits on all instruction sets.
-#include "oracles/words/pack.hpp"
+#include "oracles/multiword/pack.hpp"
 
 #include <gtest/gtest.h>
 

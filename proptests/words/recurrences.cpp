@@ -10,7 +10,7 @@
 
 #include "oracles/core/bind.hpp"
 #include "oracles/core/room.hpp"
-#include "oracles/words/pack.hpp"
+#include "oracles/multiword/pack.hpp"
 #include "proptests/words/held.hpp"
 #include "reference/core/inputs.hpp"
 #include "reference/core/random.hpp"

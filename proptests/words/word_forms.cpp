@@ -1,4 +1,4 @@
-// Rooms that are computed in words by a form of their own (oracles/core/NAME_form.hpp), judged by their references.
+// Rooms that are computed in words by a form of their own (oracles/rooms/NAME_form.hpp), judged by their references.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,0 +1,281 @@
+#include "files/safetensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "files/input_file.hpp"
+#include "files/new_file.hpp"
+#include "files/strict_json.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors are little-endian; this writer copies bytes");
+
+struct Dtype {
+  const char* name;
+  Format format;
+  std::size_t size;
+};
+constexpr Dtype dtypes[] = {{"F64", Format::fp64, 8}, {"F32", Format::fp32, 4},     {"BF16", Format::bf16, 2},
+                            {"F16", Format::fp16, 2}, {"F8_E4M3", Format::e4m3, 1}, {"F8_E5M2", Format::e5m2, 1}};
+
+const Dtype& dtype_named(const std::string& name, const std::string& tensor) {
+  for (const Dtype& d : dtypes)
+    if (name == d.name) return d;
+  throw InputError(text(tensor, ": dtype ", excerpt(name),
+                        " is not a floating-point type this tool reads (F64, F32, BF16, F16, F8_E4M3, "
+                        "F8_E5M2)"));
+}
+
+template <class T>
+void put(std::uint8_t* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+template <class T>
+T take(const std::uint8_t* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+std::string dtype_of(Format format) {
+  if (format == Format::tf32) return "F32";
+  for (const Dtype& d : dtypes)
+    if (format == d.format) return d.name;
+  throw InputError(text(name_of(format), ": no safetensors dtype stores it"));
+}
+
+std::string exact_dtype(const Array& array) {
+  for (const Format f : {Format::bf16, Format::fp32})
+    if (std::all_of(array.data.begin(), array.data.end(), [f](double x) { return round_to(x, f) == x; }))
+      return dtype_of(f);
+  return dtype_of(Format::fp64);
+}
+
+StoredTensor store(const Array& array, const std::string& dtype) {
+  const Dtype& d = dtype_named(dtype, "store");
+  StoredTensor out{dtype, array.shape, std::vector<std::uint8_t>(array.data.size() * d.size)};
+  for (std::size_t i = 0; i < array.data.size(); ++i) {
+    std::uint8_t* at = out.bytes.data() + i * d.size;
+    const double x = array.data[i];
+    if (d.size == 8)
+      put(at, x);
+    else if (d.size == 4)
+      put(at, static_cast<float>(x));
+    else if (d.size == 2)
+      put(at, encode(x, d.format, Overflow::ieee));
+    else
+      *at = static_cast<std::uint8_t>(encode(x, d.format, Overflow::ieee));
+  }
+  return out;
+}
+
+Array load(const std::string& name, const StoredTensor& tensor) {
+  const Dtype& d = dtype_named(tensor.dtype, name);
+  Array out(tensor.shape);
+  for (std::size_t i = 0; i < out.data.size(); ++i) {
+    const std::uint8_t* at = tensor.bytes.data() + i * d.size;
+    out.data[i] = d.size == 8   ? take<double>(at)
+                  : d.size == 4 ? static_cast<double>(take<float>(at))
+                  : d.size == 2 ? decode(take<std::uint16_t>(at), d.format)
+                                : decode(*at, d.format);
+  }
+  return out;
+}
+
+namespace {
+
+/// JSON without names that occur twice or brackets in brackets in brackets.
+nlohmann::json parse_header(const std::string& text, const std::string& where) {
+  // As many names as the header has room for: objects are trees.
+  StrictJson<nlohmann::json> document({.depth = 4, .names = text.size()},
+                                      [&](const std::string& why) { throw InputError(where + ": " + excerpt(why)); });
+  nlohmann::json::sax_parse(text, &document);
+  return std::move(document).take();
+}
+
+/// What comes before the tensors' bytes: length and header.
+std::string preamble(const Safetensors& file) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
+  std::size_t offset = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    header[name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    offset += tensor.bytes.size();
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const auto size = static_cast<std::uint64_t>(text.size());
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
+}
+
+/// Reads `size` bytes at `offset` of a source into `to`.
+using ReadAt = std::function<void(std::uint64_t offset, std::size_t size, std::uint8_t* to)>;
+
+/// A tenth of what the format's own reader takes: some 100,000 tensors, whose names and places fill 250 MB of memory.
+constexpr std::uint64_t largest_header = 10'000'000;
+
+/// A tensor of a header: where its bytes lie, behind the header.
+struct Described {
+  std::string name;
+  StoredTensor tensor;  ///< without its bytes
+  std::uint64_t first = 0, last = 0;
+};
+
+Described described(const std::string& name, const nlohmann::json& entry, const std::string& where,
+                    std::uint64_t data_size) {
+  const std::string place = text(where, ": tensor ", excerpt(name), ": ");
+  require(entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() && entry.contains("shape") &&
+              entry["shape"].is_array() && entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
+              entry["data_offsets"].size() == 2 && entry["data_offsets"][0].is_number_unsigned() &&
+              entry["data_offsets"][1].is_number_unsigned(),
+          place, "expected dtype, shape and two data_offsets");
+  Described d{name, {}, entry["data_offsets"][0].get<std::uint64_t>(), entry["data_offsets"][1].get<std::uint64_t>()};
+  d.tensor.dtype = entry["dtype"].get<std::string>();
+  require(d.first <= d.last && d.last <= data_size, place, "data_offsets lie outside the file");
+  const std::size_t size = dtype_named(d.tensor.dtype, text(where, ": tensor ", excerpt(name))).size;
+  constexpr std::size_t most_axes = 16;
+  require(entry["shape"].size() <= most_axes, place, "more than ", most_axes, " axes");
+  std::uint64_t count = 1;
+  for (const auto& extent : entry["shape"]) {
+    require(extent.is_number_unsigned() && extent.get<std::uint64_t>() <= std::numeric_limits<int>::max(), place,
+            "a shape is out of range");
+    const auto times = extent.get<std::uint64_t>();
+    d.tensor.shape.push_back(static_cast<int>(times));
+    // Compared by division: the product could wrap to what the file does have.
+    require(times == 0 || count <= data_size / times, place, "the shape holds more than the file");
+    count *= times;
+  }
+  require(count * size == d.last - d.first, place, "dtype and shape do not match its bytes");
+  return d;
+}
+
+/// The tensors of a header. Throws InputError if two of them share a byte: what is allocated is never more than the
+/// file.
+std::vector<Described> tensors_of(const nlohmann::json& header, const std::string& where, std::uint64_t data_size) {
+  std::vector<Described> all;
+  for (const auto& [name, entry] : header.items())
+    if (name != "__metadata__") all.push_back(described(name, entry, where, data_size));
+  std::vector<const Described*> in_file;
+  for (const Described& d : all)
+    if (d.first < d.last) in_file.push_back(&d);
+  std::sort(in_file.begin(), in_file.end(), [](const Described* a, const Described* b) { return a->first < b->first; });
+  for (std::size_t i = 1; i < in_file.size(); ++i)
+    require(in_file[i - 1]->last <= in_file[i]->first, where, ": tensor ", excerpt(in_file[i]->name),
+            ": shares bytes with another tensor");
+  return all;
+}
+
+std::uint64_t header_size_of(const ReadAt& read, std::uint64_t file_size, const std::string& where) {
+  require(file_size >= 8, where, ": ", file_size, " bytes are too few for a safetensors file");
+  std::uint64_t size = 0;
+  read(0, sizeof size, reinterpret_cast<std::uint8_t*>(&size));
+  require(size <= largest_header, where, ": the header claims ", size, " bytes, more than the ", largest_header,
+          " that this tool reads");
+  return size;
+}
+
+nlohmann::json header_of(const ReadAt& read, std::uint64_t header_size, std::uint64_t file_size,
+                         const std::string& where) {
+  require(header_size <= file_size - 8, where, ": the header claims ", header_size, " bytes, the file has ",
+          file_size - 8, " after it");
+  std::string text(header_size, ' ');
+  read(8, text.size(), reinterpret_cast<std::uint8_t*>(text.data()));
+  nlohmann::json header = parse_header(text, where + ": the header");
+  require(header.is_object(), where, ": the header is not a JSON object");
+  return header;
+}
+
+/// Every size is checked before what it is the size of is allocated.
+Safetensors read_from(std::uint64_t file_size, const ReadAt& read, const std::string& where) {
+  const std::uint64_t header_size = header_size_of(read, file_size, where);
+  const nlohmann::json header = header_of(read, header_size, file_size, where);
+  Safetensors file;
+  if (const auto metadata = header.find("__metadata__"); metadata != header.end()) {
+    require(metadata->is_object(), where, ": __metadata__ is not an object");
+    for (const auto& [key, value] : metadata->items()) {
+      require(value.is_string(), where, ": __metadata__.", excerpt(key), " is not a string");
+      file.metadata[key] = value.get<std::string>();
+    }
+  }
+  for (Described& d : tensors_of(header, where, file_size - 8 - header_size)) {
+    d.tensor.bytes.resize(d.last - d.first);
+    read(8 + header_size + d.first, d.tensor.bytes.size(), d.tensor.bytes.data());
+    file.tensors[d.name] = std::move(d.tensor);
+  }
+  return file;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> serialize(const Safetensors& file) {
+  const std::string head = preamble(file);
+  std::vector<std::uint8_t> bytes(head.begin(), head.end());
+  for (const auto& [name, tensor] : file.tensors) bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+  return bytes;
+}
+
+Safetensors parse_safetensors(const std::vector<std::uint8_t>& bytes, const std::string& where) {
+  const auto read = [&](std::uint64_t offset, std::size_t size, std::uint8_t* to) {
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), size, to);
+  };
+  return read_from(bytes.size(), read, where);
+}
+
+bool is_safetensors(const std::filesystem::path& path) {
+  if (path.extension() == ".safetensors") return true;
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return false;
+  std::array<char, 8> head{};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(head.data(), head.size()) && head.back() == 0;
+}
+
+Safetensors read_safetensors(const std::filesystem::path& path) {
+  const std::string where = path.string();
+  InputFile file(where);
+  const auto read = [&](std::uint64_t offset, std::size_t size, std::uint8_t* to) { file.read_at(offset, size, to); };
+  if (!file.is_pipe()) return read_from(file.size(), read, where);
+  // Of a pipe no more is read than its header speaks of, so that one without an end has one.
+  std::vector<std::uint8_t> bytes;
+  const auto known = [&](std::uint64_t offset, std::size_t size, std::uint8_t* to) {
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), size, to);
+  };
+  file.append_up_to(8, bytes);
+  const std::uint64_t data = 8 + header_size_of(known, bytes.size(), where);
+  file.append_up_to(data, bytes);
+  const nlohmann::json header = header_of(known, data - 8, bytes.size(), where);
+  constexpr std::uint64_t most_of_a_pipe = std::uint64_t{1} << 32;
+  std::uint64_t end = 0;
+  for (const Described& d : tensors_of(header, where, most_of_a_pipe)) end = std::max(end, d.last);
+  file.append_up_to(data + end, bytes);
+  return read_from(bytes.size(), known, where);
+}
+
+void write_safetensors(std::ostream& out, const Safetensors& file) {
+  out << preamble(file);
+  for (const auto& [name, tensor] : file.tensors)
+    out.write(reinterpret_cast<const char*>(tensor.bytes.data()), static_cast<std::streamsize>(tensor.bytes.size()));
+}
+
+void write_safetensors(const std::filesystem::path& path, const Safetensors& file) {
+  NewFile out(path);
+  write_safetensors(out.stream(), file);
+  out.commit();
+}
+
+}  // namespace assay

@@ -1,0 +1,379 @@
+#include "judge/hypotheses/blocks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace assay::hypotheses {
+namespace {
+
+using List = std::vector<Convention>;
+
+constexpr std::size_t usual_sizes[] = {64, 32, 16, 128};
+
+bool is_state(const std::string& input) { return input.starts_with("initial_"); }
+std::string carried_out(const std::string& input) { return "final_" + input.substr(8); }
+
+bool has_decays(const Scene& scene) {
+  const std::vector<std::string> names = scene.inputs();
+  return std::any_of(names.begin(), names.end(),
+                     [&](const auto& name) { return scene.described(name)->field.domain == Domain::log_decay; });
+}
+
+// ---- chunks of tokens ----
+
+/// The rows of a chunk's tensor where the whole one has them.
+void place(const Scene& scene, const std::string& name, const Array& rows, std::size_t begin, Array& whole) {
+  const RoomFacts::Ranked& ranked = *scene.described(name);
+  const Grid from = grid_of(ranked, rows.shape);
+  if (whole.shape.empty()) {
+    whole.shape = rows.shape, whole.shape[1] = static_cast<int>(scene.tokens());
+    whole.data.resize(from.heads * scene.tokens() * from.cols);
+  }
+  const Grid to = grid_of(ranked, whole.shape);
+  for (std::size_t h = 0; h < from.heads; ++h)
+    std::copy_n(rows.data.begin() + static_cast<std::ptrdiff_t>(from.at(h, 0, 0)), from.rows * from.cols,
+                whole.data.begin() + static_cast<std::ptrdiff_t>(to.at(h, begin, 0)));
+}
+
+/// A chunk of the problem, and the one before it: of the first, itself.
+struct Chunk {
+  std::size_t begin = 0;
+  Problem problem, before;
+};
+enum class Next { right, as_answered };
+
+/// `answer` of every chunk put together; the next chunk starts from the right states, or from what was answered.
+Arrays walk(const Scene& scene, std::size_t size, Next next, const std::function<Arrays(const Chunk&)>& answer) {
+  Arrays whole, states;
+  Chunk chunk;
+  for (std::size_t begin = 0; begin < scene.tokens(); begin += size) {
+    const Problem before = chunk.problem;
+    chunk = {begin, tokens_of(scene, begin, std::min(begin + size, scene.tokens())), before};
+    for (const auto& [name, state] : states) chunk.problem.inputs.at(name) = state;
+    if (begin == 0) chunk.before = chunk.problem;
+    const Arrays made = answer(chunk);
+    place(scene, "o", made.at("o"), begin, whole["o"]);
+    const Arrays& from = next == Next::right ? answer_of(*scene.room, chunk.problem) : made;
+    for (const auto& [name, array] : chunk.problem.inputs)
+      if (is_state(name)) states[name] = from.at(carried_out(name));
+  }
+  if (next == Next::as_answered)
+    for (const auto& [name, state] : states) whole[carried_out(name)] = state;
+  return whole;
+}
+
+Problem without_writes(Problem p) {
+  Array& k = p.inputs.at("k");
+  std::fill(k.data.begin(), k.data.end(), 0.0);
+  return p;
+}
+Problem without_decays(const Scene& scene, Problem p) {
+  for (auto& [name, array] : p.inputs)
+    if (const RoomFacts::Ranked* ranked = scene.described(name);
+        ranked != nullptr && ranked->field.domain == Domain::log_decay)
+      std::fill(array.data.begin(), array.data.end(), 0.0);
+  return p;
+}
+Problem with_states_of(Problem p, const Problem& other) {
+  for (auto& [name, array] : p.inputs)
+    if (is_state(name)) array = other.inputs.at(name);
+  return p;
+}
+
+/// a x + b y, of each tensor of both.
+Arrays sum_of(double a, const Arrays& x, double b, const Arrays& y) {
+  Arrays sum = x;
+  for (auto& [name, array] : sum)
+    for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] = a * array.data[i] + b * y.at(name).data[i];
+  return sum;
+}
+
+/// What a chunk answers, in the two parts of which it is the sum.
+struct Halves {
+  Arrays whole, read;  ///< `read`: of the states that it starts with
+};
+Halves halves_of(const Scene& scene, const Problem& chunk) {
+  return {answer_of(*scene.room, chunk), answer_of(*scene.room, without_writes(chunk))};
+}
+
+/// o as `a` times what is read from the state and `b` times what the chunk adds.
+void add_weights(List& list, std::size_t size, double a, double b, const std::string& what, const std::string& mend) {
+  list.push_back({fmt::format("chunk {} weights {:.3g} {:.3g}", size, a, b), what, mend, [=](const Scene& s) {
+                    return walk(s, size, Next::right, [&](const Chunk& chunk) {
+                      const Halves o = halves_of(s, chunk.problem);
+                      return sum_of(b, o.whole, a - b, o.read);
+                    });
+                  }});
+}
+
+void add_weights(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
+  const std::string within = "what tokens of the same chunk add to o", read = "what o reads from the chunk's state";
+  add_weights(list, size, 1, 0, within + " missing (" + chunks + ")", "add the attention within the chunk");
+  add_weights(list, size, 0, 1, read + " missing (" + chunks + ")", "add the state's part to o");
+  const double s = scene.number("scale", 1);
+  if (s == 1 || s == 0) return;
+  const std::string once = "multiply both parts of o by the scale, once";
+  add_weights(list, size, 1, s, within + " multiplied by the scale twice (" + chunks + ")", once);
+  add_weights(list, size, 1, 1 / s, within + " without its scale (" + chunks + ")", once);
+  add_weights(list, size, s, 1, read + " multiplied by the scale twice (" + chunks + ")", once);
+  add_weights(list, size, 1 / s, 1, read + " without its scale (" + chunks + ")", once);
+}
+
+/// What o reads from a chunk's state, made in another way.
+void add_reading(List& list, std::size_t size, const std::string& key, const std::string& what, const std::string& mend,
+                 const std::function<Problem(const Scene&, const Chunk&)>& read) {
+  list.push_back({fmt::format("chunk {} {}", size, key), what, mend, [=](const Scene& s) {
+                    return walk(s, size, Next::right, [&](const Chunk& chunk) {
+                      const Halves o = halves_of(s, chunk.problem);
+                      return sum_of(1, sum_of(1, o.whole, -1, o.read), 1,
+                                    answer_of(*s.room, without_writes(read(s, chunk))));
+                    });
+                  }});
+}
+
+void add_state_mistakes(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
+  const bool decays = has_decays(scene);
+  if (decays)
+    add_reading(list, size, "read not decayed", "what o reads from the chunk's state not decayed (" + chunks + ")",
+                "multiply it by the decay from the chunk's start to the token",
+                [](const Scene& s, const Chunk& chunk) { return without_decays(s, chunk.problem); });
+  if (size >= scene.tokens()) return;
+  add_reading(list, size, "stale state", "o reading the state of the chunk before its own (" + chunks + ")",
+              "read the state that the chunk starts with",
+              [](const Scene&, const Chunk& chunk) { return with_states_of(chunk.problem, chunk.before); });
+  list.push_back({fmt::format("chunk {} state dropped", size),
+                  "the state not carried from chunk to chunk (" + chunks + ")",
+                  "start each chunk from the state of the one before", [=](const Scene& s) {
+                    return walk(s, size, Next::as_answered, [&](const Chunk& chunk) {
+                      Problem p = chunk.problem;
+                      for (auto& [name, state] : p.inputs)
+                        if (is_state(name) && chunk.begin > 0) std::fill(state.data.begin(), state.data.end(), 0.0);
+                      return answer_of(*s.room, p);
+                    });
+                  }});
+  if (decays)
+    list.push_back({fmt::format("chunk {} state not decayed", size),
+                    "the state not decayed from chunk to chunk (" + chunks + ")",
+                    "multiply the state by the decay of the whole chunk before adding its writes", [=](const Scene& s) {
+                      return walk(s, size, Next::as_answered, [&](const Chunk& chunk) {
+                        const Halves o = halves_of(s, chunk.problem);
+                        Arrays answer = o.whole;
+                        for (const auto& [name, state] : chunk.problem.inputs) {
+                          if (!is_state(name)) continue;
+                          const std::string out = carried_out(name);
+                          for (std::size_t i = 0; i < state.data.size(); ++i)
+                            answer.at(out).data[i] += state.data[i] - o.read.at(out).data[i];
+                        }
+                        return answer;
+                      });
+                    }});
+}
+
+/// `gradient` of every chunk, which has the right states and cotangents, put together.
+Arrays walk_back(const Scene& scene, std::size_t size, const std::string& tensor,
+                 const std::function<Array(const Problem&)>& gradient) {
+  std::vector<Chunk> chunks;
+  walk(scene, size, Next::right, [&](const Chunk& chunk) {
+    chunks.push_back(chunk);
+    return answer_of(*scene.room, chunk.problem);
+  });
+  const Arrays outputs = answer_of(*scene.room, chunks.back().problem);
+  Arrays whole, owed;
+  for (const auto& [name, state] : chunks.back().problem.inputs) {
+    if (!is_state(name)) continue;
+    const std::string out = carried_out(name);
+    const auto given = scene.problem.cotangents.find(out);
+    owed[out] = given != scene.problem.cotangents.end() ? given->second : outputs.at(out);
+    if (given == scene.problem.cotangents.end()) std::fill(owed[out].data.begin(), owed[out].data.end(), 0.0);
+  }
+  Scene cotangents = scene;
+  cotangents.problem.inputs = {{"o", scene.problem.cotangents.at("o")}};
+  for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
+    Problem& p = chunk->problem;
+    p.cotangents = tokens_of(cotangents, chunk->begin, std::min(chunk->begin + size, scene.tokens())).inputs;
+    p.cotangents.insert(owed.begin(), owed.end());
+    place(scene, tensor, gradient(p), chunk->begin, whole[tensor]);
+    const Arrays right = answer_of(*scene.room, p);
+    for (auto& [out, state] : owed) state = right.at("d_initial_" + out.substr(6));
+  }
+  return whole;
+}
+
+Problem with_zero(Problem p, bool of_o) {
+  for (auto& [name, cotangent] : p.cotangents)
+    if ((name == "o") == of_o) std::fill(cotangent.data.begin(), cotangent.data.end(), 0.0);
+  return p;
+}
+
+/// A gradient is what tokens of the same chunk owe it and what the state passes on; one of them may be missing.
+void add_gradient_parts(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
+  if (!scene.problem.cotangents.contains("o") || size >= scene.tokens()) return;
+  for (const std::string name : {"q", "k", "v"})
+    for (const bool within : {true, false}) {
+      const std::string tensor = "d_" + name;
+      Convention c{fmt::format("chunk {} {} {}", size, tensor, within ? "within" : "state"),
+                   (within ? "what tokens of the same chunk owe " : "what the chunk's state owes ") + tensor +
+                       " missing (" + chunks + ")",
+                   "add it", [=](const Scene& s) {
+                     return walk_back(s, size, tensor, [&](const Problem& chunk) {
+                       if (name != "q") return answer_of(*s.room, with_zero(chunk, within)).at(tensor);
+                       Arrays read{{tensor, answer_of(*s.room, without_writes(chunk)).at(tensor)}};
+                       if (within) return read.at(tensor);
+                       return sum_of(1, {{tensor, answer_of(*s.room, chunk).at(tensor)}}, -1, read).at(tensor);
+                     });
+                   }};
+      c.only = tensor;
+      list.push_back(std::move(c));
+    }
+}
+
+// ---- tiles of keys ----
+
+/// q, k, v of softmax attention, by their heads.
+struct Attention {
+  const Array &q, &k, &v;
+  Grid queries, keys, values;
+  std::size_t group;
+  double scale;
+  bool causal;
+
+  std::size_t keys_of(std::size_t query) const {
+    return causal ? std::min(keys.rows, keys.rows + query + 1 - std::min(queries.rows, keys.rows + query)) : keys.rows;
+  }
+  double score(std::size_t head, std::size_t query, std::size_t key) const {
+    const double* a = q.data.data() + queries.at(head, query, 0);
+    const double* b = k.data.data() + keys.at(head / group, key, 0);
+    double sum = 0;
+    for (std::size_t i = 0; i < queries.cols; ++i) sum += a[i] * b[i];
+    return sum * scale;
+  }
+};
+
+Attention attention_of(const Scene& s) {
+  const Array &q = *s.input("q"), &k = *s.input("k"), &v = *s.input("v");
+  const auto causal = s.problem.params.find("causal");
+  const bool masks = causal == s.problem.params.end() || std::get<bool>(causal->second);
+  return {q,
+          k,
+          v,
+          grid_of(*s.described("q"), q.shape),
+          grid_of(*s.described("k"), k.shape),
+          grid_of(*s.described("v"), v.shape),
+          s.group(),
+          1 / s.number("bandwidth", std::sqrt(static_cast<double>(q.shape.back()))),
+          masks};
+}
+
+/// o where sums of earlier tiles keep the maximum that they were taken with, and the normaliser does not.
+Values not_rescaled(const Attention& a, std::size_t tile) {
+  Values o(a.queries.heads * a.queries.rows * a.values.cols);
+  for (std::size_t h = 0; h < a.queries.heads; ++h)
+    for (std::size_t i = 0; i < a.queries.rows; ++i) {
+      double* row = o.data() + (h * a.queries.rows + i) * a.values.cols;
+      double largest = -std::numeric_limits<double>::infinity(), norm = 0;
+      const std::size_t end = a.keys_of(i);
+      for (std::size_t begin = 0; begin < end; begin += tile) {
+        Values scores;
+        for (std::size_t j = begin; j < std::min(begin + tile, end); ++j) scores.push_back(a.score(h, i, j));
+        const double now = std::max(largest, *std::max_element(scores.begin(), scores.end()));
+        norm *= std::exp(largest - now), largest = now;
+        for (std::size_t j = begin; j < begin + scores.size(); ++j) {
+          const double weight = std::exp(scores[j - begin] - largest);
+          const double* v = a.v.data.data() + a.values.at(h / a.group, j, 0);
+          norm += weight;
+          for (std::size_t c = 0; c < a.values.cols; ++c) row[c] += weight * v[c];
+        }
+      }
+      for (std::size_t c = 0; c < a.values.cols; ++c) row[c] /= norm;
+    }
+  return o;
+}
+
+/// <d_o, o> of every query: the D of the backward pass.
+Values deltas_of(const Scene& s, const Arrays& answer) {
+  const Array &o = answer.at("o"), &d = s.problem.cotangents.at("o");
+  const Grid grid = grid_of(*s.described("o"), o.shape);
+  Values deltas(grid.heads * grid.rows);
+  for (std::size_t r = 0; r < deltas.size(); ++r)
+    for (std::size_t c = 0; c < grid.cols; ++c) deltas[r] += o.data[r * grid.cols + c] * d.data[r * grid.cols + c];
+  return deltas;
+}
+
+void scale_rows(Array& array, const Values& by, double factor) {
+  const std::size_t cols = array.data.size() / by.size();
+  for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] *= factor * by[i / cols];
+}
+
+/// d_q or d_k with the score's gradient P dP in place of P (dP - D).
+Array without_delta(const Scene& s, const std::string& tensor) {
+  const Arrays right = answer_of(*s.room, s.problem);
+  const Values deltas = deltas_of(s, right);
+  const double scale = attention_of(s).scale;
+  Problem p = s.problem;
+  Array owed;
+  if (tensor == "d_q") {  // D_i sum_j P_ij k_j
+    p.inputs.at("v") = p.inputs.at("k"), p.cotangents.clear();
+    owed = answer_of(*s.room, p).at("o");
+    scale_rows(owed, deltas, scale);
+  } else {  // sum_i P_ij D_i q_i
+    for (auto& [name, cotangent] : p.cotangents) std::fill(cotangent.data.begin(), cotangent.data.end(), 0.0);
+    p.cotangents.at("o") = p.inputs.at("q");
+    scale_rows(p.cotangents.at("o"), deltas, scale);
+    owed = answer_of(*s.room, p).at("d_v");
+  }
+  return sum_of(1, {{tensor, right.at(tensor)}}, 1, {{tensor, owed}}).at(tensor);
+}
+
+}  // namespace
+
+void add_chunks(List& list, const Scene& scene) {
+  const std::vector<std::string> names = scene.inputs();
+  const bool carries = std::any_of(names.begin(), names.end(), is_state);
+  const bool windows = std::any_of(scene.fields().begin(), scene.fields().end(), [](const auto& ranked) {
+    return ranked.rank > 0 && ranked.field.axes[0] == Axis::tail_len;
+  });
+  if (!carries || windows || !scene.aligned() || scene.input("q") == nullptr || scene.input("k") == nullptr) return;
+  std::vector<std::size_t> sizes;
+  for (const std::size_t size : usual_sizes)
+    if (size < scene.tokens()) sizes.push_back(size);
+  sizes.push_back(scene.tokens());
+  const auto shown = [&](std::size_t size) {
+    return size < scene.tokens() ? fmt::format("chunks of {}", size) : std::string("one chunk");
+  };
+  for (const std::size_t size : sizes) {
+    add_state_mistakes(list, scene, size, shown(size));
+    add_weights(list, scene, size, shown(size));
+  }
+  for (const std::size_t size : sizes) add_gradient_parts(list, scene, size, shown(size));
+}
+
+void add_tiles(List& list, const Scene& scene) {
+  if (scene.room->name != "softmax_attention" || scene.input("v") == nullptr) return;
+  for (const auto& [name, value] : scene.problem.params)
+    if (name != "bandwidth" && name != "causal") return;
+  const Attention a = attention_of(scene);
+  if (scene.problem.cotangents.contains("o") && a.queries.cols == a.values.cols)
+    for (const std::string tensor : {"d_q", "d_k"}) {
+      Convention c{"no delta in " + tensor, "D = <d_o, o> missing from the scores' gradient in " + tensor + " (P dP)",
+                   "subtract D: P (dP - D)", [tensor](const Scene& s) {
+                     return Arrays{{tensor, without_delta(s, tensor)}};
+                   }};
+      c.only = tensor;
+      list.push_back(std::move(c));
+    }
+  for (const std::size_t tile : usual_sizes)
+    if (tile < a.keys.rows)
+      list.push_back({fmt::format("tile {} not rescaled", tile),
+                      fmt::format("sums of earlier tiles not rescaled when the maximum grows (tiles of {} keys)", tile),
+                      "multiply the accumulator by exp(old maximum - new one)", [tile](const Scene& s) {
+                        const Attention of = attention_of(s);
+                        Array o;
+                        o.shape = {of.q.shape[0], of.q.shape[1], of.v.shape.back()}, o.data = not_rescaled(of, tile);
+                        return Arrays{{"o", std::move(o)}};
+                      }});
+}
+
+}  // namespace assay::hypotheses

@@ -1,0 +1,641 @@
+#include "judge/hypotheses/hypotheses.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "judge/hypotheses/algebra.hpp"
+#include "judge/hypotheses/conventions.hpp"
+#include "judge/hypotheses/scene.hpp"
+#include "judge/verdict/locate.hpp"
+
+namespace assay {
+namespace {
+
+using namespace hypotheses;
+
+/// Of the error that a cause must explain, where what is left is near what a correct kernel has; and where it is not.
+constexpr double named_share = 0.99, clear_share = 0.9999;
+/// How much more a kernel may spread that keeps another convention: its numbers are others.
+constexpr double other_spread = 3;
+/// And where what is left is within the judge's own limits: of a weak error, some is always rounding.
+constexpr double weak_share = 0.9;
+/// Numbers that a factor, or a convention, cannot agree with by chance; a quarter, where it says all of them.
+constexpr double few = 16;
+
+/// How far a prediction is from what was answered, over some elements.
+struct Fit {
+  double before = 0, after = 0;              ///< squared errors in units of sigma: against the truth, against it
+  double plain_before = 0, plain_after = 0;  ///< the same as they are
+  double moved = 0;                          ///< squared distance of the prediction from the truth in units of sigma
+  double count = 0, worst = 0;               ///< elements; the largest |error| / limit of what is left
+  double truth = 0, predicted = 0;           ///< squares of both
+
+  void join(const Fit& f) {
+    before += f.before, after += f.after, plain_before += f.plain_before, plain_after += f.plain_after;
+    moved += f.moved, count += f.count, worst = std::max(worst, f.worst);
+    truth += f.truth, predicted += f.predicted;
+  }
+  double share() const {
+    if (!(before > 0) || !(plain_before > 0)) return 0;
+    return 1 - std::max(after / before, plain_after / plain_before);
+  }
+};
+
+/// A suspect as fits are made of it.
+struct Exhibit {
+  const Suspect* suspect;
+  Grid grid;
+  Field::Heads side;
+  Values truth, weight;
+  std::vector<char> wrong;          ///< of each head, whether it fails
+  std::size_t first = 0, last = 0;  ///< rows before and after are right, in every head
+  bool gradient = false, usable = true;
+  double limit = 1;  ///< of the mean square
+
+  const Values& got() const { return *suspect->got; }
+  bool is_wrong(std::size_t head, std::size_t row) const { return wrong[head] != 0 && row >= first && row <= last; }
+};
+
+Values weights_of(const Expected& e) {
+  double squares = 0, count = 0;
+  for (const double s : e.sigma)
+    if (std::isfinite(s)) squares += s * s, ++count;
+  double floor = count > 0 ? std::sqrt(squares / count) / 8 : 0;
+  if (!(floor > 0)) {
+    squares = 0;
+    for (const HiLo& v : e.value) squares += v.hi * v.hi;
+    floor =
+        std::max(spacing(e.ulp_format, std::sqrt(squares / std::max<double>(1, static_cast<double>(e.value.size())))),
+                 std::numeric_limits<double>::min());
+  }
+  Values weights(e.value.size(), 1 / (floor * floor));
+  for (std::size_t i = 0; i < e.sigma.size(); ++i) {
+    const double s = std::max(e.sigma[i], floor);
+    weights[i] = std::isfinite(s) ? 1 / (s * s) : 0;
+  }
+  return weights;
+}
+
+/// The rows beyond which no element is beyond its limit: where outputs begin to be wrong, and gradients end.
+void find_rows(Exhibit& x) {
+  std::vector<char> beyond(x.grid.rows, 0);
+  for (std::size_t h = 0; h < x.grid.heads; ++h)
+    for (std::size_t r = 0; r < x.grid.rows; ++r)
+      for (std::size_t c = 0; c < x.grid.cols && beyond[r] == 0; ++c)
+        beyond[r] = excess_at(*x.suspect->expected, x.got(), x.grid.at(h, r, c)) <= 1 ? 0 : 1;
+  const auto found = std::find(beyond.begin(), beyond.end(), 1);
+  if (found == beyond.end()) return;
+  if (x.gradient)
+    x.last = static_cast<std::size_t>(beyond.rend() - std::find(beyond.rbegin(), beyond.rend(), 1)) - 1;
+  else
+    x.first = static_cast<std::size_t>(found - beyond.begin());
+}
+
+Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
+  const Expected& e = *suspect.expected;
+  const RoomFacts::Ranked* ranked = scene.described(suspect.name);
+  Exhibit x{&suspect, {}, Field::Heads::own, {}, weights_of(e), {}};
+  x.usable = ranked != nullptr;
+  if (ranked != nullptr) x.grid = grid_of(*ranked, suspect.shape), x.side = ranked->field.heads;
+  x.gradient = suspect.name.starts_with("d_") && (ranked == nullptr || ranked->field.name != suspect.name);
+  for (const HiLo& v : e.value) x.truth.push_back(v.hi);
+  x.limit = std::max(1.0, e.rms_limit * e.rms_limit);
+  x.wrong.assign(x.grid.heads, 0);
+  const std::size_t n = x.grid.rows * x.grid.cols;
+  for (std::size_t h = 0; suspect.fails && h < x.grid.heads; ++h) {
+    double squares = 0;
+    bool beyond = false;
+    for (std::size_t i = h * n; i < (h + 1) * n; ++i) {
+      const double got = (*suspect.got)[i];
+      x.usable = x.usable && std::isfinite(got);
+      squares += x.weight[i] * (got - x.truth[i]) * (got - x.truth[i]);
+      beyond = beyond || !(excess_at(e, *suspect.got, i) <= 1);
+    }
+    x.wrong[h] = beyond || squares > 2 * x.limit * static_cast<double>(n) ? 1 : 0;
+  }
+  x.last = x.grid.rows - 1;
+  if (suspect.fails && x.grid.by_token) find_rows(x);
+  // A tensor that leans as a whole fails in no head by itself.
+  if (suspect.fails && std::count(x.wrong.begin(), x.wrong.end(), 1) == 0)
+    std::fill(x.wrong.begin(), x.wrong.end(), char{1});
+  return x;
+}
+
+/// Of one tensor: where it is wrong, and elsewhere.
+struct TensorFit {
+  Fit wrong, right;
+  bool known = false;  ///< whether the prediction says anything of it
+};
+
+/// What each candidate is.
+struct Candidate {
+  std::string key, what, mend;
+  int rank = 0;
+  bool convention = false;
+  std::vector<TensorFit> fits;  ///< by exhibit
+  std::size_t index = 0;        ///< of the convention
+};
+
+/// A prediction of some heads and rows of an exhibit against what was answered.
+/// Conventions are kept or broken at all tokens.
+enum class Tokens { all, wrong_ones };
+TensorFit fit_of(const Exhibit& x, const Values& predicted, const std::vector<std::size_t>& heads, std::size_t rows,
+                 Tokens tokens) {
+  TensorFit fit;
+  const Expected& e = *x.suspect->expected;
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const bool wrong = tokens == Tokens::all ? x.wrong[heads[h]] != 0 : x.is_wrong(heads[h], r);
+      Fit& of = wrong ? fit.wrong : fit.right;
+      for (std::size_t c = 0; c < x.grid.cols; ++c) {
+        const double p = predicted[(h * rows + r) * x.grid.cols + c];
+        const std::size_t i = x.grid.at(heads[h], r, c);
+        const double w = x.weight[i], got = x.got()[i], truth = x.truth[i];
+        if (!std::isfinite(p) || w == 0) continue;
+        const double now = got - truth, then = got - p;
+        of.before += w * now * now, of.after += w * then * then, of.moved += w * (p - truth) * (p - truth);
+        of.plain_before += now * now, of.plain_after += then * then, ++of.count;
+        of.truth += w * truth * truth, of.predicted += w * p * p;
+        const double reach = i < e.reach.size() ? e.reach[i] : element_sigmas;
+        of.worst = std::max(of.worst, std::sqrt(w) * std::abs(then) / reach);
+      }
+    }
+  }
+  fit.known = fit.wrong.count + fit.right.count > 0;
+  return fit;
+}
+
+bool explains(const Exhibit& x, const TensorFit& f) {
+  if (!f.known || f.wrong.count == 0) return false;
+  const double share = f.wrong.share(), rest = f.wrong.after / f.wrong.count;
+  if (share >= clear_share) return true;
+  // Numbers that are larger than the right ones are rounded by more.
+  const double larger = f.wrong.truth > 0 ? std::max(1.0, f.wrong.predicted / f.wrong.truth) : 1;
+  if (share >= named_share) return rest <= other_spread * other_spread * larger * x.limit;
+  return share >= weak_share && f.wrong.worst <= 1 && rest <= x.limit;
+}
+
+/// Whether a prediction is another number than the truth, as any kernel shows.
+bool moves(const Exhibit& x, const Fit& f) { return f.count > 0 && f.moved > 4 * x.limit * f.count; }
+
+/// Whether what is right speaks against a prediction.
+bool refutes(const Exhibit& x, const Fit& right) { return moves(x, right) && right.after > right.before; }
+
+/// What a candidate is taken to explain.
+struct Claim {
+  std::vector<std::size_t> tensors;  ///< exhibits
+  int doubts = 0;                    ///< 0: nothing speaks against it
+};
+
+class Inquest {
+ public:
+  Inquest(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
+          const Effort& effort)
+      : scene_(room, problem, batch), effort_(effort) {
+    for (const Suspect& suspect : tensors) exhibits_.push_back(exhibit_of(scene_, suspect));
+    for (const Exhibit& x : exhibits_) truths_[x.suspect->name] = Array(x.suspect->shape, x.truth);
+  }
+
+  Causes run() {
+    Causes causes;
+    if (failing().empty()) return causes;
+    try_algebra();
+    causes.all_tried = try_conventions();
+    settle(causes);
+    return causes;
+  }
+
+ private:
+  std::vector<std::size_t> failing() const {
+    std::vector<std::size_t> list;
+    for (std::size_t t = 0; t < exhibits_.size(); ++t)
+      if (exhibits_[t].suspect->fails && exhibits_[t].usable) list.push_back(t);
+    return list;
+  }
+  /// Whether that tensor fails; "": some do.
+  bool fails(const std::string& tensor) const {
+    const std::vector<std::size_t> list = failing();
+    return tensor.empty() ||
+           std::any_of(list.begin(), list.end(), [&](std::size_t t) { return exhibits_[t].suspect->name == tensor; });
+  }
+  bool time_is_up() const { return effort_.stop && effort_.stop(); }
+
+  // ---- single tensors ----
+
+  void try_algebra() {
+    std::map<std::string, Candidate> found;
+    for (const std::size_t t : failing()) {
+      const Exhibit& x = exhibits_[t];
+      std::vector<std::size_t> heads(x.grid.heads);
+      std::iota(heads.begin(), heads.end(), std::size_t{0});
+      // A factor is that of what is wrong.
+      Values weight = x.weight;
+      each_row(x.grid, weight, [&](std::size_t h, std::size_t r, std::span<double> row) {
+        if (!x.is_wrong(h, r)) std::fill(row.begin(), row.end(), 0.0);
+      });
+      each_variant(scene_, truths_, {x.suspect->name, x.got(), weight}, [&](Variant variant) {
+        const TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows, Tokens::wrong_ones);
+        if (!explains(x, fit)) return;
+        Candidate& c = found[variant.key];
+        if (c.fits.empty()) {
+          c.key = variant.key, c.what = variant.what, c.mend = variant.mend, c.rank = variant.rank;
+          c.fits.resize(exhibits_.size());
+        }
+        c.fits[t] = fit;
+      });
+    }
+    for (auto& [key, candidate] : found) candidates_.push_back(std::move(candidate));
+  }
+
+  // ---- conventions ----
+
+  /// The shared head behind what is wrong first.
+  std::size_t focus() const {
+    for (const std::size_t t : failing()) {
+      const Exhibit& x = exhibits_[t];
+      if (!x.grid.by_head) continue;
+      const auto head = static_cast<std::size_t>(std::find(x.wrong.begin(), x.wrong.end(), 1) - x.wrong.begin());
+      return x.side == Field::Heads::own ? head / scene_.group() : head;
+    }
+    return 0;
+  }
+
+  std::optional<Candidate> tried(const Convention& convention, std::size_t index, const Part& part) const {
+    Candidate c{convention.key, convention.what, convention.mend, 100 + static_cast<int>(index), true, {}, index};
+    Arrays answer;
+    try {
+      answer = convention.answer(part.scene);
+    } catch (const std::exception&) {
+      return std::nullopt;  // the room refuses what no kernel can have done
+    }
+    for (const Exhibit& x : exhibits_) {
+      TensorFit best;
+      for (const char* reading : {"", ", raw"}) {
+        const auto found = answer.find(x.suspect->name + reading);
+        if (found == answer.end() || !x.usable || (!part.all_heads && !x.grid.by_head)) continue;
+        const std::size_t rows = x.grid.by_token ? std::min(x.grid.rows, part.tokens) : x.grid.rows;
+        const auto& heads = !x.grid.by_head               ? std::vector<std::size_t>{0}
+                            : x.side == Field::Heads::own ? part.own
+                                                          : part.shared;
+        if ((!part.all_tokens && !x.grid.by_token) || found->second.data.size() != heads.size() * rows * x.grid.cols)
+          continue;
+        const TensorFit fit = fit_of(x, found->second.data, heads, rows, Tokens::all);
+        if (!best.known || (fit.known && fit.wrong.after + fit.right.after < best.wrong.after + best.right.after))
+          best = fit;
+      }
+      c.fits.push_back(best);
+    }
+    return c;
+  }
+
+  /// Whether it is worth more: some failing tensor comes near.
+  bool promises(const Candidate& c) const {
+    for (const std::size_t t : failing())
+      if (c.fits[t].known && c.fits[t].wrong.share() >= weak_share && explains(exhibits_[t], c.fits[t])) return true;
+    return false;
+  }
+
+  /// Runs those of `which` on a part while the budget lasts; what promises something.
+  std::vector<Candidate> screen(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
+                                const Part& part, double& budget, bool& complete) const {
+    std::vector<Candidate> list;
+    const double work = part.scene.work();
+    for (const std::size_t i : which) {
+      if (!fails(all[i].only)) continue;
+      if (budget < work || time_is_up()) {
+        complete = false;
+        break;
+      }
+      budget -= work;
+      auto candidate = tried(all[i], i, part);
+      if (candidate && promises(*candidate)) list.push_back(std::move(*candidate));
+    }
+    return list;
+  }
+
+  bool try_conventions() {
+    const std::vector<Convention> all = conventions_of(scene_);
+    std::vector<std::size_t> every(all.size()), apart, together;
+    std::iota(every.begin(), every.end(), std::size_t{0});
+    for (const std::size_t i : every) (all[i].whole_sequences ? together : apart).push_back(i);
+    const Part whole = whole_of(scene_);
+    double budget = effort_.multiplications;
+    bool complete = true;
+    const auto count = [](const std::vector<std::size_t>& list) { return static_cast<double>(list.size()); };
+    if (whole.scene.work() * count(every) <= budget) {
+      add(screen(all, every, whole, budget, complete));
+      return complete;
+    }
+    Part part = group_of(scene_, focus());
+    if (part.scene.work() * count(apart) > budget) apart = screened_by_prefix(all, apart, part, budget, complete);
+    std::vector<Candidate> found = screen(all, apart, part, budget, complete);
+    confirm(all, whole, found);
+    add(std::move(found));
+    if (whole.scene.work() * count(together) > budget)
+      together = screened_by_prefix(all, together, whole, budget, complete);
+    add(screen(all, together, whole, budget, complete));
+    return complete;
+  }
+
+  /// Those that explain the first tokens of an output that fails there; all if none does.
+  std::vector<std::size_t> screened_by_prefix(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
+                                              const Part& part, double& budget, bool& complete) const {
+    const auto causal = scene_.problem.params.find("causal");
+    const bool ahead = causal != scene_.problem.params.end() && std::get_if<bool>(&causal->second) != nullptr &&
+                       !std::get<bool>(causal->second);
+    if (ahead || !scene_.aligned()) return which;
+    Part prefix = prefix_of(part, prefix_tokens);
+    while (prefix.tokens > usual_chunk && prefix.scene.work() * static_cast<double>(which.size()) > budget / 2)
+      prefix = prefix_of(part, prefix.tokens / 2);
+    if (!fails_in(prefix)) return which;
+    std::vector<std::size_t> looked_at, left;
+    for (const std::size_t i : which) (all[i].looks_ahead ? left : looked_at).push_back(i);
+    std::vector<std::size_t> near;
+    for (const Candidate& c : screen(all, looked_at, prefix, budget, complete)) near.push_back(c.index);
+    if (!near.empty()) return near;
+    // Nothing explains the outputs; what gradients show by themselves is not asked.
+    return left;
+  }
+
+  bool fails_in(const Part& part) const {
+    for (const std::size_t t : failing()) {
+      const Exhibit& x = exhibits_[t];
+      if (!x.grid.by_token || x.gradient) continue;
+      for (const std::size_t h : x.side == Field::Heads::own ? part.own : part.shared)
+        for (std::size_t r = 0; r < std::min(part.tokens, x.grid.rows); ++r)
+          for (std::size_t c = 0; c < x.grid.cols; ++c)
+            if (!(excess_at(*x.suspect->expected, x.got(), x.grid.at(h, r, c)) <= 1)) return true;
+    }
+    return false;
+  }
+
+  /// Of what a part shows, what all heads say, as far as that is affordable.
+  void confirm(const std::vector<Convention>& all, const Part& whole, std::vector<Candidate>& found) const {
+    constexpr std::size_t most = 4;
+    std::stable_sort(found.begin(), found.end(), [&](const Candidate& a, const Candidate& b) {
+      return claim_of(a).tensors.size() > claim_of(b).tensors.size();
+    });
+    double budget = effort_.multiplications / 2;
+    const double work = whole.scene.work();
+    for (std::size_t i = 0; i < std::min(most, found.size()); ++i) {
+      if (budget < work || time_is_up()) return;
+      budget -= work;
+      if (auto again = tried(all[found[i].index], found[i].index, whole)) found[i] = std::move(*again);
+    }
+  }
+
+  void add(std::vector<Candidate>&& list) {
+    for (Candidate& c : list) candidates_.push_back(std::move(c));
+  }
+
+  // ---- what is believed ----
+
+  /// What speaks for and against it among the tensors that `counts` holds.
+  template <class Counts>
+  Claim claim_among(const Candidate& c, const Counts& counts) const {
+    Claim claim;
+    double elements = 0;
+    for (std::size_t t = 0; t < exhibits_.size(); ++t) {
+      const Exhibit& x = exhibits_[t];
+      if (!counts(x) || !c.fits[t].known) continue;
+      const Fit &wrong = c.fits[t].wrong, &right = c.fits[t].right;
+      if (x.suspect->fails && x.usable && explains(x, c.fits[t])) {
+        claim.tensors.push_back(t), elements += wrong.count;
+      } else if (c.convention) {
+        Fit all = wrong;
+        all.join(right);
+        if (moves(x, all)) ++claim.doubts;
+      }
+    }
+    std::erase_if(claim.tensors, [&](std::size_t t) {
+      return elements < few && (elements < few / 4 || c.fits[t].wrong.share() < clear_share);
+    });
+    return claim;
+  }
+
+  /// All that it explains if nothing speaks against it; else outputs or gradients alone; else single tensors.
+  Claim claim_of(const Candidate& c) const {
+    const Claim all = claim_among(c, [](const Exhibit&) { return true; });
+    if (!c.convention || all.doubts == 0 || all.tensors.empty()) return all;
+    Claim best;
+    for (const bool gradients : {false, true}) {
+      const Claim some = claim_among(c, [&](const Exhibit& x) { return x.gradient == gradients; });
+      if (some.doubts == 0 && some.tensors.size() > best.tensors.size()) best = some;
+    }
+    if (!best.tensors.empty()) return best;
+    // Backward passes compute their gradients apart; where outputs fail, nothing is taken for right by itself.
+    Claim doubtful = all;
+    doubtful.tensors.clear();
+    for (const Exhibit& x : exhibits_)
+      if (!x.gradient && x.suspect->fails) return doubtful;
+    for (const std::size_t t : all.tensors)
+      if (c.fits[t].wrong.count >= 4 * few) doubtful.tensors.push_back(t);
+    return doubtful;
+  }
+
+  /// What is left of the error in the tensors of a claim that `open` holds, over what there was.
+  static double left_of(const Candidate& c, const std::vector<std::size_t>& tensors) {
+    double before = 0, after = 0;
+    for (const std::size_t t : tensors) before += c.fits[t].wrong.before, after += c.fits[t].wrong.after;
+    return before > 0 ? after / before : 1;
+  }
+
+  struct Choice {
+    const Candidate* candidate = nullptr;
+    std::vector<std::size_t> tensors;
+    int doubts = 0;
+    double left = 1;
+    bool local = false;  ///< heads that are right speak against it
+
+    /// Whether it is the better of two.
+    bool beats(const Choice& other) const {
+      if (other.candidate == nullptr) return true;
+      const bool mine = doubts == 0, theirs = other.doubts == 0;
+      if (mine != theirs) return mine;
+      if (tensors.size() != other.tensors.size()) return tensors.size() > other.tensors.size();
+      if (local != other.local) return !local;
+      if (std::max(left, other.left) > alike * std::min(left, other.left)) return left < other.left;
+      return candidate->rank < other.candidate->rank;
+    }
+  };
+
+  /// Those that explain some of `open`, restricted to it.
+  std::vector<Choice> choices(const std::set<std::size_t>& open) const {
+    std::vector<Choice> list;
+    for (const Candidate& c : candidates_) {
+      Claim claim = claim_of(c);
+      std::erase_if(claim.tensors, [&](std::size_t t) { return !open.contains(t); });
+      if (claim.tensors.empty()) continue;
+      const double left = left_of(c, claim.tensors);
+      const bool local = std::any_of(claim.tensors.begin(), claim.tensors.end(),
+                                     [&](std::size_t t) { return refutes(exhibits_[t], c.fits[t].right); });
+      list.push_back({&c, std::move(claim.tensors), claim.doubts, left, local});
+    }
+    return list;
+  }
+
+  void settle(Causes& causes) const {
+    const std::vector<std::size_t> wrong = failing();
+    std::set<std::size_t> open(wrong.begin(), wrong.end());
+    std::vector<std::pair<std::size_t, LooksLike>> found;
+    while (!open.empty()) {
+      const std::vector<Choice> list = choices(open);
+      Choice best;
+      for (const Choice& choice : list)
+        if (choice.beats(best)) best = choice;
+      if (best.candidate == nullptr) break;
+      found.emplace_back(best.tensors.front(), told(best, list));
+      for (const std::size_t t : best.tensors) open.erase(t);
+    }
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [first, cause] : found) causes.list.push_back(std::move(cause));
+    for (std::size_t t = 0; t < exhibits_.size(); ++t)
+      if (exhibits_[t].suspect->fails && (!exhibits_[t].usable || open.contains(t)))
+        causes.unexplained.push_back(exhibits_[t].suspect->name);
+  }
+
+  LooksLike told(const Choice& best, const std::vector<Choice>& list) const {
+    LooksLike cause;
+    for (const std::size_t t : best.tensors) cause.tensors.push_back(exhibits_[t].suspect->name);
+    cause.name = best.candidate->key, cause.what = best.candidate->what, cause.mend = best.candidate->mend;
+    cause.share = 1 - best.left, cause.where = place_of(best);
+    for (const Choice& other : list) {
+      if (cause.or_else.size() >= 2) break;
+      if (other.candidate == best.candidate || other.tensors != best.tensors || other.doubts != best.doubts ||
+          other.local != best.local)
+        continue;
+      if (other.candidate->what == cause.what || other.left > alike * best.left) continue;
+      // A number says less than what it comes from.
+      if (other.candidate->key.starts_with("factor")) continue;
+      cause.or_else.push_back(other.candidate->what);
+    }
+    return cause;
+  }
+
+  /// The heads and tokens that are wrong, where the others of a tensor speak against it.
+  std::string place_of(const Choice& best) const {
+    for (const std::size_t t : best.tensors) {
+      const Exhibit& x = exhibits_[t];
+      if (!refutes(x, best.candidate->fits[t].right)) continue;
+      std::vector<int> heads;
+      for (std::size_t h = 0; h < x.wrong.size(); ++h)
+        if (x.wrong[h] != 0) heads.push_back(static_cast<int>(h));
+      const bool own = x.side == Field::Heads::own;
+      std::string place;
+      if (heads.size() < x.wrong.size())
+        place = " in " + describe({own ? "head" : "key/value head", own ? "heads" : "key/value heads",
+                                   static_cast<int>(x.wrong.size())},
+                                  heads);
+      if (best.candidate->convention) return place;
+      if (x.first > 0) place += fmt::format(" from token {} on", x.first);
+      if (x.last + 1 < x.grid.rows) place += fmt::format(" up to token {}", x.last);
+      return place;
+    }
+    return "";
+  }
+
+  /// Explanations that leave this much of each other's rest are alike.
+  static constexpr double alike = 1.1;
+  /// Enough for a convention to show in an output.
+  static constexpr std::size_t prefix_tokens = 256;
+
+  Scene scene_;
+  const Effort& effort_;
+  std::vector<Exhibit> exhibits_;
+  Arrays truths_;
+  std::vector<Candidate> candidates_;
+};
+
+/// Outputs as the room has them, then gradients as it has its inputs.
+std::vector<Suspect> in_causal_order(const Room& room, const std::vector<Suspect>& tensors) {
+  std::vector<std::string> order;
+  for (const RoomFacts::Ranked& ranked : room.outputs()) order.emplace_back(ranked.field.name);
+  for (const bool numbers : {false, true})
+    for (const RoomFacts::Ranked& ranked : room.inputs())
+      if ((ranked.rank == 0) == numbers) order.push_back("d_" + std::string(ranked.field.name));
+  std::vector<Suspect> sorted = tensors;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Suspect& a, const Suspect& b) {
+    return std::find(order.begin(), order.end(), a.name) < std::find(order.begin(), order.end(), b.name);
+  });
+  return sorted;
+}
+
+std::string joined(const std::vector<std::string>& names, std::string_view last = " and ") {
+  std::string list;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    list += (i == 0 ? "" : i + 1 == names.size() ? std::string(last) : ", ") + names[i];
+  return list;
+}
+
+/// "from token 64 on", "token 17 of 100"; backwards: "from token 63 back".
+std::string since(const NamedAxis& axis, const std::vector<int>& indices, bool backwards) {
+  const bool gapless = indices.back() - indices.front() + 1 == static_cast<int>(indices.size());
+  if (gapless && indices.size() > 1 && !backwards && indices.back() == axis.extent - 1)
+    return fmt::format("from {} {} on", axis.one, indices.front());
+  if (gapless && indices.size() > 1 && backwards && indices.front() == 0)
+    return fmt::format("from {} {} back", axis.one, indices.back());
+  return describe(axis, indices);
+}
+
+}  // namespace
+
+std::string LooksLike::sentence(bool all) const {
+  const double percent = std::floor(1e4 * share) / 100;
+  return fmt::format("{}looks like {}{} ({}%{}); {}", all ? "" : joined(tensors) + ": ", what,
+                     where + (or_else.empty() ? "" : ", or " + joined(or_else, " or ")), percent,
+                     share < named_share ? ", the rest is rounding" : "", mend);
+}
+
+Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
+                 const Effort& effort) {
+  return Inquest(room, problem, batch, in_causal_order(room, tensors), effort).run();
+}
+
+std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::vector<Suspect>& tensors) {
+  const Scene scene(room, {}, batch);
+  const std::vector<Suspect> sorted = in_causal_order(room, tensors);
+  const auto first = std::find_if(sorted.begin(), sorted.end(), [](const Suspect& s) { return s.fails; });
+  if (first == sorted.end()) return std::nullopt;
+  const RoomFacts::Ranked* ranked = scene.described(first->name);
+  if (ranked == nullptr) return std::nullopt;
+  FirstWrong found{first->name, {}, first->name};
+  const bool gradient = first->name.starts_with("d_");
+  const std::vector<NamedAxis> axes = named_axes(*ranked, first->shape, batch);
+  if (!axes.empty()) {
+    const auto wrong = wrong_indices(axes, deviations_of(*first->expected, *first->got));
+    // Tokens first, then sequences and heads.
+    for (std::size_t a = 2; a < axes.size(); ++a)
+      if (axes[a].extent > 1 && (axes[a].one == "token" || axes[a].one == "query"))
+        found.sentence += ", " + since(axes[a], wrong[a], gradient);
+    for (std::size_t a = 0; a < std::min<std::size_t>(2, axes.size()); ++a)
+      if (axes[a].extent > 1) found.sentence += ", " + describe(axes[a], wrong[a]);
+  }
+  std::vector<std::string> outputs;
+  std::size_t gradients = 0, failing = 0;
+  for (const Suspect& s : sorted) {
+    if (s.name.starts_with("d_")) ++gradients, failing += s.fails ? 1 : 0;
+    if (&s == &*first || !s.fails) continue;
+    found.followers.push_back(s.name);
+    if (!s.name.starts_with("d_")) outputs.push_back(s.name);
+  }
+  if (gradient) {
+    found.sentence += "; every output passes";
+    if (failing > 1) found.sentence += fmt::format(", {} of {} gradients fail", failing, gradients);
+    return found;
+  }
+  if (failing == gradients && gradients > 0)
+    outputs.push_back("its gradients");
+  else if (failing > 0)
+    outputs.push_back(fmt::format("{} of {} gradients", failing, gradients));
+  if (!outputs.empty())
+    found.sentence += "; " + joined(outputs) + (outputs.size() == 1 && failing == 0 ? " follows" : " follow");
+  return found;
+}
+
+}  // namespace assay

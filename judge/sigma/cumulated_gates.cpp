@@ -1,0 +1,201 @@
+#include "judge/sigma/cumulated_gates.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "judge/sigma/spread.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+/// Row r, column c of head h of an array that a problem or an answer has; one that is shared by groups of heads is read
+/// by the group of h.
+class ByHead {
+ public:
+  ByHead(const Array& array, bool head_axis, int heads) : array_(array), layout_(layout_of(array.shape, head_axis)) {
+    group_ = std::max(1, heads / std::max(1, layout_.heads));
+  }
+  int columns() const { return layout_.cols; }
+  double operator()(int h, int r, int c) const {
+    const auto n = [](int x) { return static_cast<std::size_t>(x); };
+    return array_.data[(n(h / group_) * n(layout_.rows) + n(r)) * n(layout_.cols) + n(c)];
+  }
+
+ private:
+  const Array& array_;
+  Layout layout_;
+  int group_ = 1;
+};
+
+/// What a token contributes to the sum of that head and channel.
+struct Contribution {
+  double value = 0;
+  bool exact = false;
+};
+using Contributions = std::function<Contribution(int head, int token, int channel)>;
+
+/// What a rounding of that size adds: an error, or its variance.
+using ErrorOf = std::function<double(double size)>;
+
+/// The errors of the sums of a gradient [H][T], or [H][T][K] of gates of single channels, added up by `rounding`.
+/// `gained` and `lost` are what a token's query and key contribute.
+std::vector<double> errors_of_sums(const Layout& n, Format operands, const Contributions& gained,
+                                   const Contributions& lost, bool per_channel, const ErrorOf& rounding) {
+  constexpr int chunk = 64;
+  const double sum_unit = std::min(unit_roundoff(operands), unit_roundoff(Format::fp32)),
+               operand_unit = unit_roundoff(operands);
+  const auto at = [&](int h, int t, int c) {
+    const auto z = [](int x) { return static_cast<std::size_t>(x); };
+    return (z(h) * z(n.rows) + z(t)) * z(n.cols) + z(c);
+  };
+  std::vector<double> errors(n.size());
+  for (int h = 0; h < n.heads; ++h)
+    for (int c = 0; c < n.cols; ++c) {
+      double sum = 0, largest = 0, of_sums = 0, of_operands = 0;
+      for (int t = n.rows - 1; t >= 0; --t)
+        sum += gained(h, t, c).value - lost(h, t, c).value, largest = std::max(largest, std::fabs(sum));
+      bool exact = true;
+      for (int t = n.rows - 1; t >= 0; --t) {
+        if (t % chunk == chunk - 1) of_operands = 0;
+        for (const Contribution& x : {gained(h, t, c), lost(h, t, c)}) {
+          if (x.exact) continue;
+          exact = false;
+          of_sums += rounding(sum_unit * x.value);
+          if (per_channel) of_operands += rounding(operand_unit * x.value);
+        }
+        if (!exact) errors[at(h, t, c)] = of_sums + of_operands + rounding(sum_unit * largest);
+      }
+    }
+  return errors;
+}
+
+const Array* find(const Arrays& arrays, const std::string& name) {
+  const auto found = arrays.find(name);
+  return found == arrays.end() ? nullptr : &found->second;
+}
+
+/// Errors of the sums of all gates, added up by `rounding`.
+Arrays errors_of_gates(const Problem& problem, Format operands, const Arrays& answered,
+                       const std::function<const Arrays*()>& asked_sizes, const ErrorOf& rounding) {
+  Arrays errors;
+  const Room* room = find_room(problem.mechanism);
+  if (room == nullptr) return errors;
+  for (const RoomFacts::Ranked& ranked : room->inputs()) {
+    if (ranked.field.domain != Domain::log_decay || ranked.rank == 0) continue;
+    const std::string name = "d_" + std::string(ranked.field.name);
+    const Array* gradient = find(answered, name);
+    if (gradient == nullptr) continue;
+    const bool head_axis = gradient->shape.size() > static_cast<std::size_t>(ranked.rank);
+    const Layout layout = layout_of(gradient->shape, head_axis);
+    const bool per_channel = ranked.rank == 2;
+    // Of a gate for all channels, summed over them: what a row reads and what its value gives away.
+    const std::string of_gain = per_channel ? "d_q" : "o", of_loss = per_channel ? "d_k" : "d_v";
+    const Array *x = find(per_channel ? problem.inputs : answered, per_channel ? "q" : "o"),
+                *dx = find(per_channel ? answered : problem.cotangents, per_channel ? "d_q" : "o"),
+                *y = find(problem.inputs, per_channel ? "k" : "v"), *dy = find(answered, of_loss);
+    if (x == nullptr || dx == nullptr || y == nullptr || dy == nullptr) continue;
+    const auto contributions = [&](const Array& value, const Array& slope, const Array* size) -> Contributions {
+      const ByHead a(value, head_axis, layout.heads), b(slope, head_axis, layout.heads);
+      const ByHead terms(size != nullptr ? *size : value, head_axis, layout.heads);
+      return [=, exact = size != nullptr](int h, int t, int c) {
+        if (per_channel) return Contribution{a(h, t, c) * b(h, t, c), exact && terms(h, t, c) == 0};
+        Contribution sum{0, exact};
+        for (int i = 0; i < a.columns(); ++i)
+          sum.value += a(h, t, i) * b(h, t, i), sum.exact = sum.exact && terms(h, t, i) == 0;
+        return sum;
+      };
+    };
+    const Arrays* sizes = asked_sizes();
+    const auto size_of = [&](const std::string& tensor) { return sizes == nullptr ? nullptr : find(*sizes, tensor); };
+    errors[name] =
+        Array(gradient->shape, errors_of_sums(layout, operands, contributions(*x, *dx, size_of(of_gain)),
+                                              contributions(*y, *dy, size_of(of_loss)), per_channel, rounding));
+  }
+  return errors;
+}
+
+/// q dq - k dk of all later tokens, in the layout of the gradient of a gate, whose channels may be one.
+std::vector<double> sums_from_the_end(const Problem& problem, const Arrays& run, const Layout& n, bool head_axis) {
+  const Array *q = find(problem.inputs, "q"), *k = find(problem.inputs, "k"), *dq = find(run, "d_q"),
+              *dk = find(run, "d_k");
+  if (q == nullptr || k == nullptr || dq == nullptr || dk == nullptr) return {};
+  const ByHead x(*q, head_axis, n.heads), dx(*dq, head_axis, n.heads), y(*k, head_axis, n.heads),
+      dy(*dk, head_axis, n.heads);
+  std::vector<double> sums(n.size());
+  for (int h = 0; h < n.heads; ++h)
+    for (int i = 0; i < x.columns(); ++i) {
+      const int c = n.cols == 1 ? 0 : i;
+      double sum = 0;
+      for (int t = n.rows - 1; t >= 0; --t) {
+        sum += x(h, t, i) * dx(h, t, i) - y(h, t, i) * dy(h, t, i);
+        sums[(static_cast<std::size_t>(h) * static_cast<std::size_t>(n.rows) + static_cast<std::size_t>(t)) *
+                 static_cast<std::size_t>(n.cols) +
+             static_cast<std::size_t>(c)] += sum;
+      }
+    }
+  return sums;
+}
+
+/// Whether `gradient` is those sums and, of every head and channel, one number more: that of the last state.
+bool is_sum(const std::vector<double>& gradient, const std::vector<double>& sums, const Layout& n) {
+  const auto row = static_cast<std::size_t>(n.cols), head = row * static_cast<std::size_t>(n.rows);
+  double largest = 0;
+  for (const double x : sums) largest = std::max(largest, std::fabs(x));
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    if (i % head >= row && std::fabs((gradient[i] - sums[i]) - (gradient[i - row] - sums[i - row])) > 1e-9 * largest)
+      return false;
+  return true;
+}
+
+/// Uniform within one rounding.
+ErrorOf drawn(std::uint64_t seed) {
+  return [stream = Stream(seed, "cumulated gates"), next = std::uint64_t{0}](double size) mutable {
+    return (2 * stream.uniform(next++) - 1) * size;
+  };
+}
+
+}  // namespace
+
+GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered,
+                       const std::function<const Arrays*()>& sizes, int samples) {
+  GateErrors errors;
+  errors.variances = errors_of_gates(problem, operands, answered, sizes, [](double size) { return size * size / 3; });
+  for (int k = 0; k < samples && !errors.variances.empty(); ++k)
+    errors.samples.push_back(
+        errors_of_gates(problem, operands, answered, sizes, drawn(RandomBits{}.at(static_cast<std::uint64_t>(k)))));
+  return errors;
+}
+
+void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::vector<Arrays>& drawn,
+                        GateErrors& errors) {
+  for (auto& [name, variances] : errors.variances) {
+    const Array* gradient = find(exact, name);
+    const Array* q = find(problem.inputs, "q");
+    if (gradient == nullptr || q == nullptr) continue;
+    const bool head_axis = q->shape.size() == 3;
+    const Layout layout = layout_of(gradient->shape, head_axis);
+    const std::vector<double> known = sums_from_the_end(problem, exact, layout, head_axis);
+    if (known.empty() || !is_sum(gradient->data, known, layout)) continue;
+    for (std::size_t k = 0; k < drawn.size() && k < errors.samples.size(); ++k) {
+      const std::vector<double> sums = sums_from_the_end(problem, drawn[k], layout, head_axis);
+      Array& sample = errors.samples[k].at(name);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const double error = (sums[i] - known[i]) / std::sqrt(2.0);
+        sample.data[i] += error, variances.data[i] += error * error / static_cast<double>(drawn.size());
+      }
+    }
+  }
+}
+
+void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered) {
+  for (const auto& [name, errors] : errors_of_gates(
+           problem, operands, answered, [] { return nullptr; }, drawn(seed)))
+    for (std::size_t i = 0; i < errors.data.size(); ++i) answered[name].data[i] += errors.data[i];
+}
+
+}  // namespace assay

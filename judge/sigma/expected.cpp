@@ -1,0 +1,517 @@
+#include "judge/sigma/expected.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+
+#include "judge/forms/sequential.hpp"
+#include "judge/sigma/cumulated_gates.hpp"
+#include "judge/sigma/stored.hpp"
+#include "judge/sigma/terms.hpp"
+#include "oracles/multiword/parallel.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+template <class X>
+Named<BasicArray<X>> named(BasicAnswer<X> answer) {
+  Named<BasicArray<X>> list;
+  for (auto& [name, array] : answer.outputs) list.emplace_back(name, std::move(array));
+  for (auto& [name, array] : answer.gradients) list.emplace_back("d_" + name, std::move(array));
+  return list;
+}
+
+/// The contract's storage formats, in the order of their sites.
+std::vector<Format> storage_formats(const tile::SiteTable& contract) {
+  std::vector<Format> formats;
+  for (int i = 0; i < contract.size; ++i) {
+    const auto& [name, role, format] = contract.entries[i];
+    if (role != tile::Role::operand && format != Format::exact &&
+        std::find(formats.begin(), formats.end(), format) == formats.end())
+      formats.push_back(format);
+  }
+  return formats;
+}
+
+/// Site of the stores that leave a kernel. What it reads back itself passes another one.
+constexpr std::string_view output_site = "out";
+bool has_store(const Policy& contract) { return contract.sites.find(output_site) >= 0; }
+
+/// The widest format in which the contract accumulates.
+Format accumulators_of(const tile::SiteTable& sites) {
+  Format widest = Format::bf16;
+  for (int i = 0; i < sites.size; ++i) {
+    const auto& [name, role, format] = sites.entries[i];
+    if (role == tile::Role::accumulator && info(format).mantissa_bits > info(widest).mantissa_bits) widest = format;
+  }
+  return widest;
+}
+
+/// How that contract is drawn. The last rounding is known without drawing it. fp64's own is left where it is: arrays
+/// are doubles anyhow.
+Policy drawing(const Policy& contract) {
+  Policy policy = contract;
+  policy.rounding = Rounding::jittered;
+  if (has_store(contract)) policy.sites = contract.sites.with(output_site, Format::fp64);
+  return policy;
+}
+
+/// The contract of a kernel that has none is that of its precision.
+Contract contract_of(const KernelUnderTest& kernel) {
+  return kernel.contract == nullptr ? Contract::of(kernel.precision) : *kernel.contract;
+}
+
+/// What cuts off the sites that may be, and rounds nothing else: by how much these lean. Draws have the rest.
+std::optional<Policy> cutting(const KernelUnderTest& kernel, const Policy& contract) {
+  const std::vector<std::string_view> sites = contract_of(kernel).cut_off_sites(kernel.form->sites);
+  if (sites.empty()) return std::nullopt;
+  Policy cut = contract;
+  cut.rounding = Rounding::toward_zero;
+  for (int i = 0; i < cut.sites.size; ++i)
+    if (std::find(sites.begin(), sites.end(), cut.sites.entries[i].view()) == sites.end())
+      cut.sites.entries[i].format = Format::exact;
+  return cut;
+}
+
+/// Kernels that keep the contract and are not among its draws: operands and what is stored between are kept where it
+/// rounds them to less than an accumulator has, and sums are made in the other ways that it allows. The last rounding
+/// is left out: it is known, and larger in an element's neighbours than what operands leave.
+std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
+  const Policy contract = kernel.policy();
+  const int accumulator = info(accumulators_of(contract.sites)).mantissa_bits;
+  Policy kept = contract;
+  bool any = false;
+  for (int i = 0; i < contract.sites.size; ++i) {
+    const auto& [name, role, format] = contract.sites.entries[i];
+    const bool between = role == tile::Role::operand || (role == tile::Role::output && name != output_site);
+    if (!between || info(format).mantissa_bits >= accumulator) continue;
+    kept.sites.entries[i].format = Format::exact, any = true;
+  }
+  if (!any) return {};
+  if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
+  const std::vector<Accumulation> ways = contract_of(kernel).accumulations(kernel.form->sites);
+  const auto allowed = [&](Accumulation way) { return std::find(ways.begin(), ways.end(), way) != ways.end(); };
+  // A sum that is narrower than others is so where it is stored, not after every product.
+  Policy summed = kept;
+  for (int i = 0; i < summed.sites.size; ++i) {
+    auto& [name, role, format] = summed.sites.entries[i];
+    if (role == tile::Role::accumulator && info(format).mantissa_bits < accumulator) format = Format::exact;
+  }
+  Policy cut_off = summed;
+  if (allowed(Accumulation::one_by_one)) kept = summed, kept.products = 1;
+  std::vector<Policy> list = {kept};
+  cut_off.rounding = Rounding::toward_zero, cut_off.sites = cut_off.sites.with(tile::Role::gate, Format::exact);
+  if (allowed(Accumulation::cut_off)) list.push_back(cut_off);
+  if (const std::optional<Policy> cut = cutting(kernel, contract)) list.push_back(*cut);
+  return list;
+}
+
+/// The problem of one draw: the rows of inputs that a kernel may multiply by a factor before it rounds them are rounded
+/// on the grid that some factor gives them.
+Problem with_factors(const Problem& problem, const Contract& contract, std::span<const std::string_view> inputs,
+                     std::uint64_t draw) {
+  Problem other = problem;
+  for (const std::string_view factored : inputs) {
+    const std::string name(factored);
+    const auto input = other.inputs.find(name);
+    if (input == other.inputs.end() || input->second.shape.empty()) continue;
+    const Stream factors(draw, name + ", factors"), rounded(draw, name + ", rounded");
+    const auto columns = static_cast<std::size_t>(std::max(1, input->second.shape.back()));
+    std::vector<double>& x = input->second.data;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double factor = 1 + factors.uniform(i / columns);
+      x[i] = round_to(x[i] * factor, contract.precision, Rounding::jittered, rounded.bits(i)) / factor;
+    }
+  }
+  return other;
+}
+
+/// The sizes of an answer's terms, computed when they are first asked for.
+class Terms {
+ public:
+  Terms(const Problem& problem, const KernelUnderTest& kernel)
+      : problem_(problem), accumulators_(accumulators_of(kernel.policy().sites)), of_solves_(kernel.form->iterative) {}
+
+  /// Of all tensors; null where they are not known.
+  const Arrays* all() {
+    if (!asked_) sizes_ = term_sizes(problem_.mechanism, problem_, accumulators_);
+    asked_ = true;
+    return sizes_ ? &*sizes_ : nullptr;
+  }
+  /// Of the tensor of that name; null where they are not known.
+  const std::vector<double>* find(const std::string& name) {
+    const Arrays* sizes = all();
+    if (sizes == nullptr) return nullptr;
+    const auto known = sizes->find(name);
+    return known == sizes->end() ? nullptr : &known->second.data;
+  }
+  Format accumulators() const { return accumulators_; }
+  bool of_solves() const { return of_solves_; }
+
+ private:
+  const Problem& problem_;
+  Format accumulators_;
+  bool of_solves_, asked_ = false;
+  std::optional<Arrays> sizes_;
+};
+
+/// No element is known better than a product and the sum that it goes into, each rounded at the size of the element's
+/// terms, unless its arithmetic is exact in any order. What a solve divides by, its sizes know nothing of: there they
+/// count up to the tensor's largest number, unless the element shows that it is made of larger ones.
+void keep_terms_rounded(Expected& e, const std::vector<double>& sizes, Terms& terms, const std::vector<double>& exact) {
+  double largest = 0;
+  for (const HiLo& value : e.value) largest = std::max(largest, std::fabs(value.hi));
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    if (!(sizes[i] > 0 && std::isfinite(sizes[i]))) continue;
+    const bool missed = !(std::fabs((exact[i] - e.value[i].hi) - e.value[i].lo) <= e.sigma[i] + e.bound[i]);
+    const double size = !terms.of_solves() || missed || e.sigma[i] == 0 ? sizes[i] : std::min(sizes[i], largest);
+    e.sigma[i] = std::max(e.sigma[i], spacing(terms.accumulators(), size) * std::sqrt(2 / 12.0));
+  }
+}
+
+/// Whether operands' roundings leave nothing to those of sums: where these are alone, in the witness that keeps its
+/// operands, no element is off by an eighth of sigma. To know the sizes of its terms takes a run of the reference.
+bool drowns_sums(const std::vector<double>& sigma, const std::vector<double>& witness, const ExactRun& exact) {
+  for (std::size_t i = 0; i < sigma.size(); ++i)
+    if (!(sigma[i] > 0 && std::fabs(exact.distance(witness[i], i)) <= sigma[i] / 8)) return false;
+  return true;
+}
+
+/// Indices of the elements that overflow under the contract's rounding, in `own` or in a draw, and not without it. They
+/// become zero everywhere: they say nothing of how others spread.
+std::vector<std::size_t> take_out_overflows(std::vector<std::vector<double>>& draws,
+                                            std::vector<std::vector<double>>& witnesses, std::vector<double>& exact) {
+  std::vector<std::size_t> list;
+  const std::vector<double>& own = witnesses.front();
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const auto overflows = [i](const std::vector<double>& run) { return !std::isfinite(run[i]); };
+    if (overflows(exact) || !(overflows(own) || std::any_of(draws.begin(), draws.end(), overflows))) continue;
+    list.push_back(i);
+    exact[i] = 0;
+    for (auto* runs : {&draws, &witnesses})
+      for (std::vector<double>& run : *runs) run[i] = 0;
+  }
+  return list;
+}
+
+/// The exact run where the oracle says what its doubles leave out: at the truth, where that is no further from them
+/// than two doubles are from each other, or lost in the last place of the terms that it is a sum of (of the tensor's
+/// largest number, where those are not known). Elsewhere the program means another number.
+ExactRun located(std::vector<double> run, const Expected& e, const std::string& name, Terms& terms) {
+  double largest = 0;
+  for (const HiLo& value : e.value) largest = std::max(largest, std::fabs(value.hi));
+  std::vector<HiLo> at(run.size());
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const double left_out = std::fabs((run[i] - e.value[i].hi) - e.value[i].lo);
+    at[i] = {run[i], 0};
+    if (!(left_out > e.bound[i])) continue;
+    double resolution = spacing(Format::fp64, run[i]);
+    if (left_out > resolution) {
+      const std::vector<double>* sizes = terms.find(name);
+      resolution = std::max(resolution, unit_roundoff(Format::fp64) * (sizes != nullptr ? (*sizes)[i] : largest));
+    }
+    if (left_out <= resolution) at[i] = e.value[i];
+  }
+  return {std::move(run), std::move(at)};
+}
+
+/// What the gradients of gates are off by where they are summed up from the end of the sequence: such a kernel keeps
+/// the contract, too.
+GateErrors gate_errors_of(const Problem& problem, const KernelUnderTest& kernel, const KernelRuns& runs, Terms& terms) {
+  const Policy contract = kernel.policy();
+  Format operands = accumulators_of(contract.sites);
+  for (int i = 0; i < contract.sites.size; ++i) {
+    const auto& [name, role, format] = contract.sites.entries[i];
+    if (role == tile::Role::operand && info(format).mantissa_bits < info(operands).mantissa_bits) operands = format;
+  }
+  const auto arrays = [](const Named<Array>& run) { return Arrays(run.begin(), run.end()); };
+  GateErrors errors = gate_errors(
+      problem, operands, arrays(runs.emulated), [&terms] { return terms.all(); }, default_draws);
+  if (errors.variances.empty() || operands != terms.accumulators()) return errors;
+  std::vector<Arrays> drawn;
+  for (const Named<Array>& draw : runs.drawn) drawn.push_back(arrays(draw));
+  add_errors_of_runs(problem, arrays(runs.exact), drawn, errors);
+  return errors;
+}
+
+/// Takes errors of those variances into account, and puts what samples of them make of the first witness among the
+/// witnesses.
+void add_gate_errors(const GateErrors& errors, const std::string& name, Spread& spread,
+                     std::vector<std::vector<double>>& witnesses) {
+  const std::vector<double> own = witnesses.front();
+  const auto variances = errors.variances.find(name);
+  if (variances == errors.variances.end()) return;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const double before = spread.sigma[i] * spread.sigma[i], after = before + variances->second.data[i];
+    spread.sigma[i] = std::sqrt(after);
+    if (before > 0) spread.freedom[i] *= (after / before) * (after / before);
+  }
+  for (const Arrays& sample : errors.samples) {
+    std::vector<double>& witness = witnesses.emplace_back(own);
+    for (std::size_t i = 0; i < own.size(); ++i) witness[i] += sample.at(name).data[i];
+  }
+}
+
+/// What the runs say of one of their tensors, of which `e` knows the shape and the oracle's answer.
+Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Policy& contract, const Limits& limits,
+                Terms& terms, const GateErrors& gates) {
+  const auto& [name, own] = runs.emulated[tensor];
+  const bool number = own.data.size() == 1;
+  std::vector<double> exact = runs.exact[tensor].second.data;
+  std::vector<std::vector<double>> draws, witnesses{own.data};
+  for (const Named<Array>& draw : runs.drawn) draws.push_back(draw[tensor].second.data);
+  for (const Named<Array>& draw : runs.numbers)
+    if (number) draws.push_back(draw[tensor].second.data);
+  for (const Named<Array>& witness : runs.witnesses) witnesses.push_back(witness[tensor].second.data);
+  const bool kept = witnesses.size() > 1;
+  const Format stored = narrowest_of(storage_formats(contract.sites), own.data);
+  e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
+  const std::vector<std::size_t> overflowing = take_out_overflows(draws, witnesses, exact);
+  const ExactRun located_exact = located(exact, e, name, terms);
+  Spread spread = spread_of(draws, located_exact, e.layout, stored);
+  add_gate_errors(gates, name, spread, witnesses);
+  e.draws = spread.draws;
+  e.rms_limit = rms_limit(spread, limits.tensor_rate);
+  for (const std::vector<double>& witness : witnesses) {
+    double& by = &witness == &witnesses.front() ? e.stall : e.widened;
+    by = std::max(by, widen(spread, witness, located_exact, e.layout, limits.sigmas, limits.tensor_rate));
+  }
+  e.sigma = spread.sigma, e.freedom = spread.freedom, e.stored = stored, e.known_reach = limits.sigmas;
+  e.reach.reserve(e.sigma.size());
+  for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
+  const std::vector<double>* sizes =
+      kept && drowns_sums(e.sigma, witnesses[1], located_exact) ? nullptr : terms.find(name);
+  if (sizes != nullptr) keep_terms_rounded(e, *sizes, terms, exact);
+  for (const std::size_t i : overflowing) e.sigma[i] = infinite;
+  // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
+  std::vector<double> undrawn(e.sigma.size());
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    undrawn[i] = std::max(0.0, spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
+  e.sums = expected_sums(draws, located_exact, witnesses, e.layout, e.weight, undrawn, limits.tensor_rate);
+  return e;
+}
+
+}  // namespace
+
+Policy KernelUnderTest::policy() const {
+  Policy policy = contract == nullptr ? Policy::of(form->sites, precision) : contract->policy(form->sites);
+  policy.threads = threads;
+  return policy;
+}
+
+const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form) {
+  return form.unstable.empty() ? form : kernels.forms.front();
+}
+
+namespace {
+
+Named<Array> drawn_of(const KernelUnderTest& kernel, const Problem& problem, const Policy& policy) {
+  const Contract contract = contract_of(kernel);
+  const std::vector<std::string_view> inputs = contract.factored(kernel.form->sites);
+  if (inputs.empty()) return named(kernel.form->run(problem, policy, kernel.tile));
+  return named(kernel.form->run(with_factors(problem, contract, inputs, policy.seed), policy, kernel.tile));
+}
+
+/// What each query head adds to the gradients of what it shares, as a contract stores it that sums them later.
+class StoredParts {
+ public:
+  StoredParts(const KernelUnderTest& kernel, const Problem& problem) {
+    const auto q = problem.inputs.find("q");
+    if (!contract_of(kernel).per_query_head || q == problem.inputs.end() || q->second.shape.size() != 3) return;
+    const int heads = q->second.shape[0];
+    Problem alone = problem;
+    bool shared = false;
+    for (auto& [name, array] : alone.inputs) {
+      if (array.shape.size() != 3 || array.shape[0] >= heads) continue;
+      shared = true;
+      array = repeated(array, heads / array.shape[0]);
+    }
+    if (!shared || problem.cotangents.empty()) return;
+    const Policy contract = kernel.policy();
+    stored_ = has_store(contract) ? contract.sites.at(output_site) : kernel.precision;
+    Policy exact = Policy::exact(kernel.form->sites);
+    exact.threads = kernel.threads;
+    parts_ = named(kernel.form->run(alone, exact, kernel.tile));
+  }
+
+  /// What their rounding adds to a draw.
+  void round_in(Named<Array>& draw, std::uint64_t seed) const {
+    for (std::size_t t = 0; t < parts_.size(); ++t) {
+      Array& sum = draw[t].second;
+      const Array& part = parts_[t].second;
+      if (sum.shape.size() != 3 || part.shape == sum.shape) continue;
+      const Stream random(seed, draw[t].first + ", per query head");
+      const std::size_t head = part.data.size() / static_cast<std::size_t>(part.shape[0]);
+      const auto group = static_cast<std::size_t>(part.shape[0] / sum.shape[0]);
+      for (std::size_t i = 0; i < part.data.size(); ++i)
+        sum.data[i / head / group * head + i % head] +=
+            round_to(part.data[i], stored_, Rounding::jittered, random.bits(i)) - part.data[i];
+    }
+  }
+
+ private:
+  static Array repeated(const Array& array, int times) {
+    Array more{array.shape, {}};
+    more.shape[0] *= times;
+    const std::size_t head = array.data.size() / static_cast<std::size_t>(array.shape[0]);
+    for (std::size_t i = 0; i < array.data.size(); i += head)
+      for (int k = 0; k < times; ++k)
+        more.data.insert(more.data.end(), array.data.begin() + static_cast<std::ptrdiff_t>(i),
+                         array.data.begin() + static_cast<std::ptrdiff_t>(i + head));
+    return more;
+  }
+
+  Format stored_ = Format::exact;
+  Named<Array> parts_;
+};
+
+/// The truth, rounded to doubles, of all tensors that a run has.
+Named<Array> exact_by(const Oracle& truth, const Named<Array>& run) {
+  Named<Array> list;
+  for (const auto& [name, array] : run) {
+    const auto known = std::find_if(truth.tensors.begin(), truth.tensors.end(),
+                                    [&n = name](const auto& tensor) { return tensor.first == n; });
+    require(known != truth.tensors.end(), name, ": the kernel answers it, the oracle does not");
+    require(known->second.shape == array.shape, name, ": the kernel's shape is not the oracle's");
+    Array& exact = list.emplace_back(name, Array{array.shape, {}}).second;
+    for (const HiLo& x : known->second.value) exact.data.push_back(x.hi);
+  }
+  return list;
+}
+
+}  // namespace
+
+void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws, const Oracle* truth) {
+  const auto answer = [&](const Policy& policy) { return named(kernel.form->run(problem, policy, kernel.tile)); };
+  const Policy contract = kernel.policy();
+  if (runs.emulated.empty()) runs.emulated = answer(contract);
+  if (runs.exact.empty() && truth != nullptr) runs.exact = exact_by(*truth, runs.emulated);
+  if (runs.exact.empty()) {
+    Policy policy = Policy::exact(kernel.form->sites);
+    policy.threads = kernel.threads;
+    runs.exact = answer(policy);
+  }
+  if (runs.drawn.empty())
+    for (const Policy& witness : witnesses_of(kernel)) runs.witnesses.push_back(answer(witness));
+  const StoredParts parts(kernel, problem);
+  const std::size_t first = runs.drawn.size(), wanted = static_cast<std::size_t>(std::max(draws, 0));
+  if (first >= wanted) return;
+  runs.drawn.resize(wanted);
+  // A tile program shares its own launches among the threads.
+  words::in_parallel(wanted - first, is_reference(*kernel.form) ? kernel.threads : 1, [&](std::size_t k) {
+    Policy policy = drawing(contract);
+    policy.seed = RandomBits{}.at(first + k);
+    runs.drawn[first + k] = drawn_of(kernel, problem, policy);
+    parts.round_in(runs.drawn[first + k], policy.seed);
+  });
+}
+
+void add_numbers(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
+  const Policy policy = drawing(kernel.policy());
+  for (std::size_t k = runs.drawn.size() + runs.numbers.size(); k < static_cast<std::size_t>(draws); ++k) {
+    Policy own = policy;
+    own.seed = RandomBits{}.at(k);
+    Named<Array>& draw = runs.numbers.emplace_back(drawn_of(kernel, problem, own));
+    for (auto& [name, array] : draw)
+      if (array.data.size() != 1) array = {};
+  }
+}
+
+bool asks_for_words(const Expectation& expectation, const std::function<bool(const std::string&)>& wanted) {
+  return std::any_of(expectation.tensors.begin(), expectation.tensors.end(),
+                     [&](const auto& t) { return (!wanted || wanted(t.first)) && undecided_at(t.second); });
+}
+
+bool asks_for_draws(const Expectation& expectation, const std::function<bool(const std::string&)>& wanted) {
+  return std::any_of(expectation.tensors.begin(), expectation.tensors.end(), [&](const auto& t) {
+    const Expected& e = t.second;
+    return (!wanted || wanted(t.first)) && e.value.size() == 1 && std::isfinite(e.sigma[0]) && e.sigma[0] > 0 &&
+           std::fabs(e.value[0].hi) <= e.reach[0] * e.sigma[0] + e.bound[0];
+  });
+}
+
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws,
+                   double rate) {
+  KernelRuns runs;
+  add_runs(runs, kernel, problem, draws);
+  return expect(oracle, kernel, problem, runs, rate);
+}
+
+namespace {
+
+Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem,
+                           const KernelRuns& runs, double rate, Terms& terms) {
+  const Policy contract = kernel.policy();
+  const Named<Array>& emulated = runs.emulated;
+  std::size_t tensors = 0, elements = 0;
+  for (const auto& [name, array] : emulated) tensors += array.data.empty() ? 0 : 1, elements += array.data.size();
+  tensors = std::max<std::size_t>(tensors, 1), elements = std::max<std::size_t>(elements, 1);
+  // Of a number that stands alone 16 draws say whether it takes 64: the limits of both share its part.
+  const Limits limits = limits_of(rate, tensors, elements), of_numbers = limits_of(rate / 2, tensors, elements);
+  const GateErrors gates = gate_errors_of(problem, kernel, runs, terms);
+  Expectation expectation;
+  for (std::size_t t = 0; t < emulated.size(); ++t) {
+    const auto& [name, array] = emulated[t];
+    const auto known = std::find_if(oracle.tensors.begin(), oracle.tensors.end(),
+                                    [&n = name](const auto& tensor) { return tensor.first == n; });
+    require(known != oracle.tensors.end(), name, ": the kernel answers it, the oracle does not");
+    const Oracle::Tensor& truth = known->second;
+    require(truth.shape == array.shape, name, ": the kernel's shape is not the oracle's");
+    if (array.data.empty()) continue;
+
+    const Expected blank{.shape = truth.shape,
+                         .layout = layout_of(truth.shape, oracle.head_axis && !truth.shape.empty()),
+                         .value = truth.value,
+                         .bound = truth.bound,
+                         .sigma = {},
+                         .reach = {}};
+    const bool number = array.data.size() == 1;
+    expectation.tensors.emplace_back(name,
+                                     learnt(blank, runs, t, contract, number ? of_numbers : limits, terms, gates));
+    expectation.emulated.emplace_back(name, array.data);
+  }
+  return expectation;
+}
+
+}  // namespace
+
+Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, const KernelRuns& runs,
+                   double rate) {
+  return std::move(expect(oracle, kernel, std::span(&kernel.tile, 1), problem, std::span(&runs, 1), rate).front());
+}
+
+std::vector<Expectation> expect(const Oracle& oracle, const KernelUnderTest& kernel, std::span<const int> tiles,
+                                const Problem& problem, std::span<const KernelRuns> runs, double rate) {
+  Terms terms(problem, kernel);
+  std::vector<Expectation> expectations;
+  KernelUnderTest one = kernel;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    one.tile = tiles[i];
+    expectations.push_back(expectation_of(oracle, one, problem, runs[i], rate, terms));
+  }
+  return expectations;
+}
+
+Named<std::vector<double>> in_report_order(const Answer& answer, const Expectation& expectation) {
+  const Named<Array> answered = named(answer);
+  Named<std::vector<double>> list;
+  for (const auto& [name, expected] : expectation.tensors) {
+    const auto known =
+        std::find_if(answered.begin(), answered.end(), [&n = name](const auto& tensor) { return tensor.first == n; });
+    if (known == answered.end()) throw std::runtime_error(name + ": the kernel does not answer it");
+    if (known->second.shape != expected.shape) throw std::runtime_error(name + ": the kernel answers another shape");
+    list.emplace_back(name, known->second.data);
+  }
+  return list;
+}
+
+}  // namespace assay

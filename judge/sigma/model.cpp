@@ -1,0 +1,140 @@
+#include "judge/sigma/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+
+#include "judge/sigma/cumulated_gates.hpp"
+#include "oracles/core/more_rooms.hpp"
+#include "oracles/multiword/parallel.hpp"
+#include "oracles/scalars/perturbed.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+
+namespace sequential {
+#define MECHANISM(name) Answer perturbed_##name(const Problem& problem);
+#include "mechanisms.def"
+#undef MECHANISM
+}  // namespace sequential
+
+namespace {
+
+using Perturbed = Answer (*)(const Problem& problem);
+
+Perturbed perturbed_room(std::string_view mechanism) {
+#define MECHANISM(name) \
+  if (mechanism == #name) return &sequential::perturbed_##name;
+#include "mechanisms.def"
+#undef MECHANISM
+  return is_unlisted(mechanism) ? more_rooms().perturbed : nullptr;
+}
+
+/// fp32 and fp64: sums are as narrow as what they sum.
+bool sums_are_narrow(Format precision) {
+  return precision == Format::fp32 || precision == Format::fp64 || precision == Format::exact;
+}
+
+/// Draw k of tf32: tensor cores cut operands off, other code rounds them; half of the draws do either.
+PerturbedArithmetic::Operands operands_of(Format precision, std::size_t draw) {
+  const bool cut = precision == Format::tf32 && draw % 2 == 1;
+  return cut ? PerturbedArithmetic::Operands::cut_off : PerturbedArithmetic::Operands::nearest;
+}
+
+Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vector<std::vector<double>>& draws,
+                     Format stored, const Limits& limits, double factor) {
+  std::vector<double> value;
+  value.reserve(truth.value.size());
+  for (const HiLo& x : truth.value) value.push_back(x.hi);
+  Expected e{.shape = truth.shape,
+             .layout = layout_of(truth.shape, head_axis && !truth.shape.empty()),
+             .ulp_format = stored,
+             .value = truth.value,
+             .bound = truth.bound,
+             .sigma = {},
+             .reach = {}};
+  // The truth itself, and no run in doubles, is what the draws are about.
+  const Spread spread = spread_of(draws, {std::move(value), truth.value}, e.layout, stored, 1);
+  e.sigma = spread.sigma, e.known_reach = factor * limits.sigmas;
+  for (const double freedom : spread.freedom) e.reach.push_back(factor * equivalent_sigmas(limits.sigmas, freedom));
+  e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
+  return e;
+}
+
+}  // namespace
+
+/// References that sum up number by number, outside of contractions, err too little in the draws, and falcon2a does
+/// where its writes are small: a healthy kernel is far beyond what these allow.
+constexpr std::string_view without_model[] = {
+    "value_averaging", "affine_linear_attention", "affine_mesanet", "falcon2a", "falcon3", "falcon3a"};
+
+bool has_model(std::string_view mechanism) {
+  const auto* const end = std::end(without_model);
+  return perturbed_room(mechanism) != nullptr && std::find(std::begin(without_model), end, mechanism) == end;
+}
+
+ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
+                     const std::function<void()>& done) {
+  ModelRuns runs{precision, {}};
+  add_model_runs(runs, problem, draws, threads, done);
+  return runs;
+}
+
+void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
+                    const std::function<void()>& done) {
+  const Perturbed run = perturbed_room(problem.mechanism);
+  require(run != nullptr, problem.mechanism, ": no model: it has no kernels");
+  const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
+  runs.drawn.resize(all);
+  words::in_parallel(all - known, threads, [&](std::size_t i) {
+    const std::size_t k = known + i;
+    const PerturbedArithmetic arithmetic(runs.precision, operands_of(runs.precision, k), RandomBits{}.at(k));
+    runs.drawn[k] = flat(run(problem));
+    cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
+    if (done) done();
+  });
+}
+
+ModelFactor model_factor(Format precision) {
+  return sums_are_narrow(precision) ? ModelFactor{3, 5} : ModelFactor{2, 5};
+}
+
+Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
+                                const std::function<Format(const std::string&)>& stored, double rate) {
+  std::size_t tensors = 0, elements = 0;
+  for (const auto& [name, truth] : oracle.tensors)
+    tensors += truth.value.empty() ? 0 : 1, elements += truth.value.size();
+  const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
+  Named<Expected> list;
+  for (const auto& [name, truth] : oracle.tensors) {
+    if (truth.value.empty()) continue;
+    std::vector<std::vector<double>> draws;
+    draws.reserve(runs.drawn.size());
+    for (const Arrays& drawn : runs.drawn) {
+      const auto found = drawn.find(name);
+      require(found != drawn.end() && found->second.data.size() == truth.value.size(), name,
+              ": the model does not answer it");
+      draws.push_back(found->second.data);
+    }
+    list.emplace_back(
+        name, expected_of(truth, oracle.head_axis, draws, stored(name), limits, model_factor(runs.precision).passes));
+  }
+  return list;
+}
+
+Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got) {
+  Judgement j = judge(expected, got);
+  const ModelFactor factor = model_factor(precision);
+  if (j.verdict == Verdict::fail && j.excess * factor.passes <= factor.fails) {
+    j.verdict = Verdict::undecided;
+    j.reason = text(j.excess * factor.passes, " times what the precision's roundings do in the recurrence itself: a ",
+                    "chunk algorithm that cancels may do this; --contract says which roundings are its own");
+  }
+  return j;
+}
+
+}  // namespace assay

@@ -1,0 +1,48 @@
+#pragma once
+// Evidence `model`: could any healthy algorithm in this precision have answered so? No tile program and no sites: the
+// reference and its gradient, with every operand of every contraction off by one rounding (docs/judge-derivation.md,
+// "Model").
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "judge/sigma/expected.hpp"
+#include "judge/verdict/judge.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/format.hpp"
+
+namespace assay {
+
+/// The reference's answers under errors of one rounding, drawn so many times. Does not depend on the number of threads.
+struct ModelRuns {
+  Format precision = Format::bf16;
+  std::vector<Arrays> drawn;  ///< by the names of a report
+};
+/// `done` hears of every draw that has ended, on the thread that made it.
+ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
+                     const std::function<void()>& done = {});
+/// Draws until there are so many. The first ones do not depend on how many there are.
+void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
+                    const std::function<void()>& done = {});
+
+/// Whether that room has draws that healthy kernels are within: those that have kernels, but a few.
+bool has_model(std::string_view mechanism);
+
+/// By what factor a healthy kernel may exceed the model's own limits: `passes` and it is right, beyond `fails` no
+/// healthy algorithm known answers so. Between them the model does not decide.
+struct ModelFactor {
+  double passes = 2, fails = 5;
+};
+/// Of operands in that precision: measured on kernels of others (docs/judge-derivation.md, "Model").
+ModelFactor model_factor(Format precision);
+
+/// What is expected of every tensor of the oracle, the limits already multiplied by model_factor().passes.
+/// `stored` says in which format a tensor is stored; `rate` is the probability that a healthy kernel fails.
+Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
+                                const std::function<Format(const std::string&)>& stored,
+                                double rate = false_alarm_rate);
+
+/// Judges by the model: PASS up to the factor that passes, FAIL beyond the one that fails, UNDECIDED between.
+Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got);
+
+}  // namespace assay

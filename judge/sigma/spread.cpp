@@ -1,0 +1,396 @@
+#include "judge/sigma/spread.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <boost/math/distributions/fisher_f.hpp>
+#include <boost/math/special_functions/digamma.hpp>
+#include <boost/math/special_functions/polygamma.hpp>
+#include <boost/math/special_functions/trigamma.hpp>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+
+#include "kernels/core/tile.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Statistics of statistics need no long doubles.
+using InDoubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
+
+/// Mean and sample variance of every element over the draws.
+struct Moments {
+  std::vector<double> mean, variance;
+};
+
+Moments moments_of(const std::vector<std::vector<double>>& draws) {
+  const std::size_t n = draws[0].size();
+  const auto count = static_cast<double>(draws.size());
+  Moments m{std::vector<double>(n), std::vector<double>(n)};
+  for (std::size_t i = 0; i < n; ++i) {
+    // Relative to the first draw: the spread is often many digits below the value.
+    double sum = 0, squares = 0;
+    for (const auto& draw : draws) sum += draw[i] - draws[0][i];
+    for (const auto& draw : draws) {
+      const double d = (draw[i] - draws[0][i]) - sum / count;
+      squares += d * d;
+    }
+    m.mean[i] = draws[0][i] + sum / count;
+    m.variance[i] = squares / (count - 1);
+  }
+  return m;
+}
+
+/// A guess at each element's variance from its neighbours', and how much the guess is worth.
+struct Prior {
+  std::vector<double> variance;
+  double freedom = 0;
+  std::vector<char> contradicted = {};  ///< elements of which it says nothing: their own draws contradict it
+  double worth = 0;                     ///< freedom to all elements, if they moved independently
+};
+
+enum class Pooling {
+  mean,       ///< of the head
+  separable,  ///< (row mean) * (column mean) / (mean); the mean for vectors, where a row mean is the element itself
+  nearby,     ///< mean of the four rows before and after, in the same column
+};
+
+constexpr int window = 4;
+
+/// The x > 0 of which trigamma(x) = y, by the convex iteration of Smyth (2004, appendix): it falls to its limit.
+double inverse_trigamma(double y) {
+  double x = 0.5 + 1 / y;
+  for (int i = 0; i < 50; ++i) {
+    const double at = boost::math::trigamma(x, InDoubles());
+    const double step = at * (1 - at / y) / boost::math::polygamma(2, x, InDoubles());
+    x += step;
+    if (std::fabs(step) < 1e-8 * x) break;
+  }
+  return x;
+}
+
+/// Sample variances in units of their guess: how many degrees of freedom d the guess is worth, and the factor that it
+/// is off by, if they are factor * F(nu, d). docs/judge-derivation.md,
+/// "Sixteen draws are few: pooling".
+class Ratios {
+ public:
+  explicit Ratios(double nu) : nu_(nu) {}
+
+  void add(double ratio, double logarithm) {
+    ++count_, largest_ = std::max(largest_, ratio), ratios_.push_back(ratio);
+    if (ratio > 0) ++moved_, sum_ += logarithm, squares_ += logarithm * logarithm;
+  }
+
+  double freedom() const { return std::min(by_moments(), by_logarithms()); }
+
+  double factor(double d) const {
+    return moved_ == 0 ? 1 : tile::ex2((sum_ / moved_ - mean_logarithm(nu_) + mean_logarithm(d)) / std::numbers::ln2);
+  }
+
+ private:
+  /// By the squared coefficient of variation of F, 2 (nu + d - 2) / (nu (d - 4)): it sees variances far above their
+  /// guess.
+  double by_moments() const {
+    if (!(largest_ > 0)) return infinite;
+    double sum = 0, squares = 0;  // in units of the largest, or squares overflow
+    for (const double ratio : ratios_) sum += ratio / largest_, squares += (ratio / largest_) * (ratio / largest_);
+    const double excess = nu_ * (squares * count_ / (sum * sum) - 1);
+    return excess > 2 ? (4 * excess + 2 * nu_ - 4) / (excess - 2) : infinite;
+  }
+
+  /// By the variance of its logarithm, trigamma(nu / 2) + trigamma(d / 2): it sees variances far below their guess.
+  /// Zeros have none and are left out.
+  double by_logarithms() const {
+    if (moved_ < 3) return infinite;
+    const double excess =
+        (squares_ - sum_ * sum_ / moved_) / (moved_ - 1) - boost::math::trigamma(nu_ / 2, InDoubles());
+    return excess > 0 ? 2 * inverse_trigamma(excess) : infinite;
+  }
+
+  /// Of chi-square / d.
+  static double mean_logarithm(double d) {
+    return std::isinf(d) ? 0 : boost::math::digamma(d / 2, InDoubles()) - tile::lg2(d / 2) * std::numbers::ln2;
+  }
+
+  double nu_, count_ = 0, moved_ = 0, largest_ = 0, sum_ = 0, squares_ = 0;
+  std::vector<double> ratios_;
+};
+
+/// Of a head's x[R][C]: the mean, or (row mean) * (column mean) / (mean).
+void guess_of_head(const double* x, std::size_t R, std::size_t C, bool separable, double* __restrict guess) {
+  std::vector<double> row(R), col(C);
+  double grand = 0;
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < C; ++c) {
+      const double y = x[r * C + c];
+      row[r] += y / static_cast<double>(C), col[c] += y / static_cast<double>(R);
+      grand += y / static_cast<double>(R * C);
+    }
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < C; ++c)
+      guess[r * C + c] = !separable ? grand : grand == 0 ? 0 : row[r] * col[c] / grand;
+}
+
+/// The mean of the four rows before and after it, in the same column.
+void guess_nearby(const double* x, std::size_t R, std::size_t C, double* __restrict guess) {
+  for (std::size_t r = 0; r < R; ++r) {
+    const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
+    const auto others = static_cast<double>(to - from - 1);
+    double* const of_row = guess + r * C;
+    std::fill_n(of_row, C, 0.0);
+    for (std::size_t at = from; at < to; ++at)
+      for (std::size_t c = 0; at != r && c < C; ++c) of_row[c] += x[at * C + c] / others;
+  }
+}
+
+/// The pooled mean of variance / unit, per head, times unit; worth no more than `most`.
+Prior pool(const std::vector<double>& variance, const std::vector<double>& unit, const Layout& layout, Pooling pooling,
+           double nu, double most) {
+  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
+  if (pooling == Pooling::separable && (R == 1 || C == 1)) pooling = Pooling::mean;
+  if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
+  const std::size_t N = variance.size();
+  Prior prior{std::vector<double>(N), 0, std::vector<char>(N)};
+  std::vector<double> in_units(N);
+  for (std::size_t i = 0; i < N; ++i) in_units[i] = variance[i] / unit[i];
+  for (std::size_t first = 0; first < N; first += R * C) {
+    double* const guess = &prior.variance[first];
+    if (pooling == Pooling::nearby)
+      guess_nearby(&in_units[first], R, C, guess);
+    else
+      guess_of_head(&in_units[first], R, C, pooling == Pooling::separable, guess);
+    for (std::size_t i = 0; i < R * C; ++i) guess[i] *= unit[first + i];
+  }
+  // No guess is worth more than the draws that went into it, the element's own not counted.
+  const auto elements = static_cast<double>(R * C);
+  const double others = pooling == Pooling::nearby      ? std::min<double>(2 * window, static_cast<double>(R - 1))
+                        : pooling == Pooling::separable ? elements / static_cast<double>(R + C - 1) - 1
+                                                        : elements - 1;
+  // Neighbours that stand still say nothing of an element that moves.
+  for (std::size_t i = 0; i < N; ++i) prior.contradicted[i] = prior.variance[i] == 0 && variance[i] > 0;
+  std::vector<double> ratio(N), logarithm(N);
+  for (std::size_t i = 0; i < N; ++i) {
+    if (!(prior.variance[i] > 0) || !(variance[i] > 0)) continue;
+    ratio[i] = variance[i] / prior.variance[i], logarithm[i] = tile::lg2(ratio[i]) * std::numbers::ln2;
+    prior.contradicted[i] = std::isinf(ratio[i]);
+  }
+  double factor = 1;
+  for (bool again = true; again;) {
+    Ratios kept(nu);
+    for (std::size_t i = 0; i < N; ++i)
+      if (prior.variance[i] > 0 && prior.contradicted[i] == 0) kept.add(ratio[i], logarithm[i]);
+    const double scatter = kept.freedom();
+    factor = kept.factor(scatter);
+    prior.worth = std::min(scatter, nu * others), prior.freedom = std::min(prior.worth, most);
+    again = false;
+    if (!(prior.freedom > 0)) break;
+    // What the model shows once in five hundred elements is set aside.
+    constexpr double tail = 1e-3;
+    const boost::math::fisher_f_distribution<double, InDoubles> model(nu, prior.freedom);
+    const double least = factor * quantile(model, tail), largest = factor * quantile(complement(model, tail));
+    for (std::size_t i = 0; i < N; ++i) {
+      if (!(ratio[i] > 0) || prior.contradicted[i] != 0 || (ratio[i] >= least && ratio[i] <= largest)) continue;
+      prior.contradicted[i] = 1, again = true;
+    }
+  }
+  // An element that stood still in all draws may move as far as any of its neighbours did.
+  for (std::size_t i = 0; i < N; ++i)
+    if (ratio[i] > 0 && prior.contradicted[i] == 0) prior.variance[i] *= factor;
+  const auto aside = std::count(prior.contradicted.begin(), prior.contradicted.end(), 1);
+  prior.worth *= 1 - static_cast<double>(aside) / static_cast<double>(N);
+  return prior;
+}
+
+/// tr(Sigma^2) of the draws' covariance after dividing every element by `scale` (0 drops it): the unbiased estimator of
+/// Bai and Saranadasa (Statistica Sinica 6, 1996, eq. 3.3).
+double squared_correlations(const std::vector<std::vector<double>>& draws, const std::vector<double>& mean,
+                            const std::vector<double>& scale) {
+  const std::size_t K = draws.size();
+  std::vector<double> gram(K * K), z(K);
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    if (!(scale[i] > 0)) continue;
+    for (std::size_t k = 0; k < K; ++k) z[k] = (draws[k][i] - mean[i]) / scale[i];
+    for (std::size_t k = 0; k < K; ++k)
+      for (std::size_t l = 0; l <= k; ++l) gram[k * K + l] += z[k] * z[l];
+  }
+  const auto nu = static_cast<double>(K - 1);
+  double trace = 0, squares = 0;
+  for (std::size_t k = 0; k < K; ++k) {
+    trace += gram[k * K + k] / nu;
+    for (std::size_t l = 0; l <= k; ++l) squares += (l == k ? 1 : 2) * (gram[k * K + l] / nu) * (gram[k * K + l] / nu);
+  }
+  return std::max(0.0, nu * nu / ((nu + 2) * (nu - 1)) * (squares - trace * trace / nu));
+}
+
+bool all_on_grid(const std::vector<std::vector<double>>& draws, Format stored) {
+  return std::all_of(draws.begin(), draws.end(), [stored](const std::vector<double>& draw) {
+    return std::all_of(draw.begin(), draw.end(), [stored](double x) { return representable(stored, x); });
+  });
+}
+
+}  // namespace
+
+Layout layout_of(const std::vector<int>& shape, bool head_axis) {
+  Layout layout;
+  std::size_t at = 0;
+  if (head_axis && !shape.empty()) layout.heads = shape[at++];
+  require(shape.size() - at <= 2, "a tensor of ", shape.size(), " axes has no rows and columns");
+  if (at < shape.size()) layout.rows = shape[at++];
+  if (at < shape.size()) layout.cols = shape[at];
+  return layout;
+}
+
+double spacing(Format format, double x) {
+  const FormatInfo f = info(format);
+  constexpr int bias = 1023, beyond = 2047;  // of zeros and subnormal numbers the exponent is below that of any format
+  const int biased = static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52) & beyond;
+  const int last = std::max(biased == beyond ? f.min_exponent : biased - bias, f.min_exponent) - f.mantissa_bits;
+  return last > -bias ? std::bit_cast<double>(static_cast<std::uint64_t>(last + bias) << 52) : std::ldexp(1.0, last);
+}
+
+bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }
+
+Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
+                 Format stored, double doubled) {
+  const std::size_t N = layout.size(), K = draws.size();
+  require(K >= 3, "sigma needs three draws or more, got ", K);
+  const auto nu = static_cast<double>(K - 1);
+  const Moments m = moments_of(draws);
+
+  // Neighbours that always move together are one witness, not many.
+  std::vector<double> scale(N);
+  double varying = 0;
+  for (std::size_t i = 0; i < N; ++i) scale[i] = std::sqrt(m.variance[i]), varying += scale[i] > 0 ? 1 : 0;
+  const double together = squared_correlations(draws, m.mean, scale);
+  const double most = together > 0 ? nu * std::max(0.0, varying * varying / together - 1) : infinite;
+
+  // Spreads are smooth over the tensor, or follow each value's binade: whichever guess is worth most. The binade is
+  // that of a typical draw, by the neighbours' spread: by its own, an element would vouch for itself.
+  std::vector<double> flat(N, 1.0), binade(N);
+  Prior prior = pool(m.variance, flat, layout, Pooling::separable, nu, most);
+  for (std::size_t i = 0; i < N; ++i) {
+    const double s = spacing(stored, std::sqrt(exact.value[i] * exact.value[i] + prior.variance[i]));
+    binade[i] = std::max(s * s, std::numeric_limits<double>::min());
+  }
+  for (const auto* unit : {&flat, &binade})
+    for (const Pooling pooling : {Pooling::separable, Pooling::mean, Pooling::nearby}) {
+      if (unit == &flat && pooling == Pooling::separable) continue;  // is the first one
+      Prior other = pool(m.variance, *unit, layout, pooling, nu, most);
+      if (other.worth > prior.worth) prior = std::move(other);
+    }
+
+  Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K), std::vector<double>(N)};
+  spread.doubled = doubled;
+  const bool rounds = !all_on_grid(draws, stored);
+  const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
+  const double freedom = prior.freedom + nu;
+  double diagonal = 0, counted = 0, excess = 0;
+  for (std::size_t i = 0; i < N; ++i) {
+    const bool alone = prior.contradicted[i] != 0;
+    // An element that stood still in all draws is none of the model's: its guess counts where it has a mean.
+    const double weight = m.variance[i] > 0 ? prior.freedom : std::max(0.0, prior.freedom - 2);
+    const double drawn = alone ? m.variance[i] : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
+    // Jittered rounding has twice the variance of nearest_even.
+    const double inner = drawn / doubled, off = exact.distance(m.mean[i], i), x = exact.value[i];
+    // The exact run has been rounded to a double, unless it is known where it was.
+    const double rounded = exact.located.empty() ? spacing(Format::fp64, x) : 0;
+    const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - rounded * rounded / 12);
+    double last = 0;
+    // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.
+    const bool undrawn = rounds || std::fabs(x) < smallest_normal;
+    if (undrawn && (inner > 0 || m.mean[i] != x || !representable(stored, x))) {
+      const double s = spacing(stored, std::sqrt(x * x + inner));
+      last = s * s / 12;
+    }
+    const double total = inner + bias + last;
+    spread.sigma[i] = std::sqrt(total), spread.drawn[i] = inner;
+    // Satterthwaite: only the drawn part is uncertain.
+    const double known = alone ? nu : freedom;
+    spread.freedom[i] = inner > 0 ? known * (total / inner) * (total / inner) : infinite;
+    scale[i] = std::sqrt(doubled * total);
+    if (!(total > 0)) continue;
+    const double a = inner / total, b = last / total;
+    // drawn / chi-square(d) * d has the mean drawn * d / (d - 2).
+    if (a > 0) excess += a * 2 / std::max(known - 2, 0.0);
+    diagonal += 2 * a * b + b * b, ++counted;
+  }
+  // Output roundings are independent. Two standard errors (2 / nu each) on the correlations that the draws only
+  // estimate.
+  const double correlations = squared_correlations(draws, m.mean, scale) * (1 + 4 / nu) + diagonal;
+  if (counted > 0) spread.excess = 1 + excess / counted;
+  spread.independent = counted == 0 ? 0 : std::clamp(counted * counted / correlations, 1.0, counted);
+  return spread;
+}
+
+double with_neighbours(const std::vector<double>& distances, const Layout& layout, std::size_t element) {
+  const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
+  const std::size_t r = element / C % R, first = element - r * C;
+  const std::size_t from = r < window ? 0 : r - window, to = std::min(R, r + window + 1);
+  double nearby = 0;
+  for (std::size_t at = from; at < to; ++at) {
+    const double x = distances[first + at * C];
+    nearby += x * x / static_cast<double>(to - from);
+  }
+  return std::max(distances[element], std::sqrt(nearby));
+}
+
+namespace {
+
+/// What sigma would have to be multiplied by for these multiples of it, if errors were normal: by their median, which a
+/// few that stand out do not move.
+double typical(std::vector<double> z) {
+  constexpr double median_of_normal = 0.6744897501960817;
+  const auto middle = z.begin() + static_cast<std::ptrdiff_t>(z.size() / 2);
+  std::nth_element(z.begin(), middle, z.end());
+  return *middle / median_of_normal;
+}
+
+}  // namespace
+
+double widen(Spread& spread, const std::vector<double>& witness, const ExactRun& exact, const Layout& layout,
+             double sigmas, double false_alarm_rate) {
+  const std::size_t N = layout.size();
+  std::vector<double> off(N), multiples;
+  double sum = 0;
+  bool beyond = false;
+  for (std::size_t i = 0; i < N; ++i) {
+    off[i] = std::fabs(exact.distance(witness[i], i));
+    if (!std::isfinite(off[i])) return 0;  // overflows are the judge's to fail
+    if (spread.sigma[i] == 0) spread.sigma[i] = off[i];
+    if (!(spread.sigma[i] > 0)) continue;
+    const double z = off[i] / spread.sigma[i];
+    multiples.push_back(z), sum += z * z;
+    beyond = beyond || z > equivalent_sigmas(sigmas, spread.freedom[i]);
+  }
+  if (multiples.empty()) return 0;
+  const double rms = std::sqrt(sum / static_cast<double>(multiples.size()));
+  if (!beyond && rms <= rms_limit(spread, false_alarm_rate)) return 0;
+  const double all = typical(std::move(multiples));
+  for (std::size_t i = 0; i < N; ++i)
+    if (spread.sigma[i] > 0)
+      spread.sigma[i] = std::max({spread.sigma[i], all * spread.sigma[i], with_neighbours(off, layout, i)});
+  return rms;
+}
+
+double equivalent_sigmas(double sigmas, double freedom) {
+  if (freedom > 1e9) return sigmas;
+  // Wallace's transformation (Biometrika 46, 1959): sqrt(d ln(1 + t^2 / d)) (8d + 1) / (8d + 3) is nearly normal.
+  const double w = sigmas * (8 * freedom + 3) / (8 * freedom + 1);
+  constexpr double log2_e = 1.4426950408889634;
+  return std::sqrt(freedom * (tile::ex2(w * w / freedom * log2_e) - 1));
+}
+
+double rms_limit(const Spread& spread, double false_alarm_rate) {
+  if (!(spread.independent > 0)) return infinite;
+  const double n = spread.independent, nu = spread.draws - 1;
+  const boost::math::fisher_f_distribution<double> ratio(n, n * nu);
+  // Of one rounding, nearest_even's squared error is at most the variance of jittered, twice what it is on average.
+  return std::sqrt(spread.doubled * spread.excess * quantile(complement(ratio, false_alarm_rate)));
+}
+
+}  // namespace assay

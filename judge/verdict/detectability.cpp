@@ -1,0 +1,252 @@
+#include "judge/verdict/detectability.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "judge/verdict/rejects.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay {
+namespace {
+
+/// Whether an input belongs to the queries, one row for each: with more keys than queries that is an axis of its own.
+bool is_read(const Field& field) {
+  return field.axes[0] == Axis::query_len ||
+         (field.axes[0] == Axis::seq_len && (field.domain == Domain::query || field.domain == Domain::probe));
+}
+
+/// Rows t of that axis become rows t + by; those without such a row stay.
+void shift_rows(Array& array, std::size_t axis, int by) {
+  const Array old = array;
+  const auto rows = static_cast<std::size_t>(array.shape[axis]);
+  std::size_t blocks = 1, width = 1;
+  for (std::size_t r = 0; r < array.shape.size(); ++r)
+    (r < axis ? blocks : width) *= static_cast<std::size_t>(array.shape[r]);
+  width /= rows;
+  for (std::size_t b = 0; b < blocks; ++b)
+    for (std::size_t t = 0; t < rows; ++t) {
+      const auto from = static_cast<std::ptrdiff_t>(t) + by;
+      if (from < 0 || from >= static_cast<std::ptrdiff_t>(rows)) continue;
+      std::copy_n(old.data.begin() + static_cast<std::ptrdiff_t>((b * rows + static_cast<std::size_t>(from)) * width),
+                  width, array.data.begin() + static_cast<std::ptrdiff_t>((b * rows + t) * width));
+    }
+}
+
+bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got) {
+  return std::all_of(expectations.begin(), expectations.end(),
+                     [&](const Expectation& e) { return rejects(e.tensors[tensor].second, got); });
+}
+
+class Masks {
+ public:
+  Masks(const Room& room, Problem problem, int threads, std::span<const Expectation> expectations, std::size_t o)
+      : room_(room),
+        problem_(std::move(problem)),
+        threads_(threads),
+        expectations_(expectations),
+        o_(o),
+        truth_(expectations[0].tensors[o].second),
+        axis_(truth_.shape.size() - 2),
+        rows_(truth_.shape[axis_]),
+        cols_(truth_.shape.back()) {
+    problem_.cotangents.clear();
+    for (const RoomFacts::Ranked& ranked : room.inputs()) {
+      const auto given = problem_.inputs.find(ranked.field.name);
+      if (ranked.rank == 0 || !is_read(ranked.field) || given == problem_.inputs.end()) continue;
+      const std::vector<int>& shape = given->second.shape;
+      if (shape.size() > axis_ && shape[axis_] == rows_) reads_.push_back(given->first);
+    }
+  }
+
+  /// `sign` 1: short masks; -1: long ones.
+  std::optional<MaskFault> fault(int sign) const {
+    if (reads_.empty()) return std::nullopt;
+    MaskFault found;
+    for (int keys = 1; keys < rows_; keys *= 2) {
+      const std::vector<double> got = planted(sign * keys);
+      if (got == emulated()) return std::nullopt;
+      if (keys == 1) count_rows(got, found);
+      if (!rejected(expectations_, o_, got)) continue;
+      found.keys = keys;
+      break;
+    }
+    if (found.tested == 0) return std::nullopt;
+    return found;
+  }
+
+ private:
+  const std::vector<double>& emulated() const {
+    for (const auto& [name, values] : expectations_[0].emulated)
+      if (name == "o") return values;
+    throw std::logic_error("the emulation has no o");
+  }
+
+  /// The healthy kernel's o, and what becomes of the truth where query t + by is answered at t: row t + by of the
+  /// kernel with a mask that is short by as many keys.
+  std::vector<double> planted(int by) const {
+    Problem shifted = problem_;
+    for (const std::string& name : reads_) shift_rows(shifted.inputs.at(name), axis_, by);
+    std::optional<BasicAnswer<Enclosed>> proven = room_.in_words(shifted, {.threads = threads_});
+    if (!proven) return emulated();  // rows in another order are another problem, whose comparisons may be open
+    const Oracle oracle = oracle_of(shifted, std::move(*proven));
+    const auto o =
+        std::find_if(oracle.tensors.begin(), oracle.tensors.end(), [](const auto& t) { return t.first == "o"; });
+    std::vector<double> got = emulated();
+    const std::size_t block = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const int row = static_cast<int>(i % block) / cols_, at = row - by;
+      if (at < 0 || at >= rows_) continue;
+      const HiLo faulty = o->second.value[i - static_cast<std::size_t>(by * cols_)];
+      got[i] += (faulty.hi - truth_.value[i].hi) + (faulty.lo - truth_.value[i].lo);
+    }
+    return got;
+  }
+
+  void count_rows(const std::vector<double>& got, MaskFault& found) const {
+    const std::vector<double>& healthy = emulated();
+    const auto cols = static_cast<std::size_t>(cols_);
+    for (std::size_t row = 0; row < got.size(); row += cols) {
+      const auto at = static_cast<std::ptrdiff_t>(row), end = static_cast<std::ptrdiff_t>(row + cols);
+      const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy.begin() + at);
+      found.tested += changed ? 1 : 0;
+      found.rows += changed && std::all_of(expectations_.begin(), expectations_.end(), [&](const Expectation& e) {
+                      for (std::size_t i = row; i < row + cols; ++i)
+                        if (!(excess_at(e.tensors[o_].second, got, i) <= 1)) return true;
+                      return false;
+                    });
+    }
+  }
+
+  const Room& room_;
+  Problem problem_;
+  int threads_;
+  std::span<const Expectation> expectations_;
+  std::size_t o_;
+  const Expected& truth_;
+  std::size_t axis_;
+  int rows_, cols_;
+  std::vector<std::string> reads_;
+};
+
+constexpr Format narrower_formats[] = {Format::fp32, Format::tf32, Format::bf16, Format::e4m3};
+
+/// The sites that a kernel carries from token to token, or sums in.
+const SiteGroup* narrowed_group(const tile::SiteTable& sites) {
+  for (const std::string_view name : {"state", "accumulators"})
+    for (const SiteGroup& group : site_groups())
+      if (group.name == name && !group.members(sites).empty()) return &group;
+  return nullptr;
+}
+
+/// Of a row x and the gradient of x / |x|: that of x.
+void pull_back_norm(std::span<const double> x, std::span<double> d) {
+  double squares = 0, along = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) squares += x[i] * x[i], along += x[i] * d[i];
+  if (!(squares > 0)) return;
+  for (std::size_t i = 0; i < x.size(); ++i) d[i] = (d[i] - along / squares * x[i]) / std::sqrt(squares);
+}
+
+/// The kernel with its rows of that input divided by their norms first, in its own format, and the gradient through it.
+Answer normalised_inside(const KernelUnderTest& kernel, const Problem& given, const std::string& name) {
+  Problem problem = given;
+  Array& x = problem.inputs.at(name);
+  const auto width = static_cast<std::size_t>(x.shape.back());
+  for (std::size_t at = 0; at < x.data.size(); at += width) {
+    double squares = 0;
+    for (std::size_t i = 0; i < width; ++i) squares += x.data[at + i] * x.data[at + i];
+    for (std::size_t i = 0; i < width && squares > 0; ++i)
+      x.data[at + i] = round_to(x.data[at + i] / std::sqrt(squares), kernel.precision);
+  }
+  Answer answer = kernel.form->run(problem, kernel.policy(), kernel.tile);
+  if (const auto d = answer.gradients.find(name); d != answer.gradients.end())
+    for (std::size_t at = 0; at < x.data.size(); at += width)
+      pull_back_norm(std::span(given.inputs.at(name).data).subspan(at, width),
+                     std::span(d->second.data).subspan(at, width));
+  return answer;
+}
+
+/// What all tensors would pass of what kernels do with inputs: rounding to bf16 what is given in more, and dividing
+/// keys by their norms.
+std::vector<std::string> unseen_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
+                                       std::span<const Expectation> expectations) {
+  std::vector<std::string> unseen;
+  const auto passes = [&](const Answer& answer) {
+    const auto got = in_report_order(answer, expectations.front());
+    for (std::size_t t = 0; t < got.size(); ++t)
+      if (rejected(expectations, t, got[t].second)) return false;
+    return true;
+  };
+  for (const RoomFacts::Ranked& ranked : room.inputs()) {
+    const std::string name(ranked.field.name);
+    const auto given = problem.inputs.find(name);
+    if (given == problem.inputs.end() || ranked.field.place != Field::Place::input) continue;
+    const Format format = format_of(ranked.field.domain, kernel.precision);
+    if (ranked.field.domain == Domain::key && ranked.rank == 2 && passes(normalised_inside(kernel, problem, name)))
+      unseen.push_back(name + " normalised inside");
+    if (!(unit_roundoff(Format::bf16) > unit_roundoff(format))) continue;
+    Problem rounded = problem;
+    for (double& x : rounded.inputs.at(name).data) x = round_to(x, Format::bf16);
+    const bool same = rounded.inputs.at(name).data == given->second.data;
+    if (!same && passes(kernel.form->run(rounded, kernel.policy(), kernel.tile))) unseen.push_back(name + " in bf16");
+  }
+  return unseen;
+}
+
+std::string words_of(const MaskFault& mask, std::string_view side) {
+  if (mask.keys == 0) return fmt::format("no {} mask", side);
+  std::string words = fmt::format("a mask {} key{} {}", mask.keys, mask.keys == 1 ? "" : "s", side);
+  if (mask.keys == 1) words += fmt::format(" ({} of {} rows alone)", mask.rows, mask.tested);
+  return words;
+}
+
+}  // namespace
+
+std::string Detectability::sentence() const {
+  std::string text = short_mask ? words_of(*short_mask, "short") : "no mask";
+  if (long_mask) text = (short_mask ? text + ", " : "") + words_of(*long_mask, "long");
+  if (group.empty()) return text;
+  text += shown ? fmt::format("; {} in {}", group, name_of(*shown)) : fmt::format("; no narrower {}", group);
+  if (shown && !hidden.empty()) text += ", not in " + std::string(name_of(hidden.back()));
+  return tile.empty() ? text : text + fmt::format(" (of tile {})", tile);
+}
+
+Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
+                               std::span<const Expectation> expectations) {
+  Detectability found;
+  const Named<Expected>& tensors = expectations.front().tensors;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    if (tensors[t].first == "o" && tensors[t].second.shape.size() >= 2) {
+      const Masks masks(room, problem, kernel.threads, expectations, t);
+      found.short_mask = masks.fault(1), found.long_mask = masks.fault(-1);
+    }
+  found.unseen = unseen_inputs(room, kernel, problem, expectations);
+  const SiteGroup* group = narrowed_group(kernel.form->sites);
+  if (group == nullptr) return found;
+  found.group = group->name;
+  const Policy policy = kernel.policy();
+  double widest = 0;
+  for (const std::string_view site : group->members(kernel.form->sites))
+    widest = std::max(widest, unit_roundoff(policy.sites.entries[policy.sites.find(site)].format));
+  for (const Format format : narrower_formats) {
+    if (!(unit_roundoff(format) > widest)) continue;
+    Contract contract = kernel.contract == nullptr ? Contract::of(kernel.precision) : *kernel.contract;
+    contract.rules.push_back({std::string(group->name), format});
+    KernelUnderTest narrow = kernel;
+    narrow.contract = &contract;
+    const auto got = in_report_order(narrow.form->run(problem, narrow.policy(), narrow.tile), expectations.front());
+    for (std::size_t t = 0; t < got.size() && !found.shown; ++t)
+      if (rejected(expectations, t, got[t].second)) found.shown = format;
+    if (found.shown) break;
+    found.hidden.push_back(format);
+    if (format == Format::bf16 && group->name == "state") found.unseen.emplace_back("state in bf16");
+  }
+  return found;
+}
+
+}  // namespace assay

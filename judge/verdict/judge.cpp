@@ -1,0 +1,334 @@
+#include "judge/verdict/judge.hpp"
+
+#include <algorithm>
+#include <boost/math/distributions/normal.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "judge/verdict/rejects.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+std::size_t at(const Layout& n, int head, int row, int col) {
+  return (static_cast<std::size_t>(head) * static_cast<std::size_t>(n.rows) + static_cast<std::size_t>(row)) *
+             static_cast<std::size_t>(n.cols) +
+         static_cast<std::size_t>(col);
+}
+
+/// tensor(head, row, col) becomes what it was at from(head, row, col), for all elements.
+template <class From>
+void rearrange(std::vector<double>& tensor, const Layout& n, From from) {
+  const std::vector<double> old = tensor;
+  for (int h = 0; h < n.heads; ++h)
+    for (int r = 0; r < n.rows; ++r)
+      for (int c = 0; c < n.cols; ++c) tensor[at(n, h, r, c)] = old[from(h, r, c)];
+}
+
+/// What keep(head, row, col) does not hold for becomes zero.
+template <class Keep>
+void blank(std::vector<double>& tensor, const Layout& n, Keep keep) {
+  for (int h = 0; h < n.heads; ++h)
+    for (int r = 0; r < n.rows; ++r)
+      for (int c = 0; c < n.cols; ++c)
+        if (!keep(h, r, c)) tensor[at(n, h, r, c)] = 0;
+}
+
+bool always(const Layout&) { return true; }
+bool has_rows(const Layout& n) { return n.rows > 1; }
+bool has_cols(const Layout& n) { return n.cols > 1; }
+bool has_heads(const Layout& n) { return n.heads > 1; }
+bool is_square(const Layout& n) { return n.rows > 1 && n.rows == n.cols; }
+
+using Tensor1 = std::vector<double>;
+
+constexpr Corruption all_corruptions[] = {
+    {"zeros", "nothing was computed", always, [](Tensor1& t, const Layout&) { std::fill(t.begin(), t.end(), 0.0); }},
+    {"sign_flip", "every element negated", always,
+     [](Tensor1& t, const Layout&) {
+       for (double& x : t) x = -x;
+     }},
+    {"one_nan", "the middle element is NaN", always, [](Tensor1& t, const Layout&) { t[t.size() / 2] = not_a_number; }},
+    {"rows_shifted", "every row holds the one before it", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, (r + n.rows - 1) % n.rows, c); });
+     }},
+    {"rows_reversed", "last row first", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, n.rows - 1 - r, c); });
+     }},
+    {"last_row_stale", "the last row repeats the one before it", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, std::min(r, n.rows - 2), c); });
+     },
+     true},
+    {"last_row_zero", "the last row was not written", has_rows,
+     [](Tensor1& t, const Layout& n) { blank(t, n, [&](int, int r, int) { return r < n.rows - 1; }); }, true},
+    {"previous_tile", "the last tile of (at most 64) rows repeats the one before it", has_rows,
+     [](Tensor1& t, const Layout& n) {
+       const int tile = std::min(64, n.rows / 2), first = (n.rows - 1) / tile * tile;
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, r < first ? r : r - tile, c); });
+     }},
+    {"columns_rotated", "every column holds the one before it", has_cols,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h, r, (c + n.cols - 1) % n.cols); });
+     }},
+    {"last_column_zero", "the last column was not written", has_cols,
+     [](Tensor1& t, const Layout& n) { blank(t, n, [&](int, int, int c) { return c < n.cols - 1; }); }},
+    {"transposed", "rows and columns of every head exchanged", is_square,
+     [](Tensor1& t, const Layout& n) { rearrange(t, n, [&](int h, int r, int c) { return at(n, h, c, r); }); }},
+    {"heads_swapped", "the first two heads exchanged", has_heads,
+     [](Tensor1& t, const Layout& n) {
+       rearrange(t, n, [&](int h, int r, int c) { return at(n, h < 2 ? 1 - h : h, r, c); });
+     }},
+    {"last_head_zero", "the last head was not written", has_heads,
+     [](Tensor1& t, const Layout& n) { blank(t, n, [&](int h, int, int) { return h < n.heads - 1; }); }},
+};
+
+double error_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  return (got[i] - e.value[i].hi) - e.value[i].lo;
+}
+
+struct Worst {
+  double value = -1;
+  std::size_t at = 0;
+  void see(double x, std::size_t i) {
+    if (x > value || (std::isnan(x) && !std::isnan(value))) value = x, at = i;
+  }
+};
+
+/// Root mean square of error / sigma over the elements that may spread at all.
+double rms_z(const Expected& e, const std::vector<double>& got) {
+  double squares = 0, count = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (e.sigma[i] == 0) continue;
+    const double z = z_at(e, got, i);
+    squares += z * z, ++count;
+  }
+  return count == 0 ? 0 : std::sqrt(squares / count);
+}
+
+/// The sums over slices of one tensor's errors, against limits that its answer does not change.
+class Sums {
+ public:
+  explicit Sums(const Expected& e) : e_(e) {
+    if (e.sums.empty()) return;
+    // What the oracle may be off by is on top.
+    limits_ = slice_sums(e.layout, e.weight, e.bound);
+    for (std::size_t s = 0; s < limits_.size(); ++s) limits_[s] += e.sums[s].reach * e.sums[s].sigma;
+  }
+
+  /// Sums of errors, nearer to zero by what the summation itself may have rounded: errors that cancel each other leave
+  /// no more than that.
+  std::vector<double> of_errors(const std::vector<double>& got) const {
+    if (limits_.empty()) return {};
+    std::vector<double> errors(got.size()), sizes(got.size());
+    for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e_, got, i), sizes[i] = std::fabs(errors[i]);
+    std::vector<double> sums = slice_sums(e_.layout, e_.weight, errors);
+    const std::vector<double> terms = slice_sums(e_.layout, e_.weight, sizes);
+    const double rounding = static_cast<double>(got.size() + 4) * unit_roundoff(Format::fp64);
+    for (std::size_t s = 0; s < sums.size(); ++s)
+      sums[s] = std::copysign(std::max(std::fabs(sums[s]) - rounding * terms[s], 0.0), sums[s]);
+    return sums;
+  }
+
+  /// The one that is the most of its limit; -1 where none is looked at.
+  Worst worst(const std::vector<double>& sums) const {
+    Worst worst;
+    for (std::size_t s = 0; s < sums.size(); ++s)
+      worst.see(limits_[s] > 0 ? std::fabs(sums[s]) / limits_[s] : (sums[s] == 0 ? 0 : infinite), s);
+    return worst;
+  }
+
+  /// The smallest gain that takes one of them beyond its limit.
+  double smallest_gain(const std::vector<double>& sums, const std::vector<double>& got) const {
+    double gain = infinite;
+    if (limits_.empty()) return gain;
+    const std::vector<double> sizes = slice_sums(e_.layout, e_.weight, got);
+    for (std::size_t s = 0; s < sums.size(); ++s)
+      if (sizes[s] != 0)
+        gain = std::min(gain, (limits_[s] - std::copysign(1.0, sizes[s]) * sums[s]) / std::fabs(sizes[s]));
+    return gain;
+  }
+
+ private:
+  const Expected& e_;
+  std::vector<double> limits_;
+};
+
+/// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
+bool accepts(const Expected& e, const Sums& sums, const std::vector<double>& got) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!(excess_at(e, got, i) <= 1)) return false;
+  return rms_z(e, got) <= e.rms_limit + oracle_share && sums.worst(sums.of_errors(got)).value <= 1;
+}
+
+/// The smallest g > 0 at which got (1 + g) leaves the limit of some element that may spread, of the root mean square or
+/// of a slice, for which that is `gain`.
+double smallest_gain(const Expected& e, const std::vector<double>& got, double gain) {
+  double a = 0, b = 0, c = 0, count = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = error_at(e, got, i), size = std::fabs(got[i]);
+    if (e.sigma[i] == 0) continue;  // any gain shows there, if it does not round away
+    const double room = e.reach[i] * e.sigma[i] + e.bound[i] - (got[i] > 0 ? error : -error);
+    if (size > 0) gain = std::min(gain, room / size);
+    const double x = got[i] / e.sigma[i], z = error / e.sigma[i];
+    a += x * x, b += x * z, c += z * z, ++count;
+  }
+  // sum (z + g x)^2 = a g^2 + 2 b g + c reaches count * limit^2.
+  const double limit = e.rms_limit + oracle_share;
+  const double rest = count * limit * limit - c;
+  if (a > 0 && rest >= 0) gain = std::min(gain, (std::sqrt(b * b + a * rest) - b) / a);
+  return std::max(0.0, gain);
+}
+
+/// Sets the verdict and the reason from the measurements.
+void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
+  const auto at = [&e](std::size_t i) {
+    const std::string index = e.place ? e.place(i) : place(e.shape, i);
+    return index.empty() ? "it" : index;  // a number of no axes has none
+  };
+  const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i]))
+      return set(Verdict::fail, text(at(i), " is ", got[i], ", not a finite number"));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (std::isinf(e.sigma[i]))
+      return set(Verdict::unsupported, text(at(i), ": the contract's own roundings overflow"));
+  if (const std::optional<std::size_t> i = undecided_at(e))
+    return set(Verdict::undecided,
+               text(at(*i), ": the oracle may be off by ", e.bound[*i], ", more than 1% of sigma = ", e.sigma[*i]));
+  Worst excess;
+  for (std::size_t i = 0; i < got.size(); ++i) excess.see(excess_at(e, got, i), i);
+  if (!(excess.value <= 1) && e.sigma[excess.at] == 0)
+    return set(Verdict::fail, text(at(excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
+                                   ": nothing of it is rounded, in any order"));
+  if (!(excess.value <= 1))
+    return set(Verdict::fail, text(at(excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
+                                   ": off by ", z_at(e, got, excess.at), " sigma, limit ", e.reach[excess.at]));
+  if (!(j.rms_z <= e.rms_limit + oracle_share))
+    return set(Verdict::fail, text("root mean square of error / sigma is ", j.rms_z, ", limit ", e.rms_limit));
+  if (!(j.worst_sum <= 1))
+    return set(Verdict::fail, text("errors of ", j.worst_sum_slice, " lean to one side: their sum is ", j.worst_sum,
+                                   " times its limit"));
+  if (!j.accepted_corruptions.empty()) {
+    std::string names;
+    for (const std::string_view name : j.accepted_corruptions) names += (names.empty() ? "" : ", ") + std::string(name);
+    return set(Verdict::vacuous, text("would also have passed with ", names));
+  }
+  set(Verdict::pass, "");
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  constexpr std::string_view names[] = {"PASS", "FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"};
+  return names[static_cast<int>(verdict)];
+}
+
+std::string_view summary_of(Verdict verdict) {
+  constexpr std::string_view summaries[] = {"what a correct kernel could have answered",
+                                            "what no correct kernel answers",
+                                            "within its limits, but so would a wrong tensor have been",
+                                            "the oracle is not sharp enough to say",
+                                            "the kernel does not take this problem",
+                                            "the kernel or the oracle threw"};
+  return summaries[static_cast<int>(verdict)];
+}
+
+Limits limits_of(double rate, std::size_t tensors, std::size_t elements) {
+  const double of_element = rate / 3 / static_cast<double>(elements);
+  const double sigmas = quantile(complement(boost::math::normal_distribution<double>(), of_element / 2));
+  return {std::max(element_sigmas, sigmas), rate / 3 / static_cast<double>(tensors)};
+}
+
+std::optional<std::size_t> undecided_at(const Expected& e) {
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i]))) return i;
+  return std::nullopt;
+}
+
+std::span<const Corruption> corruptions() { return all_corruptions; }
+
+std::size_t fitting(const std::vector<Judgement>& judgements) {
+  for (const Verdict verdict : {Verdict::vacuous, Verdict::pass, Verdict::undecided, Verdict::unsupported})
+    for (std::size_t i = 0; i < judgements.size(); ++i)
+      if (judgements[i].verdict == verdict) return i;
+  const auto fewest = std::min_element(judgements.begin(), judgements.end(),
+                                       [](const Judgement& a, const Judgement& b) { return a.beyond < b.beyond; });
+  const auto first = std::find_if(judgements.begin(), judgements.end(),
+                                  [&](const Judgement& j) { return j.beyond <= 2 * fewest->beyond; });
+  return static_cast<std::size_t>(first - judgements.begin());
+}
+
+double z_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  const double error = std::fabs(error_at(e, got, i));
+  const double z = e.sigma[i] > 0 ? error / e.sigma[i] : (error <= e.bound[i] ? 0 : infinite);
+  return std::isnan(z) ? infinite : z;
+}
+
+double excess_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  const double error = std::fabs(error_at(e, got, i)), limit = e.reach[i] * e.sigma[i] + e.bound[i];
+  const double excess = limit > 0 ? error / limit : (error == 0 ? 0 : infinite);
+  return std::isnan(excess) ? infinite : excess;
+}
+
+bool rejects(const Expected& e, const std::vector<double>& got) {
+  bool overflows = false;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i])) return true;
+    overflows = overflows || std::isinf(e.sigma[i]);
+  }
+  return !overflows && !undecided_at(e) && !accepts(e, Sums(e), got);
+}
+
+Judgement judge(const Expected& e, const std::vector<double>& got) {
+  const std::size_t N = e.value.size();
+  require(got.size() == N, "expected ", N, " elements, got ", got.size());
+  require(N > 0, "a tensor without elements cannot be judged");
+  Judgement j;
+  Worst error, ulps, z;
+  double errors = 0, values = 0;
+  for (const HiLo& value : e.value) values += value.hi * value.hi;
+  const double typical = std::sqrt(values / static_cast<double>(N));
+  for (std::size_t i = 0; i < N; ++i) {
+    const double x = error_at(e, got, i);
+    errors += x * x;
+    error.see(std::fabs(x), i);
+    ulps.see(std::fabs(x) / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
+    z.see(z_at(e, got, i), i);
+    const double excess = excess_at(e, got, i);
+    j.beyond += excess <= 1 ? 0 : 1, j.excess = std::max(j.excess, excess);
+    if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
+  }
+  j.relative_error = errors == 0 ? 0 : std::sqrt(errors / values);
+  j.max_error = error.value, j.max_error_at = error.at;
+  j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
+  j.worst_z = z.value, j.worst_z_at = z.at;
+  j.rms_z = rms_z(e, got), j.rms_limit = e.rms_limit;
+  const Sums sums(e);
+  const std::vector<double> of_errors = sums.of_errors(got);
+  if (const Worst sum = sums.worst(of_errors); sum.value >= 0)
+    j.worst_sum = sum.value, j.worst_sum_slice = e.sums[sum.at].slice.name();
+  j.excess = std::max({j.excess, j.rms_z / (e.rms_limit + oracle_share), j.worst_sum});
+  j.smallest_gain = smallest_gain(e, got, sums.smallest_gain(of_errors, got));
+  for (const Corruption& c : all_corruptions) {
+    if (!c.applies(e.layout)) continue;
+    std::vector<double> wrong = got;
+    c.apply(wrong, e.layout);
+    // What has nowhere to show, such as a missing last row where that row is exactly zero, is not required to; nor is
+    // anything where the truth is zero throughout: zeros are right there.
+    const bool required = values > 0 && c.must_be_rejected(e.layout) && (wrong != got || c.applies == always);
+    if (accepts(e, sums, wrong)) (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
+  }
+  decide(e, got, j);
+  return j;
+}
+
+}  // namespace assay

@@ -1,0 +1,64 @@
+#include "oracles/core/oracle.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+template <class X>
+Named<BasicArray<X>> named(BasicAnswer<X> answer) {
+  Named<BasicArray<X>> list;
+  for (auto& [name, array] : answer.outputs) list.emplace_back(name, std::move(array));
+  for (auto& [name, array] : answer.gradients) list.emplace_back("d_" + name, std::move(array));
+  return list;
+}
+
+/// Arrays with heads have one axis more, and every room has a matrix.
+bool has_head_axis(const Problem& problem) {
+  return std::any_of(problem.inputs.begin(), problem.inputs.end(),
+                     [](const auto& input) { return input.second.shape.size() == 3; });
+}
+
+}  // namespace
+
+Arrays flat(Answer answer) {
+  Arrays all = std::move(answer.outputs);
+  for (auto& [name, array] : answer.gradients) all["d_" + name] = std::move(array);
+  return all;
+}
+
+Oracle oracle_of(const Room& room, const Problem& problem, int words) {
+  std::optional<BasicAnswer<Enclosed>> proven = room.in_words(problem, {.words = words});
+  if (!proven) proven = room.enclosed(problem);
+  require(proven.has_value(), room.name, ": no enclosure decides a comparison of equal numbers");
+  return oracle_of(problem, std::move(*proven));
+}
+
+Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer) {
+  Oracle oracle;
+  oracle.head_axis = has_head_axis(problem);
+  for (auto& [name, array] : named(std::move(answer))) {
+    Oracle::Tensor tensor{array.shape, {}, {}};
+    for (const Enclosed& x : array.data) tensor.value.push_back(x.value), tensor.bound.push_back(x.bound);
+    oracle.tensors.emplace_back(name, std::move(tensor));
+  }
+  return oracle;
+}
+
+std::string place(const std::vector<int>& shape, std::size_t flat) {
+  std::string out;
+  std::size_t inner = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+  for (const int n : shape) {
+    inner /= static_cast<std::size_t>(n);
+    out += text('[', flat / inner, ']');
+    flat %= inner;
+  }
+  return out;
+}
+
+}  // namespace assay

@@ -1,0 +1,40 @@
+#pragma once
+// The oracle's answer to a problem, in the order of a report.
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oracles/core/room.hpp"
+
+namespace assay {
+
+/// Tensors in the order of a report: outputs under their names, then gradients as d_NAME, both alphabetical.
+template <class X>
+using Named = std::vector<std::pair<std::string, X>>;
+
+/// Outputs and gradients by the names of a report ("o", "d_q").
+Arrays flat(Answer answer);
+
+/// An oracle's answer: value and bound of every element.
+struct Oracle {
+  struct Tensor {
+    std::vector<int> shape;
+    std::vector<HiLo> value;
+    std::vector<double> bound;
+  };
+  Named<Tensor> tensors;
+  bool head_axis = false;
+};
+
+/// Values in so many words (2 to 4), or in more where the bounds ask for it, with the proven bounds of
+/// docs/error-analysis.md. Throws what the room throws on bad input, and InputError where no enclosure decides a
+/// comparison.
+Oracle oracle_of(const Room& room, const Problem& problem, int words = 2);
+/// As above, of an answer that is known already.
+Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer);
+
+/// "[1][96][12]" for element `flat` of a tensor of that shape.
+std::string place(const std::vector<int>& shape, std::size_t flat);
+
+}  // namespace assay

@@ -1,0 +1,104 @@
+#include "tools/cases/case_flags.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+
+std::vector<std::string> params_known_to(const Room& room) {
+  std::vector<std::string> names(room.options.begin(), room.options.end());
+  for (const RoomFacts::Ranked& r : room.inputs())
+    if (r.field.place == Field::Place::param) names.emplace_back(r.field.name);
+  return names;
+}
+
+bool takes(const Room& room, std::string_view param) {
+  const std::vector<std::string> names = params_known_to(room);
+  return std::find(names.begin(), names.end(), param) != names.end();
+}
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const std::string all = names_in(names, [](const std::string& name) { return name; });
+  return {[=](const std::string& typed) {
+            if (std::find(names.begin(), names.end(), typed) != names.end()) return std::string();
+            return text("there is no ", excerpt(typed), did_you_mean(typed, names), "; there are ", all);
+          },
+          "{" + CLI::detail::join(names, ",") + "}"};
+}
+
+void add_case_flags(CLI::App& app, CaseFlags& flags) {
+  app.add_option("--style", flags.style, "how the inputs are distributed")
+      ->check(one_of(name_list(all_styles)))
+      ->capture_default_str();
+  app.add_option("--seed", flags.seed, "of the inputs")->capture_default_str();
+  app.add_option("--param", flags.params, "a setting of the mechanism, NAME=VALUE; may be given several times")
+      ->allow_extra_args(false);
+}
+
+void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what) {
+  app.add_option("--contract", contract,
+                 what +
+                     ": a name that `assay list contracts` knows, or a JSON file (docs/contracts.md); it says which "
+                     "precision")
+      ->excludes("--precision");
+}
+
+void add_false_alarms_flag(CLI::App& app, double& rate) {
+  app.add_option("--false-alarms", rate, "probability that correct kernels fail, in any tensor of all that is judged")
+      ->check([](const std::string& typed) {
+        double value = 0;
+        const bool fits = CLI::detail::lexical_cast(typed, value) && value >= 1e-16 && value <= 0.1;
+        return fits ? std::string() : "expected a probability of 1e-16 to 0.1, got " + typed;
+      })
+      ->capture_default_str();
+}
+
+std::function<std::string(const std::string&)> number_in(double low, double high) {
+  return [=](const std::string& typed) {
+    double value = 0;
+    const bool fits = CLI::detail::lexical_cast(typed, value) && value >= low && value <= high;
+    return fits ? std::string() : text("expected a number from ", low, " to ", high, ", got ", typed);
+  };
+}
+
+Params params_of(const CaseFlags& flags) {
+  Params params;
+  for (const std::string& flag : flags.params) {
+    auto [name, value] = param_from(flag);
+    params.insert_or_assign(std::move(name), std::move(value));
+  }
+  return params;
+}
+
+void refuse_params(const Room& room, const Params& params, Shape shape) {
+  if (params.empty()) return;
+  const std::vector<std::string> names = params_known_to(room);
+  for (const auto& [name, value] : params)
+    require(takes(room, name), "--param: ", room.name, " has no ", name, did_you_mean(name, names),
+            names.empty() ? ", and no other" : "; it has ",
+            names_in(names, [](const std::string& one) { return one; }));
+  shape.seq_len = 1, shape.query_len = 0;
+  try {
+    room.values(room.make({.mechanism = std::string(room.name), .shape = shape, .params = params}), Tier::fp64);
+  } catch (const InputError& e) {
+    throw InputError(text("--param: ", room.name, ": ", e.what()));
+  }
+}
+
+const Room& room_named(std::string_view name, std::string_view flag) {
+  const Room* room = find_room(name);
+  if (room != nullptr) return *room;
+  std::vector<std::string> names;
+  for (const Room* known : rooms()) names.emplace_back(known->name);
+  std::string meant = mechanism_called(name);
+  meant = find_room(meant) == nullptr ? did_you_mean(name, names) : " (did you mean " + meant + "?)";
+  throw InputError(text(flag, ": there is no ", name, meant, "; there are ",
+                        names_in(names, [](const std::string& known) { return known; })));
+}
+
+}  // namespace assay

@@ -1,0 +1,82 @@
+#pragma once
+// Truth and sigma of cases that were checked before, in files under ~/.cache/assay. docs/check.md, "What is kept".
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "judge/sigma/expected.hpp"
+#include "judge/verdict/detectability.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// All files together; the oldest go first.
+inline constexpr std::uintmax_t cache_bound = std::uintmax_t{1} << 30;
+
+/// Keeps bytes by the digest of what they were computed from and of this very program and its libraries. Whatever is
+/// wrong with a file or the folder, nothing is found and the work is done again: other processes, full disks, partial
+/// files and files of others do no harm. What was changed since this object was made is not read: a kernel that runs
+/// meanwhile cannot put anything there.
+class Cache {
+ public:
+  /// In $XDG_CACHE_HOME/assay, or in ~/.cache/assay.
+  Cache();
+  /// In that folder; "": nothing is kept.
+  explicit Cache(std::filesystem::path folder, std::uintmax_t bound = cache_bound);
+
+  /// What was kept under the digest of `what`; nothing where there is none that can be trusted.
+  std::optional<std::string> find(const std::string& what);
+  void keep(const std::string& what, std::string_view bytes);
+
+  int hits() const { return hits_; }
+  int misses() const { return misses_; }
+
+ private:
+  std::filesystem::path file_of(const std::string& what) const;
+  void trim() const;
+
+  std::filesystem::path folder_;
+  std::uintmax_t bound_;
+  std::int64_t made_ = 0;  ///< in nanoseconds since the epoch
+  std::string program_;
+  int hits_ = 0, misses_ = 0;
+};
+
+/// The digest of everything that fixes an answer.
+std::string digest_of(const Problem& problem);
+/// How such a kernel rounds, in words for a key.
+std::string key_of(const KernelUnderTest& kernel);
+
+/// Bytes of what is kept, and what such bytes say; throws std::runtime_error where they say nothing.
+std::string packed(const Oracle& oracle);
+std::string packed(const Named<Expected>& tensors);
+std::string packed(const std::vector<Expectation>& expectations);
+std::string packed(const Detectability& found);
+void unpack(std::string_view bytes, Oracle& oracle);
+void unpack(std::string_view bytes, Named<Expected>& tensors);
+void unpack(std::string_view bytes, std::vector<Expectation>& expectations);
+void unpack(std::string_view bytes, Detectability& found);
+
+/// `compute()`, or what it was the last time; `cache` may be null.
+template <class Compute>
+auto kept_in(Cache* cache, const std::string& what, Compute&& compute) {
+  decltype(compute()) value;
+  if (cache == nullptr) return value = compute();
+  if (const std::optional<std::string> bytes = cache->find(what)) {
+    try {
+      unpack(*bytes, value);
+      return value;
+    } catch (const std::runtime_error&) {
+      value = {};
+    }
+  }
+  value = compute();
+  cache->keep(what, packed(value));
+  return value;
+}
+
+}  // namespace assay

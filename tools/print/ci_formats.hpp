@@ -1,0 +1,22 @@
+#pragma once
+// Rows as the programs read them that show what a change has broken.
+#include <string>
+#include <vector>
+
+#include "tools/court/rows.hpp"
+
+namespace assay {
+
+/// JUnit's XML: a suite for each kernel and precision, a case for each tensor. VACUOUS and UNDECIDED are failures, as
+/// FAIL is; UNSUPPORTED and ERROR are errors.
+std::string as_junit(const Page& page, const std::vector<ReportRow>& rows);
+
+/// SARIF 2.1.0: a result for each row that is not PASS. Its place is the page's artifact or, without one, the tile
+/// program of the mechanism.
+std::string as_sarif(const Page& page, const std::vector<ReportRow>& rows);
+
+/// Annotations of a GitHub workflow: an error for each row that is not PASS, a notice for each blind spot; then the
+/// counts and the command for who reads the log.
+std::string as_github(const Page& page, const std::vector<ReportRow>& rows);
+
+}  // namespace assay

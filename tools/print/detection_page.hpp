@@ -1,0 +1,29 @@
+#pragma once
+// What `assay mutants` measured, as tables and as docs/detection.md.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/court/kill_table.hpp"
+#include "tools/print/table.hpp"
+
+namespace assay {
+
+struct Detection {
+  KillTable kills;
+  std::optional<HealthyTable> healthy;
+  std::vector<ShrinkRow> smallest;
+  std::vector<PowerRow> power;
+
+  /// Whether every planted mutant is killed that shows a bit, and no healthy kernel is rejected. Held-out mutants
+  /// measure: nobody promises to kill them.
+  bool passed() const;
+};
+
+/// The tables as text, with a line end.
+std::string print(const Detection& detection, TableFormat format);
+
+/// docs/detection.md.
+std::string detection_page(const Detection& detection);
+
+}  // namespace assay

@@ -1,0 +1,116 @@
+#include "tools/print/escape.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "files/input_file.hpp"
+#include "tools/run/child.hpp"
+
+namespace assay {
+namespace {
+
+/// plain_text, but line ends and tabs stay.
+std::string plain_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\n\r\t"), text.size());
+    out += plain_text(text.substr(0, end));
+    if (end < text.size()) out += text[end];
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+/// Backticks in a row, the most that there are.
+std::size_t longest_ticks(std::string_view text) {
+  std::size_t longest = 0, now = 0;
+  for (const char c : text) {
+    now = c == '`' ? now + 1 : 0;
+    longest = std::max(longest, now);
+  }
+  return longest;
+}
+
+}  // namespace
+
+std::string plain_text(std::string_view text) { return excerpt(text, std::string_view::npos - 4); }
+
+std::string markdown_text(std::string_view text) {
+  std::string out;
+  char last = 0;
+  for (const char c : plain_text(text)) {
+    if (c == '<' || c == '&')
+      out += c == '<' ? "&lt;" : "&amp;";
+    else if (c == '\\' || c == '`' || c == '*' || c == '|' || (c == '(' && last == ']'))
+      out += '\\', out += c;
+    else
+      out += c;
+    last = c;
+  }
+  return out;
+}
+
+std::string markdown_code(std::string_view text) {
+  const std::string plain = plain_text(text), ticks(longest_ticks(plain) + 1, '`');
+  const std::string_view space = plain.starts_with('`') || plain.ends_with('`') ? " " : "";
+  return fmt::format("{0}{1}{2}{1}{0}", ticks, space, plain);
+}
+
+std::string markdown_block(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) out += plain_text(line) + '\n';
+  const std::string fence(std::max<std::size_t>(3, longest_ticks(out) + 1), '`');
+  return lines.empty() ? "" : fence + '\n' + out + fence + '\n';
+}
+
+std::string xml(std::string_view text) {
+  std::string out;
+  for (const char c : plain_lines(text)) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\n':
+      case '\r':
+      case '\t':
+        out += fmt::format("&#{};", static_cast<int>(c));
+        break;
+      default:
+        out += c;
+    }
+  return out;
+}
+
+std::string workflow_text(std::string_view text, bool property) {
+  std::string out;
+  for (const char c : plain_lines(text))
+    if (c == '%' || c == '\n' || c == '\r' || (property && (c == ':' || c == ',')))
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  return out;
+}
+
+std::string shown_word(const std::string& word) {
+  if (plain_text(word) == word) return shell_word(word);
+  std::string out = "$'";
+  for (const char c : word)
+    if (c == '\'' || c == '\\')
+      out += '\\', out += c;
+    else if (c >= ' ' && c < 0x7f)
+      out += c;
+    else
+      out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+  return out + "'";
+}
+
+}  // namespace assay

@@ -1,0 +1,293 @@
+// assay bench oracle: what certified answers of the engines cost, beside a plain double loop and cpp_bin_float_50;
+// assay bench rooms: what every room costs in every tier; assay bench kernels: what the emulation of every kernel
+// costs in every precision. Each in one run.
+#include "oracles/multiword/bench.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/print/table.hpp"
+#include "tools/verbs/bench_kernels.hpp"
+#include "tools/verbs/bench_rooms.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> mechanisms = {"gated_deltanet", "lla"};
+  std::size_t tokens = 0, dim = 0;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+};
+
+struct Measured {
+  words::BenchSize size;
+  words::BenchRow row;
+};
+
+/// How cost grows with T and with d shows in the first three; one size where it is asked for.
+std::vector<words::BenchSize> sizes_of(const BenchOptions& options) {
+  if (options.tokens > 0 || options.dim > 0)
+    return {{options.tokens > 0 ? options.tokens : 1024, options.dim > 0 ? options.dim : 128, 1}};
+  return {{512, 64, 1}, {1024, 64, 1}, {1024, 128, 1}};
+}
+
+/// The rows as `format` wants them: JSON calls itself `kind`, text for people begins with `heading`.
+std::string print(const Table& table, nlohmann::ordered_json rows, std::string_view kind, const std::string& heading,
+                  TableFormat format) {
+  switch (format) {
+    case TableFormat::json:
+      return nlohmann::ordered_json{{"format", kind}, {"version", 1}, {"rows", std::move(rows)}}.dump(2) + '\n';
+    case TableFormat::csv:
+      return table.csv();
+    case TableFormat::markdown:
+      return table.markdown();
+    case TableFormat::table:
+      break;
+  }
+  return heading + table.text();
+}
+
+Table table_of(const std::vector<Measured>& all) {
+  Table table{{{"mechanism"},
+               {"T", true},
+               {"d", true},
+               {"tier"},
+               {"time per token", true},
+               {"of double loop", true},
+               {"faster than cpp_bin_float_50", true},
+               {"bound", true}},
+              {}};
+  for (const auto& [size, row] : all)
+    table.rows.push_back({row.mechanism, std::to_string(size.tokens), std::to_string(size.dim), row.tier,
+                          fmt::format("{:.3g} us", 1e6 * row.seconds), fmt::format("{:.3g}", row.per_double),
+                          fmt::format("{:.3g}x", row.faster),
+                          row.log2_bound == 0 ? "" : fmt::format("2^{:.1f}", row.log2_bound)});
+  return table;
+}
+
+std::string print(const std::vector<Measured>& all, TableFormat format) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [size, row] : all)
+    list.push_back({{"mechanism", row.mechanism},
+                    {"tokens", size.tokens},
+                    {"dim", size.dim},
+                    {"tier", row.tier},
+                    {"seconds_per_token", row.seconds},
+                    {"of_double_loop", row.per_double},
+                    {"faster_than_cpp_bin_float_50", row.faster},
+                    {"log2_bound", row.log2_bound}});
+  return print(table_of(all), std::move(list), "assay-bench",
+               "assay bench oracle: processor time on one core, forward, one head, all in one run\n"
+               "bound: worst proven bound over the largest output; lla: the last 32 queries\n\n",
+               format);
+}
+
+int run_bench(const BenchOptions& options, Console& console) {
+  const std::vector<words::BenchSize> sizes = sizes_of(options);
+  OutputFile file(options.output, console.out);
+  std::vector<Measured> all;
+  {
+    Progress progress(console, sizes.size() * options.mechanisms.size());
+    for (const std::string& mechanism : options.mechanisms)
+      for (const words::BenchSize& size : sizes) {
+        for (words::BenchRow& row : mechanism == "lla" ? bench_lla(size) : bench_delta(size))
+          all.push_back({size, std::move(row)});
+        progress.step(mechanism);
+      }
+  }
+  file.commit(print(all, *table_format_from(options.format)));
+  return exit_passed;
+}
+
+struct RoomsOptions {
+  std::vector<std::string> mechanisms;
+  int tokens = 128, dim = 64;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+};
+
+Table table_of(const std::vector<RoomCost>& all) {
+  Table table{{{"mechanism"},
+               {"tier"},
+               {"time per token and head", true},
+               {"of double", true},
+               {"faster than mp50", true},
+               {"than cpp_bin_float_50", true},
+               {"bound", true},
+               {"peak memory", true}},
+              {}};
+  for (const RoomCost& row : all)
+    table.rows.push_back({row.mechanism, row.tier, fmt::format("{:.3g} us", 1e6 * row.seconds),
+                          fmt::format("{:.3g}", row.per_double), fmt::format("{:.3g}x", row.faster),
+                          fmt::format("{:.3g}x", row.of_bin_float),
+                          row.log2_bound == 0 ? "" : fmt::format("2^{:.1f}", row.log2_bound),
+                          fmt::format("{:.0f} MB", 1e-6 * row.peak_memory)});
+  return table;
+}
+
+std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const RoomCost& row : all)
+    list.push_back({{"mechanism", row.mechanism},
+                    {"tier", row.tier},
+                    {"seconds_per_token_and_head", row.seconds},
+                    {"of_double", row.per_double},
+                    {"faster_than_mp50", row.faster},
+                    {"faster_than_cpp_bin_float_50", row.of_bin_float},
+                    {"log2_bound", row.log2_bound},
+                    {"peak_memory", row.peak_memory}});
+  return print(
+      table_of(all), std::move(list), "assay-bench-rooms",
+      fmt::format("assay bench rooms: processor time on one core, outputs and gradients, T = {}, d = {}\n"
+                  "w2, w3, w4: eight heads at a time, with bounds; double and mp50 (MPFR, 168 bits): one head\n"
+                  "cpp_bin_float_50: mp50's time multiplied by what the delta rule's loop takes in the one and in the "
+                  "other\n\n",
+                  options.tokens, options.dim),
+      *table_format_from(options.format));
+}
+
+int run_rooms(const RoomsOptions& options, Console& console) {
+  std::vector<const Room*> chosen;
+  for (const std::string& name : options.mechanisms) chosen.push_back(&room_named(name, "mechanism"));
+  if (chosen.empty()) chosen.assign(rooms().begin(), rooms().end());
+  OutputFile file(options.output, console.out);
+  std::vector<RoomCost> all;
+  {
+    Progress progress(console, chosen.size());
+    const double bin_float = words::bin_float_over_mp50();
+    for (const Room* room : chosen) {
+      const std::vector<RoomCost> rows = bench_room(*room, options.tokens, options.dim, bin_float);
+      all.insert(all.end(), rows.begin(), rows.end());
+      progress.step(std::string(room->name));
+    }
+  }
+  file.commit(print(all, options));
+  return exit_passed;
+}
+
+struct KernelsOptions {
+  std::vector<std::string> mechanisms, precisions;
+  std::string form;
+  int tokens = 128, dim = 64;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+};
+
+Table table_of(const std::vector<KernelCost>& all) {
+  Table table{{{"mechanism"},
+               {"form"},
+               {"shape B,T,H,K,V"},
+               {"precision"},
+               {"time per query and head", true},
+               {"of exact", true},
+               {"of oracle", true}},
+              {}};
+  for (const KernelCost& row : all)
+    table.rows.push_back({row.mechanism, row.form, row.shape, row.precision,
+                          fmt::format("{:.3g} us", 1e6 * row.seconds), fmt::format("{:.3g}", row.per_exact),
+                          fmt::format("{:.3g}", row.per_oracle)});
+  return table;
+}
+
+std::string print(const std::vector<KernelCost>& all, TableFormat format) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const KernelCost& row : all)
+    list.push_back({{"mechanism", row.mechanism},
+                    {"form", row.form},
+                    {"shape", row.shape},
+                    {"precision", row.precision},
+                    {"seconds_per_query_and_head", row.seconds},
+                    {"of_exact", row.per_exact},
+                    {"of_oracle", row.per_oracle}});
+  return print(
+      table_of(all), std::move(list), "assay-bench-kernels",
+      "assay bench kernels: processor time of the CPU executor on one core, outputs and gradients, all in one run\n"
+      "of exact: the same program in long double, no site rounded; of oracle: the answer with its bounds\n\n",
+      format);
+}
+
+int run_kernels(const KernelsOptions& options, Console& console) {
+  for (const std::string& name : options.mechanisms) room_named(name, "mechanism");
+  std::vector<Format> precisions;
+  for (const std::string& name : options.precisions) precisions.push_back(*format_from(name));
+  if (precisions.empty()) precisions.assign(std::begin(case_precisions), std::end(case_precisions));
+  std::vector<std::pair<const Room*, const KernelForm*>> chosen;
+  for (const Room* room : rooms())
+    if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
+        kernels != nullptr && asks_for(options.mechanisms, room->name))
+      for (const KernelForm& form : kernels->forms)
+        if (options.form.empty() || options.form == form.name) chosen.emplace_back(room, &form);
+  require(!chosen.empty(), "no kernel is called so; `assay list` names all");
+  OutputFile file(options.output, console.out);
+  std::vector<KernelCost> all;
+  {
+    Progress progress(console, chosen.size());
+    for (const auto& [room, form] : chosen) {
+      const std::vector<KernelCost> rows = bench_kernel(*room, *form, precisions, options.tokens, options.dim);
+      all.insert(all.end(), rows.begin(), rows.end());
+      progress.step(text(room->name, ' ', form->name));
+    }
+  }
+  file.commit(print(all, *table_format_from(options.format)));
+  return exit_passed;
+}
+
+template <class Options>
+void add_output(CLI::App& app, Options& options) {
+  app.add_option("--format", options.format, "table, markdown, json or csv")
+      ->check(one_of(table_format_names()))
+      ->capture_default_str();
+  app.add_option("-o,--output", options.output, "where the table goes; - is standard output")->capture_default_str();
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  app.require_subcommand(1);
+  CLI::App* oracle = app.add_subcommand("oracle", "certified answers of the fast engines");
+  auto options = std::make_shared<BenchOptions>();
+  oracle->add_option("--mechanism", options->mechanisms, "gated_deltanet (the delta rules' engine), lla, or both")
+      ->delimiter(',')
+      ->check(one_of({"gated_deltanet", "lla"}))
+      ->capture_default_str();
+  oracle->add_option("--tokens", options->tokens, "T; a few sizes if neither this nor --dim is given")
+      ->check(CLI::Range(32, 1 << 16));
+  oracle->add_option("--dim", options->dim, "K = V")->check(CLI::Range(1, 512));
+  add_output(*oracle, *options);
+
+  CLI::App* all = app.add_subcommand("rooms", "every room's reference in every tier, with gradients");
+  auto rooms_options = std::make_shared<RoomsOptions>();
+  all->add_option("--mechanism", rooms_options->mechanisms, "some of them; `assay list` names all")->delimiter(',');
+  all->add_option("--tokens", rooms_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  all->add_option("--dim", rooms_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
+  add_output(*all, *rooms_options);
+
+  CLI::App* kernels = app.add_subcommand("kernels", "the CPU emulation of every kernel form in every precision");
+  auto kernels_options = std::make_shared<KernelsOptions>();
+  kernels->add_option("--mechanism", kernels_options->mechanisms, "some of them; `assay list` names all")
+      ->delimiter(',');
+  kernels->add_option("--form", kernels_options->form,
+                      "only kernels of this form (tiled, chunkwise, split_decode, ...)");
+  kernels->add_option("--precision", kernels_options->precisions, "some of them")
+      ->delimiter(',')
+      ->check(one_of(name_list(case_precisions)));
+  kernels->add_option("--tokens", kernels_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  kernels->add_option("--dim", kernels_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
+  add_output(*kernels, *kernels_options);
+  return [options, rooms_options, all, kernels_options, kernels](Console& console) {
+    if (kernels->parsed()) return run_kernels(*kernels_options, console);
+    return all->parsed() ? run_rooms(*rooms_options, console) : run_bench(*options, console);
+  };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command bench = {"bench", "measure what certified answers and emulated kernels cost", add};
+}
+
+}  // namespace assay

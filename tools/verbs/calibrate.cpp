@@ -1,0 +1,97 @@
+// assay calibrate: is sigma as large as the errors of kernels that are right?
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/cases/case_flags.hpp"
+#include "tools/court/calibration.hpp"
+#include "tools/court/model_calibration.hpp"
+#include "tools/print/table.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+struct Flags {
+  CalibrateOptions options;
+  std::vector<std::string> precisions, styles, parts;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+  bool docs = false, model = false;
+};
+
+int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& file, Console& console) {
+  Progress progress(console);
+  const ModelCalibration c =
+      calibrate_model(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  file.commit(flags.docs                   ? model_page(c)
+              : flags.format == "markdown" ? c.table.markdown()
+              : flags.format == "csv"      ? c.table.csv()
+                                           : c.table.text());
+  return flags.docs || c.passed() ? exit_passed : exit_failed;
+}
+
+int run_calibrate(const Flags& flags, Console& console) {
+  CalibrateOptions options = flags.options;
+  for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
+  for (const std::string& name : flags.styles) options.styles.push_back(*style_from(name));
+  if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
+  OutputFile file(flags.output, console.out);
+  if (flags.model) return run_model(flags, options, file, console);
+  const Calibration calibration = [&] {
+    if (!flags.parts.empty()) return merged(flags.parts);
+    Progress progress(console);
+    return calibrate(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  }();
+  file.commit(flags.docs ? calibration_page(calibration) : print(calibration, *table_format_from(flags.format)));
+  return flags.docs || calibration.passed() ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CalibrateOptions& options = flags->options;
+  const auto several = [&app](const char* name, std::vector<std::string>& list, const char* what) {
+    return app.add_option(name, list, what)->allow_extra_args(false);
+  };
+  several("--mechanism", options.mechanisms, "only this one; may be given several times")->delimiter(',');
+  several("--form", options.forms, "only kernels of this form; may be given several times")->delimiter(',');
+  several("--variant", options.variants, "only this one, as the table calls it; may be given several times");
+  several("--precision", flags->precisions, "only this one; may be given several times")
+      ->delimiter(',')
+      ->check(one_of(name_list(case_precisions)));
+  several("--style", flags->styles, "how the inputs are distributed; several if not given, see docs/calibration.md")
+      ->delimiter(',')
+      ->check(one_of(name_list(all_styles)));
+  app.add_option("--shape", options.shape, "B,T,H,K,V");
+  app.add_option("--seeds", options.seeds, "cases of every kernel, precision and style")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "of the first")->capture_default_str();
+  app.add_option("--cases", options.cases, "the first so many of all those; 0 is all")->capture_default_str();
+  app.add_option("--seconds", options.seconds, "begin no more cases after so many, and tell of those that are done")
+      ->check(number_in(shortest_effort, longest_limit));
+  app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  const std::vector<CLI::Option*> measuring = app.get_options();
+  CLI::Option* merge =
+      several("--merge", flags->parts,
+              "measure nothing, but take what a run of other seeds has written as JSON; given once for "
+              "each of them");
+  for (CLI::Option* option : measuring) merge->excludes(option);
+  app.add_option("--format", flags->format, "table, markdown, json or csv")
+      ->check(one_of(table_format_names()))
+      ->capture_default_str();
+  CLI::Option* model = app.add_flag("--model", flags->model,
+                                    "of evidence `model` in place of contracts: its errors by room and precision");
+  model->excludes(merge);
+  app.add_flag("--docs", flags->docs, "print the page docs/calibration.md instead, or docs/model.md");
+  app.add_option("-o,--output", flags->output, "where the table goes; - is standard output")->capture_default_str();
+  return [flags](Console& console) { return run_calibrate(*flags, console); };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command calibrate = {"calibrate", "sigma against the errors of healthy kernels of every room", add};
+}
+
+}  // namespace assay

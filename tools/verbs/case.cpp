@@ -1,0 +1,113 @@
+// assay case: one seeded problem as a safetensors file, for the kernel under test and for `assay oracle`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "files/input_file.hpp"
+#include "files/scale_param.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/cases/seeded.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+struct CaseOptions {
+  std::string mechanism, shape, precision{name_of(Format::bf16)}, output = "-";
+  CaseFlags flags;
+  std::vector<std::string> fill;
+  bool without_cotangents = false;
+};
+
+/// As shape_from, and B,T,H,d for K = V = d.
+Shape shape_of(const std::string& words) {
+  const auto commas = std::count(words.begin(), words.end(), ',');
+  require(commas == 3 || commas == 4, "--shape: expected four or five numbers, B,T,H,d or B,T,H,K,V, got ",
+          excerpt(words));
+  const bool square = commas == 3;
+  return shape_from(square ? words + words.substr(words.rfind(',')) : words);
+}
+
+/// Throws InputError if a number that fills an input is none that the mechanism takes.
+void refuse_fill(const Safetensors& made, const std::string& where) {
+  const ProblemFile file = read_problem(made, where);
+  const CaseResult known = attempt([&] { file.room->values(file.problem, Tier::fp64); });
+  require(known.status == Status::ok, "--fill: ", known.message);
+}
+
+/// Why no kernel of this build takes such a case; "" if one does, or if the mechanism has none at all.
+std::string obstacles_of(const Room& room, CaseSpec spec) {
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
+  if (kernels == nullptr) return "";
+  spec.shape.batch = spec.shape.seq_len = 1, spec.shape.query_len = 0;
+  const Problem one_token = room.make(spec);
+  std::string obstacles;
+  for (const KernelForm& form : kernels->forms) {
+    const std::string obstacle = form.obstacle(one_token);
+    if (obstacle.empty()) return "";
+    if (obstacles.empty()) obstacles = obstacle;
+  }
+  return obstacles;
+}
+
+int run_case(const CaseOptions& options, Console& console) {
+  require(options.output != "-" || !console.shows_output,
+          "case: standard output is a terminal, and a case is no text; -o FILE says where it goes");
+  const Room& room = room_named(options.mechanism, "mechanism");
+  Params params = params_of(options.flags);
+  take_scale(room, params);
+  const CaseSpec spec{.mechanism = options.mechanism,
+                      .shape = shape_of(options.shape),
+                      .precision = *format_from(options.precision),
+                      .style = *style_from(options.flags.style),
+                      .seed = options.flags.seed,
+                      .params = std::move(params)};
+  refuse_params(room, spec.params, spec.shape);
+  SeededCase seeded{&room, spec, !options.without_cotangents, {}};
+  for (const std::string& flag : options.fill) {
+    Fill::value_type filled = fill_from(flag);
+    seeded.fill.insert_or_assign(filled.first, filled.second);
+  }
+  OutputFile file(options.output, console.out);
+  const Safetensors made = seeded.make();
+  if (!seeded.fill.empty()) refuse_fill(made, options.output);
+  file.commit([&](std::ostream& out) { write_safetensors(out, made); });
+  if (const std::string obstacle = obstacles_of(room, spec); !obstacle.empty())
+    console.err << "note: no kernel of this build takes this case: " << obstacle
+                << "; `assay check` judges it by the model alone, and no contract can be asked\n";
+  return exit_passed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto options = std::make_shared<CaseOptions>();
+  app.add_option("mechanism,--mechanism", options->mechanism, "whose problem; `assay list` names them")->required();
+  app.add_option("--shape", options->shape,
+                 "B,T,H,d or B,T,H,K,V; 1,4/128,8/2,64 has 4 queries on 128 keys and 8 heads on 2 key/value heads")
+      ->required();
+  app.add_option("--precision", options->precision, "what queries, keys, values and cotangents are rounded to")
+      ->check(one_of(name_list(case_precisions)))
+      ->capture_default_str();
+  add_case_flags(app, options->flags);
+  app.add_option("--fill", options->fill,
+                 "an input all of whose numbers are that one, NAME=NUMBER; may be given several times")
+      ->allow_extra_args(false);
+  app.add_flag("--no-cotangents", options->without_cotangents,
+               "leave out the cotangents d_o, ...: the answer then has no gradients");
+  app.add_option("-o,--output", options->output, "where the case goes; - is standard output")->capture_default_str();
+  return [options](Console& console) { return run_case(*options, console); };
+}
+
+}  // namespace
+
+namespace commands {
+// `case` is a word of the language.
+extern const Command make_case = {"case", "write a seeded problem as a safetensors file", add};
+}  // namespace commands
+
+}  // namespace assay

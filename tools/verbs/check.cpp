@@ -1,0 +1,318 @@
+// assay check CASE OUT: judges what somebody else's kernel answered to a case, or runs it first.
+#include "tools/verbs/check.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "files/layout.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/cases/mechanism_flag.hpp"
+#include "tools/cases/shrink.hpp"
+#include "tools/court/formula.hpp"
+#include "tools/court/why.hpp"
+#include "tools/print/colours.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/run/plugin.hpp"
+#include "tools/run/same_bits.hpp"
+#include "tools/run/user_kernel.hpp"
+
+namespace assay {
+namespace {
+
+/// What a file holds, if it is not one of another kind.
+Safetensors answer_in(const std::string& path) {
+  std::error_code unknown;
+  const bool has_header = std::filesystem::is_regular_file(path, unknown) && std::filesystem::file_size(path) >= 8;
+  require(!has_header || is_safetensors(path), path, ": not a safetensors file");
+  return read_safetensors(path);
+}
+
+/// What the plugin is asked: of the oracle's tensors those wanted.
+PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTensor> inputs,
+                       const std::function<bool(const std::string&)>& wanted) {
+  const ProblemFile& file = trial.file();
+  PluginCall call{.mechanism = file.problem.mechanism, .params = file.problem.params, .inputs = std::move(inputs)};
+  if (trial.kernel().form != nullptr && !trial.kernel().form->has_gradients)
+    std::erase_if(call.inputs, [](const auto& x) { return x.first.starts_with("d_"); });
+  if (trial.kernel().precision == Format::fp64) call.dtype = "F64";
+  for (const auto& [name, truth] : trial.oracle().tensors)
+    if (!truth.value.empty() && wanted(name))
+      call.outputs.emplace_back(
+          name, FileLayout::of_problem(answer_field(*file.room, name), truth.shape, file.batch).file_shape());
+  return call;
+}
+
+/// The kernel's answer to other tensors than those of the case, of fewer sequences.
+Safetensors answer_to(UserKernel& kernel, const CheckOptions& options, const PluginCall& call,
+                      const Safetensors& problem, int sequences) {
+  const std::chrono::duration<double> limit(options.timeout);
+  if (options.plugin.empty()) return kernel.answer(problem, limit);
+  PluginCall other = call;
+  for (auto& [name, tensor] : other.inputs) tensor = problem.tensors.at(name);
+  for (auto& [name, shape] : other.outputs)
+    if (!shape.empty()) shape.front() = sequences;
+  return kernel.answer(other, limit);
+}
+
+/// What does not keep its bits fails, unless it fails already.
+void require_same_bits(Checked& checked, const std::map<std::string, std::string>& changed) {
+  for (ReportRow& row : checked.rows) {
+    const auto found = changed.find(row.tensor);
+    if (found == changed.end() || row.judgement.verdict == Verdict::fail) continue;
+    row.judgement.verdict = Verdict::fail, row.judgement.reason = found->second;
+  }
+}
+
+void require_one_source(const CheckOptions& options) {
+  const int sources = static_cast<int>(!options.answer.empty()) + static_cast<int>(!options.kernel.empty()) +
+                      static_cast<int>(!options.plugin.empty());
+  require(sources == 1, "expected one of OUT, --kernel, --kernel-loop and --plugin");
+  require_command(options);
+  require(is_safetensors(options.problem), options.problem,
+          ": not a safetensors file; `assay case` writes the cases that can be checked");
+  require(!options.same_bits || options.answer.empty(), "--same-bits: expected --kernel or --plugin, to run it again");
+}
+
+Page page_of(const CheckOptions& options, const CaseTrial& trial) {
+  Page page;
+  page.verb = "check";
+  // At most one is not empty.
+  const std::string subject = options.answer + options.kernel + options.plugin;
+  const std::string kind = !options.kernel.empty()   ? options.flag().substr(2)
+                           : !options.plugin.empty() ? "plugin"
+                                                     : "answer";
+  page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
+  const std::vector<std::string> lines = legend(trial.kernel().contract, options.standard.false_alarms);
+  page.header.insert(page.header.end(), lines.begin(), lines.end());
+  const std::vector<std::string> evidence =
+      evidence_legend(trial.kernel().precision, trial.kernel().contract->name, trial.decides());
+  if (has_model(trial.file().problem.mechanism))
+    page.header.insert(page.header.end(), evidence.begin(), evidence.end());
+  if (trial.tiles().size() > 1)
+    page.header.push_back(
+        "tiles     each tensor is judged by the one of " +
+        names_in(trial.tiles(), [&](int t) { return trial.kernel().form->tiles[static_cast<std::size_t>(t)]; }) +
+        " that it fits; --tile asks for one");
+  page.facts = {{"case", options.problem},
+                {kind, subject},
+                {"contract", trial.kernel().contract->name},
+                {"false_alarm_rate", options.standard.false_alarms}};
+  page.summary = false, page.artifact = options.kernel.empty() ? subject : options.problem;
+  page.command = "build/assay check " + shown_word(options.problem) + ' ' +
+                 (kind == "answer" ? "" : "--" + kind + ' ') + shown_word(subject);
+  if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
+  if (options.same_bits) page.command += " --same-bits";
+  if (options.standard.strict_dtypes) page.command += " --strict-dtypes";
+  if (options.standard.false_alarms != false_alarm_rate)
+    page.command += " --false-alarms " + round_trip(options.standard.false_alarms);
+  page.command += ' ' + trial.flags();
+  return page;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  return names_in(names, [](const std::string& name) { return name; });
+}
+
+/// Says what was read off the answer and what was not: in lines, and as facts of JSON.
+void tell_what_was_read(Checked& checked) {
+  const GivenAnswer& got = checked.got;
+  std::map<std::string, std::vector<std::string>> narrow;
+  for (const ReportRow& row : checked.rows)
+    if (!row.stored.empty())
+      narrow["in " + row.stored + ", the contract's in " + row.stored_by_contract].push_back(row.tensor);
+  const std::string outcome =
+      checked.trial->strict_dtypes() ? "--strict-dtypes refuses that" : "one rounding to that is allowed";
+  for (const auto& [how, tensors] : narrow)
+    checked.remarks.push_back(listed(tensors) + ": stored " + how + "; " + outcome);
+  if (!got.not_judged.empty())
+    checked.remarks.push_back("not judged: " + listed(got.not_judged) + " (the answer has none)");
+  if (!got.ignored.empty()) checked.remarks.push_back("ignored: " + listed(got.ignored));
+  const std::string& guess = checked.trial->precision_guess();
+  if (!guess.empty()) checked.remarks.push_back("precision: " + guess + "; the case names none");
+  Json stored = Json::object();
+  for (const auto& [name, dtype] : got.stored) stored[name] = name_of(dtype);
+  auto& facts = checked.page.facts;
+  facts.emplace_back("stored", std::move(stored));
+  facts.emplace_back("not_judged", got.not_judged), facts.emplace_back("ignored", got.ignored);
+}
+
+int run_check(const CheckOptions& options, Console& console) {
+  std::vector<std::string> inputs = {options.problem, options.answer, options.plugin, options.standard.contract};
+  OutputFile output(options.output, console.out, inputs);
+  std::optional<OutputFile> smallest;
+  require(options.shrink_output.empty() || options.shrinks, "--shrink-output: expected with --shrink");
+  if (options.output != "-") inputs.push_back(options.output);
+  if (!options.shrink_output.empty()) smallest.emplace(options.shrink_output, console.out, inputs);
+  std::optional<SeededCase> seeded;
+  if (options.shrinks) seeded = case_to_shrink(options);
+  CheckOptions whole = options;
+  whole.standard.detects = true, whole.keeps = !options.no_cache;
+  Checked checked = check_case(whole, console);
+  {
+    Progress progress(console);
+    progress.phase("causes");
+    explain_failures(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
+  }
+  if (options.mutants) add_formula_mutants(checked);
+  if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
+  const RowsFormat format = *rows_format_from(options.format);
+  std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;
+  if (format != RowsFormat::json) lines.insert(lines.end(), checked.remarks.begin(), checked.remarks.end());
+  checked.page.colours = shows_colours(console, options.output);
+  output.commit(print(checked.page, checked.rows, format));
+  if (!prints_notes(format) && format != RowsFormat::json)
+    for (const std::string& line : checked.page.findings) console.err << plain_text(line) << '\n';
+  if (!prints_notes(format))
+    for (const std::string& line : checked.page.notes) console.err << plain_text(line) << '\n';
+  return all_pass(checked.rows) ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto options = std::make_shared<CheckOptions>();
+  app.add_option("case", options->problem, "the problem, as `assay case` writes it")->required();
+  app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
+  add_kernel_flags(app, *options);
+  add_mechanism_flag(app, options->standard.mechanism);
+  app.add_option("--form", options->standard.form,
+                 "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
+                 "the problem");
+  app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
+      ->check(one_of(name_list(case_precisions)));
+  add_contract_flag(app, options->standard.contract, "what counts in its place");
+  app.add_option("--tile", options->standard.tile,
+                 "the tile shape whose spread counts (64x64, 16, ...); without, any of the form's, for "
+                 "each tensor");
+  app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_flag("--strict-dtypes", options->standard.strict_dtypes,
+               "fail a tensor that is stored in fewer bits than the contract stores it in; without, one rounding to "
+               "its dtype is allowed");
+  app.add_flag("--same-bits", options->same_bits,
+               "of --kernel and --plugin: demand the same bits when it is run again, and for a sequence of the batch "
+               "alone; of --plugin, whatever lies around the inputs, too");
+  app.add_flag(
+      "--why", options->why,
+      "look further for what explains a failure: named contracts, sites that round more coarsely, known faults");
+  app.add_option("--why-limit", options->why_limit, "seconds that this may take")
+      ->check(number_in(shortest_effort, longest_limit))
+      ->capture_default_str();
+  app.add_flag("--mutants", options->mutants,
+               "of a program: say which errors in its formula this case would have failed");
+  app.add_flag("--shrink", options->shrinks,
+               "of a case that `assay case` has made and that fails: look for a smaller one");
+  app.add_option("--shrink-runs", options->shrink_runs, "runs of the kernel that this may take")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--shrink-output", options->shrink_output, "where the smaller case goes");
+  add_false_alarms_flag(app, options->standard.false_alarms);
+  app.add_flag("--no-cache", options->no_cache,
+               text("compute truth and sigma again; without, they are kept for the next check of the case, in "
+                    "$XDG_CACHE_HOME/assay or ~/.cache/assay, up to ",
+                    cache_bound >> 20, " MiB"));
+  app.add_option("--threads", options->standard.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--format", options->format, std::string(rows_formats_help))
+      ->check(one_of(name_list(all_rows_formats)))
+      ->capture_default_str();
+  app.add_option("-o,--output", options->output, "where the verdicts go; - is standard output")->capture_default_str();
+  return [options](Console& console) { return run_check(*options, console); };
+}
+
+}  // namespace
+
+void add_kernel_flags(CLI::App& app, CheckOptions& options) {
+  app.add_option("--kernel", options.kernel,
+                 "a command that answers a case: 'python my_kernel.py {case} {out}'; both paths are put in as words of "
+                 "the shell, so leave quotes around them out");
+  app.add_option_function<std::string>(
+         "--kernel-loop", [&options](const std::string& command) { options.kernel = command, options.loop = true; },
+         "a command that stays and answers case after case: it reads lines `CASE OUT` and says `done` or `error "
+         "MESSAGE` (docs/check.md)")
+      ->excludes("--kernel");
+  app.add_option("--plugin", options.plugin, "a shared library that computes the answer (tools/plugin/assay_plugin.h)");
+  app.add_option("--timeout", options.timeout,
+                 "seconds after which a command or plugin, and all it has started, is killed")
+      ->check(number_in(shortest_limit, longest_limit))
+      ->capture_default_str();
+}
+
+void require_command(const CheckOptions& options) {
+  for (const char* file : {"{case}", "{out}"}) {
+    const bool named = options.kernel.find(file) != std::string::npos;
+    require(options.kernel.empty() || options.loop || named, "--kernel: expected {case} and {out} in the command");
+    require(!options.loop || !named, "--kernel-loop: the program reads the paths from its standard input; leave ", file,
+            " out of the command");
+  }
+}
+
+Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel) {
+  require_one_source(options);
+  const std::chrono::duration<double> limit(options.timeout);
+  Safetensors stored = read_safetensors(options.problem), problem;
+  const bool runs = options.answer.empty();
+  if (runs) problem = stored;
+  Checked checked;
+  checked.kernel = std::move(kernel);
+  // Before a kernel runs: what is written from here on is not read.
+  if (options.keeps) checked.cache = std::make_unique<Cache>();
+  checked.trial = std::make_unique<CaseTrial>(std::move(stored), options.standard, options.problem);
+  CaseTrial& trial = *checked.trial;
+  // Before anything is known of the answer; a search, or other seeds, go on with it.
+  if (runs && checked.kernel == nullptr)
+    checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);
+  Safetensors given;
+  if (!runs) given = answer_in(options.answer);
+  // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.
+  const bool at_once = !options.kernel.empty() && trial.is_admitted(options.tensors);
+  if (at_once) given = checked.kernel->answer(problem, limit);
+  if (at_once && !options.same_bits) problem = {};
+
+  Progress progress(console);
+  progress.phase("truth");
+  trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, text("truth: ", what)); },
+                checked.cache.get());
+  trial.require_tensors(options.tensors);
+  const auto wanted = [&](const std::string& name) { return asks_for(options.tensors, name); };
+  PluginCall call;
+  if (!options.kernel.empty() && !at_once) given = checked.kernel->answer(problem, limit);
+  if (!options.plugin.empty()) {
+    call = plugin_call(trial, problem.tensors, wanted);
+    given = checked.kernel->answer(call, limit);
+  }
+  std::map<std::string, std::string> changed;
+  if (options.same_bits) {
+    std::function<Safetensors()> with_zeros;
+    if (!options.plugin.empty())
+      with_zeros = [&] {
+        PluginCall other = call;
+        other.around = 0;
+        return checked.kernel->answer(other, limit);
+      };
+    changed = changed_bits(
+        problem, given,
+        [&](const Safetensors& other, int sequences) {
+          return answer_to(*checked.kernel, options, call, other, sequences);
+        },
+        with_zeros);
+  }
+  checked.page = page_of(options, trial);
+  checked.got = trial.read(std::move(given), options.tensors, options.source());
+  checked.rows = trial.judge(
+      checked.got, wanted, checked.page.command, &checked.others,
+      [&](std::string_view what, std::size_t done, std::size_t total) { progress.phase(what, done, total); });
+  require_same_bits(checked, changed);
+  tell_what_was_read(checked);
+  for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;
+  return checked;
+}
+
+namespace commands {
+extern const Command check = {"check", "judge what somebody else's kernel answered to a case", add};
+}
+
+}  // namespace assay

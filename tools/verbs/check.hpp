@@ -1,0 +1,62 @@
+#pragma once
+// One case and what somebody else's kernel answers to it, judged.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/court/cache.hpp"
+#include "tools/court/case_trial.hpp"
+#include "tools/court/rows.hpp"
+#include "tools/run/user_kernel.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+
+/// Runs of a kernel that a search for a smaller case makes at most: docs/check.md, "A smaller case".
+inline constexpr int usual_shrink_runs = 100;
+
+struct CheckOptions {
+  std::string problem, answer, kernel, plugin;
+  Standard standard;
+  std::vector<std::string> tensors;
+  std::string format{name_of(RowsFormat::table)}, output = "-";
+  double timeout = 600;
+  bool loop = false;  ///< whether `kernel` stays and answers case after case
+  bool same_bits = false, why = false, shrinks = false;
+  bool mutants = false;  ///< of a program: whether the page says which errors in its formula would have failed
+  bool no_cache = false;
+  bool keeps = false;  ///< whether truth and sigma are kept for the next check (tools/court/cache.hpp)
+  int shrink_runs = usual_shrink_runs;
+  double why_limit = 10;
+  std::string shrink_output;
+
+  /// What messages and pages call the answer.
+  std::string source() const { return !kernel.empty() ? flag() + ": {out}" : !plugin.empty() ? plugin : answer; }
+  /// That the command was given with.
+  std::string flag() const { return loop ? "--kernel-loop" : "--kernel"; }
+};
+
+/// A case, what was answered to it, and the verdicts.
+struct Checked {
+  std::unique_ptr<Cache> cache;  ///< null: nothing is kept
+  std::unique_ptr<CaseTrial> trial;
+  std::shared_ptr<UserKernel> kernel;  ///< that was run, ready for other cases; null for an answer in a file
+  GivenAnswer got;
+  Page page;
+  std::vector<ReportRow> rows;
+  OtherContracts others = {};  ///< what they say, as far as they were asked
+  /// What was read off the answer and what was not, in lines; JSON has it as facts.
+  std::vector<std::string> remarks = {};
+};
+
+/// Reads or runs what `options` name and judges it. Throws InputError, one sentence, where nothing can be judged: a bad
+/// case, a kernel that does not answer, a tensor that is missing.
+/// `kernel` is one that was started for these options before; without, one is started before the oracle is asked.
+Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel = nullptr);
+
+/// Adds --kernel, --kernel-loop, --plugin and --timeout.
+void add_kernel_flags(CLI::App& app, CheckOptions& options);
+/// Throws InputError unless the command, if there is one, says where the case and the answer go as its kind does.
+void require_command(const CheckOptions& options);
+
+}  // namespace assay

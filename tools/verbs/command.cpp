@@ -1,0 +1,229 @@
+#include "tools/verbs/command.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <ostream>
+
+#include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
+#include "files/new_file.hpp"
+#include "language/room.hpp"
+#include "reference/core/error.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/verbs/contract.hpp"
+
+namespace assay {
+
+const std::vector<const Command*>& all_commands() {
+  static const std::vector<const Command*> all = {
+      &commands::list,     &commands::report,    &commands::check,    &commands::suite, &commands::contract,
+      &commands::baseline, &commands::make_case, &commands::oracle,   &commands::drift, &commands::limits,
+      &commands::mutants,  &commands::calibrate, &commands::fixtures, &commands::bench, &commands::docs};
+  return all;
+}
+
+namespace {
+
+void require_written(std::ostream& out) { require((out << std::flush).good(), "standard output: cannot be written"); }
+
+/// What is typed may hold anything, for it may come from a list of files.
+std::string usage(const CLI::App* app, const CLI::Error& error) {
+  return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), plain_text(error.what())));
+}
+
+/// "help check" is "check --help". Throws InputError if the first word is no verb.
+std::vector<std::string> with_verb(std::vector<std::string> args) {
+  if (!args.empty() && args.front() == "help") {
+    args.erase(args.begin());
+    args.resize(std::min<std::size_t>(args.size(), 1));
+    args.emplace_back("--help");
+  }
+  if (args.empty() || args.front().starts_with('-')) return args;
+  std::vector<std::string> verbs;
+  std::string all;
+  for (const Command* command : all_commands()) {
+    verbs.emplace_back(command->name);
+    all += (all.empty() ? "" : ", ") + verbs.back();
+  }
+  require(std::find(verbs.begin(), verbs.end(), args.front()) != verbs.end(), "there is no verb ",
+          excerpt(args.front()), did_you_mean(args.front(), verbs), "; there are ", all);
+  return args;
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& typed, Console& console) {
+  language::know_programs();
+  try {
+    const std::vector<std::string> args = with_verb(typed);
+    CLI::App app(
+        "assay: does an attention or fast-weight kernel compute what its mathematics says, and how far off is it?",
+        "assay");
+    app.set_version_flag("--version", ASSAY_VERSION);
+    app.require_subcommand(1);
+    app.failure_message(usage);
+    std::function<int(Console&)> chosen;
+    for (const Command* command : all_commands()) {
+      CLI::App* verb = app.add_subcommand(std::string(command->name), std::string(command->summary));
+      verb->callback([&chosen, action = command->add(*verb)] { chosen = action; });
+    }
+    try {
+      // CLI11 takes them from the back.
+      app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    } catch (const CLI::ParseError& error) {
+      const bool asked = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+      app.exit(error, console.out, console.err);
+      if (asked) require_written(console.out);
+      return asked ? exit_passed : exit_usage;
+    }
+    const int code = chosen(console);
+    require_written(console.out);
+    return code;
+  } catch (const InputError& error) {
+    // Names out of somebody's file may hold anything.
+    constexpr std::size_t longest = 4000;
+    console.err << "assay: " << excerpt(error.what(), longest) << '\n';
+    return exit_usage;
+  } catch (const std::bad_alloc&) {  // only what somebody asks for can be so large
+    console.err << "assay: there is not enough memory for a problem of this size\n";
+    return exit_usage;
+  } catch (const std::filesystem::filesystem_error& error) {  // names that are too long, links in a circle, no leave
+    console.err << "assay: " << plain_text(error.path1().string()) << ": " << error.code().message() << '\n';
+    return exit_usage;
+  } catch (const std::exception& error) {
+    console.err << "assay: internal error: " << plain_text(error.what()) << '\n';
+    return exit_broken;
+  }
+}
+
+namespace {
+
+/// The descriptor of this process that the path names, as /dev/stdout and /dev/fd/3 do; -1 of another path.
+int descriptor_named(std::filesystem::path path) {
+  namespace fs = std::filesystem;
+  constexpr int most_links = 40;
+  const fs::path own = text("/proc/", getpid());
+  std::error_code none;
+  for (int i = 0; i < most_links && fs::is_symlink(fs::symlink_status(path, none)); ++i) {
+    const fs::path folder = fs::canonical(path.parent_path().empty() ? "." : path.parent_path(), none);
+    if (folder == own / "fd" || folder.string().starts_with((own / "task").string() + '/')) {
+      int number = -1;
+      const std::string name = path.filename().string();
+      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+      return error == std::errc{} && end == name.data() + name.size() ? number : -1;
+    }
+    path = folder / fs::read_symlink(path, none);
+  }
+  return -1;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path, std::ostream& standard_output, const std::vector<std::string>& inputs)
+    : path_(std::move(path)), standard_output_(standard_output) {
+  if (path_ == "-") return;
+  namespace fs = std::filesystem;
+  require(!path_.empty(), "the name of the output is empty; - is standard output");
+  require(!fs::is_directory(path_), path_, ": is a directory");
+  std::error_code other;  // of inputs that are no files
+  for (const std::string& input : inputs)
+    require(input.empty() || !fs::is_regular_file(input, other) || !fs::equivalent(path_, input, other), path_,
+            ": is an input, and would be overwritten");
+  // What is a stream of ours is continued where it is.
+  if (const int own = descriptor_named(path_); own == STDOUT_FILENO)
+    path_ = "-";
+  else if (own >= 0)
+    open_stream(dup(own));
+  else if (fs::exists(path_) && !fs::is_regular_file(path_))  // a device or a pipe is written to, not replaced
+    open_stream(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  else
+    file_ = std::make_unique<NewFile>(fs::exists(path_) ? fs::canonical(path_) : fs::path(path_));
+}
+
+OutputFile::~OutputFile() = default;
+
+void OutputFile::open_stream(int descriptor) {
+  const char* reason = std::strerror(errno);
+  require(descriptor >= 0, path_, ": cannot be written: ", reason);
+  buffer_ = std::make_unique<__gnu_cxx::stdio_filebuf<char>>(descriptor, std::ios::out | std::ios::binary);
+}
+
+void OutputFile::commit(std::string_view contents) {
+  commit([contents](std::ostream& out) { out << contents; });
+}
+
+void OutputFile::commit(const std::function<void(std::ostream&)>& write) {
+  if (path_ == "-") {
+    write(standard_output_);
+    require((standard_output_ << std::flush).good(), "standard output: cannot be written");
+  } else if (file_ != nullptr) {
+    write(file_->stream());
+    file_->commit();
+  } else {
+    std::ostream stream(buffer_.get());
+    write(stream);
+    const bool written = (stream << std::flush).good() && buffer_->close() != nullptr;
+    require(written, path_, ": cannot be written: ", std::strerror(errno));
+  }
+}
+
+std::string time_left(std::chrono::seconds passed, std::size_t done, std::size_t total) {
+  if (done == 0 || done >= total || passed < std::chrono::seconds(10)) return "";
+  return text(", about ", static_cast<std::size_t>(passed.count()) * (total - done) / done, " s left");
+}
+
+Progress::Progress(Console& console, std::size_t total, std::chrono::milliseconds every)
+    : console_(console), total_(total) {
+  if (!console.terminal) return;
+  clock_ = std::jthread([this, every](const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!ends_.wait_for(lock, stop, every, [&] { return stop.stop_requested(); })) draw();
+  });
+}
+
+Progress::~Progress() {
+  if (!console_.terminal) return;
+  clock_ = {};  // stops and joins
+  console_.err << "\r\033[K" << std::flush;
+}
+
+void Progress::step(std::string_view what) {
+  const std::scoped_lock lock(mutex_);
+  ++done_, what_ = what;
+  draw();
+}
+
+void Progress::step(std::size_t total, std::string_view what) {
+  {
+    const std::scoped_lock lock(mutex_);
+    total_ = total;
+  }
+  step(what);
+}
+
+void Progress::phase(std::string_view what, std::size_t done, std::size_t total) {
+  const std::scoped_lock lock(mutex_);
+  if (what != what_) start_ = std::chrono::steady_clock::now();
+  what_ = what, done_ = done, total_ = total;
+  draw();
+}
+
+void Progress::draw() {
+  if (!console_.terminal) return;
+  console_.err << "\r\033[K";
+  if (total_ > 0) console_.err << done_ << '/' << total_ << ' ';
+  if (total_ > 0 || done_ == 0) console_.err << plain_text(what_) << (what_.empty() ? "" : ", ");
+  const auto passed = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start_);
+  console_.err << passed.count() << " s";
+  console_.err << time_left(passed, done_, total_) << std::flush;
+}
+
+}  // namespace assay

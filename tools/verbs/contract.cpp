@@ -1,0 +1,129 @@
+// assay contract infer CASE OUT: which contract a kernel keeps, read off what it answered.
+#include "tools/verbs/contract.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <ostream>
+
+#include "judge/contract/site_meanings.hpp"
+#include "judge/verdict/infer.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/court/case_trial.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+struct Flags {
+  std::string what;
+  std::vector<std::string> files;
+  Standard standard;
+  std::string name = "inferred", output;
+  double limit = 600;
+};
+
+/// With at least one case, all of one mechanism, form and precision.
+std::vector<std::unique_ptr<CaseTrial>> trials_of(const Flags& flags, Console& console) {
+  std::vector<std::unique_ptr<CaseTrial>> trials;
+  Progress progress(console);
+  for (std::size_t f = 0; f < flags.files.size(); f += 2) {
+    const std::string& file = flags.files[f];
+    require(is_safetensors(file), file, ": not a safetensors file; `assay case` writes the cases that can be checked");
+    trials.push_back(std::make_unique<CaseTrial>(read_safetensors(file), flags.standard, file));
+    CaseTrial& trial = *trials.back();
+    trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, what); });
+    require(trial.kernel().form != nullptr, file, ": no kernel of this build takes it, so it has no sites to infer");
+    const KernelUnderTest &first = trials.front()->kernel(), &kernel = trial.kernel();
+    require(kernel.form == first.form && kernel.precision == first.precision, file, ": another mechanism, form or ",
+            "precision than ", flags.files.front(), "; a contract is inferred for one kernel in one precision");
+  }
+  return trials;
+}
+
+int run_infer(const Flags& flags, Console& console) {
+  require(flags.files.size() % 2 == 0, "contract infer: expected pairs CASE OUT, got ", flags.files.size(), " files");
+  std::optional<OutputFile> output;
+  if (!flags.output.empty()) output.emplace(flags.output, console.out, flags.files);
+  parse_contract(json_of({.contract = Contract::of(Format::bf16)}, flags.name), "--name");  // refuses a bad one
+  const auto trials = trials_of(flags, console);
+  std::vector<AnsweredCase> cases;
+  for (std::size_t n = 0; n < trials.size(); ++n) {
+    const std::string& file = flags.files[2 * n + 1];
+    GivenAnswer got = trials[n]->read(read_safetensors(file), {}, file);
+    cases.push_back(
+        {trials[n]->file().problem, trials[n]->oracle(), flat(std::move(got.answer)), std::move(got.stored)});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto stop = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > flags.limit;
+  };
+  // Of the tile shapes that it may have, the one that takes the fewest coarser sites.
+  InferredContract found;
+  KernelUnderTest kernel = trials.front()->kernel();
+  for (const int tile : trials.front()->tiles()) {
+    kernel.tile = tile;
+    InferredContract of_tile = infer_contract(cases, kernel, stop);
+    const bool fewer = of_tile.contract.rules.size() < found.contract.rules.size();
+    if (tile == trials.front()->tiles().front() || (of_tile.explained && (!found.explained || fewer)))
+      found = std::move(of_tile);
+    if (found.explained && found.contract.rules.empty()) break;
+  }
+  std::ostream& words = flags.output == "-" ? console.err : console.out;
+  if (!found.explained) {
+    words << "no contract explains this: " << found.obstacle << '\n';
+    return exit_failed;
+  }
+  const std::string contract = words_of(found.contract), precision = name_of(kernel.precision);
+  if (contract.empty())
+    words << "the answers keep the contract " << precision << ": no site is coarser\n";
+  else
+    words << fmt::format(
+        "the answers are those of the contract {} with {}: a run that rounds there has {:.0f}% of their squared error "
+        "on "
+        "what it was not fitted to (fitted to {})\n",
+        precision, contract, 100 * found.predicted, found.fitted);
+  for (const Contract::Rule& rule : found.contract.rules)
+    if (const SiteMeaning* meaning =
+            find_meaning(trials.front()->file().problem.mechanism, kernel.form->name, rule.site))
+      words << "  " << rule.site << ": " << meaning->words << '\n';
+  const std::string json = json_of(found, flags.name);
+  if (output) output->commit(json);
+  if (output && flags.output != "-") words << "written to " << plain_text(flags.output) << '\n';
+  return exit_passed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("what", flags->what, "infer: the fewest sites whose coarser rounding explains the answers")
+      ->required()
+      ->check(CLI::IsMember({"infer"}));
+  app.add_option("files", flags->files, "CASE OUT, as often as there are cases: problems, and what was answered")
+      ->required();
+  app.add_option("--form", flags->standard.form, "the kernel whose sites they are; without, the first that fits");
+  app.add_option("--precision", flags->standard.precision, "of inputs and outputs; without, the case's")
+      ->check(one_of(name_list(case_precisions)));
+  app.add_option("--tile", flags->standard.tile, "the tile shape that answered; without, any of the form's");
+  app.add_option("--name", flags->name, "what the contract is called")->capture_default_str();
+  app.add_option("--limit", flags->limit, "seconds that the search may take")
+      ->check(number_in(shortest_effort, longest_limit))
+      ->capture_default_str();
+  app.add_option("--threads", flags->standard.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("-o,--output", flags->output, "where the contract goes, as JSON; - is standard output");
+  return [flags](Console& console) { return run_infer(*flags, console); };
+}
+
+}  // namespace
+
+namespace commands {
+const Command contract = {"contract", "infer which contract a kernel keeps from what it answered", add};
+}
+
+}  // namespace assay

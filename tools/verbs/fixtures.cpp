@@ -1,0 +1,124 @@
+// assay fixtures: golden files and published defects, written and verified bit for bit.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "reference/core/error.hpp"
+#include "tools/cases/defects.hpp"
+#include "tools/cases/golden.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> mechanisms;
+  std::string folder = "fixtures";
+  bool defects = false;
+};
+
+std::vector<const Room*> chosen_rooms(const std::vector<std::string>& names) {
+  if (names.empty()) return {rooms().begin(), rooms().end()};
+  std::vector<const Room*> chosen;
+  for (const std::string& name : names) {
+    chosen.push_back(find_room(name));
+    require(chosen.back() != nullptr, "mechanism '", name, "' is unknown; `assay list` names those that exist");
+  }
+  return chosen;
+}
+
+std::filesystem::path file_of(const Arguments& arguments, const Room& room) {
+  return std::filesystem::path(arguments.folder) / (std::string(room.name) + ".safetensors");
+}
+
+/// Calls f(path, file) for every file of the published defects.
+template <class F>
+void each_of_defects(const Arguments& arguments, Console& console, F f) {
+  require(arguments.mechanisms.empty(), "--defects: expected no mechanism beside it");
+  Progress progress(console, published_defects().size());
+  for (const Defect& defect : published_defects()) {
+    progress.step(defect.name);
+    const std::filesystem::path folder = std::filesystem::path(arguments.folder) / "defects" / defect.name;
+    for (const auto& [name, file] : files_of(defect)) f(folder / name, file);
+  }
+}
+
+int generate_defects(const Arguments& arguments, Console& console) {
+  require(std::filesystem::is_directory(arguments.folder), arguments.folder, ": no such folder");
+  each_of_defects(arguments, console, [&](const std::filesystem::path& path, const Safetensors& file) {
+    std::filesystem::create_directories(path.parent_path());
+    write_safetensors(path, file);
+    console.out << fmt::format("{}: {} bytes\n", path.string(), std::filesystem::file_size(path));
+  });
+  return exit_passed;
+}
+
+/// Prints what differs at `path`; returns whether nothing does.
+bool is_same(const std::filesystem::path& path, const Safetensors& expected, Console& console) {
+  const std::vector<std::string> found = differences(expected, read_safetensors(path));
+  console.out << fmt::format("{} {}\n", found.empty() ? "PASS" : "FAIL", path.string());
+  for (const std::string& sentence : found) console.out << "     " << sentence << '\n';
+  return found.empty();
+}
+
+int verify_defects(const Arguments& arguments, Console& console) {
+  bool same = true;
+  each_of_defects(arguments, console, [&](const std::filesystem::path& path, const Safetensors& file) {
+    same = is_same(path, file, console) && same;
+  });
+  return same ? exit_passed : exit_failed;
+}
+
+int generate(const Arguments& arguments, Console& console) {
+  if (arguments.defects) return generate_defects(arguments, console);
+  const std::vector<const Room*> chosen = chosen_rooms(arguments.mechanisms);
+  require(std::filesystem::is_directory(arguments.folder), arguments.folder, ": no such folder");
+  Progress progress(console, chosen.size());
+  for (const Room* room : chosen) {
+    progress.step(room->name);
+    const std::filesystem::path path = file_of(arguments, *room);
+    write_safetensors(path, golden_file(*room));
+    console.out << fmt::format("{}: {} cases, {} bytes\n", path.string(), golden_cases(*room).size(),
+                               std::filesystem::file_size(path));
+  }
+  return exit_passed;
+}
+
+int verify(const Arguments& arguments, Console& console) {
+  if (arguments.defects) return verify_defects(arguments, console);
+  const std::vector<const Room*> chosen = chosen_rooms(arguments.mechanisms);
+  Progress progress(console, chosen.size());
+  bool same = true;
+  for (const Room* room : chosen) {
+    progress.step(room->name);
+    same = is_same(file_of(arguments, *room), golden_file(*room), console) && same;
+  }
+  return same ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  auto wanted = std::make_shared<int (*)(const Arguments&, Console&)>(nullptr);
+  app.require_subcommand(1);
+  const auto verb = [&](const char* name, const char* summary, int (*function)(const Arguments&, Console&)) {
+    CLI::App* sub = app.add_subcommand(name, summary);
+    sub->add_option("mechanism", arguments->mechanisms, "rooms; all if none is named");
+    sub->add_option("--folder", arguments->folder, "where the files live")->capture_default_str();
+    sub->add_flag("--defects", arguments->defects,
+                  "in place of golden files the published defects of docs/tutorial.md, in FOLDER/defects");
+    sub->callback([wanted, function] { *wanted = function; });
+  };
+  verb("generate", "compute the golden files and write them", generate);
+  verb("verify", "compute the golden files again and compare every bit", verify);
+  return [arguments, wanted](Console& console) { return (*wanted)(*arguments, console); };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command fixtures = {"fixtures", "write or verify the golden files", add};
+}
+
+}  // namespace assay

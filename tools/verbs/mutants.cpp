@@ -1,0 +1,101 @@
+// assay mutants: planted faults against the judge and against the rules that others use.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/court/kill_table.hpp"
+#include "tools/print/detection_page.hpp"
+#include "tools/print/table.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+struct Flags {
+  MutantOptions options;
+  std::vector<std::string> precisions;
+  std::string held_out{name_of(HeldOut::too)};
+  std::string format{name_of(TableFormat::table)}, output = "-";
+  bool docs = false;
+};
+
+int run_mutants(const Flags& flags, Console& console) {
+  MutantOptions options = flags.options;
+  require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !options.shrinks && !flags.docs),
+          "--healthy-only: it needs --healthy, and leaves out what --power, --shrink and --docs are about");
+  require(options.seconds == 0 || options.healthy > 0, "--seconds: it limits the runs of --healthy");
+  for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
+  options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
+                                   [&](HeldOut which) { return name_of(which) == flags.held_out; });
+  OutputFile file(flags.output, console.out);
+  Detection detection;
+  const auto with_progress = [&](const auto& measure) {
+    Progress progress(console);
+    return measure([&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  };
+  if (!options.power.empty())
+    detection.power = with_progress([&](const WorkDone& done) { return measure_power(options, done); });
+  if (options.shrinks)
+    detection.smallest = with_progress([&](const WorkDone& done) { return measure_shrinking(options, 1, done); });
+  if (!options.healthy_only)
+    detection.kills = with_progress([&](const WorkDone& done) { return make_kill_table(options, done); });
+  detection.kills.options = options;
+  if (options.healthy > 0)
+    detection.healthy = with_progress([&](const WorkDone& done) { return run_healthy(options, done); });
+  if (detection.healthy) detection.kills.options.healthy = detection.healthy->drawn;
+  file.commit(flags.docs ? detection_page(detection) : print(detection, *table_format_from(flags.format)));
+  return flags.docs || detection.passed() ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  MutantOptions& options = flags->options;
+  app.add_option("--mechanism", options.mechanisms, "only this one; may be given several times")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option(
+         "--precision", flags->precisions,
+         "of the cases, fp32 and bf16 if not given (and e4m3 where operands have units); exact ones are in fp64")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of(name_list(case_precisions)));
+  app.add_option("--trials", options.trials, "cases of a kernel at most; 0 is all")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--healthy", options.healthy, "run so many healthy kernels on fresh cases, and count the alarms")
+      ->check(CLI::Range(0, 100000000))
+      ->capture_default_str();
+  app.add_flag("--healthy-only", options.healthy_only, "run those alone, judged by no other rule: no mutants");
+  app.add_option("--seconds", options.seconds,
+                 "begin no more healthy runs after so many, and tell of those that are done")
+      ->check(number_in(shortest_effort, longest_limit));
+  app.add_flag("--shrink", options.shrinks, "look for the smallest case on which each mutant fails, as well");
+  app.add_option("--power", options.power, "find this mutant in bf16, over seeds and lengths, as well");
+  app.add_option("--power-tokens", options.power_tokens, "the longest sequences that it is looked for in")
+      ->check(CLI::Range(64, 4096))
+      ->capture_default_str();
+  app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
+      ->check(one_of(name_list(all_held_out)))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "of the cases")->capture_default_str();
+  app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--format", flags->format, "table, markdown, json or csv")
+      ->check(one_of(table_format_names()))
+      ->capture_default_str();
+  app.add_flag("--docs", flags->docs, "print the page docs/detection.md instead");
+  app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();
+  return [flags](Console& console) { return run_mutants(*flags, console); };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command mutants = {"mutants", "kill table: planted faults against the judge and the rules others use",
+                                add};
+}
+
+}  // namespace assay

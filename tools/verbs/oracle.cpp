@@ -1,0 +1,130 @@
+// assay oracle CASES -o OUT: exact answers to the cases of a JSON file, or to the problem of a safetensors file.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "files/case_file.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/cases/mechanism_flag.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+struct OracleOptions {
+  std::string cases, output = "-";
+  std::string tier, lambda0, mechanism;
+  DecimalOptions decimals;
+  bool skip_diagnostics = false;
+  bool names_digits = false;  ///< --digits was typed
+  unsigned threads = 0;
+};
+
+/// What --lambda0 says goes for every problem that has that setting and is silent about it.
+template <class X>
+bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
+  if (lambda0.empty()) return false;
+  const Room* room = find_room(problem.mechanism);
+  return room != nullptr && takes(*room, "lambda0") && problem.params.emplace("lambda0", lambda0).second;
+}
+
+/// Every case answered, in order; whole cases are shared out among the threads, so their number changes no digit.
+std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& options, unsigned threads,
+                          Console& console) {
+  std::vector<Json> records(cases.size());
+  Progress progress(console, cases.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < cases.size(); i = next++) {
+      records[i] = result_record(cases[i], answer_case(cases[i], options));
+      progress.step(cases[i].problem.id);
+    }
+  };
+  std::vector<std::future<void>> workers;
+  for (unsigned i = 0; i < threads; ++i) workers.push_back(std::async(std::launch::async, work));
+  for (std::future<void>& worker : workers) worker.get();
+  return records;
+}
+
+int answer_cases(const OracleOptions& options, unsigned threads, Console& console) {
+  DecimalOptions decimals = options.decimals;
+  decimals.diagnostics = !options.skip_diagnostics;
+  decimals.tier = tier_from(options.tier);
+  std::vector<Case> cases = load_cases(options.cases);
+  if (!options.mechanism.empty()) room_named(options.mechanism, "--mechanism");
+  for (Case& c : cases)
+    if (!options.mechanism.empty()) c.record["mechanism"] = c.problem.mechanism = options.mechanism;
+  for (Case& c : cases)
+    if (set_lambda0(options.lambda0, c.problem)) c.record["params"]["lambda0"] = options.lambda0;
+  OutputFile file(options.output, console.out, {options.cases});
+  file.commit(case_file_text(answers(cases, decimals, threads, console)));
+  return exit_passed;
+}
+
+int answer_problem(const OracleOptions& options, unsigned threads, Console& console) {
+  require(options.output != "-" || !console.shows_output,
+          "oracle: standard output is a terminal, and a safetensors answer is no text; -o FILE says where it goes");
+  require(!options.names_digits, "--digits: the answer to a safetensors file is pairs of doubles");
+  ProblemFile problem = read_problem(with_mechanism(read_safetensors(options.cases), options.mechanism), options.cases);
+  if (set_lambda0(options.lambda0, problem.problem))
+    problem.metadata["params"] = json_of(problem.problem.params).dump();
+  OutputFile file(options.output, console.out, {options.cases});
+  const Safetensors answer = [&] {
+    Progress progress(console);
+    return answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,
+                       [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  }();
+  file.commit([&](std::ostream& out) { write_safetensors(out, answer); });
+  return exit_passed;
+}
+
+int run_oracle(const OracleOptions& options, Console& console) {
+  const unsigned threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  return is_safetensors(options.cases) ? answer_problem(options, threads, console)
+                                       : answer_cases(options, threads, console);
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto options = std::make_shared<OracleOptions>();
+  app.add_option("cases", options->cases, "the case file: JSON, or one problem as safetensors")->required();
+  app.add_option("-o,--output", options->output, "where the answers go; - is standard output")->capture_default_str();
+  app.add_option("--digits", options->decimals.digits,
+                 "significant digits, rounded to nearest; a safetensors answer has pairs of doubles, about 32 digits")
+      ->check(CLI::Range(1, 150))
+      ->capture_default_str();
+  std::vector<std::string> tiers;
+  for (const Tier tier : all_tiers) tiers.emplace_back(name_of(tier));
+  app.add_option(
+         "--tier", options->tier,
+         "compute in this precision; w2, w3, w4 and ball prove a bound for every tensor, and take more words or bits "
+         "where they must; without a tier every digit is proven")
+      ->check(one_of(tiers));
+  add_mechanism_flag(app, options->mechanism);
+  app.add_option(
+         "--lambda0", options->lambda0,
+         "what becomes of a row of lla that a zero in lambda makes singular, where the case does not say: refuse "
+         "it, or the limit of one ridge that vanishes there")
+      ->check(one_of({"refuse", "limit"}));
+  app.add_option("--threads", options->threads,
+                 "cases of a JSON file, or heads of a safetensors file, answered at once; 0 means one per core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_flag("--no-diagnostics", options->skip_diagnostics, "leave out diagnostics.* and score, which cost most");
+  return [options, &app](Console& console) {
+    options->names_digits = app.count("--digits") > 0;
+    return run_oracle(*options, console);
+  };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command oracle = {"oracle", "answer the cases of a JSON or safetensors file exactly", add};
+}
+
+}  // namespace assay

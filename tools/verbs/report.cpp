@@ -1,0 +1,384 @@
+// assay report: every mechanism x form x precision on seeded inputs against the oracle.
+#include "tools/verbs/report.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "judge/sigma/expected.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/flint_caches.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/court/why.hpp"
+#include "tools/print/colours.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+/// Several chunks and a ragged one, two heads that share their keys, in rooms where heads do; and for forms that take
+/// few queries, several splits of the keys. With one shared head nothing tells which of several a head reads: the laws
+/// and mutants do.
+constexpr Shape default_shape{.seq_len = 100, .heads = 2, .shared_heads = 1};
+constexpr Shape decode_shape{.seq_len = 600, .heads = 2, .shared_heads = 1, .query_len = 4};
+/// A solve costs as many passes over the keys as it takes steps, and those grow with the dimensions.
+constexpr int iterative_dims = 8;
+
+/// One kernel at one precision: what a thread works on.
+struct Task {
+  const Room* room;
+  const KernelForm *form, *measure;  ///< what runs, and what says how far it may be off
+  Format precision;
+  const Device* device = nullptr;  ///< null: the CPU executor
+};
+
+/// The shape asked for; heads that share nothing are not grouped.
+Shape shape_of(const ReportOptions& options, const Room& room) {
+  Shape shape = options.shape.empty() ? default_shape : shape_from(options.shape);
+  if (!groups_heads(room.inputs())) shape.shared_heads = 0;
+  return shape;
+}
+
+/// In eight bits what a solve makes of the operands' roundings is as large as the gradients that are single numbers,
+/// and whatever data cannot show is VACUOUS: it is judged where it is asked for.
+bool drowns(const KernelForm& form, Format precision, const ReportOptions& options) {
+  return form.iterative && options.precisions.empty() && info(precision).bits == 8;
+}
+
+/// The index of the tile asked for, or of the form's own; nothing if it has none such.
+std::optional<int> tile_of(const KernelForm& form, std::string_view asked) {
+  if (asked.empty()) return 0;
+  const auto tile = std::find(form.tiles.begin(), form.tiles.end(), asked);
+  return tile == form.tiles.end() ? std::nullopt : std::optional(static_cast<int>(tile - form.tiles.begin()));
+}
+
+std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
+  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
+  const auto precise = [&](Format precision) {
+    return options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision);
+  };
+  require(options.device != RunsOn::gpu || device != nullptr, "--device gpu: ", why_no_gpu());
+  const Contract* contract = options.contract ? &*options.contract : nullptr;
+  require(contract == nullptr || options.precisions.empty(),
+          "--contract: it says which precision, leave out --precision");
+  require(options.device != RunsOn::gpu || contract == nullptr || contract->plain(),
+          "--device gpu: its kernels keep the contracts of precisions, not ",
+          contract == nullptr ? "" : contract->name);
+  if (contract != nullptr && !contract->plain()) device = nullptr;
+  std::vector<Task> tasks;
+  std::string known, mismatch;
+  bool found = false, tiled = options.tile.empty();
+  for (const Room* room : rooms()) {
+    if (!asks_for(options.mechanisms, room->name)) continue;
+    const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
+    if (kernels == nullptr) continue;
+    refuse_params(*room, options.params, shape_of(options, *room));
+    bool matched = contract == nullptr;
+    std::string why;
+    for (const KernelForm& form : kernels->forms) {
+      known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
+      if (options.form.empty() ? !form.unstable.empty() : form.name != options.form) continue;
+      const KernelForm& measure = measure_of(*kernels, form);
+      found = true;
+      if (!tile_of(form, options.tile) || !tile_of(measure, options.tile)) continue;
+      tiled = true;
+      if (contract != nullptr) {
+        bool fits = true;
+        for (const KernelForm* judged : {&form, &measure}) {
+          const std::string obstacle = contract->obstacle(judged->sites);
+          if (why.empty() && !obstacle.empty()) why = text(room->name, " ", judged->name, ": ", obstacle);
+          fits = fits && obstacle.empty();
+        }
+        if (!fits) continue;
+        matched = true;
+      }
+      if (options.device != RunsOn::gpu)
+        for (const Format precision : case_precisions)
+          if (precise(precision) && !drowns(form, precision, options))
+            tasks.push_back({room, &form, &measure, precision});
+      if (options.device != RunsOn::cpu && device != nullptr)
+        for (const Format precision : device->precisions)
+          if (precise(precision)) tasks.push_back({room, &form, &measure, precision, device});
+    }
+    // Who names no mechanism asks for those that the contract is about.
+    if (matched || why.empty()) continue;
+    if (!options.mechanisms.empty()) throw InputError(why);
+    if (mismatch.empty()) mismatch = why;
+  }
+  require(found, "--form: there is no ", options.form, "; there are ", known);
+  require(tiled, "--tile: none of these kernels has tiles of ", options.tile);
+  if (tasks.empty() && !mismatch.empty()) throw InputError(mismatch);
+  if (tasks.empty())
+    throw InputError(text("--precision: ", device->name, " has kernels in ",
+                          names_in(device->precisions, [](Format f) { return name_of(f); })));
+  return tasks;
+}
+
+/// The shape that this form is judged on: the one asked for, with its last four queries where the form takes no more.
+Problem problem_of(const Task& task, const ReportOptions& options, CaseSpec& spec) {
+  spec.mechanism = task.room->name;
+  spec.precision = task.precision, spec.style = options.style, spec.seed = options.seed;
+  spec.params = options.params;
+  spec.shape = shape_of(options, *task.room);
+  if (options.shape.empty() && task.form->iterative) spec.shape.key_dim = spec.shape.value_dim = iterative_dims;
+  Problem problem = task.room->make(spec);
+  if (spec.shape.query_len > 0 || task.form->obstacle(problem).empty()) return problem;
+  CaseSpec few = spec;
+  if (options.shape.empty()) few.shape = decode_shape;
+  few.shape.query_len = std::min(few.shape.seq_len, decode_shape.query_len);
+  try {
+    Problem decoding = task.room->make(few);
+    if (task.form->obstacle(decoding).empty()) {
+      spec = few;
+      return decoding;
+    }
+  } catch (const InputError&) {  // a room with one query per key: the obstacle stands
+  }
+  return problem;
+}
+
+std::string command_of(const Task& task, const ReportOptions& options, const Shape& shape, double share) {
+  ReportOptions one = options;
+  one.mechanisms = {std::string(task.room->name)};
+  one.form = task.form->name;
+  if (!one.contract) one.precisions = {task.precision};
+  one.shape = text_of(shape);
+  one.false_alarms = share;
+  if (task.device != nullptr) one.device = RunsOn::gpu;
+  return one.command();
+}
+
+/// `share` of the false alarms is this task's.
+std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, int threads, double share) {
+  CaseSpec spec;
+  ReportRow row;
+  row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
+  row.mechanism = task.room->name, row.form = task.form->name, row.tile = task.form->tiles.front();
+  row.precision = name_of(task.precision);
+  const Contract* contract = options.contract ? &*options.contract : nullptr;
+  if (contract != nullptr) row.contract = contract->name;
+  const auto without = [&](Verdict verdict, const std::string& reason) {
+    row.judgement.verdict = verdict, row.judgement.reason = reason;
+    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape, share);
+    return std::vector{row};
+  };
+  try {
+    Problem problem = problem_of(task, options, spec);
+    if (const std::string obstacle = task.form->obstacle(problem); !obstacle.empty())
+      return without(Verdict::unsupported, obstacle);
+    if (task.device != nullptr) {
+      const std::string obstacle = task.device->obstacle(task.room->name, *task.form, problem, task.precision);
+      if (!obstacle.empty() && options.device == RunsOn::every) return {};
+      if (!obstacle.empty()) return without(Verdict::unsupported, obstacle);
+    }
+    if (!task.form->has_gradients) problem.cotangents.clear();
+    const Oracle oracle = oracle_of(*task.room, problem);
+    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape, share);
+    KernelUnderTest kernel{task.measure, task.precision, *tile_of(*task.measure, options.tile), threads, contract};
+    if (task.device != nullptr) kernel.tile = task.device->tile(task.room->name, *task.form, problem, task.precision);
+    std::optional<Answer> got;
+    if (task.device != nullptr)
+      got = task.device->run(task.room->name, *task.form, problem, task.precision);
+    else if (task.measure != task.form)
+      got = task.form->run(problem, KernelUnderTest{task.form, task.precision, 0, threads, contract}.policy(),
+                           *tile_of(*task.form, options.tile));
+    const Trial trial{.room = *task.room,
+                      .kernel = kernel,
+                      .problem = problem,
+                      .oracle = oracle,
+                      .batch = spec.shape.batch,
+                      .false_alarms = share,
+                      .detects = options.detects};
+    std::vector<ReportRow> rows = judge_rows(trial, row, got);
+    if (options.why) add_contributions(rows, kernel, problem);
+    return rows;
+  } catch (const InputError& error) {
+    return without(Verdict::unsupported, error.what());
+  } catch (const std::exception& error) {
+    return without(Verdict::error, error.what());
+  }
+}
+
+/// `in_short`: where people see only what is not PASS.
+std::vector<std::string> header_of(const Report& report, bool in_short) {
+  std::vector<std::string> devices;
+  for (const ReportRow& row : report.rows)
+    if (std::find(devices.begin(), devices.end(), row.device) == devices.end()) devices.push_back(row.device);
+  const std::string places = names_in(devices, [&versions = report.device_versions](const std::string& device) {
+    return device == cpu_executor ? "the CPU executor" : device + " (" + versions + ")";
+  });
+  std::vector<std::string> header = {fmt::format("assay report: kernels, run on {}, against the oracle", places),
+                                     fmt::format("inputs    style {}, seed {}, rounded once to the precision",
+                                                 name_of(report.options.style), report.options.seed)};
+  const std::vector<std::string> lines =
+      legend(report.options.contract ? &*report.options.contract : nullptr, report.options.false_alarms, in_short);
+  header.insert(header.end(), lines.begin(), lines.end());
+  if (in_short) {
+    header.emplace_back("verdicts  the worst of a kernel's tensors, and how many do not pass");
+    header.emplace_back("rows      of what does not pass; --rows prints all, with their errors");
+  }
+  return header;
+}
+
+// ---- the verb ----
+
+struct Flags {
+  ReportOptions options;
+  CaseFlags inputs;
+  std::vector<std::string> precisions;
+  std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-";
+  bool rows = false;
+};
+
+int run_report(const Flags& flags, Console& console) {
+  ReportOptions options = flags.options;
+  for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
+  if (!flags.contract.empty()) options.contract = contract_from(flags.contract);
+  for (const RunsOn where : all_runs_on)
+    if (name_of(where) == flags.device) options.device = where;
+  options.style = *style_from(flags.inputs.style), options.seed = flags.inputs.seed;
+  options.params = params_of(flags.inputs);
+  options.detects = true;
+  if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
+  OutputFile file(flags.output, console.out, {flags.contract});
+  const Report report = [&] {
+    Progress progress(console);
+    progress.phase("kernels");
+    return make_report(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  }();
+  // Who asks why wants to see the errors that are explained.
+  file.commit(
+      print(report, *rows_format_from(flags.format), flags.rows || options.why, shows_colours(console, flags.output)));
+  return report.passed() ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  ReportOptions& options = flags->options;
+  app.add_option("--mechanism", options.mechanisms, "only this one; may be given several times")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--form", options.form, "only kernels of this form (tiled, chunkwise, split_decode, ...)");
+  app.add_option("--tile", options.tile,
+                 "in these tiles on the CPU executor, in place of every form's own (64x64, 16, ...)");
+  app.add_option("--precision", flags->precisions, "only this one; may be given several times")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of(name_list(case_precisions)));
+  add_contract_flag(app, flags->contract, "kernels run under it and are judged by it");
+  app.add_option("--device", flags->device, "where kernels run; auto is the CPU executor and, if there is one, the GPU")
+      ->check(one_of(name_list(all_runs_on)))
+      ->capture_default_str();
+  app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
+  add_case_flags(app, flags->inputs);
+  app.add_flag("--rows", flags->rows, "in the table, print a row for every tensor, not only for what is not PASS");
+  app.add_flag("--why", options.why, "say which roundings make the errors, of every row");
+  add_false_alarms_flag(app, options.false_alarms);
+  app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--format", flags->format, std::string(rows_formats_help))
+      ->check(one_of(name_list(all_rows_formats)))
+      ->capture_default_str();
+  app.add_option("-o,--output", flags->output, "where the report goes; - is standard output")->capture_default_str();
+  return [flags](Console& console) { return run_report(*flags, console); };
+}
+
+}  // namespace
+
+std::string_view name_of(RunsOn where) {
+  switch (where) {
+    case RunsOn::every:
+      return "auto";
+    case RunsOn::cpu:
+      return "cpu";
+    case RunsOn::gpu:
+      break;
+  }
+  return "gpu";
+}
+
+std::string ReportOptions::command() const {
+  std::string command = "build/assay report";
+  for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
+  if (!form.empty()) command += " --form " + form;
+  if (!tile.empty()) command += " --tile " + tile;
+  for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
+  if (contract) command += " --contract " + shown_word(contract->argument());
+  if (device != RunsOn::every) command += text(" --device ", name_of(device));
+  if (!shape.empty()) command += " --shape " + shape;
+  if (false_alarms != false_alarm_rate) command += " --false-alarms " + round_trip(false_alarms);
+  return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params) + (why ? " --why" : "");
+}
+
+bool Report::passed() const { return all_pass(rows); }
+
+Report make_report(const ReportOptions& options, const std::function<void(std::size_t, std::string_view)>& done,
+                   const Device* device) {
+  const std::vector<Task> tasks = tasks_of(options, device);
+  // The slow ones first: fp64 is emulated in wider numbers, and precisions are listed from there.
+  std::vector<std::size_t> order(tasks.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return tasks[a].precision < tasks[b].precision; });
+
+  const int cores =
+      std::max(1, options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency()));
+  const int workers = std::min(cores, static_cast<int>(tasks.size())), each = std::max(1, cores / workers);
+  std::vector<std::vector<ReportRow>> results(tasks.size());
+  std::atomic<std::size_t> next = 0;
+  std::mutex telling;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < order.size(); i = next++) {
+      const Task& task = tasks[order[i]];
+      results[order[i]] = rows_of(task, options, each, options.false_alarms / static_cast<double>(tasks.size()));
+      const std::lock_guard lock(telling);
+      done(tasks.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
+                              task.device == nullptr ? "" : " on ", task.device == nullptr ? "" : task.device->name));
+    }
+  };
+  {
+    std::vector<std::jthread> pool;
+    for (int t = 1; t < workers; ++t)
+      pool.emplace_back([&work] {
+        const FlintCaches caches;
+        work();
+      });
+    work();
+  }
+  Report report{options, device == nullptr ? "" : device->versions, {}};
+  for (std::vector<ReportRow>& rows : results)
+    report.rows.insert(report.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+  return report;
+}
+
+std::string print(const Report& report, RowsFormat format, bool rows, bool colours) {
+  const bool brief = format == RowsFormat::table && !rows;
+  Page page{.verb = "report",
+            .header = header_of(report, brief),
+            .facts = {{"style", name_of(report.options.style)},
+                      {"seed", report.options.seed},
+                      {"false_alarm_rate", report.options.false_alarms}},
+            .matrix = true,
+            .brief = brief,
+            .colours = colours,
+            .command = report.options.command()};
+  if (format == RowsFormat::table && rows && !report.options.why) page.command += " --rows";
+  if (report.options.contract) page.facts.emplace_back("contract", report.options.contract->name);
+  return print(page, report.rows, format);
+}
+
+namespace commands {
+extern const Command report = {"report", "judge every mechanism x form x precision on seeded inputs", add};
+}
+
+}  // namespace assay

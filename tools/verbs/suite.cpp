@@ -1,0 +1,401 @@
+// assay suite MECHANISM: the eight cases that together show most, one verdict.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "kernels/core/kernel_room.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/cases/suite_cases.hpp"
+#include "tools/cases/suite_measure.hpp"
+#include "tools/court/why.hpp"
+#include "tools/print/colours.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/verbs/check.hpp"
+
+namespace assay {
+namespace {
+
+struct SuiteFlags {
+  std::string mechanism;
+  CheckOptions check;  ///< of each case
+  std::string write_cases, answers, precision{name_of(Format::bf16)};
+  std::vector<std::string> params;
+  std::vector<int> only;  ///< of the eight, from 1; none: all
+  std::uint64_t seed = 0;
+  int head_dim = 64;
+  double false_alarms = false_alarm_rate;  ///< of all cases together
+  bool without_cotangents = false, without_groups = false, settings = false;
+  bool measures = false;
+};
+
+/// One of the eight, ready to be asked.
+struct Posed {
+  int number = 0;
+  SeededCase seeded;
+
+  std::string file(const std::string& kind) const { return fmt::format("{}{}.safetensors", kind, number); }
+  /// "slow_writes, beta=0.998"
+  std::string inputs() const {
+    std::string words(name_of(seeded.spec.style));
+    for (const auto& [name, value] : seeded.fill) words += ", " + name + '=' + value;
+    std::string params = flags_of(seeded.spec.params);
+    for (std::size_t at = 0; (at = params.find(" --param ")) != std::string::npos;) params.replace(at, 9, ", ");
+    return words + params;
+  }
+};
+
+/// " --fill beta=0.998 --fill ..." as the table of suites has it, or " --param ...".
+std::vector<std::string> words_after(std::string_view flags, std::string_view flag) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; (at = flags.find(flag, at)) != std::string_view::npos;) {
+    const std::size_t start = at + flag.size(), end = std::min(flags.find(" --", start), flags.size());
+    words.emplace_back(flags.substr(start, end - start));
+    at = end;
+  }
+  return words;
+}
+
+std::vector<Posed> posed_by(const SuiteFlags& flags) {
+  const Room& room = room_named(flags.mechanism, "mechanism");
+  const Suite* suite = find_suite(room.name);
+  require(suite != nullptr, "suite: ", room.name,
+          " has no kernel and so no contract to judge by; `assay oracle` answers its cases with proven bounds");
+  require(!flags.settings || !suite->with_settings.empty(), "--settings: ", room.name, " has none");
+  const std::vector<SuiteCase>& cases = flags.settings ? suite->with_settings : suite->cases;
+  std::vector<Posed> all;
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    const int number = static_cast<int>(c) + 1;
+    if (!asks_for(flags.only, number)) continue;
+    Shape shape = shape_from(fmt::format("{},{},{}", cases[c].shape, flags.head_dim, flags.head_dim));
+    if (flags.without_groups) shape.shared_heads = 0;
+    Posed posed{number,
+                {&room,
+                 {.mechanism = std::string(room.name),
+                  .shape = shape,
+                  .precision = *format_from(flags.precision),
+                  .style = *style_from(cases[c].style),
+                  .seed = flags.seed,
+                  .params = {}},
+                 !flags.without_cotangents,
+                 {}}};
+    for (const std::string& word : words_after(cases[c].params, " --param "))
+      posed.seeded.spec.params.insert(param_from(word));
+    for (const std::string& word : flags.params) {
+      auto [name, value] = param_from(word);
+      posed.seeded.spec.params.insert_or_assign(std::move(name), std::move(value));
+    }
+    refuse_params(room, posed.seeded.spec.params, shape);
+    for (const std::string& word : words_after(cases[c].fill, " --fill ")) posed.seeded.fill.insert(fill_from(word));
+    all.push_back(std::move(posed));
+  }
+  require(!all.empty(), "--case: expected numbers from 1 to ", cases.size());
+  return all;
+}
+
+/// The cases in a folder, which `--write-cases` has written, perhaps of another seed or precision.
+void take_written(const std::string& folder, std::vector<Posed>& cases) {
+  for (Posed& posed : cases) {
+    const std::string path = (std::filesystem::path(folder) / posed.file("case")).string();
+    require(std::filesystem::exists(path), path, ": missing; `assay suite ", posed.seeded.room->name, " --write-cases ",
+            shown_word(folder), "` writes it");
+    SeededCase written = read_seeded_case(path, "--answers");
+    const CaseSpec &is = written.spec, &was = posed.seeded.spec;
+    require(is.mechanism == was.mechanism && is.style == was.style && is.shape.seq_len == was.shape.seq_len &&
+                written.fill == posed.seeded.fill,
+            path, ": is not case ", posed.number, " of the suite of ", was.mechanism,
+            "; --write-cases writes the cases anew");
+    posed.seeded = std::move(written);
+  }
+}
+
+int write_cases(const SuiteFlags& flags, const std::vector<Posed>& cases, Console& console) {
+  const std::filesystem::path folder = flags.write_cases;
+  std::filesystem::create_directories(folder);
+  for (const Posed& posed : cases) {
+    const std::string path = (folder / posed.file("case")).string();
+    OutputFile(path, console.out).commit([&](std::ostream& out) { write_safetensors(out, posed.seeded.make()); });
+    console.out << path << "  " << text_of(posed.seeded.spec.shape) << "  " << posed.inputs() << '\n';
+  }
+  console.out << "write each answer to out1.safetensors, ... in the same folder, then: build/assay suite "
+              << flags.mechanism << " --answers " << shown_word(flags.write_cases) << '\n';
+  return exit_passed;
+}
+
+/// The flags that pose the same cases to the same kernel; without --case.
+std::string command_of(const SuiteFlags& flags) {
+  const CheckOptions& check = flags.check;
+  std::string command = "build/assay suite " + flags.mechanism;
+  if (!flags.answers.empty()) command += " --answers " + shown_word(flags.answers);
+  if (!check.kernel.empty())
+    command += std::string(check.loop ? " --kernel-loop " : " --kernel ") + shown_word(check.kernel);
+  if (!check.plugin.empty()) command += " --plugin " + shown_word(check.plugin);
+  if (check.timeout != CheckOptions{}.timeout) command += " --timeout " + round_trip(check.timeout);
+  if (flags.head_dim != SuiteFlags{}.head_dim) command += fmt::format(" --head-dim {}", flags.head_dim);
+  if (flags.precision != SuiteFlags{}.precision) command += " --precision " + flags.precision;
+  if (flags.seed != 0) command += fmt::format(" --seed {}", flags.seed);
+  if (flags.settings) command += " --settings";
+  for (const std::string& param : flags.params) command += " --param " + shown_word(param);
+  if (flags.without_groups) command += " --no-groups";
+  if (flags.without_cotangents) command += " --no-cotangents";
+  for (const std::string& tensor : check.tensors) command += " --tensor " + tensor;
+  if (!check.standard.contract.empty()) command += " --contract " + shown_word(check.standard.contract);
+  if (!check.standard.form.empty()) command += " --form " + check.standard.form;
+  if (flags.false_alarms != false_alarm_rate) command += " --false-alarms " + round_trip(flags.false_alarms);
+  return command;
+}
+
+/// What has become of the eight.
+struct Outcome {
+  std::vector<ReportRow> rows;
+  Table table{
+      {{"case", true}, {"shape B,T,H,K,V"}, {"inputs"}, {"tensors"}, {"model", true}, {"contract", true}, {"verdict"}},
+      {}};
+  std::vector<std::string> lines;     ///< what failed, and notes
+  std::vector<std::string> refusals;  ///< sentences of cases without a verdict
+  std::set<std::string> remarks;
+  Json findings = Json::array();
+  int passed = 0;
+};
+
+std::string verdict_of(const std::vector<ReportRow>& rows) {
+  for (const Verdict verdict :
+       {Verdict::error, Verdict::fail, Verdict::undecided, Verdict::vacuous, Verdict::unsupported})
+    if (std::any_of(rows.begin(), rows.end(), [&](const ReportRow& r) { return r.judgement.verdict == verdict; }))
+      return std::string(name_of(verdict));
+  return std::string(name_of(Verdict::pass));
+}
+
+std::string worst_of(const std::vector<ReportRow>& rows, std::optional<Weighed> ReportRow::*evidence) {
+  double worst = -1;
+  for (const ReportRow& row : rows)
+    if (row.*evidence) worst = std::max(worst, (row.*evidence)->excess);
+  return worst < 0 ? "-" : fmt::format("{:.3g}", worst);
+}
+
+/// The first tensor that does not pass, in full, and the names of the others.
+void tell_failures(const Posed& posed, const std::vector<ReportRow>& rows, const std::vector<std::string>& findings,
+                   Outcome& all) {
+  const ReportRow* first = nullptr;
+  std::vector<std::string> others;
+  for (const ReportRow& row : rows) {
+    if (row.judgement.verdict == Verdict::pass) continue;
+    if (first != nullptr) others.push_back(row.tensor);
+    if (first == nullptr) first = &row;
+  }
+  if (first == nullptr) return;
+  for (const std::string& line : complaints_of({*first})) all.lines.push_back(line);
+  const auto same = [](const std::string& name) { return name; };
+  if (!others.empty()) all.lines.push_back(fmt::format("      as do {}", names_in(others, same)));
+  for (const std::string& line : findings) {
+    all.lines.push_back("      " + line);
+    all.findings.push_back({{"case", posed.number}, {"finding", line}});
+  }
+}
+
+/// Of tensors that pass: what they pass by, where that is a named contract, and which contract they do not keep.
+void tell_notes(const Posed& posed, const std::vector<ReportRow>& rows, Outcome& all) {
+  std::vector<std::string> loose;
+  double worst = 0;
+  for (const ReportRow& row : rows) {
+    if (row.judgement.verdict != Verdict::pass) continue;
+    if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
+      loose.push_back(row.tensor), worst = std::max(worst, row.by_contract->excess);
+    if (row.evidence.starts_with("contract ") && row.by_model && row.by_model->verdict != Verdict::pass)
+      all.lines.push_back(
+          fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
+  }
+  if (loose.empty()) return;
+  const std::string& contract = contract_of(rows.front());
+  all.lines.push_back(fmt::format(
+      "note  case {}: {} rounds more than {} allows, up to {:.3g} times its limit; --contract "
+      "{} fails",
+      posed.number, names_in(loose, [](const std::string& name) { return name; }), contract, worst, contract));
+}
+
+void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem::path& folder,
+              const std::shared_ptr<UserKernel>& kernel, Console& console, Outcome& all) {
+  CheckOptions options = flags.check;
+  const std::filesystem::path files = flags.answers.empty() ? folder : std::filesystem::path(flags.answers);
+  options.problem = (files / posed.file("case")).string();
+  if (!flags.answers.empty()) options.answer = (files / posed.file("out")).string();
+  if (flags.answers.empty()) write_safetensors(options.problem, posed.seeded.make());
+  const std::string command = command_of(flags) + fmt::format(" --case {}", posed.number);
+  std::vector<ReportRow> rows;
+  std::vector<std::string> findings;
+  try {
+    Checked checked = check_case(options, console, kernel);
+    explain_failures(checked, std::nullopt);
+    rows = std::move(checked.rows), findings = checked.page.findings;
+    all.remarks.insert(checked.remarks.begin(), checked.remarks.end());
+  } catch (const InputError& error) {
+    ReportRow row;
+    row.device.clear(), row.mechanism = flags.mechanism, row.form = "any", row.shape = text_of(posed.seeded.spec.shape);
+    row.precision = flags.precision, row.contract = flags.precision;
+    row.judgement.verdict = Verdict::error, row.judgement.reason = error.what();
+    all.refusals.push_back(row.judgement.reason);
+    rows.push_back(std::move(row));
+  }
+  for (ReportRow& row : rows) row.of_case = fmt::format("case {}", posed.number), row.command = command;
+  const auto passing = std::count_if(rows.begin(), rows.end(),
+                                     [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
+  const std::string verdict = verdict_of(rows);
+  all.passed += verdict == name_of(Verdict::pass) ? 1 : 0;
+  all.table.rows.push_back({std::to_string(posed.number), text_of(posed.seeded.spec.shape), posed.inputs(),
+                            fmt::format("{} of {}", passing, rows.size()), worst_of(rows, &ReportRow::by_model),
+                            worst_of(rows, &ReportRow::by_contract), verdict});
+  tell_failures(posed, rows, findings, all);
+  tell_notes(posed, rows, all);
+  all.rows.insert(all.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+}
+
+Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& all) {
+  const CheckOptions& check = flags.check;
+  const std::string subject = check.kernel + check.plugin + flags.answers;  // one is not empty
+  Page page;
+  page.verb = "suite";
+  page.header = {fmt::format("assay suite: {} against the oracle's answers to {} cases of {}", subject, cases.size(),
+                             flags.mechanism)};
+  const Suite& suite = *find_suite(flags.mechanism);
+  page.header.push_back(
+      fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (docs/suite.md)",
+                  flags.settings ? suite.shown_with_settings : suite.shown, suite.faults, suite.by_contract));
+  page.header.emplace_back(
+      "columns   model, contract: the worst tensor's error, in units of what roundings do in the recurrence itself");
+  page.header.emplace_back(
+      "          (up to 2 is right, in fp32 and fp64 3) and of what the contract allows (up to 1 keeps it)");
+  page.header.push_back(
+      fmt::format("limits    correct kernels fail, in any of these cases, with a probability of {} at most",
+                  check.standard.false_alarms));
+  page.header.insert(page.header.end(), all.remarks.begin(), all.remarks.end());
+  const std::string count = fmt::format("{} cases: {} PASS, {} not", cases.size(), all.passed,
+                                        cases.size() - static_cast<std::size_t>(all.passed));
+  page.findings = all.lines;
+  page.findings.push_back(all.passed == static_cast<int>(cases.size()) ? fmt::format("{} cases: all PASS", cases.size())
+                                                                       : count);
+  page.summary = false, page.artifact = subject, page.command = command_of(flags);
+  for (const int n : flags.only) page.command += fmt::format(" --case {}", n);
+  Json list = Json::array();
+  for (std::size_t c = 0; c < cases.size(); ++c)
+    list.push_back({{"case", cases[c].number},
+                    {"shape", text_of(cases[c].seeded.spec.shape)},
+                    {"inputs", cases[c].inputs()},
+                    {"verdict", all.table.rows[c].back()},
+                    {"command", cases[c].seeded.command(cases[c].file("case"))}});
+  page.facts = {{"mechanism", flags.mechanism},
+                {"false_alarm_rate", flags.false_alarms},
+                {"cases", std::move(list)},
+                {"findings", all.findings}};
+  page.overview = std::move(all.table);
+  return page;
+}
+
+constexpr std::string_view table_head =
+    "// written by `assay suite --measure -o tools/cases/suite_table.cpp`\n"
+    "#include \"tools/cases/suite_cases.hpp\"\n\nnamespace assay {\n\nstd::span<const Suite> suites() {\n"
+    "  // clang-format off\n  static const std::vector<Suite> all = {\n";
+constexpr std::string_view table_foot = "  };\n  // clang-format on\n  return all;\n}\n\n}  // namespace assay\n";
+
+int measure(const SuiteFlags& flags, Console& console) {
+  OutputFile file(flags.check.output, console.out);
+  if (!flags.mechanism.empty()) room_named(flags.mechanism, "mechanism");
+  std::string text(table_head);
+  for (const Room* room : rooms()) {
+    if (find_kernels(kernel_rooms(), room->name) == nullptr) continue;
+    if (!flags.mechanism.empty() && flags.mechanism != room->name) continue;
+    Progress progress(console);
+    text += suite_entry(*room, measure_suite(*room, suite_candidates(*room), {.threads = flags.check.standard.threads},
+                                             [&](std::size_t total) { progress.step(total, room->name); }));
+  }
+  file.commit(text + std::string(table_foot));
+  return exit_passed;
+}
+
+int run_suite(SuiteFlags flags, Console& console) {
+  if (flags.measures) return measure(flags, console);
+  require(!flags.mechanism.empty(), "suite: expected a mechanism; `assay list` names them");
+  CheckOptions& check = flags.check;
+  const int sources = static_cast<int>(!check.kernel.empty()) + static_cast<int>(!check.plugin.empty()) +
+                      static_cast<int>(!flags.answers.empty()) + static_cast<int>(!flags.write_cases.empty());
+  require(sources == 1, "suite: expected one of --kernel, --kernel-loop, --plugin, --answers and --write-cases");
+  std::vector<Posed> cases = posed_by(flags);
+  if (!flags.write_cases.empty()) return write_cases(flags, cases, console);
+  require_command(check);
+  OutputFile output(check.output, console.out, {check.plugin, check.standard.contract});
+  if (!flags.answers.empty()) take_written(flags.answers, cases);
+  std::shared_ptr<UserKernel> kernel;
+  if (flags.answers.empty()) kernel = std::make_shared<UserKernel>(check.kernel, check.plugin, check.loop);
+  check.standard.false_alarms = flags.false_alarms / static_cast<double>(cases.size());
+  Outcome all;
+  for (const Posed& posed : cases)
+    run_case(flags, posed, kernel == nullptr ? std::filesystem::path() : kernel->folder(), kernel, console, all);
+  require(all.refusals.size() < cases.size(), all.refusals.empty() ? "" : all.refusals.front());
+  Page page = page_of(flags, cases, all);
+  page.colours = shows_colours(console, check.output);
+  output.commit(print(page, all.rows, *rows_format_from(check.format)));
+  return all_pass(all.rows) ? exit_passed : exit_failed;
+}
+
+void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
+  app.add_option("mechanism", flags.mechanism, "whose cases; `assay list` names them");
+  app.add_option("--case", flags.only, "only this one, from 1; may be given several times")->allow_extra_args(false);
+  app.add_option("--head-dim", flags.head_dim, "dimensions of keys and values")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--precision", flags.precision, "what queries, keys, values and cotangents are rounded to")
+      ->check(one_of(name_list(case_precisions)))
+      ->capture_default_str();
+  app.add_option("--seed", flags.seed, "of the inputs")->capture_default_str();
+  app.add_flag("--settings", flags.settings,
+               "the eight that show most of a kernel that has the mechanism's settings, too");
+  app.add_option("--param", flags.params, "a setting of all cases, NAME=VALUE; may be given several times")
+      ->allow_extra_args(false);
+  app.add_flag("--no-groups", flags.without_groups, "as many key/value heads as heads");
+  app.add_flag("--no-cotangents", flags.without_cotangents,
+               "leave out the cotangents d_o, ...: the answers then have no gradients");
+  app.add_option("--write-cases", flags.write_cases, "only write the cases, case1.safetensors, ..., into this folder");
+  app.add_option("--answers", flags.answers,
+                 "in place of --kernel: that folder, with the answers out1.safetensors, ... beside the cases");
+  app.add_flag("--measure", flags.measures, "choose the cases anew, of one mechanism or of all, and print their table");
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<SuiteFlags>();
+  CheckOptions& check = flags->check;
+  add_flags_of_cases(app, *flags);
+  add_kernel_flags(app, check);
+  app.add_option("--form", check.standard.form, "the kernel whose roundings are allowed; without, the first that fits");
+  app.add_option("--contract", check.standard.contract, "what decides in place of the model: a name or a JSON file");
+  app.add_option("--tensor", check.tensors, "judge only this one, may be given several times; others may be missing")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add_false_alarms_flag(app, flags->false_alarms);
+  app.add_option("--threads", check.standard.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--format", check.format, std::string(rows_formats_help))
+      ->check(one_of(name_list(all_rows_formats)))
+      ->capture_default_str();
+  app.add_option("-o,--output", check.output, "where the verdicts go; - is standard output")->capture_default_str();
+  return [flags](Console& console) { return run_suite(*flags, console); };
+}
+
+}  // namespace
+
+const Suite* find_suite(std::string_view mechanism) {
+  const std::span<const Suite> all = suites();
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const Suite& suite) { return suite.mechanism == mechanism; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+namespace commands {
+extern const Command suite = {"suite", "run a kernel on the eight cases that together show most", add};
+}
+
+}  // namespace assay
