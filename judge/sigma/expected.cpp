@@ -242,20 +242,27 @@ GateErrors gate_errors_of(const Problem& problem, const KernelUnderTest& kernel,
 }
 
 /// Takes errors of those variances into account, and puts what samples of them make of the first witness among the
-/// witnesses.
+/// witnesses. Where the contract's own run overflows in what a gate's gradient is summed up from, nothing is known of
+/// the sum: its index joins `overflowing`.
 void add_gate_errors(const GateErrors& errors, const std::string& name, Spread& spread,
-                     std::vector<std::vector<double>>& witnesses) {
+                     std::vector<std::vector<double>>& witnesses, std::vector<std::size_t>& overflowing) {
   const std::vector<double> own = witnesses.front();
   const auto variances = errors.variances.find(name);
   if (variances == errors.variances.end()) return;
+  const auto known = [&](std::size_t i) { return std::isfinite(variances->second.data[i]); };
   for (std::size_t i = 0; i < own.size(); ++i) {
+    if (!known(i)) {
+      overflowing.push_back(i);
+      continue;
+    }
     const double before = spread.sigma[i] * spread.sigma[i], after = before + variances->second.data[i];
     spread.sigma[i] = std::sqrt(after);
     if (before > 0) spread.freedom[i] *= (after / before) * (after / before);
   }
   for (const Arrays& sample : errors.samples) {
     std::vector<double>& witness = witnesses.emplace_back(own);
-    for (std::size_t i = 0; i < own.size(); ++i) witness[i] += sample.at(name).data[i];
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (known(i)) witness[i] += sample.at(name).data[i];
   }
 }
 
@@ -273,10 +280,10 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   const bool kept = witnesses.size() > 1;
   const Format stored = narrowest_of(storage_formats(contract.sites), own.data);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
-  const std::vector<std::size_t> overflowing = take_out_overflows(draws, witnesses, exact);
+  std::vector<std::size_t> overflowing = take_out_overflows(draws, witnesses, exact);
   const ExactRun located_exact = located(exact, e, name, terms);
   Spread spread = spread_of(draws, located_exact, e.layout, stored);
-  add_gate_errors(gates, name, spread, witnesses);
+  add_gate_errors(gates, name, spread, witnesses, overflowing);
   e.draws = spread.draws;
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
   for (const std::vector<double>& witness : witnesses) {
