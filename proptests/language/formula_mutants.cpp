@@ -1,11 +1,10 @@
 // Errors in formulas: as many as the language's first implementation finds, and nearly all are seen.
-#include "language/mutants.hpp"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "language/gradient.hpp"
+#include "language/mutants.hpp"
 #include "proptests/language/programs.hpp"
 
 namespace assay::language {
