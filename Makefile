@@ -21,7 +21,7 @@ help: ## list the targets
 
 .PHONY: report
 report: build ## install what is missing, build, print the error report
-	@build/assay report
+	@build/assay report || [ $$? -eq 1 ]  # 1: not every row is PASS, as the page says
 
 .PHONY: build
 build: setup ## install what is missing, build the CLI as build/assay
