@@ -33,11 +33,6 @@ ASSAY_PER_MACHINE void put_together(const Parts& parts, int n, std::ptrdiff_t st
   }
 }
 
-/// Whether Sized::kept makes all of it rest.
-inline bool spills(double total, double unit, double rest, double capacity) {
-  return (total > 0) & !((total <= capacity * unit) & (rest <= unit / (4 * capacity)));
-}
-
 /// b becomes a b, number by number, as operator* has it.
 ASSAY_PER_MACHINE void multiply(const Parts& __restrict a, Parts& __restrict b, int n, double capacity) {
   for (int i = 0; i < n; ++i) {
@@ -47,7 +42,7 @@ ASSAY_PER_MACHINE void multiply(const Parts& __restrict a, Parts& __restrict b, 
     const double total = a.total[i] * b.total[i], unit = total == 0 ? infinite : a.unit[i] * b.unit[i];
     const double rest = a.total[i] * b.rest[i] + a.rest[i] * b.total[i] + a.rest[i] * b.rest[i];
     const bool nothing = ((a.total[i] == 0) & (a.rest[i] == 0)) | ((b.total[i] == 0) & (b.rest[i] == 0));
-    const bool spilt = spills(total, unit, rest, capacity);
+    const bool spilt = Sized::spills(total, unit, rest, capacity);
     b.value[i] = v, b.size[i] = nothing ? 0 : size, b.total[i] = nothing | spilt ? 0 : total;
     b.unit[i] = nothing | spilt ? infinite : unit, b.rest[i] = nothing ? 0 : spilt ? rest + total : rest;
   }
@@ -59,7 +54,7 @@ ASSAY_PER_MACHINE void add(Parts& __restrict y, const Parts& __restrict x, int n
     const double v = y.value[i] + sign * x.value[i];
     const double size = larger(larger(y.size[i], x.size[i]), std::fabs(v)), total = y.total[i] + x.total[i];
     const double unit = y.unit[i] < x.unit[i] ? y.unit[i] : x.unit[i], rest = y.rest[i] + x.rest[i];
-    const bool spilt = spills(total, unit, rest, capacity);
+    const bool spilt = Sized::spills(total, unit, rest, capacity);
     const bool none = (y.total[i] == 0) & (y.rest[i] == 0), only = (x.total[i] == 0) & (x.rest[i] == 0);
     y.value[i] = v;
     y.size[i] = none ? x.size[i] : only ? y.size[i] : size;
@@ -79,7 +74,7 @@ void add_one_by_one(Sized& sum, const Parts& x, int n, double sign, double capac
     } else if (x.total[i] != 0 || x.rest[i] != 0) {
       s.size = larger(larger(s.size, x.size[i]), std::fabs(s.value));
       s.total += x.total[i], s.unit = s.unit < x.unit[i] ? s.unit : x.unit[i], s.rest += x.rest[i];
-      if (spills(s.total, s.unit, s.rest, capacity)) s.rest += s.total, s.total = 0, s.unit = infinite;
+      if (Sized::spills(s.total, s.unit, s.rest, capacity)) s.rest += s.total, s.total = 0, s.unit = infinite;
     }
   }
   sum = s;

@@ -35,6 +35,12 @@ struct Sized {
     return total > 0 && rest * capacity < size ? rest * capacity : size;
   }
 
+  /// Whether such terms and such a rest are all rest. A quarter of a unit: the spacing below a power of two is half of
+  /// that above, and what is half of it may round either way. No branches, for loops that vectorise.
+  static bool spills(double total, double unit, double rest, double capacity) {
+    return (total > 0) & !((total <= capacity * unit) & (rest <= unit / (4 * capacity)));
+  }
+
   /// Bits of the accumulators of this thread, until it is called again.
   static void accumulate_in(int bits) { capacity = std::ldexp(1.0, bits); }
 
@@ -125,9 +131,7 @@ struct Sized {
     return total > 0 && total == std::fabs(value) && (std::bit_cast<std::uint64_t>(value) & 0x000fffffffffffff) == 0;
   }
   static Sized kept(Sized x) {
-    // A quarter: the spacing below a power of two is half of that above, and what is half of it may round either way.
-    if (x.total > 0 && !(x.total <= capacity * x.unit && x.rest <= x.unit / (4 * capacity)))
-      x.rest += x.total, x.total = 0, x.unit = infinite;
+    if (spills(x.total, x.unit, x.rest, capacity)) x.rest += x.total, x.total = 0, x.unit = infinite;
     return x;
   }
   static Sized sum(const Sized& a, const Sized& b, double v) {
