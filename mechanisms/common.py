@@ -67,4 +67,19 @@ def gain(energy, beta, lam, eps, decay_floor, ridge_coupling):
     return eta, 1 - where(alpha < 1 - decay_floor, alpha, 1 - decay_floor)
 
 
+def falcon_rule(
+    q, k, v, beta, lam, initial_state, k_carry, eps, decay_floor, sequence_start, alignment, ridge_coupling
+):
+    """FALCON-1 and FALCON-2 lite: S_t = gamma_t S_{t-1} + eta_t x_t (v_t - S_{t-1}^T x_t)^T, o_t = S_t^T q_t."""
+    x, writes = write_features(k, k_carry, sequence_start, alignment)
+
+    def step(S, q, x, v, b, lam):
+        eta, gamma = gain(dot(x, x), b, lam, eps, decay_floor, ridge_coupling)
+        S = gamma * S + outer(x, eta * (v - x @ S))
+        return S, q @ S
+
+    S, o = scan(step, initial_state, q, x, v, only(writes, beta), lam)
+    return {"o": o, "final_state": S}
+
+
 RAW = "param = -1"  # a decay floor that no alpha reaches: alpha is below beta, and that below 2

@@ -1,5 +1,5 @@
-from assay.language import dot, mechanism, outer, scan
-from common import RAW, STATE, gain, only, write_features
+from assay.language import mechanism
+from common import RAW, STATE, falcon_rule
 
 
 @mechanism(
@@ -14,12 +14,6 @@ def falcon1(
 
     FALCON, equations (3.3) to (3.6), algorithm 1; o_t = S_t^T q_t.
     """
-    x, writes = write_features(k, k_carry, sequence_start, alignment)
-
-    def step(S, q, x, v, b, lam):
-        eta, gamma = gain(dot(x, x), b, lam, eps, decay_floor, ridge_coupling)
-        S = gamma * S + outer(x, eta * (v - x @ S))
-        return S, q @ S
-
-    S, o = scan(step, initial_state, q, x, v, only(writes, beta), lam)
-    return {"o": o, "final_state": S}
+    return falcon_rule(
+        q, k, v, beta, lam, initial_state, k_carry, eps, decay_floor, sequence_start, alignment, ridge_coupling
+    )
