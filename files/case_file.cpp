@@ -9,6 +9,7 @@
 
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
+#include "files/names.hpp"
 #include "files/strict_json.hpp"
 #include "oracles/scalars/scalar.hpp"
 
@@ -242,6 +243,17 @@ Refusal unknown_mechanism(std::string_view name) {
   return {Status::unsupported, -1,
           text("mechanism '", excerpt(name), "' is not in this build",
                meant.empty() ? "" : " (did you mean " + meant + "?)")};
+}
+
+const Room& room_named(std::string_view name, std::string_view flag) {
+  const Room* room = find_room(name);
+  if (room != nullptr) return *room;
+  std::vector<std::string> names;
+  for (const Room* known : rooms()) names.emplace_back(known->name);
+  std::string meant = mechanism_called(name);
+  meant = find_room(meant) == nullptr ? did_you_mean(name, names) : " (did you mean " + meant + "?)";
+  throw InputError(text(flag, ": there is no ", name, meant, "; there are ",
+                        names_in(names, [](const std::string& known) { return known; })));
 }
 
 CaseResult answer_case(const Case& c, const DecimalOptions& options) {

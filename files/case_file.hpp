@@ -59,6 +59,9 @@ CaseResult attempt(const std::function<void()>& work);
 /// That no mechanism of this build has that name.
 Refusal unknown_mechanism(std::string_view name);
 
+/// The room called `name`. Throws InputError that begins with `flag` and lists those that exist.
+const Room& room_named(std::string_view name, std::string_view flag);
+
 /// Answers one case. Never throws for anything in the case: an unknown mechanism is UNSUPPORTED.
 CaseResult answer_case(const Case& c, const DecimalOptions& options);
 

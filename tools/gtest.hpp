@@ -9,7 +9,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tools/court/judge_answer.hpp"
+#include "judge/court/judge_answer.hpp"
+#include "tools/print/explain.hpp"
 #include "tools/run/child.hpp"
 
 namespace assay {
@@ -35,7 +36,7 @@ inline testing::AssertionResult other_verdict(std::string expression, Verdict go
 inline testing::AssertionResult verdict_is(const char*, const char* expression, Verdict expected,
                                            const Judged& judged) {
   if (judged.verdict == expected) return testing::AssertionSuccess();
-  return other_verdict(expression, judged.verdict, expected) << judged.explain(failure_folder);
+  return other_verdict(expression, judged.verdict, expected) << explain(judged, failure_folder);
 }
 
 /// Of one tensor, judged by an expectation.

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "files/new_file.hpp"
+#include "judge/court/planted_kernels.hpp"
 #include "judge/held_out/rooms.hpp"
-#include "tools/cases/planted_kernels.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace {

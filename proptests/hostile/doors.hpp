@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "files/case_file.hpp"
+#include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
+#include "judge/court/seeded_case.hpp"
 #include "language/gradient.hpp"
-#include "tools/cases/problem_file.hpp"
 #include "tools/verbs/baseline.hpp"
 
 namespace assay::hostile {

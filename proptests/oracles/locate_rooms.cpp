@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "files/problem_file.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "judge/verdict/locate.hpp"
-#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {

@@ -1,6 +1,6 @@
 // What a check learns is kept for the next one: the same bytes come out, and nothing is taken from a file that is not
 // what was written.
-#include "tools/court/cache.hpp"
+#include "judge/court/cache.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,6 @@
 // assay calibrate: the command, its formats and flags; docs/calibration.md speaks of today's rooms and variants.
+#include "judge/trial/calibrate.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include <vector>
 
 #include "proptests/tools/cli.hpp"
-#include "tools/court/calibration.hpp"
 
 namespace assay {
 namespace {

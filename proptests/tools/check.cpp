@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "files/problem_file.hpp"
 #include "files/safetensors.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/rounding.hpp"
-#include "tools/cases/problem_file.hpp"
 #include "tools/run/device.hpp"
 
 namespace assay {

@@ -15,6 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "files/shown.hpp"
+
 namespace assay {
 namespace {
 

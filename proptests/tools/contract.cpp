@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "files/problem_file.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
+#include "judge/court/planted_kernels.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/golden.hpp"
-#include "tools/cases/planted_kernels.hpp"
 
 namespace assay {
 namespace {

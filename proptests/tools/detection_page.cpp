@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "judge/held_out/rooms.hpp"
+#include "judge/trial/kill_table.hpp"
 #include "judge/trial/rivals.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "tools/court/kill_table.hpp"
 
 namespace assay {
 namespace {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "files/layout.hpp"
+#include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {
@@ -91,10 +91,10 @@ TEST(ExpectVerdict, is_told_where_nothing_can_be_saved) {
   const Judged wrong = judge(problem, answer, {.contract = "bf16"});
   const std::string file = make_private_folder() / "file";
   std::ofstream(file) << "no folder";
-  const std::string message = wrong.explain([&] { return std::filesystem::path(file) / "folder"; });
+  const std::string message = explain(wrong, [&] { return std::filesystem::path(file) / "folder"; });
   EXPECT_NE(message.find("FAIL  gated_deltanet"), std::string::npos) << message;
   EXPECT_NE(message.find("\nwhat it was given could not be saved: "), std::string::npos) << message;
-  EXPECT_NE(wrong.explain([&] { return make_private_folder(file); }).find("could not be saved: " + file),
+  EXPECT_NE(explain(wrong, [&] { return make_private_folder(file); }).find("could not be saved: " + file),
             std::string::npos);
   std::filesystem::remove_all(std::filesystem::path(file).parent_path());
   // Others cannot foresee the folder, nor look into it.

@@ -1,5 +1,5 @@
 // Work on several threads whose results are taken in order, whole or cut off by time.
-#include "tools/run/in_order.hpp"
+#include "oracles/core/in_order.hpp"
 
 #include <gtest/gtest.h>
 

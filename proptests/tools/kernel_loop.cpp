@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "files/case_file.hpp"
+#include "files/problem_file.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"
-#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {

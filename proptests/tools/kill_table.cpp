@@ -1,5 +1,5 @@
 // assay mutants: the kill table of a room, healthy runs, formats and flags.
-#include "tools/court/kill_table.hpp"
+#include "judge/trial/kill_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "tools/court/model_calibration.hpp"
+#include "tools/print/calibration.hpp"
 
 namespace assay {
 namespace {
@@ -20,9 +20,9 @@ TEST(ModelPage, has_the_rows_that_are_measured) {
   options.mechanisms = {"linear_attention"}, options.precisions = {Format::fp32, Format::bf16};
   options.seeds = 1, options.seed = 0;
   const ModelCalibration measured = calibrate_model(options, [](std::size_t, std::string_view) {});
-  ASSERT_EQ(measured.table.rows.size(), 2U);
-  EXPECT_GT(measured.tensors, 200U);
-  for (const auto& cells : measured.table.rows) {
+  ASSERT_EQ(measured.rows.size(), 2U);
+  EXPECT_GT(measured.count(&ModelRow::tensors), 200U);
+  for (const auto& cells : table_of(measured).rows) {
     std::string row = "|";
     for (const std::string& cell : cells) row += ' ' + cell + " |";
     EXPECT_NE(page().find('\n' + row + '\n'), std::string::npos)

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "files/case_file.hpp"
+#include "files/problem_file.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/cases/problem_file.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/table.hpp"
 #include "tools/run/child.hpp"

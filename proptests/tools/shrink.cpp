@@ -1,5 +1,5 @@
 // assay check --shrink: what fails gets small, within its runs, and stays what fails.
-#include "tools/cases/shrink.hpp"
+#include "judge/trial/shrink.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <functional>
 #include <iostream>
 
+#include "judge/trial/kill_table.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/court/kill_table.hpp"
 
 namespace assay {
 namespace {

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "files/problem_file.hpp"
+#include "judge/court/case_trial.hpp"
+#include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/cases/problem_file.hpp"
-#include "tools/court/case_trial.hpp"
 
 namespace assay {
 namespace {

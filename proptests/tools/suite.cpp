@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "files/problem_file.hpp"
+#include "judge/court/planted_kernels.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/cases/planted_kernels.hpp"
-#include "tools/cases/problem_file.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/cases/suite_measure.hpp"
 #include "tools/print/suite_page.hpp"

@@ -3,10 +3,10 @@
 
 #include <string>
 
+#include "judge/court/judge_answer.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/court/judge_answer.hpp"
 
 namespace assay {
 namespace {

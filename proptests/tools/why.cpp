@@ -1,5 +1,5 @@
 // Causes as users see them: conventions by name, where they hold, and silence; shares of our own kernels.
-#include "tools/court/why.hpp"
+#include "judge/court/why.hpp"
 
 #include <gtest/gtest.h>
 

@@ -40,6 +40,12 @@ void add_case_flags(CLI::App& app, CaseFlags& flags) {
       ->allow_extra_args(false);
 }
 
+void add_mechanism_flag(CLI::App& app, std::string& mechanism) {
+  app.add_option("--mechanism", mechanism,
+                 "whose problem it is, in place of what the case says: a name that `assay list` has, or the file of a "
+                 "program, gdn2.json");
+}
+
 void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what) {
   app.add_option("--contract", contract,
                  what +
@@ -88,17 +94,6 @@ void refuse_params(const Room& room, const Params& params, Shape shape) {
   } catch (const InputError& e) {
     throw InputError(text("--param: ", room.name, ": ", e.what()));
   }
-}
-
-const Room& room_named(std::string_view name, std::string_view flag) {
-  const Room* room = find_room(name);
-  if (room != nullptr) return *room;
-  std::vector<std::string> names;
-  for (const Room* known : rooms()) names.emplace_back(known->name);
-  std::string meant = mechanism_called(name);
-  meant = find_room(meant) == nullptr ? did_you_mean(name, names) : " (did you mean " + meant + "?)";
-  throw InputError(text(flag, ": there is no ", name, meant, "; there are ",
-                        names_in(names, [](const std::string& known) { return known; })));
 }
 
 }  // namespace assay

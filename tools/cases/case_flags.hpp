@@ -1,14 +1,14 @@
 #pragma once
 // The flags that describe a seeded case, as every verb spells them.
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "files/names.hpp"
+#include "files/problem_file.hpp"
 #include "oracles/core/room.hpp"
-#include "reference/core/format.hpp"
 #include "reference/core/inputs.hpp"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
@@ -17,10 +17,6 @@ class Validator;
 }  // namespace CLI
 
 namespace assay {
-
-/// The formats that inputs are rounded to, and that a contract is known for.
-inline constexpr Format case_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16,
-                                             Format::fp16, Format::e4m3, Format::e5m2};
 
 /// What was typed.
 struct CaseFlags {
@@ -31,6 +27,9 @@ struct CaseFlags {
 
 /// Adds --style, --seed and --param.
 void add_case_flags(CLI::App& app, CaseFlags& flags);
+
+/// Adds --mechanism NAME|FILE.json, for a case that names one itself.
+void add_mechanism_flag(CLI::App& app, std::string& mechanism);
 
 /// Adds --contract NAME|FILE.json, which excludes a --precision added before; `what` says what for.
 void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what);
@@ -58,30 +57,5 @@ bool takes(const Room& room, std::string_view param);
 
 /// Throws InputError if the room knows no such setting or does not take its value. One token of `shape` is tried.
 void refuse_params(const Room& room, const Params& params, Shape shape);
-
-/// Whether a list that a flag has filled asks for `entry`: a list that nobody has filled asks for all.
-template <class List, class Entry>
-bool asks_for(const List& list, const Entry& entry) {
-  return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
-}
-
-/// Their names, for one_of.
-template <class List>
-std::vector<std::string> name_list(const List& list) {
-  std::vector<std::string> names;
-  for (const auto& entry : list) names.emplace_back(name_of(entry));
-  return names;
-}
-
-/// Their names in one line, for messages.
-template <class List, class Name>
-std::string names_in(const List& list, Name name) {
-  std::string names;
-  for (const auto& entry : list) names += (names.empty() ? "" : ", ") + std::string(name(entry));
-  return names;
-}
-
-/// The room called `name`. Throws InputError that begins with `flag` and lists those that exist.
-const Room& room_named(std::string_view name, std::string_view flag);
 
 }  // namespace assay

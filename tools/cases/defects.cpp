@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
+#include "judge/court/planted_kernels.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "reference/core/error.hpp"
-#include "tools/cases/planted_kernels.hpp"
-#include "tools/cases/problem_file.hpp"
 
 namespace assay {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "files/safetensors.hpp"
-#include "tools/cases/seeded.hpp"
+#include "judge/court/seeded_case.hpp"
 
 namespace assay {
 

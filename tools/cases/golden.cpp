@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/cases/problem_file.hpp"
+#include "files/problem_file.hpp"
 
 namespace assay {
 namespace {

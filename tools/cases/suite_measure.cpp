@@ -10,18 +10,18 @@
 #include <numeric>
 #include <set>
 
+#include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
+#include "judge/court/planted_kernels.hpp"
 #include "judge/hypotheses/conventions.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/stored.hpp"
+#include "oracles/core/in_order.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/cases/planted_kernels.hpp"
-#include "tools/cases/problem_file.hpp"
 #include "tools/cases/suite_cases.hpp"
-#include "tools/run/in_order.hpp"
 
 namespace assay {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "judge/court/seeded_case.hpp"
 #include "oracles/core/room.hpp"
-#include "tools/cases/seeded.hpp"
 
 namespace assay {
 

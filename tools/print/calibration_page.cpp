@@ -4,7 +4,7 @@
 
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/court/calibration.hpp"
+#include "tools/print/calibration.hpp"
 #include "tools/print/confidence.hpp"
 
 namespace assay {
@@ -225,6 +225,45 @@ std::string calibration_page(const Calibration& c) {
     rows.clear();
   }
   return page;
+}
+
+Table table_of(const ModelCalibration& c) {
+  Table table{{{"mechanism"},
+               {"precision"},
+               {"tensors", true},
+               {"median", true},
+               {"99%", true},
+               {"largest", true},
+               {"PASS", true},
+               {"UNDECIDED", true},
+               {"FAIL", true},
+               {"VACUOUS", true}},
+              {}};
+  const auto number = [](double x) { return fmt::format("{:.2f}", x); };
+  for (const ModelRow& row : c.rows)
+    table.rows.push_back({row.room, std::string(name_of(row.precision)), std::to_string(row.tensors),
+                          number(row.median), number(row.high), number(row.largest), std::to_string(row.passed),
+                          std::to_string(row.undecided), std::to_string(row.failed), std::to_string(row.other)});
+  return table;
+}
+
+std::string model_page(const ModelCalibration& c) {
+  std::string command = c.options.command();
+  command.insert(std::string("build/assay calibrate").size(), " --model");
+  return "<!-- written by `" + command + " --docs -o docs/model.md` -->\n\n# Calibration of the model\n\n" +
+         "How far healthy kernels are from what evidence `model` expects ([derivation](judge-derivation.md#model)): "
+         "our tile "
+         "programs in every shape,\nunder every contract that fits, and the reference token by token. In 16 bits and "
+         "fewer also a kernel that cuts off what does not\nfit, as tensor cores do; in fp32 and fp64 no machine does. "
+         "An error is in the units of the column `model` of `assay check`:\nup to 2 (3 in fp32 and fp64) is PASS, "
+         "beyond "
+         "5 FAIL, between them UNDECIDED. What kernels of others do is "
+         "in\n[published-kernels.md](published-kernels.md)."
+         "\n\n    " +
+         command + "\n\n" +
+         fmt::format("{} tensors: {} UNDECIDED, {} FAIL.\n\n", c.count(&ModelRow::tensors),
+                     c.count(&ModelRow::undecided), c.count(&ModelRow::failed)) +
+         table_of(c).markdown();
 }
 
 }  // namespace assay

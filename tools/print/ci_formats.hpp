@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/court/rows.hpp"
+#include "tools/print/rows.hpp"
 
 namespace assay {
 

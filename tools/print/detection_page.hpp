@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/court/kill_table.hpp"
+#include "judge/trial/kill_table.hpp"
 #include "tools/print/table.hpp"
 
 namespace assay {

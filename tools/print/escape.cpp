@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "files/input_file.hpp"
-#include "tools/run/child.hpp"
-
 namespace assay {
 namespace {
 
@@ -33,8 +30,6 @@ std::size_t longest_ticks(std::string_view text) {
 }
 
 }  // namespace
-
-std::string plain_text(std::string_view text) { return excerpt(text, std::string_view::npos - 4); }
 
 std::string markdown_text(std::string_view text) {
   std::string out;
@@ -98,19 +93,6 @@ std::string workflow_text(std::string_view text, bool property) {
     else
       out += c;
   return out;
-}
-
-std::string shown_word(const std::string& word) {
-  if (plain_text(word) == word) return shell_word(word);
-  std::string out = "$'";
-  for (const char c : word)
-    if (c == '\'' || c == '\\')
-      out += '\\', out += c;
-    else if (c >= ' ' && c < 0x7f)
-      out += c;
-    else
-      out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-  return out + "'";
 }
 
 }  // namespace assay

@@ -1,14 +1,13 @@
 #pragma once
-// Words of somebody else's, names of files above all, in what we print: one function for every format. None of them
-// lets a control character through, or one that changes the order of those around it.
+// Words of somebody else's, names of files above all, in what we print: one function for every format, as
+// careful as plain_text.
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace assay {
+#include "files/shown.hpp"
 
-/// On a line of plain text: '?' for what a line cannot show.
-std::string plain_text(std::string_view text);
+namespace assay {
 
 /// In a line of markdown, as text: no markup, no tags, no cells.
 std::string markdown_text(std::string_view text);
@@ -22,8 +21,5 @@ std::string xml(std::string_view text);
 
 /// As the runner of a workflow takes a message or, with more that means something, a property. Lines stay lines.
 std::string workflow_text(std::string_view text, bool property);
-
-/// A word of a command line that is shown, as bash and its relatives take it.
-std::string shown_word(const std::string& word);
 
 }  // namespace assay

@@ -414,14 +414,6 @@ ChildEnd run_command(const std::string& command, std::chrono::duration<double> l
   return run_child([&] { return be_command(command); }, limit);
 }
 
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 std::filesystem::path make_private_folder(std::filesystem::path under) {
   std::error_code missing;
   const char* asked = std::getenv("TMPDIR");

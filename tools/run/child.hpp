@@ -68,9 +68,6 @@ ChildEnd run_command(const std::string& command, std::chrono::duration<double> l
 /// In a child: becomes the shell that runs the command. Returns an exit code if there is none.
 int be_command(const std::string& command);
 
-/// A word as the shell takes it.
-std::string shell_word(const std::string& word);
-
 /// A folder that is this user's alone, removed at the end with all that is in it.
 class PrivateFolder {
  public:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/input_file.hpp"
+#include "files/shown.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 

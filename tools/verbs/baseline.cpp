@@ -15,10 +15,10 @@
 
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"
+#include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/cases/seeded.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/verbs/check.hpp"
 #include "tools/verbs/report.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "files/case_file.hpp"
-#include "tools/court/rows.hpp"
+#include "tools/print/rows.hpp"
 
 namespace assay {
 

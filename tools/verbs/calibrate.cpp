@@ -3,9 +3,7 @@
 #include <memory>
 
 #include "tools/cases/case_flags.hpp"
-#include "tools/court/calibration.hpp"
-#include "tools/court/model_calibration.hpp"
-#include "tools/print/table.hpp"
+#include "tools/print/calibration.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {
@@ -23,9 +21,9 @@ int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& f
   const ModelCalibration c =
       calibrate_model(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
   file.commit(flags.docs                   ? model_page(c)
-              : flags.format == "markdown" ? c.table.markdown()
-              : flags.format == "csv"      ? c.table.csv()
-                                           : c.table.text());
+              : flags.format == "markdown" ? table_of(c).markdown()
+              : flags.format == "csv"      ? table_of(c).csv()
+                                           : table_of(c).text());
   return flags.docs || c.passed() ? exit_passed : exit_failed;
 }
 

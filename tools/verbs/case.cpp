@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "files/input_file.hpp"
+#include "files/problem_file.hpp"
 #include "files/scale_param.hpp"
+#include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/cases/problem_file.hpp"
-#include "tools/cases/seeded.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {

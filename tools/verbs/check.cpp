@@ -9,15 +9,13 @@
 #include "files/layout.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/cases/mechanism_flag.hpp"
-#include "tools/cases/shrink.hpp"
-#include "tools/court/formula.hpp"
-#include "tools/court/why.hpp"
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/print/why.hpp"
 #include "tools/run/plugin.hpp"
 #include "tools/run/same_bits.hpp"
 #include "tools/run/user_kernel.hpp"
+#include "tools/verbs/shrink.hpp"
 
 namespace assay {
 namespace {
@@ -154,9 +152,10 @@ int run_check(const CheckOptions& options, Console& console) {
   {
     Progress progress(console);
     progress.phase("causes");
-    explain_failures(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
+    const auto limit = options.why ? std::optional(options.why_limit) : std::nullopt;
+    add_why(checked.page, why_it_fails(*checked.trial, checked.got, checked.rows, checked.others, limit), options.why);
   }
-  if (options.mutants) add_formula_mutants(checked);
+  if (options.mutants) add_formula(checked.page, try_formula_errors(*checked.trial, checked.rows));
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
   const RowsFormat format = *rows_format_from(options.format);
   std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;

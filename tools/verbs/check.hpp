@@ -4,16 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "tools/court/cache.hpp"
-#include "tools/court/case_trial.hpp"
-#include "tools/court/rows.hpp"
+#include "judge/court/cache.hpp"
+#include "judge/court/case_trial.hpp"
+#include "judge/trial/shrink.hpp"
+#include "tools/print/rows.hpp"
 #include "tools/run/user_kernel.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {
-
-/// Runs of a kernel that a search for a smaller case makes at most: docs/check.md, "A smaller case".
-inline constexpr int usual_shrink_runs = 100;
 
 struct CheckOptions {
   std::string problem, answer, kernel, plugin;
@@ -25,7 +23,7 @@ struct CheckOptions {
   bool same_bits = false, why = false, shrinks = false;
   bool mutants = false;  ///< of a program: whether the page says which errors in its formula would have failed
   bool no_cache = false;
-  bool keeps = false;  ///< whether truth and sigma are kept for the next check (tools/court/cache.hpp)
+  bool keeps = false;  ///< whether truth and sigma are kept for the next check (judge/court/cache.hpp)
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output;

@@ -10,10 +10,10 @@
 #include <ostream>
 
 #include "judge/contract/site_meanings.hpp"
+#include "judge/court/case_trial.hpp"
 #include "judge/verdict/infer.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/court/case_trial.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/verbs/command.hpp"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "judge/trial/kill_table.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/court/kill_table.hpp"
 #include "tools/print/detection_page.hpp"
 #include "tools/print/table.hpp"
 #include "tools/verbs/command.hpp"

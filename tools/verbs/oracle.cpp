@@ -7,10 +7,9 @@
 #include <thread>
 
 #include "files/case_file.hpp"
+#include "files/problem_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/cases/mechanism_flag.hpp"
-#include "tools/cases/problem_file.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {

@@ -11,13 +11,13 @@
 #include <optional>
 #include <thread>
 
+#include "judge/court/why.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/flint_caches.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/court/why.hpp"
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/verbs/command.hpp"

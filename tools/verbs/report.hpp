@@ -11,7 +11,7 @@
 #include "judge/contract/contract.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/inputs.hpp"
-#include "tools/court/rows.hpp"
+#include "tools/print/rows.hpp"
 #include "tools/run/device.hpp"
 
 namespace assay {

@@ -13,9 +13,9 @@
 #include "tools/cases/case_flags.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/cases/suite_measure.hpp"
-#include "tools/court/why.hpp"
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/print/why.hpp"
 #include "tools/verbs/check.hpp"
 
 namespace assay {
@@ -230,7 +230,7 @@ void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem
   std::vector<std::string> findings;
   try {
     Checked checked = check_case(options, console, kernel);
-    explain_failures(checked, std::nullopt);
+    add_why(checked.page, why_it_fails(*checked.trial, checked.got, checked.rows, checked.others), false);
     rows = std::move(checked.rows), findings = checked.page.findings;
     all.remarks.insert(checked.remarks.begin(), checked.remarks.end());
   } catch (const InputError& error) {

@@ -1,0 +1,31 @@
+#pragma once
+// Lists of names: all of them, in one line, and whether one is asked for.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+/// Whether a list that somebody has filled asks for `entry`: a list that nobody has filled asks for all.
+template <class List, class Entry>
+bool asks_for(const List& list, const Entry& entry) {
+  return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
+}
+
+/// What name_of calls them.
+template <class List>
+std::vector<std::string> name_list(const List& list) {
+  std::vector<std::string> names;
+  for (const auto& entry : list) names.emplace_back(name_of(entry));
+  return names;
+}
+
+/// Their names in one line, for messages.
+template <class List, class Name>
+std::string names_in(const List& list, Name name) {
+  std::string names;
+  for (const auto& entry : list) names += (names.empty() ? "" : ", ") + std::string(name(entry));
+  return names;
+}
+
+}  // namespace assay

@@ -1,0 +1,404 @@
+#include "files/problem_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "files/did_you_mean.hpp"
+#include "files/layout.hpp"
+#include "files/scale_param.hpp"
+#include "oracles/core/more_rooms.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/sha256.hpp"
+
+namespace assay {
+namespace {
+
+using Fields = std::vector<RoomFacts::Ranked>;
+
+const RoomFacts::Ranked* find(const Fields& fields, std::string_view name) {
+  const auto it = std::find_if(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
+  return it == fields.end() ? nullptr : &*it;
+}
+
+// ---- reading
+
+/// What a tensor of that name is to a room: an input or, with d_ in front, the cotangent of an output.
+struct Role {
+  const RoomFacts::Ranked* ranked = nullptr;
+  bool cotangent = false;
+};
+
+Role role_of(const Fields& inputs, const Fields& outputs, std::string_view name) {
+  const RoomFacts::Ranked* input = find(inputs, name);
+  if (input != nullptr && input->field.place == Field::Place::input) return {input, false};
+  if (name.starts_with("d_")) return {find(outputs, name.substr(2)), true};
+  return {};
+}
+
+/// q, k, v, d_o: the tensors that a case of the room may have.
+std::vector<std::string> tensors_of(const Fields& inputs, const Fields& outputs) {
+  std::vector<std::string> names;
+  for (const auto& r : inputs)
+    if (r.field.place == Field::Place::input) names.emplace_back(r.field.name);
+  for (const auto& r : outputs) names.push_back(text("d_", r.field.name));
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+/// " (did you mean log_decay?)", or "".
+std::string meant_by(std::string_view name, const std::vector<std::string>& known) {
+  const std::string ours = tensor_called(name);
+  const bool there = ours != name && std::find(known.begin(), known.end(), ours) != known.end();
+  return there ? " (did you mean " + ours + "?)" : did_you_mean(name, known);
+}
+
+Format format_of(const StoredTensor& tensor) {
+  for (const Format format : {Format::fp64, Format::fp32, Format::bf16, Format::fp16, Format::e4m3})
+    if (tensor.dtype == dtype_of(format)) return format;
+  return Format::e5m2;  // the only other one that can be read
+}
+
+/// Reads the tensors of one file; remembers what they have in common.
+class Reader {
+ public:
+  Reader(ProblemFile& to, const std::string& where)
+      : to_(to), where_(where), inputs_(to.room->inputs()), outputs_(to.room->outputs()) {}
+
+  void add(const std::string& name, Array array) {
+    const auto [ranked, cotangent] = role_of(inputs_, outputs_, name);
+    if (ranked == nullptr) {
+      const std::vector<std::string> known = tensors_of(inputs_, outputs_);
+      throw InputError(text(where_, ": tensor ", name, ": unknown to ", to_.room->name, meant_by(name, known),
+                            ", which takes ", listed(known)));
+    }
+    const FileLayout layout = layout_of(name, *ranked, array.shape);
+    if (layout.has_heads()) {
+      seen_.push_back({name, ranked, layout});
+      const Seen& first = seen_.front();
+      require(first.layout.batch() == layout.batch(), where_, ": tensor ", name, ": batch of ", layout.batch(),
+              ", but ", first.name, " has ", first.layout.batch());
+    }
+    (cotangent ? to_.problem.cotangents : to_.problem.inputs)[std::string(ranked->field.name)] =
+        layout.to_problem(std::move(array));
+  }
+
+  /// Once all are there: a folded batch could hide that numbers of heads differ, and would name other numbers than the
+  /// file has.
+  void count() {
+    if (!seen_.empty()) to_.batch = seen_.front().layout.batch();
+    if (is_unlisted(to_.room->name)) return count_any();
+    const Seen* own = count(Field::Heads::own);
+    const Seen* shared = count(Field::Heads::shared);
+    if (own != nullptr) to_.heads = own->layout.heads();
+    if (shared != nullptr) to_.shared_heads = shared->layout.heads();
+    if (own != nullptr && to_.shared_heads > 0)
+      refuse_unless(to_.heads % to_.shared_heads == 0, own->name, ": ", to_.heads, " heads cannot share the ",
+                    to_.shared_heads, " of ", shared->name, " evenly");
+  }
+
+ private:
+  struct Seen {
+    std::string name;
+    const RoomFacts::Ranked* ranked;
+    FileLayout layout;
+  };
+
+  FileLayout layout_of(const std::string& name, const RoomFacts::Ranked& ranked, const std::vector<int>& shape) const {
+    try {
+      return FileLayout::of_file(ranked, shape);
+    } catch (const InputError& e) {
+      throw InputError(text(where_, ": tensor ", name, ": ", e.what()));
+    }
+  }
+
+  /// Of a program, whose inputs may have as many heads as they like if these divide evenly: the program looks.
+  void count_any() {
+    for (const Seen& one : seen_) to_.heads = std::max(to_.heads, one.layout.heads());
+    to_.shared_heads = to_.heads;
+  }
+
+  /// One that has as many heads as the others of that side should have: a state says so without doubt, since only
+  /// tensors with tokens can have them in the place of heads; otherwise most of them do.
+  const Seen* count(Field::Heads side) {
+    const Seen* says = nullptr;
+    std::ptrdiff_t most = 0;
+    for (const Seen& one : seen_) {
+      if (one.ranked->field.heads != side) continue;
+      const auto agree = std::count_if(seen_.begin(), seen_.end(), [&](const Seen& other) {
+        return other.ranked->field.heads == side && other.layout.heads() == one.layout.heads();
+      });
+      const std::ptrdiff_t votes = agree + (one.layout.by_token() ? 0 : static_cast<std::ptrdiff_t>(seen_.size()));
+      if (votes > most) says = &one, most = votes;
+    }
+    for (const Seen& one : seen_)
+      if (one.ranked->field.heads == side && one.layout.heads() != says->layout.heads()) refuse(one, *says);
+    const auto first = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& one) {
+      return one.ranked->field.heads == side && one.layout.heads() == says->layout.heads();
+    });
+    return says == nullptr ? nullptr : &*first;
+  }
+
+  void refuse(const Seen& wrong, const Seen& right) {
+    const std::vector<int>& shape = wrong.layout.file_shape();
+    const bool exchanged = wrong.layout.by_token() && shape[1] == right.layout.heads();
+    std::string names;
+    // All that have that many heads, of either side, have them in the same wrong place.
+    for (const Seen& one : seen_)
+      if (one.layout.by_token() && one.layout.heads() == wrong.layout.heads())
+        names += (names.empty() ? "" : ", ") + one.name;
+    if (exchanged)
+      refuse_unless(false, names, ": expected [B, T, H, ...], got [B, H, T, ...], ", right.layout.heads(),
+                    " heads being those of ", right.name, "; transpose axes 1 and 2");
+    else
+      refuse_unless(false, wrong.name, ": expected ", right.layout.heads(), " heads as in ", right.name, ", got ",
+                    wrong.layout.heads());
+  }
+
+  template <class... Parts>
+  void refuse_unless(bool ok, const Parts&... parts) {
+    if (!ok && !to_.refusal) to_.refusal = {Status::domain, -1, text(parts...), {}};
+  }
+
+  ProblemFile& to_;
+  const std::string& where_;
+  Fields inputs_, outputs_;
+  std::vector<Seen> seen_;  // with heads
+};
+
+// ---- answering
+
+/// Takes `prefix` from the front of `rest`, if it is there.
+bool take(std::string_view& rest, std::string_view prefix) {
+  if (!rest.starts_with(prefix)) return false;
+  rest.remove_prefix(prefix.size());
+  return true;
+}
+
+/// Takes a number with what stands before and after it: "[3]" or " of head 3:"; -1 if that is not there.
+int take_number(std::string_view& rest, std::string_view before, std::string_view after) {
+  std::string_view ahead = rest;
+  if (!take(ahead, before)) return -1;
+  int n = -1;
+  const auto [end, error] = std::from_chars(ahead.data(), ahead.data() + ahead.size(), n);
+  if (error != std::errc{}) return -1;
+  ahead.remove_prefix(static_cast<std::size_t>(end - ahead.data()));
+  if (!take(ahead, after)) return -1;
+  rest = ahead;
+  return n;
+}
+
+/// A refusal in terms of the file: "cotangents.o[5][2][0]: ..." is "d_o[1][2][1][0]: ..." where a sequence has four
+/// heads. What does not say which head it is about stays as it is.
+std::string in_terms_of(const ProblemFile& file, const std::string& message) {
+  std::string_view rest = message;
+  const bool cotangent = take(rest, "cotangents."), gradient = take(rest, "gradients.");
+  const std::string name(rest.substr(0, rest.find_first_of("[: ")));
+  rest.remove_prefix(name.size());
+  const Fields inputs = file.room->inputs(), outputs = file.room->outputs();
+  const RoomFacts::Ranked* ranked = cotangent ? nullptr : find(inputs, name);
+  if (ranked == nullptr && !gradient) ranked = find(outputs, name);
+  if (ranked == nullptr) return message;
+  const std::string shown = (cotangent || gradient ? "d_" : "") + name;
+  std::string untouched = shown + std::string(rest);
+  std::vector<int> index;
+  for (int i = take_number(rest, "[", "]"); i >= 0; i = take_number(rest, "[", "]")) index.push_back(i);
+  if (int head = take_number(rest, " of head ", ":"); head >= 0 && ranked->field.heads == Field::Heads::own) {
+    index.insert(index.begin(), head);
+    rest = std::string_view(message).substr(message.size() - rest.size() - 1);
+  }
+  const auto given = file.problem.inputs.find(name);
+  const std::size_t axes = ranked->field.broadcasts && given != file.problem.inputs.end()
+                               ? given->second.shape.size()
+                               : static_cast<std::size_t>(ranked->rank) + 1;
+  const bool of_all_heads = ranked->field.place == Field::Place::param || index.empty() || index.size() != axes;
+  if (of_all_heads) return untouched;
+  std::vector<int> shape(axes, 1);
+  shape[0] = file.batch * (ranked->field.heads == Field::Heads::own ? file.heads : file.shared_heads);
+  if (given != file.problem.inputs.end() && !cotangent && !gradient) shape[0] = given->second.shape.front();
+  const int block = index.front();
+  index.erase(index.begin());
+  return shown + FileLayout::of_problem(*ranked, shape, file.batch).place_in_file(block, index) + std::string(rest);
+}
+
+/// The arrays' tensors, in the order of the room; frees what it has put.
+void put_all(TensorFile& to, const Fields& fields, const std::string& prefix, int batch,
+             BasicArrays<Enclosed>& arrays) {
+  for (const RoomFacts::Ranked& ranked : fields)
+    if (const auto it = arrays.find(ranked.field.name); it != arrays.end()) {
+      to.put(prefix + it->first, it->second, ranked, batch);
+      arrays.erase(it);
+    }
+}
+
+}  // namespace
+
+void TensorFile::put(const std::string& name, Array array, const RoomFacts::Ranked& ranked, int batch,
+                     const std::string& dtype) {
+  const FileLayout layout = FileLayout::of_problem(ranked, array.shape, batch);
+  const Array laid_out = layout.to_file(std::move(array));
+  digests_[name] = sha256(laid_out);
+  file_.tensors[name] = store(laid_out, dtype);
+}
+
+void TensorFile::put(const std::string& name, const BasicArray<Enclosed>& array, const RoomFacts::Ranked& ranked,
+                     int batch) {
+  // One of the three at a time is in memory as doubles.
+  const auto part = [&](auto value_of) {
+    Array values(array.shape);
+    std::transform(array.data.begin(), array.data.end(), values.data.begin(), value_of);
+    return values;
+  };
+  put(name, part([](const Enclosed& x) { return x.value.hi; }), ranked, batch, "F64");
+  put(name + ".lo", part([](const Enclosed& x) { return x.value.lo; }), ranked, batch, "F64");
+  if (!std::all_of(array.data.begin(), array.data.end(), [](const Enclosed& x) { return x.bound < no_bound; })) return;
+  Array bounds = part([](const Enclosed& x) { return x.bound; });
+  const std::string dtype = exact_dtype(bounds);
+  put(name + ".bound", std::move(bounds), ranked, batch, dtype);
+}
+
+Safetensors TensorFile::finish(std::map<std::string, std::string> metadata) && {
+  file_.metadata = std::move(metadata);
+  file_.metadata["sha256"] = digests_.dump();
+  return std::move(file_);
+}
+
+ProblemFile read_problem(Safetensors file, const std::string& where) {
+  ProblemFile read;
+  read.metadata = std::move(file.metadata);
+  const auto mechanism = read.metadata.find("mechanism"), params = read.metadata.find("params");
+  require(mechanism != read.metadata.end(), where, ": __metadata__.mechanism: missing");
+  read.problem.mechanism = mechanism->second;
+  read.room = find_room(mechanism->second);
+  if (params != read.metadata.end()) {
+    Json object = parse_json(params->second, where + ": __metadata__.params");
+    require(object.is_object(), where, ": __metadata__.params: expected a JSON object");
+    const CaseResult result = attempt([&] {
+      read.problem.params = params_from({{"params", std::move(object)}});
+      if (read.room != nullptr) take_scale(*read.room, read.problem.params);
+    });
+    if (read.room != nullptr) spell_numbers(*read.room, read.problem.params);
+    if (result.status != Status::ok) read.refusal = result;
+  }
+  if (read.room == nullptr) {
+    const Refusal unknown = unknown_mechanism(mechanism->second);
+    read.refusal = {unknown.status(), unknown.row(), unknown.what(), {}};
+  }
+  std::optional<Reader> reader;
+  if (read.room != nullptr) reader.emplace(read, where);
+  for (auto it = file.tensors.begin(); it != file.tensors.end(); it = file.tensors.erase(it)) {
+    Array array = load(text(where, ": tensor ", it->first), it->second);
+    read.digests[it->first] = sha256(array);
+    read.dtypes[it->first] = format_of(it->second);
+    if (reader) reader->add(it->first, std::move(array));
+  }
+  if (reader) reader->count();
+  return read;
+}
+
+Safetensors with_mechanism(Safetensors stored, const std::string& mechanism) {
+  if (mechanism.empty()) return stored;
+  stored.metadata["mechanism"] = room_named(mechanism, "--mechanism").name;
+  return stored;
+}
+
+CaseResult answer_problem(const ProblemFile& file, std::optional<Tier> tier, int threads, const PartDone& done,
+                          BasicAnswer<Enclosed>& answer) {
+  if (file.refusal) return *file.refusal;
+  CaseResult result = attempt([&] { answer = answer_large(*file.room, file.problem, tier, threads, done); });
+  if (result.status == Status::ok) return result;
+  result.message = in_terms_of(file, result.message);
+  if (result.message.starts_with("log_decay") && result.message.ends_with("must be <= 0"))
+    result.message += "; if this is the decay itself, take its logarithm";
+  return result;
+}
+
+RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor) {
+  const Fields inputs = room.inputs(), outputs = room.outputs();
+  const RoomFacts::Ranked* ranked = find(outputs, tensor);
+  if (ranked == nullptr && tensor.starts_with("d_")) ranked = find(inputs, tensor.substr(2));
+  require(ranked != nullptr, tensor, ": unknown to ", room.name);
+  return *ranked;
+}
+
+namespace {
+
+/// What to do about a tensor that the answer does not have.
+std::string missing(const std::string& name, const GivenAnswer& given) {
+  for (const std::string& other : given.ignored)
+    if (tensor_called(other) == name) return "; is it " + other + "?";
+  const std::string near = nearest_name(name, given.ignored);
+  return near.empty() ? "" : "; is it " + near + "?";
+}
+
+/// A plugin's output is bytes of ones until something is written there.
+bool is_written(const StoredTensor& tensor) {
+  return std::any_of(tensor.bytes.begin(), tensor.bytes.end(), [](std::uint8_t byte) { return byte != 0xff; });
+}
+
+}  // namespace
+
+GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Oracle& oracle,
+                         const std::vector<std::string>& tensors, const std::string& where) {
+  std::vector<std::string> known;
+  for (const auto& [name, truth] : oracle.tensors) known.push_back(name);
+  GivenAnswer given;
+  for (const auto& [name, tensor] : file.tensors)
+    if (std::find(known.begin(), known.end(), name) == known.end()) given.ignored.push_back(name);
+  for (const auto& [name, truth] : oracle.tensors) {
+    const bool asked = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
+    if (truth.value.empty() || !(asked || tensors.empty())) continue;
+    const RoomFacts::Ranked ranked = answer_field(*problem.room, name);
+    const bool gradient = name.starts_with("d_");
+    const auto found = file.tensors.find(name);
+    // Few kernels have the gradient of what their caller passes as a number, or of what the case leaves out.
+    const bool passed = ranked.field.place == Field::Place::input &&
+                        (!is_unlisted(problem.room->name) || problem.problem.inputs.contains(ranked.field.name));
+    if (gradient && !passed && !asked && (found == file.tensors.end() || !is_written(found->second))) {
+      given.not_judged.push_back(name);
+      continue;
+    }
+    require(found != file.tensors.end(), where, ": tensor ", name, ": missing", missing(name, given), "; to this case ",
+            problem.room->name, " answers ", listed(known), "; --tensor judges some of them");
+    const FileLayout layout = FileLayout::of_problem(ranked, truth.shape, problem.batch);
+    require(found->second.shape == layout.file_shape(), where, ": tensor ", name, ": expected shape ",
+            shape_text(layout.file_shape()), ", got ", shape_text(found->second.shape),
+            mistaken_axes(ranked, layout.file_shape(), found->second.shape));
+    Array array = layout.to_problem(load(text(where, ": tensor ", name), found->second));
+    given.stored[name] = format_of(found->second);
+    (gradient ? given.answer.gradients : given.answer.outputs)[gradient ? name.substr(2) : name] = std::move(array);
+    file.tensors.erase(found);
+  }
+  return given;
+}
+
+Safetensors answer_file(const ProblemFile& file, std::optional<Tier> tier, int threads, std::string_view tool_version,
+                        const PartDone& done) {
+  BasicAnswer<Enclosed> answer;
+  const CaseResult result = answer_problem(file, tier, threads, done, answer);
+  TensorFile to;
+  if (result.status == Status::ok) {
+    put_all(to, file.room->outputs(), "", file.batch, answer.outputs);
+    put_all(to, file.room->inputs(), "d_", file.batch, answer.gradients);
+  }
+  // What the case says of itself stays; what an earlier answer said does not.
+  std::map<std::string, std::string> metadata = file.metadata;
+  for (const char* key : {"row", "message"}) metadata.erase(key);
+  metadata["format"] = "assay-answer 1";
+  metadata["status"] = name_of(result.status);
+  if (result.row >= 0) metadata["row"] = std::to_string(result.row);
+  if (!result.message.empty()) metadata["message"] = result.message;
+  metadata["tier"] = tier ? name_of(*tier) : "proven";
+  metadata["inputs_sha256"] = file.digests.dump();
+  metadata["tool_version"] = tool_version;
+  return std::move(to).finish(std::move(metadata));
+}
+
+}  // namespace assay

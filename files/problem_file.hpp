@@ -1,0 +1,87 @@
+#pragma once
+// One problem, or the answer to it, as a safetensors file (docs/case-format.md, "safetensors").
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/case_file.hpp"
+#include "files/safetensors.hpp"
+#include "oracles/core/large.hpp"
+#include "oracles/core/oracle.hpp"
+#include "oracles/core/room.hpp"
+#include "reference/core/format.hpp"
+
+namespace assay {
+
+/// The formats that inputs are rounded to, and that a contract is known for.
+inline constexpr Format case_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16,
+                                             Format::fp16, Format::e4m3, Format::e5m2};
+
+/// Puts tensors of problems and answers into a file, in the file's layout, and keeps their digests.
+class TensorFile {
+ public:
+  /// Under `name`, in that dtype.
+  void put(const std::string& name, Array array, const RoomFacts::Ranked& ranked, int batch, const std::string& dtype);
+  /// Pairs of doubles as `name` and `name`.lo; `name`.bound where every number has one.
+  void put(const std::string& name, const BasicArray<Enclosed>& array, const RoomFacts::Ranked& ranked, int batch);
+
+  /// The file with `metadata` and, under `sha256`, the digests of all tensors.
+  Safetensors finish(std::map<std::string, std::string> metadata) &&;
+
+ private:
+  Safetensors file_;
+  Json digests_ = Json::object();
+};
+
+/// A problem as a file poses it.
+// The JSON library's moves do not throw, but are hard to see through.
+// NOLINTNEXTLINE(bugprone-exception-escape)
+struct ProblemFile {
+  std::map<std::string, std::string> metadata;  ///< as read
+  Json digests = Json::object();                ///< SHA-256 of every tensor read, by name
+  std::map<std::string, Format> dtypes;         ///< of every tensor read, by name
+  const Room* room = nullptr;
+  Problem problem;                             ///< the batch folded into the heads (files/layout.hpp)
+  int batch = 1, heads = 0, shared_heads = 0;  ///< of one sequence, as far as its tensors say
+  std::optional<CaseResult> refusal;           ///< why it poses none: an unknown mechanism, or heads that do not fit
+};
+
+/// Takes the tensors out of `file`, one at a time. Throws InputError, one sentence that starts with `where`, if it is
+/// no case: a tensor with an unknown name, too many or too few axes, batches that differ, no mechanism, params that are
+/// no JSON object.
+ProblemFile read_problem(Safetensors file, const std::string& where);
+
+/// The case as if it named that mechanism; as it is where that is "". Throws InputError, about --mechanism, if there is
+/// no such one.
+Safetensors with_mechanism(Safetensors stored, const std::string& mechanism);
+
+/// What became of a problem; its answer only with Status::ok. A message names indices of the file.
+CaseResult answer_problem(const ProblemFile& file, std::optional<Tier> tier, int threads, const PartDone& done,
+                          BasicAnswer<Enclosed>& answer);
+
+/// What the room says of a tensor of its answer: of an output, or of the input that d_NAME is the gradient of. Throws
+/// InputError if it has no such tensor.
+RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor);
+
+/// Somebody's answer to a problem.
+struct GivenAnswer {
+  Answer answer;
+  std::map<std::string, Format> stored;  ///< the dtypes of its tensors
+  std::vector<std::string> not_judged;   ///< gradients of parameters that it does not have, and need not
+  std::vector<std::string> ignored;      ///< tensors that it has and nobody asked for
+};
+
+/// What `file` has of the oracle's tensors: of those named, or of all if none is. Throws InputError, one sentence that
+/// starts with `where` and names the tensor, if one is missing or of another shape.
+GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Oracle& oracle,
+                         const std::vector<std::string>& tensors, const std::string& where);
+
+/// The answer to a problem: the case's metadata and what became of it (status, row, message, tier), the digests of the
+/// inputs, and, unless it is refused, every output `x` and gradient `d_x` as a pair x + x.lo with x.bound.
+Safetensors answer_file(const ProblemFile& file, std::optional<Tier> tier, int threads, std::string_view tool_version,
+                        const PartDone& done = {});
+
+}  // namespace assay

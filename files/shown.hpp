@@ -1,0 +1,18 @@
+#pragma once
+// Words of somebody else's, names of files above all, in one line of ours: as text, and as a word of a command.
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+/// On a line of plain text: '?' for what a line cannot show. No control character is let through, nor one that changes
+/// the order of those around it.
+std::string plain_text(std::string_view text);
+
+/// A word as the shell takes it.
+std::string shell_word(const std::string& word);
+
+/// A word of a command line that is shown, as bash and its relatives take it.
+std::string shown_word(const std::string& word);
+
+}  // namespace assay

@@ -1,0 +1,375 @@
+#include "judge/court/cache.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <type_traits>
+
+#include "language/room.hpp"
+#include "reference/core/sha256.hpp"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t digest_length = 64;
+constexpr std::string_view suffix = ".kept";
+
+std::int64_t nanoseconds(const timespec& t) { return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; }
+
+std::filesystem::path cache_folder() {
+  const auto absolute = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && value[0] == '/' ? std::filesystem::path(value) : std::filesystem::path();
+  };
+  if (const auto own = absolute("XDG_CACHE_HOME"); !own.empty()) return own / "assay";
+  if (const auto home = absolute("HOME"); !home.empty()) return home / ".cache" / "assay";
+  return {};
+}
+
+/// The build id of a file that is loaded: a digest of its contents, which the linker makes. "" where it has none.
+std::string build_id(const dl_phdr_info& object) {
+  constexpr std::size_t align = 4;
+  const auto padded = [](std::size_t size) { return (size + align - 1) / align * align; };
+  for (std::size_t i = 0; i < object.dlpi_phnum; ++i) {
+    const auto& part = object.dlpi_phdr[i];
+    if (part.p_type != PT_NOTE) continue;
+    std::string_view notes(reinterpret_cast<const char*>(object.dlpi_addr + part.p_vaddr), part.p_memsz);
+    ElfW(Nhdr) note{};
+    while (notes.size() >= sizeof note) {
+      std::memcpy(&note, notes.data(), sizeof note);
+      const std::size_t name = sizeof note, text = name + padded(note.n_namesz), end = text + padded(note.n_descsz);
+      if (end > notes.size()) break;
+      if (note.n_type == NT_GNU_BUILD_ID && notes.substr(name, 3) == "GNU")
+        return std::string(notes.substr(text, note.n_descsz));
+      notes.remove_prefix(end);
+    }
+  }
+  return "";
+}
+
+/// The build ids of this program and of all libraries that it has loaded: whatever is built anew reads nothing that was
+/// kept before. "" where something has none.
+std::string program_identity() {
+  std::string all;
+  const auto add = [](dl_phdr_info* object, std::size_t, void* list) {
+    auto& known = *static_cast<std::string*>(list);
+    const std::string_view name = object->dlpi_name;
+    if (name.starts_with("linux-vdso")) return 0;  // the system's, which computes nothing
+    const std::string id = build_id(*object);
+    known += fmt::format("{} {} ", id.size(), id);
+    return id.empty() ? 1 : 0;
+  };
+  return ::dl_iterate_phdr(add, &all) == 0 ? all : "";
+}
+
+bool is_ours(const struct stat& s) { return s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
+
+/// A descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor(Descriptor&&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int number() const { return number_; }
+  bool read(std::string& bytes) const {
+    for (std::size_t at = 0; at < bytes.size();) {
+      const ssize_t n = ::read(number_, bytes.data() + at, bytes.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      at += static_cast<std::size_t>(n);
+    }
+    return true;
+  }
+  bool write(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(number_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+
+ private:
+  int number_;
+};
+
+/// The folder, made if it can be, with those above it; whether it is ours alone.
+bool make_folder(const std::filesystem::path& folder) {
+  std::filesystem::path part;
+  for (const std::filesystem::path& name : folder) {
+    part /= name;
+    if (::mkdir(part.c_str(), S_IRWXU) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) return false;
+  }
+  struct stat s {};
+  return ::lstat(folder.c_str(), &s) == 0 && S_ISDIR(s.st_mode) && is_ours(s);
+}
+
+}  // namespace
+
+Cache::Cache() : Cache(cache_folder()) {}
+
+Cache::Cache(std::filesystem::path folder, std::uintmax_t bound)
+    : folder_(std::move(folder)), bound_(bound), program_(program_identity()) {
+  timespec now{};
+  // The clock that files are stamped by.
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  made_ = nanoseconds(now);
+  if (program_.empty() || folder_.empty() || !make_folder(folder_)) folder_.clear();
+}
+
+std::filesystem::path Cache::file_of(const std::string& what) const {
+  return folder_ / (Sha256().update(program_).update("\n").update(what).hex() + std::string(suffix));
+}
+
+std::optional<std::string> Cache::find(const std::string& what) {
+  ++misses_;
+  if (folder_.empty()) return std::nullopt;
+  const std::filesystem::path path = file_of(what);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat s {};
+  if (file.number() < 0 || ::fstat(file.number(), &s) != 0 || !S_ISREG(s.st_mode) || !is_ours(s)) return std::nullopt;
+  const auto size = static_cast<std::uintmax_t>(s.st_size);
+  if (nanoseconds(s.st_ctim) >= made_ || size < digest_length || size > bound_) return std::nullopt;
+  std::string bytes(size, '\0');
+  if (!file.read(bytes)) return std::nullopt;
+  const std::string digest = bytes.substr(size - digest_length);
+  bytes.resize(size - digest_length);
+  if (Sha256().update(what).update(bytes).hex() != digest) return std::nullopt;
+  --misses_, ++hits_;
+  ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // used last goes last
+  return bytes;
+}
+
+void Cache::keep(const std::string& what, std::string_view bytes) {
+  if (folder_.empty() || bytes.size() + digest_length > bound_) return;
+  std::string name = (folder_ / "new-XXXXXX").string();
+  {
+    const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+    if (file.number() < 0) return;
+    const std::string digest = Sha256().update(what).update(bytes).hex();
+    if (!file.write(bytes) || !file.write(digest) || ::rename(name.c_str(), file_of(what).c_str()) != 0)
+      ::unlink(name.c_str());
+  }
+  trim();
+}
+
+void Cache::trim() const {
+  struct Known {
+    std::filesystem::path path;
+    std::int64_t used;
+    std::uintmax_t size;
+  };
+  std::vector<Known> files;
+  std::uintmax_t total = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    struct stat s {};
+    if (::lstat(it->path().c_str(), &s) != 0 || !S_ISREG(s.st_mode)) continue;
+    files.push_back({it->path(), nanoseconds(s.st_mtim), static_cast<std::uintmax_t>(s.st_size)});
+    total += files.back().size;
+  }
+  std::sort(files.begin(), files.end(), [](const Known& a, const Known& b) { return a.used < b.used; });
+  for (const Known& file : files) {
+    if (total <= bound_) break;
+    if (::unlink(file.path.c_str()) == 0) total -= file.size;
+  }
+}
+
+std::string digest_of(const Problem& problem) {
+  Sha256 sum;
+  const auto word = [&](std::string_view text) { sum.update(fmt::format("{} ", text.size())).update(text); };
+  const auto arrays = [&](const Arrays& all) {
+    word(fmt::format("{}", all.size()));
+    for (const auto& [name, array] : all) {
+      word(name);
+      for (const int n : array.shape) word(fmt::format("{}", n));
+      word("numbers"), sum.update(std::span<const double>(array.data));
+    }
+  };
+  word(problem.mechanism);
+  // A file may be another program by the next time.
+  if (const language::Mechanism* program = language::find_mechanism(problem.mechanism)) word(program->program.digest());
+  for (const auto& [name, value] : problem.params) {
+    word(name), word(fmt::format("{}", value.index()));
+    std::visit([&](const auto& x) { word(fmt::format("{}", x)); }, value);
+  }
+  arrays(problem.inputs), arrays(problem.cotangents);
+  return sum.hex();
+}
+
+std::string key_of(const KernelUnderTest& kernel) {
+  // Whoever adds a member decides here whether anything depends on it.
+  const auto& [form, precision, tile, threads, named] = kernel;
+  const Contract contract = named == nullptr ? Contract::of(precision) : *named;
+  const auto& [name, summary, contract_precision, rounding, products, rules, follows, of_fp32, accumulation,
+               towards_zero, factors, per_query_head, sources, file, json] = contract;
+  const Policy policy = kernel.policy();
+  std::string key =
+      fmt::format("form {} tile {} {} {} {} {} {} {}", form->name, tile, name_of(precision),
+                  name_of(contract_precision), static_cast<int>(rounding), products, policy.products, per_query_head);
+  for (int i = 0; i < policy.sites.size; ++i) {  // as the rules make them
+    const auto& entry = policy.sites.entries[i];
+    key += fmt::format(" {}:{}:{}", entry.view(), static_cast<int>(entry.role), name_of(entry.format));
+  }
+  for (const Accumulation way : contract.accumulations(form->sites)) key += fmt::format(" {}", name_of(way));
+  for (const std::string_view site : contract.cut_off_sites(form->sites)) key += fmt::format(" cut {}", site);
+  for (const std::string_view input : contract.factored(form->sites)) key += fmt::format(" factor {}", input);
+  return key;
+}
+
+namespace {
+
+/// All that is kept of these, in order, but what a reader sets itself: members that are added do not compile.
+template <class Each, class X>
+void each_part(X& x, const Each& each) {
+  if constexpr (std::is_same_v<std::remove_const_t<X>, Oracle::Tensor>) {
+    auto& [shape, value, bound] = x;
+    each(shape), each(value), each(bound);
+  } else if constexpr (std::is_same_v<std::remove_const_t<X>, Expectation>) {
+    auto& [tensors, emulated] = x;
+    each(tensors), each(emulated);
+  } else {
+    auto& [shape, layout, ulp_format, value, bound, sigma, reach, rms_limit, sums, weight, stall, draws, widened, place,
+           stored, freedom, known_reach] = x;
+    each(shape), each(layout), each(ulp_format), each(value), each(bound), each(sigma), each(reach), each(rms_limit);
+    each(sums), each(weight), each(stall), each(draws), each(widened), each(stored), each(freedom), each(known_reach);
+  }
+}
+
+template <class T>
+constexpr bool has_parts =
+    std::is_same_v<T, Oracle::Tensor> || std::is_same_v<T, Expectation> || std::is_same_v<T, Expected>;
+
+/// Values one after the other, as this machine has them.
+class Packer {
+ public:
+  template <class T>
+  void put(const T& x) {
+    if constexpr (has_parts<T>)
+      each_part(x, [this](const auto& part) { put(part); });
+    else {
+      static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
+      bytes_.append(reinterpret_cast<const char*>(&x), sizeof x);
+    }
+  }
+  template <class T>
+  void put(const std::vector<T>& list) {
+    put(list.size());
+    if constexpr (std::is_trivially_copyable_v<T>)
+      bytes_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
+    else
+      for (const T& x : list) put(x);
+  }
+  void put(const std::string& text) { put(text.size()), bytes_ += text; }
+  template <class A, class B>
+  void put(const std::pair<A, B>& x) {
+    put(x.first), put(x.second);
+  }
+
+  std::string bytes() && { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// What a Packer has put. Throws std::runtime_error where there is less or more.
+class Unpacker {
+ public:
+  explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  void get(T& x) {
+    if constexpr (has_parts<T>)
+      each_part(x, [this](auto& part) { get(part); });
+    else
+      std::memcpy(&x, take(sizeof x), sizeof x);
+  }
+  template <class T>
+  void get(std::vector<T>& list) {
+    std::size_t n = 0;
+    get(n);
+    if (n > bytes_.size()) throw std::runtime_error("cut off");
+    list.resize(n);
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (n > 0) std::memcpy(list.data(), take(n * sizeof(T)), n * sizeof(T));
+    } else {
+      for (T& x : list) get(x);
+    }
+  }
+  void get(std::string& text) {
+    std::size_t n = 0;
+    get(n);
+    text.assign(take(n), n);
+  }
+  template <class A, class B>
+  void get(std::pair<A, B>& x) {
+    get(x.first), get(x.second);
+  }
+
+  void require_end() const {
+    if (!bytes_.empty()) throw std::runtime_error("too long");
+  }
+
+ private:
+  const char* take(std::size_t n) {
+    if (n > bytes_.size()) throw std::runtime_error("cut off");
+    const char* at = bytes_.data();
+    bytes_.remove_prefix(n);
+    return at;
+  }
+  std::string_view bytes_;
+};
+
+template <class... T>
+std::string packed_all(const T&... parts) {
+  Packer packer;
+  (packer.put(parts), ...);
+  return std::move(packer).bytes();
+}
+template <class... T>
+void unpack_all(std::string_view bytes, T&... parts) {
+  Unpacker unpacker(bytes);
+  (unpacker.get(parts), ...);
+  unpacker.require_end();
+}
+
+}  // namespace
+
+std::string packed(const Oracle& oracle) { return packed_all(oracle.head_axis, oracle.tensors); }
+std::string packed(const Named<Expected>& tensors) { return packed_all(tensors); }
+std::string packed(const std::vector<Expectation>& expectations) { return packed_all(expectations); }
+std::string packed(const Detectability& found) {
+  const auto& [short_mask, long_mask, group, hidden, shown, unseen, tile] = found;
+  return packed_all(short_mask, long_mask, std::string(group), hidden, shown, unseen);
+}
+
+void unpack(std::string_view bytes, Oracle& oracle) { unpack_all(bytes, oracle.head_axis, oracle.tensors); }
+void unpack(std::string_view bytes, Named<Expected>& tensors) { unpack_all(bytes, tensors); }
+void unpack(std::string_view bytes, std::vector<Expectation>& expectations) { unpack_all(bytes, expectations); }
+void unpack(std::string_view bytes, Detectability& found) {
+  std::string name;
+  auto& [short_mask, long_mask, group, hidden, shown, unseen, tile] = found;
+  unpack_all(bytes, short_mask, long_mask, name, hidden, shown, unseen);
+  // The name has to outlive what refers to it.
+  group = tile = {};
+  for (const SiteGroup& known : site_groups())
+    if (known.name == name) group = known.name;
+}
+
+}  // namespace assay

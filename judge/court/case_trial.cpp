@@ -1,0 +1,345 @@
+#include "judge/court/case_trial.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
+#include "files/names.hpp"
+#include "files/shown.hpp"
+#include "judge/court/cache.hpp"
+#include "judge/court/second_form.hpp"
+#include "judge/forms/sequential.hpp"
+#include "oracles/core/more_rooms.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+/// The room's kernels; null of a program, which the model judges. Throws InputError if it has none else.
+const KernelRoom* kernels_of(const ProblemFile& file, const std::string& where) {
+  const std::string& mechanism = file.problem.mechanism;
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
+  if (kernels == nullptr && is_unlisted(mechanism)) return nullptr;
+  require(kernels != nullptr || file.room == nullptr, where, ": ", mechanism,
+          " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
+  require(kernels != nullptr, where, ": ", unknown_mechanism(mechanism).what());
+  return kernels;
+}
+
+/// The form asked for, or the first one that takes the problem and has the contract's sites.
+const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, const std::string& asked,
+                           const Contract& contract, const std::string& where) {
+  std::string obstacles;
+  bool of_problem = true;  // and not of the contract
+  std::vector<std::string> names;
+  for (const KernelForm* form : forms_of(kernels)) {
+    names.emplace_back(form->name);
+    // What no tile program takes the model judges; a contract that none keeps may be one of kernels without tiles.
+    const bool unasked = !form->unstable.empty() || (is_reference(*form) && (contract.plain() || of_problem));
+    if (asked.empty() ? unasked : form->name != asked) continue;
+    std::string obstacle = form->obstacle(problem);
+    of_problem = of_problem && !obstacle.empty();
+    if (obstacle.empty()) obstacle = contract.obstacle(measure_of(kernels, *form).sites);
+    if (obstacle.empty()) return *form;
+    obstacles += text(obstacles.empty() ? "" : "; ", form->name, ": ", obstacle);
+  }
+  require(!obstacles.empty(), "--form: ", kernels.name, " has no ", asked, did_you_mean(asked, names), "; it has ",
+          names_in(names, [](const std::string& name) { return name; }));
+  throw InputError(text(
+      where, ": ", obstacles,
+      of_problem ? "; so no contract can be asked; without --contract, --form and --tile the model judges it" : ""));
+}
+
+/// The tile shape asked for, or all that are compiled in.
+std::vector<int> tiles_of(const KernelForm& form, const std::string& asked) {
+  std::vector<int> tiles;
+  for (std::size_t t = 0; t < form.tiles.size(); ++t)
+    if (asked.empty() || form.tiles[t] == asked) tiles.push_back(static_cast<int>(t));
+  require(!tiles.empty(), "--tile: ", form.name, " has no ", asked, "; it has ",
+          names_in(form.tiles, [](std::string_view tile) { return tile; }));
+  return tiles;
+}
+
+/// The precision called so, whoever says it.
+Format precision_named(const std::string& name, const std::string& who) {
+  for (const Format format : case_precisions)
+    if (name == name_of(format)) return format;
+  const std::vector<std::string> names = name_list(case_precisions);
+  throw InputError(text(who, ": there is no ", excerpt(name), did_you_mean(name, names), "; there are ",
+                        names_in(names, [](const std::string& known) { return known; })));
+}
+
+/// What `assay case` has written down, or the dtype that the case's first tensor has; then `guess` says so. Nothing
+/// where it has neither.
+std::optional<Format> precision_of(const ProblemFile& file, const std::string& where, std::string& guess) {
+  const auto named = file.metadata.find("precision");
+  if (named != file.metadata.end()) return precision_named(named->second, where + ": __metadata__.precision");
+  // Rooms name q first, or what stands for it.
+  for (const RoomFacts::Ranked& ranked : file.room->inputs()) {
+    const auto dtype = file.dtypes.find(std::string(ranked.field.name));
+    if (dtype == file.dtypes.end()) continue;
+    guess = text(name_of(dtype->second), ", as ", dtype->first, " is stored");
+    return dtype->second;
+  }
+  return std::nullopt;
+}
+
+/// The contract asked for, as it is in the precision of the case, or that of the precision asked for, or of the case.
+Contract contract_for(const Standard& standard, const ProblemFile& file, const std::string& where, std::string& guess) {
+  if (!standard.contract.empty()) {
+    const Contract contract = contract_from(standard.contract);
+    const std::optional<Format> precision =
+        contract.follows ? precision_of(file, where, guess) : std::optional(contract.precision);
+    return contract.in(precision.value_or(contract.precision));
+  }
+  if (!standard.precision.empty()) return Contract::of(precision_named(standard.precision, "--precision"));
+  const std::optional<Format> precision = precision_of(file, where, guess);
+  require(precision.has_value(), where, ": names no precision; --precision or --contract says what counts");
+  return Contract::of(*precision);
+}
+
+/// Whether no tensor is missing and every number is one.
+bool is_whole(const ProblemFile& file) {
+  const auto finite = [](const Arrays& arrays) {
+    return std::all_of(arrays.begin(), arrays.end(), [](const auto& array) {
+      return std::all_of(array.second.data.begin(), array.second.data.end(), [](double x) { return std::isfinite(x); });
+    });
+  };
+  for (const RoomFacts::Ranked& ranked : file.room->inputs())
+    if (ranked.field.place == Field::Place::input && ranked.field.missing == Field::Missing::error &&
+        !file.problem.inputs.contains(ranked.field.name))
+      return false;
+  return finite(file.problem.inputs) && finite(file.problem.cotangents);
+}
+
+/// Whether the reference, in doubles, finds its inputs in the mechanism's domain. Where it does not, the oracle
+/// decides.
+bool is_in_domain(const ProblemFile& file) {
+  Problem forward = file.problem;
+  forward.cotangents.clear();
+  try {
+    file.room->values(forward, Tier::fp64);
+  } catch (const InputError&) {
+    return false;
+  }
+  return true;
+}
+
+/// "B,T,H,K,V" as its tensors have them.
+Shape shape_of(const ProblemFile& file) {
+  Extents extents;
+  for (const RoomFacts::Ranked& ranked : file.room->inputs()) {
+    const auto given = file.problem.inputs.find(ranked.field.name);
+    if (given == file.problem.inputs.end()) continue;
+    for (std::size_t r = 1; r < given->second.shape.size() && r <= ranked.field.axes.size(); ++r)
+      extents[ranked.field.axes[r - 1]] = given->second.shape[r];
+  }
+  const auto known = [&](Axis axis) { return std::max(0, extents[axis]); };
+  Shape shape{.batch = file.batch,
+              .seq_len = known(Axis::seq_len),
+              .heads = file.heads,
+              .shared_heads = file.shared_heads,
+              .key_dim = known(Axis::key_dim),
+              .value_dim = known(Axis::value_dim),
+              .query_len = known(Axis::query_len)};
+  if (shape.query_len == shape.seq_len) shape.query_len = 0;
+  if (shape.shared_heads == shape.heads) shape.shared_heads = 0;
+  return shape;
+}
+
+}  // namespace
+
+CaseTrial::CaseTrial(Safetensors stored, Standard standard, std::string where)
+    : standard_(std::move(standard)),
+      where_(std::move(where)),
+      file_(read_problem(with_mechanism(std::move(stored), standard_.mechanism), where_)),
+      kernels_(kernels_of(file_, where_)),
+      contract_(contract_for(standard_, file_, where_, precision_guess_)) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  kernel_.precision = contract_.precision, kernel_.contract = &contract_;
+  kernel_.threads = standard_.threads > 0 ? standard_.threads : cores;
+}
+
+void CaseTrial::prepare(const PartDone& done, Cache* cache) {
+  cache_ = cache;
+  if (cache_ != nullptr) digest_ = digest_of(file_.problem);
+  const auto ask = [&] {
+    BasicAnswer<Enclosed> answer;
+    const CaseResult result = answer_problem(file_, Tier::w2, kernel_.threads, done, answer);
+    require(result.status == Status::ok, where_, ": ", name_of(result.status), ": ", result.message);
+    return oracle_of(file_.problem, std::move(answer));
+  };
+  oracle_ = kept_in(file_.refusal ? nullptr : cache_, "truth " + digest_, ask);
+  choose_form();
+  if (kernel_.form == nullptr || kernel_.form->has_gradients) return;
+  file_.problem.cotangents.clear();
+  if (cache_ != nullptr) digest_ = digest_of(file_.problem);
+  std::erase_if(oracle_.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
+}
+
+Decides CaseTrial::decides() const {
+  const bool asked = !standard_.contract.empty() || !standard_.tile.empty();
+  return asked || !has_model(file_.problem.mechanism) ? Decides::contract : Decides::model;
+}
+
+/// What the model judges needs no kernel of ours that takes it; whoever names a contract, a form or a tile does.
+void CaseTrial::choose_form() {
+  if (kernels_ == nullptr) {
+    unfit_ = file_.problem.mechanism + " is a program, and has no kernel of ours";
+    require(decides() == Decides::model && standard_.form.empty(), where_, ": ", unfit_,
+            ": without --contract, --form and --tile the model judges it");
+    return;
+  }
+  try {
+    kernel_.form = &measure_of(*kernels_, form_for(*kernels_, file_.problem, standard_.form, contract_, where_));
+  } catch (const InputError& error) {
+    if (decides() == Decides::contract || !standard_.form.empty()) throw;
+    unfit_ = error.what();
+    return;
+  }
+  tiles_ = tiles_of(*kernel_.form, standard_.tile);
+  kernel_.tile = tiles_.front();
+}
+
+bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
+  // Of a problem that the reference would refuse, forms need not know what to do.
+  if (file_.refusal || !is_whole(file_) || !is_in_domain(file_)) return false;
+  choose_form();
+  const bool gradients = (kernel_.form == nullptr || kernel_.form->has_gradients) && !file_.problem.cotangents.empty();
+  const auto is_answered = [&](const std::string& tensor) {
+    const bool gradient = tensor.starts_with("d_");
+    const auto fields = gradient ? file_.room->inputs() : file_.room->outputs();
+    return (gradients || !gradient) && std::any_of(fields.begin(), fields.end(), [&](const RoomFacts::Ranked& ranked) {
+             return ranked.field.name == std::string_view(tensor).substr(gradient ? 2 : 0);
+           });
+  };
+  return std::all_of(tensors.begin(), tensors.end(), is_answered);
+}
+
+std::string CaseTrial::flags() const {
+  return text(standard_.mechanism.empty() ? "" : "--mechanism " + shown_word(standard_.mechanism) + " ",
+              kernel_.form == nullptr ? "" : text("--form ", kernel_.form->name, ' '),
+              standard_.contract.empty() ? text("--precision ", name_of(kernel_.precision))
+                                         : "--contract " + shown_word(contract_.argument()),
+              standard_.tile.empty() ? "" : " --tile " + standard_.tile);
+}
+
+KernelUnderTest CaseTrial::kernel_at(const std::string& tile) const {
+  KernelUnderTest kernel = kernel_;
+  if (!tile.empty()) kernel.tile = tiles_of(*kernel_.form, tile).front();
+  return kernel;
+}
+
+void CaseTrial::require_tensors(const std::vector<std::string>& names) const {
+  std::vector<std::string> known;
+  for (const auto& [name, truth] : oracle_.tensors) known.push_back(name);
+  for (const std::string& name : names)
+    require(std::any_of(oracle_.tensors.begin(), oracle_.tensors.end(), [&](const auto& t) { return t.first == name; }),
+            "--tensor: there is no ", name, did_you_mean(name, known), "; there are ",
+            names_in(known, [](const std::string& one) { return one; }));
+}
+
+GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& tensors,
+                            const std::string& source) const {
+  return read_outputs(std::move(answer), file_, oracle_, tensors, source);
+}
+
+/// Whoever names a form or a tile means that one. Of another contract than the precision's own, the form must have the
+/// sites, too.
+const KernelForm* CaseTrial::second_form() const {
+  if (!standard_.form.empty() || !standard_.tile.empty()) return nullptr;
+  const KernelForm* form = recurrent_form(file_.problem.mechanism);
+  const bool fits = form != nullptr && form != kernel_.form && contract_.obstacle(form->sites).empty();
+  return fits ? form : nullptr;
+}
+
+/// Rows of the tensors that no contract judges.
+std::vector<ReportRow> CaseTrial::unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const {
+  std::vector<ReportRow> rows;
+  row.mechanism = file_.problem.mechanism, row.form = "any", row.tile = "none";
+  row.precision = name_of(kernel_.precision), row.contract = contract_.name;
+  row.judgement.verdict = Verdict::unsupported, row.judgement.reason = unfit_;
+  for (const auto& [name, truth] : oracle_.tensors) {
+    if (truth.value.empty() || (wanted && !wanted(name))) continue;
+    row.tensor = name, row.extents = truth.shape;
+    row.place = place_in_file_of(*file_.room, name, truth.shape, file_.batch);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+Trial CaseTrial::trial_of(const GivenAnswer& got) const {
+  return {.room = *file_.room,
+          .kernel = kernel_,
+          .problem = file_.problem,
+          .oracle = oracle_,
+          .batch = file_.batch,
+          .in_file = true,
+          .false_alarms = standard_.false_alarms,
+          .tiles = tiles_,
+          .detects = standard_.detects,
+          .stored = got.stored,
+          .strict_dtypes = standard_.strict_dtypes,
+          .second = second_form(),
+          .cache = cache_,
+          .digest = digest_};
+}
+
+ReportRow CaseTrial::common_row(const std::string& command) const {
+  ReportRow row;
+  row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
+  return row;
+}
+
+namespace {
+
+/// Of the tensors that `wanted` holds those that the answer has.
+std::function<bool(const std::string&)> present(const GivenAnswer& got,
+                                                const std::function<bool(const std::string&)>& wanted) {
+  return [&](const std::string& name) {
+    return wanted(name) && std::find(got.not_judged.begin(), got.not_judged.end(), name) == got.not_judged.end();
+  };
+}
+
+}  // namespace
+
+const Contract* CaseTrial::other_contract(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
+                                          OtherContracts& others, const std::function<bool()>& stop) const {
+  const Trial trial = trial_of(got);
+  std::vector<const Contract*> known = others.known(trial, kernel_.precision);
+  if (kernel_.precision == Format::fp32)  // such a kernel may multiply in tf32: that is said, and no verdict
+    for (const Contract* contract : others.known(trial, Format::tf32)) known.push_back(contract);
+  for (const Contract* contract : known) {
+    if (stop()) return nullptr;
+    const std::vector<ReportRow>& rows =
+        others.rows(*contract, trial, common_row(""), got.answer, present(got, wanted));
+    if (std::none_of(rows.begin(), rows.end(),
+                     [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; }))
+      return contract;
+  }
+  return nullptr;
+}
+
+std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
+                                        const std::string& command, OtherContracts* others, const Phase& phase) const {
+  const ReportRow row = common_row(command);
+  Trial trial = trial_of(got);
+  trial.phase = phase;
+  OtherContracts own;
+  std::vector<ReportRow> rows;
+  try {
+    if (kernel_.form == nullptr)
+      judge_by_model_alone(trial, rows = unjudged(row, present(got, wanted)), got.answer);
+    else
+      rows = judge_by_both(trial, row, got.answer, present(got, wanted), decides(), others != nullptr ? *others : own);
+  } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
+    throw InputError(where_ + ": " + error.what());
+  }
+  for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
+  return rows;
+}
+
+}  // namespace assay

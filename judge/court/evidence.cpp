@@ -1,0 +1,318 @@
+#include "judge/court/evidence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "files/problem_file.hpp"
+#include "judge/contract/contract.hpp"
+#include "judge/court/cache.hpp"
+#include "judge/court/second_form.hpp"
+#include "judge/sigma/stored.hpp"
+#include "judge/verdict/locate.hpp"
+
+namespace assay {
+namespace {
+
+/// Tensors of fewer elements than this are numbers that stand alone.
+constexpr std::size_t single_numbers = 8;
+
+std::string times(double x) { return fmt::format("{:.{}f} times", x, x < 10 ? 1 : 0); }
+
+Weighed weighed_of(const Judgement& j, double factor = 1) { return {j.verdict, j.excess * factor, j.reason}; }
+
+/// The judgement takes the row over.
+void rest_on(ReportRow& row, std::string evidence, const Judgement& judgement) {
+  row.evidence = std::move(evidence), row.judgement = judgement;
+}
+
+/// The same trial under that kernel's contract.
+Trial under(const Trial& trial, const KernelUnderTest& kernel) {
+  Trial other = trial;
+  other.kernel = kernel, other.second = nullptr;
+  other.detects = other.glance = false;
+  return other;
+}
+
+/// Searches the other contracts for one under which a tensor passes.
+using PassingRow = std::function<const ReportRow*(const ReportRow& row)>;
+
+/// The model decides, and what it leaves open a contract may still explain.
+void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRow& passing, SecondForm& second) {
+  const Judgement by_contract = row.judgement;
+  rest_on(row, "model", by_model);
+  if (by_model.verdict == Verdict::pass || !passing) return;
+  if (by_contract.verdict == Verdict::pass) return rest_on(row, "contract " + row.contract, by_contract);
+  if (by_model.verdict == Verdict::vacuous) return;
+  if (const ReportRow* found = second.passing(row.tensor)) {
+    rest_on(row, text("contract ", row.contract, ", token by token"), found->judgement);
+    row.by_contract = weighed_of(found->judgement), row.command = found->command;
+    return;
+  }
+  if (const ReportRow* found = passing(row)) {
+    rest_on(row, "contract " + found->contract, found->judgement);
+    row.by_contract = weighed_of(found->judgement);
+  }
+}
+
+/// Of a FAIL by a contract: which of the two kinds it is.
+void say_which(ReportRow& row, double factor) {
+  row.evidence = "contract " + row.contract;
+  if (row.judgement.verdict != Verdict::fail || !row.by_model) return;
+  const Weighed& model = *row.by_model;
+  if (model.verdict == Verdict::pass)
+    row.judgement.reason += text("; within any algorithm's error (", times(model.excess), " its own roundings, up to ",
+                                 factor, " pass), beyond contract ", row.contract);
+  else if (model.verdict == Verdict::fail)
+    row.judgement.reason += text("; beyond any algorithm (", times(model.excess), " what the precision rounds)");
+}
+
+}  // namespace
+
+namespace {
+
+/// Expectations of the tensors of `rows` by the model.
+class ModelTrial {
+ public:
+  ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
+      : trial_(trial), answered_(answered), runs_{precision, {}} {
+    draws_ = draws_at_a_glance;
+    expected_ = by_model();
+    if (std::all_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return settles(row); })) return;
+    draws_ = default_draws;
+    expected_ = by_model();
+    // A number that stands alone has no neighbours to learn sigma from, and gets more draws where zero would pass.
+    if (!std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return hides_zero(row); })) return;
+    draws_ = draws_of_numbers;
+    expected_ = by_model();
+  }
+
+  int draws() const { return draws_; }
+
+  /// What is expected of that tensor, until another one is judged; null where nothing is known of it.
+  const Expected* expected(const ReportRow& row) {
+    const auto found = find(row.tensor);
+    if (found == expected_.end()) return nullptr;
+    found->second.place = row.place;
+    return &found->second;
+  }
+
+  /// What is expected of that tensor, and the judgement; null where nothing is known of it. Where the oracle is not
+  /// sharp enough it is asked again in four words.
+  const Expected* judge(const ReportRow& row, Judgement& judgement) {
+    const auto values = answered_.find(row.tensor);
+    if (values == answered_.end()) return nullptr;
+    for (;;) {
+      const Expected* found = expected(row);
+      if (found == nullptr) return nullptr;
+      judgement = judge_by_model(*found, runs_.precision, values->second.data);
+      if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
+      sharp_ = true;
+      expected_ = by_model();
+    }
+  }
+
+ private:
+  Named<Expected>::iterator find(const std::string& tensor) {
+    return std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
+  }
+
+  /// Whether a glance is enough: the answer passes within half of the limits of a sigma that is known. To fail by all
+  /// draws a wrong element would have to have a sigma that few draws find twice too large: chi-square / freedom > 4.
+  /// That is as likely as 3e-6 of 12 degrees of freedom, and 7e-3 of three, which one element in a hundred may have.
+  bool settles(const ReportRow& row) {
+    const auto found = find(row.tensor);
+    const auto values = answered_.find(row.tensor);
+    if (found == expected_.end() || values == answered_.end()) return true;  // more draws know nothing either
+    const Expected& e = found->second;
+    const double factor = model_factor(runs_.precision).passes, limit = e.known_reach / factor;
+    const double widest = factor * equivalent_sigmas(limit, 12);
+    const auto vague = std::count_if(e.reach.begin(), e.reach.end(), [&](double x) { return !(x <= widest); });
+    if (static_cast<double>(vague) > 0.01 * static_cast<double>(e.reach.size())) return false;
+    const Judgement j = judge_by_model(e, runs_.precision, values->second.data);
+    return j.verdict == Verdict::pass && 2 * j.worst_z <= e.known_reach && 2 * j.rms_z <= factor;
+  }
+
+  bool hides_zero(const ReportRow& row) {
+    const auto found = find(row.tensor);
+    if (found == expected_.end()) return false;
+    const Expected& e = found->second;
+    bool hidden = false;
+    for (std::size_t i = 0; e.value.size() < single_numbers && i < e.value.size(); ++i)
+      hidden = hidden || (e.sigma[i] > 0 && std::fabs(e.value[i].hi) <= e.reach[i] * e.sigma[i] + e.bound[i]);
+    return hidden;
+  }
+
+  void draw() {
+    const auto all = static_cast<std::size_t>(draws_);
+    if (runs_.drawn.size() >= all) return;
+    std::atomic<std::size_t> done = runs_.drawn.size();
+    const auto tell = [&] {
+      if (trial_.phase) trial_.phase("draws of the model", done++, all);
+    };
+    tell();
+    done = runs_.drawn.size() + 1;
+    add_model_runs(runs_, trial_.problem, draws_, trial_.kernel.threads, tell);
+  }
+
+  Named<Expected> by_model() {
+    std::map<std::string, Format> stored;
+    std::string key = fmt::format("model {} {} draws {} rate {} sharp {}", trial_.digest, name_of(runs_.precision),
+                                  draws_, trial_.false_alarms, sharp_);
+    for (const auto& [name, truth] : trial_.oracle.tensors) {
+      const auto found = answered_.find(name);
+      const Format format = found == answered_.end() ? Format::fp64 : stored_format(found->second.data);
+      stored[name] = format, key += fmt::format(" {}:{}", name, name_of(format));
+    }
+    return kept_in(trial_.cache, key, [&] {
+      draw();
+      const auto format = [&](const std::string& name) { return stored.at(name); };
+      return sharp_ ? expect_by_model(oracle_of(trial_.room, trial_.problem, 4), runs_, format, trial_.false_alarms)
+                    : expect_by_model(trial_.oracle, runs_, format, trial_.false_alarms);
+    });
+  }
+
+  const Trial& trial_;
+  const Arrays& answered_;
+  ModelRuns runs_;
+  int draws_ = 0;
+  Named<Expected> expected_;
+  bool sharp_ = false;
+};
+
+/// With sigma so many times as large and the same limits: slices of a healthy algorithm may spread by as much.
+Expected widened(Expected expected, double factor) {
+  for (double& sigma : expected.sigma) sigma *= factor;
+  for (double& reach : expected.reach) reach /= factor;
+  expected.rms_limit /= factor;
+  return expected;
+}
+
+/// Kernels that are called with fp32 multiply in tf32 where nobody forbids it. That is another precision, and said.
+void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& answered) {
+  std::optional<ModelTrial> tf32;
+  for (ReportRow& row : rows) {
+    if (row.judgement.verdict != Verdict::fail && row.judgement.verdict != Verdict::undecided) continue;
+    if (!row.by_model || trial.kernel.precision != Format::fp32) continue;
+    if (!tf32) tf32.emplace(trial, Format::tf32, rows, answered);
+    Judgement j;
+    if (tf32->judge(row, j) != nullptr && j.verdict == Verdict::pass)
+      row.judgement.reason += "; right if its products are in tf32: --precision tf32 allows that";
+  }
+}
+
+}  // namespace
+
+std::vector<const Contract*> OtherContracts::known(const Trial& trial, Format precision) {
+  if (contracts_.empty())
+    for (const Contract& contract : named_contracts()) contracts_.push_back(contract.in(trial.kernel.precision));
+  std::vector<const Contract*> list;
+  for (const Contract& contract : contracts_)
+    if (contract.precision == precision && contract.name != trial.kernel.contract->name &&
+        contract.obstacle(trial.kernel.form->sites).empty())
+      list.push_back(&contract);
+  return list;
+}
+
+const std::vector<ReportRow>& OtherContracts::rows(const Contract& contract, const Trial& trial, const ReportRow& row,
+                                                   const Answer& got,
+                                                   const std::function<bool(const std::string&)>& wanted) {
+  const auto known = found_.find(contract.name);
+  if (known != found_.end()) return known->second;
+  KernelUnderTest kernel = trial.kernel;
+  kernel.contract = &contract;
+  std::vector<ReportRow> rows = judge_rows(under(trial, kernel), row, got, wanted);
+  for (ReportRow& judged : rows) judged.expected.reset();  // ten numbers for each element
+  return found_[contract.name] = std::move(rows);
+}
+
+namespace {
+
+/// What the model says of every row; nothing of those that it knows nothing of.
+using ByModel = std::vector<std::optional<Judgement>>;
+
+/// Where a glance at the contract does not settle a row, the contract in full.
+void look_in_full(const Trial& trial, const ReportRow& common, std::vector<ReportRow>& rows, const ByModel& by_model,
+                  const Answer& got) {
+  std::set<std::string> open;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Verdict glance = rows[i].judgement.verdict;
+    const bool kept = glance == Verdict::pass || glance == Verdict::vacuous;
+    if (!kept || !by_model[i] || by_model[i]->verdict != Verdict::pass) open.insert(rows[i].tensor);
+  }
+  if (open.empty()) return;
+  Trial full = trial;
+  full.glance = full.detects = false;
+  for (ReportRow& found : judge_rows(full, common, got, [&](const std::string& name) { return open.contains(name); })) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.tensor == found.tensor; });
+    if (row == rows.end()) continue;
+    found.detects = std::move(row->detects);
+    *row = std::move(found);
+  }
+}
+
+/// Adds the model's evidence to the row and lets `decides` set the verdict.
+void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
+           const std::vector<double>& got, Decides decides, const PassingRow& passing, SecondForm& second) {
+  const double factor = model_factor(trial.kernel.precision).passes;
+  if (trial.kernel.form != nullptr) row.by_contract = weighed_of(row.judgement);
+  row.by_model = weighed_of(j, factor);
+  if (decides == Decides::contract) return say_which(row, factor);
+  if (trial.strict_dtypes && !row.stored.empty()) return;  // refused, whatever it is worth
+  let_model_decide(row, j, passing, second);
+  if (row.evidence != "model") return;
+  row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
+  row.where.clear(), row.expected = std::make_shared<const Expected>(expected);
+  if (j.verdict == Verdict::fail)
+    row.where = locate(named_axes(answer_field(trial.room, row.tensor), expected.shape, trial.batch),
+                       deviations_of(widened(expected, factor), got));
+}
+
+void weigh_all(const Trial& trial, const ReportRow* common, std::vector<ReportRow>& rows, const Answer& got,
+               Decides decides, const PassingRow& passing) {
+  const Arrays answered = flat(got);
+  ModelTrial model(trial, trial.kernel.precision, rows, answered);
+  if (trial.phase) trial.phase("judging", 0, 0);
+  ByModel by_model(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (Judgement j; model.judge(rows[i], j) != nullptr) by_model[i] = std::move(j);
+  if (common != nullptr && trial.glance) look_in_full(trial, *common, rows, by_model, got);
+  SecondForm second(trial, rows, got);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (by_model[i])
+      weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), model.draws(), answered.at(rows[i].tensor).data,
+            decides, passing, second);
+  say_tf32(trial, rows, answered);
+}
+
+}  // namespace
+
+std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, const Answer& got,
+                                     const std::function<bool(const std::string&)>& wanted, Decides decides,
+                                     OtherContracts& others) {
+  Trial first = trial;
+  first.glance = decides == Decides::model && has_model(trial.room.name);
+  std::vector<ReportRow> rows = judge_rows(first, row, got, wanted);
+  if (decides == Decides::contract) allow_second_form(trial, rows, got);
+  if (!has_model(trial.room.name)) return rows;
+  const PassingRow passing = [&](const ReportRow& open) -> const ReportRow* {
+    for (const Contract* contract : others.known(trial, trial.kernel.precision))
+      for (const ReportRow& found : others.rows(*contract, trial, row, got, wanted))
+        if (found.tensor == open.tensor && found.judgement.verdict == Verdict::pass) return &found;
+    return nullptr;
+  };
+  weigh_all(first, &row, rows, got, decides, passing);
+  return rows;
+}
+
+void judge_by_model_alone(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got) {
+  if (has_model(trial.room.name)) weigh_all(trial, nullptr, rows, got, Decides::model, {});
+}
+
+}  // namespace assay

@@ -1,0 +1,219 @@
+#include "judge/court/judge_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "files/layout.hpp"
+#include "files/names.hpp"
+#include "files/problem_file.hpp"
+#include "judge/court/cache.hpp"
+#include "judge/sigma/stored.hpp"
+#include "judge/verdict/locate.hpp"
+
+namespace assay {
+namespace {
+
+/// The index in a file of an element of a problem's tensor.
+std::string place_in_file(const FileLayout& layout, std::size_t flat) {
+  const std::vector<int>& shape = layout.problem_shape();
+  if (shape.empty()) return "";
+  std::vector<int> index(shape.size());
+  for (std::size_t r = shape.size(); r-- > 0;) {
+    const auto n = static_cast<std::size_t>(shape[r]);
+    index[r] = static_cast<int>(flat % n), flat /= n;
+  }
+  const int block = index.front();
+  index.erase(index.begin());
+  return layout.place_in_file(block, index);
+}
+
+std::string name_of_tile(const Trial& trial, int tile) {
+  return std::string(trial.kernel.form->tiles[static_cast<std::size_t>(tile)]);
+}
+
+/// The tile shapes that count.
+std::vector<int> tiles_of(const Trial& trial) {
+  return trial.tiles.empty() ? std::vector{trial.kernel.tile} : trial.tiles;
+}
+
+/// Those that an answer is held against.
+std::vector<int> judged_tiles(const Trial& trial) {
+  std::vector<int> tiles = tiles_of(trial);
+  if (trial.glance) tiles.resize(1);
+  return tiles;
+}
+
+/// Allows for the dtypes of the answer. By tensor: the contract's format, where it is wider.
+std::map<std::string, Format> allow_dtypes(const Trial& trial, Expectation& expectation) {
+  std::map<std::string, Format> wider;
+  for (auto& [name, expected] : expectation.tensors) {
+    const auto dtype = trial.stored.find(name);
+    if (dtype == trial.stored.end()) continue;
+    const Format contract = expected.stored;
+    if (trial.strict_dtypes ? is_narrower(dtype->second, contract) : allow_storage(expected, dtype->second))
+      wider[name] = contract;
+  }
+  return wider;
+}
+
+/// Says of a tensor whose dtype is narrower than the contract's what it is, and fails it where that is asked for.
+void note_dtype(const Trial& trial, const std::map<std::string, Format>& wider, ReportRow& row) {
+  const auto contract = wider.find(row.tensor);
+  if (contract == wider.end()) return;
+  row.stored = name_of(trial.stored.at(row.tensor)), row.stored_by_contract = name_of(contract->second);
+  if (!trial.strict_dtypes) return;
+  row.judgement.verdict = Verdict::fail, row.where.clear();
+  row.judgement.reason = fmt::format("is stored in {}, and the contract stores it in {}: --strict-dtypes refuses that",
+                                     row.stored, row.stored_by_contract);
+}
+
+/// All that what is learnt depends on.
+std::string key_of(const Trial& trial, const Wanted& wanted) {
+  std::string key = fmt::format("contract {} {} {} glance {} tiles", trial.digest, key_of(trial.kernel),
+                                trial.false_alarms, trial.glance);
+  for (const int tile : judged_tiles(trial)) key += fmt::format(" {}", tile);
+  for (const auto& [name, truth] : trial.oracle.tensors)
+    if (!wanted || wanted(name)) key += ' ' + name;
+  return key;
+}
+
+/// An answer before its judge: what was learnt for each tile shape, with what its dtypes allow.
+class Court {
+ public:
+  Court(const Trial& trial, const std::optional<Answer>& got, const Wanted& wanted)
+      : trial_(trial), given_(got.has_value()), tiles_(judged_tiles(trial)) {
+    const std::string key = trial.cache == nullptr ? "" : key_of(trial, wanted);
+    expectations_ = kept_in(trial.cache, key, [&] { return learn(trial, wanted); });
+    if (got && wanted)
+      for (Expectation& expectation : expectations_)
+        std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
+    for (Expectation& expectation : expectations_) wider_.push_back(allow_dtypes(trial, expectation));
+    answer_ = got ? in_report_order(*got, expectations_.front()) : expectations_.front().emulated;
+    if (trial.detects) detects_ = detectability(key);
+  }
+
+  /// What the problem could have shown, if that was asked for.
+  const std::optional<Detectability>& detects() const { return detects_; }
+
+  /// Fills in what becomes of the row's tensor.
+  void judge(ReportRow& row) {
+    row.judgement = {}, row.where.clear(), row.stall = 0, row.draws = default_draws, row.expected.reset();
+    row.stored.clear(), row.stored_by_contract.clear();
+    row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
+    if (trial_.in_file) row.place = place_in_file_of(trial_.room, row.tensor, row.extents, trial_.batch);
+    for (std::size_t t = 0; t < answer_.size(); ++t)
+      if (answer_[t].first == row.tensor) judge(t, row);
+  }
+
+ private:
+  void judge(std::size_t t, ReportRow& row) {
+    const std::vector<double>& values = answer_[t].second;
+    std::vector<Judgement> judgements;
+    for (Expectation& expectation : expectations_) {
+      Expected& expected = expectation.tensors[t].second;
+      expected.place = row.place;
+      judgements.push_back(assay::judge(expected, values));
+    }
+    const std::size_t s = fitting(judgements);
+    Expected& expected = expectations_[s].tensors[t].second;
+    row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = expected.draws;
+    row.fits = tiles_of(trial_).size() > 1 ? name_of_tile(trial_, tiles_[s]) : "", row.judgement = judgements[s];
+    if (row.judgement.verdict == Verdict::fail)
+      row.where = locate(named_axes(answer_field(trial_.room, row.tensor), row.extents, trial_.batch),
+                         deviations_of(expected, values));
+    note_dtype(trial_, wider_[s], row);
+    if (given_) row.expected = std::make_shared<const Expected>(std::move(expected));
+  }
+
+  Detectability detectability(const std::string& key) const {
+    KernelUnderTest first = trial_.kernel;
+    first.tile = tiles_.front();
+    std::string stored;
+    for (const auto& [name, format] : trial_.stored) stored += fmt::format(" {}:{}", name, name_of(format));
+    Detectability found =
+        kept_in(trial_.cache, fmt::format("detects {} stored {} {}", key, trial_.strict_dtypes, stored),
+                [&] { return detectability_of(trial_.room, first, trial_.problem, expectations_); });
+    if (trial_.glance && tiles_of(trial_).size() > 1)
+      found.tile = trial_.kernel.form->tiles[static_cast<std::size_t>(first.tile)];
+    return found;
+  }
+
+  const Trial& trial_;
+  bool given_;
+  std::vector<int> tiles_;
+  std::vector<Expectation> expectations_;             // of each of the tile shapes
+  std::vector<std::map<std::string, Format>> wider_;  // likewise
+  Named<std::vector<double>> answer_;
+  std::optional<Detectability> detects_;
+};
+
+}  // namespace
+
+std::vector<Expectation> learn(const Trial& trial, const Wanted& wanted) {
+  const std::vector<int> tiles = judged_tiles(trial);
+  std::vector<KernelRuns> runs(tiles.size());
+  const std::string contract =
+      "contract " +
+      (trial.kernel.contract == nullptr ? std::string(name_of(trial.kernel.precision)) : trial.kernel.contract->name);
+  const auto each = [&](auto f) {
+    for (std::size_t s = 0; s < tiles.size(); ++s) {
+      KernelUnderTest kernel = trial.kernel;
+      kernel.tile = tiles[s];
+      f(runs[s], kernel);
+    }
+  };
+  std::optional<Oracle> sharper;
+  const auto expected = [&] {
+    return expect(sharper ? *sharper : trial.oracle, trial.kernel, tiles, trial.problem, runs, trial.false_alarms);
+  };
+  std::size_t done = 0;
+  each([&](KernelRuns& r, const KernelUnderTest& kernel) {
+    if (trial.phase) trial.phase(contract + ", tile shapes", done++, tiles.size());
+    // What solves step by step means another number than the truth, and only an exact run knows which.
+    const bool by_truth = trial.glance && !kernel.form->iterative;
+    add_runs(r, kernel, trial.problem, trial.glance ? draws_at_a_glance : default_draws,
+             by_truth ? &trial.oracle : nullptr);
+  });
+  std::vector<Expectation> expectations = expected();
+  const auto any = [&](bool (*asks)(const Expectation&, const Wanted&)) {
+    return std::any_of(expectations.begin(), expectations.end(), [&](const auto& e) { return asks(e, wanted); });
+  };
+  const bool words = any(asks_for_words), draws = !trial.glance && any(asks_for_draws);
+  if (words) sharper = oracle_of(trial.room, trial.problem, 4);
+  if (draws)
+    each(
+        [&](KernelRuns& r, const KernelUnderTest& kernel) { add_numbers(r, kernel, trial.problem, draws_of_numbers); });
+  return words || draws ? expected() : std::move(expectations);
+}
+
+std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
+                                  const Wanted& wanted) {
+  row.mechanism = trial.room.name;
+  if (row.form.empty()) row.form = trial.kernel.form->name;
+  if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
+  row.tile = names_in(tiles_of(trial), [&](int tile) { return name_of_tile(trial, tile); });
+  row.precision = name_of(trial.kernel.precision);
+  row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
+  Court court(trial, got, wanted);
+  if (court.detects()) row.detects = court.detects();
+  std::vector<ReportRow> rows;
+  for (const auto& [name, truth] : trial.oracle.tensors) {
+    if (truth.value.empty() || (wanted && !wanted(name))) continue;
+    row.tensor = name, row.extents = truth.shape;
+    court.judge(row);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
+                                                         const std::vector<int>& shape, int batch) {
+  return [layout = FileLayout::of_problem(answer_field(room, tensor), shape, batch)](std::size_t flat) {
+    return place_in_file(layout, flat);
+  };
+}
+
+}  // namespace assay

@@ -1,0 +1,63 @@
+#pragma once
+// An answer held against a contract: what is expected of the kernel, and a row for each tensor.
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "judge/court/report_row.hpp"
+#include "judge/sigma/expected.hpp"
+
+namespace assay {
+
+class Cache;
+
+/// Told what is being done, how much of it is done, and of how much; a total of 0 is not known. From any thread.
+using Phase = std::function<void(std::string_view what, std::size_t done, std::size_t total)>;
+
+/// Whether a tensor is one of those that are asked for; null: all are.
+using Wanted = std::function<bool(const std::string& tensor)>;
+
+/// What is judged, and against what. Copies differ where they are told to: another kernel, fewer draws.
+struct Trial {
+  const Room& room;
+  KernelUnderTest kernel;  ///< whose contract counts
+  const Problem& problem;
+  const Oracle& oracle;
+  int batch = 1;                           ///< sequences that the problem's heads are of
+  bool in_file = false;                    ///< elements are named by their indices in a file, [b][t][h][d]
+  double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
+  std::vector<int> tiles = {};  ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
+  bool detects = false;         ///< whether rows say what the problem could have shown
+  std::map<std::string, Format> stored = {};  ///< dtypes of the answer's tensors, as far as they are known
+  bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
+  const KernelForm* second = nullptr;         ///< another form that an answer may come from, each tensor from either
+  /// Whether a glance is enough: the first of the shapes and fewer draws, whose limits are wider.
+  bool glance = false;
+  Phase phase = {};         ///< hears what is being done
+  Cache* cache = nullptr;   ///< where what is learnt is kept, or null
+  std::string digest = {};  ///< of `problem`, if there is a cache
+};
+
+/// How often a kernel is run at a glance.
+inline constexpr int draws_at_a_glance = 4;
+
+/// What is expected of the kernel in each of the tile shapes that count, before anything is known of an answer: a
+/// number that 16 draws know too little gets 64, and where an everyday bound is not sharp enough, the oracle answers in
+/// four words. The trial's cache is not asked.
+std::vector<Expectation> learn(const Trial& trial, const Wanted& wanted = {});
+
+/// One row for each tensor of the oracle that `wanted` holds; `row` says what they have in common, and its form if it
+/// is not the contract's. Judges `got`, or the kernel's own emulation if there is none. Throws std::runtime_error if
+/// `got` lacks a tensor or has it in another shape.
+std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
+                                  const Wanted& wanted = {});
+
+/// What names an element of that tensor by its index in a file.
+std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
+                                                         const std::vector<int>& shape, int batch);
+
+}  // namespace assay

@@ -1,0 +1,29 @@
+#include "judge/court/report_row.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace assay {
+
+bool ReportRow::judged() const {
+  return judgement.verdict != Verdict::unsupported && judgement.verdict != Verdict::error;
+}
+
+const std::string& contract_of(const ReportRow& row) { return row.contract.empty() ? row.precision : row.contract; }
+
+Verdict worse_of(Verdict a, Verdict b) {
+  constexpr Verdict worst_first[] = {Verdict::fail,    Verdict::error,       Verdict::undecided,
+                                     Verdict::vacuous, Verdict::unsupported, Verdict::pass};
+  return *std::find_if(std::begin(worst_first), std::end(worst_first), [=](Verdict v) { return v == a || v == b; });
+}
+
+Verdict worst_of(const std::vector<ReportRow>& rows) {
+  if (rows.empty()) return Verdict::error;
+  Verdict worst = Verdict::pass;
+  for (const ReportRow& row : rows) worst = worse_of(worst, row.judgement.verdict);
+  return worst;
+}
+
+bool all_pass(const std::vector<ReportRow>& rows) { return worst_of(rows) == Verdict::pass; }
+
+}  // namespace assay

@@ -1,0 +1,146 @@
+#include "judge/court/seeded_case.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <system_error>
+
+#include "files/names.hpp"
+#include "files/problem_file.hpp"
+#include "files/shown.hpp"
+#include "language/room.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/sha256.hpp"
+
+namespace assay {
+namespace {
+
+/// Takes what the file keeps of the command line that made it.
+void read_words(const std::string& generator, SeededCase& seeded) {
+  std::istringstream words(generator);
+  for (std::string word; words >> word;) {
+    if (word == "--param" && words >> word) seeded.spec.params.insert(param_from(word));
+    if (word == "--fill" && words >> word) seeded.fill.insert(fill_from(word));
+  }
+}
+
+/// What a case of that shape would hold at least, in numbers, is not much more than what the file holds.
+bool is_of_size(const Shape& s, const Safetensors& file) {
+  double stored = 0;
+  for (const auto& [name, tensor] : file.tensors) stored += static_cast<double>(tensor.bytes.size());
+  const double heads = static_cast<double>(s.batch) * s.heads, dims = static_cast<double>(s.key_dim) + s.value_dim,
+               tokens = static_cast<double>(s.seq_len) + s.query_len;
+  return heads * tokens * dims + heads * s.key_dim * s.value_dim <= 1e6 + 64 * stored;
+}
+
+double number_of(const Fill::value_type& filled) {
+  const std::string& digits = filled.second;
+  double x = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
+  require(error == std::errc{} && end == digits.data() + digits.size() && std::isfinite(x), "--fill: ", filled.first,
+          ": ", digits, " is no number");
+  return x;
+}
+
+}  // namespace
+
+Safetensors case_file(const Room& room, const CaseSpec& spec, bool cotangents, std::string_view tool_version) {
+  Problem problem = room.make(spec);
+  TensorFile file;
+  const int batch = spec.shape.batch;
+  for (const RoomFacts::Ranked& ranked : room.inputs())
+    if (const auto it = problem.inputs.find(ranked.field.name); it != problem.inputs.end())
+      file.put(it->first, std::move(it->second), ranked, batch,
+               dtype_of(format_of(ranked.field.domain, spec.precision)));
+  if (cotangents)
+    for (const RoomFacts::Ranked& ranked : room.outputs())
+      if (const auto it = problem.cotangents.find(ranked.field.name); it != problem.cotangents.end())
+        file.put("d_" + it->first, std::move(it->second), ranked, batch, dtype_of(spec.precision));
+  return std::move(file).finish({{"format", "assay-case 1"},
+                                 {"mechanism", language::pinned_name(room)},
+                                 {"params", json_of(problem.params).dump()},
+                                 {"shape", text_of(spec.shape)},
+                                 {"precision", name_of(spec.precision)},
+                                 {"style", std::string(name_of(spec.style))},
+                                 {"seed", std::to_string(spec.seed)},
+                                 {"generator", "assay case " + spec.repro() + (cotangents ? "" : " --no-cotangents")},
+                                 {"tool_version", std::string(tool_version)}});
+}
+
+std::string flags_of(const Fill& fill) {
+  std::string flags;
+  for (const auto& [name, number] : fill) flags += text(" --fill ", name, '=', number);
+  return flags;
+}
+
+Fill::value_type fill_from(const std::string& flag) {
+  const std::size_t equals = flag.find('=');
+  require(equals != std::string::npos && equals > 0, "--fill: expected NAME=NUMBER, got ", flag);
+  Fill::value_type filled{flag.substr(0, equals), flag.substr(equals + 1)};
+  number_of(filled);
+  return filled;
+}
+
+Safetensors SeededCase::make() const {
+  Safetensors file = case_file(*room, spec, cotangents, ASSAY_VERSION);
+  if (fill.empty()) return file;
+  Json digests = Json::parse(file.metadata.at("sha256"));
+  for (const auto& filled : fill) {
+    const auto it = file.tensors.find(filled.first);
+    require(it != file.tensors.end(), "--fill: ", room->name, " has no input ", filled.first, "; this case has ",
+            names_in(file.tensors, [](const auto& tensor) { return tensor.first; }));
+    Array array = load(filled.first, it->second);
+    std::fill(array.data.begin(), array.data.end(), number_of(filled));
+    it->second = store(array, it->second.dtype);
+    digests[filled.first] = sha256(load(filled.first, it->second));
+  }
+  file.metadata["sha256"] = digests.dump();
+  file.metadata["generator"] += flags_of(fill);
+  return file;
+}
+
+std::string SeededCase::command(const std::string& path) const {
+  return "build/assay case " + spec.repro() + flags_of(fill) + (cotangents ? "" : " --no-cotangents") + " -o " +
+         shown_word(path);
+}
+
+SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
+  require(is_safetensors(path), path, ": not a safetensors file; `assay case` writes the cases that can be checked");
+  const Safetensors file = read_safetensors(path);
+  const std::string stranger = text(flag, ": ", path, ": expected a case that `assay case` has made: ");
+  const auto said = [&](const char* key) {
+    const auto it = file.metadata.find(key);
+    require(it != file.metadata.end(), stranger, "__metadata__.", key, " is missing");
+    return it->second;
+  };
+  SeededCase seeded;
+  seeded.spec.mechanism = said("mechanism");
+  seeded.room = find_room(seeded.spec.mechanism);
+  require(seeded.room != nullptr, stranger, "there is no mechanism ", seeded.spec.mechanism);
+  const auto precision = format_from(said("precision"));
+  const auto style = style_from(said("style"));
+  require(precision && style, stranger, "its precision or its style is unknown");
+  const std::string seed = said("seed"), generator = said("generator");
+  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), seeded.spec.seed);
+  require(error == std::errc{} && end == seed.data() + seed.size(), stranger, "its seed is no number");
+  seeded.spec.precision = *precision, seeded.spec.style = *style;
+  seeded.cotangents = generator.find(" --no-cotangents") == std::string::npos;
+  try {
+    seeded.spec.shape = shape_from(said("shape"));
+    read_words(generator, seeded);
+    require(is_of_size(seeded.spec.shape, file), "its shape is larger than its tensors");
+    const Safetensors again = seeded.make();
+    bool same = again.tensors.size() == file.tensors.size();
+    for (const auto& [name, tensor] : again.tensors) {
+      const auto it = file.tensors.find(name);
+      same = same && it != file.tensors.end() && it->second.bytes == tensor.bytes && it->second.dtype == tensor.dtype;
+    }
+    require(same, "its tensors are others");
+  } catch (const InputError& e) {
+    throw InputError(stranger + e.what());
+  }
+  return seeded;
+}
+
+}  // namespace assay

@@ -1,0 +1,44 @@
+#pragma once
+// Causes of what fails, and, of our own kernels, which roundings make a tensor's error.
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "judge/court/case_trial.hpp"
+#include "judge/hypotheses/hypotheses.hpp"
+#include "judge/verdict/attribution.hpp"
+#include "kernels/core/kernel_room.hpp"
+
+namespace assay {
+
+/// Sets `why` of the judged rows of one kernel: "Sc (bf16) 41%, out (bf16) 30%, ...".
+void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kernel, const Problem& problem);
+
+/// What a failure looks like, and what explains it.
+struct Why {
+  std::size_t failing = 0;          ///< tensors; of none there is nothing else
+  std::optional<FirstWrong> first;  ///< where it begins to be wrong
+  Causes causes;                    ///< conventions that were misunderstood (judge/hypotheses)
+  bool looked_further = false;      ///< because these do not explain all, and there was time; then:
+  std::string contract;             ///< one under which nothing fails, or ""
+  std::string contract_summary;
+  Explanations explanations;  ///< coarser sites, unstable forms, known faults
+  bool stopped = false;       ///< by the limit
+
+  /// Whether one of the explanations is a reason.
+  bool known() const;
+  /// Where it begins and what it looks like, in lines.
+  std::vector<std::string> findings() const;
+  /// What looking further has come to, in lines; none if nobody did.
+  std::vector<std::string> further() const;
+};
+/// Whether what it explains is worth saying.
+bool says_something(const Explanation& explanation);
+
+/// Of rows that `trial` has judged. With a limit in seconds it looks further: conventions of large problems, named
+/// contracts, and what judge/verdict/attribution.hpp knows.
+Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
+                 OtherContracts& others, std::optional<double> seconds = {});
+
+}  // namespace assay

@@ -1,0 +1,142 @@
+#include "judge/trial/calibrate_model.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "files/case_file.hpp"
+#include "files/names.hpp"
+#include "files/problem_file.hpp"
+#include "judge/sigma/model.hpp"
+#include "oracles/core/in_order.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+/// One case, and the kernels that answer it.
+struct Piece {
+  const Room* room;
+  const KernelForm* form;
+  CaseSpec spec;
+};
+
+/// What was seen of a room in a precision: the errors of tensors, as the column `model` has them.
+struct Seen {
+  std::vector<double> excess;
+  std::size_t passed = 0, undecided = 0, failed = 0, other = 0;
+
+  void add(const Judgement& j, double factor) {
+    if (j.verdict == Verdict::unsupported) return;
+    excess.push_back(j.excess * factor);
+    ++(j.verdict == Verdict::pass        ? passed
+       : j.verdict == Verdict::fail      ? failed
+       : j.verdict == Verdict::undecided ? undecided
+                                         : other);
+  }
+  void join(const Seen& more) {
+    excess.insert(excess.end(), more.excess.begin(), more.excess.end());
+    passed += more.passed, undecided += more.undecided, failed += more.failed, other += more.other;
+  }
+  double quantile(double share) {
+    if (excess.empty()) return 0;
+    std::sort(excess.begin(), excess.end());
+    return excess[std::min(excess.size() - 1, static_cast<std::size_t>(share * static_cast<double>(excess.size())))];
+  }
+};
+
+constexpr Format model_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16, Format::fp16};
+
+std::vector<Piece> pieces_of(const CalibrateOptions& options) {
+  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
+  std::vector<Piece> list;
+  for (const KernelRoom* kernels : kernel_rooms()) {
+    if (!asks_for(options.mechanisms, kernels->name) || !has_model(kernels->name)) continue;
+    const Room* room = find_room(kernels->name);
+    for (const Format precision : model_precisions) {
+      if (!asks_for(options.precisions, precision)) continue;
+      for (const Style style : all_styles) {
+        if (options.styles.empty() ? std::find(std::begin(calibration_styles), std::end(calibration_styles), style) ==
+                                         std::end(calibration_styles)
+                                   : !asks_for(options.styles, style))
+          continue;
+        for (int n = 0; n < options.seeds; ++n) {
+          CaseSpec spec{.mechanism = std::string(kernels->name),
+                        .shape = {.seq_len = 70, .heads = 2, .shared_heads = 0, .key_dim = 16, .value_dim = 16},
+                        .precision = precision,
+                        .style = style,
+                        .seed = options.seed + static_cast<std::uint64_t>(n),
+                        .params = {}};
+          if (!options.shape.empty()) spec.shape = shape_from(options.shape);
+          list.push_back({room, &kernels->forms.front(), spec});
+        }
+      }
+    }
+  }
+  return list;
+}
+
+/// Whether a kernel in that precision may be this variant. Tensor cores cut off what does not fit; where operands are
+/// as wide as sums there are none, and no machine cuts off.
+bool is_healthy(const HealthyVariant& variant, Format precision) {
+  const bool narrow_sums = precision == Format::fp32 || precision == Format::fp64;
+  return variant.fit != Fit::other && !(variant.fit == Fit::biased && narrow_sums);
+}
+
+/// Answers of the healthy variants of the form that are asked for to one case, judged by the model.
+Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
+  Seen seen;
+  const Problem problem = piece.room->make(piece.spec);
+  if (!piece.form->obstacle(problem).empty()) return seen;
+  const Oracle oracle = oracle_of(*piece.room, problem);
+  const ModelRuns runs = model_runs(problem, piece.spec.precision, default_draws, 1);
+  const auto stored = [](const std::string&) { return Format::fp32; };
+  const Named<Expected> expected = expect_by_model(oracle, runs, stored);
+  for (const HealthyVariant& variant : healthy_variants(piece.room->name, *piece.form, piece.spec.precision)) {
+    if (!is_healthy(variant, piece.spec.precision) || !asks_for(options.variants, variant.name)) continue;
+    if (!variant.kernel.form->obstacle(problem).empty()) continue;
+    const Arrays got = flat(variant.kernel.form->run(
+        problem, variant.kernel.contract.policy(variant.kernel.form->sites), variant.kernel.tile));
+    for (const auto& [name, e] : expected)
+      if (const auto found = got.find(name); found != got.end())
+        seen.add(judge_by_model(e, piece.spec.precision, found->second.data),
+                 model_factor(piece.spec.precision).passes);
+  }
+  return seen;
+}
+
+}  // namespace
+
+std::size_t ModelCalibration::count(std::size_t ModelRow::*of) const {
+  std::size_t all = 0;
+  for (const ModelRow& row : rows) all += row.*of;
+  return all;
+}
+
+ModelCalibration calibrate_model(const CalibrateOptions& options, const CaseDone& done) {
+  const std::vector<Piece> pieces = pieces_of(options);
+  require(!pieces.empty(), "--model: no room, precision or style is left");
+  std::map<std::pair<std::string, Format>, Seen> seen;
+  in_order(
+      pieces.size(), {options.threads, options.seconds}, [&](std::size_t i) { return judge_piece(pieces[i], options); },
+      [&](std::size_t i, const Seen& of_piece) {
+        seen[{std::string(pieces[i].room->name), pieces[i].spec.precision}].join(of_piece);
+      },
+      [&](std::size_t i) { done(pieces.size(), pieces[i].room->name); });
+  ModelCalibration c{.options = options};
+  for (auto& [key, of] : seen)
+    c.rows.push_back({.room = key.first,
+                      .precision = key.second,
+                      .tensors = of.excess.size(),
+                      .passed = of.passed,
+                      .undecided = of.undecided,
+                      .failed = of.failed,
+                      .other = of.other,
+                      .median = of.quantile(0.5),
+                      .high = of.quantile(0.99),
+                      .largest = of.quantile(1)});
+  return c;
+}
+
+}  // namespace assay

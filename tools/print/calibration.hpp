@@ -1,0 +1,31 @@
+#pragma once
+// `assay calibrate`: its tables, its pages, and its JSON, which can be read again.
+#include <string>
+#include <vector>
+
+#include "judge/trial/calibrate.hpp"
+#include "judge/trial/calibrate_model.hpp"
+#include "tools/print/table.hpp"
+
+namespace assay {
+
+/// What runs of seeds in a row have measured, each told by `print` as JSON: as if it had been one run. Throws
+/// InputError on a file that is none or is of other cases, on a run that was cut off, and on seeds that lack or are
+/// there twice.
+Calibration merged(const std::vector<std::string>& paths);
+
+/// The table as text, with a line end.
+std::string print(const Calibration& calibration, TableFormat format);
+
+/// All that was measured, as `merged` reads it.
+std::string json_text(const Calibration& calibration);
+
+/// docs/calibration.md.
+std::string calibration_page(const Calibration& calibration);
+
+/// The table of a calibration of the model.
+Table table_of(const ModelCalibration& calibration);
+/// docs/model.md
+std::string model_page(const ModelCalibration& calibration);
+
+}  // namespace assay

@@ -1,0 +1,434 @@
+#include "tools/print/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "files/names.hpp"
+#include "judge/sigma/model.hpp"
+#include "tools/cases/suite_cases.hpp"
+#include "tools/print/ci_formats.hpp"
+#include "tools/print/colours.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/print/html_page.hpp"
+#include "tools/print/matrix.hpp"
+
+namespace assay {
+namespace {
+
+std::string short_number(double x) { return x == 0 ? "0" : fmt::format("{:.2e}", x); }
+
+std::string short_ratio(double x) {
+  if (!std::isfinite(x)) return fmt::format("{}", x);
+  if (x >= 1e5) return fmt::format("{:.1e}", x);
+  return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.{}f}", x, x >= 10 ? 1 : 2);
+}
+
+/// g as a percentage.
+std::string percent(double g) {
+  if (!std::isfinite(g)) return "none";
+  return (g < 1e-4 ? fmt::format("{:.1e}", 100 * g) : short_ratio(100 * g)) + '%';
+}
+
+std::string location(const ReportRow& row, std::size_t flat) {
+  return row.tensor + (row.place ? row.place(flat) : place(row.extents, flat));
+}
+
+bool same_kernel(const ReportRow& a, const ReportRow& b) {
+  return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.shape == b.shape &&
+         a.of_case == b.of_case;
+}
+
+bool weighed(const ReportRow& row) { return row.by_model || row.by_contract; }
+
+std::string excess_of(const std::optional<Weighed>& weighed) {
+  if (!weighed || weighed->verdict == Verdict::unsupported || weighed->verdict == Verdict::error) return "-";
+  return short_ratio(weighed->excess);
+}
+
+std::vector<std::string> details_of(const ReportRow& row) {
+  const Judgement& j = row.judgement;
+  if (!row.judged()) return {"-", "-", "-", "-", "-", "-", "-"};
+  return {short_number(j.relative_error), short_number(j.max_error), location(row, j.max_error_at),
+          short_ratio(j.worst_ulps),      short_ratio(j.rms_z),      short_ratio(j.worst_z),
+          percent(j.smallest_gain)};
+}
+
+/// What that contract says, for the head of a page.
+std::vector<std::string> lines_of(const Contract& contract) {
+  std::string what = fmt::format("contract  {}", contract.name);
+  if (!contract.file.empty()) what += " (" + contract.file + ")";
+  if (!contract.summary.empty()) what += ": " + contract.summary;
+  std::string rules = fmt::format("          sites as in {}", name_of(contract.precision));
+  for (const Contract::Rule& rule : contract.rules) rules += fmt::format(", {} {}", rule.site, name_of(rule.format));
+  for (const std::string& clause : contract.clauses()) rules += ", " + clause;
+  return {what, rules};
+}
+
+const std::vector<Table::Column> detail_columns = {
+    {"rel.error", true}, {"max error", true}, {"at"}, {"ulp", true}, {"rms", true}, {"worst", true}, {"gain", true}};
+
+using Rows = std::vector<ReportRow>;
+
+/// What the case would have hidden, and where it shows: "a state in bf16, beta in bf16; `assay suite deltanet` has
+/// ...".
+std::string cannot_see(const ReportRow& row) {
+  const std::vector<std::string>& unseen = row.detects->unseen;
+  if (unseen.empty()) return "";
+  const Suite* suite = find_suite(row.mechanism);
+  const auto shows = [&](const std::string& name) {
+    return suite != nullptr && std::any_of(suite->blind_spots.begin(), suite->blind_spots.end(),
+                                           [&](const auto& spot) { return spot.name == name && spot.by_contract > 0; });
+  };
+  const auto shown = std::count_if(unseen.begin(), unseen.end(), shows);
+  std::string words = names_in(unseen, [](const std::string& name) { return name; });
+  if (shown == 0) return words;
+  return words + fmt::format("; `assay suite {}` has cases that {}", row.mechanism,
+                             shown == static_cast<std::ptrdiff_t>(unseen.size()) ? "do" : "see some of it");
+}
+
+/// Of each precision of a kernel: what its tensors would have shown. One that fails shows no gain: it fails without.
+std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows) {
+  std::vector<std::string> lines;
+  for (std::size_t first = 0; first < rows.size();) {
+    std::size_t end = first;
+    const ReportRow *told = nullptr, *sharpest = nullptr;
+    for (; end < rows.size() && rows[end]->precision == rows[first]->precision; ++end) {
+      const Judgement& j = rows[end]->judgement;
+      if (rows[end]->judged() && rows[end]->detects) told = rows[end];
+      if (rows[end]->judged() && j.verdict != Verdict::fail &&
+          (sharpest == nullptr || j.smallest_gain < sharpest->judgement.smallest_gain))
+        sharpest = rows[end];
+    }
+    const std::string gain = sharpest == nullptr ? ""
+                                                 : fmt::format("{} {} too large; ", sharpest->tensor,
+                                                               percent(sharpest->judgement.smallest_gain));
+    if (told != nullptr) {
+      lines.push_back(fmt::format("detects  {}: {}{}", rows[first]->precision, gain, told->detects->sentence()));
+      if (const std::string unseen = cannot_see(*told); !unseen.empty())
+        lines.push_back(fmt::format("cannot see  {}: {}", rows[first]->precision, unseen));
+    }
+    first = end;
+  }
+  return lines;
+}
+
+/// The rows of one kernel as a table, the precision named where it changes.
+Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precision) {
+  Table table{{{"precision"}, {"tensor"}}, {}};
+  table.columns.insert(table.columns.end(), detail_columns.begin(), detail_columns.end());
+  const bool both = std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); });
+  if (both) table.columns.push_back({"model", true}), table.columns.push_back({"contract", true});
+  table.columns.push_back({"verdict"});
+  const ReportRow* previous = nullptr;
+  for (const ReportRow* row : rows) {
+    const bool again = !repeat_precision && previous != nullptr && previous->precision == row->precision;
+    std::vector<std::string> cells{again ? "" : row->precision, row->tensor.empty() ? "-" : row->tensor};
+    for (std::string& cell : details_of(*row)) cells.push_back(std::move(cell));
+    if (both) cells.push_back(excess_of(row->by_model)), cells.push_back(excess_of(row->by_contract));
+    cells.emplace_back(name_of(row->judgement.verdict));
+    table.rows.push_back(std::move(cells));
+    previous = row;
+  }
+  return table;
+}
+
+std::string title_of(const ReportRow& row) {
+  const char* tiles = row.tile.find(',') == std::string::npos ? "tile" : "tiles";
+  return fmt::format("{}, {} {}, shape B,T,H,K,V = {}{}{}", kernel_of(row), tiles, row.tile, row.shape,
+                     contract_of(row) == row.precision ? "" : ", contract " + row.contract,
+                     row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
+}
+
+/// The rows whose kernels have tables of their own, and complaints.
+const Rows& told_one_by_one(const Page& page, const Rows& rows) {
+  static const Rows none;
+  return page.overview ? none : rows;
+}
+
+/// The rows that text has lines for.
+Rows shown_in_text(const Page& page, const Rows& rows) {
+  Rows shown = told_one_by_one(page, rows);
+  if (page.brief) std::erase_if(shown, [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
+  return shown;
+}
+
+std::string as_text(const Page& page, const Rows& rows) {
+  const Rows shown = shown_in_text(page, rows);
+  const Table::Colour colour = page.colours ? colour_of : Table::Colour();
+  std::string out;
+  for (const std::string& line : page.header) out += plain_text(line) + '\n';
+  if (page.matrix)
+    for (const Table& table : verdict_matrix(rows)) out += '\n' + table.text(0, colour);
+  if (page.brief && !shown.empty()) out += '\n' + fmt::format("{}\n", fmt::join(column_legend(), "\n"));
+  if (page.overview) out += '\n' + page.overview->text(0, colour);
+  for (const KernelTable& kernel : kernel_tables(shown, false)) {
+    out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2, colour);
+    if (page.brief) continue;
+    for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
+  }
+  if (page.summary && !page.brief) out += '\n' + summary_of(rows).text(0, colour);
+  out += '\n';
+  for (const std::string& line : page.findings) out += plain_text(line) + '\n';
+  for (const std::string& line : complaints_of(shown)) {
+    const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
+    out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
+  }
+  out += count_of(rows) + "\nreproduce: " + plain_text(page.command) + '\n';
+  for (const std::string& line : page.notes) out += plain_text(line) + '\n';
+  return out;
+}
+
+std::string as_markdown(const Page& page, const Rows& rows) {
+  std::string out =
+      "# " + markdown_text(page.header.front()) + "\n\n" + markdown_block({page.header.begin() + 1, page.header.end()});
+  if (page.summary) out += '\n' + summary_of(rows).markdown();
+  if (page.overview) out += '\n' + page.overview->markdown();
+  for (const KernelTable& kernel : kernel_tables(told_one_by_one(page, rows), true)) {
+    out += "\n## " + markdown_text(kernel.title) + "\n\n" + kernel.table.markdown() + '\n';
+    for (const std::string& line : kernel.detects) out += "- " + markdown_text(line) + '\n';
+  }
+  out += '\n' + count_of(rows) + '\n';
+  std::vector<std::string> lines = page.findings;
+  for (const std::string& line : complaints_of(told_one_by_one(page, rows))) lines.push_back(line);
+  if (!lines.empty()) out += '\n' + markdown_block(lines);
+  out += "\nReproduce: " + markdown_code(page.command) + "\n";
+  return out + (page.notes.empty() ? "" : '\n' + markdown_block(page.notes));
+}
+
+/// Names of files need not be UTF-8.
+std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n'; }
+
+/// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
+Json record_of(const ReportRow& row) {
+  const Judgement& j = row.judgement;
+  Json record = {{"device", row.device}, {"mechanism", row.mechanism}, {"form", row.form},
+                 {"tile", row.tile},     {"precision", row.precision}, {"contract", contract_of(row)},
+                 {"shape", row.shape},   {"tensor", row.tensor},       {"verdict", name_of(j.verdict)},
+                 {"reason", j.reason},   {"where", row.where},         {"why", row.why}};
+  const auto set = [&](const char* key, auto value) {
+    if (row.judged())
+      record[key] = value;
+    else
+      record[key] = nullptr;
+  };
+  set("ulp_format", row.ulp_format);
+  set("relative_error", j.relative_error), set("max_error", j.max_error);
+  set("max_error_at", location(row, j.max_error_at));
+  set("worst_ulps", j.worst_ulps), set("worst_ulps_at", location(row, j.worst_ulps_at));
+  set("rms_z", j.rms_z), set("rms_limit", j.rms_limit);
+  set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
+  set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by), set("fits", row.fits),
+      set("smallest_gain", j.smallest_gain);
+  set("detects", row.detects ? row.detects->sentence() : "");
+  set("cannot_see", row.detects ? names_in(row.detects->unseen, [](const std::string& name) { return name; }) : "");
+  set("bound_over_sigma", j.bound_over_sigma);
+  set("evidence", row.evidence);
+  for (const auto& [key, weighed] : {std::pair{"model", &row.by_model}, {"contract", &row.by_contract}}) {
+    const std::string name = key;
+    record[name + "_verdict"] = *weighed ? name_of((*weighed)->verdict) : "";
+    record[name + "_excess"] = *weighed ? Json((*weighed)->excess) : Json("");
+    record[name + "_reason"] = *weighed ? (*weighed)->reason : "";
+  }
+  set("blind_spots", listed(j.blind_spots));
+  record["command"] = row.command;
+  if (!row.of_case.empty()) record["case"] = row.of_case;
+  return record;
+}
+
+std::string as_json(const Page& page, const Rows& rows) {
+  Json records = Json::array();
+  for (const ReportRow& row : rows) records.push_back(record_of(row));
+  Json all = {{"format", "assay-" + page.verb}, {"version", 1}};
+  for (const auto& [key, value] : page.facts) all[key] = value;
+  all["passed"] = all_pass(rows), all["command"] = page.command, all["rows"] = std::move(records);
+  return dumped(all);
+}
+
+std::string as_csv(const Rows& rows) {
+  Table table;
+  for (const ReportRow& row : rows) {
+    const Json record = record_of(row);
+    std::vector<std::string> cells;
+    for (const auto& [key, value] : record.items()) {
+      if (table.rows.empty()) table.columns.push_back({key, false});
+      cells.push_back(value.is_null()     ? ""
+                      : value.is_number() ? round_trip(value.get<double>())
+                                          : value.get<std::string>());
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table.csv();
+}
+
+}  // namespace
+
+std::vector<KernelTable> kernel_tables(const Rows& rows, bool repeat_precision) {
+  std::vector<KernelTable> kernels;
+  for (const ReportRow& row : rows) {
+    if (kernels.empty() || !same_kernel(*kernels.back().rows.front(), row))
+      kernels.push_back({title_of(row), {}, {}, {}});
+    kernels.back().rows.push_back(&row);
+  }
+  for (KernelTable& kernel : kernels)
+    kernel.table = kernel_table(kernel.rows, repeat_precision), kernel.detects = detections_of(kernel.rows);
+  return kernels;
+}
+
+// The worst relative error of a tensor and the rms of error / sigma over the elements of all, or what is not a pass.
+Table summary_of(const Rows& rows) {
+  Table table{{{"rel.error, rms"}}, {}};
+  std::vector<std::string> precisions;
+  for (const ReportRow& row : rows)
+    if (std::find(precisions.begin(), precisions.end(), row.precision) == precisions.end()) {
+      precisions.push_back(row.precision);
+      table.columns.push_back({row.precision, true});
+    }
+  const ReportRow* previous = nullptr;
+  for (const ReportRow& first : rows) {
+    if (previous != nullptr && same_kernel(*previous, first)) continue;
+    previous = &first;
+    std::vector<std::string> cells{kernel_of(first)};
+    for (const std::string& precision : precisions) {
+      double error = 0, squares = 0, elements = 0;
+      Verdict verdict = Verdict::pass;
+      bool any = false;
+      for (const ReportRow& row : rows) {
+        if (!same_kernel(row, first) || row.precision != precision) continue;
+        any = true;
+        const double n = std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>());
+        error = std::max(error, row.judgement.relative_error);
+        squares += n * row.judgement.rms_z * row.judgement.rms_z, elements += n;
+        if (verdict == Verdict::pass) verdict = row.judgement.verdict;
+      }
+      cells.push_back(!any                       ? ""
+                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
+                                                 : std::string(name_of(verdict)));
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::string listed(const std::vector<std::string_view>& names) {
+  return names_in(names, [](std::string_view name) { return name; });
+}
+
+std::string kernel_of(const ReportRow& row) {
+  return row.mechanism + ' ' + row.form +
+         (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device) +
+         (row.of_case.empty() ? "" : ", " + row.of_case + ',');
+}
+
+std::string count_of(const std::vector<ReportRow>& rows) {
+  std::string counts;
+  for (const Verdict verdict : all_verdicts) {
+    const auto n = std::count_if(rows.begin(), rows.end(),
+                                 [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; });
+    if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
+  }
+  return fmt::format("{} tensors: {}", rows.size(), counts);
+}
+
+std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
+  std::vector<std::string> lines;
+  for (const ReportRow& row : rows) {
+    if (!row.why.empty())
+      lines.push_back(fmt::format("why   {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.why));
+    if (row.stall > 0)
+      lines.push_back(
+          fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, {} sigma of what randomised rounding "
+                      "shows; limits allow for it",
+                      kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
+    if (row.judgement.verdict == Verdict::pass) {
+      if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
+        lines.push_back(fmt::format(
+            "note  {} {} {}: rounds more than {} allows, {} times its limit; --contract {} fails", kernel_of(row),
+            contract_of(row), row.tensor, contract_of(row), short_ratio(row.by_contract->excess), contract_of(row)));
+      if (row.evidence.starts_with("contract ") && row.by_model && row.by_model->verdict != Verdict::pass)
+        lines.push_back(
+            fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
+      if (!row.judgement.blind_spots.empty())
+        lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), contract_of(row),
+                                    row.tensor, listed(row.judgement.blind_spots)));
+      continue;
+    }
+    lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), contract_of(row),
+                                row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
+    if (!row.where.empty()) lines.push_back("      where: " + row.where);
+    lines.push_back("      " + row.command);
+  }
+  return lines;
+}
+
+std::vector<std::string> column_legend() {
+  return {"columns   rel.error: Frobenius norms; max error: absolute; ulp: worst, in the output's format,",
+          "          at the value or the tensor's root mean square if that is larger;",
+          "          rms, worst: error in multiples of sigma, what a correct kernel spreads by;",
+          "          gain: the smallest gain error that this check would catch"};
+}
+
+std::vector<std::string> legend(const Contract* contract, double false_alarms, bool in_short) {
+  std::vector<std::string> lines;
+  if (contract != nullptr && !contract->plain())
+    lines = lines_of(*contract);
+  else if (!in_short)
+    lines = {"contract  operands and outputs in the precision (tf32: outputs fp32; e4m3, e5m2: outputs bf16),",
+             "          accumulators and gates in fp32; fp64: all in fp64"};
+  if (!in_short)
+    for (std::string& line : column_legend()) lines.push_back(std::move(line));
+  lines.push_back(fmt::format(
+      "limits    correct kernels fail, in any of these tensors, with a probability of {} at most", false_alarms));
+  return lines;
+}
+
+std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides) {
+  const ModelFactor factor = model_factor(precision);
+  std::vector<std::string> lines = {
+      fmt::format("evidence  model: error in units of what roundings to {} do in the recurrence itself, up to {:g} is "
+                  "right,",
+                  name_of(precision), factor.passes),
+      fmt::format("          beyond {:g} no algorithm's; contract: in units of what {} allows, up to 1 keeps it",
+                  factor.fails, contract)};
+  lines.push_back(decides == Decides::model
+                      ? "          the model decides; what it leaves open passes if it passes under a contract"
+                      : fmt::format("          contract {} decides", contract));
+  return lines;
+}
+
+std::string_view name_of(RowsFormat format) {
+  constexpr std::string_view names[] = {"table", "markdown", "html", "json", "csv", "junit", "sarif", "github"};
+  return names[static_cast<int>(format)];
+}
+
+std::optional<RowsFormat> rows_format_from(std::string_view name) {
+  for (const RowsFormat format : all_rows_formats)
+    if (name == name_of(format)) return format;
+  return std::nullopt;
+}
+
+std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format) {
+  switch (format) {
+    case RowsFormat::table:
+      return as_text(page, rows);
+    case RowsFormat::markdown:
+      return as_markdown(page, rows);
+    case RowsFormat::html:
+      return as_html(page, rows);
+    case RowsFormat::json:
+      return as_json(page, rows);
+    case RowsFormat::junit:
+      return as_junit(page, rows);
+    case RowsFormat::sarif:
+      return as_sarif(page, rows);
+    case RowsFormat::github:
+      return as_github(page, rows);
+    case RowsFormat::csv:
+      break;
+  }
+  return as_csv(rows);
+}
+
+}  // namespace assay

@@ -1,0 +1,83 @@
+#pragma once
+// Judged tensors, as `assay report` and `assay check` print them.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "files/case_file.hpp"
+#include "judge/contract/contract.hpp"
+#include "judge/court/evidence.hpp"
+#include "judge/court/report_row.hpp"
+#include "tools/print/table.hpp"
+
+namespace assay {
+
+/// What a contract and the columns of a table mean, and how often all tensors together raise a false alarm: the lines
+/// under a page's first one. Null: the contract of every precision. In short: without columns, and without that one.
+std::vector<std::string> legend(const Contract* contract, double false_alarms, bool in_short = false);
+/// What the columns mean.
+std::vector<std::string> column_legend();
+/// What the columns `model` and `contract` mean: lines for the head of a page.
+std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides);
+
+/// How rows are printed: for people, for programs, for those that show what a change has broken.
+enum class RowsFormat { table, markdown, html, json, csv, junit, sarif, github };
+inline constexpr RowsFormat all_rows_formats[] = {RowsFormat::table, RowsFormat::markdown, RowsFormat::html,
+                                                  RowsFormat::json,  RowsFormat::csv,      RowsFormat::junit,
+                                                  RowsFormat::sarif, RowsFormat::github};
+std::string_view name_of(RowsFormat format);
+/// What --help says of all of them.
+inline constexpr std::string_view rows_formats_help =
+    "table, markdown or html for people, json or csv for programs, junit, sarif or github for CI";
+/// The format called `name`, as name_of spells it; nothing for any other word.
+std::optional<RowsFormat> rows_format_from(std::string_view name);
+
+/// "deltanet chunkwise", the device if it is another one than the CPU executor, and the case if there are several.
+std::string kernel_of(const ReportRow& row);
+/// "212 tensors: 210 PASS, 2 FAIL"
+std::string count_of(const std::vector<ReportRow>& rows);
+/// What did not pass, why, where, and how to see it again; what passed but could not have shown everything. Lines.
+std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows);
+/// "last_row_stale, last_row_zero"
+std::string listed(const std::vector<std::string_view>& names);
+
+/// What people read of the tensors of one kernel.
+struct KernelTable {
+  std::string title;
+  std::vector<const ReportRow*> rows;
+  Table table;                       ///< a line for each of them, the verdict last
+  std::vector<std::string> detects;  ///< what each precision would have shown, and what it would not
+};
+/// A precision is named where it changes, or in every line. They refer to `rows`.
+std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, bool repeat_precision);
+/// A line for each kernel, a column for each precision.
+Table summary_of(const std::vector<ReportRow>& rows);
+
+/// What is printed around rows.
+struct Page {
+  std::string verb;                                 ///< that made them
+  std::vector<std::string> header;                  ///< lines in front of the tables; the first one is the title
+  std::vector<std::pair<std::string, Json>> facts;  ///< that JSON tells besides
+  bool summary = true;                              ///< a line for each kernel after the tables
+  bool matrix = false;                              ///< text has the verdicts of all kernels in front of the tables
+  bool brief = false;                               ///< text has only rows that are not PASS, and no summary
+  bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
+  /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
+  std::optional<Table> overview = {};
+  std::string command = {};                ///< makes the page again
+  std::string artifact = {};               ///< the file that is judged, if it is one
+  std::vector<std::string> findings = {};  ///< lines in front of the complaints, where prints_notes
+  std::vector<std::string> notes = {};     ///< lines at the end, where prints_notes
+};
+
+/// Whether a page's notes are part of what is printed.
+constexpr bool prints_notes(RowsFormat format) {
+  return format == RowsFormat::table || format == RowsFormat::markdown || format == RowsFormat::html;
+}
+
+/// The page as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
+std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format);
+
+}  // namespace assay
