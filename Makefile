@@ -64,12 +64,12 @@ docs: build ## write the generated pages again
 command-of = $(shell sed -n '1s/.*`\(.*\)`.*/\1/p' $(1))
 
 .PHONY: detection
-detection: build ## measure docs/detection.md again, in about a quarter of an hour
-	@$(call command-of,docs/detection.md)
+detection: build ## measure records/detection.md again, in about a quarter of an hour
+	@$(call command-of,records/detection.md)
 
 .PHONY: calibration
-calibration: build ## measure docs/calibration.md again: its 4 seeds are 1.6 core hours
-	@$(call command-of,docs/calibration.md)
+calibration: build ## measure records/calibration.md again: its 4 seeds are 1.6 core hours
+	@$(call command-of,records/calibration.md)
 
 .PHONY: fixtures
 fixtures: build ## write the golden files again
@@ -84,8 +84,8 @@ foreign: build ## run kernels that others have published on random problems and 
 	@build/foreign/bin/python proptests/foreign/run.py $(FOREIGN_ARGS)
 
 .PHONY: published
-published: build ## write docs/published-kernels.md again
-	@$(call command-of,docs/published-kernels.md)
+published: build ## write records/published-kernels.md again
+	@$(call command-of,records/published-kernels.md)
 
 .PHONY: clean
 clean: ## remove every build folder

@@ -86,7 +86,7 @@ class Court {
   Court(const Trial& trial, const std::optional<Answer>& got, const Wanted& wanted)
       : trial_(trial), given_(got.has_value()), tiles_(judged_tiles(trial)) {
     const std::string key = trial.cache == nullptr ? "" : key_of(trial, wanted);
-    expectations_ = kept_in(trial.cache, key, [&] { return learn(trial, wanted); });
+    expectations_ = kept_in(trial.cache, key, [&] { return learn(trial, wanted).expectations; });
     if (got && wanted)
       for (Expectation& expectation : expectations_)
         std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
@@ -152,7 +152,7 @@ class Court {
 
 }  // namespace
 
-std::vector<Expectation> learn(const Trial& trial, const Wanted& wanted) {
+Learnt learn(const Trial& trial, const Wanted& wanted) {
   const std::vector<int> tiles = judged_tiles(trial);
   std::vector<KernelRuns> runs(tiles.size());
   const std::string contract =
@@ -165,9 +165,10 @@ std::vector<Expectation> learn(const Trial& trial, const Wanted& wanted) {
       f(runs[s], kernel);
     }
   };
-  std::optional<Oracle> sharper;
+  Learnt learnt;
   const auto expected = [&] {
-    return expect(sharper ? *sharper : trial.oracle, trial.kernel, tiles, trial.problem, runs, trial.false_alarms);
+    return expect(learnt.sharper ? *learnt.sharper : trial.oracle, trial.kernel, tiles, trial.problem, runs,
+                  trial.false_alarms);
   };
   std::size_t done = 0;
   each([&](KernelRuns& r, const KernelUnderTest& kernel) {
@@ -177,16 +178,18 @@ std::vector<Expectation> learn(const Trial& trial, const Wanted& wanted) {
     add_runs(r, kernel, trial.problem, trial.glance ? draws_at_a_glance : default_draws,
              by_truth ? &trial.oracle : nullptr);
   });
-  std::vector<Expectation> expectations = expected();
+  learnt.expectations = expected();
   const auto any = [&](bool (*asks)(const Expectation&, const Wanted&)) {
-    return std::any_of(expectations.begin(), expectations.end(), [&](const auto& e) { return asks(e, wanted); });
+    return std::any_of(learnt.expectations.begin(), learnt.expectations.end(),
+                       [&](const auto& e) { return asks(e, wanted); });
   };
   const bool words = any(asks_for_words), draws = !trial.glance && any(asks_for_draws);
-  if (words) sharper = oracle_of(trial.room, trial.problem, 4);
+  if (words) learnt.sharper = oracle_of(trial.room, trial.problem, 4);
   if (draws)
     each(
         [&](KernelRuns& r, const KernelUnderTest& kernel) { add_numbers(r, kernel, trial.problem, draws_of_numbers); });
-  return words || draws ? expected() : std::move(expectations);
+  if (words || draws) learnt.expectations = expected();
+  return learnt;
 }
 
 std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,

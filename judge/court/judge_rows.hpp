@@ -48,7 +48,11 @@ inline constexpr int draws_at_a_glance = 4;
 /// What is expected of the kernel in each of the tile shapes that count, before anything is known of an answer: a
 /// number that 16 draws know too little gets 64, and where an everyday bound is not sharp enough, the oracle answers in
 /// four words. The trial's cache is not asked.
-std::vector<Expectation> learn(const Trial& trial, const Wanted& wanted = {});
+struct Learnt {
+  std::vector<Expectation> expectations;
+  std::optional<Oracle> sharper;  ///< the oracle in four words, if it was asked
+};
+Learnt learn(const Trial& trial, const Wanted& wanted = {});
 
 /// One row for each tensor of the oracle that `wanted` holds; `row` says what they have in common, and its form if it
 /// is not the contract's. Judges `got`, or the kernel's own emulation if there is none. Throws std::runtime_error if

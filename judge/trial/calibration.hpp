@@ -1,6 +1,6 @@
 #pragma once
 // Is sigma as large as healthy kernels' errors? Variants of a kernel that are all right, each judged by what is
-// expected under the contract that describes it. docs/calibration.md is what comes of it.
+// expected under the contract that describes it. records/calibration.md is what comes of it.
 #include <array>
 #include <cstdint>
 #include <string>

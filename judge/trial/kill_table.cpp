@@ -6,6 +6,7 @@
 #include "files/case_file.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
+#include "judge/court/judge_rows.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/trial/shrink.hpp"
@@ -155,27 +156,20 @@ Judged judged(const Known& known, const Tensors& answer, bool of_healthy, std::s
 
 enum class Rules { judge, all };
 
-/// As `assay report` judges: in more words where an everyday bound leaves the healthy kernel UNDECIDED, from more draws
-/// where it is VACUOUS.
+/// As `assay report` judges.
 Known known_of(const Run& run, Rules rules) {
-  const int draws = default_draws;
   const KernelUnderTest kernel = run.kernel();
-  Oracle oracle = oracle_of(run.room, run.problem);
-  KernelRuns runs;
-  add_runs(runs, kernel, run.problem, draws);
-  const auto expected = [&] { return expect(oracle, kernel, run.problem, runs, false_alarm_rate); };
-  Known known{.expectation = expected(), .precision = run.precision, .keys = run.seq_len};
-  const bool words = asks_for_words(known.expectation), more = asks_for_draws(known.expectation);
-  if (words) oracle = oracle_of(run.room, run.problem, 4);
-  if (more) add_numbers(runs, kernel, run.problem, draws_of_numbers);
-  if (words || more) known.expectation = expected();
+  const Oracle oracle = oracle_of(run.room, run.problem);
+  Learnt learnt = learn({.room = run.room, .kernel = kernel, .problem = run.problem, .oracle = oracle});
+  Known known{.expectation = std::move(learnt.expectations.front()), .precision = run.precision, .keys = run.seq_len};
   if (rules == Rules::judge) return known;
   Policy policy = kernel.policy();
   policy.rounding = Rounding::jittered;
   policy.seed = Stream(0, "baseline").bits(0);  // none of the draws
   known.baseline = in_report_order(run.form.run(run.problem, policy, run.tile), known.expectation);
   if (has_model(run.room.name))
-    known.by_model = expect_by_model(oracle, model_runs(run.problem, run.precision, draws, 1),
+    known.by_model = expect_by_model(learnt.sharper ? *learnt.sharper : oracle,
+                                     model_runs(run.problem, run.precision, default_draws, 1),
                                      [&](const std::string& tensor) { return stored_format(known, tensor); });
   return known;
 }

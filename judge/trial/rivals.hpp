@@ -1,6 +1,6 @@
 #pragma once
 // Acceptance rules that projects use today, each with its published constants: what the judge is compared with.
-// docs/detection.md says what they find.
+// records/detection.md says what they find.
 #include <span>
 #include <string_view>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/published-kernels.md: what `assay check` says of every recording of fixtures/foreign.
+"""Writes records/published-kernels.md: what `assay check` says of every recording of fixtures/foreign.
 
     page.py [--tool ASSAY] [--verdicts FOLDER]     FOLDER keeps the verdicts; those that it has are not asked for again
 """
@@ -11,7 +11,7 @@ import sys
 
 import recordings
 
-PAGE = recordings.ROOT / "docs" / "published-kernels.md"
+PAGE = recordings.ROOT / "records" / "published-kernels.md"
 ORDER = ["FAIL", "ERROR", "UNDECIDED", "VACUOUS", "UNSUPPORTED", "PASS"]
 
 HEAD = """<!-- written by `proptests/foreign/page.py` -->
@@ -24,7 +24,7 @@ Kernels that nobody here wrote, on the problems of `assay case`, and what `assay
     proptests/foreign/recordings.py ID            makes the case of one again and judges it
     proptests/foreign/page.py                     writes this page
 
-- **Model, contract**: the worst tensor's error in units of what the [model](judge-derivation.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
+- **Model, contract**: the worst tensor's error in units of what the [model](../docs/judge-derivation.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
 - **tf32** beside fp32: judged with `--precision tf32`, since the kernel multiplies so by default.
 - Shapes are B, T (or queries/keys), heads (or value/shared heads), K, V; data of style `normal` unless another one is named.
 - The model's factor was chosen knowing kernels like these, so that their PASS is no independent evidence; `make foreign` judges runs that nobody has seen.
@@ -46,7 +46,7 @@ Found here in what others have published, with what was measured: relative error
 | fla `chunk_mesa_net`, K = 32 | illegal memory access with Triton 3.6.0 on an H200; 3.9.0 is right | no answer |
 | fla `chunk_gated_delta_rule` in fp32 | the triangular inverse is in tf32 whatever is asked for (`chunk_fwd.py`) | 1e-4 in place of 2e-7: right as tf32 |
 
-Drafts for the authors, not sent: [h times dh](reports/h-times-dh.md), [decoding](reports/attn-decoding.md), [momentum](reports/momentum-chunk.md), [naive Comba](reports/comba-naive.md), [Parallax](reports/parallax-vbar.md), [Mesa at K = 32](reports/mesa-32.md).
+Drafts for the authors, not sent: [h times dh](../docs/reports/h-times-dh.md), [decoding](../docs/reports/attn-decoding.md), [momentum](../docs/reports/momentum-chunk.md), [naive Comba](../docs/reports/comba-naive.md), [Parallax](../docs/reports/parallax-vbar.md), [Mesa at K = 32](../docs/reports/mesa-32.md).
 """
 
 

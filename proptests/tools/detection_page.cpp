@@ -1,4 +1,4 @@
-// docs/detection.md is measured in a quarter of an hour, so no test writes it again; it must speak of today's mutants.
+// records/detection.md is measured in a quarter of an hour, so no test writes it again; it must speak of today's mutants.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 /// Mutants by kernel, as they are headed and listed in the page.
 TEST(DetectionPage, lists_the_mutants_of_today) {
-  std::ifstream page(ASSAY_SOURCE_DIR "/docs/detection.md");
+  std::ifstream page(ASSAY_SOURCE_DIR "/records/detection.md");
   ASSERT_TRUE(page.good());
   std::set<std::tuple<std::string, std::string, std::string>> listed, expected;
   std::string line, room, form;
@@ -37,7 +37,7 @@ TEST(DetectionPage, lists_the_mutants_of_today) {
     for (const KernelForm& f : kernels->forms)
       for (const Mutant& m : f.mutants)
         if (f.unstable.empty()) expected.emplace(kernels->name, f.name, m.name);
-  EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes docs/detection.md; its first line is the command";
+  EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes records/detection.md; its first line is the command";
 }
 
 /// A held-out mutant as the page lists it: `layer` is the sharpest part of the judge that kills it, or "-".
@@ -47,7 +47,7 @@ struct HeldOutLine {
 
 /// Those of the section "Held out"; `summary` is its line of totals.
 std::vector<HeldOutLine> held_out_lines(std::string& summary) {
-  std::ifstream page(ASSAY_SOURCE_DIR "/docs/detection.md");
+  std::ifstream page(ASSAY_SOURCE_DIR "/records/detection.md");
   std::vector<HeldOutLine> lines;
   bool in_section = false, in_block = false;
   for (std::string line; std::getline(page, line);) {
@@ -74,7 +74,7 @@ TEST(DetectionPage, lists_the_held_out_mutants_of_today_and_counts_them) {
   for (const KernelRoom* kernels : held_out_rooms())
     for (const KernelForm& f : kernels->forms)
       for (const Mutant& m : f.mutants) expected.emplace(kernels->name, f.name, m.name);
-  EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes docs/detection.md; its first line is the command";
+  EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes records/detection.md; its first line is the command";
   const auto count = [&](const auto& wanted) { return std::count_if(lines.begin(), lines.end(), wanted); };
   std::ostringstream totals;
   totals << lines.size() << " mutants, " << count([](const HeldOutLine& line) { return !line.shown.starts_with("0/"); })
@@ -102,7 +102,7 @@ TEST(DetectionPage, kills_the_held_out_mutants_that_it_says) {
 }
 
 TEST(DetectionPage, names_every_rule) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/docs/detection.md");
+  std::ifstream file(ASSAY_SOURCE_DIR "/records/detection.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const Rival& rival : rivals()) {
     std::string rule;

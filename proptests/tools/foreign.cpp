@@ -134,7 +134,7 @@ TEST_F(Foreign, the_index_has_every_file_and_no_other) {
 
 /// proptests/foreign/page.py writes the page, and has not been forgotten since.
 TEST_F(Foreign, the_page_lists_them_all) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/docs/published-kernels.md");
+  std::ifstream file(ASSAY_SOURCE_DIR "/records/published-kernels.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const Json& recording : recordings())
     EXPECT_NE(page.find("| `" + recording.at("id").get<std::string>() + "` |"), std::string::npos)

@@ -1,4 +1,4 @@
-// docs/model.md shows what `assay calibrate --model` measures: one of its rooms is measured again.
+// records/model.md shows what `assay calibrate --model` measures: one of its rooms is measured again.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -11,7 +11,7 @@ namespace assay {
 namespace {
 
 std::string page() {
-  std::ifstream file(ASSAY_SOURCE_DIR "/docs/model.md");
+  std::ifstream file(ASSAY_SOURCE_DIR "/records/model.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -26,7 +26,7 @@ TEST(ModelPage, has_the_rows_that_are_measured) {
     std::string row = "|";
     for (const std::string& cell : cells) row += ' ' + cell + " |";
     EXPECT_NE(page().find('\n' + row + '\n'), std::string::npos)
-        << row << ": run the command in the first line of docs/model.md";
+        << row << ": run the command in the first line of records/model.md";
   }
 }
 

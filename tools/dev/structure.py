@@ -185,8 +185,8 @@ def check_links(root, files, findings):
         suffix = pathlib.PurePath(path).suffix
         if suffix not in CPP | {".md", ".py"} or path.startswith("tools/dev/"):
             continue
-        # What a source writes lies in docs, or in a folder there.
-        folders = [os.path.dirname(path)] if suffix == ".md" else ["docs", "docs/mechanisms"]
+        # What a source writes lies in docs, in a folder there, or in records.
+        folders = [os.path.dirname(path)] if suffix == ".md" else ["docs", "docs/mechanisms", "records"]
         found, cited = links(pages.get(path) or read(root, path), suffix == ".md")
         for target, anchor in found:
             if "{" in target or (suffix != ".md" and not target.endswith(".md")):

@@ -1,5 +1,5 @@
 // The device kernels against the CPU emulation of the same tile programs and against those programs without rounding.
-// Prints a table and, if asked, enters the rooms that were run into the record that fixtures/gpu keeps. Needs nothing
+// Prints a table and, if asked, enters the rooms that were run into the record that records/gpu keeps. Needs nothing
 // but a driver: it is made to be copied to the machine that has the device.
 #include <algorithm>
 #include <array>
@@ -686,7 +686,7 @@ Arguments parse(const std::vector<std::string>& args) {
   return a;
 }
 
-/// "NVIDIA H200" is fixtures/gpu/nvidia-h200.json.
+/// "NVIDIA H200" is records/gpu/nvidia-h200.json.
 std::string file_name(std::string name) {
   for (char& c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -20,12 +20,12 @@ std::string print(const Calibration& calibration, TableFormat format);
 /// All that was measured, as `merged` reads it.
 std::string json_text(const Calibration& calibration);
 
-/// docs/calibration.md.
+/// records/calibration.md.
 std::string calibration_page(const Calibration& calibration);
 
 /// The table of a calibration of the model.
 Table table_of(const ModelCalibration& calibration);
-/// docs/model.md
+/// records/model.md
 std::string model_page(const ModelCalibration& calibration);
 
 }  // namespace assay

@@ -124,7 +124,7 @@ and more of it on as many machines as there are, each with seeds of its own, as 
 ## What is measured
 
 z = error / sigma of every element of every output and gradient, against the oracle. Nothing is fitted and nothing typed: sigma is what the judge takes
-([judge.md](judge.md)). A table says, for every **variant** of a kernel,
+([judge.md](../docs/judge.md)). A table says, for every **variant** of a kernel,
 
 | column | is |
 | --- | --- |
@@ -139,7 +139,7 @@ z = error / sigma of every element of every output and gradient, against the ora
 whose **standard**, the kernel and contract whose spread is sigma, has their very roundings (`same`). Where the standard allows more (`wider`) only 1.3 and the limits count. Nothing is asked where
 it describes another kernel (`other`), lines that show what comes of taking one kernel for another, and of kernels that round to one side (`biased`).
 
-**What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](judge-derivation.md#witnesses)), and a kernel judged by itself *is* that rounding: there its
+**What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](../docs/judge-derivation.md#witnesses)), and a kernel judged by itself *is* that rounding: there its
 limits hold by construction, and so where it takes in the run with operands kept, for the variant that is nearly that run. `widened` counts those tensors; in all others the limits are those of the draws, which know nothing of the run that is judged.
 
 ## Variants
@@ -184,7 +184,7 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
   number of such a kernel says anything of the draws, so nothing is asked of it.
 - `P wide` of `lla` in fp16: with outlier channels and two steps of conjugate gradients, one element of dq overflows fp16 in the kernel's own run (sigma there is 49,000), which is the contract's doing.
 - `operands wide, by the contract`: a rounding not only errs, it also absorbs what erred before it, and a kernel that leaves it out keeps that: where the contract's kernel answers 0 in all draws, it answers the residue of its
-  sums. Sigma takes in the form's own run with operands kept ([judge-derivation.md](judge-derivation.md#witnesses)), which is this variant but for the last rounding: where it does, counted under `widened`, the variant is within its limits by construction.
+  sums. Sigma takes in the form's own run with operands kept ([judge-derivation.md](../docs/judge-derivation.md#witnesses)), which is this variant but for the last rounding: where it does, counted under `widened`, the variant is within its limits by construction.
 - Single numbers (the gradient of a bandwidth) are known from K draws alone, without neighbours; their limits are the widest, and make most of `beyond 7`.
 
 )";
@@ -204,7 +204,7 @@ std::string print(const Calibration& c, TableFormat format) {
 }
 
 std::string calibration_page(const Calibration& c) {
-  const std::string command = c.options.command() + " --docs -o docs/calibration.md";
+  const std::string command = c.options.command() + " --docs -o records/calibration.md";
   std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
   page += fmt::format(
       "Cases: styles {}; {} seeds of each kernel, precision and style, settings of the mechanism in turn; 70 tokens, 2 "
@@ -250,8 +250,9 @@ Table table_of(const ModelCalibration& c) {
 std::string model_page(const ModelCalibration& c) {
   std::string command = c.options.command();
   command.insert(std::string("build/assay calibrate").size(), " --model");
-  return "<!-- written by `" + command + " --docs -o docs/model.md` -->\n\n# Calibration of the model\n\n" +
-         "How far healthy kernels are from what evidence `model` expects ([derivation](judge-derivation.md#model)): "
+  return "<!-- written by `" + command + " --docs -o records/model.md` -->\n\n# Calibration of the model\n\n" +
+         "How far healthy kernels are from what evidence `model` expects "
+         "([derivation](../docs/judge-derivation.md#model)): "
          "our tile "
          "programs in every shape,\nunder every contract that fits, and the reference token by token. In 16 bits and "
          "fewer also a kernel that cuts off what does not\nfit, as tensor cores do; in fp32 and fp64 no machine does. "

@@ -303,7 +303,7 @@ by one command, on the CPU executor, with the same result on every machine:
 constexpr std::string_view what_is_measured = R"(
 ## What is measured
 
-Every kernel has **mutants**: bugs that kernels really had, planted by name in its tile program; its page in [mechanisms](mechanisms) says what each does
+Every kernel has **mutants**: bugs that kernels really had, planted by name in its tile program; its page in [mechanisms](../docs/mechanisms) says what each does
 and where it was seen. Each is run on a fixed set of cases: 43 tokens in tiles of 16, grouped heads, every setting of the mechanism, in the styles
 `normal`, `rising_scores` and `long_memory`, in fp32 and bf16 (and in e4m3 where operands have units); and in numbers of few bits, where most roundings change nothing: `integers` in fp64 with 43,
 19 and 2 tokens, `dyadic` in fp64 with 43, 32 and 2 and in fp32 with 19.
@@ -478,10 +478,10 @@ std::string print(const Detection& d, TableFormat format) {
 
 std::string detection_page(const Detection& d) {
   const KillTable kills = d.kills.part(false);
-  const std::string command = kills.options.command() + " --docs -o docs/detection.md";
+  const std::string command = kills.options.command() + " --docs -o records/detection.md";
   std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
   Table rules{{{"", true}, {"rule"}, {"passes if"}, {"from"}, {"cannot see"}}, {}};
-  rules.rows.push_back({text(judge_rule), std::string(rule_name(judge_rule)), "[judge.md](judge.md)",
+  rules.rows.push_back({text(judge_rule), std::string(rule_name(judge_rule)), "[judge.md](../docs/judge.md)",
                         "computed from contract and data", "[survivors](#survivors)"});
   for (std::size_t rule = 1; rule <= rivals().size(); ++rule) {
     const Rival& rival = rivals()[rule - 1];
@@ -489,7 +489,7 @@ std::string detection_page(const Detection& d) {
                           std::string(rival.source), std::string(rival.blind)});
   }
   rules.rows.push_back({text(model_rule()), std::string(rule_name(model_rule())), std::string(what_model_asks),
-                        "[judge-derivation.md](judge-derivation.md#model)",
+                        "[judge-derivation.md](../docs/judge-derivation.md#model)",
                         "what costs digits that other algorithms lose, too; rooms without a model"});
   page += rules.markdown(Table::Cells::markup);
   page += about_rules;

@@ -1,5 +1,5 @@
 #pragma once
-// What `assay mutants` measured, as tables and as docs/detection.md.
+// What `assay mutants` measured, as tables and as records/detection.md.
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ struct Detection {
 /// The tables as text, with a line end.
 std::string print(const Detection& detection, TableFormat format);
 
-/// docs/detection.md.
+/// records/detection.md.
 std::string detection_page(const Detection& detection);
 
 }  // namespace assay

@@ -217,7 +217,8 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
                                  form.has_gradients ? "Forward and backward" : "Forward only");
   for (const std::string_view tile : form.tiles) text += " " + code(tile);
   text += fmt::format(
-      "\n{}- obstacles at K or V of 1024, or 128 queries: {}\n- mutants: {}, listed in [{}](mechanisms/{}.md)\n",
+      "\n{}- obstacles at K or V of 1024, or 128 queries: {}\n- mutants: {}, listed in "
+      "[{}](../docs/mechanisms/{}.md)\n",
       sites_of(form), obstacles_of(room, form), form.mutants.size(), room.name, room.name);
   if (!digests.contains(std::string(room.name))) return text + "\nNo device kernels.\n";
   bool measured = false;
@@ -315,19 +316,21 @@ Digests kernel_sources_digests(const std::filesystem::path& source) {
 
 std::vector<json> gpu_records(const std::filesystem::path& source) {
   std::vector<json> records;
-  for (const std::string& file : files_in(source, "fixtures/gpu", {".json"}))
+  for (const std::string& file : files_in(source, "records/gpu", {".json"}))
     records.push_back(json::parse(bytes_of(source / file)));
   return records;
 }
 
 std::string kernels_page(const std::vector<json>& records, const Digests& digests) {
   std::string text =
-      "<!-- written by `assay docs` from the registry and fixtures/gpu -->\n\n# Kernels\n\n"
+      "<!-- written by `assay docs` from the registry and records/gpu -->\n\n# Kernels\n\n"
       "Every form of every mechanism that has tile programs: what it promises, and what devices measured of it.\n\n"
-      "- **Sites** are its roundings; the page of its [mechanism](mechanisms) says what each holds. The contract of a "
+      "- **Sites** are its roundings; the page of its [mechanism](../docs/mechanisms) says what each holds. The "
+      "contract of a "
       "precision gives operands and outputs that precision (tf32: "
       "outputs "
-      "fp32; fp8: outputs bf16), accumulators and gates fp32, or fp64 throughout; [judge.md](judge.md) makes the "
+      "fp32; fp8: outputs bf16), accumulators and gates fp32, or fp64 throughout; [judge.md](../docs/judge.md) makes "
+      "the "
       "tolerance "
       "of them.\n"
       "- **Errors** are Frobenius norms, relative to the answer's, of the worst tensor and case: of the device, of its "

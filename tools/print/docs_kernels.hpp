@@ -1,5 +1,5 @@
 #pragma once
-// docs/kernels.md: the contract of every kernel form, and what devices measured of it.
+// records/kernels.md: the contract of every kernel form, and what devices measured of it.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -20,7 +20,7 @@ std::string kernel_sources_digest(const std::filesystem::path& source, std::stri
 /// Digests of all rooms that have device kernels.
 Digests kernel_sources_digests(const std::filesystem::path& source);
 
-/// Every record of fixtures/gpu, by file name.
+/// Every record of records/gpu, by file name.
 std::vector<nlohmann::json> gpu_records(const std::filesystem::path& source);
 
 /// The page. A room's entry whose digest is not the one in `digests` is shown as stale.

@@ -15,7 +15,7 @@ constexpr std::string_view about =
 
     build/assay suite deltanet --kernel 'python my_kernel.py {case} {out}'
 
-runs a kernel on the eight cases that together show most, and has one verdict. [check.md](check.md#a-suite) says how to use it; this page says which cases these are, and why.
+runs a kernel on the eight cases that together show most, and has one verdict. [check.md](../docs/check.md#a-suite) says how to use it; this page says which cases these are, and why.
 
 ## How they were chosen
 
@@ -23,7 +23,7 @@ By measurement, for each mechanism apart. Candidates are all lengths of 1, 17, 6
 not at 129 and 200, and the mechanism's settings. Faults are
 
 - **planted**: bugs that kernels really had, in our tile programs ([detection.md](detection.md));
-- **conventions**: some eighty misunderstandings, added to a healthy kernel's answer ([check.md](check.md#why));
+- **conventions**: some eighty misunderstandings, added to a healthy kernel's answer ([check.md](../docs/check.md#why));
 - **blind spots**: what data of every day hide. A state in bf16, gates and write strengths in bf16, keys or queries normalised inside.
 
 Every fault was judged on every candidate, in bf16 and with 16 dimensions (8 where a system is solved), which is as many as planted faults are compiled in. The first case is the one that shows

@@ -1,5 +1,5 @@
 #pragma once
-// docs/suite.md: the cases of `assay suite`, and what they were measured to show.
+// records/suite.md: the cases of `assay suite`, and what they were measured to show.
 #include <string>
 
 namespace assay {

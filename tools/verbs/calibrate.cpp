@@ -55,7 +55,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   several("--precision", flags->precisions, "only this one; may be given several times")
       ->delimiter(',')
       ->check(one_of(name_list(case_precisions)));
-  several("--style", flags->styles, "how the inputs are distributed; several if not given, see docs/calibration.md")
+  several("--style", flags->styles, "how the inputs are distributed; several if not given, see records/calibration.md")
       ->delimiter(',')
       ->check(one_of(name_list(all_styles)));
   app.add_option("--shape", options.shape, "B,T,H,K,V");
@@ -81,7 +81,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   CLI::Option* model = app.add_flag("--model", flags->model,
                                     "of evidence `model` in place of contracts: its errors by room and precision");
   model->excludes(merge);
-  app.add_flag("--docs", flags->docs, "print the page docs/calibration.md instead, or docs/model.md");
+  app.add_flag("--docs", flags->docs, "print the page records/calibration.md instead, or records/model.md");
   app.add_option("-o,--output", flags->output, "where the table goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_calibrate(*flags, console); };
 }

@@ -146,9 +146,10 @@ int write_pages(const Arguments& arguments, Console& console) {
   for (const Room* room : rooms())
     pages.emplace_back(folder / (std::string(room->name) + ".md"), page(*room, arguments.source));
   pages.emplace_back(folder.parent_path() / "errata.md", identities::errata_page());
-  pages.emplace_back(folder.parent_path() / "kernels.md",
+  const std::filesystem::path records = folder.parent_path().parent_path() / "records";
+  pages.emplace_back(records / "kernels.md",
                      kernels_page(gpu_records(arguments.source), kernel_sources_digests(arguments.source)));
-  pages.emplace_back(folder.parent_path() / "suite.md", suite_page());
+  pages.emplace_back(records / "suite.md", suite_page());
   for (const auto& [path, text] : pages) {
     if (arguments.check) {
       std::ifstream in(path);

@@ -86,7 +86,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--format", flags->format, "table, markdown, json or csv")
       ->check(one_of(table_format_names()))
       ->capture_default_str();
-  app.add_flag("--docs", flags->docs, "print the page docs/detection.md instead");
+  app.add_flag("--docs", flags->docs, "print the page records/detection.md instead");
   app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_mutants(*flags, console); };
 }

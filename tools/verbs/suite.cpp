@@ -263,7 +263,7 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
                              flags.mechanism)};
   const Suite& suite = *find_suite(flags.mechanism);
   page.header.push_back(
-      fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (docs/suite.md)",
+      fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
                   flags.settings ? suite.shown_with_settings : suite.shown, suite.faults, suite.by_contract));
   page.header.emplace_back(
       "columns   model, contract: the worst tensor's error, in units of what roundings do in the recurrence itself");
