@@ -1,4 +1,5 @@
-// records/detection.md is measured in a quarter of an hour, so no test writes it again; it must speak of today's mutants.
+// records/detection.md is measured in a quarter of an hour, so no test writes it again; it must speak of today's
+// mutants.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ TEST(DetectionPage, lists_the_mutants_of_today) {
     for (const KernelForm& f : kernels->forms)
       for (const Mutant& m : f.mutants)
         if (f.unstable.empty()) expected.emplace(kernels->name, f.name, m.name);
-  EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes records/detection.md; its first line is the command";
+  EXPECT_EQ(listed, expected)
+      << "build/assay mutants --docs writes records/detection.md; its first line is the command";
 }
 
 /// A held-out mutant as the page lists it: `layer` is the sharpest part of the judge that kills it, or "-".
@@ -74,7 +76,8 @@ TEST(DetectionPage, lists_the_held_out_mutants_of_today_and_counts_them) {
   for (const KernelRoom* kernels : held_out_rooms())
     for (const KernelForm& f : kernels->forms)
       for (const Mutant& m : f.mutants) expected.emplace(kernels->name, f.name, m.name);
-  EXPECT_EQ(listed, expected) << "build/assay mutants --docs writes records/detection.md; its first line is the command";
+  EXPECT_EQ(listed, expected)
+      << "build/assay mutants --docs writes records/detection.md; its first line is the command";
   const auto count = [&](const auto& wanted) { return std::count_if(lines.begin(), lines.end(), wanted); };
   std::ostringstream totals;
   totals << lines.size() << " mutants, " << count([](const HeldOutLine& line) { return !line.shown.starts_with("0/"); })

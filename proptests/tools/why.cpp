@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "judge/court/planted_kernels.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
