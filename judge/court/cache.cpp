@@ -57,14 +57,29 @@ std::string build_id(const dl_phdr_info& object) {
   return "";
 }
 
-/// The build ids of this program and of all libraries that it has loaded: whatever is built anew reads nothing that was
-/// kept before. "" where something has none.
+/// Whether this code is in that file, or a library that computes for it. In Python's process there are others, which
+/// come and go with what is imported.
+bool computes_for_us(const dl_phdr_info& object) {
+  const auto here = reinterpret_cast<ElfW(Addr)>(&build_id);
+  for (std::size_t i = 0; i < object.dlpi_phnum; ++i) {
+    const auto& part = object.dlpi_phdr[i];
+    const ElfW(Addr) begin = object.dlpi_addr + part.p_vaddr;
+    if (part.p_type == PT_LOAD && begin <= here && here < begin + part.p_memsz) return true;
+  }
+  const std::string name = std::filesystem::path(object.dlpi_name).filename();
+  constexpr std::string_view libraries[] = {"libc.",    "libm.",  "libstdc++", "libfmt",
+                                            "libflint", "libarb", "libmpfr",   "libgmp"};
+  return std::any_of(std::begin(libraries), std::end(libraries),
+                     [&](std::string_view library) { return name.starts_with(library); });
+}
+
+/// The build ids of this program, or of Python's module, and of the libraries that compute for it: whatever is built
+/// anew reads nothing that was kept before. "" where something has none.
 std::string program_identity() {
   std::string all;
   const auto add = [](dl_phdr_info* object, std::size_t, void* list) {
     auto& known = *static_cast<std::string*>(list);
-    const std::string_view name = object->dlpi_name;
-    if (name.starts_with("linux-vdso")) return 0;  // the system's, which computes nothing
+    if (!computes_for_us(*object)) return 0;
     const std::string id = build_id(*object);
     known += fmt::format("{} {} ", id.size(), id);
     return id.empty() ? 1 : 0;

@@ -137,6 +137,27 @@ void tell_what_was_read(Checked& checked) {
   facts.emplace_back("not_judged", got.not_judged), facts.emplace_back("ignored", got.ignored);
 }
 
+/// Asks the oracle.
+void prepare(Checked& checked, const CheckOptions& options, Progress& progress) {
+  progress.phase("truth");
+  checked.trial->prepare([&](std::size_t total, std::string_view what) { progress.step(total, text("truth: ", what)); },
+                         checked.cache.get());
+  checked.trial->require_tensors(options.tensors);
+}
+
+/// Judges what was answered once the oracle was asked.
+void judge_given(Checked& checked, const CheckOptions& options, Safetensors given, Progress& progress) {
+  const CaseTrial& trial = *checked.trial;
+  checked.page = page_of(options, trial);
+  checked.got = trial.read(std::move(given), options.tensors, options.source());
+  checked.rows = trial.judge(
+      checked.got, [&](const std::string& name) { return asks_for(options.tensors, name); }, checked.page.command,
+      &checked.others,
+      [&](std::string_view what, std::size_t done, std::size_t total) { progress.phase(what, done, total); });
+  tell_what_was_read(checked);
+  for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;
+}
+
 int run_check(const CheckOptions& options, Console& console) {
   std::vector<std::string> inputs = {options.problem, options.answer, options.plugin, options.standard.contract};
   OutputFile output(options.output, console.out, inputs);
@@ -272,10 +293,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   if (at_once && !options.same_bits) problem = {};
 
   Progress progress(console);
-  progress.phase("truth");
-  trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, text("truth: ", what)); },
-                checked.cache.get());
-  trial.require_tensors(options.tensors);
+  prepare(checked, options, progress);
   const auto wanted = [&](const std::string& name) { return asks_for(options.tensors, name); };
   PluginCall call;
   if (!options.kernel.empty() && !at_once) given = checked.kernel->answer(problem, limit);
@@ -299,14 +317,18 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
         },
         with_zeros);
   }
-  checked.page = page_of(options, trial);
-  checked.got = trial.read(std::move(given), options.tensors, options.source());
-  checked.rows = trial.judge(
-      checked.got, wanted, checked.page.command, &checked.others,
-      [&](std::string_view what, std::size_t done, std::size_t total) { progress.phase(what, done, total); });
+  judge_given(checked, options, std::move(given), progress);
   require_same_bits(checked, changed);
-  tell_what_was_read(checked);
-  for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;
+  return checked;
+}
+
+Checked check_answer(const CheckOptions& options, Safetensors problem, Safetensors answer, Console& console) {
+  Checked checked;
+  if (options.keeps) checked.cache = std::make_unique<Cache>();
+  checked.trial = std::make_unique<CaseTrial>(std::move(problem), options.standard, options.problem);
+  Progress progress(console);
+  prepare(checked, options, progress);
+  judge_given(checked, options, std::move(answer), progress);
   return checked;
 }
 

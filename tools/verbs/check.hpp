@@ -52,6 +52,10 @@ struct Checked {
 /// `kernel` is one that was started for these options before; without, one is started before the oracle is asked.
 Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel = nullptr);
 
+/// As above, of a case and an answer that are in memory: `options.problem` and `options.answer` are what messages and
+/// pages call them.
+Checked check_answer(const CheckOptions& options, Safetensors problem, Safetensors answer, Console& console);
+
 /// Adds --kernel, --kernel-loop, --plugin and --timeout.
 void add_kernel_flags(CLI::App& app, CheckOptions& options);
 /// Throws InputError unless the command, if there is one, says where the case and the answer go as its kind does.

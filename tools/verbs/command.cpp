@@ -198,7 +198,7 @@ Progress::~Progress() {
 void Progress::step(std::string_view what) {
   const std::scoped_lock lock(mutex_);
   ++done_, what_ = what;
-  draw();
+  draw(), tell();
 }
 
 void Progress::step(std::size_t total, std::string_view what) {
@@ -213,7 +213,11 @@ void Progress::phase(std::string_view what, std::size_t done, std::size_t total)
   const std::scoped_lock lock(mutex_);
   if (what != what_) start_ = std::chrono::steady_clock::now();
   what_ = what, done_ = done, total_ = total;
-  draw();
+  draw(), tell();
+}
+
+void Progress::tell() {
+  if (console_.hears) console_.hears(what_, done_, total_);
 }
 
 void Progress::draw() {

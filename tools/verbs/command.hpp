@@ -34,6 +34,8 @@ struct Console {
   std::ostream& err;
   bool terminal = false;
   bool shows_output = false;  ///< whether `out` is a terminal: what is no text does not go there
+  /// Hears of every phase and step, from one thread at a time; what it throws ends the work. May be empty.
+  std::function<void(std::string_view what, std::size_t done, std::size_t total)> hears = {};
 };
 
 /// A verb of the program.
@@ -102,6 +104,7 @@ class Progress {
 
  private:
   void draw();
+  void tell();
 
   Console& console_;
   std::mutex mutex_;
