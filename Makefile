@@ -75,12 +75,19 @@ calibration: build ## measure records/calibration.md again: its 4 seeds are 1.6 
 fixtures: build ## write the golden files again
 	@build/assay fixtures generate
 
+.PHONY: wheel
+wheel: build ## make assay's Python package for this machine's Python, in build/wheels
+	@tools/setup --python
+	@build/python/bin/python tools/dev/make_wheel.py --build build --out build/wheels
+
 # More options for the runs, as in: make foreign FOREIGN_ARGS='--runs 1000 --seed 1'
 FOREIGN_ARGS ?=
 
 .PHONY: foreign
-foreign: build ## run kernels that others have published on random problems and judge them
+foreign: wheel ## run kernels that others have published on random problems and judge them
 	@tools/setup --foreign
+	@build/foreign/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/wheels/assay-*.whl
+	@build/foreign/bin/python -m unittest discover --start-directory python/tests/torch
 	@build/foreign/bin/python proptests/foreign/run.py $(FOREIGN_ARGS)
 
 .PHONY: published

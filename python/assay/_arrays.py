@@ -1,0 +1,141 @@
+"""Arrays of NumPy, torch and JAX as (dtype, shape, bytes), and back. The frameworks are imported only if somebody uses them."""
+import sys
+
+from ._native import InputError
+
+# The file format's names, those of torch, and those of NumPy with ml_dtypes.
+TORCH = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+NUMPY = TORCH
+SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+# What a case's precision is called: by us, and by the frameworks.
+PRECISIONS = {"fp64": "F64", "fp32": "F32", "tf32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
+PLAIN = {"F64": "float64", "F32": "float32", "F16": "float16"}
+FRAMEWORKS = ("torch", "numpy", "jax")
+
+
+def precision_named(dtype):
+    """"bf16" of "bf16", "bfloat16", torch.bfloat16 or ml_dtypes.bfloat16."""
+    word = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    word = word.removeprefix("torch.").removeprefix("jax.numpy.")
+    for precision, stored in PRECISIONS.items():
+        if word in (precision, TORCH[stored]) and precision != "tf32" or word == precision:
+            return precision
+    raise InputError(f"dtype: there is no {word}; there are {', '.join(PRECISIONS)}")
+
+
+def is_torch(x):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def framework_of(values):
+    """The framework whose arrays these are."""
+    if any(is_torch(x) for x in values):
+        return "torch"
+    jax = sys.modules.get("jax")
+    return "jax" if jax is not None and any(isinstance(x, jax.Array) for x in values) else "numpy"
+
+
+def stored(x, name):
+    """The tensor as (dtype, shape, bytes): on the CPU, once everything that was launched is done."""
+    return stored_torch(x, name) if is_torch(x) else stored_numpy(x, name)
+
+
+def stored_torch(x, name):
+    import torch
+
+    dtype = next((ours for ours, theirs in TORCH.items() if getattr(torch, theirs, None) == x.dtype), None)
+    if dtype is None:
+        raise InputError(f"{name}: expected a floating-point tensor, got {x.dtype}")
+    if x.layout != torch.strided or x.is_quantized:
+        raise InputError(f"{name}: expected a dense tensor, got one that is {'quantized' if x.is_quantized else x.layout}")
+    if x.is_cuda:
+        torch.cuda.synchronize(x.device)
+    x = x.detach().cpu().contiguous()
+    # NumPy has no bfloat16, and DLPack may refuse the formats of eight bits.
+    view = {2: torch.int16, 1: torch.uint8}.get(SIZES[dtype])
+    return dtype, tuple(x.shape), (x.view(view) if view is not None else x).numpy()
+
+
+def stored_numpy(x, name):
+    import numpy
+
+    if isinstance(x, (list, tuple, str, bytes, dict)) or x is None or not (hasattr(x, "__array__") or hasattr(x, "__dlpack__")):
+        raise InputError(f"{name}: expected an array of NumPy, torch or JAX, got {type(x).__name__}")
+    try:
+        a = numpy.asarray(x) if hasattr(x, "__array__") else numpy.from_dlpack(x)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        raise InputError(f"{name}: NumPy cannot read this {type(x).__name__}: {error}") from None
+    dtype = next((ours for ours, theirs in NUMPY.items() if theirs == a.dtype.name), None)
+    if dtype is None:
+        raise InputError(f"{name}: expected floating-point numbers, got {a.dtype.name}")
+    shape = tuple(a.shape)
+    # ml_dtypes' arrays have no buffer.
+    return dtype, shape, numpy.ascontiguousarray(a).reshape(-1).view(numpy.uint8)
+
+
+def array(tensor, framework, device=None):
+    """(dtype, shape, bytes) as an array of that framework; its memory is its own."""
+    if framework == "torch":
+        return torch_array(tensor, device)
+    a = numpy_array(tensor)
+    if framework == "jax":
+        import jax
+
+        return jax.numpy.asarray(a) if device is None else jax.device_put(a, device)
+    return a
+
+
+def torch_array(tensor, device=None):
+    try:
+        import torch
+    except ImportError:
+        raise InputError("arrays: torch is not installed here; arrays=\"numpy\" needs none") from None
+    dtype, shape, data = tensor
+    theirs = getattr(torch, TORCH[dtype])
+    data = bytearray(data)
+    x = torch.frombuffer(data, dtype=torch.uint8).view(theirs).reshape(shape) if data else torch.empty(shape, dtype=theirs)
+    return x if device is None else x.to(device)
+
+
+def numpy_array(tensor):
+    import numpy
+
+    dtype, shape, data = tensor
+    if dtype in PLAIN:
+        theirs = numpy.dtype(PLAIN[dtype])
+    else:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise InputError(f"dtype: NumPy has no {NUMPY[dtype]} without the package ml_dtypes: pip install ml_dtypes") from None
+        theirs = numpy.dtype(getattr(ml_dtypes, NUMPY[dtype]))
+    return numpy.frombuffer(bytearray(data), dtype=numpy.uint8).view(theirs).reshape(shape)
+
+
+def doubles(tensor):
+    """(dtype, shape, bytes) as doubles of NumPy."""
+    import numpy
+
+    dtype, shape, data = tensor
+    if dtype == "BF16":
+        bits = numpy.frombuffer(data, numpy.uint16).astype(numpy.uint32) << 16
+        return bits.view(numpy.float32).astype(numpy.float64).reshape(shape)
+    if dtype in PLAIN:
+        return numpy.frombuffer(data, PLAIN[dtype]).astype(numpy.float64).reshape(shape)
+    return numpy_array(tensor).astype(numpy.float64)
+
+
+def same_bytes(a, b):
+    return bytes(memoryview(a).cast("B")) == bytes(memoryview(b).cast("B"))
+
+
+def first_difference(a, b):
+    """The index of the first element whose bits differ, and its values: ((1, 5, 0, 2), 0.25, 0.5)."""
+    import numpy
+
+    dtype, shape, _ = a
+    bits = [numpy.frombuffer(bytes(memoryview(x[2]).cast("B")), f"u{SIZES[dtype]}") for x in (a, b)]
+    at = int(numpy.flatnonzero(bits[0] != bits[1])[0])
+    values = [float(doubles((dtype, (-1,), memoryview(x[2]).cast("B")))[at]) for x in (a, b)]
+    return numpy.unravel_index(at, shape), *values

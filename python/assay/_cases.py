@@ -1,0 +1,191 @@
+"""Cases: problems with everything that fixes their answers."""
+import contextlib
+import json
+import os
+import re
+
+from . import _native
+from ._arrays import array, framework_of, precision_named, stored
+from ._native import InputError
+
+# What files of a report are called, and what messages call them until they are saved.
+CASE, ANSWER = "case.safetensors", "answer.safetensors"
+
+_mechanism_facts = {}
+
+
+def mechanisms():
+    """The names of all mechanisms."""
+    return _native.mechanisms()
+
+
+def facts_of(mechanism):
+    """What is known of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
+    if mechanism not in _mechanism_facts:
+        facts = _native.facts(mechanism)
+        if facts is None:
+            near = _near(mechanism, mechanisms())
+            raise InputError(f"mechanism: there is no {mechanism}{near}; there are {', '.join(mechanisms())}")
+        _mechanism_facts[mechanism] = facts
+    return _mechanism_facts[mechanism]
+
+
+def _near(word, words):
+    import difflib
+
+    near = difflib.get_close_matches(word, words, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+class Case:
+    """One problem: tensors by name, as a file has them ([B, T, H, d]; docs/case-format.md), and what it says of itself.
+
+    case["q"] is an array of the case's framework on its device; cotangents are d_o, d_final_state, ....
+    """
+
+    def __init__(self, tensors, metadata, *, arrays=None, device=None, origin=""):
+        self.tensors, self.metadata = dict(tensors), dict(metadata)
+        self.arrays, self.device, self.origin = arrays, device, origin
+
+    mechanism = property(lambda self: self.metadata["mechanism"])
+    params = property(lambda self: json.loads(self.metadata.get("params") or "{}"))
+    inputs = property(lambda self: [name for name in self.tensors if not name.startswith("d_")])
+    cotangents = property(lambda self: [name for name in self.tensors if name.startswith("d_")])
+
+    def __getitem__(self, name):
+        return self.array(name)
+
+    def __contains__(self, name):
+        return name in self.tensors
+
+    def __iter__(self):
+        return iter(self.tensors)
+
+    def array(self, name, arrays=None, device=None):
+        """A tensor as an array of that framework; a copy, which may be written to."""
+        if name not in self.tensors:
+            raise InputError(f"{name}: this case has no such tensor; it has {', '.join(self.tensors)}")
+        arrays = arrays or self.arrays or "numpy"
+        return array(self.tensors[name], arrays, device or (self.device if arrays == "torch" else None))
+
+    def without(self, *names):
+        """The case without these tensors: an initial state is zero then, an output whose d_NAME is left out has no cotangent."""
+        for name in names:
+            if name not in self.tensors:
+                raise InputError(f"{name}: this case has no such tensor; it has {', '.join(self.tensors)}")
+        tensors = {name: x for name, x in self.tensors.items() if name not in names}
+        origin = f"{self.origin}.without({', '.join(map(repr, names))})" if self.origin else ""
+        # It is no longer what `assay case` made.
+        metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")}
+        return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=origin)
+
+    def file(self):
+        return self.tensors, self.metadata
+
+    def save(self, path):
+        """Writes the case as a safetensors file, which `assay check` reads."""
+        save(path, self.file())
+
+    def __repr__(self):
+        shown = self.origin or f"a case of {self.mechanism}"
+        return f"<{shown}: " + ", ".join(f"{name} {dtype} {list(shape)}" for name, (dtype, shape, _) in self.tensors.items()) + ">"
+
+
+def save(path, file):
+    data = _native.serialize(file)
+    try:
+        with open(path, "wb") as out:
+            out.write(data)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def load(path, *, arrays=None, device=None):
+    """A case out of a safetensors file."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    tensors, metadata = _native.parse(data, str(path))
+    if "mechanism" not in metadata:
+        raise InputError(f"{path}: __metadata__.mechanism: missing; assay.case and `assay case` write cases")
+    return Case(tensors, metadata, arrays=arrays, device=device, origin=f"assay.load({os.fspath(path)!r})")
+
+
+def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=True, fill=None, arrays=None, device=None, **params):
+    """A seeded problem: the same bits on any machine.
+
+    shape is (B, T, H, d) or (B, T, H, K, V). "8/4" in place of H are 8 heads that share 4 (q's and k's of a delta rule, k's and
+    v's of attention); "4/128" in place of T are 4 queries on 128 keys. dtype is what q, k, v and cotangents are rounded to; gates
+    and states are fp32. params are the mechanism's settings (window=16, causal=False, scale=0.25); fill={"log_decay": -0.5} makes
+    all numbers of an input that one. With a device, arrays are torch's.
+    """
+    precision = precision_named(dtype)
+    words = [str(mechanism), "--shape", shape_text(shape), "--precision", precision, "--style", str(style), "--seed", str(seed)]
+    for name, value in params.items():
+        words += ["--param", f"{name}={word_of(value)}"]
+    for name, value in (fill or {}).items():
+        words += ["--fill", f"{name}={word_of(value)}"]
+    with errors_in_python({"precision": "dtype", "param": "params"}):
+        data = said("case", *words, *([] if cotangents else ["--no-cotangents"]), "-o", "-")
+    tensors, metadata = _native.parse(data, "case")
+    given = {"seed": seed, "style": style, "cotangents": cotangents, "fill": fill, **params}
+    usual = {"seed": 0, "style": "normal", "cotangents": True, "fill": None}
+    changed = "".join(f", {name}={x!r}" for name, x in given.items() if name in params or x != usual[name])
+    origin = f"assay.case({mechanism!r}, {shape!r}, {precision!r}{changed})"
+    return Case(tensors, metadata, arrays=arrays or ("torch" if device is not None else None), device=device, origin=origin)
+
+
+def said(*words, progress=None):
+    """What the command line prints. Raises InputError with its sentence where it refuses."""
+    code, out, err = _native.verb([str(word) for word in words], progress)
+    if code >= 2:
+        raise InputError(err.strip().splitlines()[-1].removeprefix("assay: ") if err.strip() else f"assay {words[0]}: exit code {code}")
+    return out
+
+
+def shape_text(shape):
+    """"2,100,8/4,128" of (2, 100, "8/4", 128); "4/8" is taken for "8/4"."""
+    if isinstance(shape, str):
+        return shape
+    words = [str(x) for x in shape]
+    if len(words) in (4, 5) and words[2].count("/") == 1:
+        own, shared = words[2].split("/")
+        if own.isdigit() and shared.isdigit() and int(own) < int(shared):
+            words[2] = f"{shared}/{own}"
+    return ",".join(words)
+
+
+def word_of(value):
+    return str(value).lower() if isinstance(value, bool) else repr(float(value)) if isinstance(value, float) else str(value)
+
+
+@contextlib.contextmanager
+def errors_in_python(names=None):
+    """Sentences of the command line about flags, as sentences about arguments."""
+    names = {"tensor": "tensors", "strict-dtypes": "strict_dtypes", "false-alarms": "false_alarms", **(names or {})}
+    try:
+        yield
+    except InputError as error:
+        sentence = str(error).replace(f"{CASE}: ", "case: ").replace(f"{ANSWER}: ", "answer: ").replace("build/assay ", "assay ")
+        sentence = re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda flag: names.get(flag[1], flag[1]), sentence)
+        raise InputError(sentence) from None
+
+
+def posed(mechanism, inputs, params=None, precision=None, cotangents=None, origin=""):
+    """A case out of one's own arrays."""
+    facts = facts_of(mechanism)
+    arrays = framework_of(inputs.values())
+    tensors = {name: stored(x, name) for name, x in inputs.items()}
+    for name, x in (cotangents or {}).items():
+        tensors[name if name.startswith("d_") else "d_" + name] = stored(x, name)
+    metadata = {"format": "assay-case 1", "mechanism": facts["name"], "params": json.dumps(spelled(params or {}))}
+    if precision is not None:
+        metadata["precision"] = precision_named(precision)
+    return Case(tensors, metadata, arrays=arrays, origin=origin)
+
+
+def spelled(params):
+    """Params as a case has them: counts and switches as they are, other numbers as decimals."""
+    return {name: x if isinstance(x, (bool, int, str)) else repr(float(x)) for name, x in params.items()}

@@ -1,0 +1,246 @@
+"""Judging what a kernel answers: from its arrays, or by calling it."""
+import sys
+
+from . import _native
+from ._arrays import FRAMEWORKS, first_difference, same_bytes
+from ._cases import ANSWER, CASE, Case, errors_in_python, posed
+from ._kernels import Ran, arguments, copied, named_outputs, poison, run_jax, run_numpy, run_torch
+from ._native import InputError
+from ._reports import Report
+from ._truth import words
+
+
+class Mismatch(AssertionError):
+    """A kernel that does not pass; `report` has all of it."""
+
+    def __init__(self, report):
+        super().__init__(report.explanation())
+        self.report = report
+
+
+def judge(case, answer, contract=None, *, form=None, precision=None, tile=None, tensors=None, false_alarms=None, strict_dtypes=False,
+          why=False, threads=0, cache=True, progress=None, notes=(), faults=()):  # fmt: skip
+    """The Report on an answer, {"o": array, "final_state": array, "d_q": array, ...}, to a case. Nothing is raised that is not an
+    error of use.
+
+    contract ("bf16", "fla", a JSON file), form, precision, tile, tensors, false_alarms, strict_dtypes and why are what they are to
+    `assay check` (docs/check.md); why may be the seconds that it takes. progress(what, done, total) hears how far it is.
+    """
+    if not isinstance(case, Case):
+        raise InputError(f"case: expected what assay.case makes, got {type(case).__name__}")
+    stored = {name: x if isinstance(x, tuple) else copied({name: x})[name] for name, x in answer.items() if x is not None}
+    asked = words({"contract": contract, "form": form, "precision": precision, "tile": tile, "case": CASE, "answer": ANSWER})
+    rate = _native.default_false_alarms if false_alarms is None else false_alarms
+    seconds = None if why is False else 10.0 if why is True else float(why)
+    wanted = [tensors] if isinstance(tensors, str) else list(tensors or [])
+    with errors_in_python():
+        verdicts = _native.judge(
+            case.file(), (stored, {}), asked, wanted, rate, strict_dtypes, threads, cache, seconds, progress or line_of_progress()
+        )
+    return Report(case, stored, verdicts, notes, faults)
+
+
+def line_of_progress():
+    """On a terminal, or in a notebook, what is being done is a line that goes away."""
+    if not sys.stderr.isatty() and "ipykernel" not in sys.modules:
+        return None
+    import time
+
+    start = time.monotonic()
+    shown = [0]
+
+    def show(what, done, total):
+        seconds = time.monotonic() - start
+        if seconds < 1:
+            return
+        line = f"assay: {what}, {f'{done}/{total}, ' if total else ''}{seconds:.0f} s"
+        print("\r" + line.ljust(shown[0]) + "\r", end="", file=sys.stderr, flush=True)
+        shown[0] = len(line)
+
+    return show
+
+
+def passed(report, raises):
+    """The report, unless it raises it."""
+    __tracebackhide__ = True  # of pytest: what is wrong is not here
+    if report.passed or not raises:
+        return report
+    report.save_failure()
+    raise Mismatch(report)
+
+
+def assert_close(mechanism, inputs, outputs, contract=None, *, params=None, cotangents=None, precision=None, raises=True, **how):
+    """Judges one's own tensors: inputs {"q": ..., "k": ...} of a mechanism, outputs {"o": ..., "d_q": ...} of a kernel.
+
+    Raises Mismatch, an AssertionError, unless every tensor is PASS. Cotangents, {"o": ...} or {"d_o": ...}, are needed where outputs has
+    gradients. params are the mechanism's settings, precision the one that counts where the dtype of q does not say.
+    """
+    __tracebackhide__ = True
+    case = mechanism if isinstance(mechanism, Case) else posed(mechanism, inputs, params, precision, cotangents)
+    outputs = {name: x for name, x in outputs.items() if x is not None}
+    notes = []
+    if not case.cotangents and any(name.startswith("d_") for name in outputs):
+        raise InputError(f"cotangents: expected, for outputs has {next(name for name in outputs if name.startswith('d_'))}")
+    if "tensors" not in how:
+        how["tensors"], case = answered(case, outputs, notes)
+    return passed(judge(case, outputs, contract, notes=notes, **how), raises)
+
+
+def answered(case, answer, notes):
+    """The tensors to judge, and the case without cotangents of outputs that the kernel does not have."""
+    from ._cases import facts_of
+
+    facts = facts_of(case.mechanism)
+    outputs = [field["name"] for field in facts["outputs"]]
+    there = [name for name in outputs if name in answer]
+    if not there and not any(name.startswith("d_") for name in answer):
+        raise InputError(f"the kernel answered none of {', '.join(outputs)}")
+    gradients = any(name.startswith("d_") for name in answer)
+    dropped = [name for name in case.cotangents if not gradients or name[2:] not in answer]
+    if gradients and dropped:
+        notes.append(f"{', '.join(dropped)}: not part of the problem, for the kernel does not answer {', '.join(n[2:] for n in dropped)}")
+    elif dropped:
+        notes.append("no gradients: the kernel has none, and they are not judged")
+    kept = case.without(*dropped) if dropped else case
+    kept.origin = case.origin
+    missing = [name for name in outputs if name not in answer and is_answered(case, name)]
+    if missing:
+        notes.append(f"{', '.join(missing)}: not answered, and not judged")
+    if not missing:
+        return [], kept
+    differentiable = ["d_" + field["name"] for field in facts["inputs"] if field["differentiable"] and field["name"] in case]
+    return there + (sorted({*differentiable, *(n for n in answer if n.startswith("d_"))}) if gradients else []), kept
+
+
+def is_answered(case, output):
+    """Whether the problem has that output: some appear only with settings, and then with a cotangent."""
+    return "d_" + output in case or output == "o"
+
+
+def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=None, same_bits=True, poisons=True, arrays=None,
+          device=None, raises=True, **how):  # fmt: skip
+    """Calls a kernel on a case and judges what it answers. Gives the Report; raises Mismatch, an AssertionError, unless all is PASS.
+
+    The kernel gets the case's tensors by name (rename={"log_decay": "g"} says what else they are called), the settings that it takes, and
+    returns o, or o and the mechanism's other outputs in their order (outputs=("o", "lse") names others), or a dict. Tensors are torch's
+    and require gradients, and the case's cotangents are propagated back; with arrays="numpy" the kernel names d_o, ... among its
+    arguments and returns d_q, ... in a dict, if it has gradients. gradients=False judges none, True demands them.
+
+    Before each call, memory that the kernel may get is filled with NaN, then with other numbers (poisons=False leaves that out). Inputs
+    must be what they were, and a second call must give the same bits (same_bits=False leaves that out: sums by atomics do not).
+    The rest is what assay.judge takes: form, tile, tensors, why, ....
+    """
+    __tracebackhide__ = True
+    if not callable(kernel):
+        raise InputError(f"kernel: expected a function, got {type(kernel).__name__}")
+    framework = framework_for(case, arrays, device)
+    device = device or case.device
+    rename = dict(rename or {})
+    notes, faults = [], []
+    call = called(case, kernel, rename, outputs, framework)
+
+    def run(value):
+        if poisons:
+            poison(framework, device, case, value)
+        if framework == "torch":
+            return run_torch(case, call, device, gradients)
+        if framework == "jax":
+            return run_jax(case, call, gradients)
+        return run_numpy(case, call, lambda name: takes_cotangent(kernel, name))
+
+    ran = run(float("nan"))
+    faults += changed_inputs(case, ran)
+    if gradients and not ran.cotangents:
+        raise InputError("gradients: demanded, but what the kernel returns does not require them")
+    if ran.cotangents and framework != "numpy":
+        require_gradients(case, ran)
+    if gradients is False:
+        ran.answer = {name: x for name, x in ran.answer.items() if not name.startswith("d_")}
+    if same_bits:
+        faults += changed_bits(ran.answer, run(1.0).answer)
+    judged = took_part(case, ran, notes)
+    if "tensors" not in how:
+        how["tensors"], judged = answered(judged, ran.answer, notes)
+    return passed(judge(judged, ran.answer, contract, notes=notes, faults=faults, **how), raises)
+
+
+def framework_for(case, arrays, device):
+    if not isinstance(case, Case):
+        raise InputError(f"case: expected what assay.case makes, got {type(case).__name__}")
+    framework = arrays or case.arrays or ("torch" if device is not None or "torch" in sys.modules else "numpy")
+    if framework not in FRAMEWORKS:
+        raise InputError(f"arrays: there are no arrays of {framework}; there are {', '.join(FRAMEWORKS)}")
+    return framework
+
+
+def called(case, kernel, rename, outputs, framework):
+    """The kernel as a function of {our name: array} that gives {our name: array}."""
+    if hasattr(kernel, "call_ours"):  # an adapter
+        return lambda given: kernel.call_ours(given, case)
+    tensors, settings = arguments(case, kernel, rename)
+
+    def call(given):
+        kwargs = {theirs: given[ours] for theirs, ours in tensors.items()}
+        kwargs.update({name: x for name, x in given.items() if name.startswith("d_")})
+        return named_outputs(case, kernel(**kwargs, **settings), outputs, rename)
+
+    return call
+
+
+def takes_cotangent(kernel, name):
+    from ._kernels import Signature
+
+    return name.startswith("d_") and Signature(kernel).names_one(name)
+
+
+def require_gradients(case, ran):
+    from ._cases import facts_of
+
+    for field in facts_of(case.mechanism)["inputs"]:
+        name = field["name"]
+        if field["differentiable"] and name in case and "d_" + name not in ran.answer:
+            raise InputError(f"d_{name}: the kernel gives {name} no gradient (its grad is None); gradients=False judges outputs alone")
+
+
+def changed_inputs(case, ran):
+    faults = []
+    for name in case.inputs:
+        was, now = case.tensors[name], ran.inputs[name]
+        if now[:2] != (was[0], tuple(was[1])):
+            faults.append(f"{name}: the kernel has made it {now[0]} {list(now[1])}; it was {was[0]} {list(was[1])}")
+        elif not same_bytes(was[2], now[2]):
+            index, before, after = first_difference(was, now)
+            faults.append(f"{name}: the kernel has overwritten its input: {place(name, index)} is {after:g}, and was {before:g}")
+    return faults
+
+
+def changed_bits(first, second):
+    faults = []
+    for name, was in first.items():
+        now = second.get(name)
+        if now is None:
+            faults.append(f"{name}: not answered when the kernel is run again")
+        elif was[:2] != now[:2]:
+            faults.append(f"{name}: is {now[0]} {list(now[1])} when the kernel is run again, and was {was[0]} {list(was[1])}")
+        elif was[2] != now[2]:
+            index, before, after = first_difference(was, now)
+            faults.append(
+                f"{name}: other bits when the kernel is run again, with other numbers in memory that it has not written:"
+                f" {place(name, index)} is {after!r}, and was {before!r}; same_bits=False leaves this out"
+            )
+    return faults
+
+
+def place(name, index):
+    return name + "".join(f"[{i}]" for i in index)
+
+
+def took_part(case, ran: Ran, notes):
+    """The case without cotangents that reached no output of the kernel."""
+    lost = [name for name in case.cotangents if ran.cotangents and name[2:] in ran.answer and name[2:] not in ran.cotangents]
+    if not lost:
+        return case
+    notes.append(f"{', '.join(name[2:] for name in lost)}: requires no gradient, so {', '.join(lost)} is not part of the problem")
+    kept = case.without(*lost)
+    kept.origin = case.origin
+    return kept

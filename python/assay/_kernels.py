@@ -1,0 +1,214 @@
+"""Calling somebody's kernel: its arguments, its outputs and its gradients, in torch, NumPy and JAX."""
+import inspect
+import math
+
+from ._arrays import array, stored
+from ._cases import _near, facts_of
+from ._native import InputError
+
+# Arguments of published kernels without which they do not answer what a case asks for.
+SWITCHES = {"output_final_state": "final_state"}
+# What the scale is called beside itself.
+SCALES = ("scale", "softmax_scale", "sm_scale")
+
+
+class Signature:
+    """The names that a function takes; all of them where nobody can say."""
+
+    def __init__(self, function):
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            parameters = ()
+            self.any = True
+        else:
+            self.any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self.names = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+    def takes(self, name):
+        return self.any or name in self.names
+
+    def names_one(self, name):
+        return name in self.names
+
+
+def arguments(case, kernel, rename):
+    """Which of the case's tensors the kernel is given, by its names, and the settings: ({theirs: ours}, {theirs: value})."""
+    signature = Signature(kernel)
+    for ours in rename:
+        if ours not in case and ours not in case.params:
+            raise InputError(f"rename: the case has no {ours}{_near(ours, list(case))}; it has {', '.join([*case.inputs, *case.params])}")
+    tensors, settings = {}, {}
+    for ours in case.inputs:
+        theirs = rename.get(ours, ours)
+        if not signature.takes(theirs):
+            taken = ", ".join(signature.names)
+            raise InputError(
+                f"{ours}: the kernel takes no argument {theirs}; it takes {taken}. rename={{{ours!r}: NAME}} says what it is called"
+                f" there, case.without({ours!r}) leaves it out"
+            )
+        tensors[theirs] = ours
+    for ours, value in case.params.items():
+        put_setting(case, signature, rename, settings, ours, value)
+    outputs = [output["name"] for output in facts_of(case.mechanism)["outputs"]]
+    for switch, output in SWITCHES.items():
+        if signature.names_one(switch) and output in outputs:
+            settings[switch] = True
+    return tensors, settings
+
+
+def put_setting(case, signature, rename, settings, ours, value):
+    number = as_number(value)
+    if ours in rename:
+        settings[rename[ours]] = number
+        return
+    if signature.takes(ours) and not (ours == "bandwidth" and any(signature.names_one(s) for s in SCALES)):
+        settings[ours] = number
+        return
+    scale = {"scale": number, "bandwidth": 1 / number if ours == "bandwidth" else None}.get(ours)
+    name = next((s for s in SCALES if signature.names_one(s)), None)
+    if scale is not None and name is not None:
+        settings[name] = scale
+    elif scale is None or not math.isclose(scale, key_dim(case) ** -0.5, rel_tol=2**-20):
+        raise InputError(
+            f"{ours}={value}: the kernel takes no argument of that name; rename={{{ours!r}: NAME}} says what it is called there, and a"
+            " lambda may pass it otherwise"
+        )
+
+
+def key_dim(case):
+    return case.tensors["q"][1][-1] if "q" in case else 0
+
+
+def as_number(value):
+    """A decimal as a float; names stay words."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def named_outputs(case, result, names, rename):
+    """What a kernel returned, by our names."""
+    if isinstance(result, dict):
+        ours = {theirs: own for own, theirs in rename.items()}
+        return {ours.get(name, name): x for name, x in result.items() if x is not None}
+    known = [output["name"] for output in facts_of(case.mechanism)["outputs"]]
+    values = list(result) if isinstance(result, (tuple, list)) else [result]
+    names = list(names or known)
+    if len(values) > len(names):
+        raise InputError(
+            f"the kernel returned {len(values)} values, and {case.mechanism} answers {', '.join(names)}; outputs=(...) names them, None"
+            " those that are none of it"
+        )
+    return {name: x for name, x in zip(names, values) if name is not None and x is not None}
+
+
+def copied(answer):
+    """Arrays as (dtype, shape, bytes) of their own: kernels may use their buffers again."""
+    found = {}
+    for name, x in answer.items():
+        dtype, shape, data = stored(x, name)
+        found[name] = (dtype, shape, bytes(memoryview(data).cast("B")) if data.size else b"")
+    return found
+
+
+class Ran:
+    """What a kernel did: its answer, whether its inputs are still what they were, and which outputs took their cotangents."""
+
+    def __init__(self, answer, inputs, cotangents):
+        self.answer, self.inputs, self.cotangents = answer, inputs, cotangents
+
+
+def require_shape(name, expected, got):
+    if tuple(expected) == tuple(got):
+        return
+    hint = ""
+    if len(expected) == len(got) > 2 and (*got[:1], got[2], got[1], *got[3:]) == tuple(expected):
+        hint = "; that is [B, H, T, ...]: transpose axes 1 and 2"
+    raise InputError(f"{name}: expected shape {list(expected)}, got {list(got)}{hint}")
+
+
+def run_torch(case, call, device, gradients):
+    """`call` gets {our name: leaf} and gives {our name: output}."""
+    import torch
+
+    leaves = {name: case.array(name, "torch", device) for name in case.inputs}
+    differentiable = {field["name"] for field in facts_of(case.mechanism)["inputs"] if field["differentiable"]}
+    wants = gradients is not False and bool(case.cotangents)
+    for name, leaf in leaves.items():
+        leaf.requires_grad_(wants and name in differentiable)
+    with torch.enable_grad():
+        outputs = call(leaves)
+    for name, x in outputs.items():
+        if not isinstance(x, torch.Tensor):
+            raise InputError(f"{name}: expected a tensor of torch, got {type(x).__name__}")
+    took = [name for name in outputs if wants and "d_" + name in case and outputs[name].requires_grad]
+    cotangents = [cotangent_for(case, name, outputs[name]) for name in took]
+    if took:
+        torch.autograd.backward([outputs[name] for name in took], cotangents)
+    answer = {name: x for name, x in outputs.items()}
+    if took:
+        for name, leaf in leaves.items():
+            if leaf.requires_grad and leaf.grad is not None:
+                answer["d_" + name] = leaf.grad
+    return Ran(copied(answer), copied(leaves), took)
+
+
+def cotangent_for(case, name, output):
+    """d_NAME in the output's dtype, which must hold it."""
+    import torch
+
+    given = case.array("d_" + name, "torch", output.device)
+    require_shape(name, given.shape, output.shape)
+    cast = given.to(output.dtype)
+    if not torch.equal(cast.to(torch.float64), given.to(torch.float64)):
+        ours, theirs = (str(dtype).removeprefix("torch.") for dtype in (given.dtype, output.dtype))
+        raise InputError(f"d_{name}: is {ours}, which the kernel's {theirs} output cannot hold; make the case in {theirs}")
+    return cast
+
+
+def run_numpy(case, call, kernel_takes):
+    """Gradients are what the kernel returns as d_q, ...; it gets the cotangents that it takes."""
+    given = {name: case.array(name, "numpy") for name in case if name in case.inputs or kernel_takes(name)}
+    outputs = call(given)
+    explicit = any(name.startswith("d_") for name in outputs)
+    took = [name[2:] for name in case.cotangents] if explicit else []
+    return Ran(copied(outputs), copied({name: given[name] for name in case.inputs}), took)
+
+
+def run_jax(case, call, gradients):
+    import jax
+
+    given = {name: case.array(name, "jax") for name in case.inputs}
+    wants = gradients is not False and bool(case.cotangents)
+    differentiable = {field["name"] for field in facts_of(case.mechanism)["inputs"] if field["differentiable"]}
+    leaves = {name: x for name, x in given.items() if name in differentiable}
+    if not wants:
+        return Ran(copied(call(given)), copied(given), [])
+    outputs, back = jax.vjp(lambda moving: call({**given, **moving}), leaves)
+    took = [name for name in outputs if "d_" + name in case]
+    cotangents = {}
+    for name, x in outputs.items():
+        cotangent = case.array("d_" + name, "jax") if name in took else jax.numpy.zeros_like(x)
+        require_shape(name, cotangent.shape, x.shape)
+        cotangents[name] = cotangent.astype(x.dtype)
+    (grads,) = back(cotangents)
+    return Ran(copied({**outputs, **{"d_" + name: g for name, g in grads.items()}}), copied(given), took)
+
+
+def poison(framework, device, case, value):
+    """Fills memory that the kernel is likely to get next: blocks as large as the case's tensors, written and given back."""
+    sizes = {math.prod(shape) for _, shape, _ in case.tensors.values()}
+    counts = sorted({max(1, n * width // 4) for n in sizes for width in (1, 2, 4, 8)})
+    if framework == "torch":
+        import torch
+
+        blocks = [torch.full((n,), value, dtype=torch.float32, device=device) for n in counts for _ in range(2)]
+    else:
+        import numpy
+
+        blocks = [numpy.full(n, value, numpy.float32) for n in counts for _ in range(2)]
+    blocks.clear()

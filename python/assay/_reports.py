@@ -1,0 +1,135 @@
+"""What the judge says of an answer."""
+import html
+import json
+import os
+import pathlib
+import re
+import shlex
+import tempfile
+
+from ._arrays import doubles
+from ._cases import ANSWER, CASE, save
+from ._native import InputError
+
+# What is replaced by where the files are, once they are saved.
+COMMAND = f"build/assay check {CASE} {ANSWER}"
+
+# Where reports of failures go: a function of the report, or None for a new folder under the temporary one. The pytest plugin sets it.
+folder_of = None
+
+
+class Report:
+    """The verdicts on one answer. str() is what people read, rows what programs do; in a notebook it shows the page."""
+
+    def __init__(self, case, answer, verdicts, notes=(), faults=()):
+        self.case, self.answer = case, answer
+        self.notes, self.faults = list(notes), list(faults)
+        self._verdicts, self._page, self.folder = verdicts, None, None
+
+    @property
+    def page(self):
+        """The page as JSON has it: rows, first_wrong, looks_like, ... (docs/check.md)."""
+        if self._page is None:
+            self._page = json.loads(self._verdicts.page("json", False))
+        return self._page
+
+    @property
+    def rows(self):
+        """One for each tensor: tensor, verdict, reason, where, model_excess, contract_excess, ...."""
+        return self.page["rows"]
+
+    @property
+    def passed(self):
+        return self._verdicts.passed() and not self.faults
+
+    @property
+    def verdict(self):
+        """PASS if every tensor is; else FAIL, or what the first that does not pass is."""
+        if self.faults:
+            return "FAIL"
+        verdicts = [row["verdict"] for row in self.rows if row["verdict"] != "PASS"]
+        return "FAIL" if "FAIL" in verdicts else (verdicts or ["PASS"])[0]
+
+    def __bool__(self):
+        return self.passed
+
+    def __getitem__(self, tensor):
+        """The row of a tensor."""
+        for row in self.rows:
+            if row["tensor"] == tensor:
+                return row
+        raise InputError(f"{tensor}: was not judged; there are {', '.join(row['tensor'] for row in self.rows)}")
+
+    def expected(self, tensor):
+        """What the tensor was judged by: an Expectation of doubles."""
+        from ._truth import Expectation
+
+        return Expectation.of(tensor, self._verdicts.expected(tensor)[0])
+
+    def error(self, tensor):
+        """The tensor's error as doubles, in the layout of the answer."""
+        if tensor not in self.answer:
+            raise InputError(f"{tensor}: the answer has no such tensor; it has {', '.join(self.answer)}")
+        expected = self.expected(tensor)
+        return doubles(self.answer[tensor]) - expected.value - expected.lo
+
+    def __str__(self):
+        return "\n".join([self._named(self._verdicts.page("table", True)).rstrip("\n"), *self._own_lines()])
+
+    def explanation(self):
+        """What is wrong first, what it looks like, what does not pass and where, and how to see it again."""
+        lines = self._named(self._verdicts.complaints()).splitlines()
+        at = next((i for i, line in enumerate(lines) if line.startswith("reproduce: ")), len(lines))
+        return "\n".join([*self.faults, *lines[:at], *(f"note: {note}" for note in self.notes), *lines[at:], *self._origin()])
+
+    def _own_lines(self):
+        return [*(f"FAIL  {fault}" for fault in self.faults), *(f"note: {note}" for note in self.notes), *self._origin()]
+
+    def _origin(self):
+        return [f"case: {self.case.origin}"] if self.case.origin else []
+
+    def _named(self, text):
+        """Names in place of those that the judge was given: where the files are, once they are saved."""
+        folder = self.folder or pathlib.Path()
+        if folder.is_absolute() and folder.is_relative_to(pathlib.Path.cwd()):
+            folder = folder.relative_to(pathlib.Path.cwd())
+        command = " ".join(["assay check", *(shlex.quote(str(folder / name)) for name in (CASE, ANSWER))])
+        return text.replace(COMMAND, command).replace("build/assay ", "assay ")
+
+    def html(self):
+        """A page of its own: one file without scripts."""
+        page = self._verdicts.page("html", False).replace(html.escape(COMMAND), html.escape(self._named(COMMAND)))
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._own_lines())
+        return page.replace("</body>", lines + "</body>", 1)
+
+    def _repr_html_(self):
+        rows = max(3, len(self.rows))
+        frame = f"width:100%;height:{14 + 2 * rows}em;border:0"
+        return f'<iframe title="assay: {self.verdict}" style="{frame}" srcdoc="{html.escape(self.html())}"></iframe>'
+
+    def save(self, folder=None):
+        """Writes the case, the answer and the page into a folder, which is made; without one, under the temporary folder."""
+        try:
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="assay-") if folder is None else folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            self.folder = folder
+            save(folder / CASE, self.case.file())
+            save(folder / ANSWER, (self.answer, {}))
+            (folder / "report.html").write_text(self.html(), encoding="utf-8")
+            (folder / "report.txt").write_text(f"{self}\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+        return folder
+
+    def save_failure(self):
+        """Saves what failed where it is looked for. A full disk does not hide the verdict."""
+        try:
+            self.save(folder_of(self) if folder_of else None)
+        except InputError as error:
+            self.folder = None
+            self.notes.append(f"what the judge was given could not be saved: {error}")
+
+
+def safe_name(name):
+    """A name of a test as one of a folder."""
+    return re.sub(r"[^\w.=,+-]+", "_", name).strip("_")[:150] or "case"

@@ -1,0 +1,66 @@
+"""What is true, and how far a correct kernel may be from it."""
+import dataclasses
+
+from . import _native
+from ._arrays import doubles
+from ._cases import Case, errors_in_python, posed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Truth:
+    """A tensor of the oracle's answer, as NumPy's doubles: hi + lo is the value, bound how far it may be off (None: not proven)."""
+
+    hi: object
+    lo: object
+    bound: object
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Expectation:
+    """What a contract expects of a tensor: value + lo, the spread sigma of a correct kernel's error, and limit, which it does not
+    exceed. bound is how far the oracle may be off."""
+
+    value: object
+    lo: object
+    bound: object
+    sigma: object
+    limit: object
+
+    @classmethod
+    def of(cls, tensor, file):
+        return cls(*(doubles(file[tensor + part]) for part in ("", ".lo", ".bound", ".sigma", ".limit")))
+
+
+def as_case(problem, inputs, params, cotangents=None):
+    """A case, or one of the mechanism of that name with these inputs."""
+    if isinstance(problem, Case):
+        return problem
+    return posed(problem, inputs or {}, params, cotangents=cotangents)
+
+
+def oracle(problem, inputs=None, *, params=None, cotangents=None, tier="", threads=0, progress=None):
+    """The exact answer to a case, or to a mechanism's own inputs: {"o": Truth, "d_q": Truth, ...}.
+
+    Gradients are there if there are cotangents. tier ("double", "w2", "ball", ...) asks for other arithmetic than the proven one.
+    """
+    with errors_in_python():
+        file, _ = _native.oracle(as_case(problem, inputs, params, cotangents).file(), tier, threads, progress)
+    values = {name: doubles(x) for name, x in file.items()}
+    names = [name for name in values if not name.endswith((".lo", ".bound"))]
+    return {name: Truth(values[name], values[name + ".lo"], values.get(name + ".bound")) for name in names}
+
+
+def expect(problem, contract=None, *, inputs=None, params=None, cotangents=None, form=None, precision=None, tile=None,
+           false_alarms=None, threads=0, progress=None):  # fmt: skip
+    """What a contract lets a correct kernel answer: {"o": Expectation, ...}. Without one, that of the case's precision."""
+    asked = {"contract": contract, "form": form, "precision": precision, "tile": tile}
+    rate = _native.default_false_alarms if false_alarms is None else false_alarms
+    with errors_in_python():
+        file, _ = _native.expect(as_case(problem, inputs, params, cotangents).file(), words(asked), rate, threads, progress)
+    names = [name for name in file if "." not in name]
+    return {name: Expectation.of(name, file) for name in names}
+
+
+def words(asked):
+    """Of what is asked for what somebody asked for."""
+    return {name: str(x) for name, x in asked.items() if x is not None}

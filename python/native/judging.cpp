@@ -1,0 +1,122 @@
+#include "python/native/judging.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "files/layout.hpp"
+#include "oracles/core/large.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/cases/problem_file.hpp"
+#include "tools/court/why.hpp"
+#include "tools/print/escape.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay::python {
+namespace {
+
+/// A console that nobody reads.
+struct Silent {
+  std::ostringstream out, err;
+  Console console;
+  explicit Silent(Watch watch = {}) : console{out, err, false, false, std::move(watch)} {}
+};
+
+/// Its number of every element, in the file's layout, as F64.
+template <class Number>
+void put(TensorFile& to, const ProblemFile& file, const std::string& tensor, const std::string& suffix,
+         const Expected& expected, Number number) {
+  Array array(expected.shape);
+  for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] = number(i);
+  to.put(tensor + suffix, std::move(array), answer_field(*file.room, tensor), file.batch, "F64");
+}
+
+void put_all(TensorFile& to, const ProblemFile& file, const std::string& tensor, const Expected& e) {
+  put(to, file, tensor, "", e, [&](std::size_t i) { return e.value[i].hi; });
+  put(to, file, tensor, ".lo", e, [&](std::size_t i) { return e.value[i].lo; });
+  put(to, file, tensor, ".bound", e, [&](std::size_t i) { return e.bound[i]; });
+  put(to, file, tensor, ".sigma", e, [&](std::size_t i) { return e.sigma[i]; });
+  put(to, file, tensor, ".limit", e, [&](std::size_t i) { return e.reach[i] * e.sigma[i] + e.bound[i]; });
+}
+
+}  // namespace
+
+Said run_verb(const std::vector<std::string>& words, const Watch& watch) {
+  Silent silent(watch);
+  const int code = run(words, silent.console);
+  return {code, silent.out.str(), silent.err.str()};
+}
+
+Verdicts::Verdicts(const CheckOptions& options, Safetensors problem, Safetensors answer, std::optional<double> why,
+                   const Watch& watch)
+    : checked_(std::make_shared<Checked>()) {
+  Silent silent(watch);
+  CheckOptions whole = options;
+  whole.standard.detects = true, whole.keeps = !options.no_cache;
+  *checked_ = check_answer(whole, std::move(problem), std::move(answer), silent.console);
+  explain_failures(*checked_, why);
+}
+
+std::string Verdicts::page(const std::string& format, bool in_short) const {
+  const std::optional<RowsFormat> known = rows_format_from(format);
+  require(known.has_value(), "format: there is no ", format, "; there are ",
+          names_in(name_list(all_rows_formats), [](const std::string& name) { return name; }));
+  Page page = checked_->page;
+  if (in_short) page.header.resize(1);
+  std::vector<std::string>& lines = prints_notes(*known) ? page.header : page.notes;
+  lines.insert(lines.end(), checked_->remarks.begin(), checked_->remarks.end());
+  return print(page, checked_->rows, *known);
+}
+
+std::string Verdicts::complaints() const {
+  std::string lines;
+  const auto add = [&](const std::vector<std::string>& list) {
+    for (const std::string& line : list) lines += plain_text(line) + '\n';
+  };
+  add(checked_->page.findings), add(complaints_of(checked_->rows)), add(checked_->page.notes);
+  return lines + count_of(checked_->rows) + "\nreproduce: " + checked_->page.command;
+}
+
+Safetensors Verdicts::expected(const std::string& tensor) const {
+  const auto row = std::find_if(checked_->rows.begin(), checked_->rows.end(),
+                                [&](const ReportRow& one) { return one.tensor == tensor; });
+  require(row != checked_->rows.end() && row->expected != nullptr, tensor, ": was not judged; there are ",
+          names_in(checked_->rows, [](const ReportRow& one) { return one.tensor; }));
+  TensorFile to;
+  put_all(to, checked_->trial->file(), tensor, *row->expected);
+  return std::move(to).finish({});
+}
+
+Safetensors oracle_answer(Safetensors problem, const std::string& where, const std::string& tier, int threads,
+                          const Watch& watch) {
+  const std::optional<Tier> asked = tier_from(tier);
+  require(tier.empty() || asked.has_value(), "tier: there is no ", tier, "; there are ",
+          names_in(all_tiers, [](Tier one) { return name_of(one); }));
+  const PartDone done = [&](std::size_t total, std::string_view what) {
+    if (watch) watch(what, 0, total);
+  };
+  Safetensors answer = answer_file(read_problem(std::move(problem), where), asked, threads, ASSAY_VERSION, done);
+  const auto& said = answer.metadata;
+  require(said.at("status") == "OK", where, ": ", said.at("status"), ": ",
+          said.contains("message") ? said.at("message") : "");
+  return answer;
+}
+
+Safetensors expectation_of(Safetensors problem, const std::string& where, const Standard& standard,
+                           const Watch& watch) {
+  CaseTrial trial(std::move(problem), standard, where);
+  trial.prepare([&](std::size_t total, std::string_view what) {
+    if (watch) watch(what, 0, total);
+  });
+  const KernelUnderTest& kernel = trial.kernel();
+  require(kernel.form != nullptr, where,
+          ": no kernel of this build takes it, so no contract says what to expect; "
+          "assay.check judges an answer by the model");
+  if (watch) watch("sigma", 0, 0);
+  const Expectation found = expect(trial.oracle(), kernel, trial.file().problem, default_draws, standard.false_alarms);
+  TensorFile to;
+  for (const auto& [tensor, expected] : found.tensors) put_all(to, trial.file(), tensor, expected);
+  return std::move(to).finish({{"contract", kernel.contract->name}, {"form", std::string(kernel.form->name)}});
+}
+
+}  // namespace assay::python

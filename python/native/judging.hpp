@@ -1,0 +1,52 @@
+#pragma once
+// What Python asks for, in tensors as safetensors files have them: thin calls of what the command line calls.
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/safetensors.hpp"
+#include "tools/verbs/check.hpp"
+
+namespace assay::python {
+
+/// Hears how far the work is, from any thread, one at a time. What it throws ends the work.
+using Watch = std::function<void(std::string_view what, std::size_t done, std::size_t total)>;
+
+/// What the program prints for these words of its command line.
+struct Said {
+  int code = 0;
+  std::string out, err;
+};
+Said run_verb(const std::vector<std::string>& words, const Watch& watch);
+
+/// An answer that was judged.
+class Verdicts {
+ public:
+  /// `why`: seconds to look for causes; none: only what is found at once.
+  Verdicts(const CheckOptions& options, Safetensors problem, Safetensors answer, std::optional<double> why,
+           const Watch& watch);
+
+  bool passed() const { return all_pass(checked_->rows); }
+  /// The page in that format; a short one leaves out what columns and contracts mean.
+  std::string page(const std::string& format, bool in_short) const;
+  /// What is wrong first, what that looks like, what did not pass, and where: lines.
+  std::string complaints() const;
+  /// What a tensor was judged by: value, value.lo, bound, sigma and limit, as the answer's file has it.
+  Safetensors expected(const std::string& tensor) const;
+
+ private:
+  std::shared_ptr<Checked> checked_;
+};
+
+/// The oracle's answer, as `assay oracle` writes it.
+Safetensors oracle_answer(Safetensors problem, const std::string& where, const std::string& tier, int threads,
+                          const Watch& watch);
+
+/// Of every tensor what its contract lets a correct kernel answer: NAME, NAME.lo, NAME.bound, NAME.sigma, NAME.limit.
+Safetensors expectation_of(Safetensors problem, const std::string& where, const Standard& standard, const Watch& watch);
+
+}  // namespace assay::python

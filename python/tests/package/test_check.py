@@ -1,0 +1,170 @@
+"""assay.check on kernels in NumPy: what is healthy passes, and each bug is named."""
+import re
+
+import assay
+import numpy as np
+import pytest
+from kernels import attention, delta_rule
+
+SHAPE = (2, 70, "4/2", 16)
+
+
+@pytest.fixture(scope="module")
+def case():
+    return assay.case("deltanet", SHAPE, seed=3, cotangents=False)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+def test_a_healthy_kernel_passes(dtype):
+    case = assay.case("deltanet", SHAPE, dtype, seed=3)
+    report = assay.check(case, lambda **x: delta_rule(**x, to=x["q"].dtype), arrays="numpy")
+    assert report.passed and bool(report) and report.verdict == "PASS"
+    assert [row["tensor"] for row in report.rows] == ["final_state", "o"]
+    assert report.notes == ["no gradients: the kernel has none, and they are not judged"]
+
+
+def test_a_bug_is_named_with_where_why_and_the_line_that_reproduces_it(case):
+    with pytest.raises(assay.Mismatch) as raised:
+        assay.check(case, lambda **x: delta_rule(**x, forgets=lambda t: t >= 64))
+    said, report = str(raised.value), raised.value.report
+    assert isinstance(raised.value, AssertionError)
+    assert "first wrong: o, from token 64 on, all sequences, all heads" in said
+    assert "where: all sequences, all heads, tokens 64..69 of 70 (chunk 1)" in said
+    assert "case: assay.case('deltanet', (2, 70, '4/2', 16), 'bf16', seed=3, cotangents=False)" in said
+    (command,) = re.findall(r"^reproduce: (assay check .*)$", said, re.MULTILINE)
+    assert command.split()[2] == str(report.folder / "case.safetensors")
+    assert report["o"]["verdict"] == "FAIL" and report["final_state"]["verdict"] == "PASS"
+    assert np.abs(report.error("o")[:, :64]).max() < 0.05 < np.abs(report.error("o")[:, 64:]).max()
+    # What is saved is what was judged.
+    saved = assay.load(report.folder / "case.safetensors")
+    assert {n: bytes(x[2]) for n, x in saved.tensors.items()} == {n: bytes(x[2]) for n, x in case.tensors.items()}
+
+
+def test_a_known_convention_is_called_by_its_name(case):
+    with pytest.raises(assay.Mismatch, match="looks like the scale missing"):
+        assay.check(case, lambda **x: delta_rule(**{**x, "scale": 1}))
+
+
+def test_gradients_that_numpy_returns_are_judged():
+    case = assay.case("softmax_attention", (1, 40, 2, 16), "fp32", seed=1)
+    report = assay.check(case, attention, arrays="numpy")
+    assert {row["tensor"] for row in report.rows} == {"o", "d_q", "d_k", "d_v"}
+
+    def wrong(q, k, v, scale, d_o=None):
+        found = attention(q, k, v, scale, d_o)
+        return {**found, "d_k": found["d_k"] * np.float32(1.001)}
+
+    with pytest.raises(assay.Mismatch, match="first wrong: d_k"):
+        assay.check(case, wrong, arrays="numpy")
+
+    def without(q, k, v, scale, d_o=None):
+        found = attention(q, k, v, scale, d_o)
+        del found["d_v"]
+        return found
+
+    with pytest.raises(assay.InputError, match="d_v: missing"):
+        assay.check(case, without, arrays="numpy")
+
+
+def test_an_input_that_is_overwritten_is_a_fault(case):
+    def overwrites(q, k, v, beta, initial_state, scale):
+        found = delta_rule(q, k, v, beta, initial_state, scale=scale)
+        k[1, 5, 0, 2] = 7
+        return found
+
+    with pytest.raises(assay.Mismatch, match=r"^k: the kernel has overwritten its input: k\[1\]\[5\]\[0\]\[2\] is 7, and was "):
+        assay.check(case, overwrites)
+
+
+def test_other_bits_when_it_is_run_again_are_a_fault(case):
+    runs = []
+
+    def drifts(**x):
+        runs.append(0)
+        o, state = delta_rule(**x)
+        return o, state * np.float32(1 + len(runs) * 1e-7)
+
+    with pytest.raises(assay.Mismatch, match=r"^final_state: other bits when the kernel is run again"):
+        assay.check(case, drifts)
+    assert len(runs) == 2
+    assert assay.check(case, drifts, same_bits=False).passed and len(runs) == 3
+
+
+def test_rows_that_nobody_wrote_hold_poison(case):
+    def stale(**x):
+        o, state = delta_rule(**x)
+        found = np.empty_like(o)
+        found[:, :-1] = o[:, :-1]
+        return found, state
+
+    with pytest.raises(assay.Mismatch, match=r"\[69\]"):
+        assay.check(case, stale)
+
+
+def test_a_kernel_without_a_state_is_judged_without_it():
+    case = assay.case("deltanet", SHAPE, seed=3)
+    report = assay.check(case, lambda **x: delta_rule(**x)[0], arrays="numpy")
+    assert [row["tensor"] for row in report.rows] == ["o"]
+    assert "final_state: not answered, and not judged" in report.notes
+
+
+def test_names_of_arguments(case):
+    def renamed(q, k, v, b, initial_state, sm_scale):
+        return delta_rule(q, k, v, b, initial_state, scale=sm_scale)
+
+    assert assay.check(case, renamed, rename={"beta": "b"}).passed
+    with pytest.raises(assay.InputError, match="beta: the kernel takes no argument beta; it takes q, k, v, b, initial_state, sm_scale"):
+        assay.check(case, renamed)
+    with pytest.raises(assay.InputError, match=r"rename: the case has no bata \(did you mean beta\?\)"):
+        assay.check(case, renamed, rename={"bata": "b"})
+
+
+def test_a_scale_that_the_kernel_cannot_know_is_not_swallowed():
+    def own_scale(q, k, v, beta, initial_state):
+        return delta_rule(q, k, v, beta, initial_state, scale=q.shape[-1] ** -0.5)
+
+    assert assay.check(assay.case("deltanet", SHAPE, cotangents=False), own_scale).passed
+    with pytest.raises(assay.InputError, match="scale=0.5: the kernel takes no argument of that name"):
+        assay.check(assay.case("deltanet", SHAPE, cotangents=False, scale=0.5), own_scale)
+
+
+def test_the_report_reads_well(case):
+    report = assay.check(case, lambda **x: delta_rule(**x))
+    text = str(report)
+    assert "deltanet chunkwise" in text and "2 tensors: 2 PASS" in text and "build/assay" not in text
+    page = report._repr_html_()
+    assert page.startswith("<iframe") and "&lt;table" in page
+    assert report.page["format"] == "assay-check"
+
+
+def test_a_contract_of_a_library_decides(case):
+    assert assay.check(case, lambda **x: delta_rule(**x), "fla").page["contract"] == "fla"
+    with pytest.raises(assay.InputError, match=r"contract: there is no flaa \(did you mean fla\?\)"):
+        assay.check(case, lambda **x: delta_rule(**x), "flaa")
+
+
+def test_progress_and_what_it_raises(case):
+    heard = []
+    assay.judge(case, dict(zip(("o", "final_state"), delta_rule(**{n: case[n] for n in case}, scale=0.25))),
+                cache=False, progress=lambda *x: heard.append(x))  # fmt: skip
+    assert all(isinstance(what, str) and isinstance(done, int) and isinstance(total, int) for what, done, total in heard)
+
+
+def test_bad_use_has_one_sentence(case):
+    for use, sentence in [
+        (lambda: assay.check(case, 3), "kernel: expected a function, got int"),
+        (lambda: assay.check({}, delta_rule), "case: expected what assay.case makes, got dict"),
+        (lambda: assay.check(case, delta_rule, arrays="cupy"), "arrays: there are no arrays of cupy; there are torch, numpy, jax"),
+        (lambda: assay.judge(case, {"o": [1.0]}), "o: expected an array of NumPy, torch or JAX, got list"),
+        (lambda: assay.judge(case, {"o": np.zeros(3, int)}), "o: expected floating-point numbers, got int64"),
+        (lambda: assay.judge(case, {"o": np.zeros((2, 4, 70, 16))}, tensors="o"), r"answer: tensor o: expected shape .* transpose axes 1 and 2"),
+        (lambda: case["w"], "w: this case has no such tensor; it has beta, initial_state, k, q, v"),
+        (lambda: assay.case("deltanett", SHAPE), r"mechanism: there is no deltanett \(did you mean deltanet\?\)"),
+        (lambda: assay.case("deltanet", (1, 2)), "shape: expected four or five numbers"),
+        (lambda: assay.case("deltanet", SHAPE, "int8"), "dtype: there is no int8; there are fp64, fp32"),
+        (lambda: assay.case("deltanet", SHAPE, widow=3), "params: deltanet has no widow"),
+        (lambda: assay.load("/nowhere"), "/nowhere: cannot be read: No such file or directory"),
+        (lambda: case.save("/nowhere/x"), "/nowhere/x: cannot be written: No such file or directory"),
+    ]:
+        with pytest.raises(assay.InputError, match="^" + sentence):
+            use()

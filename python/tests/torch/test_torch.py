@@ -1,0 +1,215 @@
+"""The package with torch: kernels of others end to end, autograd, adapters. `make foreign` runs it."""
+import math
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import assay
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "proptests" / "foreign")]
+
+from kernels import fla  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+
+A = assay.adapters
+
+
+def gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state=True, *, work=torch.float64, keep=lambda x: x):
+    """The rule token by token, by autograd."""
+    group = v.shape[2] // k.shape[2]
+    S, rows, dtype = initial_state.to(work), [], v.dtype
+    q, k = (x.to(work).repeat_interleave(group, 2) for x in (q, k))
+    v, g, beta = v.to(work), g.to(work), beta.to(work)
+    for t in range(v.shape[1]):
+        S = S * g[:, t, :, None, None].exp()
+        error = v[:, t] - torch.einsum("bhk,bhkv->bhv", k[:, t], keep(S))
+        S = S + torch.einsum("bhk,bhv->bhkv", k[:, t], beta[:, t, :, None] * error)
+        rows.append(scale * torch.einsum("bhk,bhkv->bhv", q[:, t], S))
+    return torch.stack(rows, 1).to(dtype), S.to(dtype)
+
+
+def math_attention(*args, **kwargs):
+    with sdpa_kernel([SDPBackend.MATH]):
+        return torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
+
+
+class Healthy(unittest.TestCase):
+    def passes(self, case, kernel, *args, **how):
+        report = assay.check(case, kernel, *args, arrays="torch", **how)
+        self.assertTrue(report.passed, str(report))
+        return {row["tensor"] for row in report.rows}
+
+    def test_autograd_in_every_precision(self):
+        for dtype in ("fp64", "fp32", "bf16", "fp16"):
+            with self.subTest(dtype):
+                case = assay.case("gated_deltanet", (2, 33, "4/2", 16), dtype, seed=1)
+                tensors = self.passes(case, gated_delta_rule, rename={"log_decay": "g"}, gradients=True)
+                self.assertEqual(len(tensors), 8)
+
+    def test_the_naive_functions_of_fla(self):
+        adapters = [
+            (A.fla.chunk_gated_delta_rule, "gated_delta_rule", "naive_recurrent_gated_delta_rule", "2"),
+            (A.fla.chunk_gated_delta_rule, "gated_delta_rule", "naive_chunk_gated_delta_rule", "2"),
+            (A.fla.chunk_kda, "kda", "naive_recurrent_kda", "4/2"),
+            (A.fla.chunk_simple_gla, "simple_gla", "naive_recurrent_simple_gla", "4/2"),
+            (A.fla.chunk_simple_gla, "simple_gla", "naive_chunk_simple_gla", "2"),
+        ]
+        for adapter, module, name, heads in adapters:
+            for dtype in ("fp32", "bf16"):
+                with self.subTest(name, dtype=dtype):
+                    case = assay.case(adapter.mechanism, (1, 70, heads, 16), dtype, seed=2)
+                    self.passes(case, adapter.using(getattr(fla(module), name)), tensors=["o", "final_state", "d_q", "d_k", "d_v"])
+        case = assay.case("gla", (1, 40, 2, 16), "fp32", seed=2)
+        self.passes(case, fla("gla").naive_recurrent_gla, rename={"log_decay": "gk"})
+
+    def test_sdpa(self):
+        kernel = A.torch.scaled_dot_product_attention.using(math_attention)
+        for dtype in ("fp64", "fp32", "bf16"):
+            for shape, params in [((2, 40, "4/2", 16), {}), ((1, "5/40", 2, 16), {}), ((1, 40, 2, 16), {"causal": False}), ((1, 40, 2, 16), {"window": 7})]:
+                with self.subTest(dtype, shape=shape, params=params):
+                    case = assay.case("softmax_attention", shape, dtype, seed=4, **params)
+                    self.assertEqual(self.passes(case, kernel), {"o", "d_q", "d_k", "d_v"})
+
+    def test_eight_bits(self):
+        for dtype in ("e4m3", "e5m2"):
+            case = assay.case("softmax_attention", (1, 40, 2, 16), dtype, seed=4, cotangents=False)
+            self.assertEqual(case.array("q", "torch").dtype, {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}[dtype])
+            again = assay.oracle("softmax_attention", {n: case.array(n, "torch") for n in case.inputs}, params=case.params)
+            self.assertTrue((again["o"].hi == assay.oracle(case)["o"].hi).all())
+
+            def kernel(q, k, v, scale):
+                q, k, v = (x.float().transpose(1, 2) for x in (q, k, v))
+                return math_attention(q, k, v, scale=scale, is_causal=True).transpose(1, 2).bfloat16()
+
+            self.passes(case, kernel)
+
+    def test_numpy_and_torch_say_the_same(self):
+        case = assay.case("deltanet", (1, 9, 2, 8), "bf16", seed=4)
+        inputs = {n: case.array(n, "torch") for n in case.inputs}
+        for name, x in inputs.items():
+            self.assertEqual(x.double().numpy().tolist(), case.array(name, "numpy").astype(float).tolist())
+
+
+class Faults(unittest.TestCase):
+    def setUp(self):
+        self.case = assay.case("gated_deltanet", (1, 40, "4/2", 16), seed=1, device="cpu")
+
+    def fails(self, kernel, pattern, error=assay.Mismatch, **how):
+        with self.assertRaisesRegex(error, pattern):
+            assay.check(self.case, kernel, rename={"log_decay": "g"}, **how)
+
+    def test_a_detached_state_is_named(self):
+        self.fails(lambda **x: gated_delta_rule(**x, keep=lambda S: S.detach()), "first wrong: d_k.*every output passes")
+
+    def test_inputs_memory_and_bits(self):
+        def overwrites(**x):
+            found = gated_delta_rule(**x)
+            with torch.no_grad():
+                x["v"][0, 3, 1, 2] = 5
+            return found
+
+        def stale(**x):
+            o, state = gated_delta_rule(**x)
+            found = torch.empty_like(o)
+            found[:, :-1] = o[:, :-1]
+            return found, state
+
+        self.fails(overwrites, r"v: the kernel has overwritten its input: v\[0\]\[3\]\[1\]\[2\] is 5, and was ")
+        self.fails(stale, r"o: other bits when the kernel is run again|o: \[0\]\[39\]\[0\]\[0\] is nan")
+
+    def test_a_backward_that_is_missing(self):
+        detached = lambda **x: tuple(y.detach() for y in gated_delta_rule(**x))  # noqa: E731
+        self.fails(detached, "gradients: demanded, but what the kernel returns does not require them", assay.InputError, gradients=True)
+        report = assay.check(self.case, detached, rename={"log_decay": "g"})
+        self.assertEqual([row["tensor"] for row in report.rows], ["final_state", "o"])
+        without_beta = lambda **x: gated_delta_rule(**{**x, "beta": x["beta"].detach()})  # noqa: E731
+        self.fails(without_beta, "d_beta: the kernel gives beta no gradient", assay.InputError)
+
+    def test_a_layout_is_named(self):
+        turned = lambda **x: tuple(y.transpose(1, 2) for y in gated_delta_rule(**x))  # noqa: E731
+        self.fails(turned, r"o: expected shape \[1, 40, 4, 16\], got \[1, 4, 40, 16\]; that is \[B, H, T, ...\]", assay.InputError)
+
+    def test_what_is_no_float(self):
+        self.fails(lambda **x: x["q"].int(), "o: expected a floating-point tensor, got torch.int32", assay.InputError)
+        self.fails(lambda **x: x["v"].detach().to_sparse(), "o: expected a dense tensor, got one that is torch.sparse_coo", assay.InputError)
+
+
+class Adapters(unittest.TestCase):
+    def test_arguments_that_are_not_judged_are_refused_by_name(self):
+        for adapter, arguments, sentence in [
+            (A.fla.chunk_kda, {"use_qk_l2norm_in_kernel": True}, "use_qk_l2norm_in_kernel=True: assay does not judge this argument of chunk_kda yet"),
+            (A.fla.chunk_gla, {"cu_seqlens": torch.tensor([0, 4])}, "cu_seqlens=...: assay does not judge this argument of chunk_gla yet"),
+            (A.flash_attn.flash_attn_func, {"softcap": 30.0}, "softcap=30.0: assay does not judge"),
+            (A.flashinfer.single_prefill_with_kv_cache, {"return_lse": True}, "return_lse=True: assay does not judge"),
+            (A.fla.chunk_kda, {"chunksize": 32}, "chunksize: the adapter of chunk_kda passes no argument of that name; it passes chunk_size"),
+        ]:
+            with self.assertRaisesRegex(assay.InputError, sentence):
+                adapter.using(**arguments)
+        A.fla.chunk_kda.using(chunk_size=32, use_qk_l2norm_in_kernel=False, cu_seqlens=None)
+        with self.assertRaisesRegex(assay.InputError, "dt: mamba_chunk_scan_combined multiplies"):
+            assay.check(assay.case("mamba2", (1, 4, 2, 8)), A.mamba_ssm.mamba_chunk_scan_combined, arrays="torch")
+        with self.assertRaisesRegex(assay.InputError, "chunk_kda: computes kda, and this is a case of gla"):
+            assay.check(assay.case("gla", (1, 4, 2, 8)), A.fla.chunk_kda, arrays="torch")
+
+    def test_flash_attention(self):
+        def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0):
+            kernel = A.torch.scaled_dot_product_attention
+            params = {"causal": causal or window_size[1] == 0}
+            if window_size[0] >= 0:
+                params["window"] = window_size[0] + 1
+            params["bandwidth"] = 1 / (softmax_scale or q.shape[-1] ** -0.5)
+            arguments = kernel.give({"q": q, "k": k, "v": v}, params, None)
+            return math_attention(**arguments).transpose(1, 2)
+
+        for params in ({}, {"causal": False}, {"window": 5}, {"scale": 0.5}):
+            case = assay.case("softmax_attention", (2, 20, "4/2", 16), "fp32", seed=6, **params)
+            self.assertTrue(assay.check(case, A.flash_attn.flash_attn_func.using(flash_attn_func), arrays="torch").passed)
+
+    def test_flashinfer(self):
+        def chunk_gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens):
+            rows, states = [], []
+            for n, (a, b) in enumerate(zip(cu_seqlens, cu_seqlens[1:])):
+                o, S = gated_delta_rule(*(x[None, a:b] for x in (q, k, v, g.log(), beta)), scale, initial_state[n : n + 1].mT, work=torch.float32)
+                rows.append(o[0])
+                states.append(S.mT)
+            return torch.cat(rows), torch.cat(states)
+
+        def single_prefill_with_kv_cache(q, k, v, causal=False, sm_scale=None, window_left=-1):
+            window = {"window": window_left + 1} if window_left >= 0 else {}
+            arguments = A.torch.scaled_dot_product_attention.give(
+                {"q": q[None], "k": k[None], "v": v[None]}, {"causal": causal, "bandwidth": 1 / sm_scale, **window}, None
+            )
+            return math_attention(**arguments).transpose(1, 2)[0]
+
+        case = assay.case("gated_deltanet", (2, 20, "4/2", 16), "bf16", seed=6)
+        report = assay.check(case, A.flashinfer.chunk_gated_delta_rule.using(chunk_gated_delta_rule), arrays="torch")
+        self.assertEqual([row["tensor"] for row in report.rows], ["final_state", "o"])
+        for params in ({}, {"window": 5}, {"causal": False}):
+            case = assay.case("softmax_attention", (1, "6/20", "4/2", 16), "fp32", seed=6, **params)
+            self.assertTrue(assay.check(case, A.flashinfer.single_prefill_with_kv_cache.using(single_prefill_with_kv_cache), arrays="torch").passed)
+
+    def test_a_live_call_is_captured(self):
+        def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None):
+            return fla("gla").naive_recurrent_gla(q, k, v, g, initial_state, output_final_state)
+
+        case = assay.case("gla", (1, 20, 2, 16), "bf16", seed=6)
+        q, k, v, g = (case.array(n, "torch") for n in ("q", "k", "v", "log_decay"))
+        with tempfile.TemporaryDirectory() as folder:
+            live = assay.capture(chunk_gla, every=2, adapter=A.fla.chunk_gla, folder=folder)
+            for _ in range(3):
+                live(q, k, v, g)
+            with self.assertWarnsRegex(RuntimeWarning, "nothing saved: cu_seqlens=...: assay does not judge"):
+                for _ in range(2):
+                    live(q, k, v, g, cu_seqlens=torch.tensor([0, 20]))
+            self.assertEqual(sorted(p.name for p in pathlib.Path(folder).iterdir()), ["chunk_gla-000000", "chunk_gla-000002"])
+            saved = assay.load(pathlib.Path(folder, "chunk_gla-000002", "case.safetensors"))
+            self.assertEqual(saved.inputs, ["k", "log_decay", "q", "v"])
+            o = assay.oracle(saved)["o"]
+            self.assertTrue(math.isfinite(abs(o.hi).max()))
+
+
+if __name__ == "__main__":
+    unittest.main()
