@@ -32,6 +32,11 @@ test: setup-test ## install what is missing, build everything, run all tests
 	@$(call build-preset,host)
 	@$(call test-preset,host)
 
+.PHONY: quick
+quick: setup-test ## build everything, run what failed last and the cheapest tests, for 45 seconds
+	@$(call build-preset,host)
+	@tools/dev/quick.py --jobs $(JOBS)
+
 .PHONY: asan
 asan: setup ## build with AddressSanitizer and UndefinedBehaviorSanitizer in build-asan, run all tests
 	@$(call build-preset,asan)
@@ -51,6 +56,11 @@ cuda: setup ## build with nvcc in build-cuda, run all tests
 lint: setup-test ## check the format and run clang-tidy over the tree
 	@cmake --preset clang $(CMAKE_ARGS) >&2
 	@tools/dev/lint --build build-clang --jobs $(JOBS)
+
+.PHONY: lint-newest
+lint-newest: setup-test ## the same for the files changed last, as many as three minutes hold
+	@cmake --preset clang $(CMAKE_ARGS) >&2
+	@tools/dev/lint --build build-clang --jobs $(JOBS) --seconds 180
 
 .PHONY: format
 format: setup-test ## format every C++ file in place
