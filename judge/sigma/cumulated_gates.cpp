@@ -32,21 +32,29 @@ class ByHead {
   int group_ = 1;
 };
 
-/// What a token contributes to the sum of that head and channel.
+/// What a token contributes to the sum of a head and channel.
 struct Contribution {
   double value = 0;
   bool exact = false;
 };
-using Contributions = std::function<Contribution(int head, int token, int channel)>;
+
+/// A gate's gradient [H][T], or [H][T][K] of gates of single channels, and what every token's query and key contribute
+/// to it, in its layout.
+struct GateSums {
+  std::string name;
+  std::vector<int> shape;
+  Layout layout;
+  bool per_channel;
+  std::vector<Contribution> gained, lost;
+};
 
 /// What a rounding of that size adds: an error, or its variance.
 using ErrorOf = std::function<double(double size)>;
 
-/// The errors of the sums of a gradient [H][T], or [H][T][K] of gates of single channels, added up by `rounding`.
-/// `gained` and `lost` are what a token's query and key contribute.
-std::vector<double> errors_of_sums(const Layout& n, Format operands, const Contributions& gained,
-                                   const Contributions& lost, bool per_channel, const ErrorOf& rounding) {
+/// The errors of the sums, added up by `rounding`.
+std::vector<double> errors_of(const GateSums& gate, Format operands, const ErrorOf& rounding) {
   constexpr int chunk = 64;
+  const Layout& n = gate.layout;
   const double sum_unit = std::min(unit_roundoff(operands), unit_roundoff(Format::fp32)),
                operand_unit = unit_roundoff(operands);
   const auto at = [&](int h, int t, int c) {
@@ -58,17 +66,19 @@ std::vector<double> errors_of_sums(const Layout& n, Format operands, const Contr
     for (int c = 0; c < n.cols; ++c) {
       double sum = 0, largest = 0, of_sums = 0, of_operands = 0;
       for (int t = n.rows - 1; t >= 0; --t)
-        sum += gained(h, t, c).value - lost(h, t, c).value, largest = std::max(largest, std::fabs(sum));
+        sum += gate.gained[at(h, t, c)].value - gate.lost[at(h, t, c)].value,
+            largest = std::max(largest, std::fabs(sum));
       bool exact = true;
       for (int t = n.rows - 1; t >= 0; --t) {
+        const std::size_t i = at(h, t, c);
         if (t % chunk == chunk - 1) of_operands = 0;
-        for (const Contribution& x : {gained(h, t, c), lost(h, t, c)}) {
+        for (const Contribution& x : {gate.gained[i], gate.lost[i]}) {
           if (x.exact) continue;
           exact = false;
           of_sums += rounding(sum_unit * x.value);
-          if (per_channel) of_operands += rounding(operand_unit * x.value);
+          if (gate.per_channel) of_operands += rounding(operand_unit * x.value);
         }
-        if (!exact) errors[at(h, t, c)] = of_sums + of_operands + rounding(sum_unit * largest);
+        if (!exact) errors[i] = of_sums + of_operands + rounding(sum_unit * largest);
       }
     }
   return errors;
@@ -79,12 +89,30 @@ const Array* find(const Arrays& arrays, const std::string& name) {
   return found == arrays.end() ? nullptr : &found->second;
 }
 
-/// Errors of the sums of all gates, added up by `rounding`.
-Arrays errors_of_gates(const Problem& problem, Format operands, const Arrays& answered,
-                       const std::function<const Arrays*()>& asked_sizes, const ErrorOf& rounding) {
-  Arrays errors;
+/// value * slope of every channel, or, where the gate has one for all, summed over them. `size` may be null.
+std::vector<Contribution> contributions(const Array& value, const Array& slope, const Array* size, const Layout& n,
+                                        bool head_axis, bool per_channel) {
+  const ByHead a(value, head_axis, n.heads), b(slope, head_axis, n.heads);
+  const ByHead terms(size != nullptr ? *size : value, head_axis, n.heads);
+  const bool known = size != nullptr;
+  std::vector<Contribution> list;
+  list.reserve(n.size());
+  for (int h = 0; h < n.heads; ++h)
+    for (int t = 0; t < n.rows; ++t)
+      for (int c = 0; c < n.cols; ++c) {
+        Contribution sum{0, known};
+        for (int i = per_channel ? c : 0; i < (per_channel ? c + 1 : a.columns()); ++i)
+          sum.value += a(h, t, i) * b(h, t, i), sum.exact = sum.exact && terms(h, t, i) == 0;
+        list.push_back(sum);
+      }
+  return list;
+}
+
+/// Of all gates that have a gradient.
+std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answered, const TermSizes& asked_sizes) {
+  std::vector<GateSums> gates;
   const Room* room = find_room(problem.mechanism);
-  if (room == nullptr) return errors;
+  if (room == nullptr) return gates;
   for (const RoomFacts::Ranked& ranked : room->inputs()) {
     if (ranked.field.domain != Domain::log_decay || ranked.rank == 0) continue;
     const std::string name = "d_" + std::string(ranked.field.name);
@@ -99,23 +127,19 @@ Arrays errors_of_gates(const Problem& problem, Format operands, const Arrays& an
                 *dx = find(per_channel ? answered : problem.cotangents, per_channel ? "d_q" : "o"),
                 *y = find(problem.inputs, per_channel ? "k" : "v"), *dy = find(answered, of_loss);
     if (x == nullptr || dx == nullptr || y == nullptr || dy == nullptr) continue;
-    const auto contributions = [&](const Array& value, const Array& slope, const Array* size) -> Contributions {
-      const ByHead a(value, head_axis, layout.heads), b(slope, head_axis, layout.heads);
-      const ByHead terms(size != nullptr ? *size : value, head_axis, layout.heads);
-      return [=, exact = size != nullptr](int h, int t, int c) {
-        if (per_channel) return Contribution{a(h, t, c) * b(h, t, c), exact && terms(h, t, c) == 0};
-        Contribution sum{0, exact};
-        for (int i = 0; i < a.columns(); ++i)
-          sum.value += a(h, t, i) * b(h, t, i), sum.exact = sum.exact && terms(h, t, i) == 0;
-        return sum;
-      };
-    };
-    const Arrays* sizes = asked_sizes();
+    const Arrays* sizes = asked_sizes(of_gain, of_loss, per_channel);
     const auto size_of = [&](const std::string& tensor) { return sizes == nullptr ? nullptr : find(*sizes, tensor); };
-    errors[name] =
-        Array(gradient->shape, errors_of_sums(layout, operands, contributions(*x, *dx, size_of(of_gain)),
-                                              contributions(*y, *dy, size_of(of_loss)), per_channel, rounding));
+    gates.push_back({name, gradient->shape, layout, per_channel,
+                     contributions(*x, *dx, size_of(of_gain), layout, head_axis, per_channel),
+                     contributions(*y, *dy, size_of(of_loss), layout, head_axis, per_channel)});
   }
+  return gates;
+}
+
+/// Errors of the sums of all gates, added up by `rounding`.
+Arrays errors_of_gates(const std::vector<GateSums>& gates, Format operands, const ErrorOf& rounding) {
+  Arrays errors;
+  for (const GateSums& gate : gates) errors[gate.name] = Array(gate.shape, errors_of(gate, operands, rounding));
   return errors;
 }
 
@@ -161,13 +185,14 @@ ErrorOf drawn(std::uint64_t seed) {
 
 }  // namespace
 
-GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered,
-                       const std::function<const Arrays*()>& sizes, int samples) {
+GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered, const TermSizes& sizes,
+                       int samples) {
+  const std::vector<GateSums> gates = sums_of_gates(problem, answered, sizes);
   GateErrors errors;
-  errors.variances = errors_of_gates(problem, operands, answered, sizes, [](double size) { return size * size / 3; });
+  errors.variances = errors_of_gates(gates, operands, [](double size) { return size * size / 3; });
   for (int k = 0; k < samples && !errors.variances.empty(); ++k)
     errors.samples.push_back(
-        errors_of_gates(problem, operands, answered, sizes, drawn(RandomBits{}.at(static_cast<std::uint64_t>(k)))));
+        errors_of_gates(gates, operands, drawn(RandomBits{}.at(static_cast<std::uint64_t>(k)))));
   return errors;
 }
 
@@ -193,8 +218,9 @@ void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::
 }
 
 void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered) {
-  for (const auto& [name, errors] : errors_of_gates(
-           problem, operands, answered, [] { return nullptr; }, drawn(seed)))
+  const auto unknown = [](const std::string&, const std::string&, bool) { return nullptr; };
+  for (const auto& [name, errors] :
+       errors_of_gates(sums_of_gates(problem, answered, unknown), operands, drawn(seed)))
     for (std::size_t i = 0; i < errors.data.size(); ++i) answered[name].data[i] += errors.data[i];
 }
 

@@ -3,6 +3,7 @@
 // sequence, of what q.dq and k.dk of every token differ by. What cancels in that difference leaves its errors.
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "reference/core/format.hpp"
@@ -18,10 +19,13 @@ struct GateErrors {
   Arrays variances;
   std::vector<Arrays> samples;
 };
-/// Of a kernel that has answered so. `sizes` is asked where there are gates: numbers of size 0 are held exactly in any
-/// order, and have no errors; null where that is not known.
-GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered,
-                       const std::function<const Arrays*()>& sizes, int samples);
+/// Asked for the sizes of the terms of these two tensors, for all elements of a row together or for each alone. Numbers
+/// of size 0 are held exactly in any order, and have no errors; null where that is not known, or is so of none.
+using TermSizes = std::function<const Arrays*(const std::string& gain, const std::string& loss, bool each)>;
+
+/// Of a kernel that has answered so.
+GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered, const TermSizes& sizes,
+                       int samples);
 
 /// Of a kernel whose operands are as wide as its sums, so that each rounding of dq and dk is one of their own: adds
 /// what the sums of q dq - k dk themselves differ by between `exact` and the draws, whose variance is twice a kernel's.

@@ -222,9 +222,27 @@ ExactRun located(std::vector<double> run, const Expected& e, const std::string& 
   return {std::move(run), std::move(at)};
 }
 
+/// Whether every row of that tensor, or each element, is known to round without asking how large its terms are.
+bool rounds_in_all(const Oracle& oracle, const std::string& name, bool each, const Terms& terms) {
+  const auto known =
+      std::find_if(oracle.tensors.begin(), oracle.tensors.end(), [&](const auto& t) { return t.first == name; });
+  if (known == oracle.tensors.end()) return false;
+  const Oracle::Tensor& truth = known->second;
+  const std::size_t row =
+      each ? 1 : static_cast<std::size_t>(layout_of(truth.shape, oracle.head_axis && !truth.shape.empty()).cols);
+  for (std::size_t first = 0; first < truth.value.size(); first += row) {
+    bool exact = true;
+    for (std::size_t i = first; exact && i < first + row; ++i)
+      exact = may_be_exact(truth.value[i], truth.bound[i], terms.accumulators());
+    if (exact) return false;
+  }
+  return true;
+}
+
 /// What the gradients of gates are off by where they are summed up from the end of the sequence: such a kernel keeps
 /// the contract, too.
-GateErrors gate_errors_of(const Problem& problem, const KernelUnderTest& kernel, const KernelRuns& runs, Terms& terms) {
+GateErrors gate_errors_of(const Oracle& oracle, const Problem& problem, const KernelUnderTest& kernel,
+                          const KernelRuns& runs, Terms& terms) {
   const Policy contract = kernel.policy();
   Format operands = accumulators_of(contract.sites);
   for (int i = 0; i < contract.sites.size; ++i) {
@@ -233,7 +251,12 @@ GateErrors gate_errors_of(const Problem& problem, const KernelUnderTest& kernel,
   }
   const auto arrays = [](const Named<Array>& run) { return Arrays(run.begin(), run.end()); };
   GateErrors errors = gate_errors(
-      problem, operands, arrays(runs.emulated), [&terms] { return terms.all(); }, default_draws);
+      problem, operands, arrays(runs.emulated),
+      [&](const std::string& gain, const std::string& loss, bool each) {
+        const auto rounds = [&](const std::string& name) { return rounds_in_all(oracle, name, each, terms); };
+        return rounds(gain) && rounds(loss) ? nullptr : terms.all();
+      },
+      default_draws);
   if (errors.variances.empty() || operands != terms.accumulators()) return errors;
   std::vector<Arrays> drawn;
   for (const Named<Array>& draw : runs.drawn) drawn.push_back(arrays(draw));
@@ -464,7 +487,7 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
   tensors = std::max<std::size_t>(tensors, 1), elements = std::max<std::size_t>(elements, 1);
   // Of a number that stands alone 16 draws say whether it takes 64: the limits of both share its part.
   const Limits limits = limits_of(rate, tensors, elements), of_numbers = limits_of(rate / 2, tensors, elements);
-  const GateErrors gates = gate_errors_of(problem, kernel, runs, terms);
+  const GateErrors gates = gate_errors_of(oracle, problem, kernel, runs, terms);
   Expectation expectation;
   for (std::size_t t = 0; t < emulated.size(); ++t) {
     const auto& [name, array] = emulated[t];

@@ -1,6 +1,7 @@
 #include "judge/sigma/terms.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "reference/core/error.hpp"
@@ -30,6 +31,18 @@ std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, 
   } catch (const Refusal&) {
     return std::nullopt;
   }
+}
+
+bool may_be_exact(const HiLo& x, double bound, Format accumulators) {
+  const double size = std::fabs(x.hi);
+  constexpr double least = 0x1p-960;  // what doubles lose below, sizes do not see
+  if (!(size > least)) return true;
+  const int bits = info(accumulators).mantissa_bits + 1;
+  const double last = std::ldexp(1.0, std::ilogb(size) + 1 - bits);
+  const double rest = std::fabs((x.hi - std::rint(x.hi / last) * last) + x.lo);
+  // Terms of a unit are at least one unit and at most 2^bits together, and a rest beside them is at most
+  // 2^-(bits + 2) of the unit. A thousandth is for the roundings of that rest.
+  return !(rest > bound + 1.001 * std::ldexp(size, -bits - 2));
 }
 
 }  // namespace assay

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 
+#include "oracles/core/room.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/problem.hpp"
 
@@ -12,5 +13,10 @@ namespace assay {
 /// through what follows; 0 where accumulators of that format hold all of it exactly, in whatever order. Nothing where
 /// the room has no kernels, or the reference overflows.
 std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators);
+
+/// Whether accumulators of that format may hold a number exactly in whatever order, as far as the number alone shows:
+/// it is then one of theirs, but for a rest of less than a quarter of its last place. Half of all numbers are so, and
+/// hardly any row of them: that saves asking for the sizes of its terms.
+bool may_be_exact(const HiLo& x, double bound, Format accumulators);
 
 }  // namespace assay
