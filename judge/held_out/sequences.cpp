@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "judge/held_out/faults.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay::held_out {
@@ -173,7 +174,11 @@ constexpr Fault faults[] = {
      "falcon3 falcon3a",
      [](const Call& c) {
        // Without a window, as much is handed on as was handed over.
-       return c.problem.params.contains("window") ? without(c, {"tail_k", "tail_v"}) : c.healthy();
+       const auto window = c.problem.params.find("window");
+       if (window == c.problem.params.end()) return c.healthy();
+       require(c.tokens() - seam_of(c) + 1 >= std::get<long>(window->second),
+               "the second call has fewer pairs than it hands on");
+       return without(c, {"tail_k", "tail_v"});
      }},
     {{"seam_gradient_dropped", "backward in two calls: the first does not learn what the second makes of its state",
       "launcher bug: the state detached"},

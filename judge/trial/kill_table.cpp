@@ -443,16 +443,6 @@ int count(const std::vector<MutantRow>& rows, Wanted wanted) {
   return static_cast<int>(std::count_if(rows.begin(), rows.end(), wanted));
 }
 
-/// Whether pairs of tokens are carried out. A held-out fault answers a sequence in two calls, and each must have so
-/// many.
-bool carries_pairs(const Room& room) {
-  const auto& outputs = room.outputs();
-  return std::any_of(outputs.begin(), outputs.end(), [](const RoomFacts::Ranked& output) {
-    const auto& axes = output.field.axes;
-    return std::find(std::begin(axes), std::end(axes), Axis::final_tail_len) != std::end(axes);
-  });
-}
-
 }  // namespace
 
 std::string_view name_of(HeldOut which) {
@@ -515,8 +505,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
   for (const Subject& s : subjects) {
     std::vector<FaultTrial> trials =
         fault_trials(*s.room, *s.healthy, fault_styles, precisions_of(options, *s.healthy), options.seed);
-    for (const ExactTrials& of : exact_trials) {
-      if (of.seq_len == 2 && carries_pairs(*s.room)) continue;
+    for (const ExactTrials& of : exact_trials)
       for (FaultTrial& exact :
            fault_trials(*s.room, *s.healthy, {&of.style, 1}, {&of.precision, 1}, options.seed, of.seq_len)) {
         const bool met = std::any_of(trials.begin(), trials.end(), [&](const FaultTrial& other) {
@@ -525,7 +514,6 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
         });
         if (!met) trials.push_back(std::move(exact));  // softmax attention has no numbers of its own in `dyadic`
       }
-    }
     if (options.trials > 0 && trials.size() > static_cast<std::size_t>(options.trials))
       trials.erase(trials.begin() + options.trials, trials.end());
     for (FaultTrial& trial : trials) tasks.push_back({&s, std::move(trial)});
