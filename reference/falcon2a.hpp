@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/core/erring.hpp"
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/kept.hpp"
@@ -205,12 +206,13 @@ struct falcon2a {
       const Denominator<S> D = denominator(options, in, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
       S d_eta = S(0), d_gamma = S(0);
+      const ScaledProducts<S> writes(gain.eta, line(in.v, t));
       for (int i = 0; i < K; ++i) {
         const S x = write_feature(options, in, t, i);
         S& dx = write_feature(options, d, t, i);
         const S along = dot(line(G, i), line(in.v, t));
         add_scaled(line(d.v, t), S(gain.eta * x), line(G, i));
-        dx += gain.eta * along;
+        dx += writes.with(line(G, i), along);
         d_eta += x * along;
         add_dot(d_gamma, line(G, i), line(before.matrix, i));
         for (int j = 0; j < V; ++j) G(i, j) *= gain.gamma;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "reference/core/erring.hpp"
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/kept.hpp"
@@ -166,10 +167,10 @@ struct falcon3 {
     for (int c = 0; c < state.size(1); ++c) errors[static_cast<std::size_t>(c)].put_back(state, c, norm);
   }
 
-  /// S_t from S_{t-1}; the row writes.
+  /// S_t from S_{t-1}; the row writes what `read` has of the pairs.
   template <class S>
-  static Columns<S> step(const Options& options, const Inputs<S>& in, int t, Columns<S> before) {
-    const Pairs<const Inputs<S>> pairs(options, in);
+  static Columns<S> step(const Options& options, const Inputs<S>& in, const Inputs<S>& read, int t, Columns<S> before) {
+    const Pairs<const Inputs<S>> pairs(options, read);
     const Window<S> window = pairs.window(t);
     const Denominator<S> D = denominator(options, in, window, t);
     const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
@@ -189,16 +190,26 @@ struct falcon3 {
     return after;
   }
 
+  /// A pair that is read again in every window is the same operand still.
+  template <class S>
+  static Inputs<S> as_read(const Inputs<S>& in) {
+    Inputs<S> read = in;
+    read.k = read_once(in.k), read.v = read_once(in.v);
+    read.tail_k = read_once(in.tail_k), read.tail_v = read_once(in.tail_v);
+    return read;
+  }
+
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const Pairs<const Inputs<S>> pairs(options, in);
     const Window<S> tail = pairs.final_tail();
     Outputs<S> out{Tensor<S, 2>(T, V), Tensor<S, 2>(K, V), Tensor<S, 2>(tail.size(), K), Tensor<S, 2>(tail.size(), V)};
+    const Inputs<S> read = as_read(in);
     Columns<S> state(in.initial_state);
     join_errors(state);
     for (int t = 0; t < T; ++t) {
-      if (options.writes(t)) state = step(options, in, t, state);
+      if (options.writes(t)) state = step(options, in, read, t, state);
       add_read(out.o, t, state, in.q);
     }
     write_final_tail(pairs, out);
@@ -214,12 +225,13 @@ struct falcon3 {
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    const Pairs<const Inputs<S>> pairs(options, in);
+    const Inputs<S> read = as_read(in);
+    const Pairs<const Inputs<S>> pairs(options, read);
     Columns<S> first(in.initial_state), G(cotangent.final_state);
     join_errors(first);
     join_errors(G);
     Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
-      if (options.writes(t)) state = step(options, in, t, state);
+      if (options.writes(t)) state = step(options, in, read, t, state);
     });
     Inputs<S> d = zero_like(in);
     const Pairs<Inputs<S>> d_pairs(options, d);
@@ -252,13 +264,14 @@ struct falcon3 {
         const Bounds<S> x_norm = pair_norm(pairs, K, j);
         const Line<const S> x = feature_of(pairs, j, K);
         const Line<S> dx = feature_of(d_pairs, j, K);
+        const ScaledProducts<S> writes(weight, x);
         S of_errors = S(0);  // what the errors of G put on dx
         for (int c = 0; c < V; ++c) {
           const S r = residual(pairs, before, j, c);
           const S e = dot(column(G, c), x);
           const S& whole_e = whole(e, c, x_norm);
           const S u = weight * r, du = weight * e, whole_du = weight * whole_e;
-          d_pairs.v(j, c) += whole_du;
+          d_pairs.v(j, c) += errs<S>() ? writes.with(column(G, c), e) : whole_du;
           d_weight += whole_e * r;
           add_scaled(dx, u, column(G, c));
           of_errors += whole(S(0), c, unit) * u;

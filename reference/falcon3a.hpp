@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "reference/core/erring.hpp"
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/kept.hpp"
@@ -143,8 +144,9 @@ struct falcon3a {
   }
 
   template <class S>
-  static Tensor<S, 2> written(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 2>& before) {
-    const Pairs<const Inputs<S>> pairs(options, in);
+  static Tensor<S, 2> written(const Options& options, const Inputs<S>& in, const Inputs<S>& read, int t,
+                              const Tensor<S, 2>& before) {
+    const Pairs<const Inputs<S>> pairs(options, read);
     const Step<S> step = step_of(options, in, t);
     Tensor<S, 2> after = before;
     for (S& element : after.data) element *= step.gamma;
@@ -156,6 +158,15 @@ struct falcon3a {
     return after;
   }
 
+  /// A pair that is read again in every window is the same operand still.
+  template <class S>
+  static Inputs<S> as_read(const Inputs<S>& in) {
+    Inputs<S> read = in;
+    read.k = read_once(in.k), read.v = read_once(in.v);
+    read.tail_k = read_once(in.tail_k), read.tail_v = read_once(in.tail_v);
+    return read;
+  }
+
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
@@ -163,8 +174,9 @@ struct falcon3a {
     const Window<S> tail = pairs.final_tail();
     Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state, Tensor<S, 2>(tail.size(), K), Tensor<S, 2>(tail.size(), V)};
     Tensor<S, 2>& state = out.final_state;
+    const Inputs<S> read = as_read(in);
     for (int t = 0; t < T; ++t) {
-      if (options.writes(t)) state = written(options, in, t, state);
+      if (options.writes(t)) state = written(options, in, read, t, state);
       for (int i = 0; i < K; ++i) add_scaled(line(out.o, t), in.q(t, i), line(state, i));
     }
     write_final_tail(pairs, out);
@@ -179,9 +191,10 @@ struct falcon3a {
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    const Pairs<const Inputs<S>> pairs(options, in);
+    const Inputs<S> read = as_read(in);
+    const Pairs<const Inputs<S>> pairs(options, read);
     Replay states(in.initial_state, T, [&](int t, Tensor<S, 2>& state) {
-      if (options.writes(t)) state = written(options, in, t, state);
+      if (options.writes(t)) state = written(options, in, read, t, state);
     });
     Inputs<S> d = zero_like(in);
     const Pairs<Inputs<S>> d_pairs(options, d);
@@ -198,13 +211,15 @@ struct falcon3a {
       if (step.D == S(0)) continue;
       const S size = S(step.size), weight = step.rho / size;
       S d_rho = S(0);
-      for (int j = step.window.first; j < step.window.last; ++j)
+      for (int j = step.window.first; j < step.window.last; ++j) {
+        const ScaledProducts<S> writes(weight, values_of(pairs, j, V));
         for (int i = 0; i < K; ++i) {
           const S along = dot(line(G, i), values_of(pairs, j, V));
-          d_pairs.x(j, i) += weight * along;
+          d_pairs.x(j, i) += writes.with(line(G, i), along);
           add_scaled(values_of(d_pairs, j, V), S(weight * pairs.x(j, i)), line(G, i));
           d_rho += pairs.x(j, i) * along;
         }
+      }
       d_rho /= size;
       for (int i = 0; i < K; ++i) {
         subtract_dot(d.alpha(t), line(G, i),

@@ -4,7 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/core/erring.hpp"
 #include "reference/core/field.hpp"
+#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -54,12 +56,11 @@ struct value_averaging {
   template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
     Outputs<S> out{Tensor<S, 2>(in.v.extent)};
-    for (int x = 0; x < in.v.size(1); ++x) {
-      S sum = S(0);
-      for (int i = 0; i < in.v.size(0); ++i) {
-        sum += in.v(i, x);
-        out.o(i, x) = sum / S(i > 0 ? planted<"counts_from_zero">(i + 1, i) : 1);
-      }
+    std::vector<S> sum(static_cast<std::size_t>(in.v.size(1)), S(0));
+    for (int i = 0; i < in.v.size(0); ++i) {
+      add_line(line(sum), line(in.v, i));
+      const S n(i > 0 ? planted<"counts_from_zero">(i + 1, i) : 1);
+      for (int x = 0; x < in.v.size(1); ++x) out.o(i, x) = sum[static_cast<std::size_t>(x)] / n;
     }
     return out;
   }
@@ -68,13 +69,14 @@ struct value_averaging {
   template <class S>
   static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
     Inputs<S> d{Tensor<S, 2>(in.v.extent)};
-    for (int x = 0; x < in.v.size(1); ++x) {
-      S sum = S(0);
-      for (int j = in.v.size(0) - 1; j >= 0; --j) {
-        const S before = sum;
-        sum += cotangent.o(j, x) / S(j + 1);
-        d.v(j, x) = planted<"own_read_without_gradient">(sum, before);
-      }
+    std::vector<S> sum(static_cast<std::size_t>(in.v.size(1)), S(0));
+    for (int j = in.v.size(0) - 1; j >= 0; --j) {
+      const std::vector<S> before = sum;
+      std::vector<S> given;
+      for (int x = 0; x < in.v.size(1); ++x) given.push_back(cotangent.o(j, x) / S(j + 1));
+      add_line(line(sum), line(given));
+      const std::vector<S> read = planted<"own_read_without_gradient">(sum, before);
+      for (int x = 0; x < in.v.size(1); ++x) d.v(j, x) = read[static_cast<std::size_t>(x)];
     }
     return d;
   }

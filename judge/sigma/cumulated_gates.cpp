@@ -191,8 +191,7 @@ GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& an
   GateErrors errors;
   errors.variances = errors_of_gates(gates, operands, [](double size) { return size * size / 3; });
   for (int k = 0; k < samples && !errors.variances.empty(); ++k)
-    errors.samples.push_back(
-        errors_of_gates(gates, operands, drawn(RandomBits{}.at(static_cast<std::uint64_t>(k)))));
+    errors.samples.push_back(errors_of_gates(gates, operands, drawn(RandomBits{}.at(static_cast<std::uint64_t>(k)))));
   return errors;
 }
 
@@ -219,8 +218,7 @@ void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::
 
 void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered) {
   const auto unknown = [](const std::string&, const std::string&, bool) { return nullptr; };
-  for (const auto& [name, errors] :
-       errors_of_gates(sums_of_gates(problem, answered, unknown), operands, drawn(seed)))
+  for (const auto& [name, errors] : errors_of_gates(sums_of_gates(problem, answered, unknown), operands, drawn(seed)))
     for (std::size_t i = 0; i < errors.data.size(); ++i) answered[name].data[i] += errors.data[i];
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 
 #include "judge/sigma/cumulated_gates.hpp"
 #include "oracles/core/more_rooms.hpp"
@@ -67,15 +66,7 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
 
 }  // namespace
 
-/// References that sum up number by number, outside of contractions, err too little in the draws, and falcon2a does
-/// where its writes are small: a healthy kernel is far beyond what these allow.
-constexpr std::string_view without_model[] = {
-    "value_averaging", "affine_linear_attention", "affine_mesanet", "falcon2a", "falcon3", "falcon3a"};
-
-bool has_model(std::string_view mechanism) {
-  const auto* const end = std::end(without_model);
-  return perturbed_room(mechanism) != nullptr && std::find(std::begin(without_model), end, mechanism) == end;
-}
+bool has_model(std::string_view mechanism) { return perturbed_room(mechanism) != nullptr; }
 
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
                      const std::function<void()>& done) {

@@ -25,7 +25,7 @@ ModelRuns model_runs(const Problem& problem, Format precision, int draws, int th
 void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
                     const std::function<void()>& done = {});
 
-/// Whether that room has draws that healthy kernels are within: those that have kernels, but a few.
+/// Whether that room has draws: those that have kernels, and programs.
 bool has_model(std::string_view mechanism);
 
 /// By what factor a healthy kernel may exceed the model's own limits: `passes` and it is right, beyond `fails` no

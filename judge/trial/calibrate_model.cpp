@@ -9,6 +9,7 @@
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
 #include "judge/sigma/model.hpp"
+#include "judge/sigma/stored.hpp"
 #include "oracles/core/in_order.hpp"
 #include "reference/core/error.hpp"
 
@@ -91,14 +92,22 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
   if (!piece.form->obstacle(problem).empty()) return seen;
   const Oracle oracle = oracle_of(*piece.room, problem);
   const ModelRuns runs = model_runs(problem, piece.spec.precision, default_draws, 1);
-  const auto stored = [](const std::string&) { return Format::fp32; };
-  const Named<Expected> expected = expect_by_model(oracle, runs, stored);
+  // Of an answer's formats there are few.
+  std::map<std::map<std::string, Format>, Named<Expected>> by_formats;
   for (const HealthyVariant& variant : healthy_variants(piece.room->name, *piece.form, piece.spec.precision)) {
     if (!is_healthy(variant, piece.spec.precision) || !asks_for(options.variants, variant.name)) continue;
     if (!variant.kernel.form->obstacle(problem).empty()) continue;
     const Arrays got = flat(variant.kernel.form->run(
         problem, variant.kernel.contract.policy(variant.kernel.form->sites), variant.kernel.tile));
-    for (const auto& [name, e] : expected)
+    std::map<std::string, Format> formats;
+    for (const auto& [name, array] : got) formats[name] = stored_format(array.data);
+    const auto [known, is_new] = by_formats.try_emplace(formats);
+    if (is_new)
+      known->second = expect_by_model(oracle, runs, [&](const std::string& name) {
+        const auto found = formats.find(name);
+        return found == formats.end() ? Format::fp64 : found->second;
+      });
+    for (const auto& [name, e] : known->second)
       if (const auto found = got.find(name); found != got.end())
         seen.add(judge_by_model(e, piece.spec.precision, found->second.data),
                  model_factor(piece.spec.precision).passes);

@@ -140,16 +140,17 @@ struct Emulated {
     else
       for (int i = 0; i < x.size; ++i) y[i] -= a * x[i];
   }
+  static bool errs() { return PerturbedArithmetic::current() != nullptr; }
   static void add_left_over(const Line<Emulated>& y, const Emulated& left, const Line<const Emulated>& m) {
-    if (PerturbedArithmetic::current() != nullptr) add_scaled(y, left, m);
+    if (errs()) add_scaled(y, left, m);
   }
 
   static void keep(Kept what, const Line<Emulated>& line) {
-    if (PerturbedArithmetic::current() != nullptr) return;
+    if (errs()) return;
     for (int i = 0; i < line.size; ++i) line[i].value = EmulatedArithmetic::carried(what, line[i].value);
   }
   static Emulated through_logarithm(const Emulated& decay) {
-    return PerturbedArithmetic::current() != nullptr ? decay : EmulatedArithmetic::exponential(decay.value);
+    return errs() ? decay : EmulatedArithmetic::exponential(decay.value);
   }
 
   friend bool operator==(const Emulated& a, const Emulated& b) { return a.value == b.value; }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "judge/forms/sequential.hpp"
+#include "judge/sigma/stored.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "oracles/scalars/perturbed.hpp"
 
@@ -90,8 +91,6 @@ TEST(Model, does_not_depend_on_threads) {
     for (const auto& [name, array] : one.drawn[k]) EXPECT_EQ(array.data, two.drawn[k].at(name).data) << name;
 }
 
-Format wide(const std::string&) { return Format::fp32; }
-
 struct Judged {
   std::string tensor;
   Judgement judgement;
@@ -100,7 +99,11 @@ std::vector<Judged> judged(const Room& room, const Problem& problem, Format prec
   const Oracle oracle = oracle_of(room, problem);
   const ModelRuns runs = model_runs(problem, precision, default_draws, 1);
   std::vector<Judged> list;
-  for (const auto& [name, expected] : expect_by_model(oracle, runs, wide))
+  const auto stored = [&](const std::string& name) {
+    const auto found = got.find(name);
+    return found == got.end() ? Format::fp64 : stored_format(found->second.data);
+  };
+  for (const auto& [name, expected] : expect_by_model(oracle, runs, stored))
     if (const auto found = got.find(name); found != got.end())
       list.push_back({name, judge_by_model(expected, precision, found->second.data)});
   return list;

@@ -2,6 +2,7 @@
 // Means and scatters of keys and values under equal weights, as they come (lla-family.md section 7).
 #include <vector>
 
+#include "reference/core/erring.hpp"
 #include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
@@ -26,12 +27,28 @@ struct UniformMoments {
     const S weight = planted<"scatter_weight_of_the_last_pair">(S(S(count - 1) / S(count)), S(1));
     std::vector<S> key;
     for (int b = 0; b < K; ++b) key.push_back(k(j, b) - mean_k(b));
+    if (errs<S>()) return add_about_the_new_mean(key, k, v, j);
     for (int a = 0; a < K; ++a)
       add_scaled(line(scatter_kk, a), S(weight * key[static_cast<std::size_t>(a)]), line(key));
     for (int a = 0; a < V; ++a) add_scaled(line(scatter_vk, a), S(weight * (v(j, a) - mean_v(a))), line(key));
     for (int a = 0; a < K; ++a) mean_k(a) += (k(j, a) - mean_k(a)) / S(count);
     for (int a = 0; a < V; ++a) mean_v(a) += (v(j, a) - mean_v(a)) / S(count);
     keep(Kept::state, scatter_kk), keep(Kept::state, scatter_vk);
+  }
+
+ private:
+  /// The same number, for scalars that err: key (k - kbar)^T with kbar after the pair. Kernels take k about its mean in
+  /// whatever way, and of the first pair nothing is left but the error of that mean, where Welford's weight is zero.
+  void add_about_the_new_mean(const std::vector<S>& key, const Tensor<S, 2>& k, const Tensor<S, 2>& v, int j) {
+    const int K = mean_k.size(0), V = mean_v.size(0);
+    std::vector<S> value, of_key, of_value, about;
+    for (int a = 0; a < V; ++a) value.push_back(v(j, a) - mean_v(a));
+    for (const S& x : key) of_key.push_back(x / S(count));
+    for (const S& x : value) of_value.push_back(x / S(count));
+    add_line(line(mean_k.data), line(of_key)), add_line(line(mean_v.data), line(of_value));
+    for (int b = 0; b < K; ++b) about.push_back(k(j, b) - mean_k(b));
+    for (int a = 0; a < K; ++a) add_scaled(line(scatter_kk, a), key[static_cast<std::size_t>(a)], line(about));
+    for (int a = 0; a < V; ++a) add_scaled(line(scatter_vk, a), value[static_cast<std::size_t>(a)], line(about));
   }
 };
 

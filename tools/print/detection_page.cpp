@@ -490,7 +490,7 @@ std::string detection_page(const Detection& d) {
   }
   rules.rows.push_back({text(model_rule()), std::string(rule_name(model_rule())), std::string(what_model_asks),
                         "[judge-derivation.md](../docs/judge-derivation.md#model)",
-                        "what costs digits that other algorithms lose, too; rooms without a model"});
+                        "what costs digits that other algorithms lose, too"});
   page += rules.markdown(Table::Cells::markup);
   page += about_rules;
   page += summary_of(kills) + '\n' + rules_table(kills, healthy_of(d)).markdown(Table::Cells::markup);
