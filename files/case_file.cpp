@@ -64,7 +64,9 @@ void fill(const Json& value, const std::string& name, std::size_t axis, BasicArr
   for (std::size_t i = 0; i < value.size(); ++i) fill(value[i], text(name, "[", i, "]"), axis + 1, array);
 }
 
-/// Nested lists of numbers; a number alone is an array of no axes. The first entries say what the shape is.
+}  // namespace
+
+// The first entries say what the shape is.
 BasicArray<std::string> array_from(const Json& value, const std::string& name) {
   BasicArray<std::string> array;
   for (const Json* at = &value; at->is_array(); at = &at->front()) {
@@ -74,6 +76,8 @@ BasicArray<std::string> array_from(const Json& value, const std::string& name) {
   fill(value, name, 0, array);
   return array;
 }
+
+namespace {
 
 BasicArrays<std::string> arrays_from(const Json& record, const char* key) {
   BasicArrays<std::string> arrays;

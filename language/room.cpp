@@ -8,6 +8,7 @@
 
 #include "files/input_file.hpp"
 #include "language/answer.hpp"
+#include "language/decimals.hpp"
 #include "oracles/core/make_room.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/scalars/emulated.hpp"
@@ -89,79 +90,6 @@ void describe(Entry& entry) {
 
 // ---- answers
 
-/// Asks for `narrow`(answer in balls of so many bits, whether it is the last time) with more and more bits, until it
-/// makes something. Where enclosures know nothing the numbers may not exist: a run in 100 digits says so.
-template <class X, class F>
-auto in_balls(const Posed<X>& posed, bool gradients, long bits, F&& narrow) {
-  constexpr long widest = 4096;
-  decltype(narrow(BasicAnswer<Ball>(), false)) result;
-  bool asked = false;
-  for (; !result && bits <= widest; bits *= 2) {
-    const BallPrecision precision(bits);
-    try {
-      result = narrow(answer<Ball>(posed, gradients), 2 * bits > widest);
-    } catch (const Undecided&) {
-      if (!std::exchange(asked, true)) answer<Mp100>(posed, gradients);
-    }
-  }
-  return result;
-}
-
-template <class S>
-Decimals printed(const BasicAnswer<S>& answer, int digits) {
-  Decimals result{assay::detail::convert_answer<Cell>(
-                      [&](std::string_view name, const S& x) { return assay::detail::cell(name, x, digits); }, answer),
-                  {}};
-  if constexpr (std::is_same_v<S, Rational>) {
-    assay::detail::add_bounds(answer.outputs, result.outputs, "", result);
-    assay::detail::add_bounds(answer.gradients, result.gradients, "d_", result);
-  }
-  return result;
-}
-
-/// Two tiers vouch for every digit, and where they cannot, two higher ones do.
-template <class X>
-Decimals agreed(const Posed<X>& posed, bool gradients, int digits) {
-  const auto mp100 = answer<Mp100>(posed, gradients);
-  bool all = true;
-  Decimals result{assay::detail::convert_answer<Cell>(
-                      [&](std::string_view name, const Mp100& high, const Mp50& low) -> Cell {
-                        std::optional<Cell> cell = assay::detail::settled(name, low, high, digits);
-                        all = all && cell;
-                        return std::move(cell).value_or(Cell{});
-                      },
-                      mp100, answer<Mp50>(posed, gradients)),
-                  {}};
-  if (all) return result;
-  return {assay::detail::convert_answer<Cell>(
-              [&](std::string_view name, const Mp200& high, const Mp100& low) {
-                std::optional<Cell> cell = assay::detail::settled(name, low, high, digits);
-                return cell ? std::move(*cell) : assay::detail::best_guess(name, low, high, digits);
-              },
-              answer<Mp200>(posed, gradients), mp100),
-          {}};
-}
-
-/// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they cannot decide, by two
-/// tiers that agree.
-template <class X>
-Decimals proven(const Posed<X>& posed, bool gradients, int digits) {
-  bool whole = false;
-  auto cells = in_balls(posed, gradients, 128 + 4 * digits, [&](const BasicAnswer<Ball>& balls, bool last) {
-    auto found = assay::detail::narrow_enough(balls, digits, last);
-    whole = found && found->outputs.size() == balls.outputs.size() && found->gradients.size() == balls.gradients.size();
-    return found;
-  });
-  if (whole) return std::move(*cells);
-  Decimals result = agreed(posed, gradients, digits);
-  if (cells) {  // what they have decided, with its bounds
-    for (auto& [name, array] : cells->outputs) result.outputs[name] = std::move(array);
-    for (auto& [name, array] : cells->gradients) result.gradients[name] = std::move(array);
-    result.bounds = std::move(cells->bounds);
-  }
-  return result;
-}
-
 template <class X>
 BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const WordEffort& effort) {
   if (effort.words == 2) return answer_in_packs<2>(posed, gradients, effort.threads);
@@ -204,19 +132,21 @@ std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gr
 Decimals decimals(const Mechanism& mechanism, const BasicProblem<std::string>& problem, const DecimalOptions& options) {
   const Posed<std::string> posed(mechanism, problem);
   const bool gradients = posed.has_cotangents();
-  if (!options.tier || *options.tier == Tier::ball) return proven(posed, gradients, options.digits);
+  if (!options.tier || *options.tier == Tier::ball) return detail::proven(posed, gradients, options.digits);
   if (const int words = words_of(*options.tier); words > 0) {
     const auto found = narrow_words(posed, gradients, {words, 1});
-    return found ? assay::detail::word_decimals(*found, options.digits) : proven(posed, gradients, options.digits);
+    return found ? assay::detail::word_decimals(*found, options.digits)
+                 : detail::proven(posed, gradients, options.digits);
   }
   return assay::detail::with_scalar(
-      *options.tier, [&]<class S>(const S&) { return printed(answer<S>(posed, gradients), options.digits); });
+      *options.tier, [&]<class S>(const S&) { return detail::printed(answer<S>(posed, gradients), options.digits); });
 }
 
 std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const Problem& problem) {
   const Posed<double> posed(mechanism, problem);
-  return in_balls(posed, posed.has_cotangents(), 192,
-                  [](const BasicAnswer<Ball>& balls, bool last) { return assay::detail::narrow_pairs(balls, last); });
+  return detail::in_balls(posed, posed.has_cotangents(), 192, [](const BasicAnswer<Ball>& balls, bool last) {
+    return assay::detail::narrow_pairs(balls, last);
+  });
 }
 
 std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const Problem& problem,

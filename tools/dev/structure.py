@@ -33,7 +33,7 @@ FOLDER_FILES = {"CMakeLists.txt", "README.md"}
 ROOM_FOLDERS = {"reference": None, "kernels": None, "proptests": None, "docs/mechanisms": None, "fixtures": ".safetensors"}
 
 # An include may point to its own layer or to one before it.
-LAYERS = ["reference", "oracles", "files", "language", "kernels", "judge", "tools", "proptests"]
+LAYERS = ["reference", "oracles", "files", "language", "arguments", "kernels", "judge", "tools", "proptests"]
 
 CPP = {".hpp", ".cpp", ".cu", ".cuh"}
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")

@@ -1,0 +1,113 @@
+#include "arguments/answer.hpp"
+
+#include <algorithm>
+
+#include "arguments/families.hpp"
+#include "arguments/folded.hpp"
+#include "language/decimals.hpp"
+
+namespace assay::arguments {
+namespace {
+
+Plan plan_of(const Given& given, const Facts& facts) {
+  switch (facts.family) {
+    case Family::attention:
+      return plan_attention(given, facts);
+    case Family::recurrence:
+      return plan_recurrence(given, facts);
+    case Family::convolution:
+      return plan_convolution(given);
+    default:
+      return plan_norm(given);
+  }
+}
+
+void undefine(BasicArray<Cell>& array, const std::vector<bool>& defined) {
+  for (std::size_t i = 0; i < array.data.size(); ++i)
+    if (!defined[i]) array.data[i] = {"", Cell::Kind::undefined};
+}
+
+/// What pieces do not say is undefined: outputs of rows outside of every sequence, gradients of numbers that nothing
+/// reads. The lse of a row that sees nothing is -inf.
+void finish(const Plan& plan, Decimals& answer) {
+  for (auto& [name, array] : answer.outputs) {
+    std::vector<bool> said(array.data.size(), false);
+    for (const Piece& piece : plan.pieces)
+      for (const auto& [own, one] : piece.outputs)
+        if (one.to == name)
+          for (const auto& [from, to] : one.pairs) said[to] = true;
+    undefine(array, said);
+  }
+  for (auto& [name, array] : answer.gradients)
+    if (plan.padded.contains(name)) undefine(array, read_numbers(plan, name));
+  const auto empty = answer.outputs.find("empty");
+  if (empty == answer.outputs.end()) return;
+  std::vector<Cell>& lse = answer.outputs.at("lse").data;
+  for (std::size_t i = 0; i < lse.size(); ++i) {
+    const Cell& one = empty->second.data[i];
+    if (one.kind == Cell::Kind::decimal && !one.text.starts_with("0")) lse[i].text = "-inf";
+  }
+  answer.outputs.erase(empty);
+  answer.bounds.erase("empty");
+}
+
+/// A ridge of zero leaves a matrix that may have no inverse.
+bool may_be_singular(const Plan& plan) {
+  const auto lambda = plan.inputs.find("lambda");
+  return lambda != plan.inputs.end() && std::any_of(lambda->second.data.begin(), lambda->second.data.end(),
+                                                    [](const std::string& x) { return sign_of(x) == 0; });
+}
+
+Decimals decimals(const Folded& folded, const DecimalOptions& options) {
+  const bool gradients = folded.has_cotangents();
+  if (!options.tier || *options.tier == Tier::ball || words_of(*options.tier) > 0)
+    return language::detail::proven(folded, gradients, options.digits);
+  return assay::detail::with_scalar(*options.tier, [&]<class S>(const S&) {
+    return language::detail::printed(answer<S>(folded, gradients), options.digits);
+  });
+}
+
+Decimals answered(const Given& given, const Facts& facts, const DecimalOptions& options) {
+  admit_names(given, facts);
+  if (facts.family == Family::quantizer) return quantized(given, options.digits);
+  const Plan plan = plan_of(given, facts);
+  admit_numbers(plan);
+  try {
+    Decimals answer = decimals(Folded(plan), options);
+    finish(plan, answer);
+    return answer;
+  } catch (const Refusal& refusal) {
+    if (refusal.status() != Status::nonfinite || !may_be_singular(plan)) throw;
+    throw Refusal(Status::singular, refusal.row(),
+                  text("lambda: is zero where keys leave its matrix singular: ", refusal.what()));
+  }
+}
+
+}  // namespace
+
+Folded::Folded(const Plan& plan) : plan_(plan), problems_(problems_of(plan)) {
+  for (std::size_t n = 0; n < problems_.size(); ++n) try {
+      posed_.emplace_back(plan.mechanism, problems_[n]);
+    } catch (const Refusal& refusal) {
+      if (problems_.size() == 1) throw;
+      throw Refusal(refusal.status(), refusal.row(), text("sequence ", n, ": ", refusal.what()));
+    }
+}
+
+CaseResult answer_case(const Case& c, const DecimalOptions& options) {
+  if (c.problem.id.empty() || c.problem.mechanism.empty()) return assay::answer_case(c, options);
+  bool ours = false;
+  CaseResult result;
+  const CaseResult refused = attempt([&] {
+    const Given given(c.record);
+    const Facts facts = facts_of(given.mechanism());
+    ours = has_arguments(given, facts);
+    if (ours) result.answer = answered(given, facts, options);
+  });
+  if (!ours) return assay::answer_case(c, options);
+  if (refused.status != Status::ok) return refused;
+  for (const std::string& name : c.ignored) result.message += (result.message.empty() ? "ignored: " : ", ") + name;
+  return result;
+}
+
+}  // namespace assay::arguments

@@ -1,0 +1,58 @@
+#pragma once
+// A record of a case file, asked for one argument at a time.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arguments/plan.hpp"
+#include "files/case_file.hpp"
+
+namespace assay::arguments {
+
+/// What a record says. Every function throws Refusal with one sentence that names the argument.
+class Given {
+ public:
+  /// Keeps a reference. Refuses parameters, inputs and cotangents that are no objects.
+  explicit Given(const Json& record);
+
+  const Json& record() const { return record_; }
+  std::string mechanism() const;
+  /// The names under "params", "inputs" or "cotangents".
+  std::vector<std::string> names(const char* part) const;
+  bool has_param(std::string_view name) const { return find("params", name) != nullptr; }
+  bool has_input(std::string_view name) const { return find("inputs", name) != nullptr; }
+
+  /// One of `choices`, of which the first is the default.
+  std::string choice(std::string_view name, const std::vector<std::string>& choices) const;
+  bool truth(std::string_view name, bool missing) const;
+  /// An integer of at least `least`.
+  std::optional<int> integer(std::string_view name, int least) const;
+  /// A finite number, as written. What is not finite is refused with `status`.
+  std::optional<std::string> number(std::string_view name, Status status = Status::nonfinite) const;
+  /// All params that are a number, a word or a truth value.
+  Params params() const;
+
+  std::optional<Numbers> numbers(std::string_view name) const;
+  std::optional<Numbers> cotangent(std::string_view name) const;
+  /// A list of integers; `least`: what none of them may be below.
+  std::optional<std::vector<int>> integers(std::string_view name, int least) const;
+  /// A list of such lists, which may differ in length.
+  std::optional<std::vector<std::vector<int>>> rows_of_integers(std::string_view name) const;
+  /// Truth values as "1" and "0".
+  std::optional<Numbers> truths(std::string_view name) const;
+  /// Two positive integers under params.
+  std::optional<std::pair<int, int>> pair(std::string_view name) const;
+
+ private:
+  const Json* find(const char* part, std::string_view name) const;
+
+  const Json& record_;
+};
+
+/// -1, 0 or 1, as the number is less than zero, zero or more.
+int sign_of(const std::string& number);
+/// Whether a < b.
+bool is_less(const std::string& a, const std::string& b);
+
+}  // namespace assay::arguments

@@ -1,0 +1,29 @@
+#pragma once
+// The programs of mechanisms/ and arguments/programs/, which the binary carries with it.
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "language/program.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::arguments {
+
+/// A program's text; the build writes the list of them (embed.cmake).
+struct Embedded {
+  const char *folder, *name, *text;
+};
+extern const Embedded embedded[];
+extern const std::size_t embedded_count;
+
+/// The program arguments/programs/json/NAME.json.
+const language::Program& part(std::string_view name);
+
+/// The program of that mechanism in mechanisms/json; null if there is none.
+const language::Program* find_mechanism_program(std::string_view mechanism);
+
+/// As above, of the settings that `params` say and the defaults of the others. Throws Refusal (DOMAIN) if nobody has
+/// traced that.
+const language::Program& mechanism_program(std::string_view mechanism, const Params& params);
+
+}  // namespace assay::arguments

@@ -1,0 +1,136 @@
+#include "arguments/plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "arguments/decimal_sum.hpp"
+#include "oracles/core/bind.hpp"
+
+namespace assay::arguments {
+namespace {
+
+/// The row that number `flat` belongs to, -1 without an axis of rows.
+int row_of(const Plan& plan, const std::string& name, const Numbers& array, std::size_t flat) {
+  const auto axis = plan.tokens.find(name);
+  if (axis == plan.tokens.end()) return -1;
+  const auto a = static_cast<std::size_t>(axis->second);
+  return static_cast<int>(flat / strides_of(array.shape)[a] % static_cast<std::size_t>(array.shape[a]));
+}
+
+std::string_view broken(const Range* range, const Mp50& x) {
+  if (range == nullptr) return "";
+  switch (*range) {
+    case Range::positive:
+      return x > 0 ? "" : "expected a number above 0";
+    case Range::not_negative:
+      return x < 0 ? "expected a number of at least 0" : "";
+    case Range::not_positive:
+      return x > 0 ? "expected a number of at most 0" : "";
+    default:
+      return x > 0 ? "a log decay must be <= 0" : "";
+  }
+}
+
+void admit(const Plan& plan, const std::string& label, const std::string& name, const Numbers& array,
+           const std::vector<bool>& read, const Range* range) {
+  using std::isfinite;
+  for (std::size_t i = 0; i < array.data.size(); ++i) {
+    if (!read[i]) continue;
+    const auto place = [&] { return assay::detail::element_text(label, array.shape, i); };
+    const auto x = assay::detail::number_at<Mp50>(array.data[i], -1, place);
+    const bool closed = range != nullptr && *range == Range::log_decay && x < 0;  // a gate that lets nothing through
+    if (!isfinite(x) && !closed)
+      throw Refusal(Status::nonfinite, row_of(plan, name, array, i), place() + ": not a finite number");
+    const std::string_view why = broken(range, x);
+    require_domain(why.empty(), row_of(plan, name, array, i), place(), ": ", why);
+  }
+}
+
+void mark(std::vector<bool>& read, const std::vector<std::size_t>& at) {
+  for (const std::size_t i : at) read[i] = true;
+}
+
+}  // namespace
+
+Picked picked(std::string from, const std::vector<PickedAxis>& axes) {
+  Picked result{std::move(from), {}, {0}};
+  for (const PickedAxis& axis : axes) {
+    result.shape.push_back(static_cast<int>(axis.elements.size()));
+    std::vector<std::size_t> next;
+    for (const std::size_t base : result.at)
+      for (const int e : axis.elements) next.push_back(base + axis.stride * static_cast<std::size_t>(e));
+    result.at = std::move(next);
+  }
+  return result;
+}
+
+std::vector<std::size_t> strides_of(const std::vector<int>& shape) {
+  std::vector<std::size_t> strides(shape.size(), 1);
+  for (std::size_t a = shape.size(); a-- > 1;) strides[a - 1] = strides[a] * static_cast<std::size_t>(shape[a]);
+  return strides;
+}
+
+std::vector<int> first(int n) {
+  std::vector<int> all(static_cast<std::size_t>(std::max(n, 0)));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Placed placed(Picked whole) {
+  Placed result{std::move(whole.from), std::move(whole.shape), {}};
+  for (std::size_t i = 0; i < whole.at.size(); ++i) result.pairs.emplace_back(i, whole.at[i]);
+  return result;
+}
+
+std::vector<bool> read_numbers(const Plan& plan, const std::string& input) {
+  std::vector<bool> read(plan.inputs.at(input).data.size(), false);
+  for (const Piece& piece : plan.pieces)
+    for (const auto& [name, picked] : piece.inputs)
+      if (picked.from == input) mark(read, picked.at);
+  return read;
+}
+
+void admit_numbers(const Plan& plan) {
+  for (const auto& [name, array] : plan.inputs) {
+    const auto range = plan.ranges.find(name);
+    admit(plan, name, name, array, read_numbers(plan, name), range == plan.ranges.end() ? nullptr : &range->second);
+  }
+  for (const auto& [name, array] : plan.cotangents) {
+    const auto output = plan.outputs.find(name);
+    require_domain(output != plan.outputs.end(), -1, "cotangents.", name, ": there is no output ", name);
+    require_domain(array.shape == output->second, -1, "cotangents.", name, ": expected shape ",
+                   assay::detail::shape_text(output->second), ", got ", assay::detail::shape_text(array.shape));
+    std::vector<bool> read(array.data.size(), false);
+    for (const Piece& piece : plan.pieces)
+      for (const auto& [output_name, one] : piece.outputs)
+        if (one.to == name)
+          for (const auto& [from, to] : one.pairs) read[to] = true;
+    admit(plan, "cotangents." + name, name, array, read, nullptr);
+  }
+}
+
+std::deque<BasicProblem<std::string>> problems_of(const Plan& plan) {
+  std::deque<BasicProblem<std::string>> problems;
+  for (const Piece& piece : plan.pieces) {
+    BasicProblem<std::string>& problem = problems.emplace_back();
+    problem.params = plan.params;
+    for (const auto& [name, picked] : piece.inputs) {
+      Numbers& array = problem.inputs[name];
+      array.shape = picked.shape;
+      for (const std::size_t i : picked.at) array.data.push_back(plan.inputs.at(picked.from).data[i]);
+    }
+    for (const auto& [name, one] : piece.outputs) {
+      const auto cotangent = plan.cotangents.find(one.to);
+      if (cotangent == plan.cotangents.end()) continue;
+      const auto [entry, fresh] = problem.cotangents.try_emplace(name);
+      Numbers& array = entry->second;
+      if (fresh) array.shape = one.shape, array.data.assign(array.count(), "0");
+      for (const auto& [from, to] : one.pairs)
+        array.data[from] = decimal_sum(array.data[from], cotangent->second.data[to]);
+    }
+  }
+  return problems;
+}
+
+}  // namespace assay::arguments

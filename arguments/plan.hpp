@@ -1,0 +1,83 @@
+#pragma once
+// A case as plain problems: which numbers of the case every one of them has, and where its answer belongs.
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "language/posed.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::arguments {
+
+using Numbers = BasicArray<std::string>;
+
+/// A tensor of a piece: element i is number at[i] of the case's tensor `from`. Packed rows, pages, blocks of scales,
+/// transposed states and a number that all rows share are all of this kind.
+struct Picked {
+  std::string from;
+  std::vector<int> shape;
+  std::vector<std::size_t> at;
+};
+
+/// One axis of a tensor of a piece: how far apart its elements are in the case's tensor, and which they are.
+struct PickedAxis {
+  std::size_t stride = 0;
+  std::vector<int> elements;
+};
+/// The product of the axes, row-major.
+Picked picked(std::string from, const std::vector<PickedAxis>& axes);
+
+/// Strides of a row-major array of that shape.
+std::vector<std::size_t> strides_of(const std::vector<int>& shape);
+/// 0, 1, ..., n - 1
+std::vector<int> first(int n);
+
+/// A tensor of a piece's answer: element .first is number .second of the case's output `to`. An element may have
+/// several places, in other outputs or the same.
+struct Placed {
+  std::string to;
+  std::vector<int> shape;  ///< the piece's
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+};
+/// Every element in its place.
+Placed placed(Picked whole);
+
+/// One sequence as a problem of the program.
+struct Piece {
+  std::map<std::string, Picked, std::less<>> inputs;
+  std::multimap<std::string, Placed, std::less<>> outputs;
+};
+
+/// What the numbers of an input may be.
+enum class Range { positive, not_negative, not_positive, log_decay };
+
+struct Plan {
+  explicit Plan(language::Program program) : mechanism(std::move(program)) {}
+
+  language::Mechanism mechanism;
+  Params params;                                                   ///< of the program
+  std::map<std::string, Numbers, std::less<>> inputs, cotangents;  ///< the case's
+  std::map<std::string, std::vector<int>, std::less<>> outputs;    ///< the case's
+  std::set<std::string, std::less<>> gradients;                    ///< inputs whose gradient is an answer
+  std::set<std::string, std::less<>> padded;         ///< inputs whose gradient is null where nothing reads
+  std::map<std::string, int, std::less<>> tokens;    ///< inputs and outputs: which axis is that of rows
+  std::map<std::string, Range, std::less<>> ranges;  ///< of inputs that have one
+  std::vector<Piece> pieces;
+};
+
+/// Whether numbers of an input are read by some piece.
+std::vector<bool> read_numbers(const Plan& plan, const std::string& input);
+
+/// Refuses what is not finite among the numbers that pieces read, -inf in log decays excepted, log decays above 0, and
+/// cotangents that are not shaped like their outputs.
+void admit_numbers(const Plan& plan);
+
+/// The problems, one for every piece.
+std::deque<BasicProblem<std::string>> problems_of(const Plan& plan);
+
+}  // namespace assay::arguments

@@ -1,0 +1,55 @@
+#pragma once
+// The one table of arguments: their names, where they stand in a case, and which mechanisms take them.
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arguments/given.hpp"
+#include "language/program.hpp"
+#include "oracles/core/room.hpp"
+
+namespace assay::arguments {
+
+/// Mechanisms that take the same arguments.
+enum class Family { attention, recurrence, convolution, norm, quantizer, other };
+
+/// What decides which arguments a mechanism takes.
+struct Facts {
+  std::string name;
+  Family family = Family::other;
+  const language::Program* program = nullptr;  ///< of a recurrence
+  const Room* room = nullptr;                  ///< null for the components, which have none
+};
+/// Throws Refusal (UNSUPPORTED) as find_room does.
+Facts facts_of(const std::string& mechanism);
+
+enum class Part { params, inputs, cotangents };
+constexpr const char* name_of(Part part) {
+  return part == Part::params ? "params" : part == Part::inputs ? "inputs" : "cotangents";
+}
+
+/// Arguments that go together.
+enum class Group { scores, sink, operands, sequences, both_sequences, states, gate, log_gate, write_gate, norm, step };
+
+/// A cotangent stands for the output of its name.
+struct Argument {
+  std::string_view name;
+  Part part;
+  Group group;
+};
+std::span<const Argument> all_arguments();
+
+/// Why the mechanism does not take it; "" if it does.
+std::string why_not(const Facts& facts, const Argument& argument);
+
+/// The names that the mechanism has without any argument.
+std::vector<std::string> own_names(const Facts& facts, Part part);
+
+/// Whether the record says something that its mechanism's room does not know, and the table does.
+bool has_arguments(const Given& given, const Facts& facts);
+
+/// Refuses names that the mechanism does not take, with the reason, and names that nobody knows.
+void admit_names(const Given& given, const Facts& facts);
+
+}  // namespace assay::arguments
