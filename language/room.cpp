@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "files/input_file.hpp"
@@ -187,14 +188,85 @@ BasicArrays<HiLo> directed(const Mechanism& mechanism, const Problem& problem, c
                                              slopes<D>(posed, tangent));
 }
 
+/// The lengths of a case's axes: T, S, K and V as its shape says, D one more than K as for rooms, any other name as
+/// long as K; 0 where nothing but what may be missing has it.
+class Lengths {
+ public:
+  Lengths(const Program& program, const Shape& shape) : shape_(shape) {
+    for (const Input& input : program.inputs)
+      for (const Dim& dim : input.type.axes) {
+        has_keys_ = has_keys_ || dim.name == "S";
+        if (!input.missing) needed_.insert(dim.name);
+      }
+  }
+
+  int operator()(const Dim& dim) const {
+    if (dim.name.empty()) return dim.written;
+    if (dim.name == "T") return has_keys_ ? shape_.queries() : shape_.seq_len;
+    if (dim.name == "S") return shape_.seq_len;
+    if (dim.name == "V") return shape_.value_dim;
+    if (dim.name == "D") return shape_.key_dim + 1;
+    return dim.name == "K" || needed_.contains(dim.name) ? shape_.key_dim : 0;
+  }
+
+ private:
+  Shape shape_;
+  bool has_keys_ = false;
+  std::set<std::string> needed_;
+};
+
+/// Whether rooms know such arrays: at most two axes, all named in a shape.
+bool is_plain(const Mechanism& mechanism, const Type& type) {
+  if (type.axes.size() > 2) return false;
+  return std::all_of(type.axes.begin(), type.axes.end(), [&](const Dim& dim) {
+    return !dim.name.empty() && axis_of(mechanism, dim) != assay::Axis::tail_len;
+  });
+}
+
+/// Numbers of any other array, drawn as if all its axes but the last were tokens.
+Array drawn(const CaseSpec& spec, std::string_view name, RoomFacts::Ranked what, const Type& type,
+            const Lengths& length, bool output) {
+  CaseSpec flat = spec;
+  flat.shape.query_len = 0, flat.shape.shared_heads = 0, flat.shape.seq_len = 1, flat.params.clear();
+  std::vector<int> shape{spec.shape.own()};
+  for (const Dim& dim : type.axes) shape.push_back(length(dim));
+  for (std::size_t r = 1; r + 1 < shape.size(); ++r) flat.shape.seq_len *= shape[r];
+  const bool keys = type.axes.back() == Dim{"K", 0};
+  if (!keys) flat.shape.value_dim = shape.back();
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return Array(shape);
+  what.rank = 2, what.field.axes = {assay::Axis::seq_len, keys ? assay::Axis::key_dim : assay::Axis::value_dim};
+  what.field.missing = Field::Missing::error, what.field.place = Field::Place::input;
+  RoomFacts facts{.name = name, .inputs = {}, .outputs = {}};
+  (output ? facts.outputs : facts.inputs).push_back(what);
+  Problem made = make_problem(flat, facts);
+  Array array = std::move((output ? made.cotangents : made.inputs).begin()->second);
+  array.shape = shape;
+  return array;
+}
+
 Problem make(const Entry& entry, const CaseSpec& spec) {
-  for (const auto* list : {&entry.inputs, &entry.outputs})
-    for (const RoomFacts::Ranked& r : *list)
-      require(r.rank <= 2 && std::find(r.field.axes.begin(), r.field.axes.begin() + r.rank, Axis::tail_len) ==
-                                 r.field.axes.begin() + r.rank,
-              entry.name, ": ", r.field.name, " has axes that no shape names; cases are made of T, S, K and V");
-  RoomFacts facts{.name = entry.room.name, .inputs = entry.inputs, .outputs = entry.outputs};
-  return make_problem(spec, facts);
+  const Program& program = entry.mechanism.program;
+  const Lengths length(program, spec.shape);
+  RoomFacts facts{.name = entry.room.name, .inputs = {}, .outputs = {}};
+  std::vector<std::size_t> odd_inputs, odd_outputs;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (is_plain(entry.mechanism, program.inputs[i].type))
+      facts.inputs.push_back(entry.inputs[i]);
+    else if (!program.inputs[i].missing)
+      odd_inputs.push_back(i);
+  for (std::size_t i = 0; i < program.outputs.size(); ++i)
+    if (is_plain(entry.mechanism, program.body->result_type(i)))
+      facts.outputs.push_back(entry.outputs[i]);
+    else
+      odd_outputs.push_back(i);
+  Problem problem = make_problem(spec, facts);
+  for (const std::size_t i : odd_inputs)
+    problem.inputs.emplace(program.inputs[i].name,
+                           drawn(spec, entry.room.name, entry.inputs[i], program.inputs[i].type, length, false));
+  for (const std::size_t i : odd_outputs)
+    problem.cotangents.emplace(
+        program.outputs[i], drawn(spec, entry.room.name, entry.outputs[i], program.body->result_type(i), length, true));
+  return problem;
 }
 
 // ---- the registry: rooms have plain functions, and so every program a set of its own

@@ -16,6 +16,7 @@
 #include "judge/court/second_form.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/locate.hpp"
+#include "oracles/core/more_rooms.hpp"
 
 namespace assay {
 namespace {
@@ -111,7 +112,7 @@ class ModelTrial {
     for (;;) {
       const Expected* found = expected(row);
       if (found == nullptr) return nullptr;
-      judgement = judge_by_model(*found, runs_.precision, values->second.data);
+      judgement = judge_by_model(*found, runs_.precision, values->second.data, !is_unlisted(trial_.room.name));
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
       sharp_ = true;
       expected_ = by_model();

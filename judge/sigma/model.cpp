@@ -117,13 +117,15 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
   return list;
 }
 
-Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got) {
+Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
+                         bool has_contracts) {
   Judgement j = judge(expected, got);
   const ModelFactor factor = model_factor(precision);
   if (j.verdict == Verdict::fail && j.excess * factor.passes <= factor.fails) {
     j.verdict = Verdict::undecided;
     j.reason = text(j.excess * factor.passes, " times what the precision's roundings do in the recurrence itself: a ",
-                    "chunk algorithm that cancels may do this; --contract says which roundings are its own");
+                    "chunk algorithm that cancels may do this; ",
+                    has_contracts ? "--contract says which roundings are its own" : "another input may show more");
   }
   return j;
 }

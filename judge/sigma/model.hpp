@@ -43,6 +43,7 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
                                 double rate = false_alarm_rate);
 
 /// Judges by the model: PASS up to the factor that passes, FAIL beyond the one that fails, UNDECIDED between.
-Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got);
+Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
+                         bool has_contracts = true);
 
 }  // namespace assay

@@ -1,8 +1,10 @@
 // What programs answer: published cases, dual numbers, the rooms' own references.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "files/case_file.hpp"
 #include "language/room.hpp"
@@ -214,6 +216,44 @@ TEST(ProgramAnswers, AreTheSameInEveryTier) {
     for (const auto& [name, array] : machine.gradients)
       for (std::size_t i = 0; i < array.data.size(); ++i)
         EXPECT_NEAR(array.data[i].hi, exact->gradients.at(name).data[i].value.hi, 1e-12) << sample.name << ' ' << name;
+  }
+}
+
+/// Where all numbers are rational, the exact tier has them all, and prints what the enclosures do.
+TEST(ProgramAnswers, AreExactInRationals) {
+  int compared = 0;
+  for (const std::string name : {"deltanet", "gated_deltanet"}) {
+    const Room& room = room_of(name);
+    RandomBits random{13, 0};
+    Problem problem = random_problem(room, *find_mechanism(room.name), random);
+    if (name == "gated_deltanet")  // open or closed
+      problem.inputs["log_decay"] = Array({4}, {0, -std::numeric_limits<double>::infinity(), 0, 0});
+    BasicProblem<std::string> digits{problem.id, problem.mechanism, {{"scale", "0.3"}}, {}, {}};
+    const auto spelled = [](const Arrays& arrays, BasicArrays<std::string>& to) {
+      for (const auto& [tensor, array] : arrays) {
+        to[tensor].shape = array.shape;
+        for (const double x : array.data) to[tensor].data.push_back(fmt::format("{:.20f}", x));
+      }
+    };
+    spelled(problem.inputs, digits.inputs), spelled(problem.cotangents, digits.cotangents);
+    const Decimals exact = room.decimals(digits, {.digits = 50, .tier = Tier::exact}),
+                   enclosed = room.decimals(digits, {.digits = 50, .tier = Tier::ball});
+    for (const auto& [got, expected] :
+         {std::pair(&exact.outputs, &enclosed.outputs), {&exact.gradients, &enclosed.gradients}})
+      for (const auto& [tensor, array] : *expected)
+        for (std::size_t i = 0; i < array.data.size(); ++i, ++compared)
+          EXPECT_EQ(got->at(tensor).data[i].text, array.data[i].text) << name << ' ' << tensor << ' ' << i;
+  }
+  EXPECT_GT(compared, 100);
+  // A root that is none is refused, never rounded.
+  RandomBits random{13, 0};
+  const Room& room = room_of("deltanet");
+  const Problem problem = random_problem(room, *find_mechanism(room.name), random);
+  try {
+    room.values(problem, Tier::exact);
+    ADD_FAILURE() << "K = 3 has no rational root";
+  } catch (const Refusal& refusal) {
+    EXPECT_EQ(refusal.status(), Status::unsupported) << refusal.what();
   }
 }
 

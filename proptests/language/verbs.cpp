@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "files/case_file.hpp"
 #include "files/safetensors.hpp"
 #include "language/program.hpp"
+#include "language/room.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
+#include "tools/court/cache.hpp"
 
 namespace assay::language {
 namespace {
@@ -72,7 +75,7 @@ TEST_F(ProgramVerbs, TheModelJudgesKernelsOfPrograms) {
       const bool contracted = row["tensor"] == "o" || row["tensor"] == "d_k";
       EXPECT_LT(contracted ? row["rms_z"].get<double>() : 0, 0.8) << row.dump();
     }
-    // A write that is 3 % too small; at 2 % the model does not decide.
+    // A write that is 3 % too small; at 2 % the model may not decide, and there is no contract to ask.
     for (StoredTensor* tensor : {&answer.tensors["o"], &answer.tensors["d_v"]}) {
       Array array = load("x", *tensor);
       for (double& x : array.data) x *= 0.97;
@@ -134,6 +137,46 @@ TEST_F(ProgramVerbs, SharedInputsHaveFewerHeads) {
   EXPECT_EQ(truth.metadata.at("status"), "OK") << truth.metadata.at("message");
   EXPECT_EQ(truth.tensors.at("d_k").shape, (std::vector<int>{1, 20, 2, 8}));
   EXPECT_EQ(truth.tensors.at("d_q").shape, (std::vector<int>{1, 20, 4, 8}));
+}
+
+/// Axes of written length, and of names that no shape has: as long as K.
+TEST_F(ProgramVerbs, CasesHaveInputsOfAnyAxes) {
+  const auto shape_of = [&](const std::string& name) {
+    return read_safetensors(path("case.safetensors")).tensors.at(name).shape;
+  };
+  answered("gated_delta_product", "2,6,2,4,5");
+  EXPECT_EQ(shape_of("k"), (std::vector<int>{2, 6, 2, 2, 4}));
+  EXPECT_EQ(shape_of("v"), (std::vector<int>{2, 6, 2, 2, 5}));
+  EXPECT_EQ(shape_of("beta"), (std::vector<int>{2, 6, 2, 2}));
+  const std::string library = ASSAY_SOURCE_DIR "/mechanisms/json/";
+  for (const char* name : {"gsa", "falcon3", "log_linear_attention"}) {
+    const Ran made =
+        run_assay({"case", library + name + ".json", "--shape", "1,5,2,4,3", "-o", path("case.safetensors")});
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("out.safetensors")}).code, 0);
+    const auto metadata = read_safetensors(path("out.safetensors")).metadata;
+    EXPECT_EQ(metadata.at("status"), "OK") << name << metadata.at("message");
+  }
+}
+
+/// What was kept for one program is not found for another one in the same file.
+TEST_F(ProgramVerbs, WhatIsKeptIsOfTheProgramThatTheFileHolds) {
+  const auto key = [&](const std::string& program, const std::string& to) {
+    write("mine.json", text_of_file(path_of(program)));
+    // A process of its own: one reads a program once.
+    EXPECT_EXIT(
+        {
+          know_programs();
+          write(to, digest_of(Problem{"mine", path("mine.json"), {}, {}, {}}));
+          std::exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+    return read(to);
+  };
+  const std::string first = key("gated_deltanet", "first");
+  EXPECT_EQ(first.size(), 64U);
+  EXPECT_NE(key("gated_deltanet-undecayed", "second"), first);
+  EXPECT_EQ(key("gated_deltanet", "third"), first);
 }
 
 }  // namespace

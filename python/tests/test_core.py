@@ -13,7 +13,7 @@ import unittest
 
 import numpy as np
 import support
-from assay.language import digest
+from assay.language import digest, read
 from assay.language.evaluate import evaluate
 from assay.language.fields import PRECISE, decimals
 from test_gradients import cotangents, drawn
@@ -59,6 +59,20 @@ class Core(unittest.TestCase):
                     with self.subTest(case["id"]):
                         self.assertEqual(answer["status"], "OK", answer.get("message"))
                         self.compare(answer["outputs"] | {"d_" + k: x for k, x in answer["gradients"].items()}, expected)
+
+    def test_order_of_outputs(self):
+        """Outputs in another order, and so the nodes: the same digest from both readers."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            source = json.loads(pathlib.Path(support.LIBRARY, "json", "kda.json").read_text())
+            source["outputs"] = ["z", "a"]
+            (folder / "p.json").write_text(json.dumps(source))
+            named = f"{folder}/p.json@{digest(read(json.dumps(source)))}"
+            given = {"q": [["1"]], "k": [["1"]], "v": [["2"]], "beta": ["1"], "log_decay": [["0"]]}
+            case = {"id": "swapped", "mechanism": named, "params": {}, "inputs": given, "cotangents": {}}
+            (answer,) = self.answers([case], folder)
+            self.assertEqual(answer["status"], "OK", answer.get("message"))
+            self.assertEqual(sorted(answer["outputs"]), ["a", "z"])
 
     def answers(self, cases, folder):
         (folder / "cases.json").write_text(json.dumps({"format": "assay-cases", "version": 1, "cases": cases}))
