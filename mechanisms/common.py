@@ -1,5 +1,5 @@
 """What several mechanisms share: which keys a query sees, FALCON's features and gains, the inverse of a matrix."""
-from assay.language import const, detach, dot, iota, log, maximum, outer, scan, shift, size, where, zeros
+from assay.language import const, detach, dot, exp, iota, log, maximum, outer, scan, shift, size, where, zeros
 
 RSQRT = 'param = 1 / sqrt(size("K"))'
 STATE = "K V = 0"
@@ -80,6 +80,12 @@ def falcon_rule(
 
     S, o = scan(step, initial_state, q, x, v, only(writes, beta), lam)
     return {"o": o, "final_state": S}
+
+
+def preconditioner(A, center, eps):
+    """What scales a key of running squares A: 1.5^(-r / (1 + |r|)), r = log(A + eps) - center."""
+    r = log(A + eps) - center
+    return exp(-log(const("1.5")) * r / (1 + abs(r)))
 
 
 RAW = "param = -1"  # a decay floor that no alpha reaches: alpha is below beta, and that below 2

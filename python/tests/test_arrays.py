@@ -46,6 +46,9 @@ class Library(unittest.TestCase):
             m(q=np.ones((2, 3)))
         with self.assertRaisesRegex(MechanismError, "has no setting 'qq'"):
             m(qq=1)
+        halved = mechanism(x="T")(lambda x: {"y": "0.5" * x + "0.5"})
+        with self.assertRaisesRegex(MechanismError, r'a number is a bare text: write const\("0.1"\) where arrays run, too \(test_arrays.py'):
+            halved(x=np.ones(3))
         with self.assertRaisesRegex(MechanismError, "size: an axis has a length only inside of a mechanism"):
             size("T")
 

@@ -85,7 +85,7 @@ class Command(unittest.TestCase):
         for text in ("on=false", "on=true", "n=3", "n=-1"):
             code, out, err = run("check", two, "--mechanism", "two", "--set", text)
             self.assertEqual((code, err), (0, ""), text)
-        self.assertIn("two, n = 2, on = False", run("check", two, "--mechanism", "two", "--set", "on=false")[1])
+        self.assertIn("two, n = 2, on = false", run("check", two, "--mechanism", "two", "--set", "on=false")[1])
 
     def test_export_all(self):
         self.file("two.py", TWO)

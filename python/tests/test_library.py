@@ -83,6 +83,8 @@ class Page(unittest.TestCase):
             self.assertRegex(words, rf"\b{word}\b")
 
 
+# Causal without a proof: tables of tokens by tokens, and a walk back from a token.
+NOT_PROVED = {"selective_attention", "simplicial_attention", "path_attention"}
 ATTENTION = dict(q="T K", k="T K", v="T V")
 
 
@@ -116,6 +118,8 @@ class Causality(unittest.TestCase):
             (lambda q, k, v, i: softmax(k @ q, t() <= i) @ shift(v, -1), False),
             (lambda q, k, v, i: softmax(k @ q, t() <= i) @ shift(v, 1), True),
             (lambda q, k, v, i: softmax(k @ q, t() <= i) @ v + v.sum(0), False),
+            (lambda q, k, v, i: (softmax(k @ q, t() <= i) - softmax(q @ k.T, t() < i)) @ v, True),
+            (lambda q, k, v, i: (softmax(k @ q, t() <= i) - softmax(q @ k.T, i < t())) @ v, False),
         ):
             with self.subTest(inspect.getsource(row)[:0], proved=proved, line=row.__code__.co_firstlineno):
                 self.assertEqual(causal_outputs(attention(row), "T"), {"o": proved})
@@ -141,7 +145,7 @@ class Causality(unittest.TestCase):
         for name, settings in support.variants():
             p = support.program(name, settings)
             causal = causal_outputs(p, "T")
-            self.assertTrue(all(causal.values()), f"{name}: {causal}")
+            self.assertEqual(all(causal.values()), name not in NOT_PROVED, f"{name}: {causal}")
 
 
 class Sentences(unittest.TestCase):

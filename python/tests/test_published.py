@@ -23,6 +23,9 @@ def theirs(module, function):
     source = (folder / "ops" / f"{module}.py").read_text()
     source = source.replace("torch.float32", "torch.float64").replace("torch.float)", "torch.float64)").replace("torch.float,", "torch.float64,")
     source = source.replace(".float()", ".double()")
+    # What they take from their own package: logarithms to the base 2, and running sums over tokens.
+    source = source.replace("from fla.ops.utils.constant import RCP_LN2", "RCP_LN2 = 1 / torch.log(torch.tensor(2.0, dtype=torch.float64))")
+    source = source.replace("from fla.ops.utils.cumsum import chunk_global_cumsum", "chunk_global_cumsum = lambda g, cu_seqlens, scale: g.cumsum(1) * scale")
     names = {"__name__": "theirs"}
     exec(compile(source, f"fla/ops/{module}.py", "exec"), names)
     return names[function]
@@ -54,6 +57,14 @@ def heads_first(o, state=None):
 def householders(x, steps):
     """[T, steps, ...] as [B, T steps, H, ...]."""
     return x.reshape(-1, *x.shape[2:])[None, :, None]
+
+
+def preconditioned(x):
+    """o, the state and the running squares."""
+    o, S, A = theirs("precond_kda/naive", "naive_recurrent_precond_kda")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["log_forget"], x["gain"], x["beta"])),
+        initial_state=of(x["initial_state"]), initial_A_state=of(x["initial_squares"]), output_final_state=True)  # fmt: skip
+    return {**outputs(o, S), "final_squares": A[0, 0]}
 
 
 # Mechanism, settings, inputs left out; and their function on our inputs.
@@ -103,6 +114,18 @@ PUBLISHED = [
     ("ttt_linear", {"residual": "read"}, lambda x: outputs(theirs("ttt/naive", "chunk_ttt_linear_ref")(
         *map(bthd, (x["q"] * 1, x["k"], x["v"])), x["gain"], x["bias"], bthd(x["eta"])[..., None], scale=1.0, mini_batch_size=1,
         initial_state=of(x["initial_state"]), initial_state_bias=x["initial_offset"][None, None, None])[0])),
+    ("path_attention", {"V": 4}, lambda x: outputs(theirs("path_attn/naive", "naive_path_attn")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["w"], x["beta"], 0 * x["beta"])), scale=0.5, chunk_size=4))),
+    ("based", {"eps": 1e-6}, lambda x: heads_first(theirs("based/naive", "naive_parallel_based")(*map(bhtd, (x["q"], x["k"], x["v"]))))),
+    ("power_attention", {"log_decay": None, "eps": 1e-6}, lambda x: heads_first(theirs("rebased/naive", "naive_parallel_rebased")(
+        *map(bhtd, (x["q"], x["k"], x["v"]))))),
+    ("stick_breaking_attention", {}, lambda x: dict(zip(("o", "rest"), (y[0, :, 0] for y in theirs(
+        "stickbreaking_attn/naive", "naive_stickbreaking_attn")(*map(bthd, (x["q"], x["k"], x["v"]))))))),
+    ("hgrn", {}, lambda x: dict(zip(("o", "final_state"), (y[0] for y in theirs("hgrn/naive", "naive_recurrent_hgrn")(
+        x["x"][None], x["log_decay"][None], x["initial_state"][None], True))))),
+    ("preconditioned_kda", {}, preconditioned),
+    ("wall_attention", {"window": 4}, lambda x: outputs(theirs("wall_attn/naive", "naive_wall_attn")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), scale=0.5, window_size=4))),
 ]  # fmt: skip
 
 

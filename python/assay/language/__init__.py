@@ -7,8 +7,8 @@ docs/mechanism-language.md has an example, the words, and the file.
 from .canonical import canonical, digest, write
 from .errors import MechanismError
 from .functions import (
-    const, contract, cumsum, detach, dot, exp, iota, log, logsumexp, maximum, minimum, outer, real, scan, shift, sigmoid, size,
-    softmax, softplus, sqrt, tanh, where, zeros,
+    const, contract, cumsum, detach, dot, exp, iota, log, logsumexp, maximum, minimum, outer, real, round, scan, shift, sigmoid,
+    size, softmax, softplus, sqrt, tanh, where, zeros,
 )  # fmt: skip
 from .gradient import gradient
 from .mechanism import Mechanism, mechanism

@@ -48,8 +48,8 @@ class Causality:
             return Reads(NONE, "zero" if n.attrs["value"] == "0" else "")
         if op == "iota":
             return Reads(NONE, "position" if n.attrs["axis"] == self.axis else "")
-        if op in ("expand", "transpose", "neg", "exp", "real", "detach", "index"):
-            keeps_tag = op in ("expand", "transpose", "detach")
+        if op in ("expand", "transpose", "neg", "exp", "real", "detach", "round", "index"):
+            keeps_tag = op in ("expand", "transpose", "detach", "round")
             return Reads(level, x[0].tag if keeps_tag else "", x[0].zero_ahead and op != "exp")
         if op in ("lt", "le", "eq"):
             return Reads(level, "past" if [r.tag for r in x] == ["position", "here"] else "")
@@ -68,6 +68,8 @@ class Causality:
             along = types[0].shape[0] == self.axis
             return Reads(ALL if along and (back or x[0].tag) and level == ROWS else level)
         if op == "mul" and any(r.zero_ahead for r in x) and level < ALL:
+            return Reads(min(level, NOW), zero_ahead=True)
+        if op in ("add", "sub") and all(r.zero_ahead for r in x) and level < ALL:
             return Reads(min(level, NOW), zero_ahead=True)
         return Reads(level)
 

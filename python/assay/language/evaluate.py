@@ -183,6 +183,7 @@ STRUCTURE = {
     "iota": lambda run, x, t, axis: np.arange(run.length(axis)),
     "real": to_real,
     "select": lambda run, x, t: np.where(*x),
+    "round": lambda run, x, t, site: x[0],
     "expand": expand,
     "transpose": transpose,
     "index": take,

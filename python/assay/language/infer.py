@@ -1,11 +1,11 @@
-"""The 38 operations: what each takes, and the type of what it gives. `infer` is the only judge of a node."""
+"""The 39 operations: what each takes, and the type of what it gives. `infer` is the only judge of a node."""
 import fractions
 import re
 
 from .errors import MechanismError, shown
-from .program import MAX_AXES, Block, Type, is_axis
+from .program import MAX_AXES, NAME, Block, Type, is_axis
 
-UNARY = ("neg", "exp", "log", "sqrt", "tanh", "sigmoid", "softplus", "abs", "detach")
+UNARY = ("neg", "exp", "log", "sqrt", "tanh", "sigmoid", "softplus", "abs", "detach", "round")
 BINARY = ("add", "sub", "mul", "div", "max")
 COMPARE = ("lt", "le", "eq")
 LOGIC = ("and", "or")
@@ -65,6 +65,7 @@ ATTRIBUTES = {
     "cumsum": {"reverse": (is_flag, "true or false")},
     "contract": {"spec": (lambda x: isinstance(x, str) and bool(SPEC.fullmatch(x)), 'of the form "ab,bc->ac"')},
     "get": {"i": (is_index, "an index")},
+    "round": {"site": (lambda x: isinstance(x, str) and bool(NAME.fullmatch(x)), "the name of a site")},
     "scan": {
         "carry": (is_index, "a number of states"),
         "xs": (is_index, "a number of sequences"),

@@ -2,7 +2,7 @@
 import functools
 
 ZERO, FREE, LINEAR, AFFINE, OTHER = range(5)  # written zero; independent; sums of multiples; those plus what is independent; else
-LINEAR_OPS = frozenset("neg transpose index expand sum shift cumsum real detach get".split())
+LINEAR_OPS = frozenset("neg transpose index expand sum shift cumsum real detach round get".split())
 
 
 def added(a, b):

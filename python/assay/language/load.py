@@ -16,6 +16,7 @@ def load(path):
     if spec is None:
         raise MechanismError(f"{path}: expected a file of Python, NAME.py")
     module = importlib.util.module_from_spec(spec)
+    known = set(sys.modules)
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
@@ -27,6 +28,9 @@ def load(path):
         raise MechanismError(f"{path}: {type(error).__name__}: {error}{place_of(error)}") from None
     finally:
         sys.path.remove(folder)
+        for name in set(sys.modules) - known:  # another file's folder may have modules of the same names
+            if os.path.dirname(os.path.abspath(getattr(sys.modules[name], "__file__", None) or "")) == folder:
+                del sys.modules[name]
     here = lambda m: os.path.abspath(m.function.__code__.co_filename) == os.path.abspath(path)
     found = {m.name: m for m in vars(module).values() if isinstance(m, Mechanism) and here(m)}
     if not found:

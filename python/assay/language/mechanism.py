@@ -119,7 +119,12 @@ class Mechanism:
             for d in inputs:
                 x = given[d.name] if given.get(d.name) is not None else self.default_array(d, values, run)
                 values[d.name] = run.truth(x) if d.type.kind == "bool" else x
-            return self.function(**values, **settings)
+            try:
+                return self.function(**values, **settings)
+            except TypeError as error:
+                if not any(of_text in str(error) for of_text in ("'str'", "dtype('<U", "sequence by non-int")):
+                    raise
+                raise MechanismError(f'{self.name}: a number is a bare text: write const("0.1") where arrays run, too{place_of(error)}') from None
 
     def default_array(self, d, values, run):
         if d.default is None:

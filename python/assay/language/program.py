@@ -91,6 +91,10 @@ class Block:
         """Nodes, those of scans' bodies included."""
         return len(self.nodes) + sum(n.attrs["body"].size() for n in self.nodes if n.op == "scan")
 
+    def rounds(self):
+        """Whether something in it is marked as rounded: what version 1 had not."""
+        return any(n.op == "round" or n.op == "scan" and n.attrs["body"].rounds() for n in self.nodes)
+
     def to_json(self):
         return {"params": [str(t) for t in self.params], "nodes": [n.to_json() for n in self.nodes], "results": list(self.results)}
 
@@ -125,13 +129,17 @@ class Program:
     def to_json(self):
         return {
             "format": "assay-mechanism",
-            "version": 1,
+            "version": self.version(),
             "name": self.name,
             "settings": self.settings,
             "inputs": [i.to_json() for i in self.inputs],
             "outputs": list(self.outputs),
             "body": self.body.to_json(),
         }
+
+    def version(self):
+        """2 if something is marked as rounded, else 1."""
+        return 2 if self.body.rounds() or any(i.default.rounds() for i in self.inputs if i.default) else 1
 
     def size(self):
         """Nodes of the body and of the defaults."""

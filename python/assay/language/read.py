@@ -14,8 +14,8 @@ TOP = ("format", "version", "name", "settings", "inputs", "outputs", "body")
 def read(text):
     """The program that a file's text (or its bytes) holds. MechanismError says what is wrong with it."""
     j = keyed(parse(text), "the file", TOP)
-    if j["format"] != "assay-mechanism" or type(j["version"]) is not int or j["version"] != 1:
-        raise MechanismError("this is no assay-mechanism of version 1")
+    if j["format"] != "assay-mechanism" or type(j["version"]) is not int or j["version"] not in (1, 2):
+        raise MechanismError("this is no assay-mechanism of version 1 or 2")
     require_name(j["name"], "name")
     settings = read_settings(j["settings"])
     budget = [MAX_NODES]
@@ -32,6 +32,8 @@ def read(text):
     if len(outputs) != len(body.results) or len(set(outputs)) != len(outputs):
         raise MechanismError(f"outputs: {len(set(outputs))} names for {len(body.results)} results of the body")
     program = Program(j["name"], inputs, body, outputs, settings)
+    if j["version"] < program.version():
+        raise MechanismError("round is of version 2, and the file is of version 1")
     check(program)
     return program
 

@@ -152,6 +152,7 @@ RULES = {
     "sigmoid": logistic,
     "softplus": lambda s: (lambda: s.w.times(s.ct, s.w("sigmoid", s.x[0])),),
     "abs": absolute,
+    "round": lambda s: (lambda: s.w("round", s.ct, site=s.node.attrs["site"]),),
     "pow": power,
     "select": select,
     "expand": lambda s: (lambda: s.w("sum", s.ct, axis=s.node.attrs["at"]),),

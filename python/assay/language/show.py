@@ -16,7 +16,8 @@ CALLS = {"a,b->ab": "outer({0}, {1})", "a,b->ba": "outer({1}, {0})", "a,a->": "d
 
 def show(program):
     """The program as text, a line for each input and each named value."""
-    settings = "".join(f", {k} = {v}" for k, v in sorted(program.settings.items()))
+    words = {None: "none", True: "true", False: "false"}
+    settings = "".join(f", {k} = {words[v] if v is None or v is True or v is False else v}" for k, v in sorted(program.settings.items()))
     lines = [program.name + settings]
     names = [i.name for i in program.inputs]
     width = max(map(len, names), default=0)
@@ -33,15 +34,17 @@ def show(program):
 def stem(text, suffix=""):
     """A name for what a step sees of an operand."""
     if m := re.fullmatch(r"iota\((\w+)\)", text):
-        return m[1].lower()
+        return m[1].lower() if m[1].isidentifier() else "i"
     return (re.sub("^(d_)?(initial|final)_", "", text) if text.isidentifier() else "x") + suffix
 
 
 class Text:
-    """The text of one block's values. `names`: of its parameters; `wanted`: names for some of its values; `taken`: names around it."""
+    """The text of one block's values. `names`: of its parameters, or texts and how tightly they bind; `wanted`: names for some of its
+    values; `taken`: names around it."""
 
     def __init__(self, block, names, wanted=None, taken=()):
-        self.block, self.name, self.taken = block, dict(enumerate(names)), {*names, *taken}
+        names = [(9, name) if isinstance(name, str) else name for name in names]
+        self.block, self.name, self.taken = block, dict(enumerate(names)), {*(text for _, text in names), *taken}
         self.number = collections.Counter()
         uses = collections.Counter([v for n in block.nodes for v in n.args] + block.results)
         depth = {}  # of the text of a value: brackets in brackets
@@ -49,9 +52,9 @@ class Text:
             name = (wanted or {}).get(v)
             depth[v] = 1 + max((depth.get(a, 0) for a in n.args), default=0)
             if name and name not in self.taken and n.op != "scan":
-                self.name[v] = self.fresh(name)
+                self.name[v] = 9, self.fresh(name)
             elif uses[v] > 1 and n.op not in PLAIN or depth[v] > DEEPEST and n.op not in ("scan", "get"):
-                self.name[v] = self.fresh("t")
+                self.name[v] = 9, self.fresh("t")
             depth[v] = 0 if v in self.name or n.op in ("scan", "get") else depth[v]
 
     def fresh(self, name):
@@ -70,15 +73,15 @@ class Text:
             if n.op == "scan":
                 lines += self.scan(v, n)
             elif v in self.name and n.op != "get":
-                lines.append(f"{self.name[v]} = {self.node(n)[1]}")
+                lines.append(f"{self.name[v][1]} = {self.node(n)[1]}")
         return lines
 
     def scan(self, v, n):
         """The lines of a scan: what goes in, the step, what comes out."""
         carry, xs, body = n.attrs["carry"], n.attrs["xs"], n.attrs["body"]
         gets = {m.attrs["i"]: w for w, m in enumerate(self.block.nodes, len(self.block.params)) if m.op == "get" and m.args[0] == v}
-        for i, w in gets.items():
-            self.name[w] = self.name.get(w) or self.fresh("t")
+        for i, w in sorted(gets.items()):
+            self.name[w] = self.name.get(w) or (9, self.fresh("t"))
         operands = [self.plain(a) for a in n.args]
         inner = [stem(a) for a in operands[:carry]] + [stem(a, "_t") for a in operands[carry : carry + xs]] + operands[carry + xs :]
         for i, name in enumerate(inner):
@@ -86,7 +89,8 @@ class Text:
                 name += "_"
             inner[i] = name
         results = {r: "next_" + inner[i] for i, r in enumerate(body.results[:carry])}
-        step = Text(body, inner, results, self.taken)
+        names = inner[: carry + xs] + [(self.value(a)[0], name) for a, name in zip(n.args[carry + xs :], inner[carry + xs :])]
+        step = Text(body, names, results, self.taken)
         states = ", ".join(f"{name} = {a}" for name, a in zip(inner, operands[:carry]))
         rows = ", ".join(f"{name} in {a}" for name, a in zip(inner[carry:], operands[carry : carry + xs]))
         lines = [f"for {rows}{', from the end' if n.attrs['reverse'] else ''}{'; ' + states if states else ''}:"]
@@ -94,8 +98,8 @@ class Text:
         for i, r in enumerate(body.results[:carry]):
             lines.append(f"    {inner[i]} <- {step.plain(r)}")
         for i, r in enumerate(body.results[carry:], carry):
-            lines.append(f"    row of {self.name[gets[i]] if i in gets else 'nothing'}: {step.plain(r)}")
-        lines += [f"{self.name[w]} = the last {inner[i]}" for i, w in sorted(gets.items()) if i < carry]
+            lines.append(f"    row of {self.name[gets[i]][1] if i in gets else 'nothing'}: {step.plain(r)}")
+        lines += [f"{self.name[w][1]} = the last {inner[i]}" for i, w in sorted(gets.items()) if i < carry]
         return lines
 
     def plain(self, v):
@@ -103,7 +107,7 @@ class Text:
 
     def value(self, v):
         """How tightly the text of a value binds, and the text."""
-        return (9, self.name[v]) if v in self.name else self.node(self.block.node(v))
+        return self.name[v] if v in self.name else self.node(self.block.node(v))
 
     def at(self, v, level):
         binds, text = self.value(v)
@@ -127,7 +131,7 @@ class Text:
             return self.value(n.args[0]) if op == "real" else (9, f"{self.plain(n.args[0])}.{a['i']}")
         if op in ("index", "transpose"):
             return 8, self.at(n.args[0], 8) + (f"[{':, ' * a['axis']}{a['i']}]" if op == "index" else ".T")
-        arguments = [self.plain(v) for v in n.args] + [str(x) for k, x in a.items() if k not in ("reverse", "absorb")]
+        arguments = [self.plain(v) for v in n.args] + [f'"{x}"' if k == "site" else str(x) for k, x in a.items() if k not in ("reverse", "absorb")]
         arguments += ["reverse"] if a.get("reverse") else []
         return 9, f"{NAMES.get(op, op)}({', '.join(arguments)})"
 

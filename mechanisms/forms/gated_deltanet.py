@@ -1,0 +1,27 @@
+from assay.language import cumsum, exp, mechanism, round, scan, where
+from chunks import RSQRT, STATE, before, unit_lower_inverse
+
+
+@mechanism(
+    q="N {chunk} K", k="N {chunk} K", v="N {chunk} V", beta="N {chunk}", log_decay="N {chunk}", initial_state=STATE, scale=RSQRT
+)
+def gated_deltanet_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=16):
+    """The gated delta rule in chunks: c = cumsum(log_decay), weights e^{c_r - c_s}, the old state decayed by e^c.
+
+    Yang, Kautz, Hatamizadeh, Gated Delta Networks, 2024, section 3.3.
+    """
+    strict = before(chunk)
+
+    def step(S, q, k, v, b, g):
+        c = cumsum(g)
+        decay = where(strict.T, 0, exp(where(strict.T, 0, c[:, None] - c)))
+        last = g.sum()
+        T = round(unit_lower_inverse(where(strict, b[:, None] * (k @ k.T) * decay, 0), chunk), "Tc")
+        W, U = round(T @ ((b * exp(c))[:, None] * k), "Wc"), T @ (b[:, None] * v)
+        new = round(U - W @ S, "Uc")
+        P = round(decay * (q @ k.T), "P")
+        o = scale * ((exp(c)[:, None] * q) @ S + P @ new)
+        return round(exp(last) * S + (exp(last - c)[:, None] * k).T @ new, "Sc"), o
+
+    S, o = scan(step, initial_state, q, k, v, beta, log_decay)
+    return {"o": o, "final_state": S}

@@ -1,0 +1,288 @@
+"""What mechanisms of the library are, once more, by their papers' sums and loops in plain decimals: no scan, no stabiliser, no library."""
+import decimal
+import itertools
+
+import numpy as np
+
+D = decimal.Decimal
+ZERO, ONE = D(0), D(1)
+
+
+def each(f):
+    return lambda x: np.frompyfunc(f, 1, 1)(np.asarray(x, dtype=object))
+
+
+exp, log = each(lambda x: x.exp()), each(lambda x: x.ln())
+sigmoid = each(lambda x: ONE / (ONE + (-x).exp()))
+tanh = each(lambda x: (x.exp() - (-x).exp()) / (x.exp() + (-x).exp()))
+
+
+def root(x):
+    return D(x).sqrt()
+
+
+def zeros(*shape):
+    return np.full(shape, ZERO, dtype=object)
+
+
+def dot(a, b):
+    return sum((x * y for x, y in zip(a, b)), ZERO)
+
+
+def softmax(scores):
+    w = exp(np.array(scores, dtype=object))
+    return w / sum(w)
+
+
+def mixed(weights, rows):
+    return sum((w * r for w, r in zip(weights, rows)), zeros(rows.shape[1]))
+
+
+def rows(f, n):
+    return {"o": np.array([f(i) for i in range(n)], dtype=object)}
+
+
+def path_attention(q, k, v, w, beta, log_decay):
+    T, K = q.shape
+    one = np.array([[D(int(a == b)) for b in range(K)] for a in range(K)], dtype=object)
+
+    def score(i, j):
+        turns = one
+        for s in range(j + 1, i + 1):
+            turns = turns.dot(one - beta[s] * np.outer(w[s], w[s]))
+        return (dot(k[j], turns.dot(q[i])) + sum(log_decay[j + 1 : i + 1], ZERO)) / root(K)
+
+    return rows(lambda i: mixed(softmax([score(i, j) for j in range(i + 1)]), v), T)
+
+
+def weighted(weight):
+    """Linear attention of these weights, over their sum."""
+
+    def f(q, k, v, **more):
+        def row(i):
+            w = [weight(i, j, dot(q[i], k[j]) / root(q.shape[1]), **more) for j in range(i + 1)]
+            return mixed(w, v) / sum(w)
+
+        return rows(row, len(q))
+
+    return f
+
+
+based = weighted(lambda i, j, s: 1 + s + s * s / 2)
+power_attention = weighted(lambda i, j, s, log_decay: s * s * sum(log_decay[j + 1 : i + 1], ZERO).exp())
+
+
+def stick_breaking_attention(q, k, v):
+    o, rest = [], []
+    for i in range(len(q)):
+        b = sigmoid([dot(q[i], k[j]) / root(q.shape[1]) for j in range(i)])
+        taken = [b[j] * np.prod([1 - x for x in b[j + 1 :]] or [ONE]) for j in range(i)]
+        o.append(mixed(taken, v))
+        rest.append(ONE - sum(taken, ZERO))
+    return {"o": np.array(o), "rest": np.array(rest)}
+
+
+def deltaformer(q, k, w, v, beta):
+    u, scale = [], root(q.shape[1])
+    for i in range(len(q)):
+        seen = mixed(softmax([dot(w[i], k[j]) / scale for j in range(i)]), np.array(u)) if i else 0 * v[0]
+        u.append(v[i] - beta[i] * seen)
+    return rows(lambda i: mixed(softmax([dot(q[i], k[j]) / scale for j in range(i + 1)]), np.array(u)), len(q))
+
+
+def hgrn(x, log_decay, initial_state):
+    T = len(x)
+    weight = lambda j, t: exp(sum(log_decay[j : t + 1], zeros(x.shape[1])))
+    o = [weight(0, t) * initial_state + sum(weight(j + 1, t) * x[j] for j in range(t + 1)) for t in range(T)]
+    return {"o": np.array(o), "final_state": o[-1]}
+
+
+def preconditioned_kda(q, k, v, beta, log_decay, gain, log_forget, initial_state, initial_squares):
+    S, A, o = initial_state, initial_squares, []
+    for t in range(len(q)):
+        A = log_forget[t].exp() * A + gain[t] * k[t] ** 2
+        r = log(A + D("1e-6")) + D("0.2")
+        key = k[t] * exp(-D("1.5").ln() * (r / (1 + abs(r))))
+        decay = exp(log_decay[t])
+        # (1 - beta k' k^T) diag(decay) S + beta k' v^T
+        S = np.array([x * row for x, row in zip(decay, S)], dtype=object)
+        S = S - beta[t] * np.outer(key, k[t]).dot(S) + beta[t] * np.outer(key, v[t])
+        o.append(q[t].dot(S) / root(q.shape[1]))
+    return {"o": np.array(o), "final_state": S, "final_squares": A}
+
+
+def wall_attention(q, k, v, log_decay, window):
+    K = q.shape[1]
+    score = lambda i, j: sum(q[i][c] * k[j][c] * sum(log_decay[j + 1 : i + 1, c], ZERO).exp() for c in range(K)) / root(K)
+    first = lambda i: max(0, i + 1 - int(window))
+    return rows(lambda i: mixed(softmax([score(i, j) for j in range(first(i), i + 1)]), v[first(i) :]), len(q))
+
+
+def differential_attention(q, k, v, lq, lk, gain):
+    weight = dot(lq[0], lk[0]).exp() - dot(lq[1], lk[1]).exp() + D("0.8")
+
+    def row(i):
+        a, b = (softmax([dot(q[i][n], k[j][n]) / root(q.shape[2]) for j in range(i + 1)]) for n in (0, 1))
+        x = mixed(a, v) - weight * mixed(b, v)
+        return gain * x / root(dot(x, x) / len(x) + D("1e-5")) * D("0.2")
+
+    return rows(row, len(q))
+
+
+def simplicial_attention(q, k, v, k2, v2):
+    def row(i):
+        pairs = list(itertools.product(range(i + 1), repeat=2))
+        p = softmax([sum(q[i] * k[j] * k2[l]) / root(q.shape[1]) for j, l in pairs])
+        return sum(x * v[j] * v2[l] for x, (j, l) in zip(p, pairs))
+
+    return rows(row, len(q))
+
+
+def selective_attention(q, k, v, qs, ks):
+    scale = root(q.shape[1])
+    masked = lambda l, j: max(dot(qs[l], ks[j]) / scale, ZERO) if 0 < j < l else ZERO
+    score = lambda i, j: dot(q[i], k[j]) / scale - sum((masked(l, j) for l in range(i)), ZERO)
+    return rows(lambda i: mixed(softmax([score(i, j) for j in range(i + 1)]), v), len(q))
+
+
+def mlstm(q, k, v, i, f):
+    C, n, h, scale = zeros(q.shape[1], v.shape[1]), zeros(q.shape[1]), [], root(q.shape[1])
+    for t in range(len(q)):
+        keep, write = sigmoid(f[t]), i[t].exp()
+        C, n = keep * C + write * np.outer(k[t], v[t]), keep * n + write * k[t]
+        h.append(q[t].dot(C) / scale / max(abs(dot(n, q[t]) / scale), ONE))
+    return {"h": np.array(h), "final_state": C, "final_normalizer": n}
+
+
+def slstm(z, i, f, o, rz, ri, rf, ro):
+    c = n = h = zeros(z.shape[1])
+    found = []
+    for t in range(len(z)):
+        keep, write = sigmoid(f[t] + rf.dot(h)), exp(i[t] + ri.dot(h))
+        c, n, gate = keep * c + write * tanh(z[t] + rz.dot(h)), keep * n + write, sigmoid(o[t] + ro.dot(h))
+        h = gate * c / n
+        found.append(h)
+    return {"h": np.array(found)}
+
+
+def mamba3(q, k, v, log_decay, dt, part, cosine, sine, initial_state):
+    """Every state as a sum over what was written, each turned and decayed by all steps since."""
+    T, K = len(q), q.shape[2]
+
+    def turned(x, first, last):
+        """[2, K, V] through the steps first .. last."""
+        for s in range(first, last + 1):
+            c, n, a = cosine[s][:, None], sine[s][:, None], log_decay[s].exp()
+            x = np.array([a * (c * x[0] - n * x[1]), a * (n * x[0] + c * x[1])])
+        return x
+
+    write = lambda j: np.array([np.outer(k[j][n], v[j]) for n in (0, 1)])
+
+    def state(t):
+        x = turned(initial_state, 0, t)
+        for j in range(t + 1):
+            x = x + part[j] * dt[j] * turned(write(j), j + 1, t)
+            x = x + ((1 - part[j + 1]) * dt[j + 1] * turned(write(j), j + 1, t) if j < t else 0)
+        return x
+
+    states = [state(t) for t in range(T)]
+    return {"o": np.array([(q[t][0].dot(x[0]) + q[t][1].dot(x[1])) / root(K) for t, x in enumerate(states)]), "final_state": states[-1]}
+
+
+def moneta(q, k, v, eta, alpha):
+    A, W, o = zeros(v.shape[1], q.shape[1]), zeros(v.shape[1], q.shape[1]), []
+    for t in range(len(q)):
+        e = W.dot(k[t]) - v[t]
+        A = alpha[t] * A - eta[t] * np.outer([3 * (1 if x > 0 else -1) * x**2 for x in e], k[t])
+        W = A / (sum(x**4 for x in A.flat).sqrt().sqrt()) ** 2
+        o.append(W.dot(q[t]))
+    return {"o": np.array(o), "final_state": A}
+
+
+def yaad(q, k, v, eta, alpha, delta, initial_state):
+    S, o = initial_state, []
+    for t in range(len(q)):
+        e = k[t].dot(S) - v[t]
+        e = e * min(ONE, delta[t] / root(dot(e, e)))
+        S = alpha[t] * S - eta[t] * np.outer(k[t], e)
+        o.append(q[t].dot(S))
+    return {"o": np.array(o), "final_state": S}
+
+
+def memora(q, k, v, eta, alpha, start):
+    W, o = 2 * np.array([softmax(r) for r in start]), []
+    for t in range(len(q)):
+        change = exp(-eta[t] * np.outer(W.dot(k[t]) - v[t], k[t]))
+        W = exp(alpha[t] * log(W)) * change
+        W = 2 * W / W.sum(axis=1)[:, None]
+        o.append(W.dot(q[t]))
+    return {"o": np.array(o), "final_state": W}
+
+
+def atlas(q, k, v, eta, theta, alpha, gamma):
+    W = M = zeros(v.shape[1], q.shape[1])
+    o = []
+    for t in range(len(q)):
+        M = theta[t] * M
+        for n in range(min(3, t + 1)):
+            M = M + gamma[t][n] * np.outer(W.dot(k[t - n]) - v[t - n], k[t - n])
+        X = M / (root(sum(x * x for x in M.flat)) + D("1e-7"))
+        for _ in range(2):
+            X = D("3.4445") * X - D("4.775") * X.dot(X.T).dot(X) + D("2.0315") * X.dot(X.T).dot(X).dot(X.T).dot(X)
+        W = alpha[t] * W - eta[t] * X
+        o.append(W.dot(q[t]))
+    return {"o": np.array(o), "final_state": W, "final_momentum": M}
+
+
+def longhorn(q, k, v, beta, initial_state):
+    S, o = initial_state, []
+    for t in range(len(q)):
+        d = beta[t] / (1 + beta[t] * dot(k[t], k[t]))
+        S = np.array([(1 - d * x**2) * row + d * x * v[t] for x, row in zip(k[t], S)], dtype=object)
+        o.append(q[t].dot(S))
+    return {"o": np.array(o), "final_state": S}
+
+
+def rwkv4(k, v, w, u):
+    def row(t):
+        past = [exp(k[j] - (t - 1 - j) * exp(w)) for j in range(t)] + [exp(u + k[t])]
+        return sum(x * y for x, y in zip(past, v)) / sum(past)
+
+    return rows(row, len(k))
+
+
+def contextual_positions(q, k, v, e):
+    def score(i, j):
+        p = min(sum(sigmoid([dot(q[i], k[l]) for l in range(j, i + 1)])), D(len(e) - 1))
+        low = min(int(p), len(e) - 2)
+        at = (low + 1 - p) * e[low] + (p - low) * e[low + 1]
+        return dot(q[i], k[j]) / root(q.shape[1]) + dot(q[i], at)
+
+    return rows(lambda i: mixed(softmax([score(i, j) for j in range(i + 1)]), v), len(q))
+
+
+def ttt_mlp(q, k, v, eta, first, second):
+    c, a = D("0.79788456"), D("0.044715")
+    gelu = lambda x: x * (1 + tanh(c * (x + a * x**3))) / 2
+
+    def slope(x):
+        u = tanh(c * (x + a * x**3))
+        return (1 + u) / 2 + x / 2 * (1 - u**2) * c * (1 + 3 * a * x**2)
+
+    A, B, o = first, second, []
+    for t in range(len(q)):
+        z = k[t].dot(A)
+        e = k[t] + gelu(z).dot(B) - v[t]
+        A, B = A - eta[t] * np.outer(k[t], B.dot(e) * slope(z)), B - eta[t] * np.outer(gelu(z), e)
+        o.append(q[t] + gelu(q[t].dot(A)).dot(B))
+    return {"o": np.array(o), "final_first": A, "final_second": B}
+
+
+DEFINED = {
+    f.__name__: f
+    for f in (
+        path_attention, stick_breaking_attention, deltaformer, hgrn, preconditioned_kda, wall_attention, differential_attention,
+        simplicial_attention, selective_attention, mlstm, slstm, mamba3, moneta, yaad, memora, atlas, longhorn, rwkv4,
+        contextual_positions, ttt_mlp,
+    )
+} | {"based": based, "power_attention": power_attention}  # fmt: skip

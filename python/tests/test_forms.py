@@ -1,0 +1,79 @@
+"""Chunk algorithms in the language: marks of rounding, and what modules of two folders that have one name do to each other."""
+import pathlib
+import tempfile
+import unittest
+
+import support
+from assay.language import digest, gradient, iota, mechanism, read, round, scan, where, write
+from assay.language.causality import causal_outputs
+from assay.language.linearity import LINEAR, linear_in
+from assay.language.load import load
+
+FORMS = support.LIBRARY / "forms"
+
+
+def marked(site="P", where_from=round):
+    @mechanism(q="T K", k="T K", v="T V")
+    def attention(q, k, v):
+        def row(_, q, i):
+            return None, where_from(where(iota("T") <= i, k @ q, 0), site) @ v
+
+        return {"o": scan(row, None, q, iota("T"))[1]}
+
+    return attention.trace()
+
+
+class Marks(unittest.TestCase):
+    def test_version_and_digest(self):
+        plain, p = marked(where_from=lambda x, site: x), marked()
+        self.assertEqual((plain.version(), p.version()), (1, 2))
+        self.assertIn('"version":2', write(p))
+        self.assertEqual(digest(read(write(p))), digest(p))
+        self.assertEqual(len({digest(x) for x in (plain, p, marked("Q"))}), 3)
+
+    def test_the_cotangent_is_marked_too(self):
+        self.assertEqual(write(gradient(marked())).count('{"site":"P"}'), 3)  # forward, again on the way back, and the cotangent
+
+    def test_laws_see_through_it(self):
+        self.assertEqual(causal_outputs(marked(), "T"), {"o": True})
+        self.assertEqual(linear_in(marked(), ["v"]), {"o": LINEAR})
+
+    def test_a_mark_wants_a_name(self):
+        @mechanism(x="T")
+        def f(x):
+            return {"y": round(x, "no name")}
+
+        with self.assertRaisesRegex(Exception, "round: its attribute site is the name of a site"):
+            f.trace()
+
+
+class Forms(unittest.TestCase):
+    def test_each_is_of_a_mechanism(self):
+        """Same inputs but for what a chunk form has no use for, same outputs, sites marked."""
+        for file in sorted(FORMS.glob("*.py")):
+            if file.stem == "chunks":
+                continue
+            with self.subTest(file.stem):
+                (form,) = load(str(file)).values()
+                p, of = form.trace(), support.program(file.stem)
+                self.assertLessEqual({i.name for i in p.inputs}, {i.name for i in of.inputs})
+                self.assertEqual(p.outputs, of.outputs)
+                self.assertEqual(p.version(), 2)
+
+    def test_modules_of_one_name(self):
+        """Two files that import modules of one name from their own folders."""
+        with tempfile.TemporaryDirectory() as folder:
+            for number in "12":
+                at = pathlib.Path(folder, number)
+                at.mkdir()
+                (at / "common.py").write_text(f"FACTOR = {number}\n")
+                (at / "f.py").write_text(
+                    "from assay.language import mechanism\nfrom common import FACTOR\n\n\n"
+                    '@mechanism(x="T")\ndef f(x):\n    return {"y": FACTOR * x}\n'
+                )
+            found = [digest(load(str(pathlib.Path(folder, number, "f.py")))["f"].trace()) for number in "12"]
+        self.assertNotEqual(*found)
+
+
+if __name__ == "__main__":
+    unittest.main()
