@@ -165,7 +165,7 @@ def slstm(z, i, f, o, rz, ri, rf, ro):
     return {"h": np.array(found)}
 
 
-def mamba3(q, k, v, log_decay, dt, part, cosine, sine, initial_state):
+def mamba3(q, k, v, log_decay, dt, part, cosine, sine, initial_state, initial_key, initial_value):
     """Every state as a sum over what was written, each turned and decayed by all steps since."""
     T, K = len(q), q.shape[2]
 
@@ -176,17 +176,18 @@ def mamba3(q, k, v, log_decay, dt, part, cosine, sine, initial_state):
             x = np.array([a * (c * x[0] - n * x[1]), a * (n * x[0] + c * x[1])])
         return x
 
-    write = lambda j: np.array([np.outer(k[j][n], v[j]) for n in (0, 1)])
+    write = lambda key, value: np.array([np.outer(key[n], value) for n in (0, 1)])
 
     def state(t):
-        x = turned(initial_state, 0, t)
+        x = turned(initial_state + (1 - part[0]) * dt[0] * write(initial_key, initial_value), 0, t)
         for j in range(t + 1):
-            x = x + part[j] * dt[j] * turned(write(j), j + 1, t)
-            x = x + ((1 - part[j + 1]) * dt[j + 1] * turned(write(j), j + 1, t) if j < t else 0)
+            late = (1 - part[j + 1]) * dt[j + 1] if j < t else 0
+            x = x + (part[j] * dt[j] + late) * turned(write(k[j], v[j]), j + 1, t)
         return x
 
     states = [state(t) for t in range(T)]
-    return {"o": np.array([(q[t][0].dot(x[0]) + q[t][1].dot(x[1])) / root(K) for t, x in enumerate(states)]), "final_state": states[-1]}
+    o = np.array([(q[t][0].dot(x[0]) + q[t][1].dot(x[1])) / root(K) for t, x in enumerate(states)])
+    return {"o": o, "final_state": states[-1], "final_key": k[-1], "final_value": v[-1]}
 
 
 def moneta(q, k, v, eta, alpha):

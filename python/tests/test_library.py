@@ -8,7 +8,7 @@ import unittest
 import support
 from assay.language import contract, digest, exp, iota, mechanism, outer, scan, shift, size, softmax, where
 from assay.language.causality import causal_outputs
-from assay.language.command import library
+from assay.language.command import library, pages
 from assay.language.continuation import continues, state_pairs
 from assay.language.functions import WORDS
 from assay.language.infer import OPS
@@ -37,11 +37,11 @@ class Library(unittest.TestCase):
 
     def test_exported_programs_are_those_of_the_files(self):
         """python -m assay.language export-all mechanisms writes them again."""
-        folder = support.LIBRARY / "json"
-        wanted = dict(library(str(support.LIBRARY)))
-        self.assertEqual(sorted(f.name for f in folder.iterdir()), sorted(wanted))
-        for name, text in wanted.items():
-            self.assertEqual((folder / name).read_text(encoding="utf-8"), text, name)
+        for folder, made in (("json", library), ("pages", pages)):
+            folder, wanted = support.LIBRARY / folder, dict(made(str(support.LIBRARY)))
+            self.assertEqual(sorted(f.name for f in folder.iterdir()), sorted(wanted))
+            for name, text in wanted.items():
+                self.assertEqual((folder / name).read_text(encoding="utf-8"), text, name)
 
     def test_each_says_what_it_is(self):
         for name, m in support.library().items():

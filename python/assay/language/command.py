@@ -1,5 +1,6 @@
 """The command line: python -m assay.language check FILE | export FILE | export-all FOLDER."""
 import argparse
+import inspect
 import os
 import sys
 
@@ -88,17 +89,36 @@ def library(folder):
                 yield f"{m.name}{suffix}.json", write(m.trace(**settings)) + "\n"
 
 
+def pages(folder):
+    """File name and text of the page of every mechanism: what its docstring says, and its program in readable form."""
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".py") or file == "common.py":
+            continue
+        for m in load(os.path.join(folder, file)).values():
+            first, *more = inspect.cleandoc(m.__doc__ or "").split("\n\n", 1)
+            text = [f"<!-- written by python -m assay.language export-all mechanisms, from {file} -->", f"# {m.name}", "", first, ""]
+            text += [" ".join(x.split("\n")) + "\n" for x in more]
+            p = m.trace()
+            text += ["```text", show(p), "```", ""]
+            if m.choices:
+                listed = (f"`{k}` = {', '.join(str(v) or 'one' for v in values)}" for k, values in m.choices.items())
+                text += [f"Settings: {'; '.join(listed)}.", ""]
+            text += ["What its shape proves:", "", *(f"- {law}" for law in laws(p))] if laws(p) else []
+            yield f"{m.name}.md", "\n".join(text).rstrip() + "\n"
+
+
 def export_all(options):
-    """Writes FOLDER/json, one file for each program, and removes what is there and belongs to none."""
-    target = os.path.join(options.file, "json")
-    os.makedirs(target, exist_ok=True)
-    wanted = dict(library(options.file))
-    for file in os.listdir(target):
-        if file not in wanted:
-            os.remove(os.path.join(target, file))
-    for file, text in wanted.items():
-        write_file(os.path.join(target, file), text)
-    print(f"{len(wanted)} programs in {target}")
+    """Writes FOLDER/json and FOLDER/pages, a file for each program and mechanism, and removes what is there and belongs to none."""
+    for name, made, what in (("json", library, "programs"), ("pages", pages, "pages")):
+        target = os.path.join(options.file, name)
+        os.makedirs(target, exist_ok=True)
+        wanted = dict(made(options.file))
+        for file in os.listdir(target):
+            if file not in wanted:
+                os.remove(os.path.join(target, file))
+        for file, text in wanted.items():
+            write_file(os.path.join(target, file), text)
+        print(f"{len(wanted)} {what} in {target}")
 
 
 def parser():
@@ -116,7 +136,7 @@ def parser():
         v.set_defaults(run=run)
         if name == "export":
             v.add_argument("-o", "--output", help="the file to write")
-    v = verbs.add_parser("export-all", help="write the JSON of all mechanisms of a folder")
+    v = verbs.add_parser("export-all", help="write the programs and pages of all mechanisms of a folder")
     v.add_argument("file", metavar="folder")
     v.set_defaults(run=export_all)
     return p
