@@ -38,7 +38,8 @@ struct Case {
 /// names it in messages; throws InputError with the position.
 Json parse_json(const std::string& text, std::string_view source);
 
-/// Nested lists of numbers as decimals; a number alone is an array of no axes. Throws Refusal (DOMAIN) that names the place.
+/// Nested lists of numbers as decimals; a number alone is an array of no axes. Throws Refusal (DOMAIN) that names the
+/// place.
 BasicArray<std::string> array_from(const Json& value, const std::string& name);
 /// The parameters under `params` in a record; none if it has none. Throws Refusal (DOMAIN).
 Params params_from(const Json& record);
