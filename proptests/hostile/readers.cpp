@@ -48,6 +48,10 @@ void operator delete[](void* block) noexcept { uncounted(block); }
 void operator delete(void* block, std::size_t) noexcept { uncounted(block); }
 void operator delete[](void* block, std::size_t) noexcept { uncounted(block); }
 
+// Operators that are not counted (nothrow ones) are AddressSanitizer's, and what they give comes to these here.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+extern "C" const char* __asan_default_options() { return "alloc_dealloc_mismatch=0"; }
+
 namespace assay::hostile {
 namespace {
 

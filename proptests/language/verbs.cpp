@@ -10,7 +10,7 @@
 #include "language/room.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/court/cache.hpp"
+#include "judge/court/cache.hpp"
 
 namespace assay::language {
 namespace {

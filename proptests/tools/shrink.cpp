@@ -8,6 +8,8 @@
 #include <functional>
 #include <iostream>
 
+#include "files/safetensors.hpp"
+#include "judge/court/seeded_case.hpp"
 #include "judge/trial/kill_table.hpp"
 #include "proptests/tools/cli.hpp"
 
