@@ -12,7 +12,9 @@ CMAKE_ARGS ?=
 # More options for ctest, as in: make test CTEST_ARGS='-L parallax'
 CTEST_ARGS ?=
 
-build-preset = { cmake --preset $(1) $(CMAKE_ARGS) && cmake --build --preset $(1) --parallel $(JOBS) $(2); } >&2
+# Where there is what makes the Python package, what is compiled goes into it, too.
+python-args = $(if $(wildcard build/python/wheels),-DASSAY_PYTHON=ON)
+build-preset = { cmake --preset $(1) $(python-args) $(CMAKE_ARGS) && cmake --build --preset $(1) --parallel $(JOBS) $(2); } >&2
 test-preset = ctest --preset $(1) --parallel $(JOBS) $(CTEST_ARGS)
 
 .PHONY: help
@@ -86,8 +88,8 @@ fixtures: build ## write the golden files again
 	@build/assay fixtures generate
 
 .PHONY: wheel
-wheel: build ## make assay's Python package for this machine's Python, in build/wheels
-	@tools/setup --python
+wheel: setup python ## make assay's Python package for this machine's Python, in build/wheels
+	@$(call build-preset,host,--target assay)
 	@build/python/bin/python tools/dev/make_wheel.py --build build --out build/wheels
 
 # More options for the runs, as in: make foreign FOREIGN_ARGS='--runs 1000 --seed 1'

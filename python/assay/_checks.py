@@ -4,7 +4,7 @@ import sys
 from . import _native
 from ._arrays import FRAMEWORKS, first_difference, same_bytes
 from ._cases import ANSWER, CASE, Case, errors_in_python, posed
-from ._kernels import Ran, arguments, copied, named_outputs, poison, run_jax, run_numpy, run_torch
+from ._kernels import A_NUMBER, NOT_A_NUMBER, Ran, Signature, arguments, copied, named_outputs, poison, run_jax, run_numpy, run_torch
 from ._native import InputError
 from ._reports import Report
 from ._truth import words
@@ -103,18 +103,15 @@ def answered(case, answer, notes):
         notes.append("no gradients: the kernel has none, and they are not judged")
     kept = case.without(*dropped) if dropped else case
     kept.origin = case.origin
-    missing = [name for name in outputs if name not in answer and is_answered(case, name)]
-    if missing:
-        notes.append(f"{', '.join(missing)}: not answered, and not judged")
+    missing = [name for name in outputs if name not in answer]
+    # Some outputs appear only with settings; those that do have cotangents, if any has.
+    silent = [name for name in missing if case.cotangents and "d_" + name not in case]
+    if len(silent) < len(missing):
+        notes.append(f"{', '.join(name for name in missing if name not in silent)}: not answered, and not judged")
     if not missing:
         return [], kept
     differentiable = ["d_" + field["name"] for field in facts["inputs"] if field["differentiable"] and field["name"] in case]
     return there + (sorted({*differentiable, *(n for n in answer if n.startswith("d_"))}) if gradients else []), kept
-
-
-def is_answered(case, output):
-    """Whether the problem has that output: some appear only with settings, and then with a cotangent."""
-    return "d_" + output in case or output == "o"
 
 
 def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=None, same_bits=True, poisons=True, arrays=None,
@@ -135,20 +132,22 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=N
         raise InputError(f"kernel: expected a function, got {type(kernel).__name__}")
     framework = framework_for(case, arrays, device)
     device = device or case.device
+    if not getattr(kernel, "has_backward", True):
+        gradients = False
     rename = dict(rename or {})
     notes, faults = [], []
     call = called(case, kernel, rename, outputs, framework)
 
-    def run(value):
+    def run(byte):
         if poisons:
-            poison(framework, device, case, value)
+            poison(framework, device, case, byte)
         if framework == "torch":
             return run_torch(case, call, device, gradients)
         if framework == "jax":
             return run_jax(case, call, gradients)
         return run_numpy(case, call, lambda name: takes_cotangent(kernel, name))
 
-    ran = run(float("nan"))
+    ran = run(NOT_A_NUMBER)
     faults += changed_inputs(case, ran)
     if gradients and not ran.cotangents:
         raise InputError("gradients: demanded, but what the kernel returns does not require them")
@@ -157,7 +156,7 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=N
     if gradients is False:
         ran.answer = {name: x for name, x in ran.answer.items() if not name.startswith("d_")}
     if same_bits:
-        faults += changed_bits(ran.answer, run(1.0).answer)
+        faults += changed_bits(ran.answer, run(A_NUMBER).answer)
     judged = took_part(case, ran, notes)
     if "tensors" not in how:
         how["tensors"], judged = answered(judged, ran.answer, notes)
@@ -188,8 +187,6 @@ def called(case, kernel, rename, outputs, framework):
 
 
 def takes_cotangent(kernel, name):
-    from ._kernels import Signature
-
     return name.startswith("d_") and Signature(kernel).names_one(name)
 
 

@@ -199,16 +199,25 @@ def run_jax(case, call, gradients):
     return Ran(copied({**outputs, **{"d_" + name: g for name, g in grads.items()}}), copied(given), took)
 
 
-def poison(framework, device, case, value):
+# As bytes: NaN in every format, and an ordinary number in every format.
+NOT_A_NUMBER, A_NUMBER = 0xFF, 0x3F
+POISON_BOUND = 1 << 30
+
+
+def poison(framework, device, case, byte):
     """Fills memory that the kernel is likely to get next: blocks as large as the case's tensors, written and given back."""
-    sizes = {math.prod(shape) for _, shape, _ in case.tensors.values()}
-    counts = sorted({max(1, n * width // 4) for n in sizes for width in (1, 2, 4, 8)})
+    counts = {math.prod(shape) for _, shape, _ in case.tensors.values()}
+    sizes, left = [], POISON_BOUND
+    for size in sorted({max(1, n * width) for n in counts for width in (1, 2, 4, 8)}):
+        if 2 * size <= left:
+            sizes += [size, size]
+            left -= 2 * size
     if framework == "torch":
         import torch
 
-        blocks = [torch.full((n,), value, dtype=torch.float32, device=device) for n in counts for _ in range(2)]
+        blocks = [torch.full((size,), byte, dtype=torch.uint8, device=device) for size in sizes]
     else:
         import numpy
 
-        blocks = [numpy.full(n, value, numpy.float32) for n in counts for _ in range(2)]
+        blocks = [numpy.full(size, byte, numpy.uint8) for size in sizes]
     blocks.clear()

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <sstream>
 
-#include "files/layout.hpp"
+#include "files/names.hpp"
+#include "files/problem_file.hpp"
+#include "judge/court/why.hpp"
 #include "oracles/core/large.hpp"
 #include "reference/core/error.hpp"
-#include "tools/cases/case_flags.hpp"
-#include "tools/cases/problem_file.hpp"
-#include "tools/court/why.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/print/why.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay::python {
@@ -54,7 +54,9 @@ Verdicts::Verdicts(const CheckOptions& options, Safetensors problem, Safetensors
   CheckOptions whole = options;
   whole.standard.detects = true, whole.keeps = !options.no_cache;
   *checked_ = check_answer(whole, std::move(problem), std::move(answer), silent.console);
-  explain_failures(*checked_, why);
+  const Checked& checked = *checked_;
+  add_why(checked_->page, why_it_fails(*checked.trial, checked.got, checked.rows, checked_->others, why),
+          why.has_value());
 }
 
 std::string Verdicts::page(const std::string& format, bool in_short) const {
@@ -64,7 +66,7 @@ std::string Verdicts::page(const std::string& format, bool in_short) const {
   Page page = checked_->page;
   if (in_short) page.header.resize(1);
   std::vector<std::string>& lines = prints_notes(*known) ? page.header : page.notes;
-  lines.insert(lines.end(), checked_->remarks.begin(), checked_->remarks.end());
+  if (*known != RowsFormat::json) lines.insert(lines.end(), checked_->remarks.begin(), checked_->remarks.end());
   return print(page, checked_->rows, *known);
 }
 

@@ -140,6 +140,7 @@ Verdicts judge(const PythonFile& problem, const PythonFile& answer, const Metada
 }  // namespace
 
 void define(nb::module_& m) {
+  nb::set_leak_warnings(false);  // of what a traceback holds when the interpreter ends
   nb::exception<InputError>(m, "InputError", PyExc_ValueError).attr("__doc__") =
       "Bad usage or bad input: one sentence that names the thing.";
   nb::class_<Verdicts>(m, "Verdicts")

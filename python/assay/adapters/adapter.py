@@ -16,6 +16,7 @@ class Adapter:
     """
 
     mechanism = ""
+    has_backward = True
     refused = {}
     harmless = ()
 

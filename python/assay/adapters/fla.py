@@ -13,29 +13,26 @@ class Recurrence(Adapter):
     }  # fmt: skip
     harmless = ("chunk_size", "safe_gate", "disable_recompute", "use_graph", "max_num_seqs")
 
-    def __init__(self, home, name, mechanism, groups, gate="g"):
+    def __init__(self, home, name, mechanism, groups, has_backward=True):
         super().__init__(home, name)
-        self.mechanism, self.groups = mechanism, groups
-        self.names = {**NAMES, "log_decay": gate}
-        # What it calls g is refused only where it is called otherwise.
-        self.refused = {argument: absent for argument, absent in self.refused.items() if argument != gate}
+        self.mechanism, self.groups, self.has_backward = mechanism, groups, has_backward
 
     def give(self, given, params, case):
         self.refuse_params(params, "scale")
         if not self.groups:
             shared_heads(given, "v", ("q", "k"))
-        return {**{self.names[ours]: x for ours, x in given.items()}, "scale": params.get("scale"), "output_final_state": True}
+        return {**{NAMES[ours]: x for ours, x in given.items()}, "scale": params.get("scale"), "output_final_state": True}
 
     def take(self, result):
         return dict(zip(("o", "final_state"), result))
 
     def pose(self, bound):
         scale = bound.get("scale")
-        return {ours: bound.get(theirs) for ours, theirs in self.names.items()}, {} if scale is None else {"scale": scale}
+        return {ours: bound.get(theirs) for ours, theirs in NAMES.items()}, {} if scale is None else {"scale": scale}
 
 
 chunk_gated_delta_rule = Recurrence("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", "gated_deltanet", True)
-fused_recurrent_gated_delta_rule = Recurrence("fla.ops.gated_delta_rule", "fused_recurrent_gated_delta_rule", "gated_deltanet", True)
+fused_recurrent_gated_delta_rule = Recurrence("fla.ops.gated_delta_rule", "fused_recurrent_gated_delta_rule", "gated_deltanet", True, False)
 chunk_kda = Recurrence("fla.ops.kda", "chunk_kda", "kda", True)
 chunk_delta_rule = Recurrence("fla.ops.delta_rule", "chunk_delta_rule", "deltanet", False)
 chunk_gla = Recurrence("fla.ops.gla", "chunk_gla", "gla", False)

@@ -12,6 +12,7 @@ class GatedDeltaRule(Adapter):
     """Decays are linear, and states have values first."""
 
     mechanism = "gated_deltanet"
+    has_backward = False
     refused = {
         "use_qk_l2norm_in_kernel": False, "state_checkpoints": None, "checkpoint_every_n_tokens": 0, "checkpoint_cu_starts": None,
         "state_indices": None, "output": None, "output_state": None,
@@ -53,6 +54,7 @@ class GatedDeltaRule(Adapter):
 class SinglePrefill(Attention):
     """One sequence; its window is one-sided."""
 
+    has_backward = False
     refused = {
         "custom_mask": None, "packed_custom_mask": None, "logits_soft_cap": None, "pos_encoding_mode": "NONE", "return_lse": False,
         "scale_q": None, "scale_k": None, "scale_v": None, "k_scale": None, "v_scale": None, "rope_scale": None, "rope_theta": None,

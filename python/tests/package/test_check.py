@@ -106,6 +106,8 @@ def test_a_kernel_without_a_state_is_judged_without_it():
     report = assay.check(case, lambda **x: delta_rule(**x)[0], arrays="numpy")
     assert [row["tensor"] for row in report.rows] == ["o"]
     assert "final_state: not answered, and not judged" in report.notes
+    forward = assay.check(assay.case("deltanet", SHAPE, cotangents=False), lambda **x: delta_rule(**x)[0], arrays="numpy")
+    assert forward.notes == ["final_state: not answered, and not judged"]
 
 
 def test_names_of_arguments(case):

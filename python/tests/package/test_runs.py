@@ -1,0 +1,38 @@
+"""Many checks on executors and in shards: the same bytes."""
+import concurrent.futures
+import json
+import multiprocessing
+
+import assay
+import pytest
+from kernels import delta_rule
+
+CASES = [("deltanet", (1, tokens, 2, 8), dtype) for tokens in (1, 17, 40) for dtype in ("bf16", "fp32")] + [
+    {"mechanism": "deltanet", "shape": (1, 17, "2/1", 8), "seed": 5, "cotangents": False},
+    ("deltanet", (1, 17, 2)),
+]
+
+
+def kernel(q, k, v, beta, initial_state, scale):
+    return delta_rule(q, k, v, beta, initial_state, scale=scale, to=q.dtype, forgets=lambda t: t >= 32)
+
+
+def test_results_do_not_depend_on_who_works():
+    here = assay.run(CASES, kernel, arrays="numpy")
+    assert [page["passed"] for page in here] == [True] * 4 + [False] * 2 + [True, False]
+    assert here[-1]["error"].startswith("shape: expected four or five numbers")
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=spawn) as two:
+        there = assay.run(CASES, kernel, executor=two, arrays="numpy")
+    assert json.dumps(here) == json.dumps(there)
+    for n in (2, 3):
+        shards = [assay.run(CASES, kernel, shard=f"{i + 1}/{n}", arrays="numpy") for i in range(n)]
+        assert json.dumps(assay.merge(shards)) == json.dumps(here)
+        with pytest.raises(assay.InputError, match=r"merge: \[.*\] results are not those"):
+            assay.merge([shards[0][:1], *shards[1:]])
+
+
+def test_bad_shards_have_one_sentence():
+    for shard in ("0/2", "3/2", "x"):
+        with pytest.raises(assay.InputError, match=f'^shard: expected "2/8", the second of eight shares, got {shard}'):
+            assay.run(CASES, kernel, shard=shard)
