@@ -94,7 +94,7 @@ Folded::Folded(const Plan& plan) : plan_(plan), problems_(problems_of(plan)) {
     }
 }
 
-CaseResult answer_case(const Case& c, const DecimalOptions& options) {
+CaseResult answer_any(const Case& c, const DecimalOptions& options) {
   if (c.problem.id.empty() || c.problem.mechanism.empty()) return assay::answer_case(c, options);
   bool ours = false;
   CaseResult result;

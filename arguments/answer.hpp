@@ -5,6 +5,6 @@
 namespace assay::arguments {
 
 /// Answers one case, whether it has arguments or not. Never throws for anything in the case.
-CaseResult answer_case(const Case& c, const DecimalOptions& options);
+CaseResult answer_any(const Case& c, const DecimalOptions& options);
 
 }  // namespace assay::arguments

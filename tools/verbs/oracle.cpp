@@ -41,7 +41,7 @@ std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& 
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < cases.size(); i = next++) {
-      records[i] = result_record(cases[i], arguments::answer_case(cases[i], options));
+      records[i] = result_record(cases[i], arguments::answer_any(cases[i], options));
       progress.step(cases[i].problem.id);
     }
   };

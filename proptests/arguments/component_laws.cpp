@@ -1,0 +1,169 @@
+// Identities of the components: short convolution, gated norm, casts (docs/arguments.md).
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "proptests/arguments/records.hpp"
+
+namespace assay::arguments {
+namespace {
+
+Record convolution(Draw& draw, int T, int D, int W) {
+  Record record{"short_conv"};
+  record.inputs = {{"x", draw.tensor({T, D})},
+                   {"weight", draw.tensor({D, W})},
+                   {"bias", draw.tensor({D})},
+                   {"initial_state", draw.tensor({D, W - 1})}};
+  record.cotangents = {{"o", draw.tensor({T, D})}, {"final_state", draw.tensor({D, W - 1})}};
+  return record;
+}
+
+RC_GTEST_PROP(arguments_components, convolutions_continue, ()) {
+  Draw draw;
+  const int T = 6, W = 2 + draw.below(4), cut = 1 + draw.below(T - 1);  // shorter than W - 1, too
+  const Record whole = convolution(draw, T, 2, W);
+  Record head = whole, tail = whole;
+  for (const auto& [record, from, to] : {std::tuple(&head, 0, cut), {&tail, cut, T}}) {
+    record->inputs["x"] = part_of(whole.inputs["x"], from, to);
+    record->cotangents["o"] = part_of(whole.cotangents["o"], from, to);
+  }
+  tail.inputs["initial_state"] = answered(head)["outputs"]["final_state"];
+  const Json second = answered(tail);
+  head.cotangents["final_state"] = second["gradients"]["initial_state"];
+  const Json first = answered(head), both = answered(whole);
+  RC_ASSERT(agree(joined(first["outputs"]["o"], second["outputs"]["o"]), both["outputs"]["o"]));
+  RC_ASSERT(agree(second["outputs"]["final_state"], both["outputs"]["final_state"]));
+  RC_ASSERT(agree(first["gradients"]["initial_state"], both["gradients"]["initial_state"]));
+  RC_ASSERT(agree(joined(first["gradients"]["x"], second["gradients"]["x"]), both["gradients"]["x"]));
+  for (const char* name : {"weight", "bias"})
+    RC_ASSERT(agree(summed(values(first["gradients"][name]), values(second["gradients"][name])),
+                    values(both["gradients"][name])));
+}
+
+RC_GTEST_PROP(arguments_components, the_last_tap_alone_is_the_identity, ()) {
+  Draw draw;
+  const int D = 2, W = 1 + draw.below(4);
+  Record record = convolution(draw, 5, D, W);
+  record.params["activation"] = "none";
+  record.inputs.erase("bias");
+  if (W == 1) record.inputs.erase("initial_state"), record.cotangents.erase("final_state");
+  record.inputs["weight"] = Json::array();
+  for (int d = 0; d < D; ++d) {
+    record.inputs["weight"].push_back(Json::array());
+    for (int w = 0; w < W; ++w) record.inputs["weight"].back().push_back(w == W - 1 ? "1" : "0");
+  }
+  RC_ASSERT(values(answered(record)["outputs"]["o"]) == values(record.inputs["x"]));
+}
+
+RC_GTEST_PROP(arguments_components, convolutions_of_packed_sequences, ()) {
+  Draw draw;
+  Record packed = convolution(draw, 5, 2, 3);
+  packed.inputs["initial_state"] = draw.tensor({3, 2, 2}), packed.cotangents["final_state"] = draw.tensor({3, 2, 2});
+  Record own = packed;
+  packed.inputs["cu_seqlens"] = {0, 1, 1, 4};
+  own.inputs["x"] = part_of(packed.inputs["x"], 1, 4), own.cotangents["o"] = part_of(packed.cotangents["o"], 1, 4);
+  own.inputs["initial_state"] = packed.inputs["initial_state"][2],
+  own.cotangents["final_state"] = packed.cotangents["final_state"][2];
+  const Json a = answered(packed), b = answered(own);
+  RC_ASSERT(part_of(a["outputs"]["o"], 1, 4) == b["outputs"]["o"]);
+  RC_ASSERT(a["outputs"]["final_state"][2] == b["outputs"]["final_state"]);
+  RC_ASSERT(agree(a["outputs"]["final_state"][1], packed.inputs["initial_state"][1]));
+  RC_ASSERT(part_of(a["gradients"]["x"], 1, 4) == b["gradients"]["x"]);
+  RC_ASSERT(a["gradients"]["initial_state"][2] == b["gradients"]["initial_state"]);
+  RC_ASSERT(a["gradients"]["x"][4][0].is_null());
+}
+
+RC_GTEST_PROP(arguments_components, a_constant_gate_before_the_norm_cancels, ()) {
+  Draw draw;
+  Record record{"gated_rmsnorm"};
+  record.params = {{"eps", "0"}, {"norm_before_gate", false}, {"activation", "sigmoid"}, {"group_size", 2}};
+  record.inputs = {{"x", draw.tensor({3, 4}, 0.25, 2)}, {"weight", draw.tensor({4})}};
+  const std::string z = draw.decimal(-2, 2);
+  record.inputs["z"] = mapped(record.inputs["x"], [&](const Mp100&) { return from_decimal<Mp100>(z); });
+  record.cotangents["o"] = draw.tensor({3, 4});
+  const Json before = answered(record);
+  record.params["norm_before_gate"] = true;
+  const Json after = answered(record);
+  Values o = values(before["outputs"]["o"]);
+  const Mp100 s = 1 / (1 + exp(-from_decimal<Mp100>(z)));
+  for (Mp100& x : o) x *= s;
+  RC_ASSERT(agree(o, values(after["outputs"]["o"])));
+  const Values x = values(record.inputs["x"]), dx = values(before["gradients"]["x"]);  // a norm does not see lengths
+  for (std::size_t g = 0; g < x.size(); g += 2)
+    RC_ASSERT(abs(x[g] * dx[g] + x[g + 1] * dx[g + 1]) < from_decimal<Mp100>("1e-55"));
+}
+
+RC_GTEST_PROP(arguments_components, a_group_of_nothing_is_singular, ()) {
+  Draw draw;
+  Record record{"gated_rmsnorm"};
+  record.params = {{"eps", "0"}, {"group_size", 2}};
+  record.inputs = {{"x", draw.tensor({3, 4}, 0.25, 2)}, {"z", draw.tensor({3, 4}, 0.25, 2)}};
+  RC_ASSERT(attempted(record)["status"] == "OK");
+  record.inputs["x"][1][2] = record.inputs["x"][1][3] = "0";
+  const Json refused = attempted(record);
+  RC_ASSERT(refused["status"] == "SINGULAR" && refused["row"] == 1);
+  record.params["eps"] = "0.015625";
+  RC_ASSERT(attempted(record)["status"] == "OK");
+}
+
+Record cast(Draw& draw, const std::string& format, int rows, int channels) {
+  Record record{"quantize"};
+  record.params = {{"format", format}};
+  record.inputs = {{"x", draw.tensor({rows, channels}, -4, 4)}};
+  return record;
+}
+
+RC_GTEST_PROP(arguments_components, casting_twice_is_casting_once, ()) {
+  Draw draw;
+  for (const char* format : {"mxfp8_e4m3", "mxfp8_e5m2"})
+    for (const char* rounding : {"floor", "ceil", "even", "up"}) {
+      Record once = cast(draw, format, 2, 64);
+      once.params["scale_rounding"] = rounding;
+      const Json first = answered(once)["outputs"];
+      Record twice = once;
+      twice.inputs["x"] = mapped(first["dequantized"], [](const Mp100& x) { return x; });
+      RC_ASSERT(first["dequantized"] == answered(twice)["outputs"]["dequantized"]);
+    }
+}
+
+RC_GTEST_PROP(arguments_components, powers_of_two_pass_through_casts, ()) {
+  Draw draw;
+  Record plain = cast(draw, "mxfp8_e4m3", 1, 32), moved = plain;
+  moved.inputs["x"] = mapped(plain.inputs["x"], [](const Mp100& x) { return Mp100(x / 1024); });
+  const Json a = answered(plain)["outputs"], b = answered(moved)["outputs"];
+  RC_ASSERT(a["codes"] == b["codes"]);
+  RC_ASSERT(values(a["scales"])[0] == 1024 * values(b["scales"])[0]);
+}
+
+RC_GTEST_PROP(arguments_components, rounding_scales_up_leaves_half_the_range, ()) {
+  Draw draw;
+  for (const auto& [format, largest] : {std::pair("fp8_e4m3", 448), {"fp8_e5m2", 57344}, {"mxfp8_e4m3", 448}}) {
+    Record record = cast(draw, format, 1, 32);
+    record.params["scale_rounding"] = "up";
+    Mp100 amax = 0;
+    for (const Mp100& x : values(record.inputs["x"])) amax = std::max<Mp100>(amax, abs(x));
+    const Mp100 ratio = amax / values(answered(record)["outputs"]["scales"])[0];
+    RC_ASSERT(Mp100(largest) / 2 < ratio && ratio <= largest);
+  }
+}
+
+RC_GTEST_PROP(arguments_components, the_largest_block_of_nvfp4_has_the_largest_scale, ()) {
+  Draw draw;
+  const Json outputs = answered(cast(draw, "nvfp4", 2, 64))["outputs"];
+  Mp100 largest = 0;
+  for (const Mp100& s : values(outputs["scales"])) largest = std::max<Mp100>(largest, s);
+  RC_ASSERT(largest == 448);
+}
+
+/// Codes of every grid point are themselves, and half way between two lies the even one.
+RC_GTEST_PROP(arguments_components, grids_round_to_even, ()) {
+  Record record{"quantize"};
+  record.params = {{"format", "nvfp4"}};
+  record.inputs = {{"x", Json::array({{"6", "0.25", "0.75", "1.25", "1.75", "2.5", "3.5", "5", "-0.25", "-5", "0.5",
+                                       "1.5", "4", "3", "2", "0"}})},
+                   {"tensor_scale", "0.25"}};  // s = 4, so that s g = 1
+  RC_ASSERT(values(answered(record)["outputs"]["codes"]) ==
+            (Values{6, 0, 1, 1, 2, 2, 4, 4, 0, -4, 0.5, 1.5, 4, 3, 2, 0}));
+}
+
+}  // namespace
+}  // namespace assay::arguments
