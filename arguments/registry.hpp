@@ -37,6 +37,7 @@ struct Argument {
   std::string_view name;
   Part part;
   Group group;
+  std::string_view what;  ///< its shape and meaning, for pages
 };
 std::span<const Argument> all_arguments();
 

@@ -14,6 +14,7 @@
 #include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/golden.hpp"
+#include "tools/print/arguments_page.hpp"
 #include "tools/print/docs_kernels.hpp"
 #include "tools/print/suite_page.hpp"
 #include "tools/verbs/command.hpp"
@@ -150,6 +151,7 @@ int write_pages(const Arguments& arguments, Console& console) {
   pages.emplace_back(records / "kernels.md",
                      kernels_page(gpu_records(arguments.source), kernel_sources_digests(arguments.source)));
   pages.emplace_back(records / "suite.md", suite_page());
+  pages.emplace_back(folder.parent_path() / "arguments.md", arguments_page());
   for (const auto& [path, text] : pages) {
     if (arguments.check) {
       std::ifstream in(path);
