@@ -85,6 +85,19 @@ RC_GTEST_PROP(arguments_attention, windows_are_one_thing, ()) {
                              with({{"causal", false}, {"window_left", T + S}, {"window_right", T + S}})));
 }
 
+/// How far a window reaches: alone a row has its own value, with neighbours of equal scores their mean.
+RC_GTEST_PROP(arguments_attention, windows_reach_so_far, ()) {
+  Draw draw;
+  Record record = attention(draw, 5, 5, 2, 1);
+  record.params["window_left"] = 0;
+  const Values v = values(record.inputs["v"]);
+  RC_ASSERT(agree(answered(record)["outputs"]["o"], record.inputs["v"]));
+  record.params.update({{"causal", false}, {"window_left", 1}, {"window_right", 2}, {"scale", "0"}});
+  const Values o = values(answered(record)["outputs"]["o"]);
+  RC_ASSERT(agree(Values{o[0], o[1], o[4]},
+                  Values{(v[0] + v[1] + v[2]) / 3, (v[0] + v[1] + v[2] + v[3]) / 4, (v[3] + v[4]) / 2}));
+}
+
 RC_GTEST_PROP(arguments_attention, a_mask_is_a_bias_of_minus_infinity, ()) {
   Draw draw;
   const int T = 4, S = 5;

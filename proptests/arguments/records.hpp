@@ -115,7 +115,7 @@ inline bool identical_in_all(const Json& a, const Json& b) {
 inline Json part_of(const Json& tensor, int from, int to, int axis = 0) {
   Json list = Json::array();
   if (axis == 0)
-    for (int i = from; i < to; ++i) list.push_back(tensor[static_cast<std::size_t>(i)]);
+    for (int i = from; i < to; ++i) list.push_back(tensor.at(static_cast<std::size_t>(i)));
   else
     for (const Json& entry : tensor) list.push_back(part_of(entry, from, to, axis - 1));
   return list;
