@@ -201,6 +201,17 @@ int Builder::emit(Op op, std::vector<int> args, Attributes attributes) {
   return v;
 }
 
+void Builder::mark_added() {
+  std::vector<int> uses(block_.last_use.size(), 0);
+  for (const Node& node : block_.nodes)
+    for (const int v : node.args) uses[static_cast<std::size_t>(v)] += node.op == Op::add ? 1 : 2;
+  for (const int r : block_.results) uses[static_cast<std::size_t>(r)] += 2;
+  for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
+    Node& node = block_.nodes[n];
+    node.is_added = node.op == Op::contract && uses[block_.params.size() + n] == 1;
+  }
+}
+
 std::shared_ptr<const Block> Builder::finish(std::vector<int> results) && {
   block_.results = std::move(results);
   const int end = static_cast<int>(block_.nodes.size());
@@ -208,6 +219,7 @@ std::shared_ptr<const Block> Builder::finish(std::vector<int> results) && {
   for (int n = 0; n < end; ++n)
     for (const int v : block_.nodes[static_cast<std::size_t>(n)].args) block_.last_use[static_cast<std::size_t>(v)] = n;
   for (const int r : block_.results) block_.last_use[static_cast<std::size_t>(r)] = end;
+  mark_added();
   std::string& text = block_.text = "{\"nodes\":[";
   for (std::size_t n = 0; n < texts_.size(); ++n) text += (n > 0 ? "," : "") + texts_[n];
   text += "],\"params\":[";

@@ -24,6 +24,8 @@ class Builder {
   std::shared_ptr<const Block> finish(std::vector<int> results) &&;
 
  private:
+  void mark_added();
+
   Block block_;
   std::vector<std::string> texts_;  ///< of the nodes, as a file has them
   std::unordered_map<std::string, int> known_;

@@ -10,6 +10,7 @@
 #include "language/evaluate.hpp"
 #include "language/functions.hpp"
 #include "language/infer.hpp"
+#include "language/joint_errors.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/lines.hpp"
 
@@ -68,8 +69,9 @@ class Interpreter {
  public:
   Interpreter(const Sizes& sizes, std::optional<Culprit>* culprit) : sizes_(sizes), culprit_(culprit) {}
 
+  /// The values that are there are `values`' and `known`'s; of the others those that are `wanted`.
   std::vector<Value<S>> run(const Block& block, std::vector<Value<S>> values,
-                            const std::vector<Value<S>>* known = nullptr) {
+                            const std::vector<Value<S>>* known = nullptr, const std::vector<char>* wanted = nullptr) {
     values.resize(block.last_use.size());
     if (token_ < 0) top_ = &block;
     for (std::size_t n = 0; n < block.nodes.size(); ++n) {
@@ -77,10 +79,12 @@ class Interpreter {
       const std::size_t v = block.params.size() + n;
       if (known != nullptr && is_there((*known)[v])) {
         values[v] = (*known)[v];
-      } else {
-        std::vector<const Value<S>*> operands;
-        for (const int a : node.args) operands.push_back(&values[static_cast<std::size_t>(a)]);
+      } else if (!is_there(values[v]) && (wanted == nullptr || (*wanted)[v] != 0)) {
+        std::vector<V> mine;
+        const Operands operands = operands_of(block, n, values, mine);
+        const std::vector<V>* const others = std::exchange(mine_, &mine);
         values[v] = value_of(node, operands);
+        mine_ = others;
         if (culprit_ != nullptr && node.op != Op::scan) look_for_culprit(node, operands, values[v]);
       }
       for (const int a : node.args)
@@ -95,8 +99,30 @@ class Interpreter {
  private:
   using V = Value<S>;
   using Operands = std::vector<const V*>;
+  using Errors = JointErrorsOf<S>;
 
-  static bool is_there(const V& v) { return v.reals || v.integers || v.truths || v.results || v.lazy; }
+  static Operands operands_of(const Node& node, const std::vector<V>& values) {
+    Operands operands;
+    for (const int a : node.args) operands.push_back(&values[static_cast<std::size_t>(a)]);
+    return operands;
+  }
+  /// Of node n, which reads some of them last: those move to `mine`.
+  static Operands operands_of(const Block& block, std::size_t n, std::vector<V>& values, std::vector<V>& mine) {
+    const Node& node = block.nodes[n];
+    Operands operands = operands_of(node, values);
+    mine.reserve(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (block.last_use[static_cast<std::size_t>(node.args[i])] != static_cast<int>(n)) continue;
+      const auto again = std::find(node.args.begin(), node.args.begin() + static_cast<std::ptrdiff_t>(i), node.args[i]);
+      if (again == node.args.begin() + static_cast<std::ptrdiff_t>(i))
+        mine.push_back(std::move(values[static_cast<std::size_t>(node.args[i])]));
+      operands[i] = again == node.args.begin() + static_cast<std::ptrdiff_t>(i)
+                        ? &mine.back()
+                        : operands[static_cast<std::size_t>(again - node.args.begin())];
+    }
+    return operands;
+  }
+  static bool is_there(const V& v) { return v.reals || v.integers || v.truths || v.results || v.lazy || v.product; }
 
   int extent(const Dim& dim) const {
     if (dim.name.empty()) return dim.written;
@@ -141,7 +167,7 @@ class Interpreter {
       case Op::index:
         return element(*a[0], at.axis, at.i);
       case Op::contract:
-        return contract(at, *a[0], *a[1]);
+        return Several<S> && node.is_added ? product(at, *a[0], *a[1]) : contract(at, *a[0], *a[1]);
       case Op::softmax:
       case Op::logsumexp:
         return rows(node.op == Op::softmax, *a[0], *a[1]);
@@ -196,8 +222,59 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
+  /// The numbers of a value, row-major; its own where nobody else has them.
+  std::vector<S> numbers_taken(const V& v) {
+    const bool last = mine_ != nullptr && !mine_->empty() && &v >= mine_->data() && &v < mine_->data() + mine_->size();
+    if (last && v.reals.use_count() == 1 && v.layout.is_dense() && v.reals->size() == v.layout.count())
+      return std::move(const_cast<std::vector<S>&>(*v.reals));  // NOLINT: made by Value::of, and not const
+    std::vector<S> out;
+    out.reserve(v.layout.count());
+    if (v.layout.is_dense())
+      out.assign(v.reals->begin(), v.reals->begin() + static_cast<std::ptrdiff_t>(v.layout.count()));
+    else
+      walk<1>({&v.layout}, [&](std::size_t, const auto& at) { out.push_back(v.real(at[0])); });
+    return out;
+  }
+
+  /// The sum of a value and a contraction, of packs.
+  V plus_product(const V& x, const Product<S>& p) {
+    if (x.product) return plus_product(contract(x.product->how, x.product->left, x.product->right), p);
+    const Holes holes = holes_in(p.how, p.left, p.right);
+    if (holes == Holes::none) return contract<Holes::none>(contraction_from(p.how.spec), p.left, p.right, &x);
+    const V product = contract(p.how, p.left, p.right);
+    return zip<S>(x, product,
+                  [](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) { return S(a.real(i) + b.real(j)); });
+  }
+
+  /// As arithmetic, of packs, whose numbers are large: in their place where nobody else has them.
+  V packed(const Node& node, const V& x, const V& y) {
+    const Op op = node.op;
+    if (x.product) return plus_product(y, *x.product);
+    if (y.product) return plus_product(x, *y.product);
+    std::vector<S> out = numbers_taken(x);
+    walk<1>({&y.layout}, [&](std::size_t n, const auto& at) {
+      S& to = out[n];
+      const S& by = y.real(at[0]);
+      if (op == Op::add)
+        to += by;
+      else if (op == Op::sub)
+        to -= by;
+      else if (!node.attributes.absorb)
+        to *= by;
+      else
+        to = absorbed(to, S(to * by));
+    });
+    return V::of(x.layout, std::move(out));
+  }
+
   V arithmetic(const Node& node, const Operands& a) {
     const Op op = node.op;
+    if constexpr (Several<S>)
+      if (a.size() == 2 && a[0] != a[1] && (op == Op::add || op == Op::sub || op == Op::mul)) {
+        // Sums and products go where there is room.
+        const bool exchanged = op != Op::sub && !node.attributes.absorb && a[0]->reals && !a[0]->layout.is_dense();
+        return exchanged ? packed(node, *a[1], *a[0]) : packed(node, *a[0], *a[1]);
+      }
     if (a.size() == 1)
       return map<S>(*a[0], [op](const V& x, std::ptrdiff_t i) {
         return defined<S>([op](const S& one) { return function<S>(op, one); }, x.real(i));
@@ -355,26 +432,42 @@ class Interpreter {
 
   // ---- sums of products
 
-  V contract(const Attributes& at, const V& a, const V& b) {
-    const Contraction c = contraction_from(at.spec);
-    // Most have no holes, and go the fast way.
-    if (must_be_asked<S> || at.absorb) {
-      const auto has_holes = [](const V& x) {
-        bool holes = false;
-        walk<1>({&x.layout}, [&](std::size_t, const auto& i) { holes = holes || !is_sound(x.real(i[0])); });
-        return holes;
-      };
-      if (has_holes(b) || (must_be_asked<S> && has_holes(a)))
-        return at.absorb ? contract<Holes::absorbed>(c, a, b) : contract<Holes::undefined>(c, a, b);
-    }
-    return contract<Holes::none>(c, a, b);
-  }
-
   /// What numbers that do not exist do to sums of products.
   enum class Holes { none, undefined, absorbed };
 
+  static V product(const Attributes& at, const V& a, const V& b) {
+    V later;
+    later.product = std::make_shared<const Product<S>>(Product<S>{at, a, b});
+    return later;
+  }
+
+  /// Most have no holes, and go the fast way.
+  static Holes holes_in(const Attributes& at, const V& a, const V& b) {
+    if (!must_be_asked<S> && !at.absorb) return Holes::none;
+    const auto has_holes = [](const V& x) {
+      bool holes = false;
+      walk<1>({&x.layout}, [&](std::size_t, const auto& i) { holes = holes || !is_sound(x.real(i[0])); });
+      return holes;
+    };
+    if (!has_holes(b) && !(must_be_asked<S> && has_holes(a))) return Holes::none;
+    return at.absorb ? Holes::absorbed : Holes::undefined;
+  }
+
+  V contract(const Attributes& at, const V& a, const V& b) {
+    const Contraction c = contraction_from(at.spec);
+    switch (holes_in(at, a, b)) {
+      case Holes::none:
+        return contract<Holes::none>(c, a, b);
+      case Holes::undefined:
+        return contract<Holes::undefined>(c, a, b);
+      default:
+        return contract<Holes::absorbed>(c, a, b);
+    }
+  }
+
+  /// To `first`, if it is there, the sums are added.
   template <Holes holes>
-  V contract(const Contraction& c, const V& a, const V& b) {
+  V contract(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     std::vector<detail::Index> indices = detail::indices_of(c, a, b);
     Strides shape;
     for (const char letter : c.result) {
@@ -382,7 +475,7 @@ class Interpreter {
       const Strides& from = left != std::string::npos ? a.layout : b.layout;
       shape.length[Strides::at(shape.rank++)] = from.length[left != std::string::npos ? left : c.right.find(letter)];
     }
-    std::vector<S> out(shape.count(), S(0));
+    std::vector<S> out = first != nullptr ? numbers_taken(*first) : std::vector<S>(shape.count(), S(0));
     if (indices.empty()) indices.push_back({1, 0, 0, 0, false, false, false});
     const detail::Index inner = indices.back();
     indices.pop_back();
@@ -550,17 +643,99 @@ class Interpreter {
     return r;
   }
 
-  /// What the step makes of states and the rows of a token.
-  std::vector<V> step(Reading& r, const std::vector<V>& state, int t) {
+  /// The states of a scan between two steps, and those whose errors are taken together.
+  struct Carried {
+    std::vector<V> state;
+    std::vector<Errors> joints;
+  };
+
+  const StepPlan& plan_for(const Reading& r) {
     const Block& body = *r.node.attributes.body;
+    const bool joins = Several<S> && r.length() > joint_steps;
+    const auto key = std::pair(&body, joins);
+    if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
+    return plans_.emplace(key, plan_of(body, r.node.attributes.carry, joins)).first->second;
+  }
+
+  Carried carried(const Reading& r, std::vector<V> state) {
+    Carried c{std::move(state), {}};
+    join(plan_for(r), c);
+    return c;
+  }
+
+  /// Takes the errors of states together that are of one joint.
+  static void join(const StepPlan& plan, Carried& c) {
+    if constexpr (Several<S>) {
+      c.joints.clear();
+      for (const Joint& joint : plan.joints) {
+        std::vector<V> states;
+        for (const int s : joint.states) states.push_back(c.state[static_cast<std::size_t>(s)]);
+        c.joints.emplace_back(joint, std::move(states));
+      }
+    }
+  }
+
+  /// What the step makes of the states, which become the next ones, and of the rows of a token: its rows if `rows`.
+  std::vector<V> step(Reading& r, Carried& c, int t, bool rows) {
+    const Block& body = *r.node.attributes.body;
+    const StepPlan& plan = plan_for(r);
     if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
-    std::vector<V> args = r.args;
-    std::copy(state.begin(), state.end(), args.begin());
+    std::vector<V> values = r.args;
+    std::copy(c.state.begin(), c.state.end(), values.begin());
     for (std::size_t i = 0; i < r.sequences.size(); ++i) {
       const V& x = r.sequences[i];
-      args[state.size() + i] = x.lazy ? x.lazy->row(x.lazy_index, t) : element(x, 0, t);
+      values[c.state.size() + i] = x.lazy ? x.lazy->row(x.lazy_index, t) : element(x, 0, t);
     }
-    return run(body, std::move(args), &*r.known);
+    std::vector<V> before = values;
+    const bool joined = go_jointly(body, *r.known, values, c);
+    const std::vector<char>& wanted = rows ? plan.late : plan.late_states;
+    std::vector<V> out = joined ? run(body, std::move(values), &*r.known, &wanted)
+                                : run(body, std::move(before), &*r.known, rows ? nullptr : &plan.all_states);
+    std::copy_n(out.begin(), c.state.size(), c.state.begin());
+    if (!joined) join(plan, c);
+    out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(c.state.size()));
+    return out;
+  }
+
+  /// The next states of all joints, put where the step has them. False if nothing is known of what becomes of their
+  /// errors.
+  bool go_jointly(const Block& body, const std::vector<V>& known, std::vector<V>& values, Carried& c) {
+    if constexpr (Several<S>) {
+      if (!c.joints.empty()) values.resize(body.last_use.size());
+      for (Errors& errors : c.joints) {
+        const Joint& joint = errors.joint();
+        if (errors.rows() > most_joint_rows) return false;
+        for (std::size_t n = 0; n < body.nodes.size(); ++n) {
+          const std::size_t v = body.params.size() + n;
+          if (joint.given[v] != 0 && !is_there(values[v]))
+            values[v] = is_there(known[v]) ? known[v] : value_of(body.nodes[n], operands_of(body.nodes[n], values));
+        }
+        std::vector<V> near = values, own = errors.take_near();
+        for (std::size_t k = 0; k < joint.states.size(); ++k)
+          near[static_cast<std::size_t>(joint.states[k])] = std::move(own[k]);
+        if (!advanced(body, joint, errors, run(body, std::move(near), &known, &joint.linear), values)) return false;
+      }
+    }
+    return true;
+  }
+
+  /// `out`: what the step makes of the states by their own errors.
+  bool advanced(const Block& body, const Joint& joint, Errors& errors, const std::vector<V>& out,
+                std::vector<V>& values) {
+    if constexpr (Several<S>) {
+      Sizes sizes = sizes_;
+      sizes[joint.columns] = errors.rows();
+      std::vector<V> args = errors.take_map(), next;
+      for (const int v : joint.constants) args.push_back(values[static_cast<std::size_t>(v)]);
+      std::vector<V> map = Interpreter(sizes, nullptr).run(*joint.tangent, std::move(args));
+      for (const int s : joint.states) next.push_back(out[static_cast<std::size_t>(s)]);
+      if (!errors.advance(std::move(next), std::move(map))) return false;
+      for (std::size_t k = 0; k < joint.states.size(); ++k) {
+        const int v = body.results[static_cast<std::size_t>(joint.states[k])];
+        if (v >= body.first()) values[static_cast<std::size_t>(v)] = errors.whole(k);
+      }
+    }
+    return true;
   }
 
   /// The states of a scan, of which every so many are kept; the others are computed again, with the same result.
@@ -573,8 +748,8 @@ class Interpreter {
       again_.token_ = 0;
     }
 
-    void enter(int n, const std::vector<V>& state) {
-      if (n % every_ == 0) kept_.push_back(state);
+    void enter(int n, const Carried& c) {
+      if (n % every_ == 0) kept_.push_back(c);
     }
     V row(std::size_t k, int t) override {
       const int n = reading_.token(t);
@@ -585,18 +760,19 @@ class Interpreter {
    private:
     void compute(int part) {
       part_ = part, states_.clear();
-      states_.push_back(kept_[static_cast<std::size_t>(part)]);
+      Carried c = kept_[static_cast<std::size_t>(part)];
+      states_.push_back(c.state);
       for (int n = part * every_; n + 1 < std::min((part + 1) * every_, reading_.length()); ++n) {
-        std::vector<V> next = again_.step(reading_, states_.back(), reading_.token(n));
-        next.resize(states_.back().size());
-        states_.push_back(std::move(next));
+        again_.step(reading_, c, reading_.token(n), false);
+        states_.push_back(c.state);
       }
     }
 
     Interpreter again_;
     Reading reading_;
     int every_, part_ = -1;
-    std::vector<std::vector<V>> kept_, states_;
+    std::vector<Carried> kept_;
+    std::vector<std::vector<V>> states_;
   };
 
   V scan(const Node& node, const Operands& a) {
@@ -614,18 +790,17 @@ class Interpreter {
       rows.push_back(lazy[i] != 0 ? Rows{shape_of(node.types[i]), {}, {}, {}} : rows_of(node.types[i]));
     }
     if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
+    Carried c = carried(reading, std::move(state));
     for (int n = 0; n < T; ++n) {
       const int t = reading.token(n);
       token_ = outer < 0 ? t : outer;
-      if (replay) replay->enter(n, state);
-      std::vector<V> out = step(reading, state, t);
-      for (std::size_t i = carry; i < out.size(); ++i)
-        if (lazy[i] == 0) rows[i - carry].take(out[i], t);
-      out.resize(carry);
-      state = std::move(out);
+      if (replay) replay->enter(n, c);
+      const std::vector<V> out = step(reading, c, t, true);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (lazy[carry + i] == 0) rows[i].take(out[i], t);
     }
     token_ = outer;
-    std::vector<V> results = std::move(state);
+    std::vector<V> results = std::move(c.state);
     for (std::size_t i = carry; i < node.types.size(); ++i) {
       if (lazy[i] == 0) {
         results.push_back(std::move(rows[i - carry]).value(node.types[i].kind));
@@ -678,6 +853,8 @@ class Interpreter {
   std::optional<Culprit>* culprit_;
   bool undefined_found_ = false;
   int token_ = -1;
+  const std::vector<V>* mine_ = nullptr;                     ///< operands that nobody reads again
+  std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
 };
 
 template <class S>

@@ -210,6 +210,7 @@ S quotient(const S& a, const S& b) {
 template <class S>
 S absorbed(const S& zero, const S& otherwise) {
   if constexpr (Several<S>) {
+    if (is_sound(otherwise)) return otherwise;
     S result = otherwise;
     for (int lane = 0; lane < S::size; ++lane) {
       const WordBall known = result.number(lane);

@@ -104,6 +104,7 @@ struct Node {
   std::vector<int> args;
   Attributes attributes;
   std::vector<Type> types;  ///< one; of a scan those of its results
+  bool is_added = false;    ///< a contraction that one addition reads, and nothing else
 };
 
 /// Values are numbered, parameters first, then one for every node.

@@ -1,5 +1,7 @@
 #include "language/value.hpp"
 
+#include <algorithm>
+
 namespace assay::language {
 
 Strides Strides::dense() const {
@@ -8,6 +10,11 @@ Strides Strides::dense() const {
   std::ptrdiff_t next = 1;
   for (int r = rank - 1; r >= 0; --r) d.step[at(r)] = next, next *= length[at(r)];
   return d;
+}
+
+bool Strides::is_dense() const {
+  const Strides d = dense();
+  return offset == 0 && std::equal(step.begin(), step.begin() + rank, d.step.begin());
 }
 
 Strides Strides::without(int axis) const {

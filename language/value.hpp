@@ -30,6 +30,8 @@ struct Strides {
 
   /// The same lengths, row-major, from the start of a buffer.
   Strides dense() const;
+  /// Whether it is that already.
+  bool is_dense() const;
   Strides without(int axis) const;
   Strides with(int axis, int n, std::ptrdiff_t by) const;
 };
@@ -56,6 +58,8 @@ void walk(const std::array<const Strides*, N>& arrays, F&& f) {
 
 template <class S>
 struct Value;
+template <class S>
+struct Product;
 
 /// Rows that are computed when somebody wants one of them.
 template <class S>
@@ -81,22 +85,24 @@ struct Value {
   std::shared_ptr<const std::vector<Value>> results;
   std::shared_ptr<LazyRows<S>> lazy;  ///< in place of numbers: a scan's states, which nothing but a scan reads
   std::size_t lazy_index = 0;
+  std::shared_ptr<const Product<S>> product;  ///< in place of numbers: a contraction that an addition will make
 
   const S& real(std::ptrdiff_t at) const { return (*reals)[static_cast<std::size_t>(at)]; }
   std::int64_t integer(std::ptrdiff_t at) const { return (*integers)[static_cast<std::size_t>(at)]; }
   Truth truth(std::ptrdiff_t at) const { return (*truths)[static_cast<std::size_t>(at)]; }
 
   static Value of(const Strides& shape, std::vector<S> data) {
-    return {shape.dense(), std::make_shared<const std::vector<S>>(std::move(data)), {}, {}, {}, {}, 0};
+    // Not of a const vector: one that nobody shares any more is written to.
+    return {shape.dense(), std::make_shared<std::vector<S>>(std::move(data)), {}, {}, {}, {}, 0, {}};
   }
   static Value of(const Strides& shape, std::vector<std::int64_t> data) {
-    return {shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}, {}, 0};
+    return {shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}, {}, 0, {}};
   }
   static Value of(const Strides& shape, std::vector<Truth> data) {
-    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}, {}, 0};
+    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}, {}, 0, {}};
   }
   static Value of(std::vector<Value> several) {
-    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0};
+    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0, {}};
   }
   /// Other elements of the same numbers.
   Value viewed(const Strides& other) const {
@@ -104,6 +110,13 @@ struct Value {
     v.layout = other;
     return v;
   }
+};
+
+/// A sum of products not multiplied out yet.
+template <class S>
+struct Product {
+  const Attributes& how;
+  Value<S> left, right;
 };
 
 }  // namespace assay::language

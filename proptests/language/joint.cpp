@@ -1,0 +1,199 @@
+// Errors of states that are taken together: long recurrences keep bounds that mean something.
+#include "language/joint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "language/answer_body.hpp"
+#include "language/gradient.hpp"
+#include "language/norm_bound.hpp"
+#include "language/room.hpp"
+#include "oracles/core/make_room.hpp"
+#include "proptests/language/programs.hpp"
+#include "reference/core/random.hpp"
+
+namespace assay::language {
+namespace {
+
+double unit(RandomBits& random) { return static_cast<double>(random.next() >> 11) * 0x1p-53 - 0.5; }
+
+/// Diagonal times plane rotations from both sides: the norm is that of the diagonal.
+std::vector<double> matrix_of_norm(double norm, int n, RandomBits& random) {
+  const auto N = static_cast<std::size_t>(n);
+  std::vector<double> a(N * N, 0);
+  for (std::size_t i = 0; i < N; ++i) a[i * N + i] = norm * (i == 0 ? 1 : std::fabs(unit(random)) * 2);
+  for (int turn = 0; turn < 6 * n; ++turn) {
+    const auto p = static_cast<std::size_t>(random.next() % N), q = static_cast<std::size_t>(random.next() % N);
+    if (p == q) continue;
+    const double angle = 6 * unit(random), c = std::cos(angle), s = std::sin(angle);
+    for (std::size_t k = 0; k < N; ++k) {
+      double &x = turn % 2 == 0 ? a[p * N + k] : a[k * N + p], &y = turn % 2 == 0 ? a[q * N + k] : a[k * N + q];
+      const double kept = x;
+      x = c * kept - s * y, y = s * kept + c * y;
+    }
+  }
+  return a;
+}
+
+TEST(Joints, NormsAreBoundedFromAboveAndHardlyBeyond) {
+  RandomBits random{1, 0};
+  for (const int n : {1, 2, 7, 40}) {
+    std::vector<EightDoubles> eight(static_cast<std::size_t>(n) * static_cast<std::size_t>(n));
+    EightDoubles norms{1, 1e-200, 1e200, 0.3, 7, 1, 0x1p-30, 0};
+    for (std::size_t lane = 0; lane < 8; ++lane) {
+      const std::vector<double> one = matrix_of_norm(norms[lane], n, random);
+      for (std::size_t i = 0; i < one.size(); ++i) eight[i][lane] = one[i];
+    }
+    const EightDoubles found = norm_bound(eight, n);
+    for (std::size_t lane = 0; lane < 8; ++lane) {
+      EXPECT_GE(found[lane], norms[lane] * (1 - 1e-13)) << n << ' ' << lane;  // the rotations round
+      EXPECT_LE(found[lane], norms[lane] * std::pow(n, 1.0 / 256) * (1 + 1e-12)) << n << ' ' << lane;
+    }
+    eight[0][3] = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_EQ(norm_bound(eight, n)[3], std::numeric_limits<double>::infinity());
+  }
+}
+
+/// The steps of the outermost scans of a program and its gradient.
+std::vector<StepPlan> plans(const std::string& name) {
+  const Program program = load_program(ASSAY_SOURCE_DIR "/mechanisms/json/" + name + ".json");
+  std::vector<StepPlan> list;
+  const Program gradient = gradient_of(program);
+  for (const Node& node : gradient.body->nodes)
+    if (node.op == Op::scan) list.push_back(plan_of(*node.attributes.body, node.attributes.carry, true));
+  return list;
+}
+
+TEST(Joints, AreThoseOfDeltaRulesForwardAndBackward) {
+  for (const char* name : {"deltanet", "gated_deltanet", "gated_deltanet-error-undecayed", "kda", "comba", "mdn",
+                           "rwkv7", "gdn2", "gated_delta_product"}) {
+    const std::vector<StepPlan> list = plans(name);
+    EXPECT_EQ(list.size(), 2U) << name;
+    for (const StepPlan& plan : list) {
+      ASSERT_EQ(plan.joints.size(), 1U) << name;
+      EXPECT_EQ(plan.joints[0].columns, "V") << name;
+    }
+    EXPECT_EQ(list[0].joints[0].states.size(), std::string(name) == "mdn" ? 2U : 1U) << name;
+  }
+  // Elements that go by themselves lose nothing.
+  for (const char* name : {"gla", "mamba2", "retnet", "linear_attention", "softmax_attention"})
+    for (const StepPlan& plan : plans(name)) EXPECT_TRUE(plan.joints.empty()) << name;
+}
+
+/// A step of a state S [K V]: `nodes` on parameters S, a row k [K], a row x [K V].
+std::vector<Joint> joints_of(const std::string& nodes, const std::string& result) {
+  const std::string text =
+      R"({"format":"assay-mechanism","version":1,"name":"f","settings":{},"outputs":["o"],"inputs":[)"
+      R"({"name":"s","type":"real K V","domain":"state","default":null,"gradient":true},)"
+      R"({"name":"k","type":"real T K","domain":"key","default":null,"gradient":true},)"
+      R"({"name":"x","type":"real T K V","domain":"value","default":null,"gradient":true}],)"
+      R"("body":{"params":["real K V","real T K","real T K V"],"nodes":[["scan",[0,1,2],{"body":{"nodes":)" +
+      nodes + R"(,"params":["real K V","real K","real K V"],"results":[)" + result +
+      R"(]},"carry":1,"reverse":false,"xs":2}],["get",[3],{"i":0}]],"results":[4]}})";
+  const Program program = read_program(text, "test");
+  return plan_of(*program.body->nodes[0].attributes.body, 1, true).joints;
+}
+
+TEST(Joints, AreLinearAndTheSameInAllColumns) {
+  const std::string read = R"(["contract",[0,1],{"spec":"ab,a->b"}],["contract",[1,3],{"spec":"a,b->ab"}])";
+  EXPECT_EQ(joints_of("[" + read + R"(,["sub",[0,4]]])", "5").size(), 1U);
+  EXPECT_EQ(joints_of("[" + read + R"(,["sub",[2,4]]])", "5").size(), 1U);
+  // A number of its own for every element; for every column; a product of states; a maximum; columns that meet.
+  EXPECT_EQ(joints_of("[" + read + R"(,["mul",[2,0]],["sub",[5,4]]])", "6").size(), 0U);
+  EXPECT_EQ(joints_of("[" + read + R"(,["mul",[0,0]],["sub",[5,4]]])", "6").size(), 0U);
+  EXPECT_EQ(joints_of("[" + read + R"(,["max",[0,4]]])", "5").size(), 0U);
+  EXPECT_EQ(
+      joints_of(R"([["contract",[0,2],{"spec":"ab,cb->ac"}],["contract",[3,2],{"spec":"ac,cb->ab"}]])", "4").size(),
+      0U);
+  // Rows may be the columns.
+  const auto rows = joints_of(R"([["sum",[0],{"axis":1}],["expand",[3],{"at":1,"size":"V"}],["sub",[0,4]]])", "5");
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].columns, "K");
+}
+
+/// A problem as `assay case` makes it.
+Problem made(const Room& room, const std::string& shape) {
+  return room.make({.mechanism = std::string(room.name), .shape = shape_from(shape)});
+}
+
+TEST(Joints, KeepBoundsOfLongRecurrencesSmall) {
+  know_programs();
+  for (const char* name : {"gated_deltanet", "kda", "gdn2", "mdn"}) {
+    const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/" + std::string(name) + ".json");
+    const Mechanism& mechanism = *find_mechanism(room.name);
+    const Problem problem = made(room, "1,200,2,16,8");
+    const Posed<double> posed(mechanism, problem);
+    const BasicAnswer<WordBall> answer = answer_in_packs<2>(posed, true, 1);
+    const auto exact = room.in_words(problem, {4, 1});
+    ASSERT_TRUE(exact);
+    for (const auto& [found, right] :
+         {std::pair(&answer.outputs, &exact->outputs), {&answer.gradients, &exact->gradients}})
+      for (const auto& [tensor, array] : *found) {
+        double largest = 0, widest = 0;
+        for (const WordBall& x : array.data)
+          largest = std::max(largest, std::fabs(x.word[0])), widest = std::max(widest, x.radius);
+        EXPECT_LE(widest, 0x1p-75 * largest) << name << ' ' << tensor;
+        const BasicArray<Enclosed>& other = right->at(tensor);
+        for (std::size_t i = 0; i < array.data.size(); ++i) {
+          const Enclosed& y = other.data[i];
+          EXPECT_LE(std::fabs((array.data[i].word[0] - y.value.hi) + (array.data[i].word[1] - y.value.lo)),
+                    array.data[i].radius + y.bound + 0x1p-104 * std::fabs(y.value.hi))
+              << name << ' ' << tensor << ' ' << i;
+        }
+      }
+  }
+}
+
+/// What the program makes of head 0, with that state at the start.
+std::vector<Value<Pack<2>>> run_from(const Posed<double>& posed, const Program& program,
+                                     const std::vector<Pack<2>>& state, std::size_t which) {
+  constexpr std::array<int, 8> heads{};
+  std::vector<Value<Pack<2>>> values = posed.values<Pack<2>>(heads, false);
+  values[which] = Value<Pack<2>>::of(values[which].layout, state);
+  return evaluate<Pack<2>>(*program.body, std::move(values), posed.sizes());
+}
+
+/// An uncertain state at the start: wherever it really is, the outputs hold what comes of it, and not much more.
+TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
+  know_programs();
+  constexpr double off = 0x1p-20;
+  for (const char* name : {"gated_deltanet", "gated_deltanet-error-undecayed", "kda", "deltanet"}) {
+    const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/" + std::string(name) + ".json");
+    const Mechanism& mechanism = *find_mechanism(room.name);
+    Problem problem = made(room, "1,77,1,12,5");
+    if (problem.inputs.contains("log_decay"))  // or nothing is left of it
+      for (double& x : problem.inputs["log_decay"].data) x *= 0x1p-7;
+    const Posed<double> posed(mechanism, problem);
+    std::size_t which = 0;
+    while (mechanism.program.inputs[which].name != "initial_state") ++which;
+    const std::vector<double>& given = problem.inputs["initial_state"].data;
+    RandomBits random{2, 0};
+    std::vector<Pack<2>> wide, moved;
+    for (const double x : given) {
+      WordBall ball;
+      ball.word[0] = x, ball.radius = off;
+      wide.emplace_back(ball);
+      Pack<2>& pack = moved.emplace_back(x);  // in every lane another corner
+      for (int lane = 0; lane < 8; ++lane) pack.take(lane, x + (random.next() % 2 == 0 ? off : -off));
+    }
+    const auto held = run_from(posed, mechanism.program, wide, which),
+               real = run_from(posed, mechanism.program, moved, which);
+    double used = 0;
+    for (std::size_t r = 0; r < held.size(); ++r)
+      walk<2>({&held[r].layout, &real[r].layout}, [&](std::size_t i, const auto& at) {
+        const WordBall ball = held[r].real(at[0]).number(0);
+        EXPECT_LT(ball.radius, 0x1p10 * off);
+        for (int lane = 0; lane < 8; ++lane) {
+          const double distance = std::fabs(real[r].real(at[1]).number(lane).word[0] - ball.word[0]);
+          EXPECT_LE(distance, ball.radius + 0x1p-50) << name << ' ' << mechanism.program.outputs[r] << ' ' << i;
+          used = std::max(used, distance / ball.radius);
+        }
+      });
+    EXPECT_GT(used, 0.02) << name;  // else the test shows nothing
+  }
+}
+
+}  // namespace
+}  // namespace assay::language
