@@ -35,7 +35,8 @@ def variants():
 
 def cases(more=True):
     """The cases with answers in the tree; further files may stand in ASSAY_CASES, separated as in PATH."""
-    files = [pathlib.Path(__file__).with_name("answers.json"), ROOT / "proptests/oracles/cases/small.json"]
+    here = pathlib.Path(__file__)
+    files = [here.with_name("answers.json"), here.with_name("programs.json"), ROOT / "proptests/oracles/cases/small.json"]
     files += os.environ.get("ASSAY_CASES", "").split(os.pathsep) if more and os.environ.get("ASSAY_CASES") else []
     return [c for path in files for c in json.loads(pathlib.Path(path).read_text())["cases"]]
 
