@@ -9,7 +9,7 @@ def atlas(q, k, v, eta, theta, alpha, gamma, window=3, iterations=2):
     """
 
     def orthogonal(G):
-        X, (a, b, c) = G / (sqrt((G * G).sum().sum()) + const("1e-7")), map(const, ("3.4445", "-4.775", "2.0315"))
+        X, (a, b, c) = G / (sqrt((G * G).sum(-1).sum()) + const("1e-7")), map(const, ("3.4445", "-4.775", "2.0315"))
         for _ in range(iterations):
             A = X @ X.T
             X = a * X + (b * A + c * (A @ A)) @ X

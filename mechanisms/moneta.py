@@ -12,7 +12,7 @@ def moneta(q, k, v, eta, alpha):
         A, W = state
         e = W @ k - v
         A = alpha * A - eta * outer(3 * e * abs(e), k)
-        W = A / sqrt((A**4).sum().sum())
+        W = A / sqrt((A**4).sum(-1).sum())
         return (A, W), W @ q
 
     (A, W), o = scan(step, (zeros("V", "K"), zeros("V", "K")), q, k, v, eta, alpha)

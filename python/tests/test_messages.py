@@ -81,6 +81,10 @@ STEPS = [  # what a step does, and what is said; (file:line: source) follows
     (lambda S, q, k, v: (S, len(q)), "the length of an axis is not known while the function is read"),
     (lambda S, q, k, v: (S, q.reshape(1)), "a traced array has no 'reshape'"),
     (lambda S, q, k, v: (S, q % 2), r"TypeError: unsupported operand"),
+    (lambda S, q, k, v: (S, S.sum()), r"sum: \[real K V\] has 2 axes: say along which, sum\(-1\) is the last"),
+    (lambda S, q, k, v: (S, q**0.5), r"pow: the exponent 0.5 is no integer: use sqrt\(x\), or exp\(y \* log\(x\)\)"),
+    (lambda S, q, k, v: (S, q * q.shape[0] ** -1), r"TypeError: .*'str'.* \(shape has the names of axes; their lengths are size\(\"K\"\)\)"),
+    (lambda S, q, k, v: (S, S[..., None] @ q), "@ takes vectors and matrices, not .real K V 1."),
     (lambda S, q, k, v: (S, q.sum(3)), r"sum: \[real K\] has no axis 3"),
     (lambda S, q, k, v: (S, undefined_name), "NameError: name 'undefined_name' is not defined"),  # noqa: F821
     (lambda S, q, k, v: (S, ~q), "not: takes truth values"),
@@ -186,7 +190,7 @@ class Declarations(unittest.TestCase):
 
     def test_deep_scans(self):
         def deeper(x, depth):
-            return scan(lambda _, y: (None, deeper(x, depth - 1)), None, x)[1].sum() if depth else x.sum().sum()
+            return scan(lambda _, y: (None, deeper(x, depth - 1)), None, x)[1].sum() if depth else x.sum(-1).sum()
 
         trace(lambda q, k, v, initial_state: {"o": deeper(q, 16)})
         with self.assertRaisesRegex(MechanismError, "scan: scans are nested more than 16 deep"):

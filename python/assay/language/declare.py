@@ -94,7 +94,8 @@ def evaluated(d, names):
     except MechanismError as error:
         raise MechanismError(f"the default of {d.name}, {d.default}: {error}") from None
     except Exception as error:
-        raise MechanismError(f"the default of {d.name}, {d.default}: {type(error).__name__}: {error}") from None
+        hint = ' (the length of an axis is size("K"))' if isinstance(error, NameError) else ""
+        raise MechanismError(f"the default of {d.name}, {d.default}: {type(error).__name__}: {error}{hint}") from None
 
 
 def as_input(d, before):

@@ -19,6 +19,7 @@ from .read import OUTPUT, check
 from .scope import Scope, lift, number_type
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+LENGTH = ' (shape has the names of axes; their lengths are size("K"))'
 OUTPUTS = "a mechanism returns its outputs by name, {'o': o, 'final_state': S}"
 
 
@@ -141,7 +142,8 @@ def told_where(name):
     except MechanismError as error:
         raise MechanismError(f"{name}: {error}{place_of(error)}") from None
     except Exception as error:
-        raise MechanismError(f"{name}: {type(error).__name__}: {error}{place_of(error)}") from error
+        hint = LENGTH if isinstance(error, TypeError) and "'str'" in str(error) else ""
+        raise MechanismError(f"{name}: {type(error).__name__}: {error}{hint}{place_of(error)}") from error
 
 
 def place_of(error):

@@ -1,4 +1,6 @@
 """A traced array: arithmetic on it becomes nodes, everything else says why it cannot."""
+from fractions import Fraction
+
 from .errors import MechanismError, shown
 from .scope import elementwise, emit, integer, lift, number_type
 
@@ -63,6 +65,9 @@ class Value:
 
     def __getitem__(self, key):
         keys = key if isinstance(key, tuple) else (key,)
+        if keys.count(Ellipsis) == 1:  # as many : as are left
+            at, taken = keys.index(Ellipsis), sum(k is not None for k in keys) - 1
+            keys = keys[:at] + (slice(None),) * (self.ndim - taken) + keys[at + 1 :]
         v, axis = self, 0
         for k in keys:
             if k is None:
@@ -80,7 +85,10 @@ class Value:
             raise MechanismError(f"an index of {len(keys)} places into [{self.type}]")
         return v
 
-    def sum(self, axis=-1):
+    def sum(self, axis=None):
+        if axis is None and self.ndim > 1:
+            raise MechanismError(f"sum: [{self.type}] has {self.ndim} axes: say along which, sum(-1) is the last")
+        axis = -1 if axis is None else axis
         if not -self.ndim <= axis < self.ndim:
             raise MechanismError(f"sum: [{self.type}] has no axis {axis}")
         return emit("sum", self, axis=axis % self.ndim)
@@ -89,6 +97,8 @@ class Value:
         return matmul(self, lift(other))
 
     def __pow__(self, n):
+        if type(n) in (float, str, Fraction):
+            raise MechanismError(f"pow: the exponent {n!r} is no integer: use sqrt(x), or exp(y * log(x))")
         return elementwise("pow", number_type(self), integer(n) if type(n) is int else n)
 
     def __rpow__(self, base):
