@@ -87,10 +87,54 @@ Problem case_of(const Subject& s, const CalibrateOptions& options, Format precis
   return {};
 }
 
+/// One case, of every variant.
+struct Task {
+  const Subject* subject;
+  Format precision;
+  Style style;
+  int number;  ///< of the seed
+};
+
+/// Seed by seed, so that a part has something of every kernel.
+std::vector<Task> tasks_of(const std::vector<Subject>& subjects, const CalibrateOptions& options) {
+  const std::span<const Style> styles =
+      options.styles.empty() ? std::span<const Style>(calibration_styles) : options.styles;
+  std::vector<Task> tasks;
+  for (int number = 0; number < options.seeds; ++number)
+    for (const Subject& s : subjects)
+      for (const auto& [precision, variants] : s.variants)
+        for (const Style style : styles.first(options.styles.empty() && precision == Format::fp64 ? 1 : styles.size()))
+          tasks.push_back({&s, precision, style, number});
+  return tasks;
+}
+
 struct Gauged {
   bool answered = false;
   std::vector<Gauge> gauges;
 };
+
+Gauged gauge_case(const Task& task, const CalibrateOptions& options) {
+  const auto& [s, precision, style, number] = task;
+  CaseSpec spec;
+  const Problem problem = case_of(*s, options, precision, style, number, spec);
+  require(!problem.inputs.empty(), "--shape: ", s->room->name, ' ', s->form->name, " takes no such case");
+  Gauged result;
+  try {
+    result.gauges = gauge(*s->room, s->variants.at(precision), problem);
+    result.answered = true;
+  } catch (const InputError&) {  // no enclosure decides a comparison of equal numbers
+  }
+  return result;
+}
+
+/// The command that measures one variant on one case.
+std::string command_of(const Task& task, const std::string& variant, const CalibrateOptions& options) {
+  CalibrateOptions one = options;
+  one.mechanisms = {std::string(task.subject->room->name)}, one.forms = {std::string(task.subject->form->name)};
+  one.variants = {variant}, one.precisions = {task.precision}, one.styles = {task.style};
+  one.seeds = 1, one.cases = 0, one.seed = options.seed + static_cast<std::uint64_t>(task.number);
+  return one.command();
+}
 
 }  // namespace
 
@@ -133,21 +177,7 @@ bool Calibration::passed() const {
 
 Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
   const std::vector<Subject> subjects = subjects_of(options);
-  const std::span<const Style> styles =
-      options.styles.empty() ? std::span<const Style>(calibration_styles) : options.styles;
-  struct Task {
-    const Subject* subject;
-    Format precision;
-    Style style;
-    int number;
-  };
-  // Seed by seed, so that a part has something of every kernel.
-  std::vector<Task> tasks;
-  for (int number = 0; number < options.seeds; ++number)
-    for (const Subject& s : subjects)
-      for (const auto& [precision, variants] : s.variants)
-        for (const Style style : styles.first(options.styles.empty() && precision == Format::fp64 ? 1 : styles.size()))
-          tasks.push_back({&s, precision, style, number});
+  std::vector<Task> tasks = tasks_of(subjects, options);
   const std::size_t asked = tasks.size();
   if (options.cases > 0) tasks.resize(std::min(tasks.size(), options.cases));
 
@@ -158,21 +188,9 @@ Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
       row_of[{&s, name}] = calibration.rows.size();
       calibration.rows.push_back({.room = s.room->name, .form = s.form->name, .variant = std::move(name)});
     }
-  const auto work = [&](std::size_t i) {
-    const auto& [s, precision, style, number] = tasks[i];
-    CaseSpec spec;
-    const Problem problem = case_of(*s, options, precision, style, number, spec);
-    require(!problem.inputs.empty(), "--shape: ", s->room->name, ' ', s->form->name, " takes no such case");
-    Gauged result;
-    try {
-      result.gauges = gauge(*s->room, s->variants.at(precision), problem);
-      result.answered = true;
-    } catch (const InputError&) {  // no enclosure decides a comparison of equal numbers
-    }
-    return result;
-  };
   const auto take = [&](std::size_t i, const Gauged& result) {
-    const auto& [s, precision, style, number] = tasks[i];
+    const Subject* s = tasks[i].subject;
+    const Format precision = tasks[i].precision;
     calibration.unanswered += result.answered ? 0 : 1;
     const std::vector<HealthyVariant>& variants = s->variants.at(precision);
     for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -181,17 +199,16 @@ Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
       if (!result.answered) continue;
       row.by_precision[static_cast<std::size_t>(precision)].join(result.gauges[v]);
       if (result.gauges[v].beyond_limit == 0 || !asks_anything(row.fit)) continue;
-      CalibrateOptions one = options;
-      one.mechanisms = {std::string(s->room->name)}, one.forms = {std::string(s->form->name)};
-      one.variants = {row.variant}, one.precisions = {precision}, one.styles = {style};
-      one.seeds = 1, one.cases = 0, one.seed = options.seed + static_cast<std::uint64_t>(number);
-      row.alarms.push_back(one.command());
+      row.alarms.push_back(command_of(tasks[i], row.variant, options));
     }
   };
-  calibration.cases = in_order(tasks.size(), {options.threads, options.seconds}, work, take, [&](std::size_t i) {
-    const auto& [s, precision, style, number] = tasks[i];
-    done(tasks.size(), text(s->room->name, ' ', s->form->name, ' ', name_of(precision)));
-  });
+  calibration.cases = in_order(
+      tasks.size(), {options.threads, options.seconds}, [&](std::size_t i) { return gauge_case(tasks[i], options); },
+      take,
+      [&](std::size_t i) {
+        const Subject& s = *tasks[i].subject;
+        done(tasks.size(), text(s.room->name, ' ', s.form->name, ' ', name_of(tasks[i].precision)));
+      });
   // The first so many, on whatever machine.
   calibration.options.cases = calibration.cases < asked ? calibration.cases : 0;
   std::erase_if(calibration.rows, [](const CalibrationRow& row) { return row.cases == 0; });
