@@ -205,12 +205,13 @@ void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::
     const Layout layout = layout_of(gradient->shape, head_axis);
     const std::vector<double> known = sums_from_the_end(problem, exact, layout, head_axis);
     if (known.empty() || !is_sum(gradient->data, known, layout)) continue;
-    for (std::size_t k = 0; k < drawn.size() && k < errors.samples.size(); ++k) {
+    const std::size_t used = std::min(drawn.size(), errors.samples.size());
+    for (std::size_t k = 0; k < used; ++k) {
       const std::vector<double> sums = sums_from_the_end(problem, drawn[k], layout, head_axis);
       Array& sample = errors.samples[k].at(name);
       for (std::size_t i = 0; i < sums.size(); ++i) {
         const double error = (sums[i] - known[i]) / std::sqrt(2.0);
-        sample.data[i] += error, variances.data[i] += error * error / static_cast<double>(drawn.size());
+        sample.data[i] += error, variances.data[i] += error * error / static_cast<double>(used);
       }
     }
   }

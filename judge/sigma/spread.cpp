@@ -148,23 +148,19 @@ void guess_nearby(const double* x, std::size_t R, std::size_t C, double* __restr
   }
 }
 
-/// The pooled mean of variance / unit, per head, times unit; worth no more than `most`.
-Prior pool(const std::vector<double>& variance, const std::vector<double>& unit, const Layout& layout, Pooling pooling,
-           double nu, double most) {
+/// The pooled mean of the variances, per head; worth no more than `most`.
+Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling pooling, double nu, double most) {
   const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
   if (pooling == Pooling::separable && (R == 1 || C == 1)) pooling = Pooling::mean;
   if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
   const std::size_t N = variance.size();
   Prior prior{std::vector<double>(N), 0, std::vector<char>(N)};
-  std::vector<double> in_units(N);
-  for (std::size_t i = 0; i < N; ++i) in_units[i] = variance[i] / unit[i];
   for (std::size_t first = 0; first < N; first += R * C) {
     double* const guess = &prior.variance[first];
     if (pooling == Pooling::nearby)
-      guess_nearby(&in_units[first], R, C, guess);
+      guess_nearby(&variance[first], R, C, guess);
     else
-      guess_of_head(&in_units[first], R, C, pooling == Pooling::separable, guess);
-    for (std::size_t i = 0; i < R * C; ++i) guess[i] *= unit[first + i];
+      guess_of_head(&variance[first], R, C, pooling == Pooling::separable, guess);
   }
   // No guess is worth more than the draws that went into it, the element's own not counted.
   const auto elements = static_cast<double>(R * C);
@@ -269,20 +265,13 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
   const double together = squared_correlations(draws, m.mean, scale);
   const double most = together > 0 ? nu * std::max(0.0, varying * varying / together - 1) : infinite;
 
-  // Spreads are smooth over the tensor, or follow each value's binade: whichever guess is worth most. The binade is
-  // that of a typical draw, by the neighbours' spread: by its own, an element would vouch for itself.
-  std::vector<double> flat(N, 1.0), binade(N);
-  Prior prior = pool(m.variance, flat, layout, Pooling::separable, nu, most);
-  for (std::size_t i = 0; i < N; ++i) {
-    const double s = spacing(stored, std::sqrt(exact.value[i] * exact.value[i] + prior.variance[i]));
-    binade[i] = std::max(s * s, std::numeric_limits<double>::min());
+  // Whichever guess is worth most. Of vectors the separable one is the mean.
+  Prior prior = pool(m.variance, layout, Pooling::separable, nu, most);
+  for (const Pooling pooling : {Pooling::mean, Pooling::nearby}) {
+    if (layout.rows == 1 || (layout.cols == 1 && pooling == Pooling::mean)) continue;
+    Prior other = pool(m.variance, layout, pooling, nu, most);
+    if (other.worth > prior.worth) prior = std::move(other);
   }
-  for (const auto* unit : {&flat, &binade})
-    for (const Pooling pooling : {Pooling::separable, Pooling::mean, Pooling::nearby}) {
-      if (unit == &flat && pooling == Pooling::separable) continue;  // is the first one
-      Prior other = pool(m.variance, *unit, layout, pooling, nu, most);
-      if (other.worth > prior.worth) prior = std::move(other);
-    }
 
   Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K), std::vector<double>(N)};
   spread.doubled = doubled;

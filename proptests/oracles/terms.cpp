@@ -1,0 +1,46 @@
+// What the truth alone says of whether sums are exact, beside what the sizes of their terms say.
+#include "judge/sigma/terms.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "oracles/core/oracle.hpp"
+#include "oracles/core/room.hpp"
+
+namespace assay {
+namespace {
+
+/// Elements that any order sums exactly look so, and many of the others do not: else nobody need ask for sizes.
+TEST(Terms, what_any_order_sums_exactly_looks_exact) {
+  std::size_t exact = 0, rounded = 0, seen = 0;
+  for (const char* name : {"gated_deltanet", "linear_attention", "gla", "mamba2"})
+    for (const Style style : {Style::normal, Style::integers, Style::dyadic})
+      for (const auto& [accumulators, tokens] : {std::pair(Format::fp32, 24), {Format::fp64, 24}, {Format::fp32, 1}}) {
+        const Room& room = *find_room(name);
+        // Of one token and one key dimension there are products of three numbers of 8 bits, which 24 bits just hold.
+        Problem problem = room.make({name, {1, tokens, 2, 0, tokens == 1 ? 1 : 8, 8, 0}, Format::bf16, style, 6, {}});
+        if (tokens == 1) std::ranges::fill(problem.inputs.at("initial_state").data, 0.0);
+        const std::optional<Arrays> sizes = term_sizes(name, problem, accumulators);
+        ASSERT_TRUE(sizes.has_value());
+        for (const auto& [tensor, truth] : oracle_of(room, problem).tensors)
+          for (std::size_t i = 0; i < truth.value.size(); ++i) {
+            const bool may = may_be_exact(truth.value[i], truth.bound[i], accumulators);
+            if (sizes->at(tensor).data[i] == 0) {
+              ++exact;
+              EXPECT_TRUE(may) << name << ' ' << tensor << ' ' << i << ": " << truth.value[i].hi;
+            } else if (style == Style::normal && accumulators == Format::fp32) {
+              ++rounded, seen += may ? 0 : 1;
+            }
+          }
+      }
+  std::cout << exact << " exact; of " << rounded << " that are not, " << seen << " show it\n";
+  EXPECT_GT(exact, 500U);
+  EXPECT_GT(2 * seen, rounded);
+}
+
+}  // namespace
+}  // namespace assay
