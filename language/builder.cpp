@@ -47,6 +47,8 @@ std::string json_of(Op op, const Attributes& a) {
       return "{\"reverse\":" + json_of(a.reverse) + '}';
     case Op::contract:
       return (a.absorb ? "{\"absorb\":true,\"spec\":" : "{\"spec\":") + quoted(a.spec) + '}';
+    case Op::round:
+      return "{\"site\":" + quoted(a.spec) + '}';
     case Op::scan:
       return "{\"body\":" + a.body->text + ",\"carry\":" + std::to_string(a.carry) +
              ",\"reverse\":" + json_of(a.reverse) + ",\"xs\":" + std::to_string(a.xs) + '}';

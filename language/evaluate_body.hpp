@@ -150,6 +150,8 @@ class Interpreter {
         std::iota(n.begin(), n.end(), 0);
         return V::of(shape_of(node.types[0]), std::move(n));
       }
+      case Op::round:
+        return *a[0];
       case Op::get:
         return (*a[0]->results)[static_cast<std::size_t>(at.i)];
       case Op::scan:

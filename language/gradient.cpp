@@ -238,6 +238,8 @@ class Reverse {
     switch (n.op) {
       case Op::neg:
         return e(Op::neg, {ct});
+      case Op::round:  // what autograd makes of a cast
+        return e(Op::round, {ct}, n.attributes);
       case Op::exp:
         return times(ct, y);
       case Op::log:

@@ -54,7 +54,8 @@ namespace {
 double footprint_of(const Block& block, const Sizes& sizes, bool outermost) {
   double sum = 0, inner = 0;
   for (const Node& node : block.nodes) {
-    const bool view = node.op == Op::expand || node.op == Op::transpose || node.op == Op::index || node.op == Op::get;
+    const bool view = node.op == Op::expand || node.op == Op::transpose || node.op == Op::index || node.op == Op::get ||
+                      node.op == Op::round;
     double n = 0;
     for (std::size_t i = 0; i < node.types.size(); ++i)
       n += outermost ? kept(block, node, i, sizes) : count_of(node.types[i], sizes);

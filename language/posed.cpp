@@ -200,6 +200,7 @@ void Posed<X>::admit_numbers(const std::string& label, const Type& type, std::st
         throw Refusal(Status::domain, row(), place() + ": expected a magnitude between 1e-1000 and 1e1000");
     }
     if (domain == "log_decay" && x > 0) throw Refusal(Status::domain, row(), place() + ": a log decay must be <= 0");
+    if (domain == "bandwidth" && x <= 0) throw Refusal(Status::domain, row(), place() + ": expected a number > 0");
   }
 }
 

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, op_count> op_names = {
     "const", "int",   "size",    "iota",     "real",     "pow",    "not",     "select",   "expand", "transpose",
     "index", "shift", "sum",     "cumsum",   "contract", "scan",   "get",     "neg",      "exp",    "log",
     "sqrt",  "tanh",  "sigmoid", "softplus", "abs",      "detach", "add",     "sub",      "mul",    "div",
-    "max",   "lt",    "le",      "eq",       "and",      "or",     "softmax", "logsumexp"};
+    "max",   "lt",    "le",      "eq",       "and",      "or",     "softmax", "logsumexp", "round"};
 
 /// Those of reference/core/field.hpp, and two that are none of a room.
 constexpr std::string_view domains[] = {
@@ -21,6 +21,12 @@ constexpr std::string_view domains[] = {
     "log_decay",      "bandwidth",   "scale",       "ridge",      "gain",     "gradient_weight",
     "decay_fraction", "regularizer", "decay_floor", "normalizer", "logit",    "layer_input",
     "weight",         "temperature", "log_floor",   "real",       "cotangent"};
+
+bool rounds(const Block& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [](const Node& node) {
+    return node.op == Op::round || (node.op == Op::scan && rounds(*node.attributes.body));
+  });
+}
 
 }  // namespace
 
@@ -44,6 +50,12 @@ bool is_domain(std::string_view name) {
   return std::find(std::begin(domains), std::end(domains), name) != std::end(domains);
 }
 
+int Program::version() const {
+  bool marked = rounds(*body);
+  for (const Input& in : inputs) marked = marked || (in.missing && rounds(*in.missing));
+  return marked ? 2 : 1;
+}
+
 std::string Program::text() const {
   std::string out = "{\"body\":" + body->text + ",\"format\":\"assay-mechanism\",\"inputs\":[";
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -54,7 +66,7 @@ std::string Program::text() const {
   }
   out += "],\"outputs\":[";
   for (std::size_t i = 0; i < outputs.size(); ++i) out += (i > 0 ? ",\"" : "\"") + outputs[i] + '"';
-  return out + "],\"version\":1}";
+  return out + "],\"version\":" + std::to_string(version()) + '}';
 }
 
 std::string Program::digest() const { return Sha256().update(text()).hex(); }

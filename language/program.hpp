@@ -73,9 +73,10 @@ enum class Op {
   and_,
   or_,
   softmax,
-  logsumexp
+  logsumexp,
+  round
 };
-inline constexpr int op_count = 38;
+inline constexpr int op_count = 39;
 /// "const", "softmax", ...
 std::string_view name_of(Op op);
 std::optional<Op> op_from(std::string_view name);
@@ -85,7 +86,7 @@ struct Block;
 /// What a node says beside its operands; each operation has its own.
 struct Attributes {
   std::string fraction;    ///< const: "1/10"; "" for a truth value
-  std::string spec;        ///< contract: "ab,bc->ac"
+  std::string spec;        ///< contract: "ab,bc->ac"; round: its site
   bool truth = false;      ///< const
   bool absorb = false;     ///< mul, div, contract: where the first operand is exactly zero, so is the product
   bool reverse = false;    ///< scan, cumsum
@@ -145,6 +146,8 @@ struct Program {
   std::shared_ptr<const Block> body;
   std::vector<std::string> outputs;
 
+  /// 2 if something is marked as rounded, else 1.
+  int version() const;
   /// What the digest is of: canonical JSON without name, settings and hints.
   std::string text() const;
   /// SHA-256 of text(), 64 hexadecimal digits: two spellings of one computation agree.

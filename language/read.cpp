@@ -234,6 +234,9 @@ class Reader {
         return a;
       case Op::contract:
         return contraction(value);
+      case Op::round:
+        a.spec = name_from(keys({"site"}).words("site"), "site");
+        return a;
       case Op::transpose:
         for (const J& i : keys({"perm"}).list("perm")) a.perm.push_back(count_from(i, "perm"));
         return a;
@@ -348,8 +351,8 @@ Block sorted_by_name(Block body, std::vector<std::string>& outputs) {
 Program program_from(const J& value) {
   require_no_floats(value);
   const bool ours = value.is_object() && value.contains("format") && value["format"] == "assay-mechanism" &&
-                    value.contains("version") && value["version"] == 1;
-  require(ours, "no assay-mechanism of version 1");
+                    value.contains("version") && (value["version"] == 1 || value["version"] == 2);
+  require(ours, "no assay-mechanism of version 1 or 2");
   const Keys keys(value, "program", {"format", "version", "name", "settings", "inputs", "outputs", "body"});
   Program program;
   program.name = name_from(keys.words("name"), "name");
@@ -380,6 +383,7 @@ Program program_from(const J& value) {
     require(body->result_type(i).kind == Kind::real, program.outputs[i], ": an output is real, not [",
             text_of(body->result_type(i)), "]");
   program.body = canonical(sorted_by_name(*body, program.outputs));
+  require(value["version"] >= program.version(), "round is of version 2, and the file is of version 1");
   return program;
 }
 

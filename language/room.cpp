@@ -375,6 +375,10 @@ Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {
   return {std::move(found.outputs), std::move(found.gradients)};
 }
 
+std::optional<BasicAnswer<Enclosed>> enclosed_answer(const Mechanism& mechanism, const Problem& problem) {
+  return enclosed(mechanism, problem);
+}
+
 std::string pinned_name(const Room& room) {
   const Mechanism* mechanism = find_mechanism(room.name);
   const std::string name(room.name);

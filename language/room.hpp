@@ -1,5 +1,7 @@
 #pragma once
 // Programs where a mechanism's name goes: a file's path, or path and digest, "gdn2.json@6f0c...".
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "language/posed.hpp"
@@ -15,6 +17,9 @@ const Mechanism* find_mechanism(std::string_view name);
 
 /// Outputs, and gradients if the problem has cotangents, in doubles. Throws Refusal as the room does.
 Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem);
+
+/// As the room's `enclosed`, of a program that has no room.
+std::optional<BasicAnswer<Enclosed>> enclosed_answer(const Mechanism& mechanism, const Problem& problem);
 
 /// The room's name with the program's digest: what a case writes down, so that another program is refused.
 std::string pinned_name(const Room& room);

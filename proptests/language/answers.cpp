@@ -336,6 +336,9 @@ TEST(ProgramAnswers, AreRefusedInOneSentence) {
   EXPECT_EQ(refusal_of(room, record(R"({"log_decay":["0.5"]})"), Status::domain, 0),
             "log_decay[0]: a log decay must be <= 0");
   EXPECT_EQ(refusal_of(room, record(R"({"log_decay":["-inf"]})"), Status::ok, -1), "");
+  const std::string narrow = R"({"id":"x","mechanism":"x","inputs":{"q":[["1"]],"k":[["1"]],"v":[["1"]],"sink":"0",)"
+                             R"("bandwidth":"0"}})";
+  EXPECT_EQ(refusal_of(room_of("sink_attention"), narrow, Status::domain, -1), "bandwidth: expected a number > 0");
   EXPECT_EQ(refusal_of(room, record(R"({"beta":["nan"]})"), Status::nonfinite, 0), "beta[0]: not a finite number");
   EXPECT_EQ(refusal_of(room, record(R"({"beta":["-inf"]})"), Status::nonfinite, 0), "beta[0]: not a finite number");
   EXPECT_EQ(refusal_of(room, record("{}", R"({"error":"undecayed"})"), Status::domain, -1),

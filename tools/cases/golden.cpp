@@ -19,7 +19,7 @@ class GoldenWriter {
         put(golden.name + "/" + it->first, it->second, ranked);
     for (const RoomFacts::Ranked& ranked : room_.outputs())
       if (const auto it = problem.cotangents.find(ranked.field.name); it != problem.cotangents.end())
-        put(golden.name + "/d_" + it->first, it->second, ranked);
+        put(golden.name + (is_input(it->first) ? "/cotangents." : "/d_") + it->first, it->second, ranked);
 
     const std::optional<BasicAnswer<Enclosed>> enclosed = room_.enclosed(problem);
     const BasicAnswer<Enclosed> answer = enclosed ? *enclosed : estimated(problem);
@@ -44,6 +44,12 @@ class GoldenWriter {
   }
 
  private:
+  /// Of what is worked out on the way and given out too, d_NAME is the gradient.
+  bool is_input(std::string_view name) const {
+    const std::vector<RoomFacts::Ranked> inputs = room_.inputs();
+    return std::any_of(inputs.begin(), inputs.end(), [&](const auto& ranked) { return ranked.field.name == name; });
+  }
+
   void put(const std::string& key, const Array& array, const RoomFacts::Ranked& ranked) {
     file_.put(key, array, ranked, batch, exact_dtype(array));
   }

@@ -1,0 +1,31 @@
+#pragma once
+// Two programs of one mechanism, a recurrence and the algorithm that a kernel is to run: how far apart they are,
+// proven.
+#include <string>
+#include <vector>
+
+#include "language/posed.hpp"
+#include "oracles/core/room.hpp"
+
+namespace assay::language {
+
+/// A tensor of both answers.
+struct Distance {
+  std::string tensor;      ///< "o", "d_q"
+  double largest = 0;      ///< of its numbers, in size
+  double bound = 0;        ///< no number of it differs by more
+  bool differs = false;    ///< and some number does differ: two enclosures that do not meet
+  std::vector<int> place;  ///< of the number that is furthest apart, or least known
+  double first = 0, second = 0;
+};
+
+/// `problem` of the program as one of the form. A sequence of the form may come in chunks of a written length, "N 16 K"
+/// for "T K": row t is element (t / 16, t % 16), and what the last chunk lacks is zero. An input that the form lacks,
+/// or that is of another shape, is refused with InputError, unless it may be missing.
+Problem problem_of_form(const Program& program, const Program& form, const Problem& problem);
+
+/// Outputs and gradients of two rooms that are programs on the problem of the first, by enclosures. Throws what these
+/// throw on bad input, and InputError where enclosures decide nothing.
+std::vector<Distance> distances(const Room& program, const Room& form, const Problem& problem);
+
+}  // namespace assay::language

@@ -1,0 +1,22 @@
+#pragma once
+// The laws that a program obeys, measured on a small case.
+#include <string>
+#include <vector>
+
+#include "oracles/core/room.hpp"
+
+namespace assay::language {
+
+/// Something that programs may obey, and whether this one does.
+struct Law {
+  std::string name;      ///< "causality", "continuation", "heads", "linearity", "permutation"
+  std::string sentence;  ///< "row t of o reads nothing of tokens beyond t"
+  double error = 0;      ///< the largest deviation, of the tensor's largest number
+  bool holds = false;
+};
+
+/// Of a room that is a program, on its seeded case of seven tokens and two heads, in 100 digits. Throws what the room
+/// throws if it makes no such case.
+std::vector<Law> laws_of(const Room& room);
+
+}  // namespace assay::language

@@ -1,0 +1,67 @@
+#include "tools/run/front_end.hpp"
+
+#include <filesystem>
+
+#include "files/input_file.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Seconds that a file of Python may take: it may import anything.
+constexpr double most_seconds = 300;
+constexpr int no_such_command = 127;
+
+/// The folder of the front end: beside the program, or where it was built; "" where it is installed as a module, if at
+/// all.
+std::string front_end_folder() {
+  std::error_code none;
+  const fs::path program = fs::read_symlink("/proc/self/exe", none).parent_path();
+  for (const fs::path& folder : {program / "python", program / ".." / "python", fs::path(ASSAY_SOURCE_DIR) / "python"})
+    if (fs::exists(folder / "assay" / "language" / "__main__.py", none)) return folder.lexically_normal().string();
+  return "";
+}
+
+std::string command_for(const std::string& file, const Tracing& tracing, const std::string& output) {
+  const std::string folder = front_end_folder();
+  std::string command = folder.empty() ? "" : "PYTHONPATH=" + shell_word(folder) + "${PYTHONPATH:+:$PYTHONPATH} ";
+  command += "exec python3 -B -m assay.language export " + shell_word(file) + " -o " + shell_word(output);
+  if (!tracing.mechanism.empty()) command += " --mechanism " + shell_word(tracing.mechanism);
+  for (const std::string& setting : tracing.settings) command += " --set " + shell_word(setting);
+  return command;
+}
+
+/// Why a file of Python could not be traced.
+std::string obstacle(const std::string& file, const ChildEnd& end) {
+  const std::string& words = end.last_words;
+  if (end.exit_code == no_such_command)
+    return file + ": there is no python3 to read it; a program as JSON (docs/mechanism-language.md) needs none";
+  if (words.find("No module named assay") != std::string::npos ||
+      words.find("No module named 'assay") != std::string::npos)
+    return file + ": python3 has no module assay.language, and there is none beside this program";
+  const std::size_t own = words.rfind("assay: ");
+  if (end.exit_code == 2 && own != std::string::npos) return words.substr(own + 7);
+  return file + ": python3 " + end.sentence();
+}
+
+}  // namespace
+
+std::string FrontEnd::program(const std::string& file, const Tracing& tracing) {
+  if (!file.ends_with(".py")) {
+    require(file.ends_with(".json"), excerpt(file),
+            ": expected FILE.py, a mechanism in Python, or FILE.json, a program");
+    require(tracing.mechanism.empty() && tracing.settings.empty(), file,
+            ": a program has its settings already; --set and --name are for files of Python");
+    return file;
+  }
+  require(fs::is_regular_file(file), file, ": there is no such file");
+  if (!folder_) folder_ = std::make_unique<PrivateFolder>();
+  const std::string output = (folder_->path() / (std::to_string(traced_++) + ".json")).string();
+  const ChildEnd end = run_command(command_for(file, tracing, output), std::chrono::duration<double>(most_seconds));
+  require(end.passed(), obstacle(file, end));
+  return output;
+}
+
+}  // namespace assay

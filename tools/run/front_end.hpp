@@ -1,0 +1,29 @@
+#pragma once
+// Programs from wherever users have them: as JSON, or as Python, which python3 traces.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/run/child.hpp"
+
+namespace assay {
+
+/// What is asked of a file of Python: which of its mechanisms, and settings as typed, NAME=VALUE.
+struct Tracing {
+  std::string mechanism;
+  std::vector<std::string> settings;
+};
+
+/// Traced programs, which are gone with this.
+class FrontEnd {
+ public:
+  /// The file of a program: FILE.json itself, and for FILE.py what its mechanism is as JSON. Throws InputError, the
+  /// front end's own sentence, if that is none, or if there is no python3 or no front end.
+  std::string program(const std::string& file, const Tracing& tracing);
+
+ private:
+  std::unique_ptr<PrivateFolder> folder_;
+  int traced_ = 0;
+};
+
+}  // namespace assay
