@@ -10,9 +10,9 @@ namespace assay::language {
 namespace {
 
 constexpr std::array<std::string_view, op_count> op_names = {
-    "const", "int",   "size",    "iota",     "real",     "pow",    "not",     "select",   "expand", "transpose",
-    "index", "shift", "sum",     "cumsum",   "contract", "scan",   "get",     "neg",      "exp",    "log",
-    "sqrt",  "tanh",  "sigmoid", "softplus", "abs",      "detach", "add",     "sub",      "mul",    "div",
+    "const", "int",   "size",    "iota",     "real",     "pow",    "not",     "select",    "expand", "transpose",
+    "index", "shift", "sum",     "cumsum",   "contract", "scan",   "get",     "neg",       "exp",    "log",
+    "sqrt",  "tanh",  "sigmoid", "softplus", "abs",      "detach", "add",     "sub",       "mul",    "div",
     "max",   "lt",    "le",      "eq",       "and",      "or",     "softmax", "logsumexp", "round"};
 
 /// Those of reference/core/field.hpp, and two that are none of a room.
