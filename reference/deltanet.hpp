@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "reference/core/carried_error.hpp"
 #include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/kept.hpp"
@@ -17,6 +16,7 @@
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
+#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -106,42 +106,37 @@ struct deltanet {
     return t > 0 ? in.k(t - 1, i) : in.k_carry(i);
   }
 
+  /// x_t; of a step that writes nothing, none.
   template <class S>
-  static Line<const S> features(const Options& options, const Inputs<S>& in, int t) {
-    return {in.k.size(1) > 0 ? &feature(options, in, t, 0) : nullptr, 1, in.k.size(1)};
+  static Direction<S> features(const Options& options, const Inputs<S>& in, int t) {
+    if (!writes(options, t)) return {{nullptr, 1, in.k.size(1)}};
+    return direction(Line<const S>{in.k.size(1) > 0 ? &feature(options, in, t, 0) : nullptr, 1, in.k.size(1)});
   }
 
-  /// What a step makes of errors of the state: 1, or |I - beta x x^T|.
+  /// What step t maps the state by: the identity, or I - beta x x^T.
   template <class S>
-  static Bounds<S> step_norm(const Options& options, const Inputs<S>& in, int t) {
-    if (!writes(options, t)) return size_of(S(1));
-    const auto x = [&](int i) -> const S& { return feature(options, in, t, i); };
-    return symmetric_norm(S(1), in.beta(t), squares_of<S>(in.k.size(1), x));
-  }
-  template <class S>
-  static Bounds<S> feature_norm(const Options& options, const Inputs<S>& in, int t) {
-    if (!writes(options, t)) return {};
-    return norm_of<S>(in.k.size(1), [&](int i) -> const S& { return feature(options, in, t, i); });
+  static StepMatrix<S> matrix(const Options& options, const Inputs<S>& in, int t, const Direction<S>& x) {
+    return writes(options, t) ? delta_matrix(S(1), in.beta(t), x.square) : StepMatrix<S>();
   }
 
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> o(T, V);
-    Columns<S> state(in.initial_state);
-    join_errors(state);
+    State<S> state(in.initial_state);
     for (int t = 0; t < T; ++t) {
-      const Bounds<S> norm = step_norm(options, in, t);
+      const Direction<S> x = features(options, in, t);
+      const StepMatrix<S> M = matrix(options, in, t, x);
       for (int j = 0; j < V; ++j) {
-        const CarriedError<S> carried(state, j);
+        const TakenColumn<S> s = state.take(j);
         if (writes(options, t)) {
-          const S read = dot(column(state, j), features(options, in, t));
+          const S read = s.dot(x);
           const S v = in.v(planted<"write_of_the_next_value">(t, std::min(t + 1, T - 1)), j);
           const S u = in.beta(t) * (v - planted<"write_without_error">(read, S(0)));
-          add_scaled(column(state, j), u, features(options, in, t));
-          keep(Kept::state, column(state, j));
+          s.write(u, x);
+          s.keep(Kept::state);
         }
-        carried.put_back(state, j, norm);
+        s.put_back(M);
         o(t, j) = dot(column(state, j), line(in.q, t)) * in.scale();
       }
     }
@@ -155,19 +150,18 @@ struct deltanet {
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Tensor<S, 2> residual(T, V);
-    Columns<S> first(in.initial_state), G(cotangent.final_state);
-    join_errors(first);
-    join_errors(G);
-    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
+    State<S> G(cotangent.final_state);
+    Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
       if (!writes(options, t)) return;
-      const Bounds<S> norm = step_norm(options, in, t), feature_size = feature_norm(options, in, t);
+      const Direction<S> x = features(options, in, t);
+      const StepMatrix<S> M = matrix(options, in, t, x);
       for (int j = 0; j < V; ++j) {
-        const CarriedError<S> carried(state, j);
-        residual(t, j) = in.v(t, j) - dot(column(state, j), features(options, in, t));
-        add_scaled(column(state, j), S(in.beta(t) * residual(t, j)), features(options, in, t));
-        keep(Kept::state, column(state, j));
-        carried.put_back(state, j, norm);
-        residual(t, j) = carried.whole(residual(t, j), feature_size);
+        const TakenColumn<S> s = state.take(j);
+        const S r = in.v(t, j) - s.dot(x);
+        s.write(S(in.beta(t) * r), x);
+        s.keep(Kept::state);
+        s.put_back(M);
+        residual(t, j) = s.whole(r, x);
       }
     });
     Inputs<S> d{{},
@@ -178,34 +172,30 @@ struct deltanet {
                 Tensor<S, 2>(K, V),
                 Tensor<S, 1>(in.k_carry.extent)};
     for (int t = T - 1; t >= 0; --t) {
-      const Columns<S>&before = states.before(t), &after = states.after(t);
-      const Bounds<S> unit = size_of(S(1)), norm = step_norm(options, in, t),
-                      feature_size = feature_norm(options, in, t);
+      const State<S>&before = states.before(t), &after = states.after(t);
+      const Direction<S> x = features(options, in, t);
+      const StepMatrix<S> M = matrix(options, in, t, x);
       const Line<S> dx = !options.shifted() ? line(d.k, t) : t > 0 ? line(d.k, t - 1) : line(d.k_carry.data);
-      S of_errors = S(0);  // what the errors of G put on dx
+      ColumnSum<S> gathered(dx);
       for (int j = 0; j < V; ++j) {
-        const CarriedError<S> carried(G, j);
+        const TakenColumn<S> g = G.take(j);
         const S read_gradient = in.scale() * cotangent.o(t, j);
         add_scaled(line(d.q, t), read_gradient, column(after, j));
-        add_scaled(column(G, j), read_gradient, line(in.q, t));
-        if (!writes(options, t)) {
-          keep(Kept::gradient, column(G, j));
-          carried.put_back(G, j, unit);
-          continue;
+        g.write(read_gradient, line(in.q, t));
+        if (writes(options, t)) {
+          const Reading<S> e = g.read(x);
+          const S u = in.beta(t) * residual(t, j);
+          const Reading<S> du = in.beta(t) * e;
+          d.v(t, j) = du.whole;
+          d.beta(t) += e.whole * residual(t, j);
+          gathered.add(u, g);
+          subtract_scaled(dx, planted<"read_gradient_of_k_dropped">(du.whole, S(0)), column(before, j));
+          g.erase(planted<"adjoint_not_corrected">(du.own, S(0)), x);
         }
-        const S e = dot(column(G, j), features(options, in, t));
-        const S& whole_e = carried.whole(e, feature_size);
-        const S u = in.beta(t) * residual(t, j), du = in.beta(t) * e, whole_du = in.beta(t) * whole_e;
-        d.v(t, j) = whole_du;
-        d.beta(t) += whole_e * residual(t, j);
-        add_scaled(dx, u, column(G, j));
-        of_errors += carried.whole(S(0), unit) * u;
-        subtract_scaled(dx, planted<"read_gradient_of_k_dropped">(whole_du, S(0)), column(before, j));
-        subtract_scaled(column(G, j), planted<"adjoint_not_corrected">(du, S(0)), features(options, in, t));
-        keep(Kept::gradient, column(G, j));
-        carried.put_back(G, j, norm);
+        g.keep(Kept::gradient);
+        g.put_back(M);
       }
-      for (int i = 0; writes(options, t) && i < K; ++i) dx[i] += of_errors;
+      if (writes(options, t)) gathered.finish();
     }
     d.initial_state = G.tensor();
     return d;

@@ -13,6 +13,7 @@
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
+#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/core/write_lines.hpp"
 
@@ -108,29 +109,29 @@ struct falcon2 {
 
   /// r = v_t - S^T x_t, component j.
   template <class S>
-  static S residual(const Options& options, const Inputs<S>& in, const Columns<S>& state, int t, int j) {
+  static S residual(const Inputs<S>& in, const TakenColumn<S>& s, const Direction<S>& x, int t, int j) {
     S r = in.v(t, j);
-    subtract_dot(r, column(state, j), features(options, in, t));
+    subtract_dot(r, s, x);
     return r;
   }
 
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> o(T, V);
-    Columns<S> state(in.initial_state);
-    join_errors(state);
+    State<S> state(in.initial_state);
     for (int t = 0; t < T; ++t) {
       if (options.writes(t)) {
         const Denominator<S> D = denominator(options, in, t);
+        const Direction<S> x = direction(features(options, in, t));
         for (int j = 0; j < V; ++j) {
           const Gain<S> gain = channel_gain(in, D, t, j);
-          const CarriedError<S> carried(state, j);
-          const S u = gain.eta * residual(options, in, state, t, j);
-          for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
-          add_scaled(column(state, j), u, features(options, in, t));
-          keep(Kept::state, column(state, j));
-          carried.put_back(state, j, step_norm(gain, D));
+          const TakenColumn<S> s = state.take(j);
+          const S u = gain.eta * residual(in, s, x, t, j);
+          s.decay(gain.gamma);
+          s.write(u, x);
+          s.keep(Kept::state);
+          s.put_back(step_matrix(gain, D));
         }
       }
       add_read(o, t, state, in.q);
@@ -143,67 +144,61 @@ struct falcon2 {
   ///   dgamma_j = <G_:j, S_{t-1,:j}>,  G <- G Diag(gamma) - x (eta o e)^T;  then the gains, and dx += 2 dE x
   template <class S>
   static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> r(T, V);
-    Columns<S> first(in.initial_state), G(cotangent.final_state);
-    join_errors(first);
-    join_errors(G);
-    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
+    State<S> G(cotangent.final_state);
+    Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
       if (!options.writes(t)) return;
       const Denominator<S> D = denominator(options, in, t);
-      const Bounds<S> x_norm = feature_norm(options, in, t);
+      const Direction<S> x = direction(features(options, in, t));
       for (int j = 0; j < V; ++j) {
         const Gain<S> gain = channel_gain(in, D, t, j);
-        const CarriedError<S> carried(state, j);
-        r(t, j) = residual(options, in, state, t, j);
-        const S u = gain.eta * r(t, j);
-        for (int i = 0; i < K; ++i) state(i, j) *= gain.gamma;
-        add_scaled(column(state, j), u, features(options, in, t));
-        keep(Kept::state, column(state, j));
-        carried.put_back(state, j, step_norm(gain, D));
-        r(t, j) = carried.whole(r(t, j), x_norm);
+        const TakenColumn<S> s = state.take(j);
+        const S own = residual(in, s, x, t, j);
+        const S u = gain.eta * own;
+        s.decay(gain.gamma);
+        s.write(u, x);
+        s.keep(Kept::state);
+        s.put_back(step_matrix(gain, D));
+        r(t, j) = s.whole(own, x);
       }
     });
     Inputs<S> d = zero_like(in);
-    const Bounds<S> unit = size_of(S(1));
     for (int t = T - 1; t >= 0; --t) {
-      const Columns<S>&before = states.before(t), &after = states.after(t);
+      const State<S>&before = states.before(t), &after = states.after(t);
       for (int j = 0; j < V; ++j) {
-        const CarriedError<S> carried(G, j);
+        const TakenColumn<S> g = G.take(j);
         add_scaled(line(d.q, t), cotangent.o(t, j), column(after, j));
-        add_scaled(column(G, j), cotangent.o(t, j), line(in.q, t));
-        carried.put_back(G, j, unit);
+        g.write(cotangent.o(t, j), line(in.q, t));
+        g.put_back({});
       }
       if (!options.writes(t)) keep(Kept::gradient, G);
       if (!options.writes(t)) continue;
       const Denominator<S> D = denominator(options, in, t);
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
-      const Bounds<S> x_norm = feature_norm(options, in, t);
-      const Line<const S> x = features(options, in, t);
+      const Direction<S> x = direction(features(options, in, t));
       const Line<S> dx = features(options, d, t);
-      S of_errors = S(0);  // what the errors of G put on dx
+      ColumnSum<S> gathered(dx);
       for (int j = 0; j < V; ++j) {
         const Gain<S> gain = channel_gain(in, D, t, j);
-        const CarriedError<S> carried(G, j);
-        const S e = dot(column(G, j), x);
-        const S& whole_e = carried.whole(e, x_norm);
-        const S u = gain.eta * r(t, j), du = gain.eta * e, whole_du = gain.eta * whole_e;
-        d.v(t, j) = whole_du;
-        add_scaled(dx, u, column(G, j));
-        of_errors += carried.whole(S(0), unit) * u;
-        subtract_scaled(dx, whole_du, column(before, j));
-        const S d_gamma = carried.whole(dot(column(G, j), column(before, j)),
-                                        norm_of<S>(K, [&](int i) -> const S& { return before(i, j); }));
-        for (int i = 0; i < K; ++i) G(i, j) *= gain.gamma;
-        subtract_scaled(column(G, j), du, x);
-        keep(Kept::gradient, column(G, j));
-        carried.put_back(G, j, step_norm(gain, D));
+        const TakenColumn<S> g = G.take(j);
+        const Reading<S> e = g.read(x);
+        const S u = gain.eta * r(t, j);
+        const Reading<S> du = gain.eta * e;
+        d.v(t, j) = du.whole;
+        gathered.add(u, g);
+        subtract_scaled(dx, du.whole, column(before, j));
+        const S d_gamma = g.read(direction(column(before, j))).whole;
+        g.decay(gain.gamma);
+        g.erase(du, x);
+        g.keep(Kept::gradient);
+        g.put_back(step_matrix(gain, D));
         if (planted<"last_channel_alone_moves_the_ridge">(false, true)) adjoint = {options.ridge_coupling, D};
-        d.beta(t, j) = adjoint.add(gain, whole_e * r(t, j), d_gamma);
+        d.beta(t, j) = adjoint.add(gain, e.whole * r(t, j), d_gamma);
       }
       d.lambda(t) = adjoint.lambda();
       const S slope = S(2) * adjoint.energy(in.lambda(t));
-      for (int i = 0; i < K; ++i) dx[i] += of_errors;
+      gathered.finish();
       add_scaled(dx, slope, x);
     }
     d.initial_state = G.tensor();

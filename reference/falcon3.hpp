@@ -18,6 +18,7 @@
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
+#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/core/write_lines.hpp"
 
@@ -144,50 +145,32 @@ struct falcon3 {
     return r;
   }
 
-  /// What a step makes of errors of a column of the state: |gamma I - w sum_j x_j x_j^T|, whose eigenvalues lie between
-  /// gamma and gamma less w sum_j |x_j|^2, and that sum is the window's size times E.
+  /// What a step maps a column of the state by, gamma I - w sum_j x_j x_j^T. Its eigenvalues lie between gamma and
+  /// gamma less w sum_j |x_j|^2, and that sum is the window's size times E.
   template <class S>
-  static Bounds<S> step_norm(const Gain<S>& gain, const Denominator<S>& D, const S& weight, int size) {
-    return symmetric_norm(gain.gamma, weight, S(S(size) * D.energy));
-  }
-  template <class S>
-  static Bounds<S> pair_norm(const Pairs<const Inputs<S>>& pairs, int key_dim, int j) {
-    return norm_of<S>(key_dim, [&](int i) -> const S& { return pairs.x(j, i); });
+  static StepMatrix<S> matrix(const Gain<S>& gain, const Denominator<S>& D, const S& weight, int size) {
+    return delta_matrix(gain.gamma, weight, S(S(size) * D.energy));
   }
 
-  /// Takes the errors off all columns.
+  /// From S_{t-1} to S_t; the row writes what `read` has of the pairs.
   template <class S>
-  static std::vector<CarriedError<S>> errors_of(Columns<S>& state) {
-    std::vector<CarriedError<S>> list;
-    for (int c = 0; c < state.size(1); ++c) list.emplace_back(state, c);
-    return list;
-  }
-  template <class S>
-  static void put_back(const std::vector<CarriedError<S>>& errors, Columns<S>& state, const Bounds<S>& norm) {
-    for (int c = 0; c < state.size(1); ++c) errors[static_cast<std::size_t>(c)].put_back(state, c, norm);
-  }
-
-  /// S_t from S_{t-1}; the row writes what `read` has of the pairs.
-  template <class S>
-  static Columns<S> step(const Options& options, const Inputs<S>& in, const Inputs<S>& read, int t, Columns<S> before) {
+  static void step(const Options& options, const Inputs<S>& in, const Inputs<S>& read, int t, State<S>& state) {
     const Pairs<const Inputs<S>> pairs(options, read);
     const Window<S> window = pairs.window(t);
     const Denominator<S> D = denominator(options, in, window, t);
     const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
-    const auto errors = errors_of(before);
+    const std::vector<TakenColumn<S>> columns = state.take();
     const S weight = gain.eta / S(size_of(options, window.size()));
-    Columns<S> after = before;
-    for (int c = 0; c < before.size(1); ++c)
-      for (int i = 0; i < before.size(0); ++i) after(i, c) *= gain.gamma;
+    const Columns<S> before = state;
+    for (const TakenColumn<S>& s : columns) s.decay(gain.gamma);
     const bool in_turn = planted<"residuals_in_turn">(false, true);
     for (int j = window.first; j < window.last; ++j)
-      for (int c = 0; c < before.size(1); ++c) {
-        const S u = weight * residual(pairs, in_turn ? after : before, j, c);
-        add_scaled(column(after, c), u, feature_of(pairs, j, before.size(0)));
+      for (int c = 0; c < state.size(1); ++c) {
+        const S u = weight * residual(pairs, in_turn ? state : before, j, c);
+        columns[static_cast<std::size_t>(c)].write(u, feature_of(pairs, j, state.size(0)));
       }
-    keep(Kept::state, after);
-    put_back(errors, after, step_norm(gain, D, weight, window.size()));
-    return after;
+    keep(Kept::state, state);
+    for (const TakenColumn<S>& s : columns) s.put_back(matrix(gain, D, weight, window.size()));
   }
 
   /// A pair that is read again in every window is the same operand still.
@@ -206,10 +189,9 @@ struct falcon3 {
     const Window<S> tail = pairs.final_tail();
     Outputs<S> out{Tensor<S, 2>(T, V), Tensor<S, 2>(K, V), Tensor<S, 2>(tail.size(), K), Tensor<S, 2>(tail.size(), V)};
     const Inputs<S> read = as_read(in);
-    Columns<S> state(in.initial_state);
-    join_errors(state);
+    State<S> state(in.initial_state);
     for (int t = 0; t < T; ++t) {
-      if (options.writes(t)) state = step(options, in, read, t, state);
+      if (options.writes(t)) step(options, in, read, t, state);
       add_read(out.o, t, state, in.q);
     }
     write_final_tail(pairs, out);
@@ -227,28 +209,22 @@ struct falcon3 {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const Inputs<S> read = as_read(in);
     const Pairs<const Inputs<S>> pairs(options, read);
-    Columns<S> first(in.initial_state), G(cotangent.final_state);
-    join_errors(first);
-    join_errors(G);
-    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
-      if (options.writes(t)) state = step(options, in, read, t, state);
+    State<S> G(cotangent.final_state);
+    Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
+      if (options.writes(t)) step(options, in, read, t, state);
     });
     Inputs<S> d = zero_like(in);
     const Pairs<Inputs<S>> d_pairs(options, d);
     add_final_tail(d_pairs, cotangent);
-    const Bounds<S> unit = assay::size_of(S(1));
     for (int t = T - 1; t >= 0; --t) {
-      const Columns<S>&before = states.before(t), &after = states.after(t);
-      const auto errors = errors_of(G);
+      const State<S>&before = states.before(t), &after = states.after(t);
+      const std::vector<TakenColumn<S>> columns = G.take();
       add_read_gradients(d.q, G, t, after, in.q, cotangent.o);
       if (!options.writes(t)) {
         keep(Kept::gradient, G);
-        put_back(errors, G, unit);
+        for (const TakenColumn<S>& g : columns) g.put_back({});
         continue;
       }
-      const auto whole = [&errors](const S& x, int c, const Bounds<S>& norm) -> decltype(auto) {
-        return errors[static_cast<std::size_t>(c)].whole(x, norm);
-      };
       const Window<S> window = pairs.window(t);
       const Denominator<S> D = denominator(options, in, window, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
@@ -256,33 +232,31 @@ struct falcon3 {
       S d_weight = S(0), d_gamma = S(0);
       Columns<S> d_before(K, V);
       for (int c = 0; c < V; ++c) {
-        d_gamma += whole(dot(column(G, c), column(before, c)), c,
-                         norm_of<S>(K, [&](int i) -> const S& { return before(i, c); }));
+        d_gamma += columns[static_cast<std::size_t>(c)].read(direction(column(before, c))).whole;
         for (int i = 0; i < K; ++i) d_before(i, c) = gain.gamma * G(i, c);
       }
       for (int j = window.first; j < window.last; ++j) {
-        const Bounds<S> x_norm = pair_norm(pairs, K, j);
-        const Line<const S> x = feature_of(pairs, j, K);
+        const Direction<S> x = direction(feature_of(pairs, j, K));
         const Line<S> dx = feature_of(d_pairs, j, K);
         const ScaledProducts<S> writes(weight, x);
-        S of_errors = S(0);  // what the errors of G put on dx
+        ColumnSum<S> gathered(dx);
         for (int c = 0; c < V; ++c) {
+          const TakenColumn<S>& g = columns[static_cast<std::size_t>(c)];
           const S r = residual(pairs, before, j, c);
-          const S e = dot(column(G, c), x);
-          const S& whole_e = whole(e, c, x_norm);
-          const S u = weight * r, du = weight * e, whole_du = weight * whole_e;
-          d_pairs.v(j, c) += errs<S>() ? writes.with(column(G, c), e) : whole_du;
-          d_weight += whole_e * r;
-          add_scaled(dx, u, column(G, c));
-          of_errors += whole(S(0), c, unit) * u;
-          subtract_scaled(dx, whole_du, column(before, c));
-          subtract_scaled(column(d_before, c), du, x);
+          const Reading<S> e = g.read(x);
+          const S u = weight * r;
+          const Reading<S> du = weight * e;
+          d_pairs.v(j, c) += errs<S>() ? writes.with(column(G, c), e.own) : du.whole;
+          d_weight += e.whole * r;
+          gathered.add(u, g);
+          subtract_scaled(dx, du.whole, column(before, c));
+          subtract_scaled(column(d_before, c), du.own, x);
         }
-        for (int i = 0; i < K; ++i) dx[i] += of_errors;
+        gathered.finish();
       }
       G = d_before;
       keep(Kept::gradient, G);
-      put_back(errors, G, step_norm(gain, D, weight, window.size()));
+      for (const TakenColumn<S>& g : columns) g.put_back(matrix(gain, D, weight, window.size()));
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
       d.beta(t) = adjoint.add(gain, d_weight / size, d_gamma);
       d.lambda(t) = adjoint.lambda();

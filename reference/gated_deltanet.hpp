@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "reference/core/carried_error.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
+#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -84,54 +84,39 @@ struct gated_deltanet {
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
-  /// What step t makes of errors: of a column of the state, of its residual, and of the part that decays last.
+  /// M_t of S_t = M_t S_{t-1} + ..., and what of it acts after the decay.
   template <class S>
-  struct StepNorms {
-    Bounds<S> unit = size_of(S(1)), key, residual, kept = unit, state;
-
-    StepNorms([[maybe_unused]] const Options& options, [[maybe_unused]] const Inputs<S>& in, int t,
-              [[maybe_unused]] const S& alpha) {
-      const auto k = [&in, t](int i) -> const S& { return in.k(t, i); };
-      key = residual = norm_of<S>(in.k.size(1), k);
-      state =
-          symmetric_norm(options.error == Error::decayed ? S(1) : alpha, in.beta(t), squares_of<S>(in.k.size(1), k));
-      if (options.error == Error::undecayed) return;
-      residual = key * size_of(alpha);
-      kept = state;
-      state = kept * size_of(alpha);
-    }
+  struct Matrices {
+    StepMatrix<S> last, all;
   };
-
-  /// At least the 2-norm.
   template <class S>
-  static Bounds<S> norm(const Line<const S>& x) {
-    if constexpr (Enclosure<S>)
-      return sqrt(size_of(dot(x, x)));
-    else
-      return {};
+  static Matrices<S> matrices(const Options& options, const S& alpha, const S& beta, const Direction<S>& k) {
+    if (options.error == Error::undecayed) return {{}, delta_matrix(alpha, beta, k.square)};
+    const StepMatrix<S> last = delta_matrix(S(1), beta, k.square);
+    return {last, last * decay_matrix(alpha)};
   }
 
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     using std::exp;
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> o(T, V);
-    Columns<S> state(in.initial_state);
-    join_errors(state);
+    State<S> state(in.initial_state);
     for (int t = 0; t < T; ++t) {
       const S alpha = exp(in.log_decay(t));
-      const StepNorms<S> norms(options, in, t, alpha);
+      const Direction<S> k = direction(line(in.k, t));
+      const StepMatrix<S> M = matrices(options, alpha, in.beta(t), k).all;
       for (int j = 0; j < V; ++j) {
-        const CarriedError<S> carried(state, j);
+        const TakenColumn<S> s = state.take(j);
         const bool on_decayed = options.error == planted<"error_of_the_other_state">(Error::decayed, Error::undecayed);
         S read = S(0);
-        if (!on_decayed) add_dot(read, column(state, j), line(in.k, t));
-        for (int i = 0; i < K; ++i) state(i, j) *= alpha;
-        if (on_decayed) add_dot(read, column(state, j), line(in.k, t));
+        if (!on_decayed) add_dot(read, s, k);
+        s.decay(alpha);
+        if (on_decayed) add_dot(read, s, k);
         const S u = in.beta(t) * (in.v(t, j) - read), write = planted<"write_decayed">(u, S(u * alpha));
-        add_scaled(column(state, j), write, line(in.k, t));
-        keep(Kept::state, column(state, j));
-        carried.put_back(state, j, norms.state);
+        s.write(write, k);
+        s.keep(Kept::state);
+        s.put_back(M);
         o(t, j) = dot(column(state, j), line(in.q, t)) * in.scale();
       }
     }
@@ -148,23 +133,20 @@ struct gated_deltanet {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     const bool decayed = options.error == Error::decayed;
     Tensor<S, 2> error(T, V);
-    Columns<S> first(in.initial_state), G(cotangent.final_state);
-    join_errors(first);
-    join_errors(G);
-    Replay states(std::move(first), T, [&](int t, Columns<S>& state) {
+    State<S> G(cotangent.final_state);
+    Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
       const S alpha = exp(in.log_decay(t));
-      const StepNorms<S> norms(options, in, t, alpha);
+      const Direction<S> k = direction(line(in.k, t));
+      const StepMatrix<S> M = matrices(options, alpha, in.beta(t), k).all;
       for (int j = 0; j < V; ++j) {
-        const CarriedError<S> carried(state, j);
-        if (decayed)
-          for (int i = 0; i < K; ++i) state(i, j) *= alpha;
-        error(t, j) = in.v(t, j) - dot(column(state, j), line(in.k, t));
-        if (!decayed)
-          for (int i = 0; i < K; ++i) state(i, j) *= alpha;
-        add_scaled(column(state, j), S(in.beta(t) * error(t, j)), line(in.k, t));
-        keep(Kept::state, column(state, j));
-        carried.put_back(state, j, norms.state);
-        error(t, j) = carried.whole(error(t, j), norms.residual);
+        const TakenColumn<S> s = state.take(j);
+        if (decayed) s.decay(alpha);
+        const S e = in.v(t, j) - s.dot(k);
+        if (!decayed) s.decay(alpha);
+        s.write(S(in.beta(t) * e), k);
+        s.keep(Kept::state);
+        s.put_back(M);
+        error(t, j) = decayed ? s.whole(e, k, decay_matrix(alpha)) : s.whole(e, k);
       }
     });
     Inputs<S> d{{},
@@ -175,34 +157,31 @@ struct gated_deltanet {
                 Tensor<S, 1>(in.log_decay.extent),
                 Tensor<S, 2>(K, V)};
     for (int t = T - 1; t >= 0; --t) {
-      const Columns<S>&before = states.before(t), &after = states.after(t);
+      const State<S>&before = states.before(t), &after = states.after(t);
       const S alpha = exp(in.log_decay(t));
-      S of_errors = S(0);  // what the errors of G put on dk
-      const StepNorms<S> norms(options, in, t, alpha);
+      const Direction<S> k = direction(line(in.k, t));
+      const Matrices<S> M = matrices(options, alpha, in.beta(t), k);
+      ColumnSum<S> dk(line(d.k, t));
       for (int j = 0; j < V; ++j) {
-        const CarriedError<S> carried(G, j);
+        const TakenColumn<S> g = G.take(j);
         const S read_gradient = in.scale() * cotangent.o(t, j), u = in.beta(t) * error(t, j);
         add_scaled(line(d.q, t), read_gradient, column(after, j));
-        add_scaled(column(G, j), read_gradient, line(in.q, t));
-        const S gk = dot(column(G, j), line(in.k, t));
-        const S de = in.beta(t) * gk;
-        const S& whole_gk = carried.whole(gk, norms.key);
-        const S whole_de = in.beta(t) * whole_gk;
-        d.v(t, j) = planted<"value_gradient_unscaled">(whole_de, whole_gk);
-        d.beta(t) += whole_gk * error(t, j);
-        add_scaled(line(d.k, t), u, column(G, j));
-        of_errors += carried.whole(S(0), norms.unit) * u;
-        subtract_scaled(line(d.k, t), decayed ? S(alpha * whole_de) : whole_de, column(before, j));
-        if (decayed) subtract_scaled(column(G, j), de, line(in.k, t));
+        g.write(read_gradient, line(in.q, t));
+        const Reading<S> gk = g.read(k), de = in.beta(t) * gk;
+        d.v(t, j) = planted<"value_gradient_unscaled">(de.whole, gk.whole);
+        d.beta(t) += gk.whole * error(t, j);
+        dk.add(u, g);
+        subtract_scaled(line(d.k, t), decayed ? S(alpha * de.whole) : de.whole, column(before, j));
+        if (decayed) g.erase(de, k);
         const S of_decay = planted<"decay_gradient_of_the_new_state">(alpha, S(1));
         const Line<const S> kept = planted<"decay_gradient_of_the_new_state">(column(before, j), column(after, j));
-        d.log_decay(t) += carried.whole(dot(column(G, j), kept), norms.kept * norm(kept)) * of_decay;
-        for (int i = 0; i < K; ++i) G(i, j) *= alpha;
-        if (!decayed) subtract_scaled(column(G, j), de, line(in.k, t));
-        keep(Kept::gradient, column(G, j));
-        carried.put_back(G, j, norms.state);
+        d.log_decay(t) += g.read(kept, M.last).whole * of_decay;
+        g.decay(alpha);
+        if (!decayed) g.erase(de, k);
+        g.keep(Kept::gradient);
+        g.put_back(M.all);
       }
-      for (int i = 0; i < K; ++i) d.k(t, i) += of_errors;
+      dk.finish();
     }
     d.initial_state = G.tensor();
     return d;

@@ -90,34 +90,19 @@ struct mdn {
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
-  /// Row t of `rows`.
+  /// Takes S (0) and M (1) over token t; sets row t of `error`, and row t of `o` to what the query reads.
   template <class S>
-  static auto row(const Tensor<S, 2>& rows, int t) {
-    return [&rows, t](int i) -> const S& { return rows(t, i); };
-  }
-
-  /// S_t and M_t.
-  template <class S>
-  struct States {
-    Columns<S> state, momentum;
-    PairErrors<S> errors{state, momentum};
-  };
-
-  /// Takes both states over token t; sets row t of `error`, and row t of `o` to what the query reads.
-  template <class S>
-  static void step(const Inputs<S>& in, int t, States<S>& states, Tensor<S, 2>& error, Tensor<S, 2>& o) {
+  static void step(const Inputs<S>& in, int t, StatePair<S>& states, Tensor<S, 2>& error, Tensor<S, 2>& o) {
     using std::exp;
     const int K = in.k.size(1), V = in.v.size(1);
-    auto& [state, momentum, errors] = states;
     const S alpha = exp(in.log_alpha(t));
     const S mu = planted<"mdn_undecayed_momentum">(exp(in.log_mu(t)), S(1));
     const S eta = planted<"mdn_squared_weight">(in.eta(t), S(in.eta(t) * in.eta(t)));
-    const Bounds<S> prediction_error = errors.write(1, mu, eta, row(in.k, t), row(in.p, t));
-    errors.mix(0, alpha, -in.beta(t));
-    const Bounds<S> read_error = errors.along(0, row(in.q, t));
+    const auto of_prediction = states.maps(1, mu, eta, line(in.k, t), line(in.p, t));
+    states.maps(0, alpha, -in.beta(t));
+    const auto of_read = states.reads(0, line(in.q, t));
     for (int j = 0; j < V; ++j) {
-      errors.take(state, momentum, j);
-      const Line<S> S_j = column(state, j), M_j = column(momentum, j);
+      const auto [S_j, M_j] = states.take(j);
       const S predicted = dot(S_j, line(in.p, t));
       const S e = in.v(t, j) - planted<"mdn_error_of_the_decayed_state">(predicted, S(alpha * predicted));
       const bool is_fresh = planted<"mdn_stale_momentum">(true, false),
@@ -130,20 +115,20 @@ struct mdn {
       if (is_fresh) subtract_scaled(S_j, in.beta(t), M_j);
       keep(Kept::state, M_j), keep(Kept::state, S_j);
       if (reads_last) add_dot(read, S_j, line(in.q, t));
-      error(t, j) = widened(e, errors.of(j, prediction_error));
-      o(t, j) = widened(read, errors.of(j, read_error)) * in.scale();
-      errors.note(state, momentum, j);
+      error(t, j) = states.whole(j, e, of_prediction);
+      o(t, j) = states.whole(j, read, of_read) * in.scale();
+      states.put_back(j);
     }
-    errors.put_back(state, momentum);
+    states.end_step();
   }
 
   template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
     const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> error(T, V), o(T, V);
-    States<S> states{Columns<S>(in.initial_state), Columns<S>(in.initial_momentum)};
+    StatePair<S> states(in.initial_state, in.initial_momentum);
     for (int t = 0; t < T; ++t) step(in, t, states, error, o);
-    return {o, states.state.tensor(), states.momentum.tensor()};
+    return {o, states.x().tensor(), states.y().tensor()};
   }
 
   /// Reverse recurrence (delta-family.md 2.4), G and N the gradients of S_t and M_t:
@@ -155,8 +140,8 @@ struct mdn {
     using std::exp;
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Tensor<S, 2> error(T, V), o(T, V);
-    Replay states(States<S>{Columns<S>(in.initial_state), Columns<S>(in.initial_momentum)}, T,
-                  [&](int t, States<S>& s) { step(in, t, s, error, o); });
+    Replay states(StatePair<S>(in.initial_state, in.initial_momentum), T,
+                  [&](int t, StatePair<S>& s) { step(in, t, s, error, o); });
     Inputs<S> d{{},
                 Tensor<S, 2>(in.q.extent),
                 Tensor<S, 2>(in.k.extent),
@@ -168,35 +153,33 @@ struct mdn {
                 Tensor<S, 1>(in.eta.extent),
                 {},
                 {}};
-    Columns<S> G(cotangent.final_state), N(cotangent.final_momentum);
-    PairErrors<S> errors(G, N);
+    StatePair<S> gradients(cotangent.final_state, cotangent.final_momentum);  // G (0) and N (1)
     std::vector<S> whole(static_cast<std::size_t>(K), S(0));  // a column of G, then of N, with their errors
     for (int t = T - 1; t >= 0; --t) {
-      const auto& [before, stale, before_errors] = states.before(t);
-      const auto& [after, fresh, after_errors] = states.after(t);
+      const Columns<S>&before = states.before(t).x(), &stale = states.before(t).y();
+      const Columns<S>&after = states.after(t).x(), &fresh = states.after(t).y();
       const S alpha = exp(in.log_alpha(t)), mu = exp(in.log_mu(t));
-      const Bounds<S> of_G = errors.largest(0);
-      errors.mix(1, S(1), -in.beta(t));
-      const Bounds<S> of_N = errors.largest(1), of_nk = errors.write(0, alpha, in.eta(t), row(in.p, t), row(in.k, t));
-      errors.mix(1, mu, S(0));
+      const auto of_G = gradients.numbers_of(0);
+      gradients.maps(1, S(1), -in.beta(t));
+      const auto of_N = gradients.numbers_of(1),
+                 of_nk = gradients.maps(0, alpha, in.eta(t), line(in.p, t), line(in.k, t));
+      gradients.maps(1, mu, S(0));
       for (int j = 0; j < V; ++j) {
-        errors.take(G, N, j);
-        const Bounds<S> G_error = errors.of(j, of_G), N_error = errors.of(j, of_N);
-        const Line<S> G_j = column(G, j), N_j = column(N, j);
+        const auto [G_j, N_j] = gradients.take(j);
         const S read_gradient = in.scale() * cotangent.o(t, j);
         add_scaled(line(d.q, t), read_gradient, column(after, j));
         add_scaled(G_j, read_gradient, line(in.q, t));
-        for (int i = 0; i < K; ++i) whole[static_cast<std::size_t>(i)] = widened(G_j[i], G_error);
+        gradients.whole(j, G_j, of_G, whole);
         d.log_alpha(t) += alpha * dot(line(whole), column(before, j));
         subtract_dot(d.beta(t), line(whole),
                      planted<"mdn_step_gradient_of_stale_momentum">(column(fresh, j), column(stale, j)));
         subtract_scaled(N_j, in.beta(t), G_j);
-        for (int i = 0; i < K; ++i) whole[static_cast<std::size_t>(i)] = widened(N_j[i], N_error);
+        gradients.whole(j, N_j, of_N, whole);
         d.log_mu(t) +=
             mu * dot(line(whole), planted<"mdn_momentum_gradient_after_its_decay">(column(stale, j), column(fresh, j)));
         subtract_scaled(line(d.k, t), S(in.eta(t) * error(t, j)), line(whole));
         const S nk = dot(N_j, line(in.k, t)), de = -in.eta(t) * nk;
-        const S& whole_nk = widened(nk, errors.of(j, of_nk));
+        const S& whole_nk = gradients.whole(j, nk, of_nk);
         const S whole_de = -in.eta(t) * whole_nk;
         d.v(t, j) = whole_de;
         d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-whole_nk), whole_nk) * error(t, j);
@@ -204,11 +187,11 @@ struct mdn {
         for (int i = 0; i < K; ++i) G_j[i] *= alpha, N_j[i] *= mu;
         subtract_scaled(G_j, planted<"mdn_forgets_the_prediction_backward">(de, S(0)), line(in.p, t));
         keep(Kept::gradient, G_j), keep(Kept::gradient, N_j);
-        errors.note(G, N, j);
+        gradients.put_back(j);
       }
-      errors.put_back(G, N);
+      gradients.end_step();
     }
-    d.initial_state = G.tensor(), d.initial_momentum = N.tensor();
+    d.initial_state = gradients.x().tensor(), d.initial_momentum = gradients.y().tensor();
     return d;
   }
 };

@@ -47,10 +47,10 @@ struct WordForm<falcon3> {
     const Bounds<S> unit = size_of(S(1));
     for (int t = T - 1; t >= 0; --t) {
       const State<S>&before = states.before(t), &after = states.after(t);
-      const auto errors = falcon3::errors_of(G);
+      const auto errors = errors_of(G);
       add_read_gradients(d.q, G, t, after.matrix, in.q, cotangent.o);
       if (!options.writes(t)) {
-        falcon3::put_back(errors, G, unit);
+        put_back(errors, G, unit);
         continue;
       }
       const PairSums<S>& sums = after.sums;
@@ -61,13 +61,13 @@ struct WordForm<falcon3> {
         const CarriedError<S>& error = errors[static_cast<std::size_t>(c)];
         const Line<const S> g = column(std::as_const(G), c), stale = column(before.matrix, c),
                             pull = column(after.pull, c);
-        d_weight += error.whole(dot(g, pull), length(pull));
-        d_gamma += error.whole(dot(g, stale), length(stale));
+        d_weight += error.whole(dot(g, pull), length_of(pull));
+        d_gamma += error.whole(dot(g, stale), length_of(stale));
         const std::vector<S> image = times(sums.xx, g);
         for (int i = 0; i < K; ++i) G(i, c) *= gain.gamma;
         subtract_scaled(column(G, c), weight, line(image));
       }
-      falcon3::put_back(errors, G, falcon3::step_norm(gain, D, weight, sums.count));
+      put_back(errors, G, falcon3::matrix(gain, D, weight, sums.count).norm);
       GainAdjoint<S> adjoint(options.ridge_coupling, D);
       d.beta(t) = adjoint.add(gain, d_weight / S(sums.count), d_gamma);
       d.lambda(t) = adjoint.lambda();
@@ -115,7 +115,7 @@ struct WordForm<falcon3> {
     auto& [matrix, sums, pull] = state;
     sums.add(Pairs<const Inputs<S>>(options, in));
     const auto [D, gain, weight] = step_of(options, in, t, sums);
-    const Bounds<S> norm = falcon3::step_norm(gain, D, weight, sums.count);
+    const Bounds<S> norm = falcon3::matrix(gain, D, weight, sums.count).norm;
     pull = sums.xv;
     for (int c = 0; c < matrix.size(1); ++c) {
       const CarriedError<S> carried(matrix, c);
@@ -128,10 +128,18 @@ struct WordForm<falcon3> {
     }
   }
 
+  /// Takes the errors off all columns.
   template <class S>
-  static Bounds<S> length(const Line<const S>& x) {
-    return sqrt(size_of(dot(x, x)));
+  static std::vector<CarriedError<S>> errors_of(Columns<S>& state) {
+    std::vector<CarriedError<S>> list;
+    for (int c = 0; c < state.size(1); ++c) list.emplace_back(state, c);
+    return list;
   }
+  template <class S>
+  static void put_back(const std::vector<CarriedError<S>>& errors, Columns<S>& state, const Bounds<S>& norm) {
+    for (int c = 0; c < state.size(1); ++c) errors[static_cast<std::size_t>(c)].put_back(state, c, norm);
+  }
+
   template <class S>
   static std::vector<S> times(const Tensor<S, 2>& A, const Line<const S>& x) {
     std::vector<S> y;
@@ -160,7 +168,7 @@ struct WordForm<falcon3> {
         const auto at = static_cast<std::size_t>(c);
         const Bounds<S> error = size_of(weight) * size_of(errors[at].whole(S(0), size_of(S(1))));
         h_error_[at] = h_error_[at] + error;
-        l_error_ = l_error_ + error * length(column(before, c));
+        l_error_ = l_error_ + error * length_of(column(before, c));
       }
     }
 
@@ -168,7 +176,7 @@ struct WordForm<falcon3> {
     void pass_on(const Pairs<const Inputs<S>>& pairs, int j, const Pairs<Inputs<S>>& d_pairs) const {
       const Line<const S> x = feature_line(pairs, j, L.size(0));
       const Line<S> dx = feature_line(d_pairs, j, L.size(0));
-      const Bounds<S> x_length = length(x);
+      const Bounds<S> x_length = length_of(x);
       Bounds<S> error = size_of(S(2)) * l_error_ * x_length;
       for (int c = 0; c < H.size(1); ++c) {
         const Bounds<S>& h_error = h_error_[static_cast<std::size_t>(c)];

@@ -13,6 +13,8 @@
 #include "reference/core/carried_error.hpp"
 #include "reference/core/columns.hpp"
 #include "reference/core/error_shape.hpp"
+#include "reference/core/lines.hpp"
+#include "reference/core/tensor.hpp"
 
 namespace assay {
 
@@ -115,6 +117,53 @@ class PairErrors<S> {
   B unit_;                // of the shape's lengths
   std::vector<B> share_;  // of a column
   std::vector<B> own_;
+};
+
+/// Two coupled states, X (0) and Y (1), or the gradients of such, which carry their errors together. A step first says
+/// what it maps them by; then it takes column after column, maps it and puts it back; last it ends. What it reads of a
+/// column meanwhile is without the column's errors, and `whole` with them.
+template <class S>
+class StatePair {
+ public:
+  StatePair(const Tensor<S, 2>& x, const Tensor<S, 2>& y) : x_(x), y_(y), errors_(x_, y_) {}
+
+  const Columns<S>& x() const { return x_; }
+  const Columns<S>& y() const { return y_; }
+
+  /// State `to` becomes a times itself plus c u v^T times the other. Returns how far v^T times the other may be off.
+  Bounds<S> maps(int to, const S& a, const S& c, const Line<const S>& u, const Line<const S>& v) {
+    return errors_.write(to, a, c, numbers(u), numbers(v));
+  }
+  /// State `to` becomes a times itself plus b times the other.
+  void maps(int to, const S& a, const S& b) { errors_.mix(to, a, b); }
+  /// How far v^T times a state may be off, and a number of it.
+  Bounds<S> reads(int state, const Line<const S>& v) const { return errors_.along(state, numbers(v)); }
+  Bounds<S> numbers_of(int state) const { return errors_.largest(state); }
+
+  struct Column {
+    Line<S> x, y;
+  };
+  Column take(int j) {
+    errors_.take(x_, y_, j);
+    return {column(x_, j), column(y_, j)};
+  }
+  /// A number that was read of column j, which may be so far off besides.
+  decltype(auto) whole(int j, const S& x, const Bounds<S>& off) const { return widened(x, errors_.of(j, off)); }
+  /// Likewise all numbers of a line of column j.
+  void whole(int j, const Line<S>& x, const Bounds<S>& off, std::vector<S>& to) const {
+    const Bounds<S> error = errors_.of(j, off);
+    for (int i = 0; i < x.size; ++i) to[static_cast<std::size_t>(i)] = widened(x[i], error);
+  }
+  void put_back(int j) { errors_.note(x_, y_, j); }
+  void end_step() { errors_.put_back(x_, y_); }
+
+ private:
+  static auto numbers(const Line<const S>& x) {
+    return [x](int i) -> const S& { return x[i]; };
+  }
+
+  Columns<S> x_, y_;
+  PairErrors<S> errors_;
 };
 
 }  // namespace assay

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "reference/core/carried_error.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -190,17 +190,10 @@ void check_gains(const In& in) {
   }
 }
 
-/// What a step writes and reads: |x_t|.
-template <class In>
-Bounds<typename In::scalar> feature_norm(const WriteOptions& options, const In& in, int t) {
-  using S = typename In::scalar;
-  return norm_of<S>(in.k.size(1), [&](int i) -> const S& { return write_feature(options, in, t, i); });
-}
-
-/// What a step makes of errors of a column of the state: |gamma I - eta x x^T|, |x|^2 = E.
+/// What a step maps a column of the state by: gamma I - eta x x^T, |x|^2 = E.
 template <class S>
-Bounds<S> step_norm(const Gain<S>& gain, const Denominator<S>& D) {
-  return symmetric_norm(gain.gamma, gain.eta, D.energy);
+StepMatrix<S> step_matrix(const Gain<S>& gain, const Denominator<S>& D) {
+  return delta_matrix(gain.gamma, gain.eta, D.energy);
 }
 
 // ---- the window of the mini-batch rooms ----------------------------------------------

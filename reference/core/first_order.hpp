@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "reference/core/carried_error.hpp"
 #include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/replay.hpp"
+#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -100,61 +100,53 @@ inline constexpr Fault writes_the_first_value{"first_order_writes_the_first_valu
 inline constexpr Fault strength_gradient_of_values{"first_order_strength_gradient_of_values",
                                                    "dbeta reads v_t, not e_t"};
 
-/// What step t does to errors of a column of S_{t-1}, or of G: `state` bounds the norm of its map, `kept` that of the
-/// part without the decay.
+/// What step t maps a column of S_{t-1} by, and in reverse a column of G: the decay D, then what the write makes of it
+/// (`last`), together `all`.
 template <class S>
-struct StepNorms {
-  Bounds<S> unit = size_of(S(1)), query, key, prediction, kept = unit, state;
+struct Matrices {
+  Direction<S> k, p, q;
+  StepMatrix<S> D, last, all;
 
-  StepNorms([[maybe_unused]] const Terms<S>& in, [[maybe_unused]] int t) {
-    if constexpr (Enclosure<S>) {
-      const auto k = [&](int i) -> const S& { return in.k(t, i); };
-      const auto p = [&](int i) -> const S& { return in.p(t, i); };
-      const int K = in.k.size(1), channels = in.decay.size(1);
-      query = norm_of<S>(K, [&](int i) -> const S& { return in.q(t, i); });
-      key = norm_of<S>(K, k);
-      for (int i = 0; i < channels; ++i) state = larger(state, size_of(in.D(t, i)));
-      if (in.error == Error::none) return;
-      prediction = norm_of<S>(K, p);
-      if (in.error == Error::decayed) {
-        prediction = prediction * state;
-        kept = rank_one_norm<S>(S(1), in.beta(t), K, k, p);
-        state = kept * state;
-      } else if (channels == 1) {
-        state = rank_one_norm<S>(in.D(t, 0), in.beta(t), K, k, p);
-      } else {
-        state = state + size_of(in.beta(t)) * key * prediction;
-      }
-    }
+  Matrices(const Terms<S>& in, int t)
+      : k(direction(line(in.k, t))),
+        q(direction(line(in.q, t))),
+        D(decay_matrix<S>(in.decay.size(1), [&](int i) -> const S& { return in.D(t, i); })),
+        all(D) {
+    if (in.error == Error::none) return;
+    p = direction(line(in.p, t));
+    if (in.error == Error::decayed)
+      last = delta_matrix(S(1), in.beta(t), k, p), all = last * D;
+    else
+      all = in.decay.size(1) == 1 ? delta_matrix(in.D(t, 0), in.beta(t), k, p) : D + outer_matrix(in.beta(t), k, p);
   }
 };
 
 /// Takes `state` over token t; sets row t of `error`, and row t of `o` to what the query reads.
 template <class S>
-void step(const Terms<S>& in, int t, Columns<S>& state, Tensor<S, 2>& error, Tensor<S, 2>& o) {
+void step(const Terms<S>& in, int t, State<S>& state, Tensor<S, 2>& error, Tensor<S, 2>& o) {
   const int K = in.k.size(1), V = in.v.size(1);
   const bool of_decayed =
       planted<"first_order_swaps_the_error">(in.error == Error::decayed, in.error != Error::decayed);
-  const StepNorms<S> norms(in, t);
+  const Matrices<S> M(in, t);
   for (int j = 0; j < V; ++j) {
-    const CarriedError<S> carried(state, j);
+    const TakenColumn<S> s = state.take(j);
     S predicted = S(0);
-    if (in.error != Error::none && !of_decayed) add_dot(predicted, column(state, j), line(in.p, t));
-    for (int i = 0; i < K; ++i) state(i, j) *= planted<"first_order_decays_once">(in.D(t, i), in.D(0, i));
-    if (in.error != Error::none && of_decayed) add_dot(predicted, column(state, j), line(in.p, t));
-    error(t, j) = planted<"first_order_writes_the_first_value">(in.v(t, j), in.v(t, 0)) - predicted;
-    const S write = in.beta(t) * error(t, j);
+    if (in.error != Error::none && !of_decayed) add_dot(predicted, s, line(in.p, t));
+    for (int i = 0; i < K; ++i) s[i] *= planted<"first_order_decays_once">(in.D(t, i), in.D(0, i));
+    if (in.error != Error::none && of_decayed) add_dot(predicted, s, line(in.p, t));
+    const S e = planted<"first_order_writes_the_first_value">(in.v(t, j), in.v(t, 0)) - predicted;
+    const S write = in.beta(t) * e;
     Line<const S> query = line(in.q, t);
     query.step = planted<"first_order_reads_the_first_channel">(1, 0);
     const bool reads_last = planted<"first_order_reads_before_the_write">(true, false);
     S read = S(0);
-    if (!reads_last) add_dot(read, column(state, j), query);
-    add_scaled(column(state, j), write, line(in.k, t));
-    keep(Kept::state, column(state, j));
-    if (reads_last) add_dot(read, column(state, j), query);
-    carried.put_back(state, j, norms.state);
-    error(t, j) = carried.whole(error(t, j), norms.prediction);
-    o(t, j) = carried.whole(read, norms.state * norms.query) * in.scale;
+    if (!reads_last) add_dot(read, s, query);
+    s.write(write, line(in.k, t));
+    s.keep(Kept::state);
+    if (reads_last) add_dot(read, s, query);
+    s.put_back(M.all);
+    error(t, j) = in.error == Error::decayed ? s.whole(e, M.p, M.D) : s.whole(e, M.p);
+    o(t, j) = s.whole(read, M.q, M.all) * in.scale;
   }
 }
 
@@ -162,8 +154,7 @@ template <class S>
 Reads<S> forward(const Terms<S>& in) {
   const int T = in.k.size(0), V = in.v.size(1);
   Tensor<S, 2> error(T, V), o(T, V);
-  Columns<S> state(in.initial_state);
-  join_errors(state);
+  State<S> state(in.initial_state);
   for (int t = 0; t < T; ++t) step(in, t, state, error, o);
   return {o, state.tensor()};
 }
@@ -177,49 +168,43 @@ template <class S>
 Gradients<S> backward(const Terms<S>& in, const Reads<S>& cotangent) {
   const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
   Tensor<S, 2> error(T, V), o(T, V);
-  Columns<S> first(in.initial_state), G(cotangent.final_state);
-  join_errors(first);
-  join_errors(G);
-  Replay states(std::move(first), T, [&](int t, Columns<S>& state) { step(in, t, state, error, o); });
+  State<S> G(cotangent.final_state);
+  Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) { step(in, t, state, error, o); });
   Gradients<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent),    Tensor<S, 2>(in.v.extent),
                  Tensor<S, 2>(in.k.extent), Tensor<S, 1>(in.beta.extent), Tensor<S, 2>(in.decay.extent),
                  Tensor<S, 2>(K, V)};
   std::vector<S> R(static_cast<std::size_t>(K));
   for (int t = T - 1; t >= 0; --t) {
-    const Columns<S>&before = states.before(t), &after = states.after(t);
-    const StepNorms<S> norms(in, t);
-    S of_errors = S(0);  // what the errors of G put on dk
+    const State<S>&before = states.before(t), &after = states.after(t);
+    const Matrices<S> M(in, t);
+    ColumnSum<S> dk(line(d.k, t));
     for (int j = 0; j < V; ++j) {
-      const CarriedError<S> carried(G, j);
+      const TakenColumn<S> g = G.take(j);
       const S read_gradient = in.scale * cotangent.o(t, j), write = in.beta(t) * error(t, j);
       add_scaled(line(d.q, t), read_gradient,
                  planted<"first_order_query_gradient_before_the_write">(column(after, j), column(before, j)));
-      add_scaled(column(G, j), read_gradient, line(in.q, t));
-      const S gk = dot(column(G, j), line(in.k, t));
-      const S de = in.beta(t) * gk;
-      const S& whole_gk = carried.whole(gk, norms.key);
-      const S whole_de = in.beta(t) * whole_gk;
-      d.v(t, j) = whole_de;
-      d.beta(t) += whole_gk * planted<"first_order_strength_gradient_of_values">(error(t, j), in.v(t, j));
-      add_scaled(line(d.k, t), write, column(G, j));
-      of_errors += carried.whole(S(0), norms.unit) * write;
+      g.write(read_gradient, line(in.q, t));
+      const Reading<S> gk = g.read(M.k), de = in.beta(t) * gk;
+      d.v(t, j) = de.whole;
+      d.beta(t) += gk.whole * planted<"first_order_strength_gradient_of_values">(error(t, j), in.v(t, j));
+      dk.add(write, g);
       for (int i = 0; i < K; ++i) R[static_cast<std::size_t>(i)] = in.D(t, i) * before(i, j);
-      const S read = planted<"first_order_forgets_the_prediction_backward">(de, S(0));
+      const S read = planted<"first_order_forgets_the_prediction_backward">(de.own, S(0));
       if (in.error != Error::none)
-        subtract_scaled(line(d.p, t), planted<"first_order_prediction_gradient_sign">(whole_de, S(-whole_de)),
+        subtract_scaled(line(d.p, t), planted<"first_order_prediction_gradient_sign">(de.whole, S(-de.whole)),
                         in.error == Error::decayed ? line(R) : column(before, j));
-      if (in.error == Error::decayed) subtract_scaled(column(G, j), read, line(in.p, t));
+      if (in.error == Error::decayed) g.erase(read, line(in.p, t));
       for (int i = 0; i < K; ++i) {
         S& dlog = d.log_decay(in.decay.size(0) == 1 ? 0 : t, in.decay.size(1) == 1 ? 0 : i);
-        dlog += carried.whole(G(i, j), norms.kept) *
+        dlog += g.whole(g[i], M.last) *
                 planted<"first_order_decay_gradient_with_the_write">(R[static_cast<std::size_t>(i)], after(i, j));
-        G(i, j) *= planted<"first_order_forgets_the_decay_backward">(in.D(t, i), S(1));
+        g[i] *= planted<"first_order_forgets_the_decay_backward">(in.D(t, i), S(1));
       }
-      if (in.error == Error::undecayed) subtract_scaled(column(G, j), read, line(in.p, t));
-      keep(Kept::gradient, column(G, j));
-      carried.put_back(G, j, norms.state);
+      if (in.error == Error::undecayed) g.erase(read, line(in.p, t));
+      g.keep(Kept::gradient);
+      g.put_back(M.all);
     }
-    for (int i = 0; i < K; ++i) d.k(t, i) += of_errors;
+    dk.finish();
   }
   d.initial_state = G.tensor();
   return d;
