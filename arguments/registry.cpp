@@ -102,7 +102,7 @@ std::string of_attention(const Facts& facts, Group group) {
                ? ""
                : "with a sink its weights do not sum to one: they have no mean, and its covariance has three readings";
   if (group == operands) return softmax ? "" : "no kernel of it has such operands";
-  return "it has no state, no gate and no write strength";
+  return "it is an attention form, and this is of recurrences";
 }
 
 std::string of_recurrence(const Facts& facts, Group group) {
