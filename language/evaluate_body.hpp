@@ -443,15 +443,22 @@ class Interpreter {
     return later;
   }
 
+  /// Whether all numbers are finite and known. Asked once of the numbers that views share.
+  static bool is_whole(const V& x) {
+    const auto all = [](const auto& numbers) {
+      return std::all_of(numbers.begin(), numbers.end(), [](const S& one) { return is_sound(one); });
+    };
+    if (!x.sound->has_value()) *x.sound = all(*x.reals);
+    if (**x.sound) return true;
+    bool whole = true;
+    walk<1>({&x.layout}, [&](std::size_t, const auto& i) { whole = whole && is_sound(x.real(i[0])); });
+    return whole;
+  }
+
   /// Most have no holes, and go the fast way.
   static Holes holes_in(const Attributes& at, const V& a, const V& b) {
     if (!must_be_asked<S> && !at.absorb) return Holes::none;
-    const auto has_holes = [](const V& x) {
-      bool holes = false;
-      walk<1>({&x.layout}, [&](std::size_t, const auto& i) { holes = holes || !is_sound(x.real(i[0])); });
-      return holes;
-    };
-    if (!has_holes(b) && !(must_be_asked<S> && has_holes(a))) return Holes::none;
+    if (is_whole(b) && (!must_be_asked<S> || is_whole(a))) return Holes::none;
     return at.absorb ? Holes::absorbed : Holes::undefined;
   }
 
@@ -486,7 +493,10 @@ class Interpreter {
                                                           [](const detail::Index& i) { return i.length == 0; });
     std::ptrdiff_t left = a.layout.offset, right = b.layout.offset, to = 0;
     while (!nothing) {
-      line<holes>(inner, a.reals->data() + left, b.reals->data() + right, out.data() + to);
+      const V* const scaled = inner.is_free() ? (inner.in_left ? &a : &b) : nullptr;
+      const S& by = *(inner.in_left ? b.reals->data() + right : a.reals->data() + left);
+      if (holes != Holes::none || scaled == nullptr || !adds_nothing(by, *scaled))
+        line<holes>(inner, a.reals->data() + left, b.reals->data() + right, out.data() + to);
       std::size_t r = indices.size();
       while (r > 0) {
         const detail::Index& i = indices[--r];
@@ -499,6 +509,16 @@ class Interpreter {
       if (indices.empty()) break;
     }
     return V::of(shape, std::move(out));
+  }
+
+  /// Whether that many times numbers of x is nothing: what a mask left out, in packs.
+  static bool adds_nothing([[maybe_unused]] const S& by, [[maybe_unused]] const V& x) {
+    if constexpr (Several<S>) {
+      const auto sizes = by.sizes();
+      return std::all_of(sizes.at.begin(), sizes.at.end(), [](double size) { return size == 0; }) && is_whole(x);
+    } else {
+      return false;
+    }
   }
 
   /// The innermost loop: a sum of products, or a line of them.
@@ -682,13 +702,17 @@ class Interpreter {
     const Block& body = *r.node.attributes.body;
     const StepPlan& plan = plan_for(r);
     if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
-    std::vector<V> values = r.args;
-    std::copy(c.state.begin(), c.state.end(), values.begin());
+    std::vector<V> values = r.args, before;
     for (std::size_t i = 0; i < r.sequences.size(); ++i) {
       const V& x = r.sequences[i];
       values[c.state.size() + i] = x.lazy ? x.lazy->row(x.lazy_index, t) : element(x, 0, t);
     }
-    std::vector<V> before = values;
+    if (plan.joints.empty()) {  // sums over tokens go on in their place
+      std::move(c.state.begin(), c.state.end(), values.begin());
+    } else {
+      std::copy(c.state.begin(), c.state.end(), values.begin());
+      before = values;
+    }
     const bool joined = go_jointly(body, *r.known, values, c);
     const std::vector<char>& wanted = rows ? plan.late : plan.late_states;
     std::vector<V> out = joined ? run(body, std::move(values), &*r.known, &wanted)

@@ -90,7 +90,7 @@ class Candidate {
       const Node& node = *body_.node(v);
       const auto moved = std::count_if(node.args.begin(), node.args.end(), [&](int a) { return moves(a); });
       const bool any = any_of(node.op, {Op::add, Op::sub, Op::neg, Op::expand, Op::transpose, Op::index, Op::shift,
-                                        Op::sum, Op::cumsum, Op::detach});
+                                        Op::sum, Op::cumsum, Op::detach, Op::round});
       const bool one = any_of(node.op, {Op::mul, Op::contract}) && moved == 1;
       const bool first = node.op == Op::div && moved == 1 && moves(node.args[0]);
       const bool chosen = node.op == Op::select && !moves(node.args[0]);

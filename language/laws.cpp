@@ -16,8 +16,6 @@ using Outputs = BasicArrays<Mp100>;
 using TextProblem = BasicProblem<std::string>;
 
 constexpr int tokens = 7;
-/// Of 100 digits; what differs by less differs by roundings.
-constexpr double tolerance = 1e-60;
 
 std::string listed(const std::vector<std::string>& names) {
   std::string out;
@@ -90,7 +88,7 @@ class Laws {
   }
 
   void tell(std::string name, std::string sentence, double error) {
-    found_.push_back({std::move(name), std::move(sentence), error, error <= tolerance});
+    found_.push_back({std::move(name), std::move(sentence), error, error <= law_tolerance});
   }
 
   /// Tokens from t on are replaced by the first, and the rows before must not know.
@@ -130,6 +128,19 @@ class Laws {
     return out;
   }
 
+  /// X_carry is the last row of X before a segment, and sequence_start says that there is none.
+  void carry_rows(const TextProblem& last, TextProblem& rest) const {
+    for (const Input& input : program_.inputs) {
+      if (input.name == "sequence_start" && input.type.kind == Kind::boolean) rest.params[input.name] = false;
+      if (!input.name.ends_with("_carry")) continue;
+      const auto given = last.inputs.find(input.name.substr(0, input.name.size() - 6));
+      if (given == last.inputs.end() || !has_rows(type_of(given->first))) continue;
+      BasicArray<std::string> row = given->second;
+      row.shape.erase(row.shape.end() - static_cast<std::ptrdiff_t>(type_of(given->first).axes.size()));
+      rest.inputs.insert_or_assign(input.name, std::move(row));
+    }
+  }
+
   void continuation() {
     std::vector<std::pair<std::string, std::string>> pairs;
     for (const Input& input : program_.inputs) {
@@ -150,6 +161,7 @@ class Laws {
       for (const Mp100& x : state.data) carried.data.push_back(to_decimal(x, 110));
       rest.inputs.insert_or_assign(initial, std::move(carried));
     }
+    carry_rows(in_words(cut - 1, cut), rest);
     const Outputs second = run(rest);
     double error = 0;
     for (std::size_t o = 0; o < program_.outputs.size(); ++o) {
@@ -207,7 +219,7 @@ class Laws {
       BasicArray<Mp100> added = right_.at(name);
       for (std::size_t i = 0; i < added.data.size(); ++i) added.data[i] += second.at(name).data[i];
       const double off = apart(added, both.at(name));
-      if (off <= tolerance)
+      if (off <= law_tolerance)
         linear.push_back(name);
       else
         error = std::max(error, off);

@@ -15,6 +15,9 @@ struct Law {
   bool holds = false;
 };
 
+/// Of 100 digits: what differs by less differs by roundings.
+inline constexpr double law_tolerance = 1e-60;
+
 /// Of a room that is a program, on its seeded case of seven tokens and two heads, in 100 digits. Throws what the room
 /// throws if it makes no such case.
 std::vector<Law> laws_of(const Room& room);

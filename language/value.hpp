@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "language/program.hpp"
@@ -85,7 +86,8 @@ struct Value {
   std::shared_ptr<const std::vector<Value>> results;
   std::shared_ptr<LazyRows<S>> lazy;  ///< in place of numbers: a scan's states, which nothing but a scan reads
   std::size_t lazy_index = 0;
-  std::shared_ptr<const Product<S>> product;  ///< in place of numbers: a contraction that an addition will make
+  std::shared_ptr<std::optional<bool>> sound;  ///< whether all of `reals` are finite and known, if somebody has asked
+  std::shared_ptr<const Product<S>> product;   ///< in place of numbers: a contraction that an addition will make
 
   const S& real(std::ptrdiff_t at) const { return (*reals)[static_cast<std::size_t>(at)]; }
   std::int64_t integer(std::ptrdiff_t at) const { return (*integers)[static_cast<std::size_t>(at)]; }
@@ -93,16 +95,25 @@ struct Value {
 
   static Value of(const Strides& shape, std::vector<S> data) {
     // Not of a const vector: one that nobody shares any more is written to.
-    return {shape.dense(), std::make_shared<std::vector<S>>(std::move(data)), {}, {}, {}, {}, 0, {}};
+    return {shape.dense(),
+            std::make_shared<std::vector<S>>(std::move(data)),
+            {},
+            {},
+            {},
+            {},
+            0,
+            std::make_shared<std::optional<bool>>(),
+            {}};
   }
   static Value of(const Strides& shape, std::vector<std::int64_t> data) {
-    return {shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}, {}, 0, {}};
+    return {
+        shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}, {}, 0, {}, {}};
   }
   static Value of(const Strides& shape, std::vector<Truth> data) {
-    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}, {}, 0, {}};
+    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}, {}, 0, {}, {}};
   }
   static Value of(std::vector<Value> several) {
-    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0, {}};
+    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0, {}, {}};
   }
   /// Other elements of the same numbers.
   Value viewed(const Strides& other) const {

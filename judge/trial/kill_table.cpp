@@ -11,6 +11,7 @@
 #include "judge/sigma/model.hpp"
 #include "judge/trial/shrink.hpp"
 #include "oracles/core/in_order.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -62,8 +63,12 @@ const KernelForm* form_named(const KernelRoom* room, std::string_view name) {
 }
 
 std::vector<Subject> subjects_of(const MutantOptions& options) {
+  for (const std::string& name : options.mechanisms) {
+    room_named(name, "--mechanism");
+    require(!is_unlisted(name), "--mechanism: ", name,
+            " is a program, and has no kernel of ours; `assay check --mutants` tries errors in its formula");
+  }
   require(planted_kernels != nullptr, "mutants: this program is not linked with them");
-  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   const std::span<const KernelRoom* const> held_out =
       held_out_kernels != nullptr ? held_out_kernels() : std::span<const KernelRoom* const>();
   std::vector<Subject> list;

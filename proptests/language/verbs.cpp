@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "files/case_file.hpp"
 #include "files/safetensors.hpp"
@@ -177,6 +178,87 @@ TEST_F(ProgramVerbs, WhatIsKeptIsOfTheProgramThatTheFileHolds) {
   EXPECT_EQ(first.size(), 64U);
   EXPECT_NE(key("gated_deltanet-undecayed", "second"), first);
   EXPECT_EQ(key("gated_deltanet", "third"), first);
+}
+
+/// The rows of `assay limits` by law, and their verdicts.
+std::map<std::string, std::string> laws_of(const std::string& program, int code) {
+  const Ran ran = run_assay({"limits", "--mechanism", program, "--format", "json"});
+  EXPECT_EQ(ran.code, code) << ran.out << ran.err;
+  std::map<std::string, std::string> verdicts;
+  const Json page = Json::parse(ran.out), rows = page["rows"];
+  for (const Json& row : rows) {
+    std::string& verdict = verdicts[row["limit"].get<std::string>()];
+    if (verdict.empty() || row["verdict"] != "PASS") verdict = row["verdict"].get<std::string>();
+  }
+  return verdicts;
+}
+
+TEST_F(ProgramVerbs, LimitsMeasuresTheLawsOfItsNamesAndAxes) {
+  for (const char* recurrence : {"gated_deltanet", "deltanet-next_latent", "mdn", "gated_delta_product"}) {
+    const auto laws = laws_of(path_of(recurrence), 0);
+    for (const char* law : {"continuation", "causality", "heads"}) EXPECT_EQ(laws.at(law), "PASS") << recurrence << law;
+  }
+  const auto attention = laws_of(path_of("forgetting_attention"), 0);
+  EXPECT_FALSE(attention.contains("continuation"));
+  EXPECT_EQ(attention.at("causality"), "PASS");
+  // From the end: the state of the start comes last, and rows read what follows.
+  std::string reversed = text_of_file(path_of("gated_deltanet"));
+  const std::string forward = R"("reverse":false)";
+  ASSERT_NE(reversed.find(forward), std::string::npos);
+  reversed.replace(reversed.find(forward), forward.size(), R"("reverse":true)");
+  const auto laws = laws_of(write("reversed.json", reversed), 1);
+  EXPECT_EQ(laws.at("continuation"), "FAIL");
+  EXPECT_EQ(laws.at("causality"), "no");
+  EXPECT_EQ(laws.at("heads"), "PASS");
+}
+
+TEST_F(ProgramVerbs, FixturesOfProgramsAreWrittenAndVerified) {
+  const std::string program = path_of("gla"), golden = path("gla.safetensors");
+  const Ran made = run_assay({"fixtures", "generate", program, "--folder", folder.string()});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(read_safetensors(golden).metadata.at("mechanism"), program + '@' + load_program(program).digest());
+  const Ran same = run_assay({"fixtures", "verify", program, "--folder", folder.string()});
+  EXPECT_EQ(same.code, 0) << same.out << same.err;
+  Safetensors changed = read_safetensors(golden);
+  changed.tensors.at("length_15/o").bytes[3] ^= 1;
+  write_safetensors(std::filesystem::path(golden), changed);
+  const Ran other = run_assay({"fixtures", "verify", program, "--folder", folder.string()});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.out.find("length_15/o: other values"), std::string::npos) << other.out;
+}
+
+TEST_F(ProgramVerbs, ASuiteOfAProgramHasEightCases) {
+  const std::string program = path_of("gated_deltanet"), cases = path("cases");
+  ASSERT_EQ(run_assay({"suite", program, "--write-cases", cases, "--head-dim", "8"}).code, 0);
+  for (int n = 1; n <= 8; ++n) {
+    const std::string number = std::to_string(n) + ".safetensors";
+    ASSERT_EQ(run_assay({"oracle", cases + "/case" + number, "-o", cases + "/out" + number}).code, 0) << n;
+  }
+  const std::vector<std::string> judge = {"suite", program, "--answers", cases, "--head-dim", "8", "--format", "json"};
+  const Ran right = run_assay(judge);
+  EXPECT_EQ(right.code, 0) << right.out << right.err;
+  const Json page = Json::parse(right.out);
+  EXPECT_EQ(page["cases"].size(), 8U);
+  for (const Json& one : page["cases"]) EXPECT_EQ(one["verdict"], "PASS") << one.dump();
+  Safetensors wrong = read_safetensors(cases + "/out3.safetensors");
+  Array o = load("o", wrong.tensors.at("o"));
+  for (double& x : o.data) x *= 0.9;
+  wrong.tensors.at("o") = store(o, "F64");
+  write_safetensors(std::filesystem::path(cases + "/out3.safetensors"), wrong);
+  const Ran failing = run_assay(judge);
+  EXPECT_EQ(failing.code, 1);
+  EXPECT_EQ(Json::parse(failing.out)["cases"][2]["verdict"], "FAIL");
+}
+
+TEST_F(ProgramVerbs, WhatNeedsAKernelOfOursSaysSo) {
+  const std::string program = path_of("gla");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"report", "--mechanism", program},
+                                                {"drift", program},
+                                                {"mutants", "--mechanism", program}}) {
+    const Ran ran = run_assay(words);
+    EXPECT_EQ(ran.code, 2) << words[0];
+    EXPECT_NE(ran.err.find("is a program, and has no kernel of ours"), std::string::npos) << ran.err;
+  }
 }
 
 }  // namespace

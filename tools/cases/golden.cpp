@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "files/problem_file.hpp"
+#include "language/room.hpp"
 
 namespace assay {
 namespace {
@@ -27,7 +28,7 @@ class GoldenWriter {
     for (const RoomFacts::Ranked& ranked : room_.inputs()) expected(golden.name + "/d_", ranked, answer.gradients);
 
     cases_.push_back({{"name", golden.name},
-                      {"mechanism", room_.name},
+                      {"mechanism", language::pinned_name(room_)},
                       {"params", json_of(problem.params)},
                       {"shape", text_of(golden.spec.shape)},
                       {"precision", name_of(golden.spec.precision)},
@@ -38,7 +39,7 @@ class GoldenWriter {
 
   Safetensors finish() {
     return std::move(file_).finish({{"format", "assay-golden 1"},
-                                    {"mechanism", std::string(room_.name)},
+                                    {"mechanism", language::pinned_name(room_)},
                                     {"generator", "assay fixtures generate"},
                                     {"cases", cases_.dump()}});
   }

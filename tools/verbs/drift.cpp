@@ -14,6 +14,7 @@
 
 #include "judge/contract/site_meanings.hpp"
 #include "judge/sigma/expected.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/escape.hpp"
@@ -41,6 +42,16 @@ std::vector<std::string> precision_names() {
   return names;
 }
 
+/// Of a program there is nothing to follow.
+const Room& room_of(const DriftFlags& flags) {
+  const Room& room = room_named(flags.mechanism, "--mechanism");
+  require(
+      !is_unlisted(flags.mechanism), "drift: ", flags.mechanism,
+      " is a program, and has no kernel of ours to follow; `assay case --shape 1,65536,1,16` and `assay check` judge "
+      "yours on long sequences");
+  return room;
+}
+
 const KernelForm& form_of(const DriftFlags& flags) {
   const KernelRoom* kernels = find_kernels(kernel_rooms(), flags.mechanism);
   require(kernels != nullptr, "--mechanism: ", flags.mechanism, " has no kernel");
@@ -63,7 +74,7 @@ std::pair<std::string, Format> site_from(const std::string& flag) {
 
 DriftSpec spec_of(const DriftFlags& flags) {
   DriftSpec spec;
-  spec.room = &room_named(flags.mechanism, "--mechanism");
+  spec.room = &room_of(flags);
   const Params params = params_of(flags.inputs);
   const std::string obstacle = stream_obstacle(*spec.room, params);
   require(obstacle.empty(), "--mechanism: ", obstacle);

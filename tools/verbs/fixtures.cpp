@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/defects.hpp"
 #include "tools/cases/golden.hpp"
@@ -30,7 +31,11 @@ std::vector<const Room*> chosen_rooms(const std::vector<std::string>& names) {
 }
 
 std::filesystem::path file_of(const Arguments& arguments, const Room& room) {
-  return std::filesystem::path(arguments.folder) / (std::string(room.name) + ".safetensors");
+  // Of a program that of its file.
+  const std::string name(room.name);
+  const std::string stem =
+      is_unlisted(name) ? std::filesystem::path(name.substr(0, name.rfind('@'))).stem().string() : name;
+  return std::filesystem::path(arguments.folder) / (stem + ".safetensors");
 }
 
 /// Calls f(path, file) for every file of the published defects.
@@ -104,7 +109,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.require_subcommand(1);
   const auto verb = [&](const char* name, const char* summary, int (*function)(const Arguments&, Console&)) {
     CLI::App* sub = app.add_subcommand(name, summary);
-    sub->add_option("mechanism", arguments->mechanisms, "rooms; all if none is named");
+    sub->add_option("mechanism", arguments->mechanisms, "rooms, or files of programs; all rooms if none is named");
     sub->add_option("--folder", arguments->folder, "where the files live")->capture_default_str();
     sub->add_flag("--defects", arguments->defects,
                   "in place of golden files the published defects of docs/tutorial.md, in FOLDER/defects");

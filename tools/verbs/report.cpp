@@ -15,6 +15,7 @@
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/flint_caches.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
@@ -62,7 +63,11 @@ std::optional<int> tile_of(const KernelForm& form, std::string_view asked) {
 }
 
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
-  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
+  for (const std::string& name : options.mechanisms) {
+    room_named(name, "--mechanism");
+    require(!is_unlisted(name), "--mechanism: ", name,
+            " is a program, and has no kernel of ours to report on; `assay check` and `assay suite` judge yours");
+  }
   const auto precise = [&](Format precision) {
     return options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision);
   };

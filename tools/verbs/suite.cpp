@@ -9,6 +9,8 @@
 #include <set>
 
 #include "kernels/core/kernel_room.hpp"
+#include "language/room.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/cases/suite_cases.hpp"
@@ -61,9 +63,33 @@ std::vector<std::string> words_after(std::string_view flags, std::string_view fl
   return words;
 }
 
+/// Of a program, of which no faults were measured: a chunk and one token, and inputs that hide little.
+const Suite& suite_of_programs() {
+  static const Suite suite = [] {
+    Suite s{};
+    for (const auto& [shape, style] :
+         std::initializer_list<std::pair<std::string_view, std::string_view>>{{"1,65,2", "normal"},
+                                                                              {"1,129,2", "slow_writes"},
+                                                                              {"1,200,2", "long_memory"},
+                                                                              {"2,17,2", "correlated_keys"},
+                                                                              {"1,64,2", "gate_ends"},
+                                                                              {"1,64,2", "cancelling_values"},
+                                                                              {"1,65,2", "repeated_keys"},
+                                                                              {"1,1,2", "normal"}})
+      s.cases.push_back({.shape = shape, .style = style, .params = "", .fill = ""});
+    return s;
+  }();
+  return suite;
+}
+
+/// Null where there is none.
+const Suite* suite_of(std::string_view mechanism) {
+  return is_unlisted(mechanism) ? &suite_of_programs() : find_suite(mechanism);
+}
+
 std::vector<Posed> posed_by(const SuiteFlags& flags) {
   const Room& room = room_named(flags.mechanism, "mechanism");
-  const Suite* suite = find_suite(room.name);
+  const Suite* suite = suite_of(room.name);
   require(suite != nullptr, "suite: ", room.name,
           " has no kernel and so no contract to judge by; `assay oracle` answers its cases with proven bounds");
   require(!flags.settings || !suite->with_settings.empty(), "--settings: ", room.name, " has none");
@@ -106,8 +132,8 @@ void take_written(const std::string& folder, std::vector<Posed>& cases) {
             shown_word(folder), "` writes it");
     SeededCase written = read_seeded_case(path, "--answers");
     const CaseSpec &is = written.spec, &was = posed.seeded.spec;
-    require(is.mechanism == was.mechanism && is.style == was.style && is.shape.seq_len == was.shape.seq_len &&
-                written.fill == posed.seeded.fill,
+    require(language::pinned_name(*written.room) == language::pinned_name(*posed.seeded.room) &&
+                is.style == was.style && is.shape.seq_len == was.shape.seq_len && written.fill == posed.seeded.fill,
             path, ": is not case ", posed.number, " of the suite of ", was.mechanism,
             "; --write-cases writes the cases anew");
     posed.seeded = std::move(written);
@@ -261,10 +287,12 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
   page.verb = "suite";
   page.header = {fmt::format("assay suite: {} against the oracle's answers to {} cases of {}", subject, cases.size(),
                              flags.mechanism)};
-  const Suite& suite = *find_suite(flags.mechanism);
+  const Suite& suite = *suite_of(flags.mechanism);
   page.header.push_back(
-      fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
-                  flags.settings ? suite.shown_with_settings : suite.shown, suite.faults, suite.by_contract));
+      suite.faults == 0
+          ? "cases     those of any program; `assay check --mutants` says of each which errors in the formula it shows"
+          : fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
+                        flags.settings ? suite.shown_with_settings : suite.shown, suite.faults, suite.by_contract));
   page.header.emplace_back(
       "columns   model, contract: the worst tensor's error, in units of what roundings do in the recurrence itself");
   page.header.emplace_back(
