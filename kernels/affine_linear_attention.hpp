@@ -17,6 +17,7 @@
 //   kbar) Q^T + P^T Y / F
 // Sums over the tokens of a chunk are products with ones. Blocks are pairs of a chunk and DV columns of the values;
 // covariances lie in memory as [V][K] for each chunk.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/token_weights.hpp"
 
 namespace assay::tile {
@@ -43,9 +44,7 @@ struct ChunkMoments {
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV, at = head * a.chunks + chunk;
     const int tokens = imin(C, a.len - chunk * C), counted = b.planted("ragged_chunk_is_full"_s, tokens, C);
     const Real n = Real(imax(1, counted));
-    const auto over = [&](auto x) { return x / n; };
-    const auto copy = [](auto, auto x) { return x; };
-    const auto minus = [](auto x, auto mean) { return x - mean; };
+    const auto over_count = [&](auto x) { return x / n; };
     const auto inside = [&](int r, int) { return r < tokens; };
     b.pipeline(
         Shape<2>{}, 1,
@@ -58,28 +57,26 @@ struct ChunkMoments {
           one.map("X"_s, [](auto x) { return x + 1; });
           b.put(s.ones, one);
           b.sync();
-          auto keys = b.acc("X"_s, Shape<C, DK>{});
-          keys.zip("X"_s, copy, s.K);
+          auto keys = in_registers(b, "X"_s, s.K);
           if (block == 0) b.store("mean"_s, a.first_k, head, 0, keys);
           auto mean_k = b.ab("sum"_s, s.ones, s.K);
           if (v0 == 0) b.store("sum"_s, a.sum_k, at, 0, mean_k);
-          mean_k.map("mean"_s, over);
+          mean_k.map("mean"_s, over_count);
           keys.zip("X"_s, minus, mean_k);
           keys.mask(inside, 0);
           b.put(s.Kc, keys);
 
-          auto values = b.acc("X"_s, Shape<C, DV>{});
-          values.zip("X"_s, copy, s.V);
+          auto values = in_registers(b, "X"_s, s.V);
           if (chunk == 0) b.store("mean"_s, a.first_v, head, 0, values, v0);
           auto mean_v = b.ab("sum"_s, s.ones, s.V);
           b.store("sum"_s, a.sum_v, at, 0, mean_v, v0);
-          mean_v.map("mean"_s, over);
+          mean_v.map("mean"_s, over_count);
           values.zip("X"_s, minus, mean_v);
           values.mask(inside, 0);
           b.put(s.Vc, values);
           b.sync();
           auto covariance = b.atb("W"_s, s.Vc, s.Kc);
-          covariance.map("W"_s, over);
+          covariance.map("W"_s, over_count);
           b.store("W"_s, a.covariance, at, v0, covariance);
         });
   }
@@ -103,10 +100,6 @@ struct MomentPass {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int v0 = block * DV;
-    const auto minus = [](auto x, auto base) { return x - base; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus_share = [](auto x, auto own, auto weight) { return x + own * weight; };
     const auto plus_apart = [&](auto x, auto dv, auto dk) {
       return x + b.planted("means_apart_forgotten"_s, dv * dk, dv * 0);
     };
@@ -134,7 +127,7 @@ struct MomentPass {
           const auto of_v = b.row("weight"_s, Shape<DV>{}, weight);
           const auto rest = b.row("weight"_s, Shape<DV>{}, Real(before) / Real(all));
           X.map("S"_s, times, rest);
-          X.zip("S"_s, plus_share, s.W[st], of_v);
+          X.zip("S"_s, plus_times, s.W[st], of_v);
           X.map("S"_s, plus_apart, b.rows("mean"_s, times, b.rows("mean"_s, times, dv, of_v), rest), b.column_of(dk));
           sk = b.rows("sum"_s, plus, sk, own_k);
           sv = b.rows("sum"_s, plus, sv, own_v);
@@ -173,10 +166,6 @@ struct TiltedReads {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV, at = shared * a.chunks + chunk, before = chunk * C;
-    const auto minus = [](auto, auto x, auto base) { return x - base; };
-    const auto over = [](auto x, auto n) { return x / n; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto lower = [](int r, int c) { return r >= c; };
     const auto read = [&](int r, int c) { return r >= c + b.planted("own_pair_unread"_s, 0, 1); };
     b.pipeline(
         Shape<2>{}, 1,
@@ -188,10 +177,10 @@ struct TiltedReads {
         },
         [&](int, int) {
           auto keys = b.acc("X"_s, Shape<C, DK>{});
-          keys.zip("X"_s, minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0));
+          keys.zip("X"_s, copy_minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0));
           b.put(s.Kc, keys);
           auto values = b.acc("X"_s, Shape<C, DV>{});
-          values.zip("X"_s, minus, s.V, b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0));
+          values.zip("X"_s, copy_minus, s.V, b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0));
           b.put(s.Vc, values);
           auto one = b.acc("X"_s, Shape<C, C>{});
           one.map("X"_s, [](auto x) { return x + 1; });
@@ -250,13 +239,7 @@ struct AdjointMoments {
     const int at = shared * a.chunks + chunk, own = head * a.chunks + chunk;
     const int part = (head * a.blocks + block % a.blocks) * a.chunks + chunk;
     const Real from = Real(before + 1);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto minus = [](auto, auto x, auto base) { return x - base; };
-    const auto apart = [](auto, auto base, auto mean) { return base - mean; };
-    const auto over = [&](auto x) { return x / from; };
-    const auto over_count = [](auto x, auto count) { return x / count; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto over_from = [&](auto x) { return x / from; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -271,29 +254,28 @@ struct AdjointMoments {
           one.map("X"_s, [](auto x) { return x + 1; });
           b.put(s.ones, one);
           auto values = b.acc("X"_s, Shape<C, DV>{});
-          values.zip("X"_s, minus, s.V, base);
+          values.zip("X"_s, copy_minus, s.V, base);
           b.put(s.Vc, values);
-          auto Y = b.acc("X"_s, Shape<C, DV>{});
-          Y.zip("X"_s, copy, s.dO);
+          auto Y = in_registers(b, "X"_s, s.dO);
           Y.map("X"_s, times, token_weights<C>(b, a.count, before));
           b.put(s.Y, Y);
           b.sync();
 
           auto Q = b.atb("W"_s, s.Y, s.rho);
-          Q.map("W"_s, over);
+          Q.map("W"_s, over_from);
           b.store("W"_s, a.Q, own, v0, Q);
           auto A = b.abt("A"_s, s.Y, s.Vc);
-          A.mask([](int r, int c) { return r >= c; }, 0);
+          A.mask(lower, 0);
           auto sum = b.partial("e"_s, Shape<C>{});
           sum.fold(b.row("e"_s, Shape<C>{}, 1), A);
-          const auto in_chunk = b.rows("e"_s, over_count, sum.total(), n);
+          const auto in_chunk = b.rows("e"_s, over, sum.total(), n);
 
           auto to_mean = b.acc("X"_s, Shape<C, DV>{});
-          to_mean.map("X"_s, apart, base, b.load_col("mean"_s, Shape<1, DV>{}, a.final_v, shared, v0));
+          to_mean.map("X"_s, copy_minus, base, b.load_col("mean"_s, Shape<1, DV>{}, a.final_v, shared, v0));
           const auto e = b.rows("e"_s, plus, in_chunk, b.dot("e"_s, Y, to_mean));
           auto rho = b.acc("X"_s, Shape<C, DK>{}), of_keys = b.acc("X"_s, Shape<C, DK>{});
           rho.zip("X"_s, copy, s.rho);
-          of_keys.map("X"_s, apart, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0),
+          of_keys.map("X"_s, copy_minus, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0),
                       b.load_col("mean"_s, Shape<1, DK>{}, a.final_k, shared, 0));
           const auto d =
               b.rows("t"_s, plus, b.load_row("t"_s, Shape<C>{}, a.tilt, head, before), b.dot("t"_s, rho, of_keys));
@@ -304,10 +286,10 @@ struct AdjointMoments {
           b.put(s.Re, rho);
           b.sync();
           auto f = b.ab("f"_s, s.ones, s.Yd);
-          f.map("f"_s, over);
+          f.map("f"_s, over_from);
           b.store("f"_s, a.f, own, 0, f, v0);
           auto h = b.ab("f"_s, s.ones, s.Re);
-          h.map("f"_s, over);
+          h.map("f"_s, over_from);
           b.store("f"_s, a.h, part, 0, h);
         });
   }
@@ -333,10 +315,9 @@ struct AdjointPass {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int v0 = block * DV, parts = (head * a.blocks + block) * a.chunks;
     const Real n = Real(imax(1, a.len));
-    const auto over = [&](auto x) { return x / n; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    auto f = b.rows("f"_s, over, b.load_row("S0"_s, Shape<DV>{}, a.final_v, head, v0));
-    auto h = b.rows("f"_s, over, b.load_row("S0"_s, Shape<DK>{}, a.final_k, head, 0));
+    const auto over_count = [&](auto x) { return x / n; };
+    auto f = b.rows("f"_s, over_count, b.load_row("S0"_s, Shape<DV>{}, a.final_v, head, v0));
+    auto h = b.rows("f"_s, over_count, b.load_row("S0"_s, Shape<DK>{}, a.final_k, head, 0));
     if (block > 0) h = b.row("f"_s, Shape<DK>{}, 0);
     auto Q = b.acc("S"_s, Shape<DV, DK>{});
     b.load(s.start, a.final_scatter, head, v0);
@@ -389,13 +370,7 @@ struct TiltedGradients {
     const int at = shared * a.chunks + chunk, own = head * a.chunks + chunk;
     const int part = head * a.blocks + block % a.blocks;
     const Real from = Real(before + 1);
-    const auto minus = [](auto, auto x, auto base) { return x - base; };
-    const auto weighted = [](auto, auto y, auto w) { return y * w; };
-    const auto less = [](auto x, auto y) { return x - y; };
-    const auto taken_from = [](auto x, auto y) { return y - x; };
-    const auto over = [&](auto x) { return x / from; };
-    const auto over_count = [](auto x, auto count) { return x / count; };
-    const auto lower = [](int r, int c) { return r >= c; };
+    const auto over_from = [&](auto x) { return x / from; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -408,45 +383,26 @@ struct TiltedGradients {
         },
         [&](int, int) {
           const auto n = b.load_row("count"_s, Shape<C>{}, a.count, 0, before);
-          auto keys = b.acc("X"_s, Shape<C, DK>{});
-          keys.zip("X"_s, minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0));
-          b.put(s.Kc, keys);
-          keys.zip("X"_s, minus, s.K, b.load_col("mean"_s, Shape<1, DK>{}, a.final_k, shared, 0));
-          b.put(s.Km, keys);
-          auto values = b.acc("X"_s, Shape<C, DV>{});
-          values.zip("X"_s, minus, s.V, b.load_col("mean"_s, Shape<1, DV>{}, a.base_v, at, v0));
-          b.put(s.Vc, values);
-          values.zip("X"_s, minus, s.V, b.load_col("mean"_s, Shape<1, DV>{}, a.final_v, shared, v0));
-          b.put(s.Vm, values);
+          put_centred(b, s.K, a.base_k, at, 0, s.Kc);
+          put_centred(b, s.K, a.final_k, shared, 0, s.Km);
+          put_centred(b, s.V, a.base_v, at, v0, s.Vc);
+          put_centred(b, s.V, a.final_v, shared, v0, s.Vm);
           auto Y = b.acc("X"_s, Shape<C, DV>{});
-          Y.zip("X"_s, weighted, s.dO, token_weights<C>(b, a.count, before));
+          Y.zip("X"_s, copy_times, s.dO, token_weights<C>(b, a.count, before));
           b.put(s.Y, Y);
           b.sync();
 
-          auto P = b.abt("T"_s, s.rho, s.Kc);
-          P.map("P"_s, less, b.load_row("t"_s, Shape<C>{}, a.tilt, head, before));
-          P.map("P"_s, [](auto x) { return 1 - x; });
-          P.mask(lower, 0);
-          b.put(s.P, P);
-          auto A = b.abt("A"_s, s.Y, s.Vc);
-          A.mask(lower, 0);
-          auto sum = b.partial("e"_s, Shape<C>{});
-          sum.fold(b.row("e"_s, Shape<C>{}, 1), A);
-          const auto centred = [&](auto x, auto mean) { return x - b.planted("values_not_centred"_s, mean, mean * 0); };
-          A.map("B"_s, centred, b.rows("e"_s, over_count, sum.total(), n));
-          A.mask(lower, 0);
-          b.put(s.Bs, A);
-          b.sync();
+          put_scores(b, s, a, head, before, n);
 
           auto dV = b.atb("dV"_s, s.P, s.Y);
-          dV.map("dV"_s, over);
+          dV.map("dV"_s, over_from);
           auto later_v = b.abt("dV"_s, s.Km, s.Q);
           later_v.map("dV"_s, taken_from, b.load_col("f"_s, Shape<1, DV>{}, a.f, own, v0));
           dV.zip(
               "dV"_s, [&](auto x, auto y) { return x + b.planted("dv_without_later_reads"_s, y, y * 0); }, later_v);
           b.store("part"_s, a.dv, head, before, dV, v0);
           auto dK = b.atb("dK"_s, s.Bs, s.rho);
-          dK.map("dK"_s, over);
+          dK.map("dK"_s, over_from);
           auto later_k = b.ab("dK"_s, s.Vm, s.Q);
           later_k.map("dK"_s, taken_from, b.load_col("f"_s, Shape<1, DK>{}, a.h, part * a.chunks + chunk, 0));
           dK.zip(
@@ -458,6 +414,32 @@ struct TiltedGradients {
           R.map("dR"_s, [&](auto x) { return -x / from; });
           b.store("part"_s, a.drho, part, before, R);
         });
+  }
+
+ private:
+  /// P and B, what a query's read weighs values and keys of its chunk with.
+  template <class Ex, class Row>
+  TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, int head, int before, const Row& n) {
+    auto P = b.abt("T"_s, s.rho, s.Kc);
+    P.map("P"_s, minus, b.load_row("t"_s, Shape<C>{}, a.tilt, head, before));
+    P.map("P"_s, [](auto x) { return 1 - x; });
+    P.mask(lower, 0);
+    b.put(s.P, P);
+    auto A = b.abt("A"_s, s.Y, s.Vc);
+    A.mask(lower, 0);
+    auto sum = b.partial("e"_s, Shape<C>{});
+    sum.fold(b.row("e"_s, Shape<C>{}, 1), A);
+    const auto centred = [&](auto x, auto mean) { return x - b.planted("values_not_centred"_s, mean, mean * 0); };
+    A.map("B"_s, centred, b.rows("e"_s, over, sum.total(), n));
+    A.mask(lower, 0);
+    b.put(s.Bs, A);
+    b.sync();
+  }
+  template <class Ex, class Tile, class Mean, class Centred>
+  TILE_FN static void put_centred(Ex& b, Tile& tile, const Mean& mean, int head, int col0, Centred& centred) {
+    auto x = b.acc("X"_s, Shape<Tile::rows, Tile::cols>{});
+    x.zip("X"_s, copy_minus, tile, b.load_col("mean"_s, Shape<1, Tile::cols>{}, mean, head, col0));
+    b.put(centred, x);
   }
 };
 

@@ -16,16 +16,17 @@
 // States merge as Chan, Golub and LeVeque's: H <- H + H_c + n_0 n_c / (n_0 + n_c) (m_c - m)(m_c - m)^T. They are those
 // of a key/value head: query head a reads key/value head a / group. A vector that all rows share is a tile of equal
 // rows.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/ridge_solve.hpp"
 
 namespace assay::tile {
 
 /// All ones on and below the diagonal, or everywhere.
 template <int C, class X>
-TILE_FN auto ones(X& b, bool lower) {
+TILE_FN auto ones(X& b, bool triangle) {
   auto one = b.acc("mean"_s, Shape<C, C>{});
   one.map("mean"_s, [](auto x) { return x + 1; });
-  if (lower) one.mask([](int r, int c) { return r >= c; }, 0);
+  if (triangle) one.mask(lower, 0);
   return one;
 }
 
@@ -50,13 +51,10 @@ struct AffineUpdates {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int count = imin(C, a.len - chunk * C);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto over = [&](auto x) { return x / static_cast<Real>(count); };
-    const auto mean_of = [&](auto& tile) { return b.rows("mean"_s, over, b.atb("mean"_s, tile, s.ones).row_max()); };
+    const auto over_count = [&](auto x) { return x / static_cast<Real>(count); };
+    const auto mean_of = [&](auto& tile) { return b.rows("mean"_s, over_count, b.atb("mean"_s, tile, s.ones).row_max()); };
     const auto centre = [&](auto& tile, const auto& mean, auto& centred) {
-      auto x = b.acc("mean"_s, Shape<C, D>{});
-      x.zip("mean"_s, copy, tile);
+      auto x = in_registers(b, "mean"_s, tile);
       x.map("mean"_s, minus, b.column_of(mean));
       x.mask([&](int r, int) { return r < count; }, 0);
       b.put(centred, x);
@@ -104,8 +102,6 @@ struct AffineStates {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto apart = [](auto x, auto y) { return y - x; };
     // The scatter of what has that mean, and of keys.
     const auto walk = [&](auto site, const auto& add_mean, const auto& add, const auto& means, const auto& scatters,
                           const auto& end_mean, const auto& end) {
@@ -124,7 +120,7 @@ struct AffineStates {
                 in_fp64([&](auto x, auto row, auto column) { return x + weight(x) * (row * column); });
             const auto moved = in_fp64([&](auto x, auto y) { return x + share(x) * y; });
             const auto to = [&](const auto& from, const auto& added_mean) {
-              return b.rows("mean"_s, apart, from, b.load_row("mean"_s, Shape<D>{}, added_mean, head, j * D));
+              return b.rows("mean"_s, taken_from, from, b.load_row("mean"_s, Shape<D>{}, added_mean, head, j * D));
             };
             const auto to_k = to(of_k, a.add_mean_k), to_mean = to(mean, add_mean);
             S.zip(site, plus, s.W[st]);
@@ -196,12 +192,11 @@ struct AffineTiles {
   TILE_FN auto centred(Ex& b, St site, Rows sum, const Scores& u, const Rows& e, const Rows& c, const Row& f,
                        int chunk) {
     const Real before = static_cast<Real>(chunk * C);
-    const auto less = [](auto x, auto mean, auto total) { return x - total * mean; };
     const auto more = in_fp64([&](auto x, auto lead, auto along) { return x + before * along * lead; });
     auto all = b.partial("all"_s, Shape<C>{});
     all.fold(b.row("alpha"_s, Shape<C>{}, 1), u);
     b.mma(sum, b.cast(site, u), K);
-    sum.zip("AP"_s, less, c, all.total());
+    sum.zip("AP"_s, minus_times, c, all.total());
     sum.zip("AP"_s, more, e, f);
     return sum;
   }
@@ -210,8 +205,7 @@ struct AffineTiles {
   template <class Ex, class Rows>
   TILE_FN auto solve(Ex& b, const AffineSystem<B>& a, int head, int chunk, const Rows& rhs, const Rows& e,
                      const Rows& c) {
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [&](auto x, auto mean) { return x - b.planted("image_not_centred"_s, mean, mean * 0); };
+    const auto centred_image = [&](auto x, auto mean) { return x - b.planted("image_not_centred"_s, mean, mean * 0); };
     const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
       const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
@@ -220,7 +214,7 @@ struct AffineTiles {
     return conjugate_gradients<C, D>(b, rows, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
       auto AP = b.ab("AP"_s, rows, state);
       auto U = b.abt("U"_s, rows, K);
-      U.map("U"_s, minus, b.dot("U"_s, directions, c));
+      U.map("U"_s, centred_image, b.dot("U"_s, directions, c));
       U.mask([](int r, int col) { return r >= col; }, 0);
       AP = centred(b, "U"_s, AP, U, e, c, b.dot("U"_s, directions, e), chunk);
       auto E = directions;
@@ -249,13 +243,10 @@ struct AffineOutputs {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
     const Real before = static_cast<Real>(chunk * C);
-    const auto copy = [](auto, auto x) { return x; };
     const auto offset =
         in_fp64([&](auto q, auto c, auto n) { return n * (c - b.planted("offset_from_zero"_s, q, q * 0)); });
     const auto weight = in_fp64([](auto f, auto along_mean) { return 1 - (f - along_mean); });
-    const auto negative = [](auto x) { return -x; };
     const auto more = in_fp64([&](auto x, auto mean, auto along) { return x + before * (1 - along) * mean; });
-    const auto inverse = [](auto n) { return n > 0 ? 1 / n : 0; };
     const auto count = b.load_row("lunit"_s, Shape<C>{}, a.system.count, 0, chunk * C);
     auto e = b.acc("mean"_s, Shape<C, D>{}), c = e;
     auto Y = b.acc("R"_s, Shape<C, D>{});
@@ -287,7 +278,7 @@ struct AffineOutputs {
           O.map("O"_s, negative);
           O.map("O"_s, more, u, b.dot("U"_s, Y, e));
           b.mma(O, b.cast("F"_s, F), s.of.V);
-          O.scale(b.rows("xunit"_s, inverse, count));
+          O.scale(b.rows("xunit"_s, reciprocal, count));
           b.store("out"_s, a.o, head, chunk * C, O);
           b.store_row("xunit"_s, a.y_unit, head, chunk * C, to_unit_rows(b, Y));
           b.store("X"_s, a.unit_y, head, chunk * C, Y);
@@ -311,9 +302,6 @@ struct AffineAdjoint {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = head / a.system.group;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto negative = [](auto x) { return -x; };
     const auto slope = in_fp64([&](auto x, auto y, auto unit, auto n) {
       return n > 0 ? -b.planted("dlambda_of_sums"_s, unit / n, decltype(unit){1}) * x * y : 0 * x;
     });
@@ -337,8 +325,7 @@ struct AffineAdjoint {
           e = s.of.apart(b, s.of.K, m, chunk, count), c = s.of.means(e, m);
           const auto f = s.of.apart(b, s.of.V, u, chunk, count), w = s.of.means(f, u);
           auto dO = b.load_acc("dO"_s, Shape<C, D>{}, a.o_cotangent, head, chunk * C);
-          auto G = b.acc("R"_s, Shape<C, D>{});
-          G.zip("R"_s, copy, dO);
+          auto G = in_registers(b, "R"_s, dO);
           along_w = b.dot("E"_s, G, w);
           b.put(s.of.rows, G);
           b.sync();
@@ -393,10 +380,8 @@ struct AffineAdjointUpdates {
     const auto root = in_fp64(
         [](auto x, auto y, auto n) { return x > 0 && y > 0 && n > 0 ? ex2((lg2(x) + lg2(y) - lg2(n)) / 2) : 0 * x; });
     const auto share = [](auto x, auto n) { return n > 0 ? x / n : 0 * x; };
-    const auto product = [](auto x, auto y) { return x * y; };
-    const auto times = [](auto, auto x, auto y) { return rounded_product(x, y); };
-    const auto minus_times = [](auto, auto x, auto y) { return rounded_product(-x, y); };
-    const auto add_times = [](auto z, auto x, auto y) { return z + x * y; };
+    const auto copy_rounded_times = [](auto, auto x, auto y) { return rounded_product(x, y); };
+    const auto copy_minus_rounded_times = [](auto, auto x, auto y) { return rounded_product(-x, y); };
     auto N = b.acc("W"_s, Shape<D, D>{}), P = N;
     auto d = b.acc("W"_s, Shape<C, D>{}), h = d;
     const auto all = ones<C>(b, false);
@@ -416,16 +401,16 @@ struct AffineAdjointUpdates {
           const auto n = b.load_row("lunit"_s, Shape<C>{}, a.count, 0, chunk * C);
           const auto both = b.rows("xunit"_s, root, ux, uy, n);
           auto Z = b.acc("X1"_s, Shape<C, D>{});
-          Z.zip("X1"_s, minus_times, s.X[st], both);
+          Z.zip("X1"_s, copy_minus_rounded_times, s.X[st], both);
           b.put(s.root_x, Z);
-          Z.zip("X1"_s, times, s.Y[st], both);
+          Z.zip("X1"_s, copy_rounded_times, s.Y[st], both);
           b.put(s.root_y, Z);
-          Z.zip("X1"_s, minus_times, s.Y[st], b.rows("xunit"_s, share, uy, n));
+          Z.zip("X1"_s, copy_minus_rounded_times, s.Y[st], b.rows("xunit"_s, share, uy, n));
           b.put(s.share_y, Z);
-          Z.zip("X1"_s, times, s.X[st], b.rows("M"_s, product, of_x, ux));
-          Z.zip("X1"_s, add_times, s.Y[st], b.rows("M"_s, product, of_y, uy));
+          Z.zip("X1"_s, copy_rounded_times, s.X[st], b.rows("M"_s, times, of_x, ux));
+          Z.zip("X1"_s, plus_times, s.Y[st], b.rows("M"_s, times, of_y, uy));
           b.put(s.on_k, Z);
-          Z.zip("X1"_s, times, s.dO[st], of_x);
+          Z.zip("X1"_s, copy_rounded_times, s.dO[st], of_x);
           b.put(s.on_v, Z);
           b.sync();
           b.mma_atb(N, s.root_x, s.root_y);
@@ -462,10 +447,10 @@ struct AffineAdjointStart {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
     const int kv = head / a.group;
     const auto share = [&](auto, auto x) { return x / static_cast<Real>(a.len); };
-    const auto negative = [](auto, auto x) { return -x; };
+    const auto copy_negative = [](auto, auto x) { return -x; };
     const auto put_minus = [&](const auto& mean, auto& tile) {
       auto x = b.acc("mean"_s, Shape<C, D>{});
-      x.map("mean"_s, negative, b.load_col("mean"_s, Shape<1, D>{}, mean, kv, a.chunks * D));
+      x.map("mean"_s, copy_negative, b.load_col("mean"_s, Shape<1, D>{}, mean, kv, a.chunks * D));
       b.put(tile, x);
     };
     b.pipeline(
@@ -519,10 +504,6 @@ struct AffineGradients {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
-    const auto lower = [](int r, int col) { return r >= col; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto inverse = [](auto n) { return n > 0 ? 1 / n : 0; };
     const auto weight = in_fp64([&](auto f, auto of_x, auto unit, auto share) {
       return of_x - b.planted("dv_without_probe"_s, share, share * 0) * unit * f;
     });
@@ -536,7 +517,7 @@ struct AffineGradients {
     b.load(s.P, a.P, kv, chunk * D);
     b.load(s.d, a.d, kv, chunk * C);
     b.load(s.h, a.h, kv, chunk * C);
-    const auto share = b.rows("xunit"_s, inverse, b.load_row("lunit"_s, Shape<C>{}, a.count, 0, chunk * C));
+    const auto share = b.rows("xunit"_s, reciprocal, b.load_row("lunit"_s, Shape<C>{}, a.count, 0, chunk * C));
     b.pipeline(
         Shape<ST>{}, b.planted("dk_one_head_of_group"_s, a.group, 1),
         [&](int i, int st) {

@@ -14,6 +14,7 @@
 // kernels take
 //   T = (I - A)(I + A^2)(I + A^4) ... (I + A^(C/2))
 // by squaring operands again and again: products only, but powers of A are as large as binomials of C (Doubling).
+#include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -57,7 +58,6 @@ struct DeltaNetSystem {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
-    const auto copy = [](auto, auto x) { return x; };
     const auto times_beta = [&](auto x, auto row, auto column) {
       return x * b.planted("beta_of_column"_s, row, column);
     };
@@ -67,7 +67,7 @@ struct DeltaNetSystem {
           auto A = b.abt("XX"_s, s.X, s.X);
           A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
                 b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
-          A.mask([](int r, int c) { return r > c; }, 0);
+          A.mask(strictly_lower, 0);
           if constexpr (Doubling) {
             invert_by_doubling(b, s, A);
           } else {
@@ -129,9 +129,6 @@ struct DeltaNetForward {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads), v0 = block * DV;
     const int chunks = b.planted("tail_dropped"_s, ceil_div(a.len, C), a.len / C);
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
-    const auto minus_read = [](auto read, auto v) { return v - read; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto same = [](auto x) { return x; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
@@ -152,7 +149,7 @@ struct DeltaNetForward {
           if constexpr (WithOutputs) P = lower_scores(b, s.Q[st], X);
           b.sync();
           auto W = b.ab("W"_s, X, s.S);
-          W.zip("W"_s, minus_read, s.V[st]);
+          W.zip("W"_s, taken_from, s.V[st]);
           W.map("W"_s, times, beta);
           b.put(s.W, W);
           b.sync();
@@ -249,17 +246,7 @@ struct DeltaNetBackward {
     const int shared = head / a.group, part = head * a.blocks + block, v0 = block * DV;
     const int chunks = imax(1, ceil_div(a.len, C));
     const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
-    const auto copy = [](auto, auto x) { return x; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto minus_read = [](auto read, auto v) { return v - read; };
-    const auto scaled = [&](auto x) { return x * a.scale; };
     const auto plus_scaled = [&](auto x, auto y) { return x + y * a.scale; };
-    const auto dq_scaled = [&](auto x) { return x * b.planted("dq_unscaled"_s, a.scale, Real{1}); };
-    const auto dl_signed = [&](auto x) { return b.planted("solve_gradient_sign"_s, x, -x); };
-    const auto lower = [](int r, int c) { return r >= c; };
-    const auto strictly_lower = [](int r, int c) { return r > c; };
     auto G = b.acc("G"_s, Shape<DK, DV>{});
     b.load(s.dfinal, a.final_cotangent, head, 0, v0);
     b.pipeline(
@@ -275,72 +262,80 @@ struct DeltaNetBackward {
         },
         [&](int i, int st) {
           const int j = chunks - 1 - i;
-          auto& Q = s.Q[st];
-          auto& X = s.X[st];
-          auto& dO = s.dO[st];
           auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
           if (i == 0 || b.planted("adjoint_not_carried"_s, false, true)) G.zip("G"_s, start, s.dfinal);
           b.put(s.G, G);
-          auto S = b.acc("S"_s, Shape<DK, DV>{});
-          S.zip("S"_s, copy, s.H[st]);
-          b.put(s.S, S);
-
-          // The forward chunk again.
-          auto L = b.abt("XX"_s, X, X);
-          L.mask(strictly_lower, 0);
-          auto P = b.abt("QX"_s, Q, X);
-          P.mask(lower, 0);
-          b.put(s.P, P);
-          b.sync();
-          auto R = b.ab("W"_s, X, s.S);
-          R.zip("W"_s, minus_read, s.V[st]);
-          auto W = R;
-          W.map("W"_s, times, beta);
-          b.put(s.W, W);
-          auto dU = b.atb("dU"_s, s.P, dO);
-          dU.map("dU"_s, scaled);
-          b.mma(dU, X, s.G);
-          b.put(s.dU, dU);
-          b.sync();
-          b.put(s.U, b.ab("U"_s, s.T[st], s.W));
-          auto E = b.atb("E"_s, s.T[st], s.dU);
-          b.sync();
-
-          auto LU = b.acc("LU"_s, Shape<C, DV>{});
-          b.mma(LU, b.cast("Lc"_s, L), s.U);
-          R.zip("R"_s, minus, LU);
-          if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V[st]);
+          b.put(s.S, in_registers(b, "S"_s, s.H[st]));
+          auto [E, R] = errors_and_cotangents(b, s, a, st, beta);
           b.store_row("dbeta"_s, a.dbeta, part, j * C, b.dot("dbeta"_s, E, R));
           E.map("dV"_s, times, beta);
           b.store("out"_s, a.dv, head, j * C, E, v0);
           E.map("F"_s, negative);
           b.put(s.F, E);
-          auto dP = b.abt("dP"_s, dO, s.U);
-          dP.map("dP"_s, scaled);
-          dP.mask(lower, 0);
-          b.put(s.dP, dP);
-          b.sync();
-          auto dL = b.abt("dL"_s, s.F, s.U);
-          dL.map("dL"_s, dl_signed);
-          dL.mask(strictly_lower, 0);
-          b.put(s.dL, dL);
-          auto dQ = b.abt("dQ"_s, dO, s.S);
-          dQ.map("dQ"_s, dq_scaled);
-          b.mma(dQ, s.dP, X);
-          b.store("part"_s, a.dq, part, j * C, dQ);
-          auto dX = b.abt("dX"_s, s.U, s.G);
-          if (b.planted("dk_without_read"_s, true, false)) b.mma_abt(dX, s.F, s.S);
-          b.mma_atb(dX, s.dP, Q);
-          b.sync();
-          b.mma(dX, s.dL, X);
-          b.mma_atb(dX, s.dL, X);
-          b.store("part"_s, a.dx, part, j * C, dX);
-
-          auto QdO = b.atb("QdO"_s, Q, dO);
+          gradients_of_keys(b, s, a, st, part, j * C);
+          auto QdO = b.atb("QdO"_s, s.Q[st], s.dO[st]);
           G.zip("G"_s, plus_scaled, QdO);
-          b.mma_atb(G, X, s.F);
+          b.mma_atb(G, s.X[st], s.F);
         });
     b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+
+ private:
+  /// The forward chunk again: E, and the errors R that dbeta takes. P and U are then on their tiles.
+  template <class Ex, class Row>
+  TILE_FN static auto errors_and_cotangents(Ex& b, Smem& s, const Args& a, int st, const Row& beta) {
+    auto& X = s.X[st];
+    auto L = b.abt("XX"_s, X, X);
+    L.mask(strictly_lower, 0);
+    auto P = b.abt("QX"_s, s.Q[st], X);
+    P.mask(lower, 0);
+    b.put(s.P, P);
+    b.sync();
+    auto R = b.ab("W"_s, X, s.S);
+    R.zip("W"_s, taken_from, s.V[st]);
+    auto W = R;
+    W.map("W"_s, times, beta);
+    b.put(s.W, W);
+    auto dU = b.atb("dU"_s, s.P, s.dO[st]);
+    dU.map("dU"_s, [&](auto x) { return x * a.scale; });
+    b.mma(dU, X, s.G);
+    b.put(s.dU, dU);
+    b.sync();
+    b.put(s.U, b.ab("U"_s, s.T[st], s.W));
+    auto E = b.atb("E"_s, s.T[st], s.dU);
+    b.sync();
+    auto LU = b.acc("LU"_s, Shape<C, DV>{});
+    b.mma(LU, b.cast("Lc"_s, L), s.U);
+    R.zip("R"_s, minus, LU);
+    if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V[st]);
+    return Two<decltype(E), decltype(R)>{E, R};
+  }
+  /// dQ, and dX through the scores, the system and the state.
+  template <class Ex>
+  TILE_FN static void gradients_of_keys(Ex& b, Smem& s, const Args& a, int st, int part, int row0) {
+    auto& Q = s.Q[st];
+    auto& dO = s.dO[st];
+    auto& X = s.X[st];
+    auto dP = b.abt("dP"_s, dO, s.U);
+    dP.map("dP"_s, [&](auto x) { return x * a.scale; });
+    dP.mask(lower, 0);
+    b.put(s.dP, dP);
+    b.sync();
+    auto dL = b.abt("dL"_s, s.F, s.U);
+    dL.map("dL"_s, [&](auto x) { return b.planted("solve_gradient_sign"_s, x, -x); });
+    dL.mask(strictly_lower, 0);
+    b.put(s.dL, dL);
+    auto dQ = b.abt("dQ"_s, dO, s.S);
+    dQ.map("dQ"_s, [&](auto x) { return x * b.planted("dq_unscaled"_s, a.scale, Real{1}); });
+    b.mma(dQ, s.dP, X);
+    b.store("part"_s, a.dq, part, row0, dQ);
+    auto dX = b.abt("dX"_s, s.U, s.G);
+    if (b.planted("dk_without_read"_s, true, false)) b.mma_abt(dX, s.F, s.S);
+    b.mma_atb(dX, s.dP, Q);
+    b.sync();
+    b.mma(dX, s.dL, X);
+    b.mma_atb(dX, s.dL, X);
+    b.store("part"_s, a.dx, part, row0, dX);
   }
 };
 

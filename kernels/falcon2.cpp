@@ -1,6 +1,7 @@
 #include "kernels/falcon2.hpp"
 
 #include "kernels/core/falcon_launch.hpp"
+#include "kernels/core/host_value_columns.hpp"
 #include "kernels/core/kernel_room.hpp"
 
 namespace assay::tile {

@@ -15,6 +15,7 @@
 // and dgamma_r is the derivative of each of these products by gamma_r, without a division: gamma = 0 is an ordinary
 // gate. One pass over the chunks has S and r, another, back, G and f; all else is done for all chunks at once.
 #include "kernels/core/falcon_gain.hpp"
+#include "kernels/core/functions.hpp"
 
 namespace assay::tile {
 
@@ -61,11 +62,8 @@ struct ChannelGain {
   /// eta of the rows that write; 0 in the others, and where the denominator is.
   template <class Ex, class Beta, class Row>
   TILE_FN static auto steps(Ex& b, Beta& beta, const Row& den, const Row& on) {
-    const auto copy = [](auto, auto x) { return x; };
-    const auto over = [](auto x, auto d, auto writes) { return writes != 0 && d != 0 ? x / d : d * 0; };
-    auto eta = b.acc("eta"_s, Shape<C, DV>{});
-    eta.zip("eta"_s, copy, beta);
-    eta.map("eta"_s, over, den, on);
+    auto eta = in_registers(b, "eta"_s, beta);
+    eta.map("eta"_s, over_where_on, den, on);
     return eta;
   }
   template <class Ex>
@@ -104,15 +102,10 @@ struct ChannelGainBackward {
     const int row0 = chunk * C;
     const Coupling coupling = a.coupling;
     const Real floor = a.floor;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
     const auto dalpha_of = [&](auto dgamma, auto eta, auto ridge) {
       const bool held = b.planted("floor_passes_gradient"_s, floor > 0 && 1 - eta * ridge <= floor, false);
       return held ? dgamma * 0 : -dgamma;
     };
-    const auto through_decay = [](auto deta, auto dalpha, auto ridge) { return deta + ridge * dalpha; };
-    const auto over = [](auto x, auto den, auto on) { return on != 0 && den != 0 ? x / den : den * 0; };
     const auto dlambda_of = [=](auto dridge, auto e) { return coupling == Coupling::raw ? dridge : dridge * e; };
     const auto denergy_of = [=](auto dden, auto dridge, auto lambda) {
       return coupling == Coupling::live ? dden + lambda * dridge : dden;
@@ -137,8 +130,8 @@ struct ChannelGainBackward {
           dalpha.zip("dgain"_s, copy, s.dgamma[st]);
           dalpha.zip("dgain"_s, dalpha_of, eta, ridge);
           dbeta.zip("dgain"_s, copy, s.deta[st]);
-          dbeta.zip("dgain"_s, through_decay, dalpha, ridge);
-          dbeta.map("dgain"_s, over, den, on);
+          dbeta.zip("dgain"_s, plus_times, dalpha, ridge);
+          dbeta.map("dgain"_s, over_where_on, den, on);
           b.store("dbeta"_s, a.dbeta, head, row0, dbeta, j * DV);
           dden = b.rows("dgain"_s, minus, dden, b.dot("dgain"_s, dbeta, eta));
           dridge = b.rows("dgain"_s, plus, dridge, b.dot("dgain"_s, dalpha, eta));
@@ -147,8 +140,7 @@ struct ChannelGainBackward {
     auto lambda = b.load_row("lambda"_s, Shape<C>{}, a.lambda, head, row0);
     dridge = b.rows("dgain"_s, plus, dridge, dden);
     b.store_row("dbeta"_s, a.dlambda, head, row0, b.rows("dgain"_s, dlambda_of, dridge, energy));
-    auto dx = b.acc("part"_s, Shape<C, DK>{});
-    dx.zip("part"_s, copy, s.X);
+    auto dx = in_registers(b, "part"_s, s.X);
     dx.map("part"_s, twice_times, b.rows("dgain"_s, denergy_of, dden, dridge, lambda));
     b.store("part"_s, a.dx, head * a.parts + a.parts - 1, row0, dx);
   }
@@ -174,7 +166,7 @@ struct ChannelRule {
   template <class Ex, class N, class X>
   TILE_FN static void put_errors(Ex& b, N& tile, X& x) {
     auto errors = b.abt("KK"_s, x, x);
-    errors.mask([](int r, int c) { return r > c; }, 0);
+    errors.mask(strictly_lower, 0);
     b.put(tile, errors);
   }
   template <class Ex, class M, class Q, class X>
@@ -215,9 +207,6 @@ struct ChannelDeltaStates {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads), v0 = block * DV;
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus_read = [](auto r, auto v) { return v - r; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
@@ -241,10 +230,10 @@ struct ChannelDeltaStates {
           auto W = b.ab("W"_s, s.X[st], s.S);
           b.sync();
           W.zip("W"_s, times, s.lagged);
-          W.zip("W"_s, minus_read, s.V[st]);
+          W.zip("W"_s, taken_from, s.V[st]);
           b.put(s.W, W);
           b.sync();
-          b.value_solve("R"_s, "decay"_s, s.R, s.N, s.W, s.eta[st], s.alpha);
+          value_solve(b, "R"_s, "decay"_s, s.R, s.N, s.W, s.eta[st], s.alpha);
           b.sync();
           auto U = b.acc("U"_s, Shape<C, DV>{});
           U.zip("R"_s, copy, s.R);
@@ -286,8 +275,6 @@ struct ChannelDeltaOutputs {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads);
     const int chunk = block / a.in.blocks, row0 = chunk * C, v0 = block % a.in.blocks * DV;
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -305,7 +292,7 @@ struct ChannelDeltaOutputs {
           Rule::put_scores(b, s.M, s.Q, s.X);
           b.sync();
           b.channel_prefix("decay"_s, s.a, s.alpha);
-          b.value_sums("O"_s, "decay"_s, s.O, s.M, s.U, s.alpha);
+          value_sums(b, "O"_s, "decay"_s, s.O, s.M, s.U, s.alpha);
           auto O = b.ab("O"_s, s.Q, s.S);
           b.sync();
           O.zip("O"_s, times, s.a);
@@ -337,7 +324,6 @@ struct ChannelDeltaReads {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = head / a.in.group, row0 = block / a.in.blocks * C, v0 = block % a.in.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -350,10 +336,9 @@ struct ChannelDeltaReads {
           Rule::put_decays(b, a.in, s.alpha, s.gamma, row0, v0);
           Rule::put_scores(b, s.M, s.Q, s.X);
           b.sync();
-          b.value_sums_back("F"_s, "decay"_s, s.F, s.M, s.dO, s.alpha);
+          value_sums_back(b, "F"_s, "decay"_s, s.F, s.M, s.dO, s.alpha);
           b.sync();
-          auto F = b.acc("F"_s, Shape<C, DV>{});
-          F.zip("F"_s, copy, s.F);
+          auto F = in_registers(b, "F"_s, s.F);
           b.store("F"_s, a.reads, head, row0, F, v0);
         });
   }
@@ -393,10 +378,6 @@ struct ChannelDeltaAdjoints {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = head / a.in.group, v0 = block * DV, chunks = imax(1, ceil_div(a.in.len, C));
     const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
-    const auto copy = [](auto, auto x) { return x; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
     auto G = b.acc("G"_s, Shape<DK, DV>{});
     b.load(s.dfinal, a.final_cotangent, head, 0, v0);
@@ -427,15 +408,13 @@ struct ChannelDeltaAdjoints {
           Y.zip("KG"_s, times, s.z);
           Y.zip("F"_s, plus, s.reads[st]);
           b.put(s.Y, Y);
-          auto adO = b.acc("adO"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, copy, s.dO[st]);
+          auto adO = in_registers(b, "adO"_s, s.dO[st]);
           adO.zip("adO"_s, times, s.a);
           b.put(s.adO, adO);
           b.sync();
-          b.value_solve_back("F"_s, "decay"_s, s.F, s.N, s.Y, s.eta[st], s.alpha);
+          value_solve_back(b, "F"_s, "decay"_s, s.F, s.N, s.Y, s.eta[st], s.alpha);
           b.sync();
-          auto F = b.acc("F"_s, Shape<C, DV>{});
-          F.zip("F"_s, copy, s.F);
+          auto F = in_registers(b, "F"_s, s.F);
           b.store("F"_s, a.cotangents, head, j * C, F, v0);
           F.zip("F"_s, times, s.eta[st]);
           F.map("F"_s, negative);
@@ -477,7 +456,7 @@ struct ChannelDeltaGradients {
     typename B::template Tile<"M", C, C> M;
     typename B::template Tile<"U", C, DV> U;
     typename B::template Tile<"zUc", C, DV> zU;
-    typename B::template Tile<"F", C, DV> negative;  // -dV
+    typename B::template Tile<"F", C, DV> minus_dv;
     typename B::template Tile<"Fc", C, DV> P;
     typename B::template Tile<"adOc", C, DV> adO;
     typename B::template Tile<"from", C, DV> at;
@@ -492,25 +471,21 @@ struct ChannelDeltaGradients {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.in.group, part = head * a.in.blocks + block % a.in.blocks;
-    const int chunk = block / a.in.blocks, row0 = chunk * C, v0 = block % a.in.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus_read = [](auto r, auto v) { return v - r; };
+    const int shared = head / a.in.group, chunk = block / a.in.blocks;
+    const Place at{head, head * a.in.blocks + block % a.in.blocks, block % a.in.blocks * DV, chunk * C};
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.Q, a.in.q, shared, row0);
-          b.load(s.X, a.in.x, shared, row0);
-          b.load(s.dO, a.o_cotangent, head, row0, v0);
-          b.load(s.eta, a.in.eta, head, row0, v0);
-          b.load(s.gamma, a.in.gamma, head, row0, v0);
+          b.load(s.Q, a.in.q, shared, at.row0);
+          b.load(s.X, a.in.x, shared, at.row0);
+          b.load(s.dO, a.o_cotangent, head, at.row0, at.v0);
+          b.load(s.eta, a.in.eta, head, at.row0, at.v0);
+          b.load(s.gamma, a.in.gamma, head, at.row0, at.v0);
         },
         [&](int, int) {
-          b.put(s.S, b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, v0));
-          b.put(s.G, b.load_acc("G"_s, Shape<DK, DV>{}, a.adjoints, head, chunk * DK, v0));
-          Rule::put_decays(b, a.in, s.alpha, s.gamma, row0, v0);
+          b.put(s.S, b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, at.v0));
+          b.put(s.G, b.load_acc("G"_s, Shape<DK, DV>{}, a.adjoints, head, chunk * DK, at.v0));
+          Rule::put_decays(b, a.in, s.alpha, s.gamma, at.row0, at.v0);
           Rule::put_errors(b, s.N, s.X);
           Rule::put_scores(b, s.M, s.Q, s.X);
           b.sync();
@@ -519,67 +494,81 @@ struct ChannelDeltaGradients {
           b.channel_suffix("decay"_s, s.z, s.alpha);
           auto XS = b.ab("W"_s, s.X, s.S), QS = b.ab("O"_s, s.Q, s.S), XG = b.ab("KG"_s, s.X, s.G);
           b.sync();
-
-          auto R = b.load_acc("R"_s, Shape<C, DV>{}, a.errors, head, row0, v0), U = R;
-          U.zip("U"_s, times, s.eta);
-          b.put(s.U, U);
-          XG.zip("from"_s, times, U);
-          b.put(s.before, XG);
-          U.zip("U"_s, times, s.z);
-          b.put(s.zU, U);
-          auto F = b.load_acc("F"_s, Shape<C, DV>{}, a.cotangents, head, row0, v0);
-          if (b.planted("deta_without_writes"_s, false, true)) {
-            auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.in.v, head, row0, v0);
-            R = XS;
-            R.zip("W"_s, times, s.lagged);
-            R.zip("W"_s, minus_read, V);
-          }
-          R.zip("deta"_s, times, F);
-          b.store("deta"_s, a.deta, head, row0, R, v0);
-          F.zip("F"_s, times, s.eta);
-          b.store("out"_s, a.dv, head, row0, F, v0);
-          F.map("F"_s, negative);
-          b.put(s.negative, F);
-          XS.zip("from"_s, times, F);
-          b.put(s.behind, XS);
-          F.zip("F"_s, times, s.lagged);
-          b.put(s.P, F);
+          put_writes_and_cotangents(b, s, a, at, XS, XG);
           QS.zip("from"_s, times, s.dO);
           b.put(s.at, QS);
-          auto adO = b.acc("adO"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, copy, s.dO);
+          auto adO = in_registers(b, "adO"_s, s.dO);
           adO.zip("adO"_s, times, s.a);
           b.put(s.adO, adO);
           b.sync();
-
-          b.channel_scores("dM"_s, "decay"_s, s.dM, s.dO, s.U, s.alpha);
-          b.channel_scores("dM"_s, "decay"_s, s.dN, s.negative, s.U, s.alpha, 1);
-          b.value_end_gates("gates"_s, "decay"_s, s.dgamma, s.at, s.behind, s.before, s.S, s.G, s.lagged, s.z, s.alpha);
+          through_scores(b, s);
+          store_keys(b, s, a, at, head * a.key_parts + block % a.in.blocks);
           b.sync();
-          auto dM = b.acc("dM"_s, Shape<C, C>{}), dN = dM;
-          dM.zip("dM"_s, copy, s.dM);
-          b.put(s.Mc, dM);
-          dN.zip("dM"_s, copy, s.dN);
-          dN.mask([](int r, int c) { return r > c; }, 0);
-          b.put(s.Nc, dN);
-          b.value_gates("gates"_s, "decay"_s, s.dgamma, s.M, s.dO, s.U, s.alpha);
-          b.sync();
-          if (b.planted("dgamma_without_errors"_s, true, false))
-            b.value_gates("gates"_s, "decay"_s, s.dgamma, s.N, s.negative, s.U, s.alpha, 1);
-          auto dQ = b.abt("dQ"_s, s.adO, s.S);
-          b.mma(dQ, s.Mc, s.X);
-          b.store("part"_s, a.dq, part, row0, dQ);
-          auto dX = b.abt("dK"_s, s.zU, s.G);
-          b.mma_abt(dX, s.P, s.S);
-          b.mma_atb(dX, s.Mc, s.Q);
-          b.mma(dX, s.Nc, s.X);
-          b.mma_atb(dX, s.Nc, s.X);
-          b.store("part"_s, a.dx, head * a.key_parts + block % a.in.blocks, row0, dX);
-          b.sync();
-          auto dgamma = b.acc("gates"_s, Shape<C, DV>{});
-          dgamma.zip("gates"_s, copy, s.dgamma);
-          b.store("dgamma"_s, a.dgamma, head, row0, dgamma, v0);
+          b.store("dgamma"_s, a.dgamma, head, at.row0, in_registers(b, "gates"_s, s.dgamma), at.v0);
         });
+  }
+
+ private:
+  struct Place {
+    int head, part, v0, row0;
+  };
+
+  /// U and the cotangents F, and what they make of deta, dv and the terms of the decays.
+  template <class Ex, class Values>
+  TILE_FN static void put_writes_and_cotangents(Ex& b, Smem& s, const Args& a, const Place& at, Values& XS,
+                                                Values& XG) {
+    auto R = b.load_acc("R"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0), U = R;
+    U.zip("U"_s, times, s.eta);
+    b.put(s.U, U);
+    XG.zip("from"_s, times, U);
+    b.put(s.before, XG);
+    U.zip("U"_s, times, s.z);
+    b.put(s.zU, U);
+    auto F = b.load_acc("F"_s, Shape<C, DV>{}, a.cotangents, at.head, at.row0, at.v0);
+    if (b.planted("deta_without_writes"_s, false, true)) {
+      auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.in.v, at.head, at.row0, at.v0);
+      R = XS;
+      R.zip("W"_s, times, s.lagged);
+      R.zip("W"_s, taken_from, V);
+    }
+    R.zip("deta"_s, times, F);
+    b.store("deta"_s, a.deta, at.head, at.row0, R, at.v0);
+    F.zip("F"_s, times, s.eta);
+    b.store("out"_s, a.dv, at.head, at.row0, F, at.v0);
+    F.map("F"_s, negative);
+    b.put(s.minus_dv, F);
+    XS.zip("from"_s, times, F);
+    b.put(s.behind, XS);
+    F.zip("F"_s, times, s.lagged);
+    b.put(s.P, F);
+  }
+  /// The cotangents of N and M, and the gradients of the decays in both.
+  template <class Ex>
+  TILE_FN static void through_scores(Ex& b, Smem& s) {
+    b.channel_scores("dM"_s, "decay"_s, s.dM, s.dO, s.U, s.alpha);
+    b.channel_scores("dM"_s, "decay"_s, s.dN, s.minus_dv, s.U, s.alpha, 1);
+    value_end_gates(b, "gates"_s, "decay"_s, s.dgamma, s.at, s.behind, s.before, s.S, s.G, s.lagged, s.z, s.alpha);
+    b.sync();
+    b.put(s.Mc, in_registers(b, "dM"_s, s.dM));
+    auto dN = in_registers(b, "dM"_s, s.dN);
+    dN.mask(strictly_lower, 0);
+    b.put(s.Nc, dN);
+    value_gates(b, "gates"_s, "decay"_s, s.dgamma, s.M, s.dO, s.U, s.alpha);
+    b.sync();
+    if (b.planted("dgamma_without_errors"_s, true, false))
+      value_gates(b, "gates"_s, "decay"_s, s.dgamma, s.N, s.minus_dv, s.U, s.alpha, 1);
+  }
+  template <class Ex>
+  TILE_FN static void store_keys(Ex& b, Smem& s, const Args& a, const Place& at, int key_part) {
+    auto dQ = b.abt("dQ"_s, s.adO, s.S);
+    b.mma(dQ, s.Mc, s.X);
+    b.store("part"_s, a.dq, at.part, at.row0, dQ);
+    auto dX = b.abt("dK"_s, s.zU, s.G);
+    b.mma_abt(dX, s.P, s.S);
+    b.mma_atb(dX, s.Mc, s.Q);
+    b.mma(dX, s.Nc, s.X);
+    b.mma_atb(dX, s.Nc, s.X);
+    b.store("part"_s, a.dx, key_part, at.row0, dX);
   }
 };
 

@@ -12,6 +12,7 @@
 // where the last line's G is that of the first. Its sums cancel where decays are small: what is written after token
 // r is in the first and the third and out again by the second, and does not depend on its decay.
 #include "kernels/core/falcon_gain.hpp"
+#include "kernels/core/functions.hpp"
 #include "kernels/core/gated_delta.hpp"
 
 namespace assay::tile {
@@ -39,10 +40,10 @@ struct RenormalizedRule {
 
   template <class Ex>
   TILE_FN static auto steps(Ex& b, const Inputs& a, int head, int row0) {
-    const auto over = [&](auto eta, auto decay) {
+    const auto over_decay = [&](auto eta, auto decay) {
       return eta / b.planted("step_not_renormalized"_s, decay, decay * 0 + 1);
     };
-    return b.rows("eta"_s, over, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row0),
+    return b.rows("eta"_s, over_decay, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row0),
                   b.decays("decay"_s, Shape<C>{}, a.gamma, head, row0));
   }
   /// d up to before a row.
@@ -53,12 +54,11 @@ struct RenormalizedRule {
   /// T and U on a tile of the state before the chunk, and R of it; V: a tile or registers. A barrier has to follow.
   template <class Ex, class Keys, class Values, class State>
   TILE_FN static auto put_writes(Ex& b, Smem& s, const Inputs& a, int head, int row0, Keys& X, Values& V, State& S) {
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto minus_read = [](auto read, auto v, auto d) { return v / d - read; };
     const auto step = steps(b, a, head, row0);
     auto A = b.abt("XX"_s, X, X);
     A.map("A"_s, times, step);
-    A.mask([](int r, int c) { return r > c; }, 0);
+    A.mask(strictly_lower, 0);
     b.put(s.A, A);
     b.sync();
     b.unit_lower_inverse("T"_s, s.T, s.A);
@@ -94,8 +94,6 @@ struct RenormalizedForward {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const auto& in = a.in;
     const int shared = head / in.group, v0 = block * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto restored = [&](auto x, auto d) { return b.planted("state_left_renormalized"_s, x * d, x); };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
@@ -155,23 +153,8 @@ struct RenormalizedBackward {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const auto& in = a.in;
     const int shared = head / in.group, v0 = block * DV, chunks = imax(1, ceil_div(in.len, C));
-    const int part = head * a.blocks + block;
-    const auto copy = [](auto, auto x) { return x; };
     const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
     const auto carried = [&](auto g, auto d) { return b.planted("adjoint_not_renormalized"_s, g * d, g); };
-    const auto from_times = [](auto, auto x, auto y) { return x * y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto minus_times = [](auto x, auto y) { return -x * y; };
-    const auto minus_over = [&](auto x, auto d) { return b.planted("dv_left_renormalized"_s, -x / d, -x); };
-    const auto over = [&](auto x, auto decay) { return b.planted("deta_left_renormalized"_s, x / decay, x); };
-    const auto sum = [&](auto read, auto values, auto state, auto step, auto ds) {
-      return b.planted("decay_of_reads_dropped"_s, read, read * 0) -
-             b.planted("decay_of_values_dropped"_s, values, values * 0) +
-             b.planted("decay_of_state_dropped"_s, state, state * 0) -
-             b.planted("decay_of_step_dropped"_s, step * ds, ds * 0);
-    };
-    const auto lower = [](int r, int c) { return r >= c; };
-    const auto strictly_lower = [](int r, int c) { return r > c; };
     auto G = b.acc("G"_s, Shape<DK, DV>{});
     {
       auto final_cotangent = b.load_acc("dfinal"_s, Shape<DK, DV>{}, a.final_cotangent, head, 0, v0);
@@ -187,79 +170,112 @@ struct RenormalizedBackward {
         },
         [&](int i, int st) {
           const int j = chunks - 1 - i, row0 = j * C;
-          auto& Q = s.Q[st];
-          auto& X = s.X[st];
+          const Place at{head, head * a.blocks + block, v0, row0, st};
           auto V = b.load_acc("V"_s, Shape<C, DV>{}, in.v, head, row0, v0);
           auto S = b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, j * DK, v0);
           b.put(s.S, S);
           G.map("G"_s, carried, b.decay_total("decay"_s, Shape<DK>{}, in.gamma, head, row0, C));
           b.put(s.G, G);
           auto Y = b.acc("Y"_s, Shape<C, DV>{});
-          Y.zip("Y"_s, from_times, s.dO[st], b.decay_prefix("decay"_s, Shape<C>{}, in.gamma, head, row0));
+          Y.zip("Y"_s, copy_times, s.dO[st], b.decay_prefix("decay"_s, Shape<C>{}, in.gamma, head, row0));
           b.put(s.Y, Y);
-          auto P = b.abt("QX"_s, Q, X);
+          auto P = b.abt("QX"_s, s.Q[st], s.X[st]);
           P.mask(lower, 0);
           b.put(s.P, P);
-
-          // The errors of the forward pass, and their cotangents.
-          auto R = Rule::put_writes(b, s, in, head, row0, X, V, s.S);
-          auto dU = b.atb("dU"_s, s.P, s.Y);
-          b.mma(dU, X, s.G);
-          b.put(s.dU, dU);
-          b.sync();
-          auto E =
-              b.planted("inverse_not_transposed"_s, true, false) ? b.atb("E"_s, s.T, s.dU) : b.ab("E"_s, s.T, s.dU);
-          auto L = b.abt("XX"_s, X, X);
-          L.mask(strictly_lower, 0);
-          auto LU = b.acc("LU"_s, Shape<C, DV>{});
-          b.mma(LU, b.cast("Lc"_s, L), s.U);
-          if (b.planted("dstep_without_errors"_s, true, false)) R.zip("R"_s, minus, LU);
+          auto [E, R] = errors_and_cotangents(b, s, a, at, V);
           const auto step = Rule::steps(b, in, head, row0), ds = b.dot("dstep"_s, E, R);
-          b.store_row("dbeta"_s, a.deta, part, row0,
-                      b.rows("dstep"_s, over, ds, b.decays("decay"_s, Shape<C>{}, in.gamma, head, row0)));
-          E.map("F"_s, minus_times, step);
-          b.put(s.F, E);
-          E.map("dV"_s, minus_over, Rule::before(b, in, head, row0));
-          b.store("out"_s, a.dv, head, row0, E, v0);
-          const auto of_values = b.dot("from"_s, E, V);
-          b.sync();
-
-          // Through the system, the scores and the state.
-          auto N = b.abt("N"_s, s.F, s.U);
-          N.mask(strictly_lower, 0);
-          b.put(s.M, N);
-          b.sync();
-          auto dX = b.abt("dX"_s, s.F, s.S);
-          b.mma_abt(dX, s.U, s.G);
-          b.mma(dX, s.M, X);
-          b.mma_atb(dX, s.M, X);
-          auto M = b.abt("M"_s, s.Y, s.U);
-          M.mask(lower, 0);
-          b.sync();
-          b.put(s.M, M);
-          b.sync();
-          b.mma_atb(dX, s.M, Q);
-          b.store("part"_s, a.dx, head * a.key_parts + block, row0, dX);
-          auto dQ = b.abt("dQ"_s, s.Y, s.S);
-          b.mma(dQ, s.M, X);
-          b.store("part"_s, a.dq, part, row0, dQ);
-
-          // And of the products of decays.
-          auto O = b.ab("O"_s, Q, s.S);
-          b.mma(O, s.P, s.U);
-          const auto of_reads = b.dot("from"_s, O, Y);
-          auto last = b.acc("from"_s, Shape<DK, DV>{});  // the state after the chunk, renormalized
-          last.zip("from"_s, copy, S);
-          b.mma_atb(last, X, s.U);
-          const auto of_state = b.dot("from"_s, last, G);
-          b.store_row(
-              "dlog_decay"_s, a.dlog_gamma, part, row0,
-              b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_reads), b.gates_of_prefix("gates"_s, of_values, 1),
-                     b.gates_of_total("gates"_s, Shape<C>{}, of_state), step, ds));
-          b.mma_atb(G, Q, s.Y);
-          b.mma_atb(G, X, s.F);
+          const auto of_values = gradients_of_values(b, s, a, at, V, E, step, ds);
+          gradients_of_keys(b, s, a, at, head * a.key_parts + block);
+          gradients_of_decays(b, s, a, at, S, G, Y, of_values, step, ds);
+          b.mma_atb(G, s.Q[st], s.Y);
+          b.mma_atb(G, s.X[st], s.F);
         });
     b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
+  }
+
+ private:
+  struct Place {
+    int head, part, v0, row0, stage;
+  };
+
+  /// The errors of the forward pass, and their cotangents.
+  template <class Ex, class Values>
+  TILE_FN static auto errors_and_cotangents(Ex& b, Smem& s, const Args& a, const Place& at, Values& V) {
+    auto& X = s.X[at.stage];
+    auto R = Rule::put_writes(b, s, a.in, at.head, at.row0, X, V, s.S);
+    auto dU = b.atb("dU"_s, s.P, s.Y);
+    b.mma(dU, X, s.G);
+    b.put(s.dU, dU);
+    b.sync();
+    auto E = b.planted("inverse_not_transposed"_s, true, false) ? b.atb("E"_s, s.T, s.dU) : b.ab("E"_s, s.T, s.dU);
+    auto L = b.abt("XX"_s, X, X);
+    L.mask(strictly_lower, 0);
+    auto LU = b.acc("LU"_s, Shape<C, DV>{});
+    b.mma(LU, b.cast("Lc"_s, L), s.U);
+    if (b.planted("dstep_without_errors"_s, true, false)) R.zip("R"_s, minus, LU);
+    return Two<decltype(E), decltype(R)>{E, R};
+  }
+  /// Those of the steps and of the values, whose terms of the decays it returns.
+  template <class Ex, class Values, class Row>
+  TILE_FN static auto gradients_of_values(Ex& b, Smem& s, const Args& a, const Place& at, Values& V, Values& E,
+                                          const Row& step, const Row& ds) {
+    const auto minus_over = [&](auto x, auto d) { return b.planted("dv_left_renormalized"_s, -x / d, -x); };
+    const auto over_decay = [&](auto x, auto decay) { return b.planted("deta_left_renormalized"_s, x / decay, x); };
+    b.store_row("dbeta"_s, a.deta, at.part, at.row0,
+                b.rows("dstep"_s, over_decay, ds, b.decays("decay"_s, Shape<C>{}, a.in.gamma, at.head, at.row0)));
+    E.map("F"_s, negative_times, step);
+    b.put(s.F, E);
+    E.map("dV"_s, minus_over, Rule::before(b, a.in, at.head, at.row0));
+    b.store("out"_s, a.dv, at.head, at.row0, E, at.v0);
+    const auto of_values = b.dot("from"_s, E, V);
+    b.sync();
+    return of_values;
+  }
+  /// Through the system, the scores and the state.
+  template <class Ex>
+  TILE_FN static void gradients_of_keys(Ex& b, Smem& s, const Args& a, const Place& at, int key_part) {
+    auto& Q = s.Q[at.stage];
+    auto& X = s.X[at.stage];
+    auto N = b.abt("N"_s, s.F, s.U);
+    N.mask(strictly_lower, 0);
+    b.put(s.M, N);
+    b.sync();
+    auto dX = b.abt("dX"_s, s.F, s.S);
+    b.mma_abt(dX, s.U, s.G);
+    b.mma(dX, s.M, X);
+    b.mma_atb(dX, s.M, X);
+    auto M = b.abt("M"_s, s.Y, s.U);
+    M.mask(lower, 0);
+    b.sync();
+    b.put(s.M, M);
+    b.sync();
+    b.mma_atb(dX, s.M, Q);
+    b.store("part"_s, a.dx, key_part, at.row0, dX);
+    auto dQ = b.abt("dQ"_s, s.Y, s.S);
+    b.mma(dQ, s.M, X);
+    b.store("part"_s, a.dq, at.part, at.row0, dQ);
+  }
+  /// Of the products of decays.
+  template <class Ex, class State, class Values, class Row>
+  TILE_FN static void gradients_of_decays(Ex& b, Smem& s, const Args& a, const Place& at, State& S, State& G, Values& Y,
+                                          const Row& of_values, const Row& step, const Row& ds) {
+    const auto sum = [&](auto read, auto values, auto state, auto eta, auto deta) {
+      return b.planted("decay_of_reads_dropped"_s, read, read * 0) -
+             b.planted("decay_of_values_dropped"_s, values, values * 0) +
+             b.planted("decay_of_state_dropped"_s, state, state * 0) -
+             b.planted("decay_of_step_dropped"_s, eta * deta, deta * 0);
+    };
+    auto O = b.ab("O"_s, s.Q[at.stage], s.S);
+    b.mma(O, s.P, s.U);
+    const auto of_reads = b.dot("from"_s, O, Y);
+    auto last = b.acc("from"_s, Shape<DK, DV>{});  // the state after the chunk, renormalized
+    last.zip("from"_s, copy, S);
+    b.mma_atb(last, s.X[at.stage], s.U);
+    const auto of_state = b.dot("from"_s, last, G);
+    b.store_row(
+        "dlog_decay"_s, a.dlog_gamma, at.part, at.row0,
+        b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_reads), b.gates_of_prefix("gates"_s, of_values, 1),
+               b.gates_of_total("gates"_s, Shape<C>{}, of_state), step, ds));
   }
 };
 

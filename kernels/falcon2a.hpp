@@ -4,6 +4,7 @@
 // those of kernels/core/normalized_read.hpp where reads are normalized: there the weights are eta. Backward:
 //   dV = eta o dU,   deta = rowsum(dU o V) + dweight
 #include "kernels/core/falcon_gain.hpp"
+#include "kernels/core/functions.hpp"
 #include "kernels/core/normalized_read.hpp"
 
 namespace assay::tile {
@@ -24,13 +25,10 @@ struct StepValues {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int row0 = block / a.blocks * C, v0 = block % a.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     b.pipeline(
         Shape<2>{}, 1, [&](int, int) { b.load(s.V, a.v, head, row0, v0); },
         [&](int, int) {
-          auto U = b.acc("X"_s, Shape<C, DV>{});
-          U.zip("X"_s, copy, s.V);
+          auto U = in_registers(b, "X"_s, s.V);
           U.map("X"_s, times, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row0));
           b.store("V"_s, a.u, head, row0, U, v0);
         });
@@ -55,9 +53,6 @@ struct StepValuesBackward {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int row0 = chunk * C;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto first = [&](auto x) { return b.planted("deta_without_weight"_s, x, x * 0); };
     auto deta = b.rows("deta"_s, first, b.load_row("deta"_s, Shape<C>{}, a.dweight, head, row0));
     b.pipeline(
@@ -68,8 +63,7 @@ struct StepValuesBackward {
         },
         [&](int j, int st) {
           deta = b.rows("deta"_s, plus, deta, b.dot("deta"_s, s.V[st], s.dU[st]));
-          auto dV = b.acc("X"_s, Shape<C, DV>{});
-          dV.zip("X"_s, copy, s.dU[st]);
+          auto dV = in_registers(b, "X"_s, s.dU[st]);
           dV.map("X"_s, times, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row0));
           b.store("out"_s, a.dv, head, row0, dV, j * DV);
         });

@@ -2,6 +2,7 @@
 
 #include "kernels/core/falcon_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/core/tensor_inverse.hpp"
 #include "kernels/core/window_launch.hpp"
 
 namespace assay::tile {

@@ -17,126 +17,12 @@
 // and each term is a term of the gradient of the log of every gamma in its product, none is divided by. One pass over
 // the tiles has Z and S, another, back, dY, dW and G; all else is done for all tiles at once. Steps and decays are
 // those of kernels/core/falcon_gain.hpp with the mean of |x_j|^2 over the window for the energy.
-// And the published form (4.4, Algorithm 4), the rule without decays on what a chunk's running products d renormalise,
-// d' the same up to before the token of a row: features A = (w / gamma) o X, and one inverse on two sides
-//   C = I + mask o X A^T,   (W, U) = C^{-1} (-X, V / d'),   Z = U + W S
-//   O = d o (Q S + lower(Q A^T) Z),   S <- d_C (S + A^T Z)
-// Backward, G = d_C times the cotangent of the state after the chunk, dO' = d o dO, R = -X:
-//   F = C^{-T} (lower(Q A^T)^T dO' + A G),   H = mask o F Z^T,   J = lower(dO' Z^T)
-//   dR = F S^T + H A,   dA = H^T R + Z G^T + J^T Q,   dQ = dO' S^T + J A,   G <- G + Q^T dO' + R^T F
-//   dX = (w / gamma) o dA - dR,   dw = dA . X / gamma,   dV = F / d'
-//   dlog_gamma_t = sum_{l >= t} dO'_l . (O / d)_l - sum_{l > t} F_l . (V / d')_l + <G, S + A^T Z> - w / gamma dA_t .
-//   X_t
-#include <string>
-
+// The published form is in kernels/core/tensor_inverse.hpp.
 #include "kernels/core/falcon_gain.hpp"
-#include "kernels/core/windows.hpp"
-#include "reference/core/error.hpp"
+#include "kernels/core/functions.hpp"
+#include "kernels/core/window_rows.hpp"
 
 namespace assay::tile {
-
-/// How tokens and the pairs of their windows lie in the rows of tiles, `height` each: `tokens` of them with `ranks`
-/// rows each, or one token in `parts` tiles.
-struct BatchRows {
-  Windows windows;
-  int len, height, tokens, ranks, parts;
-
-  /// Of windows of up to `longest` pairs.
-  static constexpr BatchRows of(const Windows& windows, int len, int longest, int height) {
-    const int ranks = imax(1, imin(longest, height));
-    return {windows, len, height, height / ranks, ranks, imax(1, ceil_div(longest, height))};
-  }
-  TILE_HD constexpr int groups() const { return imax(1, ceil_div(len, tokens)); }
-  TILE_HD constexpr int tiles() const { return groups() * parts; }
-  TILE_HD constexpr int group(int tile) const { return tile / parts; }
-  TILE_HD constexpr int token(int row) const { return row / ranks; }
-  TILE_HD constexpr int size(int t) const { return t < len ? windows.end(t) - windows.begin(t) : 0; }
-  /// The first part of a window is there without pairs too.
-  TILE_HD constexpr bool leads(int tile) const { return tile % parts == 0; }
-  TILE_HD constexpr bool used(int tile) const { return leads(tile) || size(group(tile)) > tile % parts * height; }
-  TILE_HD constexpr bool last_used(int tile) const { return (tile + 1) % parts == 0 || !used(tile + 1); }
-  /// Tokens that a tile has, of which the last may be one short of all.
-  TILE_HD constexpr int tokens_of(int tile) const { return imin(tokens, len - group(tile) * tokens); }
-
-  // Rows of all tiles are counted through.
-  TILE_HD constexpr int count() const { return tiles() * height; }
-  /// The first row of token t in part p of its window.
-  TILE_HD constexpr int row_of(int t, int p) const { return (t / tokens * parts + p) * height + t % tokens * ranks; }
-  TILE_HD constexpr int row_of_pair(int t, int i) const { return row_of(t, i / ranks) + i % ranks; }
-  TILE_HD constexpr int parts_of(int t) const { return imax(1, ceil_div(size(t), ranks)); }
-  /// The token that a row is for, or -1.
-  TILE_HD constexpr int token_at(int row) const {
-    const int t = group(row / height) * tokens + row % height / ranks;
-    return row % height / ranks < tokens && t < len && used(row / height) ? t : -1;
-  }
-};
-
-/// What a row of the tiles holds: the pair or the token of that number, or -1.
-struct PairOfRow {
-  BatchRows rows;
-  TILE_HD constexpr int operator()(int row) const {
-    const int t = rows.token_at(row), i = row / rows.height % rows.parts * rows.ranks + row % rows.height % rows.ranks;
-    return t >= 0 && i < rows.size(t) ? rows.windows.begin(t) + i : -1;
-  }
-};
-struct WriterOfRow {
-  BatchRows rows;
-  TILE_HD constexpr int operator()(int row) const { return PairOfRow{rows}(row) >= 0 ? rows.token_at(row) : -1; }
-};
-/// The last row of a token reads, the first one decays.
-struct ReaderOfRow {
-  BatchRows rows;
-  TILE_HD constexpr int operator()(int row) const {
-    return row % rows.height % rows.ranks == rows.ranks - 1 ? rows.token_at(row) : -1;
-  }
-};
-struct DecayOfRow {
-  BatchRows rows;
-  TILE_HD constexpr int operator()(int row) const {
-    return row % rows.height % rows.ranks == 0 ? rows.token_at(row) : -1;
-  }
-};
-struct FirstRowOfToken {
-  BatchRows rows;
-  TILE_HD constexpr int operator()(int t) const { return rows.row_of(t, 0); }
-};
-
-/// The rows that add up to a pair or a token, in the order of the sum.
-struct RowsOfPair {
-  BatchRows rows;
-  TILE_HD constexpr int count(int j) const {
-    return imax(0, rows.windows.last_row(j + 1, rows.len) - rows.windows.first_row(j));
-  }
-  TILE_HD constexpr int row(int j, int i) const {
-    const int t = rows.windows.first_row(j) + i;
-    return rows.row_of_pair(t, j - rows.windows.begin(t));
-  }
-};
-struct RowsOfWriter {
-  BatchRows rows;
-  TILE_HD constexpr int count(int t) const { return rows.size(t); }
-  TILE_HD constexpr int row(int t, int i) const { return rows.row_of_pair(t, i); }
-};
-struct RowsOfReader {
-  BatchRows rows;
-  TILE_HD constexpr int count(int t) const { return rows.parts_of(t); }
-  TILE_HD constexpr int row(int t, int i) const { return rows.row_of(t, i) + rows.ranks - 1; }
-};
-
-/// The longest window of any token: of up to `window` pairs, or of all where that is 0.
-constexpr int longest_window(int window, int pairs) { return window > 0 ? imin(window, pairs) : pairs; }
-
-/// Rows of the windows of all tokens, side by side.
-constexpr long rows_side_by_side(int len, int pairs, int window) {
-  return static_cast<long>(len) * longest_window(window, pairs);
-}
-
-/// Why the published form cannot take windows of up to `longest` pairs, or "".
-inline std::string renormalization_obstacle(bool has_floor, int longest) {
-  constexpr int most = 16;  // rows of the smallest tile
-  if (!has_floor) return "without a decay_floor a decay may be 0, and nothing is renormalised by that";
-  return longest <= most ? "" : text("a window is part of one system, of ", most, " pairs at most: got ", longest);
-}
 
 /// Weights, decays, mean energies and sizes of the windows. Blocks are chunks of C tokens.
 template <ExecutorTypes B, int C, int DK, int ST>
@@ -161,10 +47,7 @@ struct BatchGain {
     using Gain = FalconGain<B, C, DK>;
     const int row0 = chunk * C;
     const auto tiles = W::tiles_of(a.windows, row0, a.len);
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto one = [](auto x) { return x * 0 + 1; };
-    const auto mean = [](auto sum, auto size) { return size != 0 ? sum / size : size; };
-    const auto eta_of = [](auto beta, auto den, auto on) { return on != 0 && den != 0 ? beta / den : den * 0; };
     const auto weight_of = [&](auto eta, auto size) {
       const Real full = static_cast<Real>(a.windows.window);
       return size != 0 ? eta / b.planted("mean_over_full_window"_s, size, full > 0 ? full : size) : size;
@@ -183,9 +66,9 @@ struct BatchGain {
           const auto all = b.rows("energy"_s, one, of_pairs);
           size = b.rows("energy"_s, plus, size, W::over_windows(b, "energy"_s, a.windows, row0, pair0, all));
         });
-    energy = b.rows("energy"_s, mean, energy, size);
+    energy = b.rows("energy"_s, over_or_zero, energy, size);
     const auto ridge = Gain::ridge_of(b, a, head, chunk, energy), den = Gain::denominator(b, a, energy, ridge);
-    const auto eta = b.rows("eta"_s, eta_of, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), den,
+    const auto eta = b.rows("eta"_s, over_where_on, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), den,
                             b.load_row("beta"_s, Shape<C>{}, a.active, head, row0));
     b.store_row("weight"_s, a.weight, head, row0, b.rows("weight"_s, weight_of, eta, size));
     b.store_row("gamma"_s, a.gamma, head, row0, b.rows("gamma"_s, gamma_of, eta, ridge));
@@ -211,8 +94,6 @@ struct BatchGainBackward {
   TILE_FN static void run(Ex& b, Smem&, const Args& a, int head, int chunk) {
     using Gain = FalconGain<B, C, DK>;
     const auto load = [&](auto site, const auto& in) { return b.load_row(site, Shape<C>{}, in, head, chunk * C); };
-    const auto over = [](auto x, auto y) { return y != 0 ? x / y : y; };
-    const auto eta_of = [](auto beta, auto den, auto on) { return on != 0 && den != 0 ? beta / den : den * 0; };
     const auto dalpha_of = [&](auto dlog_gamma, auto eta, auto ridge) {
       const auto gamma = 1 - eta * ridge;
       const bool held = b.planted("floor_passes_gradient"_s, a.floor > 0 && gamma <= a.floor, false);
@@ -221,7 +102,6 @@ struct BatchGainBackward {
     const auto step_of = [](auto deta, auto ridge, auto dalpha, auto on) {
       return on != 0 ? deta + ridge * dalpha : deta * 0;
     };
-    const auto dden_of = [](auto dbeta, auto eta) { return -dbeta * eta; };
     const auto dridge_of = [](auto eta, auto dalpha, auto dden) { return eta * dalpha + dden; };
     const auto dlambda_of = [&](auto dridge, auto e) { return a.coupling == Coupling::raw ? dridge : dridge * e; };
     const auto denergy_of = [&](auto dden, auto dridge, auto lambda) {
@@ -234,28 +114,18 @@ struct BatchGainBackward {
     };
     const auto on = load("beta"_s, a.active), energy = load("energy"_s, a.energy), size = load("energy"_s, a.size);
     const auto ridge = Gain::ridge_of(b, a, head, chunk, energy), den = Gain::denominator(b, a, energy, ridge);
-    const auto eta = b.rows("eta"_s, eta_of, load("beta"_s, a.beta), den, on);
-    const auto deta = b.rows("dgain"_s, over, load("dweight"_s, a.dweight), size);
+    const auto eta = b.rows("eta"_s, over_where_on, load("beta"_s, a.beta), den, on);
+    const auto deta = b.rows("dgain"_s, over_or_zero, load("dweight"_s, a.dweight), size);
     const auto dalpha = b.rows("dgain"_s, dalpha_of, load("dlog_decay"_s, a.dlog_gamma), eta, ridge);
     const auto step = b.rows("dgain"_s, step_of, deta, ridge, dalpha, on);
-    const auto dbeta = b.rows("dgain"_s, over, step, den);
-    const auto dden = b.rows("dgain"_s, dden_of, dbeta, eta);
+    const auto dbeta = b.rows("dgain"_s, over_or_zero, step, den);
+    const auto dden = b.rows("dgain"_s, negative_times, dbeta, eta);
     const auto dridge = b.rows("dgain"_s, dridge_of, eta, dalpha, dden);
     const auto de = b.rows("dgain"_s, denergy_of, dden, dridge, load("lambda"_s, a.lambda));
     b.store_row("dbeta"_s, a.dbeta, head, chunk * C, dbeta);
     b.store_row("dbeta"_s, a.dlambda, head, chunk * C, b.rows("dgain"_s, dlambda_of, dridge, energy));
     b.store_row("dgain"_s, a.slope, head, chunk * C, b.rows("dgain"_s, slope_of, de, size));
   }
-};
-
-/// What the programs of both forms read. X, V and Q are rows of tiles, weights and decays a number for each; the decay
-/// of a token is in its first row, the others hold 1.
-template <ExecutorTypes B>
-struct BatchInputs {
-  typename B::In q, x, v;
-  typename B::RowIn weight, gamma;
-  BatchRows rows;
-  int group, shared_heads;
 };
 
 /// Of every tile: T, and running products of its decays up to a row's read, up to before its residual, from its write
@@ -302,8 +172,6 @@ struct BatchSystem {
     const BatchRows& rows = a.in.rows;
     const auto& gamma = a.in.gamma;
     const int row0 = tile * C, n = rows.tokens_of(tile);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     if (!rows.used(tile)) return;
     b.pipeline(
         Shape<2>{}, 1, [&](int, int) { b.load(s.X, a.in.x, head, row0); },
@@ -329,8 +197,7 @@ struct BatchSystem {
           b.sync();
           b.unit_lower_inverse("T"_s, s.T, s.N);
           b.sync();
-          auto T = b.acc("T"_s, Shape<C, C>{});
-          T.zip("T"_s, copy, s.T);
+          auto T = in_registers(b, "T"_s, s.T);
           b.store("Tc"_s, a.inverse, head, row0, T);
         });
   }
@@ -362,8 +229,6 @@ struct BatchStates {
     const int v0 = block * DV;
     const bool alone = rows.tokens == 1;
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus_read = [](auto r, auto v) { return v - r; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
@@ -389,7 +254,7 @@ struct BatchStates {
           b.sync();
           auto Z = b.ab("W"_s, s.X[st], s.S);
           Z.map("W"_s, times, to_error);
-          Z.zip("W"_s, minus_read, s.V[st]);
+          Z.zip("W"_s, taken_from, s.V[st]);
           if (!alone) {
             b.put(s.W, Z);
             b.sync();
@@ -429,7 +294,6 @@ struct BatchOutputs {
     const BatchRows& rows = a.in.rows;
     const int shared = b.planted("head_modulo"_s, head / a.in.group, head % a.in.shared_heads);
     const int tile = block / a.blocks, row0 = tile * C, v0 = block % a.blocks * DV;
-    const auto times = [](auto x, auto y) { return x * y; };
     if (!rows.used(tile)) return;
     b.pipeline(
         Shape<2>{}, 1,
@@ -475,7 +339,6 @@ struct BatchReads {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int tile = block / a.blocks, row0 = tile * C, v0 = block % a.blocks * DV;
-    const auto times = [](auto x, auto y) { return x * y; };
     if (!a.in.rows.used(tile)) return;
     b.pipeline(
         Shape<2>{}, 1,
@@ -488,7 +351,7 @@ struct BatchReads {
           b.decay_ratios("decay"_s, s.D, a.in.gamma, head, row0);
           b.sync();
           auto M = b.abt("QK"_s, s.Q, s.X);
-          M.mask([](int r, int c) { return r >= c; }, 0);
+          M.mask(lower, 0);
           M.zip("M"_s, times, s.D);
           b.put(s.M, M);
           b.sync();
@@ -527,10 +390,6 @@ struct BatchAdjoints {
     const int v0 = block * DV;
     const bool alone = rows.tokens == 1;
     const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
-    const auto copy = [](auto, auto x) { return x; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
     auto G = b.acc("G"_s, Shape<DK, DV>{});
     b.load(s.dfinal, a.final_cotangent, head, 0, v0);
@@ -558,8 +417,7 @@ struct BatchAdjoints {
             b.put(s.G, G);
             G.map("G"_s, carried, total);
           }
-          auto adO = b.acc("adO"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, copy, s.dO[st]);
+          auto adO = in_registers(b, "adO"_s, s.dO[st]);
           adO.map("adO"_s, times, to_row);
           b.put(s.adO, adO);
           b.sync();
@@ -620,18 +478,9 @@ struct BatchGradients {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const BatchRows& rows = a.in.rows;
-    const auto& gamma = a.in.gamma;
     const int tile = block / a.blocks, row0 = tile * C, v0 = block % a.blocks * DV;
-    const int part = head * a.blocks + block % a.blocks;
+    const Place at{head, head * a.blocks + block % a.blocks, tile, row0, v0};
     const bool alone = rows.tokens == 1;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto sum = [&](auto read, auto behind, auto before, auto scores, auto state) {
-      return read + behind + before + scores + b.planted("dlog_decay_without_state"_s, state, state * 0);
-    };
     if (!rows.used(tile)) return;
     b.pipeline(
         Shape<2>{}, 1,
@@ -643,68 +492,18 @@ struct BatchGradients {
           b.load(s.G, a.adjoints, head, rows.group(tile) * DK, v0);
         },
         [&](int, int) {
-          const auto load = [&](const auto& decays) { return b.load_row("decay"_s, Shape<C>{}, decays, head, row0); };
-          b.decay_ratios("decay"_s, s.D, gamma, head, row0);
-          b.decay_ratios("decay"_s, s.before, gamma, head, row0, rows.ranks);
-          auto adO = b.acc("adO"_s, Shape<C, DV>{}), zY = b.acc("from"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, copy, s.dO);
-          adO.map("adO"_s, times, load(a.systems.to_row));
-          b.put(s.adO, adO);
-          auto Z = b.load_acc("Z"_s, Shape<C, DV>{}, a.z, head, row0, v0);
-          auto Y = Z;
-          Y.map("Y"_s, times, b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, row0));
-          b.put(s.Y, Y);
-          Y.map("Y"_s, times, load(a.systems.to_end));
-          b.put(s.zY, Y);
-          auto dW = b.load_acc("part"_s, Shape<C, DV>{}, a.dv, head, row0, v0), P = dW;
-          b.put(s.F, dW);
-          P.map("F"_s, negative);
-          P.map("F"_s, times, load(a.systems.to_error));
-          b.put(s.P, P);
-          b.sync();
-
-          auto dY = b.load_acc("KG"_s, Shape<C, DV>{}, a.dy, head, row0, v0);
+          b.decay_ratios("decay"_s, s.D, a.in.gamma, head, row0);
+          b.decay_ratios("decay"_s, s.before, a.in.gamma, head, row0, rows.ranks);
+          auto adO = b.acc("adO"_s, Shape<C, DV>{});
+          const auto [Z, P] = put_writes_and_cotangents(b, s, a, at, adO);
           auto N = b.acc("KK"_s, Shape<C, C>{});
-          if (!alone) {
-            N = BatchErrors<B, C, DK>::of(b, rows, s.X);
-            auto NR = N;
-            NR.zip("N"_s, times, s.before);
-            b.put(s.N, NR);
-            b.sync();
-            auto later = b.atb("E"_s, s.N, s.F);
-            if (b.planted("dweight_without_errors"_s, true, false)) dY.zip("dU"_s, minus, later);
-          }
-          b.store_row("dweight"_s, a.dweight, part, row0, b.dot("dweight"_s, dY, Z));
-
-          auto dM = b.abt("dP"_s, s.dO, s.Y);
-          dM.mask([](int r, int c) { return r >= c; }, 0);
-          dM.zip("dM"_s, times, s.D);
-          b.put(s.dM, dM);
-          auto M = b.abt("QK"_s, s.Q, s.X);
-          dM.zip("dM"_s, times, M);
-          b.put(s.read_terms, dM);
-          if (!alone) {
-            auto dN = b.abt("dP"_s, s.F, s.Y);
-            dN.map("dM"_s, negative);
-            dN.mask([&](int r, int c) { return rows.token(c) < rows.token(r); }, 0);
-            dN.zip("dM"_s, times, s.before);
-            b.put(s.dN, dN);
-            dN.zip("dM"_s, times, N);
-            b.put(s.error_terms, dN);
-          }
-          auto XS = b.ab("W"_s, s.X, s.S), QS = b.ab("O"_s, s.Q, s.S), XG = b.ab("KG"_s, s.X, s.G);
-          auto state = b.acc("from"_s, Shape<DK, DV>{}), adjoint = state;
-          zY.zip("from"_s, copy, s.zY);
-          state.zip("from"_s, copy, s.S);
-          adjoint.zip("from"_s, copy, s.G);
-          const auto of_read = b.dot("from"_s, QS, adO), of_errors = b.dot("from"_s, XS, P),
-                     of_writes = b.dot("from"_s, XG, zY);
-          const auto of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint),
-                                       b.load_row("decay"_s, Shape<DK>{}, a.systems.totals, head, tile * DK));
+          store_dweight(b, s, a, at, Z, N, alone);
+          put_score_terms(b, s, rows, N, alone);
+          const auto [of_read, of_errors, of_writes, of_state] = decay_terms(b, s, a, at, adO, P);
           b.sync();
           auto dQ = b.abt("dQ"_s, s.adO, s.S);
           b.mma(dQ, s.dM, s.X);
-          b.store("part"_s, a.dq, part, row0, dQ);
+          b.store("part"_s, a.dq, at.part, row0, dQ);
           auto dX = b.abt("dK"_s, s.zY, s.G);
           b.mma_abt(dX, s.P, s.S);
           b.mma_atb(dX, s.dM, s.Q);
@@ -714,13 +513,96 @@ struct BatchGradients {
             b.mma_atb(dX, s.dN, s.X);
             scores = b.rows("gates"_s, plus, scores, b.gates_of_ratios("gates"_s, s.error_terms, rows.ranks));
           }
-          b.store("part"_s, a.dx, part, row0, dX);
+          b.store("part"_s, a.dx, at.part, row0, dX);
+          const auto sum = [&](auto read, auto behind, auto before, auto of_scores, auto state) {
+            return read + behind + before + of_scores + b.planted("dlog_decay_without_state"_s, state, state * 0);
+          };
           b.store_row(
-              "dlog_decay"_s, a.dlog_gamma, part, row0,
+              "dlog_decay"_s, a.dlog_gamma, at.part, row0,
               b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_read),
                      b.gates_of_prefix("gates"_s, of_errors, rows.ranks), b.gates_of_suffix("gates"_s, of_writes),
                      scores, b.gates_of_total("gates"_s, Shape<C>{}, of_state)));
         });
+  }
+
+ private:
+  struct Place {
+    int head, part, tile, row0, v0;
+  };
+  template <class Row, class Total>
+  struct DecayTerms {
+    Row of_read, of_errors, of_writes;
+    Total of_state;
+  };
+
+  /// Y, z o Y, the cotangents F of the errors and P of what they read of the state; Z and P in registers, too.
+  template <class Ex, class Values>
+  TILE_FN static auto put_writes_and_cotangents(Ex& b, Smem& s, const Args& a, const Place& at, Values& adO) {
+    const auto load = [&](const auto& decays) { return b.load_row("decay"_s, Shape<C>{}, decays, at.head, at.row0); };
+    adO.zip("adO"_s, copy, s.dO);
+    adO.map("adO"_s, times, load(a.systems.to_row));
+    b.put(s.adO, adO);
+    auto Z = b.load_acc("Z"_s, Shape<C, DV>{}, a.z, at.head, at.row0, at.v0);
+    auto Y = Z;
+    Y.map("Y"_s, times, b.load_row("weight"_s, Shape<C>{}, a.in.weight, at.head, at.row0));
+    b.put(s.Y, Y);
+    Y.map("Y"_s, times, load(a.systems.to_end));
+    b.put(s.zY, Y);
+    auto P = b.load_acc("part"_s, Shape<C, DV>{}, a.dv, at.head, at.row0, at.v0);
+    b.put(s.F, P);
+    P.map("F"_s, negative);
+    P.map("F"_s, times, load(a.systems.to_error));
+    b.put(s.P, P);
+    b.sync();
+    return Two<decltype(Z), decltype(P)>{Z, P};
+  }
+  /// And N without the weights.
+  template <class Ex, class Values, class Scores>
+  TILE_FN static void store_dweight(Ex& b, Smem& s, const Args& a, const Place& at, const Values& Z, Scores& N,
+                                    bool alone) {
+    auto dY = b.load_acc("KG"_s, Shape<C, DV>{}, a.dy, at.head, at.row0, at.v0);
+    if (!alone) {
+      N = BatchErrors<B, C, DK>::of(b, a.in.rows, s.X);
+      auto NR = N;
+      NR.zip("N"_s, times, s.before);
+      b.put(s.N, NR);
+      b.sync();
+      auto later = b.atb("E"_s, s.N, s.F);
+      if (b.planted("dweight_without_errors"_s, true, false)) dY.zip("dU"_s, minus, later);
+    }
+    b.store_row("dweight"_s, a.dweight, at.part, at.row0, b.dot("dweight"_s, dY, Z));
+  }
+  /// The cotangents of M and N, and their terms of the decays.
+  template <class Ex, class Scores>
+  TILE_FN static void put_score_terms(Ex& b, Smem& s, const BatchRows& rows, const Scores& N, bool alone) {
+    auto dM = b.abt("dP"_s, s.dO, s.Y);
+    dM.mask(lower, 0);
+    dM.zip("dM"_s, times, s.D);
+    b.put(s.dM, dM);
+    auto M = b.abt("QK"_s, s.Q, s.X);
+    dM.zip("dM"_s, times, M);
+    b.put(s.read_terms, dM);
+    if (alone) return;
+    auto dN = b.abt("dP"_s, s.F, s.Y);
+    dN.map("dM"_s, negative);
+    dN.mask([&](int r, int c) { return rows.token(c) < rows.token(r); }, 0);
+    dN.zip("dM"_s, times, s.before);
+    b.put(s.dN, dN);
+    dN.zip("dM"_s, times, N);
+    b.put(s.error_terms, dN);
+  }
+  /// Terms of the decays to the reads, to the errors, to the end and of all.
+  template <class Ex, class Values>
+  TILE_FN static auto decay_terms(Ex& b, Smem& s, const Args& a, const Place& at, const Values& adO, const Values& P) {
+    auto XS = b.ab("W"_s, s.X, s.S), QS = b.ab("O"_s, s.Q, s.S), XG = b.ab("KG"_s, s.X, s.G);
+    auto zY = in_registers(b, "from"_s, s.zY);
+    auto state = in_registers(b, "from"_s, s.S), adjoint = in_registers(b, "from"_s, s.G);
+    const auto of_read = b.dot("from"_s, QS, adO), of_errors = b.dot("from"_s, XS, P),
+               of_writes = b.dot("from"_s, XG, zY);
+    const auto of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint),
+                                 b.load_row("decay"_s, Shape<DK>{}, a.systems.totals, at.head, at.tile * DK));
+    return DecayTerms<std::remove_const_t<decltype(of_read)>, std::remove_const_t<decltype(of_state)>>{
+        of_read, of_errors, of_writes, of_state};
   }
 };
 
@@ -745,9 +627,6 @@ struct BatchEnergyGradient {
     using W = Windowed<B, C>;
     const int pair0 = block * C, first = a.windows.first_row(pair0) / C;
     const int chunks = imax(0, ceil_div(a.windows.last_row(pair0 + C, a.len), C) - first);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto plus_tail = [&](auto x, auto y) { return x + b.planted("tail_cotangent_dropped"_s, y, y * 0); };
     auto slope = b.row("dgain"_s, Shape<C>{}, 0);
     b.load(s.X, a.x, head, pair0);
@@ -760,8 +639,7 @@ struct BatchEnergyGradient {
           const auto of_rows = b.load_row("dgain"_s, Shape<C>{}, a.slope, head, row0);
           slope = b.rows("dgain"_s, plus, slope, W::over_rows(b, "dgain"_s, a.windows, row0, pair0, of_rows));
         });
-    auto dX = b.acc("part"_s, Shape<C, DK>{});
-    dX.zip("part"_s, copy, s.X);
+    auto dX = in_registers(b, "part"_s, s.X);
     dX.map("part"_s, times, slope);
     dX.zip("part"_s, plus, s.of_rows);
     dX.zip("part"_s, plus_tail, s.tail_x);
@@ -820,270 +698,5 @@ inline constexpr SiteTable::Init falcon3_site_list[] = {{"Q", Role::operand},
                                                         {"initial", Role::accumulator},
                                                         {"out", Role::output}};
 inline constexpr SiteTable falcon3_sites = SiteTable(falcon3_site_list).with(falcon_gain_site_list);
-
-// ---- the published form (falcon-family.md 4.4, Algorithm 4)
-
-/// What both passes share: the chunk's system, its inverse applied to the features and to the values apart.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct TensorInverse {
-  struct Smem {
-    typename B::template Tile<"Q", C, DK> Q[ST];
-    typename B::template Tile<"K", C, DK> X[ST];
-    typename B::template Tile<"V", C, DV> V[ST];
-    typename B::template Tile<"Ac", C, DK> A;
-    typename B::template Tile<"Rc", C, DK> R;
-    typename B::template Tile<"Vc", C, DV> Vd;
-    typename B::template Tile<"N", C, C> N;
-    typename B::template Tile<"Tc", C, C> T;
-    typename B::template Tile<"Wc", C, DK> W;
-    typename B::template Tile<"Zc", C, DV> Z;
-  };
-  struct Inputs {
-    BatchInputs<B> in;
-    typename B::RowIn decays;  // of a row's token
-  };
-
-  template <class Ex>
-  TILE_FN static void load(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, int shared, int v0) {
-    b.load(s.Q[st], a.in.q, shared, tile * C);
-    b.load(s.X[st], a.in.x, head, tile * C);
-    b.load(s.V[st], a.in.v, head, tile * C, v0);
-  }
-  template <class Ex>
-  TILE_FN static auto steps(Ex& b, const Inputs& a, int head, int tile) {
-    const auto over = [&](auto weight, auto decay) {
-      return weight != 0 ? weight / b.planted("step_not_renormalized"_s, decay, decay * 0 + 1) : weight;
-    };
-    return b.rows("step"_s, over, b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, tile * C),
-                  b.load_row("weight"_s, Shape<C>{}, a.decays, head, tile * C));
-  }
-  /// Z on the tile of the state before the chunk. A barrier has to follow.
-  template <class Ex, class State>
-  TILE_FN static void put_errors(Ex& b, Smem& s, const Inputs& a, int tile, int st, int head, State& S) {
-    const BatchRows& rows = a.in.rows;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto over = [](auto x, auto y) { return x / y; };
-    auto A = b.acc("A"_s, Shape<C, DK>{}), R = A;
-    A.zip("A"_s, copy, s.X[st]);
-    R.zip("A"_s, copy, s.X[st]);
-    R.map("A"_s, negative);
-    b.put(s.R, R);
-    A.map("A"_s, times, steps(b, a, head, tile));
-    b.put(s.A, A);
-    auto V = b.acc("Vd"_s, Shape<C, DV>{});
-    V.zip("Vd"_s, copy, s.V[st]);
-    V.map("Vd"_s, over, before(b, a, head, tile));
-    b.put(s.Vd, V);
-    b.sync();
-    auto N = b.abt("N"_s, s.X[st], s.A);
-    N.mask(
-        [&](int r, int c) {
-          const bool earlier = rows.token(c) < rows.token(r);
-          return b.planted("ranks_of_a_token_interact"_s, earlier, c < r);
-        },
-        0);
-    b.put(s.N, N);
-    b.sync();
-    b.unit_lower_inverse("T"_s, s.T, s.N);
-    b.sync();
-    b.put(s.W, b.ab("W"_s, s.T, s.R));
-    auto Z = b.ab("U"_s, s.T, s.Vd);
-    b.sync();
-    b.mma(Z, s.W, S);
-    b.put(s.Z, Z);
-  }
-  /// d', up to before a row's token.
-  template <class Ex>
-  TILE_FN static auto before(Ex& b, const Inputs& a, int head, int tile) {
-    return b.decay_prefix("decay"_s, Shape<C>{}, a.in.gamma, head, tile * C,
-                          b.planted("values_over_own_decay"_s, a.in.rows.ranks, 0));
-  }
-};
-
-/// One block per head and per DV value columns; `block` counts the latter. Tiles are chunks: no window has two.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct TensorForward {
-  using Rule = TensorInverse<B, C, DK, DV, ST>;
-  struct Args {
-    typename Rule::Inputs in;
-    typename B::In initial_state;
-    typename B::Out o, final_state, states;  // before every tile, DK rows each; no rows: not kept
-  };
-  struct Smem : Rule::Smem {
-    typename B::template Tile<"S0", DK, DV> S0;
-    typename B::template Tile<"Sc", DK, DV> S;
-  };
-
-  template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const auto& in = a.in.in;
-    const int shared = head / in.group, v0 = block * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto restored = [&](auto x, auto d) { return b.planted("state_left_renormalized"_s, x * d, x); };
-    auto S = b.acc("S"_s, Shape<DK, DV>{});
-    b.load(s.S0, a.initial_state, head, 0, v0);
-    b.pipeline(
-        Shape<ST>{}, in.rows.tiles(), [&](int j, int st) { Rule::load(b, s, a.in, j, st, head, shared, v0); },
-        [&](int j, int st) {
-          if (j == 0) S.zip("S"_s, copy, s.S0);
-          b.store("Sc"_s, a.states, head, j * DK, S, v0);
-          b.put(s.S, S);
-          Rule::put_errors(b, s, a.in, j, st, head, s.S);
-          auto P = b.abt("QA"_s, s.Q[st], s.A);
-          P.mask([&](int r, int c) { return r >= c + b.planted("read_before_write"_s, 0, in.rows.ranks); }, 0);
-          auto O = b.ab("O"_s, s.Q[st], s.S);
-          b.sync();
-          b.mma(O, b.cast("Pc"_s, P), s.Z);
-          O.map("O"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, in.gamma, head, j * C));
-          b.store("part"_s, a.o, head, j * C, O, v0);
-          b.mma_atb(S, s.A, s.Z);
-          S.map("S"_s, restored, b.decay_total("decay"_s, Shape<DK>{}, in.gamma, head, j * C, C));
-        });
-    b.store("final"_s, a.final_state, head, 0, S, v0);
-  }
-};
-
-/// Cotangents in, gradients out; all but dv are this block's part, the value columns v0.. of its head. `dstep`: what
-/// the gradient of a token's decay has from the steps of its rows.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
-struct TensorBackward {
-  using Rule = TensorInverse<B, C, DK, DV, ST>;
-  struct Args {
-    typename Rule::Inputs in;
-    typename B::In states, o_cotangent, final_cotangent;
-    typename B::Out dq, dx, dv, initial_gradient;
-    typename B::RowOut dweight, dlog_gamma, dstep;
-    int blocks;
-  };
-  struct Smem : Rule::Smem {
-    typename B::template Tile<"Sc", DK, DV> S[ST];
-    typename B::template Tile<"dO", C, DV> dO[ST];
-    typename B::template Tile<"dfinal", DK, DV> dfinal;
-    typename B::template Tile<"Gc", DK, DV> G;
-    typename B::template Tile<"adOc", C, DV> adO;
-    typename B::template Tile<"Pc", C, C> P;
-    typename B::template Tile<"dZc", C, DV> dZ;
-    typename B::template Tile<"Fc", C, DV> F;
-    typename B::template Tile<"Hc", C, C> H;
-    typename B::template Tile<"Hc", C, C> OZ;
-  };
-
-  template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const auto& in = a.in.in;
-    const BatchRows& rows = in.rows;
-    const int shared = head / in.group, part = head * a.blocks + block, v0 = block * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto over = [](auto x, auto y) { return y != 0 ? x / y : y; };
-    const auto taken = [&](auto ds, auto step) { return b.planted("decay_of_step_dropped"_s, -ds * step, step * 0); };
-    const auto du_of = [&](auto read, auto values, auto state) {
-      return read - b.planted("decay_of_values_dropped"_s, values, values * 0) +
-             b.planted("decay_of_state_dropped"_s, state, state * 0);
-    };
-    auto G = b.acc("G"_s, Shape<DK, DV>{});
-    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
-    b.pipeline(
-        Shape<ST>{}, rows.tiles(),
-        [&](int i, int st) {
-          const int j = rows.tiles() - 1 - i;
-          Rule::load(b, s, a.in, j, st, head, shared, v0);
-          b.load(s.dO[st], a.o_cotangent, head, j * C, v0);
-          b.load(s.S[st], a.states, head, j * DK, v0);
-        },
-        [&](int i, int st) {
-          const int j = rows.tiles() - 1 - i, row0 = j * C;
-          auto& Q = s.Q[st];
-          auto& S = s.S[st];
-          if (i == 0) G.zip("G"_s, copy, s.dfinal);
-          G.map("G"_s, times, b.decay_total("decay"_s, Shape<DK>{}, in.gamma, head, row0, C));
-          b.put(s.G, G);
-          auto adO = b.acc("adO"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, copy, s.dO[st]);
-          adO.map("adO"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, in.gamma, head, row0));
-          b.put(s.adO, adO);
-          Rule::put_errors(b, s, a.in, j, st, head, S);
-          auto P = b.abt("QA"_s, Q, s.A);
-          P.mask([](int r, int c) { return r >= c; }, 0);
-          b.put(s.P, P);
-          b.sync();
-          auto dZ = b.atb("dZ"_s, s.P, s.adO);
-          b.mma(dZ, s.A, s.G);
-          b.put(s.dZ, dZ);
-          b.sync();
-          const bool transposed = b.planted("inverse_not_transposed"_s, true, false);
-          auto F = transposed ? b.atb("F"_s, s.T, s.dZ) : b.ab("F"_s, s.T, s.dZ);
-          b.put(s.F, F);
-          b.sync();
-          auto H = b.abt("H"_s, s.F, s.Z);
-          H.mask([&](int r, int c) { return rows.token(c) < rows.token(r); }, 0);
-          b.put(s.H, H);
-          auto OZ = b.abt("H"_s, s.adO, s.Z);
-          OZ.mask([](int r, int c) { return r >= c; }, 0);
-          b.put(s.OZ, OZ);
-          b.sync();
-
-          auto dA = b.abt("dA"_s, s.Z, s.G);
-          b.mma_atb(dA, s.H, s.R);
-          b.mma_atb(dA, s.OZ, Q);
-          auto dR = b.abt("dA"_s, s.F, S);
-          b.mma(dR, s.H, s.A);
-          auto X = b.acc("from"_s, Shape<C, DK>{});
-          X.zip("from"_s, copy, s.X[st]);
-          const auto step = Rule::steps(b, a.in, head, j), ds = b.dot("dweight"_s, dA, X);
-          const auto decay = b.load_row("weight"_s, Shape<C>{}, a.in.decays, head, row0);
-          b.store_row("dweight"_s, a.dweight, part, row0, b.rows("dweight"_s, over, ds, decay));
-          b.store_row("dlog_decay"_s, a.dstep, part, row0, b.rows("gates"_s, taken, ds, step));
-          dA.map("dA"_s, times, step);
-          dA.zip("dA"_s, minus, dR);
-          b.store("part"_s, a.dx, part, row0, dA);
-          auto dQ = b.abt("dQ"_s, s.adO, S);
-          b.mma(dQ, s.OZ, s.A);
-          b.store("part"_s, a.dq, part, row0, dQ);
-
-          auto O = b.ab("O"_s, Q, S);
-          b.mma(O, s.P, s.Z);
-          auto V = b.acc("from"_s, Shape<C, DV>{});
-          V.zip("from"_s, copy, s.Vd);
-          auto last = b.acc("from"_s, Shape<DK, DV>{});  // the state after the chunk, renormalized
-          last.zip("from"_s, copy, S);
-          b.mma_atb(last, s.A, s.Z);
-          const auto of_read = b.dot("from"_s, O, adO), of_values = b.dot("from"_s, F, V);
-          const auto of_state = b.dot("from"_s, last, G);
-          b.store_row("dlog_decay"_s, a.dlog_gamma, part, row0,
-                      b.rows("gates"_s, du_of, b.gates_of_prefix("gates"_s, of_read),
-                             b.gates_of_prefix("gates"_s, of_values, rows.ranks),
-                             b.gates_of_total("gates"_s, Shape<C>{}, of_state)));
-          F.map("F"_s, over, Rule::before(b, a.in, head, j));
-          b.store("part"_s, a.dv, head, row0, F, v0);
-          b.mma_atb(G, Q, s.adO);
-          b.mma_atb(G, s.R, s.F);
-        });
-    b.store("initial"_s, a.initial_gradient, head, 0, G, v0);
-  }
-};
-
-inline constexpr SiteTable::Init tensor_inverse_site_list[] = {
-    {"Q", Role::operand},         {"K", Role::operand},           {"V", Role::operand},
-    {"dO", Role::operand},        {"Sc", Role::operand},          {"Gc", Role::operand},
-    {"Ac", Role::operand},        {"Rc", Role::operand},          {"Vc", Role::operand},
-    {"Tc", Role::operand},        {"Wc", Role::operand},          {"Zc", Role::operand},
-    {"Pc", Role::operand},        {"adOc", Role::operand},        {"dZc", Role::operand},
-    {"Fc", Role::operand},        {"Hc", Role::operand},          {"beta", Role::gate},
-    {"weight", Role::gate},       {"decay", Role::gate},          {"step", Role::gate},
-    {"dbeta", Role::gate},        {"dweight", Role::gate},        {"dlog_decay", Role::gate},
-    {"A", Role::accumulator},     {"Vd", Role::accumulator},      {"N", Role::accumulator},
-    {"T", Role::accumulator},     {"W", Role::accumulator},       {"U", Role::accumulator},
-    {"QA", Role::accumulator},    {"O", Role::accumulator},       {"S0", Role::accumulator},
-    {"S", Role::accumulator},     {"G", Role::accumulator},       {"dfinal", Role::accumulator},
-    {"adO", Role::accumulator},   {"dZ", Role::accumulator},      {"F", Role::accumulator},
-    {"H", Role::accumulator},     {"dA", Role::accumulator},      {"dQ", Role::accumulator},
-    {"from", Role::accumulator},  {"gates", Role::accumulator},   {"part", Role::accumulator},
-    {"final", Role::accumulator}, {"initial", Role::accumulator}, {"out", Role::output}};
-inline constexpr SiteTable tensor_inverse_sites = SiteTable(tensor_inverse_site_list).with(falcon_gain_site_list);
 
 }  // namespace assay::tile

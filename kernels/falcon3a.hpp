@@ -17,6 +17,7 @@
 // Then, with drho = dw / B_t: dbeta = drho / (E + eps), dE = -dbeta rho, dalpha = -dgamma, dx_j += 2 x_j sum_t A_tj
 // dE_t / B_t.
 #include "kernels/core/decayed_sums.hpp"
+#include "kernels/core/functions.hpp"
 #include "kernels/core/windows.hpp"
 
 namespace assay::tile {
@@ -42,10 +43,8 @@ struct WindowGain {
     using W = Windowed<B, C>;
     const int row0 = chunk * C;
     const auto tiles = W::tiles_of(a.windows, row0, a.len);
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto one = [](auto x) { return x * 0 + 1; };
     const auto den_of = [&](auto energy, auto size) { return size != 0 ? energy / size + a.eps : size; };
-    const auto rho_of = [](auto beta, auto den) { return den != 0 ? beta / den : den; };
     const auto weight_of = [&](auto rho, auto size) {
       const Real full = static_cast<Real>(a.windows.window);
       return size != 0 ? rho / b.planted("mean_over_full_window"_s, size, full > 0 ? full : size) : size;
@@ -62,7 +61,7 @@ struct WindowGain {
           size = b.rows("energy"_s, plus, size, W::over_windows(b, "energy"_s, a.windows, row0, pair0, all));
         });
     const auto den = b.rows("den"_s, den_of, energy, size);
-    const auto rho = b.rows("weight"_s, rho_of, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), den);
+    const auto rho = b.rows("weight"_s, over_or_zero, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), den);
     b.store_row("weight"_s, a.weight, head, row0, b.rows("weight"_s, weight_of, rho, size));
     b.store_row("gamma"_s, a.gamma, head, row0,
                 b.rows("gamma"_s, gamma_of, b.load_row("beta"_s, Shape<C>{}, a.alpha, head, row0), den));
@@ -85,18 +84,17 @@ struct WindowGainBackward {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem&, const Args& a, int head, int chunk) {
     const auto load = [&](auto site, const auto& in) { return b.load_row(site, Shape<C>{}, in, head, chunk * C); };
-    const auto over = [](auto x, auto y) { return y != 0 ? x / y : y; };
     const auto dalpha_of = [](auto dlog_gamma, auto gamma, auto den) { return den != 0 ? -dlog_gamma / gamma : den; };
     const auto slope_of = [&](auto dbeta, auto rho, auto size) {
       return size != 0 ? b.planted("energy_is_constant"_s, Real(-2), Real(0)) * dbeta * rho / size : size;
     };
     const auto den = load("den"_s, a.den), size = load("energy"_s, a.size);
-    const auto drho = b.rows("dgain"_s, over, load("dweight"_s, a.dweight), size);
-    const auto dbeta = b.rows("dgain"_s, over, drho, den);
+    const auto drho = b.rows("dgain"_s, over_or_zero, load("dweight"_s, a.dweight), size);
+    const auto dbeta = b.rows("dgain"_s, over_or_zero, drho, den);
     b.store_row("dbeta"_s, a.dbeta, head, chunk * C, dbeta);
     b.store_row("dbeta"_s, a.dalpha, head, chunk * C,
                 b.rows("dgain"_s, dalpha_of, load("dlog_decay"_s, a.dlog_gamma), load("gamma"_s, a.gamma), den));
-    const auto rho = b.rows("weight"_s, over, load("beta"_s, a.beta), den);
+    const auto rho = b.rows("weight"_s, over_or_zero, load("beta"_s, a.beta), den);
     b.store_row("dgain"_s, a.slope, head, chunk * C, b.rows("dgain"_s, slope_of, dbeta, rho, size));
   }
 };
@@ -123,8 +121,6 @@ struct WindowUpdates {
     using W = Windowed<B, C>;
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV, row0 = chunk * C;
     const auto tiles = W::tiles_of(a.windows, row0, a.len);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     auto update = b.acc("W"_s, Shape<DK, DV>{});
     const auto to_end = W::weights_to_end(b, a.weight, a.gamma, head, row0);
     const int n = imin(C, a.len - row0), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
@@ -138,8 +134,7 @@ struct WindowUpdates {
           b.load(s.V[st], a.v, head, (tiles.first + j) * C, v0);
         },
         [&](int j, int st) {
-          auto mV = b.acc("X"_s, Shape<C, DV>{});
-          mV.zip("X"_s, copy, s.V[st]);
+          auto mV = in_registers(b, "X"_s, s.V[st]);
           mV.map("X"_s, times, W::over_rows(b, "weight"_s, a.windows, row0, (tiles.first + j) * C, to_end));
           b.put(s.mV, mV);
           b.sync();
@@ -176,7 +171,6 @@ struct WindowOutputs {
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV, row0 = chunk * C;
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const auto tiles = W::tiles_of(a.windows, row0, a.len);
-    const auto times = [](auto x, auto y) { return x * y; };
     b.load(s.Q, a.q, shared, row0);
     b.load(s.S, a.states, head, chunk * DK, v0);
     b.decay_ratios("decay"_s, s.D, a.gamma, head, row0, b.planted("decay_index_of_scores"_s, 0, 1));
@@ -238,12 +232,6 @@ struct WindowRowGradients {
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV, row0 = chunk * C;
     const int shared = head / a.group, part = head * a.blocks + block % a.blocks;
     const auto tiles = W::tiles_of(a.windows, row0, a.len);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto sum = [&](auto state, auto scores, auto row, auto end) {
-      return b.planted("dlog_decay_without_state"_s, state, state * 0) + scores + row + end;
-    };
     b.load(s.Q, a.q, shared, row0);
     b.load(s.dO, a.o_cotangent, head, row0, v0);
     b.load(s.S, a.states, head, chunk * DK, v0);
@@ -266,8 +254,7 @@ struct WindowRowGradients {
           if (j == 0) {
             b.mma_abt(dQ, s.dO, s.S);
             dQ.map("dQ"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.gamma, head, row0));
-            auto q = b.acc("from"_s, Shape<C, DK>{});
-            q.zip("from"_s, copy, s.Q);
+            auto q = in_registers(b, "from"_s, s.Q);
             read = b.dot("from"_s, q, dQ);
           }
           b.sync();
@@ -289,29 +276,43 @@ struct WindowRowGradients {
     T.zip("dM"_s, times, s.D);
     b.put(s.dM, T);
     T.map("dM"_s, times, b.load_col("weight"_s, Shape<1, C>{}, a.weight, head, row0));
-    T.mask([](int r, int c) { return r >= c; }, 0);
+    T.mask(lower, 0);
     b.put(s.terms, T);
+    store_weights_and_decays(b, s, a, Place{head, part, row0}, read, of_state);
+  }
+
+ private:
+  struct Place {
+    int head, part, row0;
+  };
+
+  /// Of the sums over rows and columns of the terms, and of what is read of the state and written to it.
+  template <class Ex, class Row>
+  TILE_FN static void store_weights_and_decays(Ex& b, Smem& s, const Args& a, const Place& at, const Row& read,
+                                               Row of_state) {
+    const auto with_state = [&](auto x, auto state) { return b.planted("dweight_without_state"_s, x + state, x); };
+    const auto sum = [&](auto state, auto scores, auto row, auto end) {
+      return b.planted("dlog_decay_without_state"_s, state, state * 0) + scores + row + end;
+    };
     auto ones = b.acc("dM"_s, Shape<C, 16>{});
     ones.map("dM"_s, [](auto x) { return x + 1; });
     b.put(s.ones, ones);
     b.sync();
     auto columns = b.atb("dweight"_s, s.dM, s.ones);
     columns.mask([](int, int c) { return c == 0; }, 0);
-    const auto to_end = b.decay_suffix("decay"_s, Shape<C>{}, a.gamma, head, row0);
-    const auto weight = b.load_row("weight"_s, Shape<C>{}, a.weight, head, row0);
+    const auto to_end = b.decay_suffix("decay"_s, Shape<C>{}, a.gamma, at.head, at.row0);
+    const auto weight = b.load_row("weight"_s, Shape<C>{}, a.weight, at.head, at.row0);
     of_state = b.rows("dweight"_s, times, of_state, to_end);
-    const auto with_state = [&](auto x, auto state) { return b.planted("dweight_without_state"_s, x + state, x); };
-    b.store_row("dweight"_s, a.dweight, part, row0,
+    b.store_row("dweight"_s, a.dweight, at.part, at.row0,
                 b.rows("dweight"_s, with_state, b.dot("dweight"_s, columns, ones), of_state));
-    auto S = b.acc("from"_s, Shape<DK, DV>{}), G = S;
-    S.zip("from"_s, copy, s.S);
-    G.zip("from"_s, copy, s.G);
-    const auto total = b.decay_total("decay"_s, Shape<DK>{}, a.gamma, head, row0, C);
+    auto S = in_registers(b, "from"_s, s.S), G = in_registers(b, "from"_s, s.G);
+    const auto total = b.decay_total("decay"_s, Shape<DK>{}, a.gamma, at.head, at.row0, C);
     auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, S, G), total));
     auto in_scores = b.gates_of_ratios("gates"_s, s.terms);
     auto in_row = b.gates_of_prefix("gates"_s, read);
     auto in_end = b.gates_of_suffix("gates"_s, b.rows("from"_s, times, of_state, weight));
-    b.store_row("dlog_decay"_s, a.dlog_gamma, part, row0, b.rows("gates"_s, sum, in_state, in_scores, in_row, in_end));
+    b.store_row("dlog_decay"_s, a.dlog_gamma, at.part, at.row0,
+                b.rows("gates"_s, sum, in_state, in_scores, in_row, in_end));
   }
 };
 
@@ -348,11 +349,6 @@ struct WindowPairGradients {
     const int pair0 = block / a.blocks * C, v0 = block % a.blocks * DV, part = head * a.blocks + block % a.blocks;
     const int first = a.windows.first_row(pair0) / C;
     const int chunks = imax(0, ceil_div(a.windows.last_row(pair0 + C, a.len), C) - first);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto plus_scaled = [](auto x, auto y, auto scale) { return x + y * scale; };
-    const auto from_tail = [&](auto, auto x) { return b.planted("tail_cotangent_dropped"_s, x, x * 0); };
     auto dX = b.acc("dK"_s, Shape<C, DK>{});
     auto dV = b.acc("dV"_s, Shape<C, DV>{});
     b.load(s.X, a.x, head, pair0);
@@ -374,8 +370,7 @@ struct WindowPairGradients {
           W::put_weighted(b, s.D, a.weight, head, row0, s.DW);
           auto m =
               W::over_rows(b, "weight"_s, a.windows, row0, pair0, W::weights_to_end(b, a.weight, a.gamma, head, row0));
-          auto mV = b.acc("X"_s, Shape<C, DV>{});
-          mV.zip("X"_s, copy, s.V);
+          auto mV = in_registers(b, "X"_s, s.V);
           mV.map("X"_s, times, m);
           b.put(s.mV, mV);
           b.sync();
@@ -393,23 +388,25 @@ struct WindowPairGradients {
           b.mma_atb(dV, s.P, s.dO[st]);
           b.mma_atb(dX, s.PM, s.Q[st]);
           if (v0 == 0) {
-            auto x = b.acc("dK"_s, Shape<C, DK>{});
-            x.zip("dK"_s, copy, s.X);
+            auto x = in_registers(b, "dK"_s, s.X);
             const auto slope = b.load_row("dgain"_s, Shape<C>{}, a.slope, head, row0);
-            dX.zip("dK"_s, plus_scaled, x, W::over_rows(b, "dgain"_s, a.windows, row0, pair0, slope));
+            dX.zip("dK"_s, plus_times, x, W::over_rows(b, "dgain"_s, a.windows, row0, pair0, slope));
           }
           b.sync();
         });
-    auto tail_v = b.acc("part"_s, Shape<C, DV>{});
-    tail_v.zip("part"_s, from_tail, s.tail_v);
-    dV.zip("dV"_s, plus, tail_v);
+    add_tail(b, "dV"_s, dV, s.tail_v);
     b.store("out"_s, a.dv, head, pair0, dV, v0);
-    if (v0 == 0) {
-      auto tail_x = b.acc("part"_s, Shape<C, DK>{});
-      tail_x.zip("part"_s, from_tail, s.tail_x);
-      dX.zip("dK"_s, plus, tail_x);
-    }
+    if (v0 == 0) add_tail(b, "dK"_s, dX, s.tail_x);
     b.store("part"_s, a.dx, part, pair0, dX);
+  }
+
+ private:
+  template <class Ex, class St, class Gradient, class Tile>
+  TILE_FN static void add_tail(Ex& b, St site, Gradient& gradient, Tile& tail) {
+    auto x = b.acc("part"_s, Shape<Tile::rows, Tile::cols>{});
+    x.zip(
+        "part"_s, [&](auto, auto y) { return b.planted("tail_cotangent_dropped"_s, y, y * 0); }, tail);
+    gradient.zip(site, plus, x);
   }
 };
 

@@ -4,6 +4,7 @@
 //   X = a o K,   Z = z o K,   T = (I + diag(beta) L)^{-1} by forward substitution
 #include "kernels/core/channel_sums.hpp"
 #include "kernels/core/delta_pass.hpp"
+#include "kernels/core/functions.hpp"
 
 namespace assay::tile {
 
@@ -29,8 +30,6 @@ struct ChannelSystem {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto times_beta = [&](auto x, auto row, auto column) {
       return x * b.planted("beta_of_column"_s, row, column);
     };
@@ -45,14 +44,12 @@ struct ChannelSystem {
           const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
           b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
           b.sync();
-          auto A = b.acc("KK"_s, Shape<C, C>{});
-          A.zip("KK"_s, copy, s.L);
+          auto A = in_registers(b, "KK"_s, s.L);
           A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
                 b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
-          A.mask([](int r, int c) { return r > c; }, 0);
+          A.mask(strictly_lower, 0);
           b.put(s.A, A);
-          auto k = b.acc("X"_s, Shape<C, DK>{});
-          k.zip("X"_s, copy, s.K);
+          auto k = in_registers(b, "X"_s, s.K);
           auto X = k;
           X.zip("X"_s, times, s.a);
           b.store("Xc"_s, a.reads, head, chunk * C, X);

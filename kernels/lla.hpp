@@ -90,15 +90,9 @@ struct LlaMoments {
     auto first = b.row("first"_s, Shape<BM>{}, 0);
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = in_fp64([](auto from, auto to) { return ex2(from - to); });
     const auto log_weight = [&](auto y, auto m1) { return y * scale - m1; };
     const auto minus_index = [](auto y, auto most, auto j) { return y == most ? -j : -INFINITY; };
     const auto moved = [](auto old, auto from, auto to, auto minus_j) { return to > from ? -minus_j : old; };
-    const auto copy = [](auto y) { return y; };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto log_sum = in_fp64([](auto sum, auto m0) { return m0 + lg2(sum); });
 
     b.load(s.Q, a.q, head, q0);
     b.pipeline(
@@ -116,25 +110,25 @@ struct LlaMoments {
             J.map("first"_s, minus_index, most, b.load_col("first"_s, Shape<1, BN>{}, a.index, 0, k0));
             first = b.rows("first"_s, moved, first, m, mx, J.row_max());
           }
-          const auto shift = b.rows("m"_s, finite, mx);
-          const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
+          const auto shift = b.rows("m"_s, finite_or_zero, mx);
+          const auto alpha = b.rows("alpha"_s, in_fp64(rescaling), m, shift);
           S.map("logp"_s, log_weight, shift);
           exponentials(b, "p"_s, S);
           l.fold(alpha, S);
           C.scale(b.planted("kbar_not_rescaled"_s, alpha, one));
           // Everything is centred at c, so its weights are two operands: what the first leaves is the second.
           auto high = S;
-          high.map("P1"_s, copy);
-          S.zip("p"_s, difference, high);
+          high.map("P1"_s, same);
+          S.zip("p"_s, minus, high);
           b.mma(C, b.cast("P1"_s, high), s.K[st]);
           b.mma(C, b.cast("P1"_s, S), s.K[st]);
           m = mx;
         });
     const auto sum = l.total();
-    C.scale(b.rows("inv"_s, inverse, sum));
-    b.store_row("m"_s, a.m, head, q0, b.rows("m"_s, finite, m));
+    C.scale(b.rows("inv"_s, reciprocal, sum));
+    b.store_row("m"_s, a.m, head, q0, b.rows("m"_s, finite_or_zero, m));
     b.store_row("l"_s, a.l, head, q0, sum);
-    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, finite, b.rows("lse"_s, log_sum, sum, m)));
+    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, finite_or_zero, b.rows("lse"_s, in_fp64(log_sum), sum, m)));
     b.store_row("first"_s, a.first, head, q0, first);
     b.store("kbar"_s, a.centre, head, q0, C);
   }
@@ -172,37 +166,10 @@ struct LlaSolve {
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
     const Visibility sees = lla_visibility(b, a.sees);
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
-    const int j0 = sees.first_key(q0) / BN, tiles = imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0);
+    const int j0 = sees.first_key(q0) / BN;
+    const Keys keys{sees, q0, kv, j0, imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0)};
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto zero = b.row("alpha"_s, Shape<BM>{}, 0);
-    const auto copy = [](auto, auto y) { return y; };
-    const auto same = [](auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
-    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto add_scaled = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
-    const auto subtract_scaled = [](auto y0, auto y1, auto factor) { return y0 - factor * y1; };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
-    const auto scaled_up = in_fp64([](auto p, auto lambda, auto unit) { return unit * lambda * p; });
-    const auto centred = in_fp64([](auto y, auto c, auto share, auto all) { return share * (y - all * c); });
-    const auto less_scaled = in_fp64([](auto y, auto c, auto share, auto factor) { return share * y - factor * c; });
-    const auto moved_square = in_fp64([](auto square, auto to, auto mean) { return square - to * (2 * mean - to); });
-    const auto threshold = in_fp64([&](auto square, auto slack) {
-      const auto own = a.tolerance * slack;
-      return maxi(a.relative * a.relative * square, own * own);
-    });
-    const auto going = [](auto square, auto stop) { return square > stop ? 1 : 0; };
-    const auto unit_length =
-        in_fp64([](auto square, auto go) { return go * (square > 0 ? ex2(lg2(square) / -2) : 0); });
-    const auto best = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? along / bend : 0; };
-    const auto conjugate = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? -along / bend : 0; };
-    const auto still = [](auto square, auto bend, auto go) { return go > 0 && bend > 0 ? square : 0; };
-    const auto registers = [&](auto& tile) {
-      auto x = b.acc("R"_s, Shape<BM, D>{});
-      x.zip("R"_s, copy, tile);
-      return x;
-    };
 
     b.load(s.Q, a.q, head, q0);
     b.load(s.C, a.centre, head, q0);
@@ -213,88 +180,138 @@ struct LlaSolve {
     const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
     const auto l = b.load_row("l"_s, Shape<BM>{}, a.l, head, q0);
     const auto slack = b.load_row("delta"_s, Shape<BM>{}, a.slack, head, q0);
-    const auto share = b.rows("inv"_s, inverse, l);
+    const auto share = b.rows("inv"_s, reciprocal, l);
     const auto unit = ridge_unit(b, a.ridge, m, l);
+    const Rows<std::remove_const_t<decltype(one)>> rows{one, zero, m, slack, share, unit};
     auto Y = b.acc("R"_s, Shape<BM, D>{});
-    for (int block = 0; block < a.blocks.count; ++block) {
-      const auto within = [&](int, int c) { return c / a.blocks.columns == block; };
-      auto R = registers(s.R);
-      R.mask(within, 0);
-      auto P = R;
-      auto square = b.dot("rr"_s, R, R);
-      const auto stop = b.rows("stop"_s, threshold, square, slack);
-      auto go = b.rows("go"_s, going, square, stop);
-      for (int step = 0; step < a.steps && b.any([](auto y) { return y > 0; }, go); ++step) {
-        P.scale(b.rows("alpha"_s, unit_length, b.dot("rr"_s, P, P), go));
-        P.map("P"_s, same);
-        b.put(s.P, P);
-        const auto along_centre = b.dot("pc"_s, P, registers(chosen<Raw>(s.Q, s.C)));
-        auto AP = b.acc("AP"_s, Shape<BM, D>{});
-        auto bend = b.partial("bend"_s, Shape<BM>{});
-        auto all = b.partial("all"_s, Shape<BM>{});
-        b.pipeline(
-            Shape<ST>{}, tiles, [&](int j, int st) { b.load(s.K[st], a.k, kv, (j0 + j) * BN); },
-            [&](int j, int st) {
-              const int k0 = (j0 + j) * BN;
-              auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.P, s.K[st]);
-              S.map("logp"_s, log_weight, m);
-              exponentials(b, "p"_s, S);
-              if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
-              if constexpr (!Raw) T.map("T"_s, difference, b.planted("image_not_centred"_s, along_centre, zero));
-              auto U = T;
-              T.zip("wt"_s, product, S);
-              U.zip("wtt"_s, product, T);
-              bend.fold(one, U);
-              T.map("P2"_s, same);
-              all.fold(one, T);
-              b.mma(AP, b.cast("P2"_s, T), s.K[st]);
-            });
-        const auto sum_along = all.total();
-        auto along_mean = along_centre;
-        if constexpr (Raw) {
-          const Real times = b.planted("mean_already_centred"_s, Real{1}, Real{3});
-          const auto beyond = [=](auto mean, auto to) { return mean - times * to; };
-          along_mean = b.rows("pc"_s, product, sum_along, share);
-          AP.zip("AP"_s, less_scaled, s.C, share, along_centre);
-          AP.zip("AP"_s, subtract_scaled, s.Q, b.rows("pc"_s, beyond, along_mean, along_centre));
-        } else {
-          AP.zip("AP"_s, centred, s.C, share, sum_along);
-        }
-        auto E = P;
-        E.zip("eps"_s, scaled_up, s.L, unit);
-        AP.zip("AP"_s, sum, E);
-        AP.mask(within, 0);
-        auto curvature = b.rows("bend"_s, add_scaled, b.dot("bend"_s, P, E), bend.total(), share);
-        if constexpr (Raw)
-          curvature = b.planted("square_left_at_zero"_s,
-                                b.rows("bend"_s, moved_square, curvature, along_centre, along_mean), curvature);
-        const auto alpha = b.rows("alpha"_s, best, b.dot("rp"_s, R, P), curvature, go);
-        Y.zip("R"_s, add_scaled, P, alpha);
-        R.zip("R"_s, subtract_scaled, AP, alpha);
-        const auto beta = b.rows("alpha"_s, conjugate, b.dot("rp"_s, R, AP), curvature, go);
-        auto next = R;
-        next.zip("R"_s, add_scaled, P, b.planted("steepest_descent"_s, beta, zero));
-        P = next;
-        square = b.rows("rr"_s, still, b.dot("rr"_s, R, R), curvature, b.planted("rows_not_frozen"_s, go, one));
-        go = b.planted("rows_not_frozen"_s, b.rows("go"_s, going, square, stop), one);
-      }
-    }
+    for (int block = 0; block < a.blocks.count; ++block) solve(b, s, a, keys, rows, block, Y);
     auto delta = one;
     if (a.tilts) {
-      delta = b.rows("delta"_s, difference, one, b.dot("rr"_s, Y, registers(s.R)));
+      delta = b.rows("delta"_s, minus, one, b.dot("rr"_s, Y, in_registers(b, "R"_s, s.R)));
       Y.scale(b.planted("probe_for_tilt"_s,
                         b.rows(
                             "delta"_s, [](auto y) { return 1 / y; }, delta),
                         one));
     }
-    // A length beyond one is shared by the operand and its unit: neither leaves the range of a narrow format so soon.
+    store(b, a, head, q0, Y, delta);
+  }
+
+ private:
+  struct Keys {
+    Visibility sees;
+    int q0, kv, first, tiles;
+  };
+  template <class Row>
+  struct Rows {
+    Row one, zero, m, slack, share, unit;
+  };
+
+  /// Conjugate gradients in the columns of a block, whose solution Y takes.
+  template <class X, class Row, class Solution>
+  TILE_FN static void solve(X& b, Smem& s, const Args& a, const Keys& keys, const Rows<Row>& rows, int block,
+                            Solution& Y) {
+    const auto threshold = in_fp64([&](auto square, auto slack) {
+      const auto own = a.tolerance * slack;
+      return maxi(a.relative * a.relative * square, own * own);
+    });
+    const auto going = [](auto square, auto stop) { return square > stop ? 1 : 0; };
+    const auto unit_length =
+        in_fp64([](auto square, auto go) { return go * (square > 0 ? ex2(lg2(square) / -2) : 0); });
+    const auto best = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? along / bend : 0; };
+    const auto conjugate = [](auto along, auto bend, auto go) { return go > 0 && bend > 0 ? -along / bend : 0; };
+    const auto still = [](auto square, auto bend, auto go) { return go > 0 && bend > 0 ? square : 0; };
+    auto R = in_registers(b, "R"_s, s.R);
+    R.mask([&](int, int c) { return c / a.blocks.columns == block; }, 0);
+    auto P = R;
+    auto square = b.dot("rr"_s, R, R);
+    const auto stop = b.rows("stop"_s, threshold, square, rows.slack);
+    auto go = b.rows("go"_s, going, square, stop);
+    for (int step = 0; step < a.steps && b.any([](auto y) { return y > 0; }, go); ++step) {
+      P.scale(b.rows("alpha"_s, unit_length, b.dot("rr"_s, P, P), go));
+      P.map("P"_s, same);
+      b.put(s.P, P);
+      auto AP = b.acc("AP"_s, Shape<BM, D>{});
+      const auto curvature = image(b, s, a, keys, rows, block, P, AP);
+      const auto alpha = b.rows("alpha"_s, best, b.dot("rp"_s, R, P), curvature, go);
+      Y.zip("R"_s, plus_times, P, alpha);
+      R.zip("R"_s, minus_times, AP, alpha);
+      const auto beta = b.rows("alpha"_s, conjugate, b.dot("rp"_s, R, AP), curvature, go);
+      auto next = R;
+      next.zip("R"_s, plus_times, P, b.planted("steepest_descent"_s, beta, rows.zero));
+      P = next;
+      square = b.rows("rr"_s, still, b.dot("rr"_s, R, R), curvature, b.planted("rows_not_frozen"_s, go, rows.one));
+      go = b.planted("rows_not_frozen"_s, b.rows("go"_s, going, square, stop), rows.one);
+    }
+  }
+  /// AP, the system's product with P, which its tile holds, and the curvature P.AP.
+  template <class X, class Row, class Direction>
+  TILE_FN static auto image(X& b, Smem& s, const Args& a, const Keys& keys, const Rows<Row>& rows, int block,
+                            const Direction& P, Direction& AP) {
+    const auto scaled_up = in_fp64([](auto p, auto lambda, auto unit) { return unit * lambda * p; });
+    const auto centred = in_fp64([](auto y, auto c, auto share, auto all) { return share * (y - all * c); });
+    const auto less_scaled = in_fp64([](auto y, auto c, auto share, auto factor) { return share * y - factor * c; });
+    const auto moved_square = in_fp64([](auto square, auto to, auto mean) { return square - to * (2 * mean - to); });
+    const auto along_centre = b.dot("pc"_s, P, in_registers(b, "R"_s, chosen<Raw>(s.Q, s.C)));
+    auto bend = b.partial("bend"_s, Shape<BM>{});
+    auto all = b.partial("all"_s, Shape<BM>{});
+    sums_over_keys(b, s, a, keys, rows, along_centre, AP, bend, all);
+    const auto sum_along = all.total();
+    auto along_mean = along_centre;
+    if constexpr (Raw) {
+      const Real often = b.planted("mean_already_centred"_s, Real{1}, Real{3});
+      const auto beyond = [=](auto mean, auto to) { return mean - often * to; };
+      along_mean = b.rows("pc"_s, rounded_times, sum_along, rows.share);
+      AP.zip("AP"_s, less_scaled, s.C, rows.share, along_centre);
+      AP.zip("AP"_s, minus_times, s.Q, b.rows("pc"_s, beyond, along_mean, along_centre));
+    } else {
+      AP.zip("AP"_s, centred, s.C, rows.share, sum_along);
+    }
+    auto E = P;
+    E.zip("eps"_s, scaled_up, s.L, rows.unit);
+    AP.zip("AP"_s, plus, E);
+    AP.mask([&](int, int c) { return c / a.blocks.columns == block; }, 0);
+    auto curvature = b.rows("bend"_s, plus_times, b.dot("bend"_s, P, E), bend.total(), rows.share);
+    if constexpr (Raw)
+      curvature = b.planted("square_left_at_zero"_s,
+                            b.rows("bend"_s, moved_square, curvature, along_centre, along_mean), curvature);
+    return curvature;
+  }
+  /// sum_j w_j t_j k_j with t_j = P.k_j about the centre, sum_j w_j t_j^2 and sum_j w_j t_j.
+  template <class X, class Row, class Sum, class Partial>
+  TILE_FN static void sums_over_keys(X& b, Smem& s, const Args& a, const Keys& keys, const Rows<Row>& rows,
+                                     const Row& along_centre, Sum& AP, Partial& bend, Partial& all) {
+    const auto& sees = keys.sees;
+    const int q0 = keys.q0;
+    const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
+    b.pipeline(
+        Shape<ST>{}, keys.tiles, [&](int j, int st) { b.load(s.K[st], a.k, keys.kv, (keys.first + j) * BN); },
+        [&](int j, int st) {
+          const int k0 = (keys.first + j) * BN;
+          auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.P, s.K[st]);
+          S.map("logp"_s, log_weight, rows.m);
+          exponentials(b, "p"_s, S);
+          if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          if constexpr (!Raw) T.map("T"_s, minus, b.planted("image_not_centred"_s, along_centre, rows.zero));
+          auto U = T;
+          T.zip("wt"_s, rounded_times, S);
+          U.zip("wtt"_s, rounded_times, T);
+          bend.fold(rows.one, U);
+          T.map("P2"_s, same);
+          all.fold(rows.one, T);
+          b.mma(AP, b.cast("P2"_s, T), s.K[st]);
+        });
+  }
+  /// The solution as an operand, each row in a unit of its own, and by blocks. A length beyond one is shared by the
+  /// operand and its unit: neither leaves the range of a narrow format so soon.
+  template <class X, class Solution, class Row>
+  TILE_FN static void store(X& b, const Args& a, int head, int q0, Solution& Y, const Row& delta) {
     const auto shrinking = in_fp64([](auto square) {
       return square > 1 ? ex2(lg2(square) / -4) : square > 0 ? ex2(lg2(square) / -2) : 0;
     });
     const auto shrink = b.rows("yunit"_s, shrinking, b.dot("rr"_s, Y, Y));
     Y.scale(shrink);
     Y.map("Y"_s, same);
-    b.store_row("yunit"_s, a.unit, head, q0, b.rows("yunit"_s, inverse, shrink));
+    b.store_row("yunit"_s, a.unit, head, q0, b.rows("yunit"_s, reciprocal, shrink));
     b.store_row("delta"_s, a.delta, head, q0, delta);
     b.store("Y"_s, a.x, head, q0, Y);
     for (int block = 0; block < a.blocks.count && a.parts.p != nullptr; ++block) {
@@ -366,19 +383,11 @@ struct LlaOutput {
     const int j0 = sees.first_key(q0) / BN;
     auto O = b.acc("O"_s, Shape<BM, D>{});
     [[maybe_unused]] auto cross = b.acc("O"_s, Shape < BM, Raw ? D : 16 > {});
-    const auto copy = [](auto, auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
     const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
     const auto remainder = in_fp64([](auto t, auto along_centre, auto unit) { return 1 - unit * (t - along_centre); });
     const auto at_query =
         in_fp64([](auto delta, auto along, auto unit, auto share) { return share * (1 / delta + unit * along); });
-    const auto registers = [&](auto& tile) {
-      auto x = b.acc("R"_s, Shape<BM, D>{});
-      x.zip("R"_s, copy, tile);
-      return x;
-    };
+    const auto registers = [&](auto& tile) { return in_registers(b, "R"_s, tile); };
     const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
     const auto unit = b.load_row("yunit"_s, Shape<BM>{}, a.y_unit, head, q0);
     auto along = b.row("pc"_s, Shape<BM>{}, 0);
@@ -407,19 +416,19 @@ struct LlaOutput {
           exponentials(b, "p"_s, S);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           if constexpr (Raw) {
-            T.zip("wt"_s, product, S);
+            T.zip("wt"_s, rounded_times, S);
             b.mma(O, b.cast("P1"_s, S), cross, b.cast("P2"_s, T), s.V[st]);
           } else {
             T.map("N"_s, remainder, along, unit);
-            S.zip("wt"_s, product, T);
+            S.zip("wt"_s, rounded_times, T);
             b.mma(O, b.cast("P2"_s, S), s.V[st]);
           }
         });
-    const auto share = b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
+    const auto share = b.rows("inv"_s, reciprocal, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
     if constexpr (Raw) {
       O.scale(b.rows("n"_s, at_query, b.load_row("delta"_s, Shape<BM>{}, a.delta, head, q0), along, unit, share));
-      cross.scale(b.rows("inv"_s, product, unit, share));
-      O.zip("O"_s, difference, cross);
+      cross.scale(b.rows("inv"_s, rounded_times, unit, share));
+      O.zip("O"_s, minus, cross);
     } else {
       O.scale(share);
     }
@@ -456,15 +465,11 @@ struct LlaAdjoint {
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN, tiles = imax(0, ceil_div(sees.last_key(q0 + BM), BN) - j0);
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
-    const auto copy = [](auto, auto y) { return y; };
-    const auto same = [](auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
     const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
     const auto deviation = in_fp64([](auto a_ij, auto w, auto mean) { return w * (a_ij - mean); });
-    const auto negative = in_fp64([](auto y, auto c, auto share, auto all) { return share * (all * c - y); });
+    const auto negative_centred = in_fp64([](auto y, auto c, auto share, auto all) { return share * (all * c - y); });
     const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
-    const auto share = b.rows("inv"_s, inverse, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
+    const auto share = b.rows("inv"_s, reciprocal, b.load_row("l"_s, Shape<BM>{}, a.l, head, q0));
     const auto load = [&](int j, int st) {
       b.load(s.K[st], a.k, kv, (j0 + j) * BN);
       b.load(s.V[st], a.v, kv, (j0 + j) * BN);
@@ -485,10 +490,10 @@ struct LlaAdjoint {
     b.pipeline(Shape<ST>{}, tiles, load, [&](int j, int st) {
       auto A = b.abt("dP"_s, s.G, s.V[st]);
       auto W = weights(j, st);
-      A.zip("E"_s, product, W);
+      A.zip("E"_s, rounded_times, W);
       moment.fold(one, A);
     });
-    const auto mean = b.rows("mean"_s, product, moment.total(), share);
+    const auto mean = b.rows("mean"_s, rounded_times, moment.total(), share);
     auto dY = b.acc("dY"_s, Shape<BM, D>{});
     auto all = b.partial("all"_s, Shape<BM>{});
     b.pipeline(Shape<ST>{}, tiles, load, [&](int j, int st) {
@@ -499,10 +504,9 @@ struct LlaAdjoint {
       all.fold(one, A);
       b.mma(dY, b.cast("dS"_s, A), s.K[st]);
     });
-    dY.zip("rhs"_s, negative, s.C, share, all.total());
+    dY.zip("rhs"_s, negative_centred, s.C, share, all.total());
     if (a.about_query) {
-      auto Z = b.acc("rhs"_s, Shape<BM, D>{});
-      Z.zip("rhs"_s, copy, s.C);
+      auto Z = in_registers(b, "rhs"_s, s.C);
       Z.zip(
           "rhs"_s, [](auto c, auto q) { return c - q; }, s.Q);
       dY.zip(
@@ -541,23 +545,8 @@ struct LlaCoefficients {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
-    const int blocks = a.blocks.count;
     const auto one = b.row("n"_s, Shape<BM>{}, 1);
     const auto zero = b.row("n"_s, Shape<BM>{}, 0);
-    const auto copy = [](auto, auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-    const auto registers = [&](auto& tile) {
-      auto x = b.acc("R"_s, Shape<BM, D>{});
-      x.zip("R"_s, copy, tile);
-      return x;
-    };
-    const auto scaled = [&](auto& tile, const auto& unit) {
-      auto x = registers(tile);
-      x.scale(unit);
-      return x;
-    };
     const auto m = b.load_row("m"_s, Shape<BM>{}, a.m, head, q0);
     const auto l = b.load_row("l"_s, Shape<BM>{}, a.l, head, q0);
     const auto mean = b.load_row("mean"_s, Shape<BM>{}, a.mean, head, q0);
@@ -574,34 +563,71 @@ struct LlaCoefficients {
     b.load(s.X[ST], a.x, head, q0);
     b.pipeline(
         Shape<ST>{}, 0, [](int, int) {}, [](int, int) {});
-    auto Z = registers(s.C);
-    Z.zip("rhs"_s, difference, s.Q);
-    auto Y = scaled(s.Y[ST], y_unit), Xs = scaled(s.X[ST], x_unit);
-    auto f0 = mean, f1 = zero, kappa = zero;
-    if (a.about_query) {
-      auto dY = registers(s.R);
-      dY.zip(
-          "rhs"_s, [](auto y, auto z, auto mean_i) { return y + mean_i * z; }, Z, mean);
-      const auto tau = b.rows("tau"_s, sum, mean, b.dot("tau"_s, Y, dY));
-      f0 = zero;
-      f1 = b.rows(
-          "tau"_s, [](auto t, auto d) { return 2 * t * d; }, tau, b.planted("mass_gradient_dropped"_s, delta, zero));
-      kappa = b.rows(
-          "tau"_s, [=](auto t, auto d) { return d != 0 ? (blocks - 1) * t / d : 0; }, tau, delta);
-    }
+    auto Z = in_registers(b, "R"_s, s.C);
+    Z.zip("rhs"_s, minus, s.Q);
+    auto Y = scaled(b, s.Y[ST], y_unit), Xs = scaled(b, s.X[ST], x_unit);
+    Rows<std::remove_const_t<decltype(one)>> rows{one, zero, mean, delta, y_unit, x_unit, mean, zero, zero};
+    if (a.about_query) move_to_query(b, s, a, Z, Y, rows);
+    const auto e = store_ridge_gradient(b, s, a, head, q0, Y, Xs, unit, rows);
+    if (a.ridge == RidgeUnit::mass) rows.kappa = b.rows("tau"_s, plus, rows.kappa, e);
+    const auto n_sum = store_blocks(b, s, a, head, q0, Z, rows);
+    b.store_row("tau"_s, a.f0, head, q0, rows.f0);
+    b.store_row("tau"_s, a.f1, head, q0, rows.f1);
+    b.store_row("n"_s, a.s0, head, q0, b.rows("n"_s, minus, one, n_sum));
+    b.store_row("tau"_s, a.kappa, head, q0, rows.kappa);
+    b.store_row("e"_s, a.e, head, q0, e);
+    b.store_row("e"_s, a.row_sum, head, q0, a.ridge == RidgeUnit::absolute ? b.rows("e"_s, minus, zero, e) : zero);
+  }
+
+ private:
+  template <class Row>
+  struct Rows {
+    Row one, zero, mean, delta, y_unit, x_unit;
+    Row f0, f1, kappa;
+  };
+  template <class X, class Tile, class Row>
+  TILE_FN static auto scaled(X& b, Tile& tile, const Row& unit) {
+    auto x = in_registers(b, "R"_s, tile);
+    x.scale(unit);
+    return x;
+  }
+
+  /// f0, f1 and kappa of systems about q.
+  template <class X, class Offset, class Row>
+  TILE_FN static void move_to_query(X& b, Smem& s, const Args& a, const Offset& Z, const Offset& Y, Rows<Row>& rows) {
+    const int blocks = a.blocks.count;
+    auto dY = in_registers(b, "R"_s, s.R);
+    dY.zip(
+        "rhs"_s, [](auto y, auto z, auto mean_i) { return y + mean_i * z; }, Z, rows.mean);
+    const auto tau = b.rows("tau"_s, plus, rows.mean, b.dot("tau"_s, Y, dY));
+    rows.f0 = rows.zero;
+    rows.f1 = b.rows(
+        "tau"_s, [](auto t, auto d) { return 2 * t * d; }, tau,
+        b.planted("mass_gradient_dropped"_s, rows.delta, rows.zero));
+    rows.kappa = b.rows(
+        "tau"_s, [=](auto t, auto d) { return d != 0 ? (blocks - 1) * t / d : 0; }, tau, rows.delta);
+  }
+  /// dlambda, and e.
+  template <class X, class Solution, class Row>
+  TILE_FN static auto store_ridge_gradient(X& b, Smem& s, const Args& a, int head, int q0, const Solution& Y,
+                                           const Solution& Xs, const Row& unit, const Rows<Row>& rows) {
     auto slope = Y;
     slope.map(
-        "dlam"_s, [](auto y, auto f) { return f / 2 * y; }, f1);
-    slope.zip("dlam"_s, sum, Xs);
-    slope.zip("dlam"_s, product, Y);
+        "dlam"_s, [](auto y, auto f) { return f / 2 * y; }, rows.f1);
+    slope.zip("dlam"_s, plus, Xs);
+    slope.zip("dlam"_s, times, Y);
     slope.map(
         "dlam"_s, [](auto y, auto u) { return -u * y; }, unit);
     b.store("dlam"_s, a.dlambda, head, q0, slope);
-    const auto e = b.planted("ridge_detached"_s, b.dot("e"_s, slope, registers(s.L)), zero);
-    if (a.ridge == RidgeUnit::mass) kappa = b.rows("tau"_s, sum, kappa, e);
-
+    return b.planted("ridge_detached"_s, b.dot("e"_s, slope, in_registers(b, "R"_s, s.L)), rows.zero);
+  }
+  /// What the later passes need of every block, and dz; the sum of n.
+  template <class X, class Offset, class Row>
+  TILE_FN static auto store_blocks(X& b, Smem& s, const Args& a, int head, int q0, const Offset& Z,
+                                   const Rows<Row>& rows) {
+    const int blocks = a.blocks.count;
     auto dZ = b.acc("dz"_s, Shape<BM, D>{});
-    auto n_sum = zero;
+    auto n_sum = rows.zero;
     b.pipeline(
         Shape<ST>{}, blocks,
         [&](int j, int st) {
@@ -609,34 +635,55 @@ struct LlaCoefficients {
           b.load(s.X[st], a.x_parts, head * blocks + j, q0);
         },
         [&](int j, int st) {
-          auto Yb = scaled(s.Y[st], y_unit), Xb = scaled(s.X[st], x_unit);
-          auto n = one, lift = zero;
+          auto Yb = scaled(b, s.Y[st], rows.y_unit), Xb = scaled(b, s.X[st], rows.x_unit);
+          auto n = rows.one, lift = rows.zero;
           if (a.about_query) {
             n = b.rows(
-                "n"_s, [](auto d, auto t) { return d != 0 ? 1 / d - t : 0; }, delta, b.dot("n"_s, Yb, Z));
+                "n"_s, [](auto d, auto t) { return d != 0 ? 1 / d - t : 0; }, rows.delta, b.dot("n"_s, Yb, Z));
             lift = b.dot("n"_s, Xb, Z);
           }
-          n_sum = b.rows("n"_s, sum, n_sum, n);
-          const auto C = registers(s.C);
-          b.store_row("n"_s, a.ny, head * blocks + j, q0, b.rows("n"_s, sum, n, b.dot("n"_s, Yb, C)));
-          b.store_row("n"_s, a.nx, head * blocks + j, q0, b.rows("n"_s, difference, b.dot("n"_s, Xb, C), lift));
+          n_sum = b.rows("n"_s, plus, n_sum, n);
+          const auto C = in_registers(b, "R"_s, s.C);
+          b.store_row("n"_s, a.ny, head * blocks + j, q0, b.rows("n"_s, plus, n, b.dot("n"_s, Yb, C)));
+          b.store_row("n"_s, a.nx, head * blocks + j, q0, b.rows("n"_s, minus, b.dot("n"_s, Xb, C), lift));
           const auto w = b.rows(
-              "n"_s, [](auto g, auto g0, auto g1, auto nb, auto x) { return g - g0 - g1 * nb + x; }, mean, f0, f1, n,
-              lift);
+              "n"_s, [](auto g, auto g0, auto g1, auto nb, auto x) { return g - g0 - g1 * nb + x; }, rows.mean, rows.f0,
+              rows.f1, n, lift);
           Xb.scale(n);
           Yb.scale(w);
-          dZ.zip("dz"_s, sum, Xb);
-          dZ.zip("dz"_s, difference, Yb);
+          dZ.zip("dz"_s, plus, Xb);
+          dZ.zip("dz"_s, minus, Yb);
         });
     b.store("dz"_s, a.dz, head, q0, dZ);
-    b.store_row("tau"_s, a.f0, head, q0, f0);
-    b.store_row("tau"_s, a.f1, head, q0, f1);
-    b.store_row("n"_s, a.s0, head, q0, b.rows("n"_s, difference, one, n_sum));
-    b.store_row("tau"_s, a.kappa, head, q0, kappa);
-    b.store_row("e"_s, a.e, head, q0, e);
-    b.store_row("e"_s, a.row_sum, head, q0, a.ridge == RidgeUnit::absolute ? b.rows("e"_s, difference, zero, e) : zero);
+    return n_sum;
   }
 };
+
+/// Of a pair, from products with what is stored: N, x.z, N (x.z - f1 / 2 N), and D.
+TILE_CONSTANT struct BlockRemainder {
+  template <class T>
+  TILE_FN T operator()(T t, T n, T unit) const {
+    return n - unit * t;
+  }
+} block_remainder;
+TILE_CONSTANT struct BlockOffset {
+  template <class T>
+  TILE_FN T operator()(T t, T n, T unit) const {
+    return unit * t - n;
+  }
+} block_offset;
+TILE_CONSTANT struct BlockQuadratic {
+  template <class T>
+  TILE_FN T operator()(T u, T n, T f) const {
+    return n * (u - f / 2 * n);
+  }
+} block_quadratic;
+TILE_CONSTANT struct LlaScoreGradient {
+  template <class T>
+  TILE_FN T operator()(T a, T p, T n, T y, T f, T more) const {
+    return p * ((a - f) * n + y + more);
+  }
+} lla_score_gradient;
 
 /// Backward, second pass: one query tile over its key tiles gives dq_i and sum_j D_ij log2 p_ij.
 template <ExecutorTypes B, int BM, int BN, int D, int ST>
@@ -677,16 +724,7 @@ struct LlaBackwardQuery {
     const auto lse = row("lse"_s, a.lse), y_unit = row("yunit"_s, a.y_unit), x_unit = row("yunit"_s, a.x_unit);
     const auto f0 = row("tau"_s, a.f0), f1 = row("tau"_s, a.f1), kappa = row("tau"_s, a.kappa), e = row("e"_s, a.e);
     const auto s0 = row("n"_s, a.s0), first = row("first"_s, a.first);
-    const auto same = [](auto y) { return y; };
-    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
-    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
     const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
-    const auto remainder = [](auto t, auto n, auto unit) { return n - unit * t; };
-    const auto offset = [](auto t, auto n, auto unit) { return unit * t - n; };
-    const auto quadratic = [](auto u, auto n, auto f) { return n * (u - f / 2 * n); };
-    const auto score_gradient = [](auto a_ij, auto p, auto n, auto y, auto f, auto more) {
-      return p * ((a_ij - f) * n + y + more);
-    };
     const auto at_the_first = [](auto d, auto first_i, auto j, auto e_i) { return j == first_i ? d + e_i : d; };
 
     b.load(s.Q, a.q, head, q0);
@@ -707,14 +745,9 @@ struct LlaBackwardQuery {
           const int k0 = (j0 + j / blocks) * BN, block = j % blocks;
           if (block == 0) {
             nu = b.acc("N"_s, Shape<BM, BN>{}), cross = b.acc("NU"_s, Shape<BM, BN>{});
-            nu.map("N"_s, sum, s0);
+            nu.map("N"_s, plus, s0);
           }
-          auto [N, U] = b.abt("T"_s, "T"_s, s.Y[st], s.X[st], s.K[st]);
-          N.map("N"_s, remainder, b.load_row("n"_s, Shape<BM>{}, a.ny, head * blocks + block, q0), y_unit);
-          U.map("T"_s, offset, b.load_row("n"_s, Shape<BM>{}, a.nx, head * blocks + block, q0), x_unit);
-          nu.zip("N"_s, sum, N);
-          U.zip("NU"_s, quadratic, N, f1);
-          cross.zip("NU"_s, sum, U);
+          add_block(b, s, a, st, head * blocks + block, q0, y_unit, x_unit, f1, nu, cross);
           if (block < blocks - 1) return;
           auto L = b.abt("S"_s, s.Q, s.K[st]);
           L.map("logp"_s, log_weight, lse);
@@ -722,13 +755,13 @@ struct LlaBackwardQuery {
           exponentials(b, "p"_s, P);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           auto A = b.abt("dP"_s, s.G, s.V[st]);
-          A.zip("D"_s, score_gradient, P, nu, cross, f0, kappa);
+          A.zip("D"_s, lla_score_gradient, P, nu, cross, f0, kappa);
           if (a.has_first) {
             A.map("D"_s, at_the_first, first, b.load_col("first"_s, Shape<1, BN>{}, a.index, 0, k0), e);
             if (!sees.all(q0, q0 + BM, k0, k0 + BN)) A.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           }
           whole.fold(one, A);
-          L.zip("dh"_s, product, A);
+          L.zip("dh"_s, rounded_times, A);
           dh.fold(one, L);
           A.map("dS"_s, same);
           rounded.fold(one, A);
@@ -736,18 +769,32 @@ struct LlaBackwardQuery {
         });
     // The rows of D have known sums: k_j - c_i stands in for k_j, and log2 p for x.
     const auto sums = a.about_query ? whole.total() : row("e"_s, a.row_sum);
-    const auto rest = b.rows(
-        "all"_s, [](auto y0, auto y1) { return y0 - y1; }, sums, rounded.total());
+    add_offsets(b, s, a, dQ, b.rows("all"_s, minus, sums, rounded.total()));
+    b.store_row("dh"_s, a.dh, head, q0, b.rows("dh"_s, plus_times, dh.total(), lse, sums));
+    b.store("out"_s, a.dq, head, q0, dQ);
+  }
+
+ private:
+  /// N and N (x.z - f1 / 2 N) of one block more.
+  template <class X, class Row, class Sum>
+  TILE_FN static void add_block(X& b, Smem& s, const Args& a, int st, int part, int q0, const Row& y_unit,
+                                const Row& x_unit, const Row& f1, Sum& nu, Sum& cross) {
+    auto [N, U] = b.abt("T"_s, "T"_s, s.Y[st], s.X[st], s.K[st]);
+    N.map("N"_s, block_remainder, b.load_row("n"_s, Shape<BM>{}, a.ny, part, q0), y_unit);
+    U.map("T"_s, block_offset, b.load_row("n"_s, Shape<BM>{}, a.nx, part, q0), x_unit);
+    nu.zip("N"_s, plus, N);
+    U.zip("NU"_s, block_quadratic, N, f1);
+    cross.zip("NU"_s, plus, U);
+  }
+  /// What the rows of D leave of their sums, at the centre; and dz.
+  template <class X, class Gradient, class Row>
+  TILE_FN static void add_offsets(X& b, Smem& s, const Args& a, Gradient& dQ, const Row& rest) {
     const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
     const Real sign = b.planted("offset_sign"_s, Real{1}, Real{-1});
     dQ.zip(
         "dq"_s, [&](auto y, auto c, auto factor) { return (y + factor * c) * inv_h; }, s.C, rest);
     dQ.zip(
         "dq"_s, [&](auto y, auto z) { return y - sign * z; }, s.Z);
-    b.store_row("dh"_s, a.dh, head, q0,
-                b.rows(
-                    "dh"_s, [](auto y, auto z, auto d) { return y + z * d; }, dh.total(), lse, sums));
-    b.store("out"_s, a.dq, head, q0, dQ);
   }
 };
 
@@ -779,22 +826,10 @@ struct LlaBackwardKey {
     const Visibility sees = lla_visibility(b, a.sees);
     const int i0 = sees.first_row(k0) / BM, tiles = imax(0, ceil_div(sees.last_row(k0 + BN), BM) - i0);
     const int blocks = a.blocks, steps = tiles * blocks;
-    const Real inv_h = a.inv_bandwidth;
-    const Real kept = b.planted("dk_without_x"_s, Real{1}, Real{0});
     auto dK = b.acc("dK"_s, Shape<BN, D>{});
     auto dV = b.acc("dV"_s, Shape<BN, D>{});
     auto nu = b.acc("N"_s, Shape<BN, BM>{}), cross = b.acc("NU"_s, Shape<BN, BM>{});
     const auto index = b.load_row("first"_s, Shape<BN>{}, a.index, 0, k0);
-    const auto sum = [](auto y0, auto y1) { return y0 + y1; };
-    const auto product = [](auto y0, auto y1) { return rounded_product(y0, y1); };
-    const auto log_weight = [&](auto y, auto z) { return y * a.scale - z; };
-    const auto remainder = [](auto t, auto n, auto unit) { return n - unit * t; };
-    const auto offset = [](auto t, auto n, auto unit) { return unit * t - n; };
-    const auto quadratic = [](auto u, auto n, auto f) { return n * (u - f / 2 * n); };
-    const auto residual = [](auto a_ij, auto n, auto u, auto f, auto g) { return a_ij - f - g * n + u; };
-    const auto score_gradient = [](auto a_ij, auto p, auto n, auto y, auto f, auto more) {
-      return p * ((a_ij - f) * n + y + more);
-    };
     const auto at_the_first = [](auto d, auto j, auto first_i, auto e_i) { return j == first_i ? d + e_i : d; };
 
     b.load(s.K, a.k, kv, k0);
@@ -817,43 +852,55 @@ struct LlaBackwardKey {
           const auto f0 = col("tau"_s, a.f0, head), f1 = col("tau"_s, a.f1, head);
           if (block == 0) {
             nu = b.acc("N"_s, Shape<BN, BM>{}), cross = b.acc("NU"_s, Shape<BN, BM>{});
-            nu.map("N"_s, sum, col("n"_s, a.s0, head));
+            nu.map("N"_s, plus, col("n"_s, a.s0, head));
           }
           auto P = b.abt("S"_s, s.K, s.Q[st]);
-          P.map("logp"_s, log_weight, col("lse"_s, a.lse, head));
+          P.map(
+              "logp"_s, [&](auto y, auto z) { return y * a.scale - z; }, col("lse"_s, a.lse, head));
           exponentials(b, "p"_s, P);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
           auto A = b.abt("dP"_s, s.V, s.G[st]);
           auto N = b.abt("T"_s, s.K, s.Y[st]);
-          N.map("N"_s, remainder, col("n"_s, a.ny, head * blocks + block), y_unit);
+          N.map("N"_s, block_remainder, col("n"_s, a.ny, head * blocks + block), y_unit);
           auto U = b.abt("T"_s, s.K, s.X[st]);
-          U.map("T"_s, offset, col("n"_s, a.nx, head * blocks + block), x_unit);
-          auto F = A;
-          F.zip("F"_s, residual, N, U, f0, f1);
-          F.zip(
-              "F"_s, [](auto f, auto p, auto unit) { return -unit * p * f; }, P, y_unit);
-          b.mma(dK, b.cast("dT"_s, F), s.Y[st]);
-          auto W = N;
-          W.zip(
-              "F"_s, [&](auto n, auto p, auto unit) { return kept * unit * p * n; }, P, x_unit);
-          b.mma(dK, b.cast("dT"_s, W), s.X[st]);
-          nu.zip("N"_s, sum, N);
-          U.zip("NU"_s, quadratic, N, f1);
-          cross.zip("NU"_s, sum, U);
+          U.map("T"_s, block_offset, col("n"_s, a.nx, head * blocks + block), x_unit);
+          add_solutions(b, s, st, dK, A, P, N, U, f0, f1, y_unit, x_unit);
+          nu.zip("N"_s, plus, N);
+          U.zip("NU"_s, block_quadratic, N, f1);
+          cross.zip("NU"_s, plus, U);
           if (block < blocks - 1) return;
-          A.zip("D"_s, score_gradient, P, nu, cross, f0, col("tau"_s, a.kappa, head));
+          A.zip("D"_s, lla_score_gradient, P, nu, cross, f0, col("tau"_s, a.kappa, head));
           if (a.has_first) {
             A.map("D"_s, at_the_first, index, col("first"_s, a.first, head), col("e"_s, a.e, head));
             if (!sees.all(q0, q0 + BM, k0, k0 + BN)) A.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
           }
-          A.map("D"_s, [&](auto d) { return d * inv_h; });
+          A.map("D"_s, [&](auto d) { return d * a.inv_bandwidth; });
           b.mma(dK, b.cast("dS"_s, A), s.Q[st]);
           auto coefficient = P;
-          coefficient.zip("wt"_s, product, nu);
+          coefficient.zip("wt"_s, rounded_times, nu);
           b.mma(dV, b.cast("P2"_s, b.planted("dv_without_probe"_s, coefficient, P)), s.G[st]);
         });
     b.store("out"_s, a.dk, kv, k0, dK);
     b.store("out"_s, a.dv, kv, k0, dV);
+  }
+
+ private:
+  /// What the systems' solutions give the keys: through t = y.k and x.k.
+  template <class X, class Gradient, class Scores, class Col>
+  TILE_FN static void add_solutions(X& b, Smem& s, int st, Gradient& dK, const Scores& A, const Scores& P,
+                                    const Scores& N, const Scores& U, const Col& f0, const Col& f1, const Col& y_unit,
+                                    const Col& x_unit) {
+    const auto residual = [](auto a_ij, auto n, auto u, auto f, auto g) { return a_ij - f - g * n + u; };
+    const Real kept = b.planted("dk_without_x"_s, Real{1}, Real{0});
+    auto F = A;
+    F.zip("F"_s, residual, N, U, f0, f1);
+    F.zip(
+        "F"_s, [](auto f, auto p, auto unit) { return -unit * p * f; }, P, y_unit);
+    b.mma(dK, b.cast("dT"_s, F), s.Y[st]);
+    auto W = N;
+    W.zip(
+        "F"_s, [&](auto n, auto p, auto unit) { return kept * unit * p * n; }, P, x_unit);
+    b.mma(dK, b.cast("dT"_s, W), s.X[st]);
   }
 };
 

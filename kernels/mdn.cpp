@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/host_decay_scan.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/recurrence.hpp"
 

@@ -1,4 +1,5 @@
 // Momentum DeltaNet on the device: launches and instances.
+#include "kernels/cuda/decay_scan.cuh"
 #include "kernels/cuda/recurrence.cuh"
 #include "kernels/mdn.hpp"
 

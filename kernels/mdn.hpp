@@ -23,6 +23,7 @@
 // the inverses as C rows.
 #include <limits>
 
+#include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -52,7 +53,6 @@ struct LinearWeights {
   template <class Ex, class Tile>
   TILE_FN static void run(Ex& b, Smem& s, Tile& Gamma, Tile& late, const MomentumGates<B>& a, int head, int chunk) {
     const int row = chunk * C, n = imin(C, a.len - row);
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto times_beta = [&](auto x, auto beta) {
       return x * b.planted("step_offset"_s, beta, beta + decltype(beta)(1e-6));
     };
@@ -64,8 +64,8 @@ struct LinearWeights {
     X.zip("Gamma"_s, stepped, s.rho, beta);
     b.put(s.steps, X);
     b.sync();
-    b.decay_scan("Gamma"_s, Gamma, s.steps, a.log_alpha, head, row);
-    b.decay_scan("Gamma"_s, late, s.steps, a.log_alpha, head, row, b.planted("weights_of_errors"_s, 1, 0));
+    decay_scan(b, "Gamma"_s, Gamma, s.steps, a.log_alpha, head, row);
+    decay_scan(b, "Gamma"_s, late, s.steps, a.log_alpha, head, row, b.planted("weights_of_errors"_s, 1, 0));
 
     auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
     auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
@@ -74,9 +74,9 @@ struct LinearWeights {
     const int count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
     b.store_row("decay"_s, a.rows.a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row));
     b.store_row("decay"_s, a.rows.late_a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row, 1));
-    b.store_row("Gamma"_s, a.rows.b, head, row, b.decay_scan("Gamma"_s, of_momentum, a.log_alpha, head, row));
-    b.store_row("Gamma"_s, a.rows.late_b, head, row, b.decay_scan("Gamma"_s, of_momentum, a.log_alpha, head, row, 1));
-    b.store_row("Gamma"_s, a.rows.g, head, row, b.decay_scan_adjoint("Gamma"_s, of_end, none, a.log_mu, head, row));
+    b.store_row("Gamma"_s, a.rows.b, head, row, decay_scan(b, "Gamma"_s, of_momentum, a.log_alpha, head, row));
+    b.store_row("Gamma"_s, a.rows.late_b, head, row, decay_scan(b, "Gamma"_s, of_momentum, a.log_alpha, head, row, 1));
+    b.store_row("Gamma"_s, a.rows.g, head, row, decay_scan_adjoint(b, "Gamma"_s, of_end, none, a.log_mu, head, row));
     b.store_row("decay"_s, a.rows.r, head, row, b.decay_suffix("decay"_s, Shape<C>{}, a.log_mu, head, row));
     b.store_row("decay"_s, a.rows.total_a, head, chunk * DK,
                 b.decay_total("decay"_s, Shape<DK>{}, a.log_alpha, head, row, count));
@@ -98,30 +98,25 @@ struct LinearWeights {
   TILE_FN static void gradients(Ex& b, GradientSmem& s, Tile&, Tile& late, Cotangent& dGamma, Cotangent& dlate,
                                 const Args& a, const MomentumRows<Row>& of, int head, int chunk, int part) {
     const int row = chunk * C;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto weighed = [](auto x, auto y, auto beta) { return x * y * beta; };
-    const auto plus_times = [](auto x, auto y, auto z) { return x + y * z; };
-    const auto plus_products = [](auto x, auto z, auto y) { return x + z * y; };
     const auto of_alpha = [](auto alpha, auto sums, auto prefix, auto errors, auto carried) {
       return alpha * sums + prefix + errors + carried;
     };
     const auto of_mu = [&](auto ratios, auto prefix, auto last, auto carried) {
       return ratios + prefix + last + b.planted("dlog_mu_without_momentum"_s, carried, carried * 0);
     };
-    const auto lower = [](int i, int j) { return i >= j; };
     auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
     auto late_b = b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, row);
     auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
     auto m = b.decay_prefix("decay"_s, Shape<C>{}, a.log_mu, head, row);
     b.decay_ratios("decay"_s, s.rho, a.log_mu, head, row);
-    b.decay_scan_adjoint("gates"_s, s.D, dGamma, dlate, a.log_alpha, head, row);
-    auto d = b.rows("gates"_s, plus_times, b.decay_scan_adjoint("gates"_s, of.b, of.late_b, a.log_alpha, head, row), z,
+    decay_scan_adjoint(b, "gates"_s, s.D, dGamma, dlate, a.log_alpha, head, row);
+    auto d = b.rows("gates"_s, plus_times, decay_scan_adjoint(b, "gates"_s, of.b, of.late_b, a.log_alpha, head, row), z,
                     of.total_b);
     b.sync();
     auto D = b.acc("gates"_s, Shape<C, C>{}), ratios = D, weights = D;
     D.zip("gates"_s, copy, s.D);
-    D.map("gates"_s, plus_products, z, b.column_of(of.g));
+    D.map("gates"_s, plus_times, z, b.column_of(of.g));
     D.mask(lower, 0);
     ratios.zip("gates"_s, copy, s.rho);
     weights.zip("gates"_s, copy, late);
@@ -171,7 +166,7 @@ struct LogDomainWeights {
       X.mask(keep, 0);
       b.put(tile, X);
     };
-    put(Gamma, l.la, l.lc, [](int i, int j) { return i >= j; });
+    put(Gamma, l.la, l.lc, lower);
     put(late, l.late_la, l.late_lc, [](int i, int j) { return i > j; });
 
     auto log_alpha = b.load_row("log"_s, Shape<C>{}, a.log_alpha, head, row);
@@ -202,18 +197,11 @@ struct LogDomainWeights {
   TILE_FN static void gradients(Ex& b, GradientSmem& s, Tile& Gamma, Tile& late, Cotangent& dGamma, Cotangent& dlate,
                                 const Args& a, const MomentumRows<Row>& of, int head, int chunk, int part) {
     const int row = chunk * C;
-    const auto second = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto over = [](auto x, auto y) { return x / y; };
     const auto plus_minus = [](auto x, auto y, auto z) { return x + y - z; };
     const auto sum_of_three = [](auto x, auto y, auto z) { return x + y + z; };
     const auto sum_of_four = [](auto x, auto y, auto z, auto u) { return x + y + z + u; };
-    const auto share = [](auto, auto x, auto log) { return exponential(x - log); };
-    const auto of_ratio = [](auto l, auto cotangent, auto ratio) { return l * cotangent * ratio; };
     const auto of_end_ratio = [&](auto g, auto la, auto lm, auto lc, auto before) {
-      return of_ratio(exponential(la - lm + lc), g, exponential(before - lc));
+      return exponential(la - lm + lc) * g * exponential(before - lc);
     };
     const auto plus_total = [](auto x, auto cotangent, auto la, auto lc) {
       return x + cotangent * exponential(la + lc);
@@ -222,68 +210,29 @@ struct LogDomainWeights {
       return sum + b.planted("end_dropped"_s, cotangent, cotangent * 0) * exponential(x - lc);
     };
     const auto taken_by_steps = [&](auto x) { return b.planted("steps_dropped"_s, x, x * 0); };
-    const auto lower = [](int i, int j) { return i >= j; };
-    const auto strictly_lower = [](int i, int j) { return i > j; };
-    const auto diagonal = [](int i, int j) { return i == j; };
     const auto l = logs(b, a, head, row);
-    const auto row_sums = [&](const auto& X) {
-      auto sum = b.partial("dlog"_s, Shape<C>{});
-      sum.fold(b.row("dlog"_s, Shape<C>{}, 1), X);
-      return sum.total();
-    };
-    // Of both triangles: beyond the end nothing decays, and the scan leaves sums of columns from the diagonal down.
-    const auto column_sums = [&](const auto& X, const auto& X_late) {
-      b.put(s.now, X);
-      b.put(s.late, X_late);
-      b.sync();
-      b.decay_scan_adjoint("dlog"_s, s.sums, s.now, s.late, a.log_alpha, head, a.log_alpha.rows);
-      b.sync();
-      auto Y = b.acc("dlog"_s, Shape<C, C>{});
-      Y.zip("dlog"_s, second, s.sums);
-      Y.mask(diagonal, 0);
-      return row_sums(Y);
-    };
-    const auto of_weights = [&](Cotangent& cotangent, Tile& weights, auto keep) {
-      auto U = b.acc("dlog"_s, Shape<C, C>{});
-      U.zip("dlog"_s, second, cotangent);
-      U.zip("dlog"_s, times, weights);
-      U.mask(keep, 0);
-      return U;
-    };
-    const auto of_ratios = [&](Cotangent& cotangent, const auto& la, const auto& lc, auto keep) {
-      auto R = ratios(b, l, lc);
-      auto W = leading(b, l, la, lc);
-      W.zip("dlog"_s, of_ratio, cotangent, R);
-      W.mask(keep, 0);
-      return W;
-    };
-    const auto of_sums = [&](const auto& cotangent, const auto& lc, auto keep) {
-      auto X = b.acc("exponent"_s, Shape<C, C>{});
-      X.map("exponent"_s, share, l.of_x, lc);
-      X.mask(keep, 0);
-      X.map("dlog"_s, times, cotangent);
-      return X;
-    };
-
     // Through L and b: U.
-    auto U = of_weights(dGamma, Gamma, lower), U_late = of_weights(dlate, late, strictly_lower);
+    auto U = of_weights(b, dGamma, Gamma, lower), U_late = of_weights(b, dlate, late, strictly_lower);
     auto g = b.rows("dlog"_s, times, of.g, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, row));
     auto of_b = b.rows("dlog"_s, times, of.b, b.load_row("Gamma"_s, Shape<C>{}, a.rows.b, head, row));
     auto of_late_b = b.rows("dlog"_s, times, of.late_b, b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, row));
-    auto now = b.rows("dlog"_s, plus, row_sums(U), of_b), before = b.rows("dlog"_s, plus, row_sums(U_late), of_late_b);
+    auto now = b.rows("dlog"_s, plus, row_sums(b, U), of_b),
+         before = b.rows("dlog"_s, plus, row_sums(b, U_late), of_late_b);
     auto end = b.rows("dlog"_s, plus_total, b.gates_of_total("dlog"_s, Shape<C>{}, g), of.total_b, l.end_la, l.end_lc);
-    auto columns = b.rows("dlog"_s, plus, column_sums(U, U_late), g);
+    auto columns = b.rows("dlog"_s, plus, column_sums(b, s, a, head, U, U_late), g);
 
     // Through R: W.
-    auto W = of_ratios(dGamma, l.la, l.lc, lower), W_late = of_ratios(dlate, l.late_la, l.late_lc, strictly_lower);
+    auto W = of_ratios(b, l, dGamma, l.la, l.lc, lower),
+         W_late = of_ratios(b, l, dlate, l.late_la, l.late_lc, strictly_lower);
     auto W_end = b.rows("dlog"_s, of_end_ratio, of.g, l.end_la, l.lm, l.end_lc, l.late_lc);
-    auto taken = b.rows("dlog"_s, plus, column_sums(W, W_late), W_end);
-    auto dlc = b.rows("dlog"_s, plus, now, row_sums(W));
-    auto late_dlc = b.rows("dlog"_s, plus_minus, before, row_sums(W_late), taken);
+    auto taken = b.rows("dlog"_s, plus, column_sums(b, s, a, head, W, W_late), W_end);
+    auto dlc = b.rows("dlog"_s, plus, now, row_sums(b, W));
+    auto late_dlc = b.rows("dlog"_s, plus_minus, before, row_sums(b, W_late), taken);
     auto end_dlc = b.rows("dlog"_s, plus, end, b.gates_of_total("dlog"_s, Shape<C>{}, W_end));
 
     // Through the sums.
-    auto sums = column_sums(of_sums(dlc, l.lc, lower), of_sums(late_dlc, l.late_lc, strictly_lower));
+    auto sums =
+        column_sums(b, s, a, head, of_sums(b, l, dlc, l.lc, lower), of_sums(b, l, late_dlc, l.late_lc, strictly_lower));
     auto dx = b.rows("dlog"_s, plus_share, sums, l.x, l.end_lc, end_dlc);
     auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, row);
     b.store_row("dbeta"_s, a.dbeta, part, row, b.rows("dlog"_s, over, dx, beta));
@@ -304,6 +253,50 @@ struct LogDomainWeights {
     Row la, late_la, lm, x, lc, late_lc, end_la, end_lm, end_lc;
     Col of_lm, of_x, of_late_lc;  // by column
   };
+
+  template <class Ex, class X>
+  TILE_FN static auto row_sums(Ex& b, const X& x) {
+    auto sum = b.partial("dlog"_s, Shape<C>{});
+    sum.fold(b.row("dlog"_s, Shape<C>{}, 1), x);
+    return sum.total();
+  }
+  /// Of both triangles: beyond the end nothing decays, and the scan leaves sums of columns from the diagonal down.
+  template <class Ex, class Args, class X>
+  TILE_FN static auto column_sums(Ex& b, GradientSmem& s, const Args& a, int head, const X& x, const X& late) {
+    b.put(s.now, x);
+    b.put(s.late, late);
+    b.sync();
+    decay_scan_adjoint(b, "dlog"_s, s.sums, s.now, s.late, a.log_alpha, head, a.log_alpha.rows);
+    b.sync();
+    auto Y = in_registers(b, "dlog"_s, s.sums);
+    Y.mask([](int i, int j) { return i == j; }, 0);
+    return row_sums(b, Y);
+  }
+  template <class Ex, class Tile, class Cotangent, class Keep>
+  TILE_FN static auto of_weights(Ex& b, Cotangent& cotangent, Tile& weights, Keep keep) {
+    auto U = in_registers(b, "dlog"_s, cotangent);
+    U.zip("dlog"_s, times, weights);
+    U.mask(keep, 0);
+    return U;
+  }
+  template <class Ex, class L, class Cotangent, class Row, class Keep>
+  TILE_FN static auto of_ratios(Ex& b, const L& l, Cotangent& cotangent, const Row& la, const Row& lc, Keep keep) {
+    const auto of_ratio = [](auto weight, auto derivative, auto ratio) { return weight * derivative * ratio; };
+    auto R = ratios(b, l, lc);
+    auto W = leading(b, l, la, lc);
+    W.zip("dlog"_s, of_ratio, cotangent, R);
+    W.mask(keep, 0);
+    return W;
+  }
+  template <class Ex, class L, class Row, class Keep>
+  TILE_FN static auto of_sums(Ex& b, const L& l, const Row& cotangent, const Row& lc, Keep keep) {
+    auto X = b.acc("exponent"_s, Shape<C, C>{});
+    X.map(
+        "exponent"_s, [](auto, auto x, auto log) { return exponential(x - log); }, l.of_x, lc);
+    X.mask(keep, 0);
+    X.map("dlog"_s, times, cotangent);
+    return X;
+  }
 
   template <class X>
   TILE_FN static X exponential(X x) {
@@ -333,8 +326,6 @@ struct LogDomainWeights {
 
   template <class Ex, class Gates>
   TILE_FN static auto logs(Ex& b, const Gates& a, int head, int row) {
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
     const auto logarithm_of = [](auto beta) { return logarithm(beta); };
     auto log_alpha = b.load_row("log"_s, Shape<C>{}, a.log_alpha, head, row);
     auto log_mu = b.load_row("log"_s, Shape<C>{}, a.log_mu, head, row);
@@ -343,7 +334,7 @@ struct LogDomainWeights {
     auto log_beta = b.rows("log"_s, logarithm_of, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row));
     auto x = b.rows("log"_s, minus, b.rows("log"_s, plus, log_beta, lm), la);
     auto of_x = b.column_of(x);
-    auto lc = log_sum_exp(b, Shape<C>{}, of_x, [](int i, int j) { return i >= j; });
+    auto lc = log_sum_exp(b, Shape<C>{}, of_x, lower);
     auto late_lc = log_sum_exp(b, Shape<C>{}, of_x, [](int i, int j) { return i > j; });
     auto end_lc = log_sum_exp(b, Shape<C>{}, of_x, [](int, int) { return true; });
     auto of_lm = b.column_of(lm), of_late_lc = b.column_of(b.planted("inclusive_sum"_s, late_lc, lc));
@@ -395,7 +386,6 @@ struct MomentumSystem {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int row = chunk * C;
-    const auto copy = [](auto, auto x) { return x; };
     const auto weighed = [&](auto x, auto weight, auto of_row, auto of_column) {
       return x * weight * b.planted("eta_of_row"_s, of_column, of_row);
     };
@@ -408,8 +398,7 @@ struct MomentumSystem {
         [&](int, int) {
           Weights::run(b, s.weights, s.Gamma, s.late, a.gates, head, chunk);
           b.sync();
-          auto X = b.acc("Gamma"_s, Shape<C, C>{});
-          X.zip("Gamma"_s, copy, s.Gamma);
+          auto X = in_registers(b, "Gamma"_s, s.Gamma);
           b.store("Gamma"_s, a.weights, head, row, X);
           X.zip("Gamma"_s, copy, s.late);
           b.store("Gamma"_s, a.late_weights, head, row, X);
@@ -454,13 +443,6 @@ struct MomentumPass {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto same = [](auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto negative_times = [](auto x, auto y) { return -(x * y); };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus_read = [](auto read, auto v) { return v - read; };
-    const auto minus_times = [](auto x, auto y, auto z) { return x - y * z; };
     auto S = b.acc("S"_s, Shape<DK, DV>{}), M = b.acc("M"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.load(s.M0, a.initial_momentum, head, 0, v0);
@@ -482,7 +464,7 @@ struct MomentumPass {
           b.sync();
           auto W = b.ab("W"_s, s.P[st], s.S);
           W.map("W"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, head, j * C));
-          W.zip("W"_s, minus_read, s.V[st]);
+          W.zip("W"_s, taken_from, s.V[st]);
           auto of_momentum = b.ab("W"_s, s.P[st], s.M);
           of_momentum.map("W"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, j * C));
           if (b.planted("errors_without_momentum"_s, true, false)) W.zip("W"_s, plus, of_momentum);
@@ -535,9 +517,7 @@ struct MomentumOutputs {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV, row = chunk * C;
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto weighed = [](auto x, auto weight, auto eta) { return x * weight * eta; };
-    const auto minus = [](auto x, auto y) { return x - y; };
     const auto scaled = [&](auto x) { return x * a.scale; };
     b.pipeline(
         Shape<2>{}, 1,
@@ -552,7 +532,7 @@ struct MomentumOutputs {
         [&](int, int) {
           auto P = b.abt("QK"_s, s.Q, s.K);
           P.zip("P"_s, weighed, s.Gamma, b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row));
-          P.mask([](int i, int j) { return i >= j; }, 0);
+          P.mask(lower, 0);
           auto O = b.ab("O"_s, s.Q, s.S);
           O.map("O"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.a, head, row));
           auto of_momentum = b.ab("O"_s, s.Q, s.M);
@@ -591,8 +571,6 @@ struct MomentumReads {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV, row = chunk * C;
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto negative_times = [](auto x, auto y) { return -(x * y); };
     const auto weighed = [](auto x, auto weight, auto eta) { return x * weight * eta; };
     const auto scaled = [&](auto, auto x) { return x * a.scale; };
     b.pipeline(
@@ -606,7 +584,7 @@ struct MomentumReads {
         [&](int, int) {
           auto P = b.abt("QK"_s, s.Q, s.K);
           P.zip("P"_s, weighed, s.Gamma, b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row));
-          P.mask([](int i, int j) { return i >= j; }, 0);
+          P.mask(lower, 0);
           b.put(s.P, P);
           auto Y = b.acc("X"_s, Shape<C, DV>{});
           Y.zip("X"_s, scaled, s.dO);
@@ -654,13 +632,7 @@ struct MomentumAdjointPass {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
-    const auto copy = [](auto, auto x) { return x; };
     const auto start = [&](auto zero, auto x) { return b.planted("final_cotangent_dropped"_s, x, zero); };
-    const auto same = [](auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto negative_times = [](auto x, auto y) { return -(x * y); };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
     const auto minus_step = [&](auto x, auto y, auto z) {
       return x - b.planted("adjoint_without_step"_s, y, y * 0) * z;
     };
@@ -687,15 +659,7 @@ struct MomentumAdjointPass {
           b.put(s.G, G);
           b.put(s.N, N);
           b.sync();
-          auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, j * C);
-          auto dE = b.ab("dE"_s, s.K[st], s.G);
-          dE.map("dE"_s, times,
-                 b.rows("Gamma"_s, times, eta, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, j * C)));
-          auto of_momentum = b.ab("dE"_s, s.K[st], s.N);
-          of_momentum.map("dE"_s, times,
-                          b.rows("decay"_s, times, eta, b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, j * C)));
-          dE.zip("dE"_s, minus, of_momentum);
-          dE.zip("dE"_s, plus, s.dE0[st]);
+          const auto dE = cotangents_of_errors(b, s, a, st, head, j);
           b.put(s.dE, dE);
           b.sync();
           auto R = b.atb("R"_s, s.T[st], s.dE);
@@ -718,6 +682,20 @@ struct MomentumAdjointPass {
         });
     b.store("end"_s, a.initial_state, head, 0, G, v0);
     b.store("end"_s, a.initial_momentum, head, 0, N, v0);
+  }
+
+ private:
+  template <class Ex>
+  TILE_FN static auto cotangents_of_errors(Ex& b, Smem& s, const Args& a, int st, int head, int j) {
+    auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, j * C);
+    auto dE = b.ab("dE"_s, s.K[st], s.G);
+    dE.map("dE"_s, times, b.rows("Gamma"_s, times, eta, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, j * C)));
+    auto of_momentum = b.ab("dE"_s, s.K[st], s.N);
+    of_momentum.map("dE"_s, times,
+                    b.rows("decay"_s, times, eta, b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, j * C)));
+    dE.zip("dE"_s, minus, of_momentum);
+    dE.zip("dE"_s, plus, s.dE0[st]);
+    return dE;
   }
 };
 
@@ -763,18 +741,7 @@ struct MomentumGradients {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV, row = chunk * C;
-    const int part = head * a.blocks + block % a.blocks;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto scaled = [&](auto, auto x) { return x * a.scale; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto negative_times = [](auto x, auto y) { return -(x * y); };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto weighed = [](auto x, auto y, auto eta) { return x * y * eta; };
-    const auto negative_weighed = [](auto x, auto y, auto eta) { return -(x * y * eta); };
-    const auto lower = [](int i, int j) { return i >= j; };
-    const auto strictly_lower = [](int i, int j) { return i > j; };
+    const Place at{head, head * a.blocks + block % a.blocks, chunk, row};
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -797,86 +764,121 @@ struct MomentumGradients {
           auto g = b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, row);
           auto r = b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, row);
           auto late_b = b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, row);
-          auto Y = b.acc("X"_s, Shape<C, DV>{});
-          Y.zip("X"_s, scaled, s.dO);
-          b.put(s.Y, Y);
-          auto E = b.acc("X"_s, Shape<C, DV>{});
-          E.zip("X"_s, copy, s.E);
-          auto gE = E, rE = E;
-          gE.map("X"_s, times, g);
-          b.put(s.gE, gE);
-          rE.map("X"_s, negative_times, r);
-          b.put(s.rE, rE);
-          b.sync();
-
-          // Scores and weights.
-          auto X = b.abt("dP"_s, s.Y, s.E);
-          X.mask(lower, 0);
-          auto QK = b.abt("QK"_s, s.Q, s.K);
-          QK.zip("P"_s, weighed, X, eta_of_column);
-          b.put(s.dGamma, QK);
-          X.zip("P"_s, times, s.Gamma);
-          b.put(s.X, X);
-          X.map("P"_s, times, eta_of_column);
-          b.put(s.Xq, X);
-          auto F = b.abt("dP"_s, s.R, s.E);
-          F.mask(strictly_lower, 0);
-          auto PK = b.abt("PK"_s, s.P, s.K);
-          PK.zip("P"_s, negative_weighed, F, eta_of_column);
-          b.put(s.dlate, PK);
-          F.zip("P"_s, negative_times, s.late);
-          b.put(s.F, F);
-          F.map("P"_s, times, eta_of_column);
-          b.put(s.Fp, F);
-          b.sync();
-
-          // Queries and prediction keys: what they read of the state, of the momentum, and of the chunk.
-          auto q = b.acc("from"_s, Shape<C, DK>{}), k = q, p = q;
-          q.zip("from"_s, copy, s.Q);
-          k.zip("from"_s, copy, s.K);
-          p.zip("from"_s, copy, s.P);
-          auto dQ = b.abt("dQ"_s, s.Y, s.S);
-          dQ.map("dQ"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.a, head, row));
-          auto from_row = b.dot("from"_s, q, dQ);
-          auto dQ_momentum = b.abt("dQ"_s, s.Y, s.M);
-          auto db = b.rows("from"_s, negative, b.dot("from"_s, q, dQ_momentum));
-          dQ_momentum.map("dQ"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.b, head, row));
-          dQ.zip("dQ"_s, minus, dQ_momentum);
-          b.mma(dQ, s.Xq, s.K);
-          b.store("part"_s, a.dq, part, row, dQ);
-          auto dP = b.abt("dP"_s, s.R, s.S);
-          dP.map("dP"_s, negative_times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, head, row));
-          auto from_late = b.dot("from"_s, p, dP);
-          auto dP_momentum = b.abt("dP"_s, s.R, s.M);
-          auto dlate_b = b.dot("from"_s, p, dP_momentum);
-          dP_momentum.map("dP"_s, times, late_b);
-          dP.zip("dP"_s, plus, dP_momentum);
-          b.mma(dP, s.Fp, s.K);
-          b.store("part"_s, a.dp, part, row, dP);
-
-          // Keys and their weight: what is written.
-          auto H = b.abt("dK"_s, s.gE, s.G);
-          if (b.planted("dk_without_momentum"_s, true, false)) b.mma_abt(H, s.rE, s.N);
-          b.mma_atb(H, s.X, s.Q);
-          b.mma_atb(H, s.F, s.P);
-          b.store_row("deta"_s, a.deta, part, row, b.dot("deta"_s, H, k));
-          H.map("dK"_s, times, eta);
-          b.store("part"_s, a.dk, part, row, H);
-
-          // Gates, through what weighs the tokens.
-          auto KG = b.ab("KG"_s, s.K, s.G), KN = b.ab("KG"_s, s.K, s.N);
-          auto dg = b.rows("from"_s, times, eta, b.dot("from"_s, E, KG));
-          auto last = b.rows("from"_s, negative_times, b.rows("from"_s, times, eta, b.dot("from"_s, E, KN)), r);
-          auto total_a = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, head, chunk * DK);
-          auto total_m = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, head, chunk * DK);
-          auto in_state =
-              b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), total_a));
-          auto in_momentum =
-              b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.M, s.N), total_m));
-          auto end = b.rows("gates"_s, negative, b.gates_of_total("gates"_s, Shape<C>{}, b.dot("from"_s, s.G, s.M)));
-          const MomentumRows<decltype(dg)> of{from_row, db, from_late, dlate_b, dg, last, in_state, end, in_momentum};
-          Weights::gradients(b, s.weights, s.Gamma, s.late, s.dGamma, s.dlate, a, of, head, chunk, part);
+          const auto E = put_weighted(b, s, a, g, r);
+          put_scores(b, s, eta_of_column);
+          auto q = in_registers(b, "from"_s, s.Q), k = in_registers(b, "from"_s, s.K),
+               p = in_registers(b, "from"_s, s.P);
+          const auto [from_row, db] = store_queries(b, s, a, at, q);
+          const auto [from_late, dlate_b] = store_prediction_keys(b, s, a, at, p, late_b);
+          store_keys(b, s, a, at, k, eta);
+          const auto of = terms_of_gates(b, s, a, at, E, eta, r, Two<decltype(g), decltype(g)>{from_row, db},
+                                         Two<decltype(g), decltype(g)>{from_late, dlate_b});
+          Weights::gradients(b, s.weights, s.Gamma, s.late, s.dGamma, s.dlate, a, of, head, chunk, at.part);
         });
+  }
+
+ private:
+  struct Place {
+    int head, part, chunk, row;
+  };
+
+  /// The cotangents of the reads, and the errors E as they reach the end of the chunk.
+  template <class Ex, class Row>
+  TILE_FN static auto put_weighted(Ex& b, Smem& s, const Args& a, const Row& g, const Row& r) {
+    auto Y = b.acc("X"_s, Shape<C, DV>{});
+    Y.zip(
+        "X"_s, [&](auto, auto x) { return x * a.scale; }, s.dO);
+    b.put(s.Y, Y);
+    auto E = in_registers(b, "X"_s, s.E);
+    auto gE = E, rE = E;
+    gE.map("X"_s, times, g);
+    b.put(s.gE, gE);
+    rE.map("X"_s, negative_times, r);
+    b.put(s.rE, rE);
+    b.sync();
+    return E;
+  }
+  /// Scores and weights.
+  template <class Ex, class Col>
+  TILE_FN static void put_scores(Ex& b, Smem& s, const Col& eta) {
+    const auto weighed = [](auto x, auto y, auto step) { return x * y * step; };
+    const auto negative_weighed = [](auto x, auto y, auto step) { return -(x * y * step); };
+    auto X = b.abt("dP"_s, s.Y, s.E);
+    X.mask(lower, 0);
+    auto QK = b.abt("QK"_s, s.Q, s.K);
+    QK.zip("P"_s, weighed, X, eta);
+    b.put(s.dGamma, QK);
+    X.zip("P"_s, times, s.Gamma);
+    b.put(s.X, X);
+    X.map("P"_s, times, eta);
+    b.put(s.Xq, X);
+    auto F = b.abt("dP"_s, s.R, s.E);
+    F.mask(strictly_lower, 0);
+    auto PK = b.abt("PK"_s, s.P, s.K);
+    PK.zip("P"_s, negative_weighed, F, eta);
+    b.put(s.dlate, PK);
+    F.zip("P"_s, negative_times, s.late);
+    b.put(s.F, F);
+    F.map("P"_s, times, eta);
+    b.put(s.Fp, F);
+    b.sync();
+  }
+  /// What queries read of the state, of the momentum, and of the chunk: dQ, and the terms of a and of b.
+  template <class Ex, class Keys>
+  TILE_FN static auto store_queries(Ex& b, Smem& s, const Args& a, const Place& at, const Keys& q) {
+    auto dQ = b.abt("dQ"_s, s.Y, s.S);
+    dQ.map("dQ"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.a, at.head, at.row));
+    auto from_row = b.dot("from"_s, q, dQ);
+    auto dQ_momentum = b.abt("dQ"_s, s.Y, s.M);
+    auto db = b.rows("from"_s, negative, b.dot("from"_s, q, dQ_momentum));
+    dQ_momentum.map("dQ"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.b, at.head, at.row));
+    dQ.zip("dQ"_s, minus, dQ_momentum);
+    b.mma(dQ, s.Xq, s.K);
+    b.store("part"_s, a.dq, at.part, at.row, dQ);
+    return Two<decltype(from_row), decltype(db)>{from_row, db};
+  }
+  /// And prediction keys.
+  template <class Ex, class Keys, class Row>
+  TILE_FN static auto store_prediction_keys(Ex& b, Smem& s, const Args& a, const Place& at, const Keys& p,
+                                            const Row& late_b) {
+    auto dP = b.abt("dP"_s, s.R, s.S);
+    dP.map("dP"_s, negative_times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, at.head, at.row));
+    auto from_late = b.dot("from"_s, p, dP);
+    auto dP_momentum = b.abt("dP"_s, s.R, s.M);
+    auto dlate_b = b.dot("from"_s, p, dP_momentum);
+    dP_momentum.map("dP"_s, times, late_b);
+    dP.zip("dP"_s, plus, dP_momentum);
+    b.mma(dP, s.Fp, s.K);
+    b.store("part"_s, a.dp, at.part, at.row, dP);
+    return Two<decltype(from_late), decltype(dlate_b)>{from_late, dlate_b};
+  }
+  /// Keys and their weight: what is written.
+  template <class Ex, class Keys, class Row>
+  TILE_FN static void store_keys(Ex& b, Smem& s, const Args& a, const Place& at, const Keys& k, const Row& eta) {
+    auto H = b.abt("dK"_s, s.gE, s.G);
+    if (b.planted("dk_without_momentum"_s, true, false)) b.mma_abt(H, s.rE, s.N);
+    b.mma_atb(H, s.X, s.Q);
+    b.mma_atb(H, s.F, s.P);
+    b.store_row("deta"_s, a.deta, at.part, at.row, b.dot("deta"_s, H, k));
+    H.map("dK"_s, times, eta);
+    b.store("part"_s, a.dk, at.part, at.row, H);
+  }
+  /// Gates, through what weighs the tokens.
+  template <class Ex, class Values, class Row>
+  TILE_FN static auto terms_of_gates(Ex& b, Smem& s, const Args& a, const Place& at, const Values& E, const Row& eta,
+                                     const Row& r, const Two<Row, Row>& of_reads, const Two<Row, Row>& of_late_reads) {
+    auto KG = b.ab("KG"_s, s.K, s.G), KN = b.ab("KG"_s, s.K, s.N);
+    auto dg = b.rows("from"_s, times, eta, b.dot("from"_s, E, KG));
+    auto last = b.rows("from"_s, negative_times, b.rows("from"_s, times, eta, b.dot("from"_s, E, KN)), r);
+    auto total_a = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, at.head, at.chunk * DK);
+    auto total_m = b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, at.head, at.chunk * DK);
+    auto in_state =
+        b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), total_a));
+    auto in_momentum =
+        b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, b.dot("from"_s, s.M, s.N), total_m));
+    auto end = b.rows("gates"_s, negative, b.gates_of_total("gates"_s, Shape<C>{}, b.dot("from"_s, s.G, s.M)));
+    return MomentumRows<Row>{of_reads.a, of_reads.b, of_late_reads.a, of_late_reads.b, dg, last,
+                             in_state,   end,        in_momentum};
   }
 };
 

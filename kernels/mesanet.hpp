@@ -8,6 +8,7 @@
 //   dK = V P + K (N + N^T) + (lower(dO V^T) - lower(A K^T))^T X - lower(X K^T)^T A,   dV = K P^T + lower(X K^T)^T dO
 // States are those of a key/value head: query head a reads key/value head a / group, whose P and N are sums over the
 // group. After the solves, solutions are operands: rows of length one, and their lengths.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/ridge_solve.hpp"
 
 namespace assay::tile {
@@ -107,7 +108,6 @@ struct MesaTiles {
   /// Solutions of the chunk's systems.
   template <class Ex, class Rows>
   TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int head, int chunk, const Rows& rhs) {
-    const auto plus = [](auto x, auto y) { return x + y; };
     const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
       const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
       return b.planted("ridge_forgotten"_s, l * p, p * 0);
@@ -142,7 +142,6 @@ struct MesaOutputs {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
-    const auto copy = [](auto, auto x) { return x; };
     auto X = b.acc("R"_s, Shape<C, D>{});
     b.pipeline(
         Shape<2>{}, 1,
@@ -164,7 +163,7 @@ struct MesaOutputs {
           b.store("X"_s, a.unit_x, head, chunk * C, X);
           b.sync();
           auto F = b.abt("F"_s, s.of.rows, s.of.K);
-          F.mask([](int r, int c) { return r >= c; }, 0);
+          F.mask(lower, 0);
           auto O = b.abt("O"_s, s.of.rows, s.of.state);
           b.mma(O, b.cast("F"_s, F), s.of.V);
           b.store("out"_s, a.o, head, chunk * C, O);
@@ -188,7 +187,6 @@ struct MesaAdjoint {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int kv = head / a.system.group;
-    const auto copy = [](auto, auto x) { return x; };
     const auto slope = in_fp64(
         [&](auto y, auto x, auto unit) { return -b.planted("dlambda_of_sums"_s, unit, decltype(unit){1}) * x * y; });
     auto R = b.acc("R"_s, Shape<C, D>{});
@@ -200,14 +198,13 @@ struct MesaAdjoint {
         },
         [&](int, int) {
           auto dO = b.load_acc("dO"_s, Shape<C, D>{}, a.o_cotangent, head, chunk * C);
-          auto G = b.acc("R"_s, Shape<C, D>{});
-          G.zip("R"_s, copy, dO);
+          auto G = in_registers(b, "R"_s, dO);
           b.put(s.of.rows, G);
           b.sync();
           b.mma(R, s.of.rows, s.of.state);
           auto wide_g = b.cast("E"_s, G);
           auto E = b.abt("E"_s, wide_g, s.of.V);
-          E.mask([](int r, int c) { return r >= c; }, 0);
+          E.mask(lower, 0);
           b.mma(R, b.cast("E"_s, E), s.of.K);
         });
     b.pipeline(
@@ -245,8 +242,7 @@ struct MesaAdjointUpdates {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
     const auto root = in_fp64([](auto x, auto y) { return x > 0 && y > 0 ? ex2((lg2(x) + lg2(y)) / 2) : 0; });
-    const auto times = [](auto, auto x, auto y) { return x * y; };
-    const auto minus_times = [](auto, auto x, auto y) { return -x * y; };
+    const auto copy_negative_times = [](auto, auto x, auto y) { return -x * y; };
     auto P = b.acc("W"_s, Shape<D, D>{}), N = b.acc("W"_s, Shape<D, D>{});
     b.pipeline(
         Shape<ST>{}, a.group,
@@ -260,11 +256,11 @@ struct MesaAdjointUpdates {
           const auto ua = b.load_row("xunit"_s, Shape<C>{}, a.a_unit, kv * a.group + i, chunk * C);
           const auto both = b.rows("xunit"_s, root, ux, ua);
           auto Y = b.acc("X1"_s, Shape<C, D>{});
-          Y.zip("X1"_s, times, s.X[st], ux);
+          Y.zip("X1"_s, copy_times, s.X[st], ux);
           b.put(s.weighted, Y);
-          Y.zip("X1"_s, times, s.X[st], both);
+          Y.zip("X1"_s, copy_times, s.X[st], both);
           b.put(s.rootX, Y);
-          Y.zip("X1"_s, minus_times, s.A[st], both);
+          Y.zip("X1"_s, copy_negative_times, s.A[st], both);
           b.put(s.rootA, Y);
           b.sync();
           b.mma_atb(P, s.dO[st], s.weighted);
@@ -299,8 +295,6 @@ struct MesaGradients {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int kv, int chunk) {
-    const auto lower = [](int r, int c) { return r >= c; };
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto along_x = in_fp64([&](auto e, auto h, auto ux, auto ua) {
       return ux * (e - b.planted("gram_gradient_one_sided"_s, ua, ua * 0) * h);
     });

@@ -18,6 +18,7 @@
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 // With rho = 0 every product and sum left is one of softmax attention's, in its order: the same bits.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/operand_units.hpp"
 #include "kernels/core/split_decode.hpp"
 
@@ -37,16 +38,115 @@ template <class X, class A, class Row, class Real>
 TILE_FN Row in_row_units(X& b, A& P2, Row& unit, Real weight) {
   const auto magnitude = [](auto y) { return y < 0 ? -y : y; };
   const auto grown = [](auto u, auto y) { return maxi(u, power_of_two_from(y)); };
-  const auto quotient = [](auto y0, auto y1) { return y0 / y1; };
   const auto in_unit = [&](auto y, auto u) { return y * (weight / u); };
   auto size = P2;
   size.map("pt"_s, magnitude);
   const auto next = b.rows("descale"_s, grown, unit, size.row_max());
-  const auto old = b.rows("descale"_s, quotient, unit, next);
+  const auto old = b.rows("descale"_s, over, unit, next);
   unit = next;
   P2.map("pt"_s, in_unit, unit);
   return old;
 }
+
+/// The moment d2 of t over the keys so far, about 0.
+template <class X, int BM>
+struct MomentAtZero {
+  X& b;
+  decltype(std::declval<X&>().partial("d2"_s, Shape<BM>{})) sum;
+  decltype(std::declval<X&>().row("alpha"_s, Shape<BM>{}, 0)) one;
+
+  TILE_FN explicit MomentAtZero(X& x)
+      : b(x), sum(x.partial("d2"_s, Shape<BM>{})), one(x.row("alpha"_s, Shape<BM>{}, 1)) {}
+
+  /// P2 = P1 t in place of t.
+  template <class A, class Row, class Mass>
+  TILE_FN Row weigh(A& T, A& P1, const Row& alpha, const Mass&) {
+    T.zip("pt"_s, times, P1);
+    sum.fold(b.planted("d2_not_rescaled"_s, alpha, one), T);
+    return one;
+  }
+  /// Sums about 0 stay.
+  template <class A, class Row>
+  TILE_FN void move(A&, const A&, const Row&, const Row&, bool) const {}
+  template <class Mass>
+  TILE_FN auto mass(const Mass& d1) const {
+    return d1.total();
+  }
+  TILE_FN auto second() const { return sum.total(); }
+  template <class Row, class Real>
+  TILE_FN Row mean(const Row& left, Real) const {
+    return left;
+  }
+  template <class Row>
+  TILE_FN Row weight_of_mean(const Row& c1, const Row& inv) const {
+    return b.planted("mean_term_dropped"_s, c1, inv);
+  }
+};
+
+/// And about an origin that follows the mean of t.
+template <class X, int BM>
+struct MomentAtMean {
+  X& b;
+  decltype(std::declval<X&>().row("alpha"_s, Shape<BM>{}, 0)) all, d2, origin, one, zero;
+
+  TILE_FN explicit MomentAtMean(X& x)
+      : b(x),
+        all(x.row("d1"_s, Shape<BM>{}, 0)),
+        d2(x.row("d2"_s, Shape<BM>{}, 0)),
+        origin(x.row("tbar"_s, Shape<BM>{}, 0)),
+        one(x.row("alpha"_s, Shape<BM>{}, 1)),
+        zero(x.row("alpha"_s, Shape<BM>{}, 0)) {}
+
+  /// P2 = P1 (t - c) in place of t; returns the step of the origin c.
+  template <class A, class Row, class Mass>
+  TILE_FN Row weigh(A& T, A& P1, const Row& alpha, const Mass& d1) {
+    const auto carried = [](auto now, auto old, auto factor) { return now + factor * old; };
+    const auto follow = [](auto c, auto moment, auto weights) { return weights > 0 ? c + moment / weights : c; };
+    const auto without = [](auto moment, auto weights, auto step) { return moment - step * weights; };
+    const auto now = d1.total();
+    T.map("T"_s, minus, origin);
+    auto moments = T;
+    moments.zip("pt"_s, times, P1);
+    const auto moved = b.rows("tbar"_s, follow, origin, b.rows("d2"_s, carried, row_sum(moments), d2, alpha), now);
+    const auto step = b.rows("step"_s, minus, moved, origin);
+    T.map("T"_s, minus, step);
+    T.zip("pt"_s, times, P1);
+    d2 = b.rows("d2"_s, carried, row_sum(T), b.rows("d2"_s, without, d2, all, step),
+                b.planted("d2_not_rescaled"_s, alpha, one));
+    all = now;
+    origin = moved;
+    return b.planted("o2_keeps_its_origin"_s, step, zero);
+  }
+  /// O2 about the new origin.
+  template <class A, class Row>
+  TILE_FN void move(A& O2, const A& O1, Row step, const Row& row_unit, bool has_units) const {
+    if (has_units) step = b.rows("step"_s, over, step, row_unit);
+    O2.zip(
+        "O2"_s, [](auto y2, auto y1, auto r) { return y2 - r * y1; }, O1, step);
+  }
+  template <class Mass>
+  TILE_FN auto mass(const Mass&) const {
+    return all;
+  }
+  TILE_FN auto second() const { return d2; }
+  template <class Row, class Real>
+  TILE_FN Row mean(const Row& left, Real of_t) const {
+    const auto shifted = [&](auto c, auto y) { return c * of_t + y; };
+    return b.planted("tbar_without_origin"_s, b.rows("tbar"_s, shifted, origin, left), left);
+  }
+  template <class Row>
+  TILE_FN Row weight_of_mean(const Row& c1, const Row&) const {
+    return c1;
+  }
+
+ private:
+  template <class A>
+  TILE_FN auto row_sum(const A& x) const {
+    auto sum = b.partial("d2"_s, Shape<BM>{});
+    sum.fold(one, x);
+    return sum.total();
+  }
+};
 
 /// One query tile over its key tiles: o, and the row caches lse, tbar, vbar if wanted. Covariance: about a moving
 /// origin.
@@ -83,66 +183,11 @@ struct ParallaxForward {
     auto O2 = b.acc("O2"_s, Shape<BM, D>{});
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto d1 = b.partial("d1"_s, Shape<BM>{});
-    auto sum2 = b.partial("d2"_s, Shape<BM>{});
-    auto mass = m, d2 = m, origin = m;
-    if constexpr (Covariance) {
-      mass = b.row("d1"_s, Shape<BM>{}, 0);
-      d2 = b.row("d2"_s, Shape<BM>{}, 0);
-      origin = b.row("tbar"_s, Shape<BM>{}, 0);
-    }
-    const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
-    auto zero = one, row_unit = one;  // row_unit: of P2 and O2
-    if constexpr (Covariance) zero = b.row("alpha"_s, Shape<BM>{}, 0);
+    std::conditional_t<Covariance, MomentAtMean<X, BM>, MomentAtZero<X, BM>> moment(b);
+    const auto one = moment.one;
+    auto row_unit = one;  // of P2 and O2
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto mean = [&](auto sum, auto y) { return sum * y * of_t; };
-    const auto combined = [&](auto y1, auto y2) { return (y1 - y2 * of_t) * of_o; };
-    const auto one_more = [](auto y0, auto y1) { return (1 + y0) * y1; };
-
-    // P2 = P1 (t - c) in place of t, and d2 of the keys so far; returns the step of the origin.
-    const auto follow_the_mean = [&](auto& T, auto& S, const auto& alpha) {
-      const auto difference = [](auto y0, auto y1) { return y0 - y1; };
-      const auto carried = [](auto now, auto old, auto factor) { return now + factor * old; };
-      const auto follow = [](auto c, auto moment, auto all) { return all > 0 ? c + moment / all : c; };
-      const auto without = [](auto moment, auto weights, auto step) { return moment - step * weights; };
-      const auto row_sum = [&](const auto& x) {
-        auto all = b.partial("d2"_s, Shape<BM>{});
-        all.fold(one, x);
-        return all.total();
-      };
-      const auto all = d1.total();
-      T.map("T"_s, difference, origin);
-      auto moments = T;
-      moments.zip("pt"_s, product, S);
-      const auto moved = b.rows("tbar"_s, follow, origin, b.rows("d2"_s, carried, row_sum(moments), d2, alpha), all);
-      const auto step = b.rows("step"_s, difference, moved, origin);
-      T.map("T"_s, difference, step);
-      T.zip("pt"_s, product, S);
-      d2 = b.rows("d2"_s, carried, row_sum(T), b.rows("d2"_s, without, d2, mass, step),
-                  b.planted("d2_not_rescaled"_s, alpha, one));
-      mass = all;
-      origin = moved;
-      return step;
-    };
-
-    // Products of few columns are short: those of t are in flight while the weights are computed, those of P1 while P2
-    // is.
-    constexpr bool in_flight = D <= 64 && !Covariance;
-    const auto products_of_keys = [&](int st) {
-      if constexpr (in_flight) {
-        auto S = b.abt_async("S"_s, s.Q, s.K[st]);
-        auto T = b.abt_async("T"_s, s.R, s.K[st]);
-        b.await(S);
-        return Two<decltype(S), decltype(T)>{S, T};
-      } else {
-        return b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
-      }
-    };
 
     b.load(s.Q, a.q, head, q0);
     b.load(s.R, a.rho, head, q0);
@@ -154,11 +199,11 @@ struct ParallaxForward {
         },
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
-          auto [S, T] = products_of_keys(st);
+          auto [S, T] = products_of_keys(b, s, st);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN))
             S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
           const auto mx = b.rows("m"_s, top, m, S.row_max());
-          const auto shift = b.rows("m"_s, finite, mx);
+          const auto shift = b.rows("m"_s, finite_or_zero, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
           S.map("p"_s, weight, shift);
           d1.fold(alpha, S);
@@ -169,22 +214,10 @@ struct ParallaxForward {
             b.mma_async(O1, P1, s.V[st]);
             b.await(T);
           }
-          auto step = one;
-          if constexpr (Covariance) {
-            step = b.planted("o2_keeps_its_origin"_s, follow_the_mean(T, S, alpha), zero);
-          } else {
-            T.zip("pt"_s, product, S);  // P2 = P1 t
-            sum2.fold(b.planted("d2_not_rescaled"_s, alpha, one), T);
-          }
+          const auto step = moment.weigh(T, S, alpha, d1);
           if (unit.weight != 1)
             O2.scale(b.planted("row_unit_not_followed"_s, in_row_units(b, T, row_unit, unit.weight), one));
-          if constexpr (Covariance) {
-            if (unit.weight != 1)
-              step = b.rows(
-                  "step"_s, [](auto y, auto u) { return y / u; }, step, row_unit);
-            O2.zip(
-                "O2"_s, [](auto y2, auto y1, auto r) { return y2 - r * y1; }, O1, step);
-          }
+          moment.move(O2, O1, step, row_unit, unit.weight != 1);
           if constexpr (!in_flight) O1.scale(alpha);
           O2.scale(b.planted("o2_not_rescaled"_s, alpha, one));
           if constexpr (in_flight) {
@@ -195,33 +228,49 @@ struct ParallaxForward {
           }
           m = mx;
         });
-    if constexpr (!Covariance) mass = d1.total();
-    const auto inv = b.rows("inv"_s, inverse, mass);
-    if constexpr (!Covariance) d2 = sum2.total();
-    const auto left = b.rows("tbar"_s, mean, d2, inv);
-    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, mass, m));
-    if constexpr (Covariance) {
-      const auto shifted = [&](auto c, auto y) { return c * of_t + y; };
-      b.store_row("tbar"_s, a.tbar, head, q0,
-                  b.planted("tbar_without_origin"_s, b.rows("tbar"_s, shifted, origin, left), left));
+    store(b, a, head, q0, of_t, of_o, moment, moment.mass(d1), m, O1, O2, unit.weight != 1, row_unit);
+  }
+
+ private:
+  /// Products of few columns are short: those of t are in flight while the weights are computed, those of P1 while P2
+  /// is.
+  static constexpr bool in_flight = D <= 64 && !Covariance;
+
+  template <class X>
+  TILE_FN static auto products_of_keys(X& b, Smem& s, int st) {
+    if constexpr (in_flight) {
+      auto S = b.abt_async("S"_s, s.Q, s.K[st]);
+      auto T = b.abt_async("T"_s, s.R, s.K[st]);
+      b.await(S);
+      return Two<decltype(S), decltype(T)>{S, T};
     } else {
-      b.store_row("tbar"_s, a.tbar, head, q0, left);
+      return b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
     }
-    if (a.vbar.p != nullptr) {
-      auto vbar = O1;
-      vbar.scale(inv);
-      if (of_o != 1) vbar.map("vbar"_s, [&](auto x) { return x * of_o; });
-      b.store("vbar"_s, a.vbar, head, q0, vbar);
-    }
-    const auto c1 = b.rows("c1"_s, one_more, left, inv);
-    if constexpr (Covariance)
-      O1.scale(c1);
-    else
-      O1.scale(b.planted("mean_term_dropped"_s, c1, inv));
-    if (unit.weight != 1) O2.scale(row_unit);
+  }
+  /// The row caches, and o of the streaming state.
+  template <class X, class Moment, class A, class Row>
+  TILE_FN static void store(X& b, const Args& a, int head, int q0, Real of_t, Real of_o, const Moment& moment,
+                            const Row& mass, const Row& m, A& O1, A& O2, bool has_units, const Row& row_unit) {
+    const auto inv = b.rows("inv"_s, reciprocal, mass);
+    const auto left = b.rows(
+        "tbar"_s, [&](auto sum, auto y) { return sum * y * of_t; }, moment.second(), inv);
+    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, mass, m));
+    b.store_row("tbar"_s, a.tbar, head, q0, moment.mean(left, of_t));
+    if (a.vbar.p != nullptr) store_mean_value(b, a, head, q0, O1, inv, of_o);
+    const auto c1 = b.rows(
+        "c1"_s, [](auto y0, auto y1) { return (1 + y0) * y1; }, left, inv);
+    O1.scale(moment.weight_of_mean(c1, inv));
+    if (has_units) O2.scale(row_unit);
     O2.scale(inv);
-    O1.zip("o"_s, combined, O2);
+    O1.zip(
+        "o"_s, [&](auto y1, auto y2) { return (y1 - y2 * of_t) * of_o; }, O2);
     b.store("out"_s, a.o, head, q0, O1);
+  }
+  template <class X, class A, class Row>
+  TILE_FN static void store_mean_value(X& b, const Args& a, int head, int q0, A vbar, const Row& inv, Real of_o) {
+    vbar.scale(inv);
+    if (of_o != 1) vbar.map("vbar"_s, [&](auto x) { return x * of_o; });
+    b.store("vbar"_s, a.vbar, head, q0, vbar);
   }
 };
 
@@ -280,11 +329,8 @@ struct ParallaxBackwardQuery {
     const auto beta = b.load_row("beta"_s, Shape<BM>{}, a.beta, head, q0);
     auto tbar = b.load_row("tbar"_s, Shape<BM>{}, a.tbar, head, q0);
     const auto one = b.row("dh"_s, Shape<BM>{}, 1);
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto lse = b.rows("lse"_s, finite, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
+    const auto lse = b.rows("lse"_s, finite_or_zero, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
     const auto log_weight = [&](auto y, auto z) { return y * scale - z; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
-    const auto difference = [](auto y0, auto y1) { return y0 - y1; };
     const auto score_gradient = [&](auto a_ij, auto p, auto t, auto tbar_i, auto tau_i, auto beta_i) {
       return p * (a_ij * of_v - tau_i + (tbar_i - t * of_t) * (a_ij * of_v - beta_i));
     };
@@ -302,7 +348,7 @@ struct ParallaxBackwardQuery {
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
           if (j == 0 && b.planted("tbar_other_origin"_s, false, true))  // about q_i, where t is about 0
-            tbar = b.rows("tbar"_s, difference, tbar, b.dot("tbar"_s, s.R, s.Q));
+            tbar = b.rows("tbar"_s, minus, tbar, b.dot("tbar"_s, s.R, s.Q));
           auto L = b.abt_async("S"_s, s.Q, s.K[st]);
           auto T = b.abt_async("T"_s, s.R, s.K[st]);
           auto A = b.abt_async("dP"_s, s.G, s.V[st]);
@@ -316,7 +362,7 @@ struct ParallaxBackwardQuery {
           auto E = A;
           E.zip("E"_s, probe_gradient, P, beta);
           A.zip("D"_s, score_gradient, P, T, tbar, tau, b.planted("d_without_beta"_s, beta, zero));
-          L.zip("dh"_s, product, A);
+          L.zip("dh"_s, times, A);
           dh.fold(one, L);
           b.mma(dQ, b.cast("dS"_s, A), dR, b.cast("dT"_s, E), s.K[st]);
         });
@@ -474,10 +520,7 @@ struct ParallaxSplit {
     auto row_unit = m;  // of P2 and O2
     if (unit.weight != 1) row_unit = b.row("descale"_s, Shape<BM>{}, 1);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
 
     b.load(s.Q, a.q, kv, r0);
     b.load(s.R, a.rho, kv, r0);
@@ -493,10 +536,10 @@ struct ParallaxSplit {
           if (!sees.all(0, sees.queries, k0, k0 + BN))
             S.mask([&](int r, int c) { return sees((r0 + r) % sees.queries, k0 + c); }, -INFINITY);
           const auto mx = b.rows("m"_s, top, m, S.row_max());
-          const auto shift = b.rows("m"_s, finite, mx);
+          const auto shift = b.rows("m"_s, finite_or_zero, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
           S.map("p"_s, weight, shift);
-          T.zip("pt"_s, product, S);  // P2 = P1 t
+          T.zip("pt"_s, times, S);  // P2 = P1 t
           d1.fold(alpha, S);
           d2.fold(alpha, T);
           O1.scale(alpha);
@@ -544,14 +587,9 @@ struct ParallaxMerge {
     auto d1 = b.row("d1"_s, Shape<BM>{}, 0);
     auto d2 = b.row("d2"_s, Shape<BM>{}, 0);
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
-    const auto inverse = [](auto y) { return y > 0 ? 1 / y : 0; };
-    const auto larger = [](auto y0, auto y1) { return maxi(y0, y1); };
     const auto mean = [&](auto y0, auto inv) { return y0 * inv * of_t; };
     const auto combined = [&](auto y1, auto y2) { return (y1 - y2 * of_t) * of_o; };
     const auto one_more = [](auto tbar, auto y) { return (1 + tbar) * y; };
-    const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
     const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
     const auto part = [&](int split) { return kv * a.splits + imin(split, a.splits - 1); };
     b.pipeline(
@@ -574,19 +612,19 @@ struct ParallaxMerge {
           unrolled<G>([&](int u) {
             if (j * G + u >= a.splits) return;
             const auto mx = b.rows("m"_s, larger, m, mj[u]);
-            const auto shift = b.rows("m"_s, finite, mx);
+            const auto shift = b.rows("m"_s, finite_or_zero, mx);
             const auto old = b.rows("alpha"_s, rescaling, m, shift);
             const auto now = b.planted("merge_without_rescale"_s, b.rows("alpha"_s, rescaling, mj[u], shift), one);
             d1 = b.rows("d1"_s, sum, d1, old, d1j[u], now);
             d2 = b.rows("d2"_s, sum, d2, b.planted("d2_not_rescaled"_s, old, one), d2j[u], now);
             O1.scale(old);
             O2.scale(b.planted("o2_not_rescaled"_s, old, one));
-            O1.zip("O1"_s, merged, s.O1[st][u], now);
-            O2.zip("O2"_s, merged, s.O2[st][u], now);
+            O1.zip("O1"_s, plus_times, s.O1[st][u], now);
+            O2.zip("O2"_s, plus_times, s.O2[st][u], now);
             m = mx;
           });
         });
-    const auto inv = b.rows("inv"_s, inverse, d1);
+    const auto inv = b.rows("inv"_s, reciprocal, d1);
     const auto tbar = b.rows("tbar"_s, mean, d2, inv);
     const auto c1 = b.rows("c1"_s, one_more, tbar, inv);
     O1.scale(b.planted("mean_term_dropped"_s, c1, inv));

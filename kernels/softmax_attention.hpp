@@ -10,6 +10,7 @@
 //              dq_i = 1/h sum_j D_ij k_j,  dk_j = 1/h sum_i D_ij q_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/operand_units.hpp"
 #include "kernels/core/split_decode.hpp"
 
@@ -56,11 +57,8 @@ struct SoftmaxForward {
     auto l = b.partial("l"_s, Shape<BM>{});
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
     const auto inverse = [&](auto y) { return y > 0 ? undo / y : 0; };
-    const auto log_sum = [](auto sum, auto m0) { return m0 + lg2(sum); };
 
     // Weights of step j in place of its scores; returns what O is rescaled by.
     const auto weigh = [&](auto& S, int j) {
@@ -68,7 +66,7 @@ struct SoftmaxForward {
       if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
       auto mx = b.rows("m"_s, top, m, S.row_max());
       if (b.planted("stale_max"_s, false, j > 0)) mx = m;
-      const auto shift = b.rows("m"_s, finite, mx);
+      const auto shift = b.rows("m"_s, finite_or_zero, mx);
       const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
       S.map("p"_s, weight, shift);
       l.fold(b.planted("denominator_not_rescaled"_s, alpha, one), S);
@@ -143,11 +141,8 @@ struct SoftmaxBackwardQuery {
     auto dh = b.partial("dh"_s, Shape<BM>{});
     auto delta = b.row("delta"_s, Shape<BM>{}, 0);
     const auto one = b.row("dh"_s, Shape<BM>{}, 1);
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto lse = b.rows("lse"_s, finite, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
-    const auto copy = [](auto, auto y) { return y; };
+    const auto lse = b.rows("lse"_s, finite_or_zero, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
     const auto log_weight = [&](auto y, auto z) { return y * scale - z; };
-    const auto product = [](auto y0, auto y1) { return y0 * y1; };
     const auto score_gradient = [&](auto a_ij, auto p, auto delta_i) { return p * (a_ij * unit.value - delta_i); };
 
     b.load(s.Q, a.q, head, q0);
@@ -176,7 +171,7 @@ struct SoftmaxBackwardQuery {
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           b.await(dS);
           dS.zip("D"_s, score_gradient, P, delta);
-          L.zip("dh"_s, product, dS);
+          L.zip("dh"_s, times, dS);
           dh.fold(one, L);
           b.mma(dQ, b.cast("dS"_s, dS), s.K[st]);
         });
@@ -301,8 +296,6 @@ struct SoftmaxSplit {
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto l = b.partial("l"_s, Shape<BM>{});
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
 
     b.load(s.Q, a.q, kv, r0);
@@ -318,7 +311,7 @@ struct SoftmaxSplit {
           if (!sees.all(0, sees.queries, k0, k0 + BN))
             S.mask([&](int r, int c) { return sees((r0 + r) % sees.queries, k0 + c); }, -INFINITY);
           const auto mx = b.rows("m"_s, top, m, S.row_max());
-          const auto shift = b.rows("m"_s, finite, mx);
+          const auto shift = b.rows("m"_s, finite_or_zero, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
           S.map("p"_s, weight, shift);
           l.fold(alpha, S);
@@ -357,11 +350,7 @@ struct SoftmaxMerge {
     auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
     auto l = b.row("l"_s, Shape<BM>{}, 0);
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
-    const auto finite = [](auto y) { return y > -INFINITY ? y : 0; };  // no key seen yet, or ever: 0
-    const auto rescaling = [](auto from, auto to) { return ex2(from - to); };
     const auto inverse = [&](auto y) { return y > 0 ? undo / y : 0; };
-    const auto larger = [](auto y0, auto y1) { return maxi(y0, y1); };
-    const auto merged = [](auto y0, auto y1, auto factor) { return y0 + factor * y1; };
     const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
     const int splits = b.planted("last_split_dropped"_s, a.splits, imax(1, a.splits - 1));
     const auto part = [&](int split) { return kv * a.splits + imin(split, splits - 1); };
@@ -380,11 +369,11 @@ struct SoftmaxMerge {
           unrolled<G>([&](int u) {
             if (j * G + u >= splits) return;
             const auto mx = b.rows("m"_s, larger, m, mj[u]);
-            const auto shift = b.rows("m"_s, finite, mx);
+            const auto shift = b.rows("m"_s, finite_or_zero, mx);
             const auto old = b.rows("alpha"_s, rescaling, m, shift);
             const auto now = b.rows("alpha"_s, rescaling, mj[u], shift);
             O.scale(b.planted("merge_without_rescale"_s, old, one));
-            O.zip("O"_s, merged, s.O[st][u], now);
+            O.zip("O"_s, plus_times, s.O[st][u], now);
             l = b.rows("l"_s, sum, l, b.planted("denominator_not_rescaled"_s, old, one), lj[u], now);
             m = mx;
           });

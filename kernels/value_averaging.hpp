@@ -6,6 +6,7 @@
 // N_i:
 //   a <- a + sum_i Y_i / F,   dv_j = a + sum_{i >= j in chunk} Y_i / F
 // Sums over the tokens of a chunk are products with ones. Blocks are pairs of a chunk and D columns of the values.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/token_weights.hpp"
 
 namespace assay::tile {
@@ -29,7 +30,6 @@ struct TokenSums {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunk = block / a.blocks, v0 = block % a.blocks * D, before = chunk * C;
-    const auto weighted = [](auto, auto y, auto w) { return y * w; };
     const Real from = Real(before + 1);
     b.pipeline(
         Shape<2>{}, 1, [&](int, int) { b.load(s.x, a.x, head, before, v0); },
@@ -39,7 +39,7 @@ struct TokenSums {
           b.put(s.ones, one);
           if constexpr (Backward) {
             auto Y = b.acc("X"_s, Shape<C, D>{});
-            Y.zip("X"_s, weighted, s.x, token_weights<C>(b, a.count, before));
+            Y.zip("X"_s, copy_times, s.x, token_weights<C>(b, a.count, before));
             b.put(s.Y, Y);
           }
           b.sync();
@@ -62,12 +62,14 @@ struct SumPass {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem&, const Args& a, int head, int block) {
-    const auto plus = [&](auto x, auto y) { return Backward ? x + y : b.planted("sum_not_carried"_s, x, x * 0) + y; };
+    const auto carried_plus = [&](auto x, auto y) {
+      return Backward ? x + y : b.planted("sum_not_carried"_s, x, x * 0) + y;
+    };
     auto S = b.row("S"_s, Shape<D>{}, 0);
     for (int i = 0; i < a.chunks; ++i) {
       const int at = head * a.chunks + (Backward ? a.chunks - 1 - i : i);
       b.store_row("S"_s, a.before, at, block * D, S);
-      S = b.rows("S"_s, plus, S, b.load_row("S"_s, Shape<D>{}, a.sums, at, block * D));
+      S = b.rows("S"_s, carried_plus, S, b.load_row("S"_s, Shape<D>{}, a.sums, at, block * D));
     }
   }
 };
@@ -89,8 +91,7 @@ struct MeanReads {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunk = block / a.blocks, v0 = block % a.blocks * D, before = chunk * C;
-    const auto over = [&](auto x, auto n) { return x / b.planted("counts_from_two"_s, n, n + 1); };
-    const auto plus = [](auto x, auto y) { return x + y; };
+    const auto over_count = [&](auto x, auto n) { return x / b.planted("counts_from_two"_s, n, n + 1); };
     b.pipeline(
         Shape<2>{}, 1, [&](int, int) { b.load(s.V, a.v, head, before, v0); },
         [&](int, int) {
@@ -101,7 +102,7 @@ struct MeanReads {
           b.sync();
           auto O = b.ab("O"_s, s.lower, s.V);
           O.map("O"_s, plus, b.load_col("S"_s, Shape<1, D>{}, a.sums, head * a.chunks + chunk, v0));
-          O.map("o"_s, over, b.load_row("count"_s, Shape<C>{}, a.count, 0, before));
+          O.map("o"_s, over_count, b.load_row("count"_s, Shape<C>{}, a.count, 0, before));
           b.store("out"_s, a.o, head, before, O, v0);
         });
   }

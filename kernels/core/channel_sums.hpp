@@ -22,6 +22,7 @@
 // for each chunk.
 #include <type_traits>
 
+#include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -46,8 +47,6 @@ struct ChannelUpdates {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -62,8 +61,7 @@ struct ChannelUpdates {
           if (v0 == 0)
             b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
           b.sync();
-          auto zK = b.acc("X"_s, Shape<C, DK>{});
-          zK.zip("X"_s, copy, s.K);
+          auto zK = in_registers(b, "X"_s, s.K);
           zK.zip("X"_s, times, s.z);
           b.put(s.zK, zK);
           b.sync();
@@ -96,8 +94,6 @@ struct ChannelOutputs {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto scaled = [&](auto x, auto scale) { return b.planted("scale_forgotten"_s, x * scale, x); };
     b.pipeline(
         Shape<2>{}, 1,
@@ -113,12 +109,10 @@ struct ChannelOutputs {
           b.channel_prefix("decay"_s, s.a, s.alpha);
           b.channel_scores("QK"_s, "decay"_s, s.P, s.Q, s.K, s.alpha, b.planted("decay_index_of_scores"_s, 0, 1));
           b.sync();
-          auto aQ = b.acc("X"_s, Shape<C, DK>{});
-          aQ.zip("X"_s, copy, s.Q);
+          auto aQ = in_registers(b, "X"_s, s.Q);
           aQ.zip("X"_s, times, s.a);
           b.put(s.aQ, aQ);
-          auto P = b.acc("QK"_s, Shape<C, C>{});
-          P.zip("QK"_s, copy, s.P);
+          auto P = in_registers(b, "QK"_s, s.P);
           P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
           b.sync();
           auto O = b.ab("O"_s, s.aQ, s.S);
@@ -153,8 +147,6 @@ struct ChannelReads {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -167,17 +159,14 @@ struct ChannelReads {
           b.sync();
           b.channel_prefix("decay"_s, s.a, s.alpha);
           b.channel_scores("QK"_s, "decay"_s, s.P, s.Q, s.K, s.alpha);
-          auto Y = b.acc("X"_s, Shape<C, DV>{});
-          Y.zip("X"_s, copy, s.dO);
+          auto Y = in_registers(b, "X"_s, s.dO);
           Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
           b.put(s.Y, Y);
           b.sync();
-          auto aQ = b.acc("X"_s, Shape<C, DK>{});
-          aQ.zip("X"_s, copy, s.Q);
+          auto aQ = in_registers(b, "X"_s, s.Q);
           aQ.zip("X"_s, times, s.a);
           b.put(s.aQ, aQ);
-          auto P = b.acc("QK"_s, Shape<C, C>{});
-          P.zip("QK"_s, copy, s.P);
+          auto P = in_registers(b, "QK"_s, s.P);
           b.put(s.Pc, P);
           b.sync();
           b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.aQ, s.Y), v0);
@@ -225,126 +214,143 @@ struct ChannelGradients {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const int part = head * a.blocks + block % a.blocks;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto negative = [](auto x) { return -x; };
-    const auto minus_read = [](auto read, auto v) { return v - read; };
-    const auto lower = [](int r, int c) { return r >= c; };
-    const auto strictly_lower = [](int r, int c) { return r > c; };
-    const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
-    const auto with_state = [&](auto x, auto state) { return b.planted("dlog_decay_without_state"_s, x + state, x); };
+    const int shared = head / a.group, chunk = block / a.blocks;
+    const Place at{head, head * a.blocks + block % a.blocks, block % a.blocks * DV, chunk * C};
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.Q, a.q, shared, chunk * C);
-          b.load(s.K, a.k, shared, chunk * C);
-          b.load(s.U, a.u, head, chunk * C, v0);
-          b.load(s.dO, a.o_cotangent, head, chunk * C, v0);
-          b.load(s.S, a.states, head, chunk * DK, v0);
-          b.load(s.G, a.adjoints, head, chunk * DK, v0);
-          if constexpr (Errors) {
-            b.load(s.V, a.v, head, chunk * C, v0);
-            b.load(s.dU, a.errors, head, chunk * C, v0);
-          } else {
-            b.load(s.dU, a.du, head, chunk * C, v0);
-          }
+          b.load(s.Q, a.q, shared, at.row0);
+          b.load(s.K, a.k, shared, at.row0);
+          b.load(s.U, a.u, head, at.row0, at.v0);
+          b.load(s.dO, a.o_cotangent, head, at.row0, at.v0);
+          b.load(s.S, a.states, head, chunk * DK, at.v0);
+          b.load(s.G, a.adjoints, head, chunk * DK, at.v0);
+          if constexpr (Errors) b.load(s.V, a.v, head, at.row0, at.v0);
+          b.load(s.dU, Errors ? a.errors : a.du, head, at.row0, at.v0);
         },
         [&](int, int) {
-          b.channel_decays("alpha"_s, s.alpha, a.log_decay, head, chunk * C);
-          auto Y = b.acc("X"_s, Shape<C, DV>{});
-          Y.zip("X"_s, copy, s.dO);
-          Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
-          b.put(s.Y, Y);
-          if constexpr (Errors) {
-            auto dV = b.acc("X"_s, Shape<C, DV>{});
-            dV.zip("X"_s, copy, s.dU);
-            dV.map("X"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C));
-            b.store("out"_s, a.dv, head, chunk * C, dV, v0);
-            dV.map("X"_s, negative);
-            b.put(s.F, dV);
-          }
-          b.sync();
-          b.channel_prefix("decay"_s, s.a, s.alpha);
-          b.channel_suffix("decay"_s, s.z, s.alpha);
-          auto dP = b.abt("dP"_s, s.Y, s.U);
-          dP.mask(lower, 0);
-          b.put(s.dP, dP);
-          if constexpr (Errors) {
-            b.channel_scores("KK"_s, "decay"_s, s.L, s.K, s.K, s.alpha);
-            auto dL = b.abt("dL"_s, s.F, s.U);
-            dL.mask(strictly_lower, 0);
-            b.put(s.dL, dL);
-          }
-          b.sync();
-
-          auto k = b.acc("X"_s, Shape<C, DK>{});
-          k.zip("X"_s, copy, s.K);
-          auto weighted = k;
-          weighted.zip("X"_s, times, chosen<Errors>(s.a, s.z));
-          b.put(s.weighted, weighted);
-          auto dQ = b.abt("dQ"_s, s.Y, s.S);
-          dQ.zip("dQ"_s, to_query, s.a);
-          auto row_terms = dQ;
-          row_terms.zip("from"_s, times, s.Q);
-          auto dK = b.abt("dK"_s, s.U, s.G);
-          dK.zip("dK"_s, times, s.z);
-          auto end_terms = dK;
-          end_terms.zip("from"_s, times, k);
-          b.put(s.right, end_terms);
-          if constexpr (Errors) {
-            auto dX = b.abt("dX"_s, s.F, s.S);
-            dX.zip("dX"_s, times, s.a);
-            if (b.planted("dk_without_read"_s, true, false)) dK.zip("dK"_s, plus, dX);
-            dX.zip("from"_s, times, k);
-            row_terms.zip("from"_s, plus, dX);
-          }
-          b.put(s.left, row_terms);
+          put_cotangents(b, s, a, at);
+          put_decays_and_scores(b, s);
+          auto [dQ, dK] = through_states(b, s);
           b.sync();
           b.channel_gates("gates"_s, s.dg, s.left, s.right);
-          if constexpr (Errors) {
-            auto R = b.ab("R"_s, s.weighted, s.S);
-            auto L = b.acc("KK"_s, Shape<C, C>{});
-            L.zip("KK"_s, copy, s.L);
-            L.mask(strictly_lower, 0);
-            R.zip("R"_s, minus_read, s.V);
-            auto LU = b.acc("LU"_s, Shape<C, DV>{});
-            b.mma(LU, b.cast("Lc"_s, L), s.U);
-            R.zip("R"_s, minus, LU);
-            if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V);
-            auto E = b.acc("X"_s, Shape<C, DV>{});
-            E.zip("X"_s, copy, s.dU);
-            b.store_row("dbeta"_s, a.dbeta, part, chunk * C, b.dot("dbeta"_s, E, R));
-          } else {
-            auto dV = b.ab("dV"_s, s.weighted, s.G);
-            if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
-            dV.zip("dV"_s, plus, s.dU);
-            b.store("out"_s, a.dv, head, chunk * C, dV, v0);
-          }
+          if constexpr (Errors)
+            store_dbeta(b, s, a, at);
+          else
+            store_dv(b, s, a, at);
           b.sync();
           b.put(s.left, dQ);
           b.put(s.right, dK);
           b.sync();
-          b.channel_adjoint("adjoint"_s, "decay"_s, s.dP, s.Q, s.K, s.alpha, s.left, s.right, s.dg);
-          b.sync();
-          if constexpr (Errors) {
-            b.channel_adjoint("adjoint"_s, "decay"_s, s.dL, s.K, s.K, s.alpha, s.right, s.right, s.dg);
-            b.sync();
-          }
-          dQ.zip("part"_s, copy, s.left);
-          b.store("part"_s, a.dq, part, chunk * C, dQ);
-          dK.zip("part"_s, copy, s.right);
-          b.store("part"_s, a.dk, part, chunk * C, dK);
-          auto state_terms =
-              b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), b.channel_total("decay"_s, Shape<DK>{}, s.alpha, C));
-          auto dg = b.acc("gates"_s, Shape<C, DK>{});
-          dg.zip("gates"_s, copy, s.dg);
-          dg.map("gates"_s, with_state, b.column_of(state_terms));
-          b.store("dlog_decay"_s, a.dlog_decay, part, chunk * C, dg);
+          through_scores(b, s);
+          store(b, s, a, at, dQ, dK);
         });
+  }
+
+ private:
+  struct Place {
+    int head, part, v0, row0;
+  };
+
+  /// The cotangents of the reads and, with errors, dV = beta E and F = -dV.
+  template <class Ex>
+  TILE_FN static void put_cotangents(Ex& b, Smem& s, const Args& a, const Place& at) {
+    b.channel_decays("alpha"_s, s.alpha, a.log_decay, at.head, at.row0);
+    auto Y = in_registers(b, "X"_s, s.dO);
+    Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, at.head, at.row0));
+    b.put(s.Y, Y);
+    if constexpr (Errors) {
+      auto dV = in_registers(b, "X"_s, s.dU);
+      dV.map("X"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, at.head, at.row0));
+      b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
+      dV.map("X"_s, negative);
+      b.put(s.F, dV);
+    }
+    b.sync();
+  }
+  template <class Ex>
+  TILE_FN static void put_decays_and_scores(Ex& b, Smem& s) {
+    b.channel_prefix("decay"_s, s.a, s.alpha);
+    b.channel_suffix("decay"_s, s.z, s.alpha);
+    auto dP = b.abt("dP"_s, s.Y, s.U);
+    dP.mask(lower, 0);
+    b.put(s.dP, dP);
+    if constexpr (Errors) {
+      b.channel_scores("KK"_s, "decay"_s, s.L, s.K, s.K, s.alpha);
+      auto dL = b.abt("dL"_s, s.F, s.U);
+      dL.mask(strictly_lower, 0);
+      b.put(s.dL, dL);
+    }
+    b.sync();
+  }
+  /// What dQ and dK have of the states, and the terms of their decays.
+  template <class Ex>
+  TILE_FN static auto through_states(Ex& b, Smem& s) {
+    const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
+    auto k = in_registers(b, "X"_s, s.K);
+    auto weighted = k;
+    weighted.zip("X"_s, times, chosen<Errors>(s.a, s.z));
+    b.put(s.weighted, weighted);
+    auto dQ = b.abt("dQ"_s, s.Y, s.S);
+    dQ.zip("dQ"_s, to_query, s.a);
+    auto row_terms = dQ;
+    row_terms.zip("from"_s, times, s.Q);
+    auto dK = b.abt("dK"_s, s.U, s.G);
+    dK.zip("dK"_s, times, s.z);
+    auto end_terms = dK;
+    end_terms.zip("from"_s, times, k);
+    b.put(s.right, end_terms);
+    if constexpr (Errors) {
+      auto dX = b.abt("dX"_s, s.F, s.S);
+      dX.zip("dX"_s, times, s.a);
+      if (b.planted("dk_without_read"_s, true, false)) dK.zip("dK"_s, plus, dX);
+      dX.zip("from"_s, times, k);
+      row_terms.zip("from"_s, plus, dX);
+    }
+    b.put(s.left, row_terms);
+    return Two<decltype(dQ), decltype(dK)>{dQ, dK};
+  }
+  template <class Ex>
+  TILE_FN static void store_dbeta(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto R = b.ab("R"_s, s.weighted, s.S);
+    auto L = in_registers(b, "KK"_s, s.L);
+    L.mask(strictly_lower, 0);
+    R.zip("R"_s, taken_from, s.V);
+    auto LU = b.acc("LU"_s, Shape<C, DV>{});
+    b.mma(LU, b.cast("Lc"_s, L), s.U);
+    R.zip("R"_s, minus, LU);
+    if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V);
+    auto E = in_registers(b, "X"_s, s.dU);
+    b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
+  }
+  template <class Ex>
+  TILE_FN static void store_dv(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto dV = b.ab("dV"_s, s.weighted, s.G);
+    if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
+    dV.zip("dV"_s, plus, s.dU);
+    b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
+  }
+  template <class Ex>
+  TILE_FN static void through_scores(Ex& b, Smem& s) {
+    b.channel_adjoint("adjoint"_s, "decay"_s, s.dP, s.Q, s.K, s.alpha, s.left, s.right, s.dg);
+    b.sync();
+    if constexpr (Errors) {
+      b.channel_adjoint("adjoint"_s, "decay"_s, s.dL, s.K, s.K, s.alpha, s.right, s.right, s.dg);
+      b.sync();
+    }
+  }
+  template <class Ex, class Keys>
+  TILE_FN static void store(Ex& b, Smem& s, const Args& a, const Place& at, Keys& dQ, Keys& dK) {
+    const auto with_state = [&](auto x, auto state) { return b.planted("dlog_decay_without_state"_s, x + state, x); };
+    dQ.zip("part"_s, copy, s.left);
+    b.store("part"_s, a.dq, at.part, at.row0, dQ);
+    dK.zip("part"_s, copy, s.right);
+    b.store("part"_s, a.dk, at.part, at.row0, dK);
+    auto state_terms =
+        b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), b.channel_total("decay"_s, Shape<DK>{}, s.alpha, C));
+    auto dg = in_registers(b, "gates"_s, s.dg);
+    dg.map("gates"_s, with_state, b.column_of(state_terms));
+    b.store("dlog_decay"_s, a.dlog_decay, at.part, at.row0, dg);
   }
 };
 

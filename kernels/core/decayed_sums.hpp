@@ -16,6 +16,7 @@
 // for each chunk. With `Decays` false all alpha are 1.
 #include <type_traits>
 
+#include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -41,8 +42,6 @@ struct ChunkUpdates {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -50,8 +49,7 @@ struct ChunkUpdates {
           b.load(s.right, a.right, head, chunk * C, v0);
         },
         [&](int, int) {
-          auto x = b.acc("X"_s, Shape<C, DV>{});
-          x.zip("X"_s, copy, s.right);
+          auto x = in_registers(b, "X"_s, s.right);
           if constexpr (Backward) x.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
           if constexpr (Decays && Backward)
             x.map("X"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
@@ -98,7 +96,6 @@ struct StatePass {
       else
         return x * decay;
     };
-    const auto plus = [](auto x, auto y) { return x + y; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.start, a.start, head, 0, v0);
     b.pipeline(
@@ -138,7 +135,6 @@ struct ChunkOutputs {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto scaled = [&](auto x, auto scale) { return b.planted("scale_twice"_s, x * scale, x * (scale + scale)); };
     b.pipeline(
         Shape<2>{}, 1,
@@ -197,87 +193,84 @@ struct ChunkGradients {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV;
+    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV, row0 = chunk * C;
     const int part = head * a.parts + a.first_part + block % a.blocks;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto lower = [](int r, int c) { return r >= c; };
     const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
-    const auto sum = [&](auto state, auto scores, auto row, auto end) {
-      return b.planted("dlog_decay_without_state"_s, state, state * 0) +
-             b.planted("dlog_decay_without_scores"_s, scores, scores * 0) + row + end;
-    };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.Q, a.q, shared, chunk * C);
-          b.load(s.K, a.k, shared, chunk * C);
-          b.load(s.V, a.v, head, chunk * C, v0);
-          b.load(s.dO, a.o_cotangent, head, chunk * C, v0);
+          b.load(s.Q, a.q, shared, row0);
+          b.load(s.K, a.k, shared, row0);
+          b.load(s.V, a.v, head, row0, v0);
+          b.load(s.dO, a.o_cotangent, head, row0, v0);
           b.load(s.S, a.states, head, chunk * DK, v0);
           b.load(s.G, a.adjoints, head, chunk * DK, v0);
         },
         [&](int, int) {
-          if constexpr (Decays) b.decay_ratios("decay"_s, s.D, a.log_decay, head, chunk * C);
-          auto Y = b.acc("X"_s, Shape<C, DV>{});
-          Y.zip("X"_s, copy, s.dO);
-          Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
-          b.put(s.Y, Y);
-          auto zV = b.acc("X"_s, Shape<C, DV>{});
-          zV.zip("X"_s, copy, s.V);
-          if constexpr (Decays)
-            zV.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
-          b.put(s.zV, zV);
-          b.sync();
-
-          auto P = b.abt("QK"_s, s.Q, s.K);
-          if constexpr (Decays) P.zip("P"_s, times, s.D);
-          P.mask(lower, 0);
-          b.put(s.P, P);
-          auto dP = b.abt("dP"_s, s.Y, s.V);
-          dP.mask(lower, 0);
-          if constexpr (Decays) {
-            P.zip("dPP"_s, times, dP);
-            b.put(s.dPP, P);
-            dP.zip("M"_s, times, s.D);
-          }
-          b.put(s.M, dP);
-          b.sync();
-
+          put_scores(b, s, a, head, row0);
           auto KG = b.ab("KG"_s, s.K, s.G);
-          if constexpr (Decays)
-            KG.map("KG"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          if constexpr (Decays) KG.map("KG"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
           auto dV = b.atb("dV"_s, s.P, s.Y);
           if (b.planted("dv_without_later_reads"_s, true, false)) dV.zip("dV"_s, plus, KG);
-          b.store("out"_s, a.dv, head, chunk * C, dV, v0);
+          b.store("out"_s, a.dv, head, row0, dV, v0);
 
           auto dQ = b.abt("dQ"_s, s.Y, s.S);
           if constexpr (Decays)
-            dQ.map("dQ"_s, to_query, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
-          if constexpr (Decays) {
-            auto q = b.acc("from"_s, Shape<C, DK>{});
-            q.zip("from"_s, copy, s.Q);
-            auto v = b.acc("from"_s, Shape<C, DV>{});
-            v.zip("from"_s, copy, s.V);
-            auto S = b.acc("from"_s, Shape<DK, DV>{}), G = b.acc("from"_s, Shape<DK, DV>{});
-            S.zip("from"_s, copy, s.S);
-            G.zip("from"_s, copy, s.G);
-            auto total = b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, chunk * C, C);
-            auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);
-            auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, from_state);
-            auto in_scores = b.gates_of_ratios("gates"_s, s.dPP);
-            auto in_row = b.gates_of_prefix("gates"_s, b.dot("from"_s, q, dQ), b.planted("dlog_decay_index"_s, 0, 1));
-            auto in_end = b.gates_of_suffix("gates"_s, b.dot("from"_s, v, KG));
-            b.store_row("dlog_decay"_s, a.dlog_decay, part, chunk * C,
-                        b.rows("gates"_s, sum, in_state, in_scores, in_row, in_end));
-          }
+            dQ.map("dQ"_s, to_query, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+          if constexpr (Decays)
+            b.store_row("dlog_decay"_s, a.dlog_decay, part, row0, gates(b, s, a, head, row0, dQ, KG));
           b.mma(dQ, s.M, s.K);
-          b.store("part"_s, a.dq, part, chunk * C, dQ);
+          b.store("part"_s, a.dq, part, row0, dQ);
           auto dK = b.abt("dK"_s, s.zV, s.G);
           b.mma_atb(dK, s.M, s.Q);
-          b.store("part"_s, a.dk, part, chunk * C, dK);
+          b.store("part"_s, a.dk, part, row0, dK);
         });
+  }
+
+ private:
+  /// Y, the values as the state takes them, P, and the cotangent M of the scores.
+  template <class Ex>
+  TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, int head, int row0) {
+    if constexpr (Decays) b.decay_ratios("decay"_s, s.D, a.log_decay, head, row0);
+    auto Y = in_registers(b, "X"_s, s.dO);
+    Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, row0));
+    b.put(s.Y, Y);
+    auto zV = in_registers(b, "X"_s, s.V);
+    if constexpr (Decays) zV.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+    b.put(s.zV, zV);
+    b.sync();
+    auto P = b.abt("QK"_s, s.Q, s.K);
+    if constexpr (Decays) P.zip("P"_s, times, s.D);
+    P.mask(lower, 0);
+    b.put(s.P, P);
+    auto dP = b.abt("dP"_s, s.Y, s.V);
+    dP.mask(lower, 0);
+    if constexpr (Decays) {
+      P.zip("dPP"_s, times, dP);
+      b.put(s.dPP, P);
+      dP.zip("M"_s, times, s.D);
+    }
+    b.put(s.M, dP);
+    b.sync();
+  }
+  /// Gradients of the log decays, by what each of them decays.
+  template <class Ex, class Queries, class Values>
+  TILE_FN static auto gates(Ex& b, Smem& s, const Args& a, int head, int row0, Queries& dQ, Values& KG) {
+    const auto sum = [&](auto state, auto scores, auto row, auto end) {
+      return b.planted("dlog_decay_without_state"_s, state, state * 0) +
+             b.planted("dlog_decay_without_scores"_s, scores, scores * 0) + row + end;
+    };
+    auto q = in_registers(b, "from"_s, s.Q);
+    auto v = in_registers(b, "from"_s, s.V);
+    auto S = in_registers(b, "from"_s, s.S);
+    auto G = in_registers(b, "from"_s, s.G);
+    auto total = b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, row0, C);
+    auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);
+    auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, from_state);
+    auto in_scores = b.gates_of_ratios("gates"_s, s.dPP);
+    auto in_row = b.gates_of_prefix("gates"_s, b.dot("from"_s, q, dQ), b.planted("dlog_decay_index"_s, 0, 1));
+    auto in_end = b.gates_of_suffix("gates"_s, b.dot("from"_s, v, KG));
+    return b.rows("gates"_s, sum, in_state, in_scores, in_row, in_end);
   }
 };
 

@@ -7,6 +7,7 @@
 // cotangents of U and of the state before it (the adjoint of the outputs),
 //   dU = dU0 + Z G,   E = T^T dU,   F = -diag(beta) E,   G <- a_C G + W + X^T F
 // Blocks are DV columns of the values of a head. States lie in memory as operands: DK rows for each chunk.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -35,9 +36,6 @@ struct DeltaPass {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
     const auto start = [&](auto zero, auto x) { return b.planted("initial_state_ignored"_s, x, zero); };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus_read = [](auto read, auto v) { return v - read; };
-    const auto same = [](auto x) { return x; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.start, head, 0, v0);
     b.pipeline(
@@ -55,7 +53,7 @@ struct DeltaPass {
           b.sync();
           auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
           auto W = b.ab("W"_s, s.X[st], s.S);
-          W.zip("W"_s, minus_read, s.V[st]);
+          W.zip("W"_s, taken_from, s.V[st]);
           W.map("W"_s, times, beta);
           b.put(s.W, W);
           b.sync();
@@ -96,8 +94,6 @@ struct DeltaAdjointPass {
     const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
     const auto start = [&](auto zero, auto x) { return b.planted("final_cotangent_dropped"_s, x, zero); };
     const auto carried = [&](auto x, auto decay) { return b.planted("adjoint_not_decayed"_s, x * decay, x); };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus_times = [](auto x, auto y) { return -(x * y); };
     auto G = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.G0, a.start, head, 0, v0);
     b.pipeline(
@@ -122,7 +118,7 @@ struct DeltaAdjointPass {
           b.sync();
           auto E = b.atb("E"_s, s.T[st], s.dU);
           b.store("E"_s, a.errors, head, j * C, E, v0);
-          E.map("X"_s, minus_times, b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C));
+          E.map("X"_s, negative_times, b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C));
           b.put(s.F, E);
           b.sync();
           G.map("S"_s, carried, b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK));

@@ -8,6 +8,7 @@
 //   dalpha = -m dlog_gamma / gamma,   s = deta + ridge dalpha,   dbeta = s / den,   dden = -s eta / den
 //   dridge = eta dalpha + dden,   dlambda = dridge or dridge E,   dE = dden + lambda dridge (or dden),   dx += 2 dE x
 // Where den = 0, and in rows that do not write, eta = 0, gamma = 1 and all gradients are 0.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -33,7 +34,6 @@ struct FalconGain {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
-    const auto gain_of = [&](auto beta, auto den, auto on) { return on != 0 && den != 0 ? beta / den : den * 0; };
     const auto decay_of = [&](auto eta, auto ridge) {
       const auto gamma = 1 - eta * ridge;
       return a.floor > 0 && gamma <= a.floor ? b.planted("floor_forgotten"_s, a.floor, Real(gamma)) : Real(gamma);
@@ -46,7 +46,7 @@ struct FalconGain {
           auto energy = b.dot("energy"_s, s.X, s.X);
           auto ridge = ridge_of(b, a, head, chunk, energy);
           auto den = denominator(b, a, energy, ridge);
-          auto eta = b.rows("eta"_s, gain_of, beta, den, on);
+          auto eta = b.rows("eta"_s, over_where_on, beta, den, on);
           b.store_row("eta"_s, a.eta, head, chunk * C, eta);
           b.store_row("gamma"_s, a.gamma, head, chunk * C, b.rows("gamma"_s, decay_of, eta, ridge));
         });
@@ -87,7 +87,6 @@ struct FalconGainBackward {
     const Coupling coupling = a.coupling;
     const Real floor = a.floor;
     const auto load = [&](auto site, const auto& in) { return b.load_row(site, Shape<C>{}, in, head, chunk * C); };
-    const auto gain_of = [](auto beta, auto den, auto on) { return on != 0 && den != 0 ? beta / den : den * 0; };
     const auto dalpha_of = [&](auto dlog_gamma, auto eta, auto ridge) {
       const auto gamma = 1 - eta * ridge;
       const bool held = b.planted("floor_passes_gradient"_s, floor > 0 && gamma <= floor, false);
@@ -96,8 +95,7 @@ struct FalconGainBackward {
     const auto step_of = [](auto deta, auto ridge, auto dalpha, auto on) {
       return on != 0 ? deta + ridge * dalpha : deta * 0;
     };
-    const auto over = [](auto x, auto den) { return den != 0 ? x / den : den * 0; };
-    const auto dden_of = [](auto dbeta, auto eta) { return -dbeta * eta; };
+    const auto over_gain = [](auto x, auto den) { return den != 0 ? x / den : den * 0; };
     const auto dridge_of = [](auto eta, auto dalpha, auto dden) { return eta * dalpha + dden; };
     const auto dlambda_of = [=](auto dridge, auto e) { return coupling == Coupling::raw ? dridge : dridge * e; };
     const auto denergy_of = [&, coupling](auto dden, auto dridge, auto lambda) {
@@ -114,11 +112,11 @@ struct FalconGainBackward {
           auto energy = b.dot("energy"_s, s.X, s.X);
           auto ridge = Gain::ridge_of(b, a, head, chunk, energy);
           auto den = Gain::denominator(b, a, energy, ridge);
-          auto eta = b.rows("eta"_s, gain_of, load("beta"_s, a.beta), den, on);
+          auto eta = b.rows("eta"_s, over_where_on, load("beta"_s, a.beta), den, on);
           auto dalpha = b.rows("dgain"_s, dalpha_of, load("dlog_decay"_s, a.dlog_gamma), eta, ridge);
           auto step = b.rows("dgain"_s, step_of, load("dbeta"_s, a.deta), ridge, dalpha, on);
-          auto dbeta = b.rows("dgain"_s, over, step, den);
-          auto dden = b.rows("dgain"_s, dden_of, dbeta, eta);
+          auto dbeta = b.rows("dgain"_s, over_gain, step, den);
+          auto dden = b.rows("dgain"_s, negative_times, dbeta, eta);
           auto dridge = b.rows("dgain"_s, dridge_of, eta, dalpha, dden);
           b.store_row("dbeta"_s, a.dbeta, head, chunk * C, dbeta);
           b.store_row("dbeta"_s, a.dlambda, head, chunk * C, b.rows("dgain"_s, dlambda_of, dridge, energy));

@@ -23,6 +23,7 @@
 // the pass kept of every chunk: outputs, and gradients of its tokens. Launch code sums those of shared heads.
 // Blocks of the passes are DV columns of the values of a head; the others' are pairs of a chunk and DV columns, in this
 // order. States lie in memory as DK rows for each chunk, as wide as they are summed.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -49,8 +50,6 @@ struct GatedDeltaSystem {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
-    const auto copy = [](auto, auto x) { return x; };
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto times_beta = [&](auto x, auto row, auto column) {
       return x * b.planted("beta_of_column"_s, row, column);
     };
@@ -77,7 +76,7 @@ struct GatedDeltaSystem {
           A.zip("L"_s, times, s.D1);
           A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
                 b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
-          A.mask([](int r, int c) { return r > c; }, 0);
+          A.mask(strictly_lower, 0);
           b.put(s.A, A);
           b.sync();
           b.unit_lower_inverse("T"_s, s.T, s.A);
@@ -113,8 +112,6 @@ struct GatedDeltaStates {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads), v0 = block * DV;
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto minus_read = [](auto read, auto v) { return v - read; };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
     b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
@@ -138,7 +135,7 @@ struct GatedDeltaStates {
           b.sync();
           auto W = b.ab("W"_s, X, s.S);
           W.map("W"_s, times, to_error);
-          W.zip("W"_s, minus_read, s.V[st]);
+          W.zip("W"_s, taken_from, s.V[st]);
           W.map("W"_s, times, beta);
           b.put(s.W, W);
           b.sync();
@@ -177,7 +174,6 @@ struct GatedDeltaOutputs {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto scaled = [&](auto x) { return x * b.planted("scale_twice"_s, a.scale, a.scale + a.scale); };
     b.pipeline(
         Shape<2>{}, 1,
@@ -225,7 +221,6 @@ struct GatedDeltaReads {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto times = [](auto x, auto y) { return x * y; };
     const auto scaled = [&](auto x) { return x * a.scale; };
     const auto scaled_times = [&](auto, auto x, auto decay) { return x * a.scale * decay; };
     b.pipeline(
@@ -243,7 +238,7 @@ struct GatedDeltaReads {
           b.sync();
           auto P = b.abt("QK"_s, s.Q, s.K);
           P.zip("PD"_s, times, s.D);
-          P.mask([](int r, int c) { return r >= c; }, 0);
+          P.mask(lower, 0);
           b.put(s.P, P);
           b.store("G"_s, a.updates, head, chunk * DK, b.atb("G"_s, s.Q, s.adO), v0);
           b.sync();
@@ -280,9 +275,6 @@ struct GatedDeltaAdjoints {
     const int shared = head / a.group, v0 = block * DV, chunks = imax(1, ceil_div(a.len, C));
     const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
     const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto negative = [](auto x) { return -x; };
     auto G = b.acc("G"_s, Shape<DK, DV>{});
     b.load(s.dfinal, a.final_cotangent, head, 0, v0);
     b.pipeline(
@@ -358,127 +350,140 @@ struct GatedDeltaGradients {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV, row0 = chunk * C;
-    const int part = head * a.blocks + block % a.blocks;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto negative = [](auto x) { return -x; };
-    const auto times = [](auto x, auto y) { return x * y; };
-    const auto plus = [](auto x, auto y) { return x + y; };
-    const auto minus = [](auto x, auto y) { return x - y; };
-    const auto scaled = [&](auto x) { return x * a.scale; };
-    const auto dq_scaled = [&](auto x, auto decay) {
-      return x * b.planted("dq_scale_twice"_s, a.scale, a.scale + a.scale) * decay;
-    };
+    const int chunk = block / a.blocks, shared = head / a.group;
+    const Place at{head, head * a.blocks + block % a.blocks, block % a.blocks * DV, chunk * C};
     const auto sum = [&](auto state, auto scores, auto errors, auto row, auto read, auto end) {
       return b.planted("dlog_decay_without_state"_s, state, state * 0) +
              b.planted("dlog_decay_without_errors"_s, errors, errors * 0) + scores + row + read + end;
     };
-    const auto lower = [](int r, int c) { return r >= c; };
-    const auto strictly_lower = [](int r, int c) { return r > c; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.Q, a.q, shared, row0);
-          b.load(s.K, a.k, shared, row0);
-          if constexpr (Predicts) b.load(s.X, a.p, shared, row0);
-          b.load(s.dO, a.o_cotangent, head, row0, v0);
-          b.load(s.U, a.u, head, row0, v0);
+          b.load(s.Q, a.q, shared, at.row0);
+          b.load(s.K, a.k, shared, at.row0);
+          if constexpr (Predicts) b.load(s.X, a.p, shared, at.row0);
+          b.load(s.dO, a.o_cotangent, head, at.row0, at.v0);
+          b.load(s.U, a.u, head, at.row0, at.v0);
         },
         [&](int, int) {
-          auto& Q = s.Q;
-          auto& K = s.K;
-          auto& X = chosen<Predicts>(s.X, K);
-          auto S = b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, v0);
-          auto G = b.load_acc("G"_s, Shape<DK, DV>{}, a.adjoints, head, chunk * DK, v0);
-          auto to_error = b.load_row("decay"_s, Shape<C>{}, a.to_error, head, row0);
-          auto to_end = b.load_row("decay"_s, Shape<C>{}, a.to_end, head, row0);
-          b.decay_ratios("decay"_s, s.D, a.log_decay, head, row0);
-          b.decay_ratios("decay"_s, s.D1, a.log_decay, head, row0, a.lag);
+          auto S = b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, at.v0);
+          auto G = b.load_acc("G"_s, Shape<DK, DV>{}, a.adjoints, head, chunk * DK, at.v0);
+          auto to_error = b.load_row("decay"_s, Shape<C>{}, a.to_error, head, at.row0);
+          auto to_end = b.load_row("decay"_s, Shape<C>{}, a.to_end, head, at.row0);
+          b.decay_ratios("decay"_s, s.D, a.log_decay, head, at.row0);
+          b.decay_ratios("decay"_s, s.D1, a.log_decay, head, at.row0, a.lag);
           b.put(s.S, S);
           b.put(s.G, G);
           auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G),
                                    b.load_row("decay"_s, Shape<DK>{}, a.totals, head, chunk * DK));
           b.sync();
-
-          // The errors of the forward pass, and their cotangents.
-          auto KG = b.ab("KG"_s, K, s.G);
-          KG.map("KG"_s, times, to_end);
-          auto U = b.acc("from"_s, Shape<C, DV>{});
-          U.zip("from"_s, copy, s.U);
-          auto from_end = b.dot("from"_s, U, KG);
-          auto XS = b.ab("W"_s, X, s.S);
-          XS.map("W"_s, times, to_error);
-          auto F = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, head, row0, v0);
-          F.map("dV"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0));
-          b.store("out"_s, a.dv, head, row0, F, v0);
-          F.map("F"_s, negative);
-          b.put(s.F, F);
-          auto from_read = b.dot("from"_s, F, XS);
-          auto R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, head, row0, v0);
-          R.zip("W"_s, minus, XS);
-          auto L = b.abt("KK"_s, X, K);
-          L.zip("L"_s, times, s.D1);
-          L.mask(strictly_lower, 0);
-          auto LU = b.acc("LU"_s, Shape<C, DV>{});
-          b.mma(LU, b.cast("Lc"_s, L), s.U);
-          R.zip("R"_s, minus, LU);
-          if (b.planted("dbeta_of_value"_s, false, true)) R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, head, row0, v0);
-          auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, head, row0, v0);
-          b.store_row("dbeta"_s, a.dbeta, part, row0, b.dot("dbeta"_s, E, R));
-          b.sync();
-
-          // Through the system.
-          auto dL = b.abt("dL"_s, s.F, s.U);
-          dL.mask(strictly_lower, 0);
-          L.zip("dLL"_s, times, dL);
-          b.put(s.gates, L);
-          dL.zip("N"_s, times, s.D1);
-          b.put(s.M, dL);
-          b.sync();
-          auto in_errors = b.gates_of_ratios("gates"_s, s.gates, a.lag);
-          auto dX = b.abt("dX"_s, s.F, s.S);
-          dX.map("dX"_s, times, to_error);
-          if (b.planted("dk_without_read"_s, false, true)) dX.map("dX"_s, [](auto x) { return x * 0; });
-          b.mma(dX, s.M, K);
-          auto dK = b.abt("dK"_s, s.U, s.G);
-          dK.map("dK"_s, times, to_end);
-          b.mma_atb(dK, s.M, X);
-          if constexpr (Predicts)
-            b.store("part"_s, a.dp, part, row0, dX);
-          else
-            dK.zip("dK"_s, plus, dX);
-
-          // Through the scores.
-          auto dP = b.abt("dP"_s, s.dO, s.U);
-          dP.map("dP"_s, scaled);
-          dP.mask(lower, 0);
-          auto P = b.abt("QK"_s, Q, K);
-          P.zip("PD"_s, times, s.D);
-          P.mask(lower, 0);
-          P.zip("dPP"_s, times, dP);
-          dP.zip("M"_s, times, s.D);
-          b.sync();
-          b.put(s.gates, P);
-          b.put(s.M, dP);
-          b.sync();
-          auto in_scores = b.gates_of_ratios("gates"_s, s.gates);
-          b.mma_atb(dK, s.M, Q);
-          b.store("part"_s, a.dk, head * a.key_parts + block % a.blocks, row0, dK);
-          auto dQ = b.abt("dQ"_s, s.dO, s.S);
-          dQ.map("dQ"_s, dq_scaled, b.load_row("decay"_s, Shape<C>{}, a.to_row, head, row0));
-          auto q = b.acc("from"_s, Shape<C, DK>{});
-          q.zip("from"_s, copy, Q);
-          auto from_row = b.dot("from"_s, q, dQ);
-          b.mma(dQ, s.M, K);
-          b.store("part"_s, a.dq, part, row0, dQ);
-
+          auto L = b.acc("KK"_s, Shape<C, C>{});
+          auto [from_end, from_read] = through_errors(b, s, a, at, L, to_error, to_end);
+          auto dK = b.acc("dK"_s, Shape<C, DK>{});
+          auto in_errors = through_system(b, s, a, at, L, dK, to_error, to_end);
+          auto [in_scores, from_row] = through_scores(b, s, a, at, dK, head * a.key_parts + block % a.blocks);
           auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, from_state);
           auto in_row = b.gates_of_prefix("gates"_s, from_row, b.planted("dlog_decay_index"_s, 0, 1));
           auto in_read = b.gates_of_prefix("gates"_s, from_read, a.lag);
           auto in_end = b.gates_of_suffix("gates"_s, from_end);
-          b.store_row("dlog_decay"_s, a.dlog_decay, part, row0,
+          b.store_row("dlog_decay"_s, a.dlog_decay, at.part, at.row0,
                       b.rows("gates"_s, sum, in_state, in_scores, in_errors, in_row, in_read, in_end));
         });
+  }
+
+ private:
+  struct Place {
+    int head, part, v0, row0;
+  };
+  TILE_FN static auto& error_keys(Smem& s) { return chosen<Predicts>(s.X, s.K); }
+
+  /// The errors of the forward pass, and their cotangents: dV, dbeta and L; the terms of the decays to the end and of
+  /// those to the errors.
+  template <class Ex, class Scores, class Row>
+  TILE_FN static auto through_errors(Ex& b, Smem& s, const Args& a, const Place& at, Scores& L, const Row& to_error,
+                                     const Row& to_end) {
+    auto& X = error_keys(s);
+    auto KG = b.ab("KG"_s, s.K, s.G);
+    KG.map("KG"_s, times, to_end);
+    auto U = in_registers(b, "from"_s, s.U);
+    auto from_end = b.dot("from"_s, U, KG);
+    auto XS = b.ab("W"_s, X, s.S);
+    XS.map("W"_s, times, to_error);
+    auto F = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
+    F.map("dV"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, at.head, at.row0));
+    b.store("out"_s, a.dv, at.head, at.row0, F, at.v0);
+    F.map("F"_s, negative);
+    b.put(s.F, F);
+    auto from_read = b.dot("from"_s, F, XS);
+    auto R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
+    R.zip("W"_s, minus, XS);
+    L = b.abt("KK"_s, X, s.K);
+    L.zip("L"_s, times, s.D1);
+    L.mask(strictly_lower, 0);
+    auto LU = b.acc("LU"_s, Shape<C, DV>{});
+    b.mma(LU, b.cast("Lc"_s, L), s.U);
+    R.zip("R"_s, minus, LU);
+    if (b.planted("dbeta_of_value"_s, false, true))
+      R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
+    auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
+    b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
+    b.sync();
+    return Two<decltype(from_end), decltype(from_read)>{from_end, from_read};
+  }
+  /// What the system gives dK, or dp where there are keys of a prediction, and the gates of the ratios in L.
+  template <class Ex, class Scores, class Keys, class Row>
+  TILE_FN static auto through_system(Ex& b, Smem& s, const Args& a, const Place& at, Scores& L, Keys& dK,
+                                     const Row& to_error, const Row& to_end) {
+    auto dL = b.abt("dL"_s, s.F, s.U);
+    dL.mask(strictly_lower, 0);
+    L.zip("dLL"_s, times, dL);
+    b.put(s.gates, L);
+    dL.zip("N"_s, times, s.D1);
+    b.put(s.M, dL);
+    b.sync();
+    auto in_errors = b.gates_of_ratios("gates"_s, s.gates, a.lag);
+    auto dX = b.abt("dX"_s, s.F, s.S);
+    dX.map("dX"_s, times, to_error);
+    if (b.planted("dk_without_read"_s, false, true)) dX.map("dX"_s, [](auto x) { return x * 0; });
+    b.mma(dX, s.M, s.K);
+    dK = b.abt("dK"_s, s.U, s.G);
+    dK.map("dK"_s, times, to_end);
+    b.mma_atb(dK, s.M, error_keys(s));
+    if constexpr (Predicts)
+      b.store("part"_s, a.dp, at.part, at.row0, dX);
+    else
+      dK.zip("dK"_s, plus, dX);
+    return in_errors;
+  }
+  /// dQ and the rest of dK, the gates of the ratios in P, and the terms of the decays to a row.
+  template <class Ex, class Keys>
+  TILE_FN static auto through_scores(Ex& b, Smem& s, const Args& a, const Place& at, Keys& dK, int key_part) {
+    const auto scaled = [&](auto x) { return x * a.scale; };
+    const auto dq_scaled = [&](auto x, auto decay) {
+      return x * b.planted("dq_scale_twice"_s, a.scale, a.scale + a.scale) * decay;
+    };
+    auto dP = b.abt("dP"_s, s.dO, s.U);
+    dP.map("dP"_s, scaled);
+    dP.mask(lower, 0);
+    auto P = b.abt("QK"_s, s.Q, s.K);
+    P.zip("PD"_s, times, s.D);
+    P.mask(lower, 0);
+    P.zip("dPP"_s, times, dP);
+    dP.zip("M"_s, times, s.D);
+    b.sync();
+    b.put(s.gates, P);
+    b.put(s.M, dP);
+    b.sync();
+    auto in_scores = b.gates_of_ratios("gates"_s, s.gates);
+    b.mma_atb(dK, s.M, s.Q);
+    b.store("part"_s, a.dk, key_part, at.row0, dK);
+    auto dQ = b.abt("dQ"_s, s.dO, s.S);
+    dQ.map("dQ"_s, dq_scaled, b.load_row("decay"_s, Shape<C>{}, a.to_row, at.head, at.row0));
+    auto q = in_registers(b, "from"_s, s.Q);
+    auto from_row = b.dot("from"_s, q, dQ);
+    b.mma(dQ, s.M, s.K);
+    b.store("part"_s, a.dq, at.part, at.row0, dQ);
+    return Two<decltype(in_scores), decltype(from_row)>{in_scores, from_row};
   }
 };
 

@@ -4,6 +4,7 @@
 //   o = sums / n;   backward: dsums = do / n,   dmass = -<do, o> / n
 // Nothing over nothing is a state that is still empty: it reads 0 and has no gradient.
 #include "kernels/core/decayed_sums.hpp"
+#include "kernels/core/functions.hpp"
 
 namespace assay::tile {
 
@@ -28,8 +29,7 @@ struct NormalizedRead {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int row0 = block / a.blocks * C, v0 = block % a.blocks * DV;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto over = [](auto x, auto n) { return n != 0 || x != 0 ? x / n : n; };
+    const auto over_features = [](auto x, auto n) { return n != 0 || x != 0 ? x / n : n; };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
@@ -37,9 +37,8 @@ struct NormalizedRead {
           b.load(s.mass, a.mass, head, row0);
         },
         [&](int, int) {
-          auto O = b.acc("o"_s, Shape<C, DV>{});
-          O.zip("o"_s, copy, s.sums);
-          O.map("o"_s, over, denominator(b, s.mass, a.eps));
+          auto O = in_registers(b, "o"_s, s.sums);
+          O.map("o"_s, over_features, denominator(b, s.mass, a.eps));
           b.store("out"_s, a.o, head, row0, O, v0);
         });
   }
@@ -75,9 +74,6 @@ struct NormalizedReadBackward {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int row0 = block * C;
-    const auto copy = [](auto, auto x) { return x; };
-    const auto over = [](auto x, auto n) { return n != 0 ? x / n : n; };
-    const auto minus = [](auto x, auto y) { return x - y; };
     const auto dmass_of = [&](auto, auto dn) { return b.planted("mass_is_constant"_s, dn, dn * 0); };
     auto dn = b.row("dn"_s, Shape<C>{}, 0);
     b.load(s.mass, a.mass, head, row0);
@@ -91,9 +87,9 @@ struct NormalizedReadBackward {
           auto n = NormalizedRead<B, C, DV>::denominator(b, s.mass, a.eps);
           auto O = b.acc("o"_s, Shape<C, DV>{}), Y = b.acc("o"_s, Shape<C, DV>{});
           O.zip("o"_s, copy, s.sums[st]);
-          O.map("o"_s, over, n);
+          O.map("o"_s, over_or_zero, n);
           Y.zip("o"_s, copy, s.dO[st]);
-          Y.map("o"_s, over, n);
+          Y.map("o"_s, over_or_zero, n);
           b.store("dO"_s, a.dsums, head, row0, Y, j * DV);
           dn = b.rows("dn"_s, minus, dn, b.dot("dn"_s, O, Y));
         });

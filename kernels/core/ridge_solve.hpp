@@ -26,9 +26,6 @@ template <int C, int D, ExecutorTypes B, class X, class Tile, class Rows, class 
 TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const SolveLimits<B>& limits, int head,
                                  int row0, Image image) {
   const auto zero = b.row("alpha"_s, Shape<C>{}, 0);
-  const auto same = [](auto x) { return x; };
-  const auto add_scaled = [](auto x, auto y, auto factor) { return x + factor * y; };
-  const auto subtract_scaled = [](auto x, auto y, auto factor) { return x - factor * y; };
   const auto threshold = [&](auto square) {
     return b.planted("tolerance_of_squares"_s, limits.relative * limits.relative, limits.relative) * square;
   };
@@ -59,12 +56,12 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const 
     const bool turns_early = b.planted("beta_of_old_residual"_s, false, true);
     auto turn = along;
     if (turns_early) turn = b.dot("rp"_s, R, AP);
-    Y.zip("R"_s, add_scaled, P, alpha);
-    R.zip("R"_s, subtract_scaled, AP, alpha);
+    Y.zip("R"_s, plus_times, P, alpha);
+    R.zip("R"_s, minus_times, AP, alpha);
     if (!turns_early) turn = b.dot("rp"_s, R, AP);
     const auto beta = b.rows("alpha"_s, conjugate, turn, bend, go);
     auto next = R;
-    next.zip("R"_s, add_scaled, P, b.planted("steepest_descent"_s, beta, zero));
+    next.zip("R"_s, plus_times, P, b.planted("steepest_descent"_s, beta, zero));
     P = next;
     square = b.rows("rr"_s, still, b.dot("rr"_s, R, R), bend, go);
     left = b.rows("left"_s, one_less, left);
@@ -100,7 +97,6 @@ struct AdjointStates {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
     const auto first = [&](auto x, auto y) { return b.planted("final_cotangent_dropped"_s, x + y, x); };
-    const auto plus = [](auto x, auto y) { return x + y; };
     auto S = b.acc("dS"_s, Shape<R, D>{});
     b.pipeline(
         Shape<ST>{}, a.group, [&](int i, int st) { b.load(s.W[st], a.start, head * a.group + i, 0); },

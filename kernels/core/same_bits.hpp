@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/core/tile.hpp"
+#include "kernels/core/functions.hpp"
 
 namespace assay::tile {
 
@@ -56,6 +56,14 @@ F in_fp64(F f) {
   return f;
 }
 #endif
+
+/// A product alone, rounded before anything is added to it.
+TILE_CONSTANT struct RoundedTimes {
+  template <class X>
+  TILE_FN auto operator()(X x, X y) const {
+    return rounded_product(x, y);
+  }
+} rounded_times;
 
 /// 2^x by the same fp32 operations everywhere, for x <= 127.5; 0 below 2^-126.5. What lies beyond has no meaning, and
 /// the same bits: weights are at most 1 but for rounding, or masked. With n an integer next to x, f = x - n is exact,

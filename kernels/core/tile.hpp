@@ -22,19 +22,15 @@
 //               decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
 //               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates
 //               decays(site, Shape<R>, in, head, row) -> row
-//               decay_scan(site, tile, tile, in, head, row[, lag])  decay_scan(site, row, in, head, row[, lag]) -> row
-//               decay_scan_adjoint(site, [tile,] now, late, in, head, row)
 //   channels    decays with one column per key channel, as a shared tile of factors alpha:
 //               channel_decays(site, alpha, in, head, row)  channel_total(site, Shape<R>, alpha, count) -> row
 //               channel_prefix(site, tile, alpha[, lag])  channel_suffix(site, tile, alpha)
 //               channel_scores(sum, site, tile, X, K, alpha[, lag])
 //               channel_gates(site, dg, from, before)  channel_adjoint(sum, site, dA, X, K, alpha, dX, dK, dg)
 //               column_of(row) -> column
-//   values      those decays with one column per value channel, each with sums and a triangular system of its own:
-//               value_sums / value_sums_back(sum, site, y, A, x, alpha)
-//               value_solve / value_solve_back(sum, site, r, A, w, steps, alpha)
-//               value_gates(sum, site, dg, A, y, x, alpha[, lag])  value_end_gates(sum, site, dg, ...)
 //   units       units(site, array, head): powers of two that operands of 8 bits are multiples of (operand_units.hpp)
+//   Verbs that one mechanism uses are functions beside it: FALCON-2's sums of value columns
+//               (host_value_columns.hpp), MDN's sums of rows that decay (host_decay_scan.hpp).
 //   faults      planted("name"_s, healthy, broken): `healthy`, except where that mutant is planted
 // Reductions (row_max, total, dot, any), decays, channels and products are collective.
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/core/tile.hpp"
+#include "kernels/core/same_bits.hpp"
 
 namespace assay::tile {
 
@@ -84,10 +84,6 @@ TILE_FN T round_as(T x) {
   else
     return x;
 }
-
-/// A product that is rounded before it is added to anything, as the emulation rounds it.
-TILE_FN float times(float a, float b) { return __fmul_rn(a, b); }
-TILE_FN double times(double a, double b) { return __dmul_rn(a, b); }
 
 /// Shared tile: panels of 128-byte lines, 16-byte chunks XORed with the line's index, free of bank conflicts for
 /// ldmatrix. A line holds one row of a panel (the same bytes as the 128-byte swizzle of TMA and wgmma) or, where the
@@ -181,7 +177,7 @@ struct Accumulator {
     });
   }
   TILE_FN void scale(const Row& s) {
-    each([&](T& y, int mt, int, int i) { y = times(y, s.v[mt][i >> 1]); });
+    each([&](T& y, int mt, int, int i) { y = rounded_product(y, s.v[mt][i >> 1]); });
   }
   TILE_FN Row row_max() const {
     Row m;
@@ -209,7 +205,7 @@ struct PartialRegisters {
     for (int mt = 0; mt < MT; ++mt)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        T s = times(v[mt][h], alpha.v[mt][h]);
+        T s = rounded_product(v[mt][h], alpha.v[mt][h]);
 #pragma unroll
         for (int nt = 0; nt < A::NT; ++nt) {
           s += a.x[mt][nt][2 * h];
@@ -371,7 +367,7 @@ struct RegisterOps {
     auto o = row(st, shape, 1);
     Real product = 1;
     each_decay<R, false>(g, head, row0, R, [&](Real alpha, int l) {
-      product = round_as<format_at<P, St>>(times(product, alpha));
+      product = round_as<format_at<P, St>>(rounded_product(product, alpha));
       each_row(o, [&](Real& y, int r) { y = r == l + lag ? product : y; });
     });
     return o;
@@ -383,7 +379,7 @@ struct RegisterOps {
     Real product = 1;
     each_decay<R, true>(g, head, row0, R, [&](Real alpha, int l) {
       each_row(o, [&](Real& y, int r) { y = r == l ? product : y; });
-      product = round_as<format_at<P, St>>(times(product, alpha));
+      product = round_as<format_at<P, St>>(rounded_product(product, alpha));
     });
     return o;
   }
@@ -392,8 +388,9 @@ struct RegisterOps {
   TILE_FN auto decay_total(St st, Shape<R> shape, const RowIn& g, int head, int row0, int count) {
     Real product = 1;
     for (int l0 = 0; l0 < count; l0 += 32)
-      each_decay<32, false>(g, head, row0 + l0, count - l0,
-                            [&](Real alpha, int) { product = round_as<format_at<P, St>>(times(product, alpha)); });
+      each_decay<32, false>(g, head, row0 + l0, count - l0, [&](Real alpha, int) {
+        product = round_as<format_at<P, St>>(rounded_product(product, alpha));
+      });
     return row(st, shape, product);
   }
 
@@ -433,7 +430,6 @@ struct RegisterOps {
       }
   }
 
- protected:
   /// f(value, row) for the rows this thread holds.
   template <class Row, class F>
   TILE_FN void each_row(Row& r, F f) const {

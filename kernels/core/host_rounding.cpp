@@ -1,4 +1,4 @@
-#include "kernels/core/host_block.hpp"
+#include "kernels/core/host_rounding.hpp"
 
 #include <algorithm>
 #include <bit>

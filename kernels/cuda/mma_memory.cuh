@@ -1,0 +1,165 @@
+#pragma once
+// Memory of MmaBlock: cp.async loads, pipelines, and scratch where threads meet.
+#include "kernels/cuda/device_common.cuh"
+
+namespace assay::tile {
+
+template <class P_, int Warps_>
+struct MmaMemory : RegisterOps<P_, Warps_> {
+  using P = P_;
+  using Ops = RegisterOps<P, Warps_>;
+  using Ops::w;
+  using typename Ops::Real;
+  using typename Ops::RowIn;
+  static constexpr int Warps = Warps_, threads = 32 * Warps;
+
+  template <FixedString S, int R, int C>
+  using Tile = SharedTile<P, S, R, C>;
+  struct In {
+    const void* p;
+    int rows, cols, head_rows;  ///< as of Out
+  };
+
+  static constexpr int scratch_elements = 128;
+  static constexpr int scratch_bytes = scratch_elements * sizeof(Real);
+  /// `scratch`: scratch_bytes of shared memory.
+  TILE_FN explicit MmaMemory(void* scratch) : scratch_(static_cast<Real*>(scratch)) {
+    w = {int(threadIdx.x) >> 5, int(threadIdx.x) & 31};
+  }
+
+  /// Scratch memory of a block, `scratch_elements` of it.
+  TILE_FN Real* scratch() const { return scratch_; }
+
+  template <class F, class T, int MT>
+  TILE_FN bool any(F f, const RowRegisters<T, MT>& x) {
+    bool a = false;
+#pragma unroll
+    for (int mt = 0; mt < MT; ++mt) a |= f(x.v[mt][0]) || f(x.v[mt][1]);
+    return __syncthreads_or(a);
+  }
+
+  /// What lies beyond the array's rows and columns reads as zero. Columns are a multiple of 16 bytes: the launch
+  /// checks.
+  template <class Tl>
+  TILE_FN void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
+    using E = typename Tl::E;
+    constexpr int chunks = Tl::chunks;
+    static_assert(Tl::rows * chunks % threads == 0 && (threads % chunks == 0 || chunks % threads == 0));
+    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.head_rows * g.cols;
+    const std::uint32_t destination = shared_address(t.raw);
+    const int thread = threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < Tl::rows * chunks / threads; ++i) {
+      int r, chunk;
+      if constexpr (threads % chunks == 0)
+        r = thread / chunks + i * (threads / chunks), chunk = thread % chunks;
+      else
+        r = i / (chunks / threads), chunk = thread + i % (chunks / threads) * threads;
+      const int col = col0 + chunk * Tl::chunk_elements;
+      const bool inside = row0 + r < g.rows && col < g.cols;
+      const void* source = inside ? base + std::size_t(row0 + r) * g.cols + col : base;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination + Tl::chunk_offset(r, chunk)),
+                   "l"(source), "r"(inside ? 16 : 0)
+                   : "memory");
+    }
+  }
+  /// What `store` wrote at the site, straight to registers; zeros beyond the array. Columns are a multiple of 8.
+  template <class St, int R, int C>
+  TILE_FN auto load_acc(St, Shape<R, C>, const In& g, int head, int row0, int col0 = 0) {
+    using E = Element<format_at<P, St>>;
+    struct alignas(2 * sizeof(E)) Pair {
+      E x[2];
+    };
+    Accumulator<P, Warps, Real, R, C> a;
+    a.w = w;
+    a.ticket = 0;
+#pragma unroll
+    for (int mt = 0; mt < a.MT; ++mt)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int r = row0 + a.row_of(mt, 2 * h);
+        const E* p = static_cast<const E*>(g.p) + (std::size_t(head) * g.head_rows + r) * g.cols + col0 + 2 * w.slot();
+#pragma unroll
+        for (int nt = 0; nt < a.NT; ++nt) {
+          Pair pair{E(0.f), E(0.f)};
+          if (r < g.rows && col0 + nt * 8 < g.cols) pair = *reinterpret_cast<const Pair*>(p + nt * 8);
+          a.x[mt][nt][2 * h] = Real(pair.x[0]), a.x[mt][nt][2 * h + 1] = Real(pair.x[1]);
+        }
+      }
+    return a;
+  }
+  TILE_FN static void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int N>
+  TILE_FN static void wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+  }
+  TILE_FN void sync() { __syncthreads(); }
+
+  template <int ST, class Pr, class Co>
+  TILE_FN void pipeline(Shape<ST>, int n, Pr&& produce, Co&& consume) {
+    prologue<ST>(n, produce);
+    int stage = 0;
+#pragma unroll 1
+    for (int j = 0; j < n; ++j) {
+      begin<ST>(j, n, stage, produce);
+      consume(j, stage);
+      stage = stage + 1 == ST ? 0 : stage + 1;
+    }
+    wait<0>();
+    sync();
+  }
+  template <int ST, class Pr, class F, class M, class L>
+  TILE_FN void pipeline(Shape<ST>, int n, Pr&& produce, F&& first, M&& middle, L&& last) {
+    prologue<ST>(n, produce);
+    int stage = 0;
+    const auto next = [&] { stage = stage + 1 == ST ? 0 : stage + 1; };
+    if (n > 0) begin<ST>(0, n, stage, produce), first(0, stage, First{}), next();
+#pragma unroll 1
+    for (int j = 1; j < n - 1; ++j) begin<ST>(j, n, stage, produce), middle(j, stage, Middle{}), next();
+    if (n > 1) begin<ST>(n - 1, n, stage, produce), last(n - 1, stage, Last{});
+    wait<0>();
+    sync();
+  }
+
+  template <class Tl, class A>
+  TILE_FN void put(Tl& t, const A& a) {
+    static_assert(Tl::rows == A::rows && Tl::cols == A::cols);
+#pragma unroll
+    for (int mt = 0; mt < A::MT; ++mt)
+#pragma unroll
+      for (int nt = 0; nt < A::NT; ++nt)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          void* p = &t.at(a.row_of(mt, 2 * h), a.col_of(nt, 0));
+          const auto x = a.x[mt][nt][2 * h], y = a.x[mt][nt][2 * h + 1];
+          if constexpr (Tl::element_bytes == 2)
+            *static_cast<std::uint32_t*>(p) = pack2<Tl::format>(x, y);
+          else if constexpr (Tl::element_bytes == 4)
+            *static_cast<float2*>(p) = make_float2(round_as<Tl::format>(x), round_as<Tl::format>(y));
+          else
+            *static_cast<double2*>(p) = make_double2(x, y);
+        }
+  }
+
+ private:
+  Real* scratch_;
+
+  template <int ST, class Pr>
+  TILE_FN static void prologue(int n, Pr& produce) {
+    static_assert(ST >= 2, "a stage is filled while another is used");
+#pragma unroll
+    for (int s = 0; s < ST - 1; ++s) {
+      if (s < n) produce(s, s);
+      commit();
+    }
+  }
+  template <int ST, class Pr>
+  TILE_FN void begin(int j, int n, int stage, Pr& produce) {
+    wait<ST - 2>();
+    sync();
+    if (j + ST - 1 < n) produce(j + ST - 1, stage == 0 ? ST - 1 : stage - 1);
+    commit();
+  }
+};
+
+}  // namespace assay::tile

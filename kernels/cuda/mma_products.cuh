@@ -1,0 +1,331 @@
+#pragma once
+// Products of MmaBlock on tensor cores, and the triangular inverse.
+#include "kernels/cuda/mma_memory.cuh"
+#include "kernels/cuda/tensor_core_atoms.cuh"
+
+namespace assay::tile {
+
+template <class P_, int Warps_>
+struct MmaProducts : MmaMemory<P_, Warps_> {
+  using P = P_;
+  using Base = MmaMemory<P, Warps_>;
+  using Base::Base, Base::threads, Base::w, Base::Warps;
+  using typename Base::Real;
+
+  // ---- left operands ----------------------------------------------------------------
+  template <Format F, int R, int C>
+  struct Operand {
+    static constexpr Format format = F;
+    static constexpr int rows = R, cols = C, MT = R / (16 * Warps), KT = C / Atom<F>::depth;
+    typename Atom<F>::Register a[MT][KT][4];
+  };
+  /// As wide as the accumulators: no tensor core takes it.
+  template <int R, int C>
+  struct WideOperand {
+    static constexpr Format format = Format::fp32;
+    static constexpr int rows = R, cols = C, MT = R / (16 * Warps);
+    float wide[MT][C / 8][4];
+  };
+  template <class St, class A>
+  requires(format_at<P, St> == Format::fp32) TILE_FN auto cast(St, const A& s) {
+    WideOperand<A::rows, A::cols> o;
+#pragma unroll
+    for (int mt = 0; mt < o.MT; ++mt)
+#pragma unroll
+      for (int nt = 0; nt < A::cols / 8; ++nt)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o.wide[mt][nt][i] = s.x[mt][nt][i];
+    return o;
+  }
+  template <class St, class A>
+  requires(format_at<P, St> != Format::fp32) TILE_FN auto cast(St, const A& s) {
+    constexpr Format F = format_at<P, St>;
+    Operand<F, A::rows, A::cols> o;
+#pragma unroll
+    for (int mt = 0; mt < o.MT; ++mt)
+#pragma unroll
+      for (int k = 0; k < o.KT; ++k) {
+        auto& r = o.a[mt][k];
+        if constexpr (Atom<F>::depth == 16) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            r[i] = pack2<F>(s.x[mt][2 * k + i / 2][2 * (i % 2)], s.x[mt][2 * k + i / 2][2 * (i % 2) + 1]);
+        } else {
+          r[0] = Atom<F>::convert(s.x[mt][k][0]), r[1] = Atom<F>::convert(s.x[mt][k][2]);
+          r[2] = Atom<F>::convert(s.x[mt][k][1]), r[3] = Atom<F>::convert(s.x[mt][k][3]);
+        }
+      }
+    return o;
+  }
+
+  // ---- products: of factors in one format on tensor cores; of others, and of fp32, by multiply_wide.
+  template <class C, class A, class B>
+  TILE_FN void mma_abt(C& c, const A& a, const B& b) {
+    multiply<true>(b, c, a);
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma(C& c, const A& a, const B& b) {
+    multiply<false>(b, c, a);
+  }
+  template <class C1, class A1, class C2, class A2, class B>
+  TILE_FN void mma(C1& c1, const A1& a1, C2& c2, const A2& a2, const B& b) {
+    multiply<false>(b, c1, a1, c2, a2);
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma_atb(C& c, const A& a, const B& b) {
+    multiply<false>(b, c, Transposed<A>{a});
+  }
+  template <class St, class A, class B>
+  TILE_FN auto abt(St st, const A& a, const B& b) {
+    auto c = this->acc(st, Shape<A::rows, B::rows>{});
+    multiply<true>(b, c, a);
+    return c;
+  }
+  template <class S1, class S2, class A1, class A2, class B>
+  TILE_FN auto abt(S1 s1, S2 s2, const A1& a1, const A2& a2, const B& b) {
+    auto c1 = this->acc(s1, Shape<A1::rows, B::rows>{});
+    auto c2 = this->acc(s2, Shape<A2::rows, B::rows>{});
+    multiply<true>(b, c1, a1, c2, a2);
+    return Two<decltype(c1), decltype(c2)>{c1, c2};
+  }
+  template <class St, class A, class B>
+  TILE_FN auto ab(St st, const A& a, const B& b) {
+    auto c = this->acc(st, Shape<A::rows, B::cols>{});
+    multiply<false>(b, c, a);
+    return c;
+  }
+  template <class St, class A, class B>
+  TILE_FN auto atb(St st, const A& a, const B& b) {
+    auto c = this->acc(st, Shape<A::cols, B::cols>{});
+    mma_atb(c, a, b);
+    return c;
+  }
+
+  // mma.sync is synchronous: what other executors overlap happens at once.
+  template <class St, class A, class B>
+  TILE_FN auto abt_async(St st, const A& a, const B& b) {
+    return abt(st, a, b);
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma_async(C& c, const A& a, const B& b) {
+    mma(c, a, b);
+  }
+  template <class C>
+  TILE_FN void await(C&) {}
+  template <class F>
+  TILE_FN auto exclusive(F f) {
+    return f();
+  }
+
+  /// d = (I + a)^{-1} for a strictly lower: forward substitution, one column of the inverse per thread, in steps of
+  /// four unknowns. The rows below a step are independent; every row subtracts its products in ascending order.
+  template <class St, class Dst, class Src>
+  TILE_FN void unit_lower_inverse(St, Dst& d, const Src& a) {
+    constexpr int N = Src::rows;
+    using T = typename Src::E;
+    static_assert(Src::cols == N && N <= threads && N % 4 == 0);
+    static_assert(Src::format == format_at<P, St> && (Src::format == Format::fp32 || Src::format == Format::fp64));
+    const int j = threadIdx.x;
+    if (j >= N) return;
+    T x[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = T(i == j);
+#pragma unroll
+    for (int k = 0; k < N; k += 4) {
+#pragma unroll
+      for (int i = k + 1; i < N; ++i) {
+        alignas(16) T c[4];
+#pragma unroll
+        for (int u = 0; u < 4; u += Src::chunk_elements)
+          reinterpret_cast<uint4&>(c[u]) = reinterpret_cast<const uint4&>(a.at(i, k + u));
+#pragma unroll
+        for (int u = 0; u < 4; ++u)
+          if (i > k + u) x[i] = fma(-c[u], x[k + u], x[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) d.at(i, j) = typename Dst::E(round_as<Dst::format>(x[i]));
+  }
+
+ private:
+  template <class X>
+  struct Transposed {
+    const X& t;
+    static constexpr Format format = X::format;
+    static constexpr int rows = X::cols, cols = X::rows;
+  };
+
+  // Address of the 16x16 block of 16-bit elements (row block rb, chunk pair cp) for a lane whose offset inside the
+  // block is `offset`: tile bases are 1024-byte aligned, so XOR stays inside a line, and 16 rows are whole groups of 8
+  // lines, or 4 lines where a line holds 4 rows.
+  template <class Tl>
+  TILE_FN static std::uint32_t block_address(const Tl& t, int offset, int rb, int cp) {
+    static_assert(Tl::rows_of_line <= 4);
+    constexpr int pairs_of_line = 4 / Tl::rows_of_line;
+    const int odd = Tl::rows_of_line == 4 ? (rb & 1) << 6 : 0;
+    return ((shared_address(t.raw) + offset) ^ ((cp % pairs_of_line) << 5) ^ odd) +
+           cp / pairs_of_line * Tl::panel_bytes + rb * (2048 / Tl::rows_of_line);
+  }
+  template <class Tl>
+  TILE_FN int row_major(const Tl&) const {
+    return Tl::chunk_offset(w.lane & 15, w.lane >> 4);
+  }
+  template <class Tl>
+  TILE_FN int col_major(const Tl&) const {
+    return Tl::chunk_offset((w.lane & 7) + ((w.lane >> 4) << 3), (w.lane >> 3) & 1);
+  }
+
+  template <int MT, class A>
+  TILE_FN void left(typename Atom<A::format>::Register (&a)[4], const A& x, int mt, int kk) const {
+    constexpr Format F = A::format;
+    if constexpr (requires { x.a; }) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[i] = x.a[mt][kk][i];
+    } else if constexpr (F == Format::e4m3) {
+      const int r = w.warp * (MT * 16) + mt * 16 + w.group(), k = kk * 16 + 2 * w.slot();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        a[i] = Atom<F>::pair(x.at(r + 8 * (i % 2), k + 8 * (i / 2)), x.at(r + 8 * (i % 2), k + 8 * (i / 2) + 1));
+    } else if constexpr (Atom<F>::depth == 16) {
+      if constexpr (requires { x.t; })
+        load_matrices<true>(a, block_address(x.t, col_major(x.t), kk, w.warp * MT + mt));
+      else
+        load_matrices<false>(a, block_address(x, row_major(x), w.warp * MT + mt, kk));
+    } else {
+      const int r = w.warp * (MT * 16) + mt * 16 + w.group(), k = kk * 8 + 2 * w.slot();
+      if constexpr (requires { x.t; }) {
+        a[0] = Atom<F>::convert(x.t.at(k, r)), a[1] = Atom<F>::convert(x.t.at(k, r + 8));
+        a[2] = Atom<F>::convert(x.t.at(k + 1, r)), a[3] = Atom<F>::convert(x.t.at(k + 1, r + 8));
+      } else {
+        a[0] = Atom<F>::convert(x.at(r, k)), a[1] = Atom<F>::convert(x.at(r + 8, k));
+        a[2] = Atom<F>::convert(x.at(r, k + 1)), a[3] = Atom<F>::convert(x.at(r + 8, k + 1));
+      }
+    }
+  }
+  // The right operand for two n-tiles (16 columns of C): b[0..1], b[2..3].
+  template <bool BT, class Tl>
+  TILE_FN void right(typename Atom<Tl::format>::Register (&b)[4], const Tl& y, int np, int kk) const {
+    constexpr Format F = Tl::format;
+    if constexpr (F == Format::e4m3) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int n = np * 16 + w.group() + 8 * (i / 2), k = kk * 16 + 2 * w.slot() + 8 * (i % 2);
+        b[i] = BT ? Atom<F>::pair(y.at(n, k), y.at(n, k + 1)) : Atom<F>::pair(y.at(k, n), y.at(k + 1, n));
+      }
+    } else if constexpr (Atom<F>::depth == 16) {
+      if constexpr (BT)
+        load_matrices<false>(b, block_address(y, col_major(y), np, kk));
+      else
+        load_matrices<true>(b, block_address(y, row_major(y), kk, np));
+    } else {
+      const int n = np * 16 + w.group(), k = kk * 8 + 2 * w.slot();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        b[i] = Atom<F>::convert(BT ? y.at(n + 8 * (i / 2), k + i % 2) : y.at(k + i % 2, n + 8 * (i / 2)));
+    }
+  }
+
+  // C_i += A_i B (or A_i B^T), the right operand's fragments loaded once for all pairs.
+  template <bool BT, class B, class C1, class A1, class... Rest>
+  TILE_FN void multiply(const B& y, C1& c1, const A1& a1, Rest&&... rest) {
+    constexpr Format F = B::format;
+    constexpr int K = BT ? B::cols : B::rows, N = BT ? B::rows : B::cols;
+    static_assert(A1::cols == K && C1::cols == N && C1::rows == A1::rows);
+    if constexpr (F == Format::fp32 || A1::format != F) {
+      static_assert(sizeof...(Rest) == 0, "pairs are for tensor cores");
+      multiply_wide<BT>(y, c1, a1);
+    } else {
+      constexpr int depth = Atom<F>::depth, MT = C1::MT;
+#pragma unroll
+      for (int kk = 0; kk < K / depth; ++kk) {
+        typename Atom<F>::Register a[MT][4], a2[sizeof...(Rest) ? MT : 1][4], b[4];
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt) {
+          left<MT>(a[mt], a1, mt, kk);
+          if constexpr (sizeof...(Rest) == 2) second_left<MT>(a2[mt], mt, kk, rest...);
+        }
+#pragma unroll
+        for (int np = 0; np < N / 16; ++np) {
+          right<BT>(b, y, np, kk);
+#pragma unroll
+          for (int mt = 0; mt < MT; ++mt) {
+            Atom<F>::mma(c1.x[mt][2 * np], a[mt], b[0], b[1]);
+            Atom<F>::mma(c1.x[mt][2 * np + 1], a[mt], b[2], b[3]);
+            if constexpr (sizeof...(Rest) == 2) second_mma<F>(a2[mt], b, mt, np, rest...);
+          }
+        }
+      }
+    }
+  }
+  // C += A B (or A B^T) of factors up to fp32 in an fp32 accumulator: as many products as a tensor core sums are summed
+  // in fp64, where they are exact, before the accumulator rounds.
+  template <bool BT, class B, class Cc, class A>
+  TILE_FN void multiply_wide(const B& y, Cc& c, const A& x) {
+    using Wide = Atom<Format::fp64>;
+    constexpr int K = BT ? B::cols : B::rows, MT = Cc::MT, step = imin(P::products, K), depth = Wide::depth;
+    constexpr bool in_registers = !requires { x.raw; }
+    &&!requires { x.t; };
+    static_assert(K % step == 0 && step % depth == 0);
+    static_assert(std::is_same_v<std::remove_all_extents_t<decltype(c.x)>, float>);
+#pragma unroll(in_registers ? K / step : 1)
+    for (int k0 = 0; k0 < K; k0 += step) {
+      double a[step / depth][MT][4];
+#pragma unroll
+      for (int kk = 0; kk < step / depth; ++kk)
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt) wide_left<MT>(a[kk][mt], x, mt, k0 / depth + kk);
+#pragma unroll
+      for (int nt = 0; nt < Cc::NT; ++nt) {
+        double sum[MT][4];
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sum[mt][i] = c.x[mt][nt][i];
+#pragma unroll
+        for (int kk = 0; kk < step / depth; ++kk) {
+          const int k = k0 + kk * depth + 2 * w.slot(), n = nt * 8 + w.group();
+          const double b0 = float(BT ? y.at(n, k) : y.at(k, n)), b1 = float(BT ? y.at(n, k + 1) : y.at(k + 1, n));
+#pragma unroll
+          for (int mt = 0; mt < MT; ++mt) Wide::mma(sum[mt], a[kk][mt], b0, b1);
+        }
+#pragma unroll
+        for (int mt = 0; mt < MT; ++mt)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) c.x[mt][nt][i] = float(sum[mt][i]);
+      }
+    }
+  }
+  // The left factor of that, whose registers lie as those of every depth of 8.
+  template <int MT, class A>
+  TILE_FN void wide_left(double (&a)[4], const A& x, int mt, int kk) const {
+    const int r = w.warp * (MT * 16) + mt * 16 + w.group(), k = kk * 8 + 2 * w.slot();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int column = i / 2, half = i % 2;
+      if constexpr (requires { x.wide; }) {
+        a[i] = x.wide[mt][kk][2 * half + column];
+      } else if constexpr (requires { x.t; }) {
+        a[i] = float(x.t.at(k + column, r + 8 * half));
+      } else if constexpr (requires { x.raw; }) {
+        a[i] = float(x.at(r + 8 * half, k + column));
+      } else if constexpr (Atom<A::format>::depth == 16) {
+        const std::uint32_t both = x.a[mt][kk / 2][kk % 2 * 2 + half];
+        const std::uint16_t bits = column == 0 ? both & 0xffff : both >> 16;
+        a[i] = float(reinterpret_cast<const Element<A::format>&>(bits));
+      } else {
+        a[i] = __uint_as_float(x.a[mt][kk][i]);
+      }
+    }
+  }
+  template <int MT, class R, class C2, class A2>
+  TILE_FN void second_left(R (&a)[4], int mt, int kk, C2&, const A2& x) const {
+    left<MT>(a, x, mt, kk);
+  }
+  template <Format F, class R, class C2, class A2>
+  TILE_FN static void second_mma(const R (&a)[4], const R (&b)[4], int mt, int np, C2& c, const A2&) {
+    Atom<F>::mma(c.x[mt][2 * np], a, b[0], b[1]);
+    Atom<F>::mma(c.x[mt][2 * np + 1], a, b[2], b[3]);
+  }
+};
+
+}  // namespace assay::tile
