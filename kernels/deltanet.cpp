@@ -1,84 +1,29 @@
 #include "kernels/deltanet.hpp"
 
+#include "kernels/core/host_device.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/recurrence.hpp"
+#include "kernels/plans/deltanet.hpp"
 
 namespace assay::tile {
 namespace {
 
-constexpr int stages = 2;
-
+/// Tiles on the CPU: every block has the columns of a compiled dimension. Outputs alone or on the way have the same
+/// bits; both are run.
 template <class T, int C, int D, bool Doubling>
-Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy) {
-  using B = HostBlock<T>;
-  const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
-  const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, D);
-  const HeadBlocks coordinate{blocks};
-  bool next_latent = false;
-  OptionReader read(problem.params);
-  read("alignment", next_latent, {{"same_step", false}, {"next_latent", true}});
-  const bool with_gradients = !problem.cotangents.empty();
-
-  const auto q = shape.input<T>(problem.inputs, "q", shared, len, K);
-  auto k = shape.input<T>(problem.inputs, "k", shared, len, K), x = k;
-  auto carry =
-      shape.vector_input<T>(problem.inputs, "k_carry", shared, K);  // zero at the start of a sequence: no write
-  if (next_latent) each_shifted(x, k, carry, [](T& feature, const T& key) { feature = key; });
-  const auto v = shape.input<T>(problem.inputs, "v", heads, len, V);
-  const auto beta = shape.vector_input<T>(problem.inputs, "beta", heads, len);
-  const auto initial_state = shape.input<T>(problem.inputs, "initial_state", heads, K, V);
-  const T scale = shape.scale<T>(problem, policy);
-  auto o = shape.output<T>(heads, len, V), final_state = shape.output<T>(heads, K, V);
-  constexpr bool with_outputs = D == max_head_dim;  // either way has the same bits
-  auto states = shape.output<T>(heads, with_gradients || !with_outputs ? chunks * D : 0, V);
-  auto u = shape.output<T>(heads, with_outputs ? 0 : len, V);
-  auto inverse = shape.output<T>(heads, chunks * C, C);
-  host_launch<DeltaNetSystem<B, C, D, Doubling>, T>(launch_policy(policy, 0),
-                                                    {x.in(), beta.row_in(), inverse.out(), shape.group, shared},
-                                                    heads * chunks, HeadBlocks{chunks});
-  host_launch<DeltaNetForward<B, C, D, D, stages, with_outputs>, T>(
-      launch_policy(policy, 1),
-      {q.in(), x.in(), v.in(), inverse.in(), beta.row_in(), initial_state.in(), o.out(), u.out(), final_state.out(),
-       states.out(), scale, len, shape.group, shared},
-      heads * blocks, coordinate);
-  if constexpr (!with_outputs)
-    host_launch<DeltaNetOutputs<B, C, D, D>, T>(
-        launch_policy(policy, 2), {q.in(), x.in(), u.in(), states.in(), o.out(), scale, shape.group, shared, blocks},
-        heads * chunks * blocks, HeadBlocks{chunks * blocks});
-  Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}}, {}};
-  if (!with_gradients) return answer;
-
-  const auto o_cotangent = shape.input<T>(problem.cotangents, "o", heads, len, V);
-  const auto final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V);
-  auto dq = shape.output<T>(heads * blocks, len, K), dx = dq;
-  auto dbeta = shape.output<T>(heads * blocks, len, 1);
-  auto dv = shape.output<T>(heads, len, V), initial_gradient = shape.output<T>(heads, K, V);
-  host_launch<DeltaNetBackward<B, C, D, D, stages>, T>(
-      launch_policy(policy, 3),
-      {q.in(), x.in(), v.in(), inverse.in(), beta.row_in(), states.in(), o_cotangent.in(), final_cotangent.in(),
-       dq.out(), dx.out(), dv.out(), initial_gradient.out(), dbeta.row_out(), scale, len, shape.group, blocks},
-      heads * blocks, coordinate);
-  const Policy sums = launch_policy(policy, 4);
-  HostArray<T> dk = sum_parts(sums, "part", "out", dx, blocks, k);
-  if (next_latent) {
-    HostArray<T> summed = dk;
-    std::fill(dk.data.begin(), dk.data.end(), T{0});
-    each_shifted(summed, dk, carry, [](const T& feature, T& key) { key = feature; });
-  }
-  answer.gradients = {{"q", sum_parts(sums, "part", "out", dq, blocks, q).array()},
-                      {"k", dk.array()},
-                      {"v", dv.array()},
-                      {"beta", sum_parts(sums, "dbeta", "dbeta", dbeta, blocks, beta).array()},
-                      {"initial_state", initial_gradient.array()}};
-  if (problem.inputs.contains("k_carry")) answer.gradients.emplace("k_carry", carry.array());
-  return answer;
-}
+struct Tiles {
+  using Executor = HostBlock<T>;
+  using Systems = Executor;
+  static constexpr int tokens = C, dim = D, forward_values = D, backward_values = D;
+  static constexpr int output_values = D == max_head_dim ? 0 : D, forward_stages = 2, backward_stages = 2;
+  static constexpr bool doubling = Doubling;
+};
 
 template <bool Doubling>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
   return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
-    return chunkwise<T, C, D, Doubling>(shape, problem, with_narrow_sites(policy));
+    const Policy narrow = with_narrow_sites(policy);
+    return deltanet_plan<Tiles<T, C, D, Doubling>>(HostDevice<T>(shape, narrow), shape, problem);
   });
 }
 

@@ -1,90 +1,25 @@
 #include "kernels/falcon2.hpp"
 
-#include "kernels/core/falcon_launch.hpp"
+#include "kernels/core/host_device.hpp"
 #include "kernels/core/host_value_columns.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/plans/falcon2.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <class T>
-Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
-  using B = HostBlock<T>;
-  const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
-  const bool with_gradients = !problem.cotangents.empty();
-  const ChunkSize size = chunk_size(shape, tile);
-  const int chunks = imax(1, ceil_div(len, size.tokens)), blocks = ceil_div(V, size.dim), parts = heads * blocks;
-  FalconRows<T> rows(shape, problem, policy);
-  const auto q = shape.input<T>(problem.inputs, "q", shared, len, K),
-             x = rows.features(shape.input<T>(problem.inputs, "k", shared, len, K)),
-             v = shape.input<T>(problem.inputs, "v", heads, len, V),
-             beta = shape.input<T>(problem.inputs, "beta", heads, len, V),
-             initial_state = shape.input<T>(problem.inputs, "initial_state", heads, K, V);
-  auto eta = shape.output<T>(heads, len, V), gamma = eta, o = eta;
-  auto final_state = shape.output<T>(heads, K, V);
-  auto states = shape.output<T>(heads, chunks * size.dim, V), errors = eta;
-  const auto inputs = [&]<int C, int D>() {
-    return typename ChannelRule<B, C, D, D>::Inputs{q.in(), x.in(), v.in(),      eta.in(), gamma.in(),
-                                                    len,    V,      shape.group, shared,   blocks};
-  };
-  const HeadBlocks by_block{blocks}, by_chunk{chunks * blocks};
-  with_size(size, [&]<int C, int D>() {
-    host_launch<ChannelGain<B, C, D, D>, T>(
-        launch_policy(policy, 0),
-        {x.in(), beta.in(), rows.lambda.row_in(), rows.active.row_in(), eta.out(), gamma.out(), rows.eps, rows.floor,
-         rows.options.coupling, shape.group, blocks},
-        parts * chunks, by_chunk);
-    const auto in = inputs.template operator()<C, D>();
-    host_launch<ChannelDeltaStates<B, C, D, D, 2>, T>(
-        launch_policy(policy, 1), {in, initial_state.in(), errors.out(), states.out(), final_state.out()}, parts,
-        by_block);
-    host_launch<ChannelDeltaOutputs<B, C, D, D>, T>(launch_policy(policy, 2), {in, states.in(), errors.in(), o.out()},
-                                                    parts * chunks, by_chunk);
-  });
-  Answer answer{{{"o", o.array()}, {"final_state", final_state.array()}}, {}};
-  if (!with_gradients) return answer;
-
-  const auto o_cotangent = shape.input<T>(problem.cotangents, "o", heads, len, V),
-             final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V);
-  auto dq = shape.output<T>(parts, len, K), dx = shape.output<T>(parts + heads, len, K);
-  auto dv = shape.output<T>(heads, len, V), deta = dv, dgamma = dv, dbeta = dv, reads = dv, cotangents = dv;
-  auto adjoints = shape.output<T>(heads, chunks * size.dim, V);
-  auto dlambda = shape.output<T>(heads, len, 1), dinitial_state = shape.output<T>(heads, K, V);
-  dlambda.shape.pop_back();
-  with_size(size, [&]<int C, int D>() {
-    const auto in = inputs.template operator()<C, D>();
-    host_launch<ChannelDeltaReads<B, C, D, D>, T>(launch_policy(policy, 3), {in, o_cotangent.in(), reads.out()},
-                                                  parts * chunks, by_chunk);
-    host_launch<ChannelDeltaAdjoints<B, C, D, D, 2>, T>(launch_policy(policy, 4),
-                                                        {in, o_cotangent.in(), final_cotangent.in(), reads.in(),
-                                                         cotangents.out(), adjoints.out(), dinitial_state.out()},
-                                                        parts, by_block);
-    host_launch<ChannelDeltaGradients<B, C, D, D>, T>(
-        launch_policy(policy, 5),
-        {in, states.in(), errors.in(), adjoints.in(), cotangents.in(), o_cotangent.in(), dq.out(), dx.out(), dv.out(),
-         deta.out(), dgamma.out(), blocks + 1},
-        parts * chunks, by_chunk);
-    host_launch<ChannelGainBackward<B, C, D, D, 2>, T>(
-        launch_policy(policy, 6),
-        {x.in(), beta.in(), deta.in(), dgamma.in(), rows.lambda.row_in(), rows.active.row_in(), dbeta.out(), dx.out(),
-         dlambda.row_out(), rows.eps, rows.floor, rows.options.coupling, shape.group, blocks, blocks + 1},
-        heads * chunks, HeadBlocks{chunks});
-  });
-  const Policy sums = launch_policy(policy, 7);
-  answer.gradients = {{"q", sum_parts(sums, "part", "out", dq, blocks, q).array()},
-                      {"k", sum_parts(sums, "part", "out", dx, blocks + 1, x).array()},
-                      {"v", dv.array()},
-                      {"beta", dbeta.array()},
-                      {"lambda", dlambda.array()},
-                      {"initial_state", dinitial_state.array()}};
-  rows.of_keys(problem, x, answer.gradients);
-  return answer;
-}
+template <class T, int C, int D>
+struct Tiles {
+  using Executor = HostBlock<T>;
+  static constexpr int tokens = C, dim = D, values = D;
+};
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  const auto run = [&]<class T>() { return chunkwise<T>(shape, problem, with_narrow_state(policy), tile); };
-  return with_scalar(policy, run);
+  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+    const Policy narrow = with_narrow_state(policy);
+    return falcon2_plan<Tiles<T, C, D>>(HostDevice<T>(shape, narrow), shape, problem);
+  });
 }
 
 constexpr auto mutants = joined(

@@ -61,6 +61,34 @@ class DeviceArray {
   std::size_t count() const;
   std::size_t bytes() const;
 
+  /// As an argument of a tile program, whatever its executor's types.
+  struct In {
+    const DeviceArray& array;
+    template <class To>
+    operator To() const {  // NOLINT(google-explicit-constructor): that is what it is for
+      return {array.data(), array.rows(), array.cols(), array.head_rows()};
+    }
+  };
+  struct RowIn {
+    const DeviceArray& array;
+    bool logs;
+    template <class To>
+    operator To() const {  // NOLINT(google-explicit-constructor)
+      return {array.data(), array.rows(), array.head_rows(), logs};
+    }
+  };
+  struct RowOut {
+    const DeviceArray& array;
+    template <class To>
+    operator To() const {  // NOLINT(google-explicit-constructor)
+      return {array.data(), array.rows(), array.head_rows()};
+    }
+  };
+  In in() const { return {*this}; }
+  RowIn row_in(bool logs = true) const { return {*this, logs}; }
+  In out() { return {*this}; }
+  RowOut row_out() { return {*this}; }
+
   /// Back on the host, exactly. Waits for the kernels before it.
   std::vector<double> values() const;
 

@@ -24,6 +24,7 @@ template <const SiteTable& Sites, Format Precision>
 struct StaticPolicy {
   using Real = std::conditional_t<Precision == Format::fp64, double, float>;
   static constexpr Format precision = Precision;
+  static constexpr const SiteTable& sites = Sites;
   static constexpr SiteTable table = Sites.contract(Precision);
   static constexpr int products = Policy::products_per_rounding(Precision);
 };

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/next_latent.hpp"
 #include "kernels/core/recurrence.hpp"
 #include "kernels/cuda/launch.cuh"
 
@@ -41,30 +42,6 @@ inline std::vector<int> token_shape(const RecurrenceShape& shape) {
 }
 inline std::vector<int> array_shape(const RecurrenceShape& shape, int heads, int rows, int cols) {
   return HostShape{shape.head_axis, shape.heads, shape.shared_heads}.shape(heads, {rows, cols});
-}
-
-/// The keys one row later, after the carried key, or after zeros at the start of a sequence: no write.
-inline std::vector<double> next_latent_features(const Problem& problem, std::size_t head_size, std::size_t row) {
-  const std::vector<double>& keys = problem.inputs.at("k").data;
-  const auto carry = problem.inputs.find("k_carry");
-  std::vector<double> x(keys.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::size_t head = i / head_size, column = i % head_size;
-    x[i] = column >= row ? keys[i - row] : carry == problem.inputs.end() ? 0 : carry->second.data[head * row + column];
-  }
-  return x;
-}
-
-/// What the features' gradient is for the keys (`carry` false) or the carried key (true).
-inline std::vector<double> next_latent_gradient(const std::vector<double>& dx, std::size_t head_size, std::size_t row,
-                                                bool carry) {
-  std::vector<double> gradient(carry ? dx.size() / head_size * row : dx.size());
-  for (std::size_t i = 0; i < dx.size(); ++i) {
-    const std::size_t head = i / head_size, column = i % head_size;
-    if (column >= row && !carry) gradient[i - row] = dx[i];
-    if (column < row && carry) gradient[head * row + column] = dx[i];
-  }
-  return gradient;
 }
 
 inline std::string recurrence_obstacle(const Problem& problem, Format precision) {
