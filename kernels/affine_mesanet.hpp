@@ -52,7 +52,9 @@ struct AffineUpdates {
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int count = imin(C, a.len - chunk * C);
     const auto over_count = [&](auto x) { return x / static_cast<Real>(count); };
-    const auto mean_of = [&](auto& tile) { return b.rows("mean"_s, over_count, b.atb("mean"_s, tile, s.ones).row_max()); };
+    const auto mean_of = [&](auto& tile) {
+      return b.rows("mean"_s, over_count, b.atb("mean"_s, tile, s.ones).row_max());
+    };
     const auto centre = [&](auto& tile, const auto& mean, auto& centred) {
       auto x = in_registers(b, "mean"_s, tile);
       x.map("mean"_s, minus, b.column_of(mean));

@@ -423,8 +423,7 @@ struct GatedDeltaGradients {
     auto LU = b.acc("LU"_s, Shape<C, DV>{});
     b.mma(LU, b.cast("Lc"_s, L), s.U);
     R.zip("R"_s, minus, LU);
-    if (b.planted("dbeta_of_value"_s, false, true))
-      R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
+    if (b.planted("dbeta_of_value"_s, false, true)) R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
     auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
     b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
     b.sync();
