@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "files/input_file.hpp"
+#include "files/shown.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
