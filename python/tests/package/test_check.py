@@ -90,7 +90,21 @@ def test_other_bits_when_it_is_run_again_are_a_fault(case):
     assert assay.check(case, drifts, same_bits=False).passed and len(runs) == 3
 
 
-def test_rows_that_nobody_wrote_hold_poison(case):
+def test_memory_that_a_kernel_gets_is_poisoned(case):
+    got = []
+
+    def peeks(**x):
+        got.append(np.empty(x["v"].shape, np.float32).view(np.uint8).copy())
+        return delta_rule(**x)
+
+    assay.check(case, peeks)
+    assert (got[0] == 0xFF).mean() > 0.9 and (got[1] == 0x3F).mean() > 0.9
+    del got[:]
+    assay.check(case, peeks, poisons=False)
+    assert (got[0] == 0xFF).mean() < 0.9
+
+
+def test_rows_that_nobody_wrote_fail(case):
     def stale(**x):
         o, state = delta_rule(**x)
         found = np.empty_like(o)
