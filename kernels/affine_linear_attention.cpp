@@ -1,8 +1,8 @@
 #include "kernels/affine_linear_attention.hpp"
 
-#include "kernels/core/host_device.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/uniform_shape.hpp"
+#include "kernels/host/host_device.hpp"
+#include "kernels/launches/uniform_shape.hpp"
 #include "kernels/plans/affine_linear_attention.hpp"
 
 namespace assay::tile {

@@ -18,7 +18,7 @@
 // Sums over the tokens of a chunk are products with ones. Blocks are pairs of a chunk and DV columns of the values;
 // covariances lie in memory as [V][K] for each chunk.
 #include "kernels/core/functions.hpp"
-#include "kernels/core/token_weights.hpp"
+#include "kernels/programs/token_weights.hpp"
 
 namespace assay::tile {
 

@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/recurrence.hpp"
-#include "kernels/core/ridge_launch.hpp"
+#include "kernels/launches/recurrence.hpp"
+#include "kernels/launches/ridge_launch.hpp"
 
 namespace assay::tile {
 namespace {

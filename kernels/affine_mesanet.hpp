@@ -2,7 +2,7 @@
 // Affine MesaNet, chunkwise (lla-family.md section 7). With c_i and w_i the means of the keys and values up to row i
 // and n_i their number, and before a chunk of C tokens n_0, the means m and u and the scatters about them, H of the
 // keys and S of values and keys, the rows of the chunk are solved together by conjugate gradients
-// (kernels/core/ridge_solve.hpp):
+// (kernels/programs/ridge_solve.hpp):
 //   system     p -> p H + n_0 (e.p) e + sum_j (k_j.p - c.p)(k_j - c) + l o p,   e_i = m - c_i, j <= i within the chunk,
 //              l_i = lambda_i times 1 (lambda on sums) or n_i (on means): n_i (C_i + l_i / n_i)
 //   forward    y_i = system^{-1} n_i (c_i - q_i),   n_i o_i = n_0 (1 - y.e) u - S y + sum_j (1 - y.(k_j - c)) v_j
@@ -17,7 +17,7 @@
 // of a key/value head: query head a reads key/value head a / group. A vector that all rows share is a tile of equal
 // rows.
 #include "kernels/core/functions.hpp"
-#include "kernels/core/ridge_solve.hpp"
+#include "kernels/programs/ridge_solve.hpp"
 
 namespace assay::tile {
 

@@ -1,7 +1,7 @@
 #include "kernels/comba.hpp"
 
-#include "kernels/core/gated_delta_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/launches/gated_delta_launch.hpp"
 
 namespace assay::tile {
 namespace {

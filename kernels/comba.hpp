@@ -1,7 +1,7 @@
 #pragma once
-// Comba, chunkwise: the programs of kernels/core/gated_delta.hpp with errors of the undecayed state, read by a key of
-// their own.
-#include "kernels/core/gated_delta.hpp"
+// Comba, chunkwise: the programs of kernels/programs/gated_delta.hpp with errors of the undecayed state, read by a key
+// of their own.
+#include "kernels/programs/gated_delta.hpp"
 
 namespace assay::tile {
 

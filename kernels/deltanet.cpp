@@ -1,7 +1,7 @@
 #include "kernels/deltanet.hpp"
 
-#include "kernels/core/host_device.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/host/host_device.hpp"
 #include "kernels/plans/deltanet.hpp"
 
 namespace assay::tile {

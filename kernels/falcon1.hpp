@@ -1,8 +1,8 @@
 #pragma once
-// FALCON-1, chunkwise: the programs of kernels/core/gated_delta.hpp with errors of the undecayed state, on the step
-// sizes and decays of kernels/core/falcon_gain.hpp.
-#include "kernels/core/falcon_gain.hpp"
-#include "kernels/core/gated_delta.hpp"
+// FALCON-1, chunkwise: the programs of kernels/programs/gated_delta.hpp with errors of the undecayed state, on the step
+// sizes and decays of kernels/programs/falcon_gain.hpp.
+#include "kernels/programs/falcon_gain.hpp"
+#include "kernels/programs/gated_delta.hpp"
 
 namespace assay::tile {
 

@@ -1,8 +1,8 @@
 #include "kernels/falcon2.hpp"
 
-#include "kernels/core/host_device.hpp"
-#include "kernels/core/host_value_columns.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/host/host_device.hpp"
+#include "kernels/host/host_value_columns.hpp"
 #include "kernels/plans/falcon2.hpp"
 
 namespace assay::tile {

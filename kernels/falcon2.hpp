@@ -14,12 +14,12 @@
 //   G <- a_C G + Q^T (a o dO) + X^T P
 // and dgamma_r is the derivative of each of these products by gamma_r, without a division: gamma = 0 is an ordinary
 // gate. One pass over the chunks has S and r, another, back, G and f; all else is done for all chunks at once.
-#include "kernels/core/falcon_gain.hpp"
 #include "kernels/core/functions.hpp"
+#include "kernels/programs/falcon_gain.hpp"
 
 namespace assay::tile {
 
-/// Step sizes and decays (kernels/core/falcon_gain.hpp): a column per channel, one denominator for all. Blocks are
+/// Step sizes and decays (kernels/programs/falcon_gain.hpp): a column per channel, one denominator for all. Blocks are
 /// pairs of C tokens and DV channels.
 template <ExecutorTypes B, int C, int DK, int DV>
 struct ChannelGain {
@@ -75,7 +75,7 @@ struct ChannelGain {
 
 /// Gradients of beta, lambda and the features from those of eta and gamma:
 ///   dalpha = -m dgamma,   s = deta + ridge dalpha,   dbeta = s / den,   dden = -sum_channels dbeta eta
-///   dridge = sum_channels eta dalpha + dden,   the rest as in kernels/core/falcon_gain.hpp
+///   dridge = sum_channels eta dalpha + dden,   the rest as in kernels/programs/falcon_gain.hpp
 /// Blocks are C tokens; the channels follow in turn.
 template <ExecutorTypes B, int C, int DK, int DV, int ST>
 struct ChannelGainBackward {

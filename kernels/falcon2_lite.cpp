@@ -1,7 +1,7 @@
 #include "kernels/falcon2_lite.hpp"
 
-#include "kernels/core/host_device.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/host/host_device.hpp"
 #include "kernels/plans/renormalized.hpp"
 
 namespace assay::tile {

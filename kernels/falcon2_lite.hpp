@@ -1,8 +1,8 @@
 #pragma once
-// FALCON-2-lite, chunkwise: the programs of kernels/core/gated_delta.hpp with errors of the undecayed state, on the
-// step sizes and decays of kernels/core/falcon_gain.hpp. And the published form (falcon-family.md 4.3, Algorithms 10
-// and 11), the rule without decays on inputs renormalised by running products d of a chunk's decays: with S the state
-// before it, s = eta / gamma, L = strict_lower(X X^T), P = lower(Q X^T) and T = (I + diag(s) L)^{-1}
+// FALCON-2-lite, chunkwise: the programs of kernels/programs/gated_delta.hpp with errors of the undecayed state, on the
+// step sizes and decays of kernels/programs/falcon_gain.hpp. And the published form (falcon-family.md 4.3, Algorithms
+// 10 and 11), the rule without decays on inputs renormalised by running products d of a chunk's decays: with S the
+// state before it, s = eta / gamma, L = strict_lower(X X^T), P = lower(Q X^T) and T = (I + diag(s) L)^{-1}
 //   R_i = V_i / d_{i-1} - (X S)_i,   U = T diag(s) R,   O_i = d_i (Q S + P U)_i,   S <- d_C (S + X^T U)
 // Backward, last chunk first, G the cotangent of the state after the chunk:
 //   G <- d_C G,   Y_i = d_i dO_i,   E = T^T (P^T Y + X G),   F = -diag(s) E,   N = strict_lower(F U^T),
@@ -11,9 +11,9 @@
 //   dlog_gamma_r = sum_{i >= r} Y_i . (Q S + P U)_i - sum_{i > r} dV_i . V_i + <G, S + X^T U> - s_r ds_r
 // where the last line's G is that of the first. Its sums cancel where decays are small: what is written after token
 // r is in the first and the third and out again by the second, and does not depend on its decay.
-#include "kernels/core/falcon_gain.hpp"
 #include "kernels/core/functions.hpp"
-#include "kernels/core/gated_delta.hpp"
+#include "kernels/programs/falcon_gain.hpp"
+#include "kernels/programs/gated_delta.hpp"
 
 namespace assay::tile {
 

@@ -1,8 +1,8 @@
 #include "kernels/falcon2a.hpp"
 
-#include "kernels/core/falcon_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/normalized_read_launch.hpp"
+#include "kernels/launches/falcon_launch.hpp"
+#include "kernels/launches/normalized_read_launch.hpp"
 
 namespace assay::tile {
 namespace {

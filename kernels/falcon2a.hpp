@@ -1,11 +1,12 @@
 #pragma once
 // FALCON-2A, chunkwise (falcon-family.md 4.5 with windows of one pair): the step sizes and decays of
-// kernels/core/falcon_gain.hpp, and the programs of kernels/core/decayed_sums.hpp on what is written, U = eta o V, with
-// those of kernels/core/normalized_read.hpp where reads are normalized: there the weights are eta. Backward:
+// kernels/programs/falcon_gain.hpp, and the programs of kernels/programs/decayed_sums.hpp on what is written, U = eta o
+// V, with those of kernels/programs/normalized_read.hpp where reads are normalized: there the weights are eta.
+// Backward:
 //   dV = eta o dU,   deta = rowsum(dU o V) + dweight
-#include "kernels/core/falcon_gain.hpp"
 #include "kernels/core/functions.hpp"
-#include "kernels/core/normalized_read.hpp"
+#include "kernels/programs/falcon_gain.hpp"
+#include "kernels/programs/normalized_read.hpp"
 
 namespace assay::tile {
 

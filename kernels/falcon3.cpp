@@ -1,9 +1,9 @@
 #include "kernels/falcon3.hpp"
 
-#include "kernels/core/falcon_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/tensor_inverse.hpp"
-#include "kernels/core/window_launch.hpp"
+#include "kernels/launches/falcon_launch.hpp"
+#include "kernels/launches/window_launch.hpp"
+#include "kernels/programs/tensor_inverse.hpp"
 
 namespace assay::tile {
 namespace {

@@ -1,8 +1,8 @@
 // FALCON-3 on the device: launches and instances, and how tokens and pairs come into the rows of tiles and back.
-#include "kernels/core/tensor_inverse.hpp"
-#include "kernels/core/window_launch.hpp"
 #include "kernels/cuda/falcon_rows.cuh"
 #include "kernels/falcon3.hpp"
+#include "kernels/launches/window_launch.hpp"
+#include "kernels/programs/tensor_inverse.hpp"
 
 namespace assay::tile {
 namespace {

@@ -16,11 +16,11 @@
 //   G <- a_C G + Q^T (a o dO) + X^T P
 // and each term is a term of the gradient of the log of every gamma in its product, none is divided by. One pass over
 // the tiles has Z and S, another, back, dY, dW and G; all else is done for all tiles at once. Steps and decays are
-// those of kernels/core/falcon_gain.hpp with the mean of |x_j|^2 over the window for the energy.
-// The published form is in kernels/core/tensor_inverse.hpp.
-#include "kernels/core/falcon_gain.hpp"
+// those of kernels/programs/falcon_gain.hpp with the mean of |x_j|^2 over the window for the energy.
+// The published form is in kernels/programs/tensor_inverse.hpp.
 #include "kernels/core/functions.hpp"
-#include "kernels/core/window_rows.hpp"
+#include "kernels/programs/falcon_gain.hpp"
+#include "kernels/programs/window_rows.hpp"
 
 namespace assay::tile {
 

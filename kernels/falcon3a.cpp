@@ -1,9 +1,9 @@
 #include "kernels/falcon3a.hpp"
 
-#include "kernels/core/decayed_sums_launch.hpp"
-#include "kernels/core/falcon_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/window_launch.hpp"
+#include "kernels/launches/decayed_sums_launch.hpp"
+#include "kernels/launches/falcon_launch.hpp"
+#include "kernels/launches/window_launch.hpp"
 
 namespace assay::tile {
 namespace {

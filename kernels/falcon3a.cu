@@ -1,8 +1,8 @@
 // FALCON-3A on the device: launches and instances.
-#include "kernels/core/window_launch.hpp"
 #include "kernels/cuda/decayed_sums.cuh"
 #include "kernels/cuda/falcon_rows.cuh"
 #include "kernels/falcon3a.hpp"
+#include "kernels/launches/window_launch.hpp"
 
 namespace assay::tile {
 namespace {

@@ -16,9 +16,9 @@
 //                  + sum_{s < r} z_s w_s sum_j A_sj u_j + a_C <S, G>
 // Then, with drho = dw / B_t: dbeta = drho / (E + eps), dE = -dbeta rho, dalpha = -dgamma, dx_j += 2 x_j sum_t A_tj
 // dE_t / B_t.
-#include "kernels/core/decayed_sums.hpp"
 #include "kernels/core/functions.hpp"
-#include "kernels/core/windows.hpp"
+#include "kernels/programs/decayed_sums.hpp"
+#include "kernels/programs/windows.hpp"
 
 namespace assay::tile {
 

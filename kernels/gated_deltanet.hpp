@@ -1,6 +1,6 @@
 #pragma once
-// Gated DeltaNet, chunkwise: the programs of kernels/core/gated_delta.hpp with errors read by the key itself.
-#include "kernels/core/gated_delta.hpp"
+// Gated DeltaNet, chunkwise: the programs of kernels/programs/gated_delta.hpp with errors read by the key itself.
+#include "kernels/programs/gated_delta.hpp"
 
 namespace assay::tile {
 

@@ -1,8 +1,8 @@
 #include "kernels/gla.hpp"
 
-#include "kernels/core/channel_sums_launch.hpp"
-#include "kernels/core/decayed_sums_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/launches/channel_sums_launch.hpp"
+#include "kernels/launches/decayed_sums_launch.hpp"
 
 namespace assay::tile {
 namespace {

@@ -1,7 +1,8 @@
 #pragma once
-// Gated linear attention, chunkwise: the programs of kernels/core/channel_sums.hpp with the values written as they are.
-#include "kernels/core/channel_sums.hpp"
-#include "kernels/core/decayed_sums.hpp"
+// Gated linear attention, chunkwise: the programs of kernels/programs/channel_sums.hpp with the values written as they
+// are.
+#include "kernels/programs/channel_sums.hpp"
+#include "kernels/programs/decayed_sums.hpp"
 
 namespace assay::tile {
 

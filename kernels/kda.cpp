@@ -1,7 +1,7 @@
 #include "kernels/kda.hpp"
 
-#include "kernels/core/channel_sums_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/launches/channel_sums_launch.hpp"
 
 namespace assay::tile {
 namespace {

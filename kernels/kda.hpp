@@ -1,10 +1,11 @@
 #pragma once
-// Kimi Delta Attention, chunkwise: a triangular system in every chunk, the passes of kernels/core/delta_pass.hpp, reads
-// and gradients of kernels/core/channel_sums.hpp. In the terms of the latter, errors are taken on the decayed state:
+// Kimi Delta Attention, chunkwise: a triangular system in every chunk, the passes of kernels/programs/delta_pass.hpp,
+// reads and gradients of kernels/programs/channel_sums.hpp. In the terms of the latter, errors are taken on the decayed
+// state:
 //   X = a o K,   Z = z o K,   T = (I + diag(beta) L)^{-1} by forward substitution
-#include "kernels/core/channel_sums.hpp"
-#include "kernels/core/delta_pass.hpp"
 #include "kernels/core/functions.hpp"
+#include "kernels/programs/channel_sums.hpp"
+#include "kernels/programs/delta_pass.hpp"
 
 namespace assay::tile {
 

@@ -1,7 +1,7 @@
 #include "kernels/linear_attention.hpp"
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/normalized_read_launch.hpp"
+#include "kernels/launches/normalized_read_launch.hpp"
 
 namespace assay::tile {
 namespace {

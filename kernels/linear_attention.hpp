@@ -1,7 +1,7 @@
 #pragma once
-// Linear attention, chunkwise: the programs of kernels/core/decayed_sums.hpp without decays, and those of
-// kernels/core/normalized_read.hpp where reads are normalized by features.
-#include "kernels/core/normalized_read.hpp"
+// Linear attention, chunkwise: the programs of kernels/programs/decayed_sums.hpp without decays, and those of
+// kernels/programs/normalized_read.hpp where reads are normalized by features.
+#include "kernels/programs/normalized_read.hpp"
 
 namespace assay::tile {
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/lla_launch.hpp"
+#include "kernels/launches/lla_launch.hpp"
 
 namespace assay::tile {
 namespace {

@@ -3,8 +3,8 @@
 // Raw moments launch the kernels of centred ones but for the solves and the outputs.
 #include <numeric>
 
-#include "kernels/core/lla_launch.hpp"
 #include "kernels/cuda/attention.cuh"
+#include "kernels/launches/lla_launch.hpp"
 #include "kernels/lla.hpp"
 
 namespace assay::tile {

@@ -1,7 +1,7 @@
 #include "kernels/mamba2.hpp"
 
-#include "kernels/core/decayed_sums_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/launches/decayed_sums_launch.hpp"
 
 namespace assay::tile {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// Mamba-2's state space duality, chunkwise: the programs of kernels/core/decayed_sums.hpp under a decay per token.
-#include "kernels/core/decayed_sums.hpp"
+// Mamba-2's state space duality, chunkwise: the programs of kernels/programs/decayed_sums.hpp under a decay per token.
+#include "kernels/programs/decayed_sums.hpp"
 
 namespace assay::tile {
 

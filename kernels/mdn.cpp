@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/host_decay_scan.hpp"
-#include "kernels/core/host_device.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/host/host_decay_scan.hpp"
+#include "kernels/host/host_device.hpp"
 #include "kernels/plans/mdn.hpp"
 
 namespace assay::tile {

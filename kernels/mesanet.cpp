@@ -1,8 +1,8 @@
 #include "kernels/mesanet.hpp"
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/recurrence.hpp"
-#include "kernels/core/ridge_launch.hpp"
+#include "kernels/launches/recurrence.hpp"
+#include "kernels/launches/ridge_launch.hpp"
 
 namespace assay::tile {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // MesaNet, chunkwise (lla-family.md section 7). With H and S the sums of k k^T and v k^T over the keys before a chunk
-// of C tokens, the rows of the chunk are solved together by conjugate gradients (kernels/core/ridge_solve.hpp):
+// of C tokens, the rows of the chunk are solved together by conjugate gradients (kernels/programs/ridge_solve.hpp):
 //   system     p -> p H + lower(p K^T) K + l o p,   l_i = lambda_i times 1 (lambda on sums) or i (on means)
 //   forward    X = system^{-1} Q,   O = X S^T + lower(X K^T) V
 //   backward   A = system^{-1} (dO S + lower(dO V^T) K),   dQ = A,   dlambda = -(dl / dlambda) A o X
@@ -9,7 +9,7 @@
 // States are those of a key/value head: query head a reads key/value head a / group, whose P and N are sums over the
 // group. After the solves, solutions are operands: rows of length one, and their lengths.
 #include "kernels/core/functions.hpp"
-#include "kernels/core/ridge_solve.hpp"
+#include "kernels/programs/ridge_solve.hpp"
 
 namespace assay::tile {
 

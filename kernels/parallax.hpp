@@ -20,7 +20,7 @@
 // With rho = 0 every product and sum left is one of softmax attention's, in its order: the same bits.
 #include "kernels/core/functions.hpp"
 #include "kernels/core/operand_units.hpp"
-#include "kernels/core/split_decode.hpp"
+#include "kernels/programs/split_decode.hpp"
 
 namespace assay::tile {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/core/decayed_sums_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/launches/decayed_sums_launch.hpp"
 
 namespace assay::tile {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// RetNet's retention, chunkwise: the programs of kernels/core/decayed_sums.hpp under one decay for all tokens.
-#include "kernels/core/decayed_sums.hpp"
+// RetNet's retention, chunkwise: the programs of kernels/programs/decayed_sums.hpp under one decay for all tokens.
+#include "kernels/programs/decayed_sums.hpp"
 
 namespace assay::tile {
 

@@ -12,7 +12,7 @@
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 #include "kernels/core/functions.hpp"
 #include "kernels/core/operand_units.hpp"
-#include "kernels/core/split_decode.hpp"
+#include "kernels/programs/split_decode.hpp"
 
 namespace assay::tile {
 

@@ -1,8 +1,8 @@
 #include "kernels/value_averaging.hpp"
 
-#include "kernels/core/host_device.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/uniform_shape.hpp"
+#include "kernels/host/host_device.hpp"
+#include "kernels/launches/uniform_shape.hpp"
 #include "kernels/plans/value_averaging.hpp"
 
 namespace assay::tile {

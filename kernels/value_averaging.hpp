@@ -7,7 +7,7 @@
 //   a <- a + sum_i Y_i / F,   dv_j = a + sum_{i >= j in chunk} Y_i / F
 // Sums over the tokens of a chunk are products with ones. Blocks are pairs of a chunk and D columns of the values.
 #include "kernels/core/functions.hpp"
-#include "kernels/core/token_weights.hpp"
+#include "kernels/programs/token_weights.hpp"
 
 namespace assay::tile {
 

@@ -1,6 +1,6 @@
 #include "kernels/deltanet.hpp"
 
-#include "kernels/core/recurrence.hpp"
+#include "kernels/launches/recurrence.hpp"
 #include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
 #include "proptests/core/reference_laws.hpp"

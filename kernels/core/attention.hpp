@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/host_launch.hpp"
 #include "kernels/core/tile.hpp"
+#include "kernels/host/host_launch.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay::tile {

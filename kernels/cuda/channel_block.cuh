@@ -1,5 +1,5 @@
 #pragma once
-// ChannelBlock: MmaBlock for FALCON-2, and its verbs (kernels/core/host_value_columns.hpp), whose chains run through
+// ChannelBlock: MmaBlock for FALCON-2, and its verbs (kernels/host/host_value_columns.hpp), whose chains run through
 // the systems of single value channels. A term's shares of all rows are independent of each other, so a thread keeps
 // the sums of a whole column in registers and hands every term on at once. Each sum has the CPU's terms in the CPU's
 // order.

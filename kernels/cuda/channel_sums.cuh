@@ -1,7 +1,7 @@
 #pragma once
-// The launches of kernels/core/channel_sums.hpp on the device, shared by the rooms whose arithmetic it is.
-#include "kernels/core/channel_sums.hpp"
+// The launches of kernels/programs/channel_sums.hpp on the device, shared by the rooms whose arithmetic it is.
 #include "kernels/cuda/decayed_sums.cuh"
+#include "kernels/programs/channel_sums.hpp"
 
 namespace assay::tile {
 

@@ -1,5 +1,5 @@
 #pragma once
-// A GPU as a device that launches are planned for (kernels/plans, kernels/core/host_device.hpp).
+// A GPU as a device that launches are planned for (kernels/plans, kernels/host/host_device.hpp).
 #include <algorithm>
 #include <string_view>
 #include <type_traits>

@@ -1,5 +1,5 @@
 #pragma once
-// MDN's verbs on the device (kernels/core/host_decay_scan.hpp): one column of a tile per thread.
+// MDN's verbs on the device (kernels/host/host_decay_scan.hpp): one column of a tile per thread.
 #include "kernels/cuda/mma_block.cuh"
 
 namespace assay::tile {

@@ -1,10 +1,10 @@
 #pragma once
-// The launches of kernels/core/decayed_sums.hpp on the device, shared by the rooms whose arithmetic it is.
+// The launches of kernels/programs/decayed_sums.hpp on the device, shared by the rooms whose arithmetic it is.
 #include <algorithm>
 #include <vector>
 
-#include "kernels/core/decayed_sums.hpp"
 #include "kernels/cuda/recurrence.cuh"
+#include "kernels/programs/decayed_sums.hpp"
 
 namespace assay::tile {
 

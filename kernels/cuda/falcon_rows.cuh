@@ -1,8 +1,8 @@
 #pragma once
 // What the launch code of FALCON's rooms reads besides their rule's arrays, on the device: features from keys, step
 // sizes and the gates around them.
-#include "kernels/core/falcon_launch.hpp"
 #include "kernels/cuda/recurrence.cuh"
+#include "kernels/launches/falcon_launch.hpp"
 
 namespace assay::tile {
 

@@ -1,6 +1,6 @@
 #pragma once
-// FALCON's rule with one step size per token on the device: the programs of kernels/core/falcon_gain.hpp around those
-// of kernels/core/gated_delta.hpp.
+// FALCON's rule with one step size per token on the device: the programs of kernels/programs/falcon_gain.hpp around
+// those of kernels/programs/gated_delta.hpp.
 #include "kernels/cuda/falcon_rows.cuh"
 #include "kernels/cuda/gated_delta.cuh"
 

@@ -1,7 +1,7 @@
 #pragma once
-// The launches of kernels/core/gated_delta.hpp on the device, shared by the rooms whose arithmetic it is.
-#include "kernels/core/gated_delta.hpp"
+// The launches of kernels/programs/gated_delta.hpp on the device, shared by the rooms whose arithmetic it is.
 #include "kernels/cuda/recurrence.cuh"
+#include "kernels/programs/gated_delta.hpp"
 
 namespace assay::tile {
 

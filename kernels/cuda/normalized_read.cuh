@@ -1,9 +1,9 @@
 #pragma once
-// The launches of kernels/core/normalized_read.hpp on the device, shared by the rooms whose arithmetic it is.
+// The launches of kernels/programs/normalized_read.hpp on the device, shared by the rooms whose arithmetic it is.
 #include <optional>
 
-#include "kernels/core/normalized_read.hpp"
 #include "kernels/cuda/decayed_sums.cuh"
+#include "kernels/programs/normalized_read.hpp"
 
 namespace assay::tile {
 

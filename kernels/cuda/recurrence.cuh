@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/next_latent.hpp"
-#include "kernels/core/recurrence.hpp"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/launches/next_latent.hpp"
+#include "kernels/launches/recurrence.hpp"
 
 namespace assay::tile {
 

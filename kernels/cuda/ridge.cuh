@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/ridge_launch.hpp"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/launches/ridge_launch.hpp"
 
 namespace assay::tile {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What decoding with split keys launches on the device.
-#include "kernels/core/split_decode.hpp"
 #include "kernels/cuda/attention.cuh"
+#include "kernels/programs/split_decode.hpp"
 
 namespace assay::tile {
 

@@ -1,9 +1,9 @@
 #pragma once
-// Affine linear attention's launches, planned once for every device (kernels/core/host_device.hpp).
+// Affine linear attention's launches, planned once for every device (kernels/host/host_device.hpp).
 #include <vector>
 
 #include "kernels/affine_linear_attention.hpp"
-#include "kernels/core/uniform_shape.hpp"
+#include "kernels/launches/uniform_shape.hpp"
 
 namespace assay::tile {
 

@@ -1,10 +1,10 @@
 #pragma once
-// DeltaNet's launches, planned once for every device (kernels/core/host_device.hpp).
+// DeltaNet's launches, planned once for every device (kernels/host/host_device.hpp).
 #include <vector>
 
-#include "kernels/core/next_latent.hpp"
-#include "kernels/core/recurrence.hpp"
 #include "kernels/deltanet.hpp"
+#include "kernels/launches/next_latent.hpp"
+#include "kernels/launches/recurrence.hpp"
 
 namespace assay::tile {
 

@@ -1,5 +1,5 @@
 #pragma once
-// FALCON-2's launches, planned once for every device (kernels/core/host_device.hpp).
+// FALCON-2's launches, planned once for every device (kernels/host/host_device.hpp).
 #include "kernels/falcon2.hpp"
 #include "kernels/plans/falcon_rows.hpp"
 

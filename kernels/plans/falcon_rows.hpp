@@ -3,8 +3,8 @@
 // around them.
 #include <vector>
 
-#include "kernels/core/falcon_launch.hpp"
-#include "kernels/core/next_latent.hpp"
+#include "kernels/launches/falcon_launch.hpp"
+#include "kernels/launches/next_latent.hpp"
 
 namespace assay::tile {
 

@@ -1,6 +1,6 @@
 #pragma once
-// MDN's launches, planned once for every device (kernels/core/host_device.hpp).
-#include "kernels/core/recurrence.hpp"
+// MDN's launches, planned once for every device (kernels/host/host_device.hpp).
+#include "kernels/launches/recurrence.hpp"
 #include "kernels/mdn.hpp"
 
 namespace assay::tile {

@@ -1,5 +1,5 @@
 #pragma once
-// The launches of FALCON-2-lite's published form, planned once for every device (kernels/core/host_device.hpp).
+// The launches of FALCON-2-lite's published form, planned once for every device (kernels/host/host_device.hpp).
 #include "kernels/falcon2_lite.hpp"
 #include "kernels/plans/falcon_rows.hpp"
 #include "reference/core/error.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// Value averaging's launches, planned once for every device (kernels/core/host_device.hpp).
-#include "kernels/core/uniform_shape.hpp"
+// Value averaging's launches, planned once for every device (kernels/host/host_device.hpp).
+#include "kernels/launches/uniform_shape.hpp"
 #include "kernels/value_averaging.hpp"
 
 namespace assay::tile {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/host_launch.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/scaled_operands.hpp"
+#include "kernels/host/host_launch.hpp"
 #include "kernels/softmax_attention.hpp"
 #include "oracles/scalars/precise.hpp"
 #include "reference/core/rounding.hpp"

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/core/host_block.hpp"
+#include "kernels/host/host_block.hpp"
 
 namespace assay::tile {
 namespace {

@@ -94,7 +94,7 @@ TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
   EXPECT_EQ(with("reference/core/rounding.cpp", "namespace assay", "namespace other"), all());
   EXPECT_EQ(with("kernels/retnet.hpp", "namespace assay", "namespace other"), Rooms{"retnet"});
   EXPECT_EQ(with("kernels/retnet.cu", "namespace assay", "namespace other"), Rooms{"retnet"});
-  EXPECT_EQ(with("kernels/core/ridge_launch.hpp", "namespace assay", "namespace other"),
+  EXPECT_EQ(with("kernels/launches/ridge_launch.hpp", "namespace assay", "namespace other"),
             (Rooms{"affine_mesanet", "mesanet"}));
   const Rooms gated{"comba", "falcon1", "falcon2_lite", "gated_deltanet"};
   for (const char* file : {"core/gated_delta.hpp", "core/gated_delta.cpp", "cuda/gated_delta.cuh"})

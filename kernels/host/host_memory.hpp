@@ -1,0 +1,110 @@
+#pragma once
+// Loads, stores and pipelines of HostBlock: what a load brings is poison until the pipeline hands it over.
+#include <deque>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "kernels/host/host_products.hpp"
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+
+template <class T>
+class HostMemory : public HostProducts<T> {
+ public:
+  using Base = HostProducts<T>;
+  using Base::acc, Base::Base, Base::round, Base::sync, Base::writes;
+  using typename Base::In, typename Base::Out;
+  template <int R, int C>
+  using Acc = HostAcc<T, R, C>;
+  static constexpr T poison = std::numeric_limits<T>::quiet_NaN();
+
+  template <class Tl, int R, int C>
+  void put(Tl& t, const Acc<R, C>& a) {
+    static_assert(Tl::rows == R && Tl::cols == C);
+    writes(t);
+    t.v = a.v;
+    round(Tl::site, t.v.data(), t.v.size());
+  }
+  template <class Tl>
+  void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
+    writes(t);
+    t.pending = true;
+    t.v.assign(t.v.size(), poison);
+    pending_.push_back([this, &t, g, head, row0, col0] {
+      for (int r = 0; r < Tl::rows; ++r)
+        for (int c = 0; c < Tl::cols; ++c)
+          t.v[idx(r * Tl::cols + c)] = row0 + r < g.rows && col0 + c < g.cols
+                                           ? g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)]
+                                           : T(0);
+      round(Tl::site, t.v.data(), t.v.size());
+      t.pending = false;
+      t.wrote = epoch_;
+    });
+  }
+
+  // produce(j, stage) issues the loads of step j; consume(j, stage) uses them.
+  // Loads issued before the pipeline are complete when its first step runs.
+  template <int ST, class P, class F, class M, class L>
+  void pipeline(Shape<ST> st, int n, P&& produce, F&& first, M&& middle, L&& last) {
+    pipeline(st, n, produce, [&](int j, int s) {
+      if (j == 0)
+        first(j, s, First{});
+      else if (j < n - 1)
+        middle(j, s, Middle{});
+      else
+        last(j, s, Last{});
+    });
+  }
+  template <int ST, class P, class C>
+  void pipeline(Shape<ST>, int n, P&& produce, C&& consume) {
+    std::deque<std::vector<std::function<void()>>> groups;
+    auto commit = [&] { groups.push_back(std::move(pending_)), pending_.clear(); };
+    for (int s = 0; s < ST - 1; ++s) {
+      if (s < n) produce(s, s);
+      commit();
+    }
+    if (ST == 1) commit();
+    for (int j = 0; j < n; ++j) {
+      for (auto& land : groups.front()) land();
+      groups.pop_front();
+      sync();
+      if (j + ST - 1 < n) produce(j + ST - 1, (j + ST - 1) % ST);
+      commit();
+      consume(j, j % ST);
+    }
+    for (auto& group : groups)  // loads that no step waited for (n = 0)
+      for (auto& land : group) land();
+    sync();
+  }
+
+  template <class St, int R, int C>
+  void store(St, const Out& g, int head, int row0, const Acc<R, C>& a, int col0 = 0) {
+    std::vector<T> v = a.v;
+    round(St::name(), v.data(), v.size());
+    for (int r = 0; r < R && row0 + r < g.rows; ++r)
+      for (int c = 0; c < C && col0 + c < g.cols; ++c)
+        g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)] = v[idx(r * C + c)];
+  }
+
+  /// What `store` wrote, zeros beyond the array.
+  template <class St, int R, int C>
+  Acc<R, C> load_acc(St st, Shape<R, C> shape, const In& g, int head, int row0, int col0 = 0) {
+    auto a = acc(st, shape);
+    for (int r = 0; r < R && row0 + r < g.rows; ++r)
+      for (int c = 0; c < C && col0 + c < g.cols; ++c)
+        a.v[idx(r * C + c)] = g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)];
+    round(St::name(), a.v.data(), a.v.size());
+    return a;
+  }
+
+ protected:
+  using Base::at, Base::epoch_;
+
+ private:
+  std::vector<std::function<void()>> pending_;
+};
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile

@@ -1,0 +1,165 @@
+#pragma once
+// The products of HostBlock, rounded as often as a tensor core's, and the triangular inverse.
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/tensor_core.hpp"
+#include "kernels/host/host_registers.hpp"
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+
+template <class T>
+class HostProducts : public HostRegisters<T> {
+ public:
+  using Base = HostRegisters<T>;
+  using Base::acc, Base::Base, Base::format_of, Base::reads, Base::round, Base::round_as, Base::touch, Base::writes;
+  template <int R, int C>
+  using Acc = HostAcc<T, R, C>;
+
+  template <class St, class A, class Bt>
+  auto abt(St st, A& a, Bt& bt) {
+    auto c = acc(st, Shape<A::rows, Bt::rows>{});
+    mma_abt(c, a, bt);
+    return c;
+  }
+  template <class S1, class S2, class A1, class A2, class Bt>
+  auto abt(S1 s1, S2 s2, A1& a1, A2& a2, Bt& bt) {
+    using R = Acc<A1::rows, Bt::rows>;
+    return Two<R, R>{abt(s1, a1, bt), abt(s2, a2, bt)};
+  }
+  template <class St, class A, class Bt>
+  auto ab(St st, A& a, Bt& bt) {
+    auto c = acc(st, Shape<A::rows, Bt::cols>{});
+    mma(c, a, bt);
+    return c;
+  }
+  template <class St, class A, class Bt>
+  auto atb(St st, A& a, Bt& bt) {
+    auto c = acc(st, Shape<A::cols, Bt::cols>{});
+    mma_atb(c, a, bt);
+    return c;
+  }
+  template <class Cc, class A, class Bt>
+  void mma_abt(Cc& c, A& a, Bt& b) {  // C += A B^T
+    static_assert(A::cols == Bt::cols && Cc::cols == Bt::rows);
+    touch(a), touch(b);
+    product<A::cols>(c, a.v.data(), transpose<Bt::rows, Bt::cols>(b.v).data(), common_format(a, b));
+  }
+  template <class Cc, class A, class Bt>
+  void mma(Cc& c, A&& a, Bt& b) {  // C += A B
+    static_assert(std::remove_reference_t<A>::cols == Bt::rows && Cc::cols == Bt::cols);
+    touch(a), touch(b);
+    product<Bt::rows>(c, a.v.data(), b.v.data(), common_format(a, b));
+  }
+  template <class C1, class A1, class C2, class A2, class Bt>
+  void mma(C1& c1, A1&& a1, C2& c2, A2&& a2, Bt& b) {
+    mma(c1, a1, b);
+    mma(c2, a2, b);
+  }
+  template <class Cc, class A, class Bt>
+  void mma_atb(Cc& c, A& a, Bt& b) {  // C += A^T B
+    static_assert(A::rows == Bt::rows && Cc::rows == A::cols && Cc::cols == Bt::cols);
+    touch(a), touch(b);
+    product<A::rows>(c, transpose<A::rows, A::cols>(a.v).data(), b.v.data(), common_format(a, b));
+  }
+
+  // Asynchronous products: the accumulator is poisoned until awaited.
+  template <class St, class A, class Bt>
+  auto abt_async(St st, A& a, Bt& bt) {
+    auto c = abt(st, a, bt);
+    hide(c);
+    return c;
+  }
+  template <class Cc, class A, class Bt>
+  void mma_async(Cc& c, A& a, Bt& b) {
+    mma(c, a, b);
+    hide(c);
+  }
+  template <class Cc>
+  void await(Cc& c) {
+    if (c.landing.empty()) throw HazardError("await of a product that is not in flight");
+    c.v.swap(c.landing), c.landing.clear();
+  }
+  template <class F>
+  auto exclusive(F f) {
+    return f();
+  }
+
+  /// d = (I + a)^{-1} for a strictly lower, by forward substitution.
+  template <class St, class Dst, class Src>
+  void unit_lower_inverse(St, Dst& d, Src& a) {
+    constexpr int N = Src::rows;
+    reads(a), writes(d);
+    std::vector<T> x(static_cast<std::size_t>(N) * N, T(0));
+    const Format f = format_of(St::name());
+    for (int i = 0; i < N; ++i) {
+      T* xi = &x[idx(i * N)];
+      for (int k = 0; k < i; ++k) {
+        for (int j = 0; j <= k; ++j) xi[j] -= a.v[idx(i * N + k)] * x[idx(k * N + j)];
+        round_as(St::name(), f, xi, idx(k + 1));
+      }
+      xi[i] = 1;
+    }
+    d.v = std::move(x);
+    round(Dst::site, d.v.data(), d.v.size());
+  }
+
+ protected:
+  using Base::policy_, Base::random_;
+
+ private:
+  template <class Cc>
+  void hide(Cc& c) {
+    if (!c.landing.empty()) throw HazardError("product issued on an accumulator in flight");
+    c.landing.assign(c.v.size(), std::numeric_limits<T>::quiet_NaN()), c.landing.swap(c.v);
+  }
+  template <int R, int C>
+  static std::vector<T> transpose(const std::vector<T>& a) {
+    std::vector<T> t(a.size());
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) t[idx(c * R + r)] = a[idx(r * C + c)];
+    return t;
+  }
+  template <class X>
+  Format format_of_factor(const X& x) const {
+    if constexpr (requires { x.format; })
+      return x.format;
+    else
+      return format_of(X::site);
+  }
+  /// That of both factors, or exact if they have none in common: then no tensor core takes them.
+  template <class A, class Bt>
+  Format common_format(const A& a, const Bt& b) const {
+    const Format left = format_of_factor(a);
+    return left == format_of_factor(b) ? left : Format::exact;
+  }
+  template <int K, int R, int C>
+  void product(Acc<R, C>& c, const T* a, const T* b, Format factors) {
+    const int step = c.format != Format::exact ? policy_.products : K;
+    if constexpr (std::is_same_v<T, double>)
+      if (tensor_core_ != nullptr && c.format == Format::fp32 && tensor_core_->takes(factors)) {
+        for (int r = 0; r < R; ++r)
+          for (int k = 0; k < K; k += step)
+            tensor_core_->multiply_add(&c.v[idx(r * C)], a + r * K + k, b + k * C, imin(step, K - k), C, factors);
+        return;
+      }
+    if constexpr (std::is_same_v<T, long double>)
+      if (step == 1 && c.format == Format::fp64 && policy_.stats == nullptr &&
+          add_products_in_fp64(c.v.data(), a, b, R, K, C, policy_.rounding, random_))
+        return;
+    for (int r = 0; r < R; ++r) {
+      T* o = &c.v[idx(r * C)];
+      for (int k = 0; k < K; k += step) {
+        multiply_add(o, a + r * K + k, b + k * C, imin(step, K - k), C);
+        if (c.format != Format::exact) round_as(c.site, c.format, o, C);
+      }
+    }
+  }
+
+  const TensorCore* tensor_core_ = TensorCoreEmulation::current();
+};
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile

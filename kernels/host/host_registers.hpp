@@ -1,0 +1,237 @@
+#pragma once
+// Registers and shared tiles of HostBlock, and the verbs that make registers.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/functions.hpp"
+#include "kernels/host/host_rounding.hpp"
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+
+template <class T, FixedString S, int R, int C>
+struct HostTile {
+  static constexpr int rows = R, cols = C;
+  static constexpr std::string_view site = S.view();
+  std::vector<T> v = std::vector<T>(static_cast<std::size_t>(R) * C, std::numeric_limits<T>::quiet_NaN());
+  long wrote = -1, read = -1;  // barrier epochs
+  bool pending = false, ever = false;
+  void check(bool bad, const char* what) const {
+    if (bad) throw HazardError(std::string(what) + " on tile '" + std::string(site) + "'");
+  }
+  void on_read(long epoch) {
+    check(pending, "read of a load still in flight");
+    check(!ever, "read before any write");
+    check(wrote == epoch, "read after write without a barrier");
+    read = epoch;
+  }
+  /// Every element is read and written by one thread alone.
+  void on_update(long epoch) {
+    on_read(epoch);
+    wrote = epoch;
+  }
+  void on_write(long epoch) {
+    check(pending, "write over a load still in flight");
+    check(read == epoch, "write after read without a barrier");
+    check(wrote == epoch, "second write without a barrier");
+    wrote = epoch;
+    ever = true;
+  }
+};
+
+template <class T, int R>
+struct HostRow {
+  std::array<T, R> v;
+  T at(int r, int) const { return v[idx(r)]; }
+};
+template <class T, int C>
+struct HostCol {
+  std::array<T, C> v;
+  T at(int, int c) const { return v[idx(c)]; }
+};
+
+template <class T, int R, int C>
+struct HostAcc {
+  static constexpr int rows = R, cols = C;
+  HostRounding<T>* b;
+  std::string_view site;
+  Format format;
+  std::vector<T> v;
+  std::vector<T> landing;  // the value, while an asynchronous product hides it
+  T at(int r, int c) const { return v[idx(r * C + c)]; }
+
+  template <class St, class F, class... Rw>
+  void map(St, F f, const Rw&... rw) {
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) v[idx(r * C + c)] = f(v[idx(r * C + c)], rw.at(r, c)...);
+    b->round(St::name(), v.data(), v.size());
+  }
+  template <class P>
+  void mask(P keep, T fill) {
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c)
+        if (!keep(r, c)) v[idx(r * C + c)] = fill;
+  }
+  template <class St, class F, class X, class... Rw>
+  void zip(St, F f, X& x, const Rw&... rw) {  // x: an accumulator or a shared tile of the same shape
+    static_assert(X::rows == R && X::cols == C);
+    b->touch(x);
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) v[idx(r * C + c)] = f(v[idx(r * C + c)], x.v[idx(r * C + c)], rw.at(r, c)...);
+    b->round(St::name(), v.data(), v.size());
+  }
+  HostRow<T, R> row_max() const {
+    HostRow<T, R> m;
+    for (int r = 0; r < R; ++r) {
+      m.v[idx(r)] = v[idx(r * C)];
+      for (int c = 1; c < C; ++c) m.v[idx(r)] = maxi(m.v[idx(r)], v[idx(r * C + c)]);
+    }
+    return m;
+  }
+  void scale(const HostRow<T, R>& s) {
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) v[idx(r * C + c)] *= s.v[idx(r)];
+    b->round_as(site, format, v.data(), v.size());
+  }
+};
+
+// A row sum kept as `lanes` partial sums, as the device keeps it.
+template <class T, int R>
+struct HostPartial {
+  HostRounding<T>* b;
+  std::string_view site;
+  Format format;
+  static constexpr int lanes = HostRounding<T>::lanes;
+  std::array<T, static_cast<std::size_t>(R) * lanes> v{};
+  template <int C>
+  void fold(const HostRow<T, R>& alpha, const HostAcc<T, R, C>& x) {
+    for (int r = 0; r < R; ++r)
+      for (int i = 0; i < lanes; ++i) v[idx(r * lanes + i)] *= alpha.v[idx(r)];
+    b->round_as(site, format, v.data(), v.size());
+    static_assert(C % (2 * lanes) == 0);
+    for (int c = 0; c < C; c += c % 2 == 0 ? 1 : 2 * lanes - 1) {  // a lane adds its two columns one after the other
+      for (int r = 0; r < R; ++r)
+        for (int i = 0; i < lanes; ++i) v[idx(r * lanes + i)] += x.v[idx(r * C + c + 2 * i)];
+      b->round_as(site, format, v.data(), v.size());
+    }
+  }
+  HostRow<T, R> total() const {
+    HostRow<T, R> t;
+    for (int r = 0; r < R; ++r) {
+      T pair[2] = {v[idx(r * lanes)] + v[idx(r * lanes + 1)], v[idx(r * lanes + 2)] + v[idx(r * lanes + 3)]};
+      b->round_as(site, format, pair, 2);
+      t.v[idx(r)] = pair[0] + pair[1];
+    }
+    b->round_as(site, format, t.v.data(), R);
+    return t;
+  }
+};
+
+/// An accumulator converted for use as the left factor.
+template <class T, int R, int C>
+struct HostOperand {
+  static constexpr int rows = R, cols = C;
+  Format format;
+  std::vector<T> v;
+};
+
+template <class T>
+class HostRegisters : public HostRounding<T> {
+ public:
+  using Base = HostRounding<T>;
+  using Base::Base, Base::format_of, Base::round;
+  using typename Base::RowIn, typename Base::RowOut;
+  template <FixedString S, int R, int C>
+  using Tile = HostTile<T, S, R, C>;
+  template <int R>
+  using Row = HostRow<T, R>;
+  template <int C>
+  using Col = HostCol<T, C>;
+  template <int R, int C>
+  using Acc = HostAcc<T, R, C>;
+  template <int R>
+  using Partial = HostPartial<T, R>;
+  template <int R, int C>
+  using Operand = HostOperand<T, R, C>;
+
+  template <class St, int R, int C>
+  Acc<R, C> acc(St, Shape<R, C>) {
+    return {this, St::name(), format_of(St::name()), std::vector<T>(static_cast<std::size_t>(R) * C, T(0)), {}};
+  }
+  template <class St, int R>
+  Row<R> row(St, Shape<R>, T init) {
+    Row<R> r;
+    r.v.fill(init);
+    round(St::name(), r.v.data(), R);
+    return r;
+  }
+  template <class St, int R>
+  Partial<R> partial(St, Shape<R>) {
+    return {this, St::name(), format_of(St::name())};
+  }
+  template <class St, class F, int R, class... Rw>
+  Row<R> rows(St, F f, const Row<R>& x, const Rw&... y) {
+    Row<R> o;
+    for (int r = 0; r < R; ++r) o.v[idx(r)] = f(x.v[idx(r)], y.v[idx(r)]...);
+    round(St::name(), o.v.data(), R);
+    return o;
+  }
+  /// Rows beyond the end read as zero.
+  template <class St, int R>
+  Row<R> load_row(St, Shape<R>, const RowIn& g, int head, int row0) {
+    Row<R> o;
+    for (int r = 0; r < R; ++r) o.v[idx(r)] = gate(g, head, row0 + r);
+    round(St::name(), o.v.data(), R);
+    return o;
+  }
+  template <class St, int C>
+  Col<C> load_col(St, Shape<1, C>, const RowIn& g, int head, int col0) {
+    Col<C> o;
+    for (int c = 0; c < C; ++c) o.v[idx(c)] = gate(g, head, col0 + c);
+    round(St::name(), o.v.data(), C);
+    return o;
+  }
+  template <class St, int R>
+  void store_row(St, const RowOut& g, int head, int row0, Row<R> x) {
+    round(St::name(), x.v.data(), R);
+    for (int r = 0; g.p != nullptr && r < R && row0 + r < g.rows; ++r) g.p[at(head, g.rows, row0 + r)] = x.v[idx(r)];
+  }
+  template <class St, int R, int C>
+  Row<R> dot(St st, const Acc<R, C>& x, const Acc<R, C>& y) {  // per row
+    auto p = partial(st, Shape<R>{});
+    Acc<R, C> xy = x;
+    for (int i = 0; i < R * C; ++i) xy.v[idx(i)] *= y.v[idx(i)];
+    Row<R> one;
+    one.v.fill(1);
+    p.fold(one, xy);
+    return p.total();
+  }
+  template <class St, class X, class Y>
+  auto dot(St st, X& x, Y& y) requires requires {
+    x.on_read(0L);
+  }
+  {  // of shared tiles
+    auto u = acc(st, Shape<X::rows, X::cols>{}), v = u;
+    u.zip(st, copy, x), v.zip(st, copy, y);
+    return dot(st, u, v);
+  }
+  template <class F, int R>
+  bool any(F f, const Row<R>& x) {
+    return std::any_of(x.v.begin(), x.v.end(), f);
+  }
+  template <class St, int R, int C>
+  Operand<R, C> cast(St, const Acc<R, C>& a) {
+    Operand<R, C> o{format_of(St::name()), a.v};
+    round(St::name(), o.v.data(), o.v.size());
+    return o;
+  }
+
+ protected:
+  using Base::at, Base::gate;
+};
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile

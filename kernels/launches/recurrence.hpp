@@ -1,0 +1,189 @@
+#pragma once
+// What the launch code of the recurrences shares, on the host: how a problem's heads lie in memory, its scale, and
+// gradients summed over the blocks and heads that share an input. No formula of any room is here.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/core/attention.hpp"
+#include "kernels/core/tile.hpp"
+#include "kernels/host/host_launch.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
+
+/// The number that a parameter's digits spell, or `missing`.
+template <class T>
+T parameter(const Problem& problem, std::string_view name, T missing) {
+  if (const auto it = problem.params.find(name); it != problem.params.end()) {
+    const std::string& digits = std::get<std::string>(it->second);
+    std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), missing);
+  }
+  return missing;
+}
+
+/// Heads and lengths of a problem that has passed its room's door: q, k [T][K], v [T][V], state [K][V], gates [T], each
+/// with or without a head axis. Value head h reads the query and key head h / group. Arrays without elements may lack
+/// their last axes.
+struct RecurrenceShape {
+  bool head_axis;
+  int heads = 1, shared_heads = 1, group = 1, len = 0, key_dim = 0, value_dim = 0;
+
+  explicit RecurrenceShape(const Problem& problem) {
+    const auto rank_is = [&](std::string_view name, std::size_t rank) {
+      const auto it = problem.inputs.find(name);
+      return it != problem.inputs.end() && it->second.shape.size() == rank;
+    };
+    // A beta of two axes is one of every head, or one of every channel where gates of tokens have one axis.
+    const bool gates_of_heads = rank_is("beta", 2) && !rank_is("lambda", 1);
+    head_axis = rank_is("v", 3) || rank_is("k", 3) || rank_is("initial_state", 3) || gates_of_heads;
+    len = problem.inputs.at("v").shape[head_axis ? 1 : 0];
+    if (head_axis)
+      heads = problem.inputs.at("v").shape[0], shared_heads = problem.inputs.at("q").shape[0],
+      group = heads / shared_heads;
+    const auto widen = [&](int& dim, const Arrays& arrays, std::string_view name, std::size_t axis) {
+      const auto it = arrays.find(name);
+      if (it == arrays.end()) return;
+      axis += head_axis ? 1 : 0;
+      if (axis < it->second.shape.size()) dim = std::max(dim, it->second.shape[axis]);
+    };
+    widen(key_dim, problem.inputs, "q", 1), widen(key_dim, problem.inputs, "k", 1);
+    widen(value_dim, problem.inputs, "v", 1), widen(value_dim, problem.cotangents, "o", 1);
+    for (const std::string_view state : {"initial_state", "initial_momentum"})
+      widen(key_dim, problem.inputs, state, 0), widen(value_dim, problem.inputs, state, 1);
+    for (const std::string_view state : {"final_state", "final_momentum"})
+      widen(key_dim, problem.cotangents, state, 0), widen(value_dim, problem.cotangents, state, 1);
+  }
+
+  /// An array of `h` heads as [h][rows][cols]; zeros if it is missing.
+  template <class T>
+  HostArray<T> input(const Arrays& arrays, std::string_view name, int h, int rows, int cols) const {
+    HostArray<T> x = output<T>(h, rows, cols);
+    const auto it = arrays.find(name);
+    if (it == arrays.end())
+      std::fill(x.data.begin(), x.data.end(), T{0});
+    else
+      x.data.assign(it->second.data.begin(), it->second.data.end());
+    return x;
+  }
+  template <class T>
+  HostArray<T> output(int h, int rows, int cols) const {
+    return {h, rows, cols, HostShape{head_axis, heads, shared_heads}.shape(h, {rows, cols})};
+  }
+  template <class T>
+  HostArray<T> vector_input(const Arrays& arrays, std::string_view name, int h, int n) const {
+    HostArray<T> x = input<T>(arrays, name, h, n, 1);
+    x.shape.pop_back();
+    return x;
+  }
+
+  /// params.scale, or K^{-1/2}, computed in T and rounded at the gate site "scale".
+  template <class T>
+  T scale(const Problem& problem, const Policy& policy) const {
+    T x = parameter(problem, "scale", 1 / std::sqrt(static_cast<T>(key_dim)));
+    HostBlock<T>(policy, ~0ULL).round("scale", &x, 1);
+    return x;
+  }
+};
+
+/// Calls f(element of x, the element of the keys it stands for): x is the keys one row later, after the carried key.
+template <class T, class F>
+void each_shifted(HostArray<T>& x, HostArray<T>& keys, HostArray<T>& carry, F f) {
+  const auto row = static_cast<std::size_t>(x.cols), head = row * static_cast<std::size_t>(x.rows);
+  for (std::size_t i = 0; i < x.data.size(); ++i)
+    f(x.data[i], i % head < row ? carry.data[i / head * row + i % head] : keys.data[i - row]);
+}
+
+/// Block i of a launch is block i % of_head of head i / of_head.
+struct HeadBlocks {
+  int of_head;
+  std::pair<int, int> operator()(int i) const { return {i / of_head, i % of_head}; }
+};
+
+/// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending,
+/// each sum rounded at `part`, the total at `out`.
+template <class T>
+HostArray<T> sum_parts(const Policy& policy, std::string_view part, std::string_view out, const HostArray<T>& parts,
+                       int blocks, HostArray<T> total) {
+  const std::size_t n = total.data.size() / static_cast<std::size_t>(total.heads);
+  const int of_head = parts.heads / total.heads;
+  const int counted = Faults::choose(policy, "one_head_of_group"_s, of_head, std::min(blocks, of_head));
+  for (int h = 0; h < total.heads; ++h) {
+    HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
+    T* sum = total.data.data() + static_cast<std::size_t>(h) * n;
+    std::fill(sum, sum + n, T{0});
+    for (int p = 0; p < counted; ++p) {
+      const T* x = parts.data.data() + static_cast<std::size_t>(h * of_head + p) * n;
+      for (std::size_t i = 0; i < n; ++i) sum[i] += x[i];
+      block.round(part, sum, n);
+    }
+    block.round(out, sum, n);
+  }
+  return total;
+}
+
+/// The faults of a recurrence that are a format: the state kept in bf16,
+inline Policy with_narrow_state(Policy policy) {
+  const SiteTable& healthy = policy.sites;
+  policy.sites = Faults::choose(policy, "state_in_bf16"_s, healthy, healthy.with("S", Format::bf16));
+  return policy;
+}
+/// or, of a delta rule, the triangular inverse.
+inline Policy with_narrow_sites(Policy policy) {
+  policy = with_narrow_state(policy);
+  const SiteTable& healthy = policy.sites;
+  policy.sites = Faults::choose(policy, "inverse_in_bf16"_s, healthy, healthy.with("T", Format::bf16));
+  return policy;
+}
+
+/// Why the compiled key dimensions cannot hold this problem, or "". Any value dimension is cut into blocks.
+inline std::string key_dim_obstacle(const Problem& problem) {
+  const int d = RecurrenceShape(problem).key_dim;
+  return d <= max_head_dim ? "" : text("K is compiled in up to ", max_head_dim, ", got ", d);
+}
+
+/// Tokens of a chunk and the dimension that the programs of a problem are compiled for.
+struct ChunkSize {
+  int tokens, dim;
+};
+/// Of tile shape `tile` (64, 32 or 16) and the smallest compiled dimension that holds K and, up to the largest, V.
+inline ChunkSize chunk_size(const RecurrenceShape& shape, int tile) {
+  const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
+  return {tile == 1 ? 32 : tile == 2 ? 16 : 64, d <= 16 ? 16 : d <= 64 ? 64 : max_head_dim};
+}
+/// Calls f.template operator()<C, D>() with that size.
+template <class F>
+auto with_size(ChunkSize size, F f) {
+  const auto with_dim = [&]<int C>() {
+    if (size.dim == 16) return f.template operator()<C, 16>();
+    if constexpr (Faults::planted) throw InputError(faults_are_small);
+    if constexpr (!Faults::planted)
+      return size.dim == 64 ? f.template operator()<C, 64>() : f.template operator()<C, max_head_dim>();
+  };
+  if (size.tokens == 32) return with_dim.template operator()<32>();
+  if (size.tokens == 16) return with_dim.template operator()<16>();
+  return with_dim.template operator()<64>();
+}
+/// Calls f.template operator()<T>() with the scalar that the policy needs.
+template <class F>
+Answer with_scalar(const Policy& policy, F f) {
+  return wants_long_double(policy) ? f.template operator()<long double>() : f.template operator()<double>();
+}
+/// Both.
+template <class F>
+Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int tile, F f) {
+  return with_scalar(policy, [&]<class T>() {
+    return with_size(chunk_size(shape, tile), [&]<int C, int D>() { return f.template operator()<T, C, D>(); });
+  });
+}
+
+inline constexpr std::string_view chunk_tiles[] = {"64", "32", "16"};
+
+}  // namespace ASSAY_EXECUTORS
+}  // namespace assay::tile
