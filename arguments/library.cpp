@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,6 +26,8 @@ const Program& read(const Embedded& entry) {
   return *program;
 }
 
+thread_local PlantedPart* planted = nullptr;
+
 std::span<const Embedded> all() { return {embedded, embedded_count}; }
 
 std::string spelled(const Setting& setting) {
@@ -42,7 +45,22 @@ std::string spelled(const Param& param) {
 
 }  // namespace
 
+PlantedPart::PlantedPart(std::string name, language::Program stand_in)
+    : name_(std::move(name)), stand_in_(std::move(stand_in)) {
+  planted = this;
+}
+PlantedPart::~PlantedPart() { planted = nullptr; }
+
+std::vector<std::string> part_names() {
+  std::vector<std::string> names;
+  for (const Embedded& entry : all())
+    if (entry.folder == std::string_view("arguments")) names.emplace_back(entry.name);
+  return names;
+}
+
 const Program& part(std::string_view name) {
+  if (planted != nullptr) planted->asked.emplace(name);
+  if (planted != nullptr && planted->name_ == name) return planted->stand_in_;
   for (const Embedded& entry : all())
     if (entry.folder == std::string_view("arguments") && entry.name == name) return read(entry);
   throw InputError(text("no part is called ", name));

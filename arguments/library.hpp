@@ -1,8 +1,11 @@
 #pragma once
 // The programs of mechanisms/ and arguments/programs/, which the binary carries with it.
 #include <cstddef>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "language/program.hpp"
 #include "reference/core/problem.hpp"
@@ -18,6 +21,27 @@ extern const std::size_t embedded_count;
 
 /// The program arguments/programs/json/NAME.json.
 const language::Program& part(std::string_view name);
+/// Their names.
+std::vector<std::string> part_names();
+
+/// For tests: while it lives, this thread's part() gives `stand_in` for the part of that name, and remembers what was
+/// asked for.
+class PlantedPart {
+ public:
+  explicit PlantedPart(std::string name = "", language::Program stand_in = {});
+  PlantedPart(const PlantedPart&) = delete;
+  PlantedPart(PlantedPart&&) = delete;
+  PlantedPart& operator=(const PlantedPart&) = delete;
+  PlantedPart& operator=(PlantedPart&&) = delete;
+  ~PlantedPart();
+
+  std::set<std::string, std::less<>> asked;
+
+ private:
+  friend const language::Program& part(std::string_view name);
+  std::string name_;
+  language::Program stand_in_;
+};
 
 /// The program of that mechanism in mechanisms/json; null if there is none.
 const language::Program* find_mechanism_program(std::string_view mechanism);

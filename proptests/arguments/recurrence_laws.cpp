@@ -346,6 +346,19 @@ RC_GTEST_PROP(arguments_recurrences, norms_of_nothing_pass_gradients, ()) {
   }
 }
 
+/// Where n is eps itself, max takes the gradient of x / n.
+RC_GTEST_PROP(arguments_recurrences, the_tie_of_a_norm, ()) {
+  Record record{"deltanet"};
+  record.params = {{"scale", "1"}, {"l2_norm", "max"}, {"l2_eps", "1.25"}};
+  record.inputs = {{"q", Json::array({{"1", "0"}})},
+                   {"k", Json::array({{"0.75", "1"}})},
+                   {"v", Json::array({{"2"}})},
+                   {"beta", Json::array({"0.5"})}};
+  record.cotangents["final_state"] = Json::array({{"3"}, {"-5"}});
+  // y = (0.6, 0.8), <y, dy> = -2.2, dx = (dy - y <y, dy>) / 1.25
+  RC_ASSERT(agree(values(answered(record)["gradients"]["k"]), values(Json::array({"3.456", "-2.592"}))));
+}
+
 RC_GTEST_PROP(arguments_recurrences, steps_are_decays_and_scaled_values, ()) {
   Draw draw;
   const int T = 4;
