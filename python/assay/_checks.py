@@ -13,9 +13,14 @@ from ._truth import words
 class Mismatch(AssertionError):
     """A kernel that does not pass; `report` has all of it."""
 
+    __module__ = "assay"
+
     def __init__(self, report):
         super().__init__(report.explanation())
         self.report = report
+
+    def __reduce__(self):  # to another process goes what it says
+        return AssertionError, self.args
 
 
 def judge(case, answer, contract=None, *, form=None, precision=None, tile=None, tensors=None, false_alarms=None, strict_dtypes=False,

@@ -141,8 +141,9 @@ Verdicts judge(const PythonFile& problem, const PythonFile& answer, const Metada
 
 void define(nb::module_& m) {
   nb::set_leak_warnings(false);  // of what a traceback holds when the interpreter ends
-  nb::exception<InputError>(m, "InputError", PyExc_ValueError).attr("__doc__") =
-      "Bad usage or bad input: one sentence that names the thing.";
+  const nb::exception<InputError> error(m, "InputError", PyExc_ValueError);
+  error.attr("__doc__") = "Bad usage or bad input: one sentence that names the thing.";
+  error.attr("__module__") = "assay";  // where it is found again, in other processes too
   nb::class_<Verdicts>(m, "Verdicts")
       .def("passed", &Verdicts::passed)
       .def("page", &Verdicts::page, nb::arg("format"), nb::arg("in_short"))

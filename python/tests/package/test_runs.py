@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import multiprocessing
+import pickle
 
 import assay
 import pytest
@@ -30,6 +31,15 @@ def test_results_do_not_depend_on_who_works():
         assert json.dumps(assay.merge(shards)) == json.dumps(here)
         with pytest.raises(assay.InputError, match=r"merge: \[.*\] results are not those"):
             assay.merge([shards[0][:1], *shards[1:]])
+
+
+def test_errors_go_to_other_processes():
+    case = assay.case("deltanet", (1, 4, 2, 8), cotangents=False)
+    for use in (lambda: assay.check(case, 3), lambda: assay.check(case, lambda **x: delta_rule(**{**x, "scale": 1}))):
+        with pytest.raises((assay.InputError, assay.Mismatch)) as raised:
+            use()
+        assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    assert assay.InputError.__module__ == assay.Mismatch.__module__ == "assay"
 
 
 def test_bad_shards_have_one_sentence():
