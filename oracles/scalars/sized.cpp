@@ -38,13 +38,14 @@ ASSAY_PER_MACHINE void multiply(const Parts& __restrict a, Parts& __restrict b, 
   for (int i = 0; i < n; ++i) {
     const double v = a.value[i] * b.value[i], left = std::fabs(a.value[i]), right = std::fabs(b.value[i]);
     const double of_factors = larger(larger(a.size[i] * right, left * b.size[i]), std::fabs(v));
-    const double size = (left == 0) & (right == 0) ? a.size[i] * b.size[i] : of_factors;
+    const bool zeros = (left == 0) & (right == 0);
+    const double size = zeros ? a.size[i] * b.size[i] : of_factors;
     const double total = a.total[i] * b.total[i], unit = total == 0 ? infinite : a.unit[i] * b.unit[i];
     const double rest = a.total[i] * b.rest[i] + a.rest[i] * b.total[i] + a.rest[i] * b.rest[i];
     const bool nothing = ((a.total[i] == 0) & (a.rest[i] == 0)) | ((b.total[i] == 0) & (b.rest[i] == 0));
-    const bool spilt = Sized::spills(total, unit, rest, capacity);
-    b.value[i] = v, b.size[i] = nothing ? 0 : size, b.total[i] = nothing | spilt ? 0 : total;
-    b.unit[i] = nothing | spilt ? infinite : unit, b.rest[i] = nothing ? 0 : spilt ? rest + total : rest;
+    const bool spilt = Sized::spills(total, unit, rest, capacity), without = nothing | spilt;
+    b.value[i] = v, b.size[i] = nothing ? 0 : size, b.total[i] = without ? 0 : total;
+    b.unit[i] = without ? infinite : unit, b.rest[i] = nothing ? 0 : spilt ? rest + total : rest;
   }
 }
 

@@ -37,8 +37,8 @@ struct Sized {
 
   /// Whether such terms and such a rest are all rest. A quarter of a unit: the spacing below a power of two is half of
   /// that above, and what is half of it may round either way. No branches, for loops that vectorise.
-  static bool spills(double total, double unit, double rest, double capacity) {
-    return (total > 0) & !((total <= capacity * unit) & (rest <= unit / (4 * capacity)));
+  static bool spills(double total, double unit, double rest, double units) {
+    return (total > 0) & !((total <= units * unit) & (rest <= unit / (4 * units)));
   }
 
   /// Bits of the accumulators of this thread, until it is called again.
@@ -57,19 +57,19 @@ struct Sized {
     const double v = a.value * b.value;
     if (a.nothing() || b.nothing()) return {v, 0, 0, infinite, 0};
     // Two differences that leave nothing may have been multiplied out.
-    const double size = a.value == 0 && b.value == 0
-                            ? a.size * b.size
-                            : larger(larger(a.size * std::fabs(b.value), std::fabs(a.value) * b.size), std::fabs(v));
-    const double total = a.total * b.total;
-    return kept({v, size, total, total == 0 ? infinite : a.unit * b.unit,
+    const double largest = a.value == 0 && b.value == 0
+                               ? a.size * b.size
+                               : larger(larger(a.size * std::fabs(b.value), std::fabs(a.value) * b.size), std::fabs(v));
+    const double terms = a.total * b.total;
+    return kept({v, largest, terms, terms == 0 ? infinite : a.unit * b.unit,
                  a.total * b.rest + a.rest * b.total + a.rest * b.rest});
   }
   friend Sized operator/(const Sized& a, const Sized& b) {
     const double v = a.value / b.value, by = std::fabs(b.value);
     if (a.nothing()) return {v, 0, 0, infinite, 0};
-    const double size = larger(larger(a.size / by, std::fabs(v) * b.size / by), std::fabs(v));
-    if (!b.is_power_of_two()) return {v, size, 0, infinite, larger(size, (a.total + a.rest) / by)};
-    return kept({v, size, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by});
+    const double largest = larger(larger(a.size / by, std::fabs(v) * b.size / by), std::fabs(v));
+    if (!b.is_power_of_two()) return {v, largest, 0, infinite, larger(largest, (a.total + a.rest) / by)};
+    return kept({v, largest, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by});
   }
 
   // Whole lines at once: what the loops of reference/core/lines.hpp do, to the bit.

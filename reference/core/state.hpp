@@ -90,8 +90,8 @@ struct Reading {
   S own, whole;
 
   friend Reading operator*(const S& a, const Reading& x) {
-    S own = a * x.own;
-    return {own, a * x.whole};
+    S product = a * x.own;
+    return {product, a * x.whole};
   }
 };
 
