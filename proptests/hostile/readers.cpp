@@ -259,7 +259,10 @@ TEST_P(Hostile, RandomDamageIsReadOrRefused) {
   EXPECT_GT(refused, trials / 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Doors, Hostile, ::testing::Range<std::size_t>(0, 5),
+constexpr std::size_t tried = 6;
+TEST(Doors, AreAllTried) { EXPECT_EQ(doors().size(), tried); }
+
+INSTANTIATE_TEST_SUITE_P(Doors, Hostile, ::testing::Range<std::size_t>(0, tried),
                          [](const auto& door) { return std::string(doors()[door.param].name); });
 
 }  // namespace

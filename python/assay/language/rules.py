@@ -69,7 +69,7 @@ def select(s):
 
 
 def power(s):
-    below = s.w("add", s.x[1], s.w.integer(-1, s.node.type.shape))
+    below = s.w("add", s.x[1], s.w("neg", s.w.integer(1, s.node.type.shape)))
     slope = lambda: s.w.times(s.w("mul", s.ct, s.w("real", s.x[1])), s.w("pow", s.x[0], below))
     return slope, None
 

@@ -1,0 +1,127 @@
+// The library's programs of the rooms, a third definition that shares no formula with references and tile programs:
+// traced anew for every setting that a room walks through, their enclosures meet the reference's, outputs and
+// gradients. That a tile program in exact arithmetic is the reference is a law of every room (proptests/core/laws.hpp).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "language/room.hpp"
+#include "oracles/core/room.hpp"
+#include "proptests/language/programs.hpp"
+#include "reference/core/error.hpp"
+#include "tools/run/front_end.hpp"
+
+namespace assay::language {
+namespace {
+
+const std::string folder = ASSAY_SOURCE_DIR "/mechanisms/";
+
+/// What a setting or a number of a case is as it is typed.
+std::string typed(const Param& param) {
+  if (const bool* truth = std::get_if<bool>(&param)) return *truth ? "true" : "false";
+  if (const long* number = std::get_if<long>(&param)) return std::to_string(*number);
+  return std::get<std::string>(param);
+}
+
+/// The settings with which a library's program is that of the problem: those of its params, and lambda's axes.
+std::vector<std::string> settings_for(const Program& plain, const Problem& problem) {
+  std::vector<std::string> list;
+  for (const auto& [name, value] : problem.params)
+    if (plain.settings.contains(name)) list.push_back(name + '=' + typed(value));
+  const auto lambda = problem.inputs.find("lambda");
+  if (!plain.settings.contains("ridge")) return list;
+  constexpr std::string_view axes[] = {"", "T", "T K"};
+  list.push_back("ridge=" + std::string(axes[lambda->second.shape.size() - 1]));
+  return list;
+}
+
+/// What both know: the program gives no tails.
+void keep_what_both_know(const Program& program, Problem& problem) {
+  std::erase_if(problem.cotangents, [&](const auto& entry) {
+    return std::find(program.outputs.begin(), program.outputs.end(), entry.first) == program.outputs.end();
+  });
+}
+
+/// The largest distance of two tensors beyond their bounds, and whether both are known to a part in 2^90.
+double apart(const BasicArray<Enclosed>& a, const BasicArray<Enclosed>& b) {
+  if (a.shape != b.shape) return HUGE_VAL;
+  double off = 0, largest = 0, bound = 0;
+  for (std::size_t i = 0; i < a.data.size(); ++i) {
+    const Enclosed &x = a.data[i], &y = b.data[i];
+    const double distance = std::fabs((x.value.hi - y.value.hi) + (x.value.lo - y.value.lo));
+    off = std::max(off, distance - x.bound - y.bound);
+    largest = std::max(largest, std::fabs(x.value.hi)), bound = std::max({bound, x.bound, y.bound});
+  }
+  return bound <= 0x1p-90 * std::max(largest, 1.0) ? off : HUGE_VAL;  // gradients may vanish where terms do not
+}
+
+/// How many numbers were compared.
+std::size_t compare(const Room& room, const Mechanism& mechanism, const Problem& problem, const std::string& what) {
+  Problem of_program = problem;  // which counts no iterations and has no blocks
+  std::erase_if(of_program.params, [&](const auto& param) {
+    const std::vector<Input>& inputs = mechanism.program.inputs;
+    return !mechanism.program.settings.contains(param.first) &&
+           std::none_of(inputs.begin(), inputs.end(), [&](const Input& input) { return input.name == param.first; });
+  });
+  std::optional<BasicAnswer<Enclosed>> expected;
+  try {
+    expected = room.enclosed(problem);
+  } catch (const InputError&) {
+    return 0;  // singular
+  }
+  const auto got = enclosed_answer(mechanism, of_program);
+  EXPECT_EQ(expected.has_value(), got.has_value()) << what;  // neither decides between equal numbers
+  if (!expected || !got) return 0;
+  // Of what both give: not a room's gradients by what it works out on the way, nor outputs that an option leaves out.
+  std::size_t compared = 0;
+  const auto meet = [&](const BasicArrays<Enclosed>& mine, const BasicArrays<Enclosed>& theirs, const char* prefix) {
+    for (const auto& [name, array] : mine) {
+      const auto other = theirs.find(name);
+      if (other == theirs.end()) continue;
+      EXPECT_EQ(apart(array, other->second), 0) << what << ' ' << prefix << name;
+      compared += array.data.size();
+    }
+  };
+  meet(got->outputs, expected->outputs, "");
+  meet(got->gradients, expected->gradients, "d_");
+  EXPECT_GT(compared, 0U) << what;
+  return compared;
+}
+
+TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
+  know_programs();
+  FrontEnd front;
+  std::size_t compared = 0;
+  int seen = 0;
+  for (const Room* room : rooms()) {
+    const std::string name(room->name), file = folder + name + ".py";
+    if (!std::filesystem::exists(file)) {
+      EXPECT_EQ(name, "stable_rank");  // the limit of an iteration
+      continue;
+    }
+    const Program plain = load_program(folder + "json/" + name + ".json");
+    for (const Params& params : room->variants()) {
+      if (params.contains("solver")) continue;  // steps of an iteration are no program
+      std::optional<Mechanism> mechanism;
+      for (const Style style : {Style::normal, Style::gate_ends, Style::repeated_keys, Style::integers}) {
+        Problem problem =
+            room->make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}, .style = style, .params = params});
+        if (!mechanism) mechanism.emplace(load_program(front.program(file, {name, settings_for(plain, problem)})));
+        keep_what_both_know(mechanism->program, problem);
+        std::string what = name + ' ' + std::string(name_of(style));
+        for (const auto& [param, value] : problem.params) what += ' ' + param + '=' + typed(value);
+        compared += compare(*room, *mechanism, problem, what);
+      }
+      ++seen;
+    }
+  }
+  EXPECT_GE(seen, 60);
+  EXPECT_GT(compared, 20000U);
+  RecordProperty("compared", static_cast<int>(compared));
+}
+
+}  // namespace
+}  // namespace assay::language
