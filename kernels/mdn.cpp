@@ -22,20 +22,21 @@ struct Tiles {
   static constexpr int tokens = C, dim = D, values = D, pass_values = D, stages = 2;
 };
 
+/// In the scalar that `policy` needs, rounded as `narrow` says.
 template <class Kind>
-Answer run(const Problem& problem, const Policy& policy, int tile) {
+Answer run(const Problem& problem, const Policy& policy, const Policy& narrow, int tile) {
   const RecurrenceShape shape(problem);
   return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
-    return mdn_plan<Tiles<T, C, D, Kind>>(HostDevice<T>(shape, policy), shape, problem);
+    return mdn_plan<Tiles<T, C, D, Kind>>(HostDevice<T>(shape, narrow), shape, problem);
   });
 }
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
-  return run<LinearMomentum>(problem, with_narrow_state(policy), tile);
+  return run<LinearMomentum>(problem, policy, with_narrow_state(policy), tile);
 }
 
 Answer run_log_domain(const Problem& problem, const Policy& policy, int tile) {
-  return run<LogDomainMomentum>(problem, policy, tile);
+  return run<LogDomainMomentum>(problem, policy, policy, tile);
 }
 
 std::string log_domain_obstacle(const Problem& problem) {
