@@ -671,12 +671,24 @@ class Interpreter {
     std::vector<Errors> joints;
   };
 
+  /// Numbers of a column.
+  std::size_t rows_of(const Block& body, const Joint& joint) const {
+    const auto columns = static_cast<std::size_t>(extent({joint.columns, 0}));
+    std::size_t rows = 0;
+    for (const int s : joint.states) rows += columns > 0 ? shape_of(body.type(s)).count() / columns : 0;
+    return rows;
+  }
+
   const StepPlan& plan_for(const Reading& r) {
     const Block& body = *r.node.attributes.body;
     const bool joins = Several<S> && r.length() > joint_steps;
     const auto key = std::pair(&body, joins);
     if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
-    return plans_.emplace(key, plan_of(body, r.node.attributes.carry, joins)).first->second;
+    StepPlan plan = plan_of(body, r.node.attributes.carry, joins);
+    const bool large = std::any_of(plan.joints.begin(), plan.joints.end(),
+                                   [&](const Joint& joint) { return rows_of(body, joint) > most_joint_rows; });
+    if (large) plan = plan_of(body, r.node.attributes.carry, false);
+    return plans_.emplace(key, std::move(plan)).first->second;
   }
 
   Carried carried(const Reading& r, std::vector<V> state) {
@@ -730,7 +742,6 @@ class Interpreter {
       if (!c.joints.empty()) values.resize(body.last_use.size());
       for (Errors& errors : c.joints) {
         const Joint& joint = errors.joint();
-        if (errors.rows() > most_joint_rows) return false;
         for (std::size_t n = 0; n < body.nodes.size(); ++n) {
           const std::size_t v = body.params.size() + n;
           if (joint.given[v] != 0 && !is_there(values[v]))

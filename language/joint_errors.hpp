@@ -17,7 +17,7 @@ namespace assay::language {
 /// Steps that enclosures go number by number before their errors are joined.
 inline constexpr int joint_steps = 16;
 /// Numbers of a column: the products of its matrices take the cube of it.
-inline constexpr int most_joint_rows = 256;
+inline constexpr std::size_t most_joint_rows = 256;
 
 /// The states of one joint; of packs alone. A state is `near`, of whose numbers the radii hold what was rounded since
 /// the errors were joined, and what the product of the steps since then, `map`, makes of a vector that is at most

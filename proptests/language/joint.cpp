@@ -195,5 +195,38 @@ TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
   }
 }
 
+/// States that are computed again have the same errors, too.
+TEST(Joints, DoNotDependOnWhatIsKept) {
+  know_programs();
+  for (const char* name : {"gated_deltanet", "mdn"}) {
+    const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/" + std::string(name) + ".json");
+    const Problem problem = made(room, "1,77,2,6,5");
+    const Posed<double> posed(*find_mechanism(room.name), problem);
+    const auto kept = answer_in_packs<2>(posed, true, 1);
+    const ReplayLimit none(0);
+    const auto again = answer_in_packs<2>(posed, true, 1);
+    for (const auto& [tensor, array] : kept.gradients)
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        const WordBall &x = array.data[i], &y = again.gradients.at(tensor).data[i];
+        EXPECT_TRUE(x.word == y.word && x.radius == y.radius) << name << ' ' << tensor << ' ' << i;
+      }
+  }
+}
+
+/// Columns of more numbers than products of matrices are worth go number by number, and take no more memory for that.
+TEST(Joints, HaveColumnsOfAFewHundredNumbers) {
+  know_programs();
+  const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/deltanet.json");
+  const auto widest = [&](const std::string& shape) {
+    const Problem problem = made(room, shape);
+    const Posed<double> posed(*find_mechanism(room.name), problem);
+    const BasicArray<WordBall> o = answer_in_packs<2>(posed, false, 1).outputs.at("o");
+    double radius = 0;
+    for (const WordBall& x : o.data) radius = std::max(radius, x.radius);
+    return radius;
+  };
+  EXPECT_LT(0x1p10 * widest("1,100,1,256,1"), widest("1,100,1,257,1"));
+}
+
 }  // namespace
 }  // namespace assay::language
