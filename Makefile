@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-# Where NVIDIA's packages put nvcc; where there is none, nothing is built with it.
+# Where NVIDIA's packages put nvcc. It is used where there is a GPU, and by `make cuda`.
 export PATH := $(PATH):/usr/local/cuda/bin
 
 JOBS ?= $(shell nproc)

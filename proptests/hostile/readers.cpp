@@ -205,7 +205,8 @@ TEST_P(Hostile, OtherNamesAreRefused) {
     outcome(door(), with_json(begin + text.substr(1)));
 }
 
-/// The processor's time is in proportion to the file, not to its square: 50,000 objects took a minute.
+/// The time is in proportion to the file, not to its square: 50,000 objects took a minute once, and take a second, or
+/// five under AddressSanitizer.
 TEST(ManyObjects, AreReadOrRefusedAtOnce) {
   std::string header = "{", cases = R"({"format": "assay-cases", "version": 1, "cases": [{})";
   for (int i = 0; i < 50000; ++i) {
@@ -218,7 +219,7 @@ TEST(ManyObjects, AreReadOrRefusedAtOnce) {
   const std::clock_t start = std::clock();
   EXPECT_EQ(as_file(file + header, "many").tensors.size(), 50000U);
   EXPECT_EQ(read_cases(cases + "]}", "many").size(), 50001U);
-  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5.0);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 20.0);
 }
 
 /// Bytes flipped, cut out, doubled, and spliced, from a fixed seed.

@@ -97,7 +97,7 @@ TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
   EXPECT_EQ(with("kernels/launches/ridge_launch.hpp", "namespace assay", "namespace other"),
             (Rooms{"affine_mesanet", "mesanet"}));
   const Rooms gated{"comba", "falcon1", "falcon2_lite", "gated_deltanet"};
-  for (const char* file : {"core/gated_delta.hpp", "core/gated_delta.cpp", "cuda/gated_delta.cuh"})
+  for (const char* file : {"programs/gated_delta.hpp", "launches/gated_delta_launch.cpp", "cuda/gated_delta.cuh"})
     EXPECT_EQ(with(std::string("kernels/") + file, "namespace assay", "namespace other"), gated) << file;
   EXPECT_EQ(with("kernels/cuda/wgmma.cuh", "asm volatile", "asm"), (Rooms{"lla", "parallax", "softmax_attention"}));
   replace("kernels/retnet.cu", "namespace assay", "namespace other");
