@@ -1,6 +1,4 @@
 // Errors planted in every part, one at a time: published cases see them.
-#include "language/mutants.hpp"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +6,7 @@
 #include <map>
 
 #include "arguments/library.hpp"
+#include "language/mutants.hpp"
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 
