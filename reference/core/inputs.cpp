@@ -356,6 +356,8 @@ class Generator {
         return 0.5 + stream.uniform(index);
       case Domain::weight:
         return stream.normal(index) / root_key_dim_;
+      case Domain::bandwidth:
+        return root_key_dim_ * (0.5 + stream.uniform(index));
       default:
         return stream.normal(index);
     }
