@@ -89,7 +89,7 @@ laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "affine_linear_
 
 /// Translating the keys changes no tilt, and (k, rho) -> (c k, rho / c) neither (lla-family.md section 10):
 ///   sum_j dk_j = 0,   <k, dk> = <rho, drho>
-RC_GTEST_PROP(affine_linear_attention_chunkwise, gradients_obey_scale_and_translation, ()) {
+ASSAY_PROPERTY(affine_linear_attention_chunkwise, gradients_obey_scale_and_translation) {
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = laws::of_output_alone(s.problem(c));
@@ -104,7 +104,7 @@ RC_GTEST_PROP(affine_linear_attention_chunkwise, gradients_obey_scale_and_transl
 }
 
 /// Without a probe it is value averaging, outputs and gradients of values, to the bit, at every precision.
-RC_GTEST_PROP(affine_linear_attention_chunkwise, no_probe_is_value_averaging, ()) {
+ASSAY_PROPERTY(affine_linear_attention_chunkwise, no_probe_is_value_averaging) {
   const laws::Subject s = chunkwise(), mean = laws::subject(kernel_rooms(), "value_averaging", "chunkwise");
   LawCase c = *law_cases(s.room, s.form);
   c.spec.shape.shared_heads = 0;
@@ -119,7 +119,7 @@ RC_GTEST_PROP(affine_linear_attention_chunkwise, no_probe_is_value_averaging, ()
 }
 
 /// The last probe reads the final moments: o_T = vbar_T - M_vk rho_T / T.
-RC_GTEST_PROP(affine_linear_attention_chunkwise, the_last_read_is_of_the_final_moments, ()) {
+ASSAY_PROPERTY(affine_linear_attention_chunkwise, the_last_read_is_of_the_final_moments) {
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);

@@ -134,7 +134,7 @@ namespace {
 laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "affine_mesanet", "chunkwise"); }
 
 /// o -> vbar as lambda grows. Scores differ from 1 / i by less than |k - kbar| |kbar - q| / lambda.
-RC_GTEST_PROP(affine_mesanet_chunkwise, large_ridges_leave_value_averaging, ()) {
+ASSAY_PROPERTY(affine_mesanet_chunkwise, large_ridges_leave_value_averaging) {
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   RC_PRE(c.spec.shape.own() == c.spec.shape.shared());
@@ -161,7 +161,7 @@ RC_GTEST_PROP(affine_mesanet_chunkwise, large_ridges_leave_value_averaging, ()) 
 }
 
 /// The scores of a row sum to one, however its system is solved: constant values come out as they went in.
-RC_GTEST_PROP(affine_mesanet_chunkwise, constant_values_come_out, ()) {
+ASSAY_PROPERTY(affine_mesanet_chunkwise, constant_values_come_out) {
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);

@@ -137,13 +137,13 @@ void where_no_power_overflows(void (*law)(const Subject&, const LawCase&)) {
     RC_PRE(std::ranges::all_of(array.data, [](double element) { return std::isfinite(element); }));
   law(s, c);
 }
-RC_GTEST_PROP(deltanet_neumann, same_bits_twice, ()) { where_no_power_overflows(same_bits_twice); }
-RC_GTEST_PROP(deltanet_neumann, the_future_changes_no_bit, ()) { where_no_power_overflows(the_future_changes_no_bit); }
-RC_GTEST_PROP(deltanet_neumann, heads_are_independent, ()) { where_no_power_overflows(heads_are_independent); }
+ASSAY_PROPERTY(deltanet_neumann, same_bits_twice) { where_no_power_overflows(same_bits_twice); }
+ASSAY_PROPERTY(deltanet_neumann, the_future_changes_no_bit) { where_no_power_overflows(the_future_changes_no_bit); }
+ASSAY_PROPERTY(deltanet_neumann, heads_are_independent) { where_no_power_overflows(heads_are_independent); }
 
 /// In exact arithmetic it is the same, gradients included: where steps are small no power is large, and 64 bits are
 /// enough to say so.
-RC_GTEST_PROP(deltanet_neumann, exact_policy_is_the_oracle_where_steps_are_small, ()) {
+ASSAY_PROPERTY(deltanet_neumann, exact_policy_is_the_oracle_where_steps_are_small) {
   const Subject s = subject(kernel_rooms(), "deltanet", "chunkwise");
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
@@ -200,7 +200,7 @@ namespace {
 laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "deltanet", "chunkwise"); }
 
 /// Nothing written: the state stays what it was, to the bit, and every read is of the initial state.
-RC_GTEST_PROP(deltanet_chunkwise, zero_beta_leaves_the_state_alone, ()) {
+ASSAY_PROPERTY(deltanet_chunkwise, zero_beta_leaves_the_state_alone) {
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
@@ -209,7 +209,7 @@ RC_GTEST_PROP(deltanet_chunkwise, zero_beta_leaves_the_state_alone, ()) {
 }
 
 /// beta = 1 and a unit key: right after the write the state returns the value (falcon-family.md section 5).
-RC_GTEST_PROP(deltanet_chunkwise, the_last_write_is_recalled, ()) {
+ASSAY_PROPERTY(deltanet_chunkwise, the_last_write_is_recalled) {
   const laws::Subject s = chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {};
@@ -231,7 +231,7 @@ RC_GTEST_PROP(deltanet_chunkwise, the_last_write_is_recalled, ()) {
 }
 
 /// From an empty state, next-latent alignment is the plain rule on keys 1..T-1 and values 2..T (falcon-family.md 1).
-RC_GTEST_PROP(deltanet_chunkwise, next_latent_is_the_plain_rule_shifted, ()) {
+ASSAY_PROPERTY(deltanet_chunkwise, next_latent_is_the_plain_rule_shifted) {
   const laws::Subject s = chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   RC_PRE(c.spec.shape.seq_len >= 2);
@@ -284,7 +284,7 @@ TEST(deltanet_chunkwise, value_columns_have_the_bits_of_fewer) {
 
 /// One-hot keys, beta = 1, small integer values: every product and sum is exact, so every precision gives the same
 /// bits.
-RC_GTEST_PROP(deltanet_chunkwise, integers_are_exact_at_every_precision, ()) {
+ASSAY_PROPERTY(deltanet_chunkwise, integers_are_exact_at_every_precision) {
   const laws::Subject s = chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {};

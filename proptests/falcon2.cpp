@@ -20,7 +20,7 @@ ASSAY_KILLS_ITS_MUTANTS(falcon2)
 namespace assay::laws {
 namespace {
 
-RC_GTEST_PROP(falcon2_chunkwise, tied_gains_are_falcon2_lite, ()) {
+ASSAY_PROPERTY(falcon2_chunkwise, tied_gains_are_falcon2_lite) {
   const Subject s = subject(kernel_rooms(), "falcon2", "chunkwise"),
                 lite = subject(kernel_rooms(), "falcon2_lite", "chunkwise");
   const LawCase c = *law_cases(s.room, s.form);

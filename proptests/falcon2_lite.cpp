@@ -126,7 +126,7 @@ TEST(falcon2_lite_renormalized, is_not_convicted_without_a_fault) {
 }
 
 /// Where nothing overflows: masked infinities are NaN in all rows. In fp16 they come from 17 decays of 0.5 on.
-RC_GTEST_PROP(falcon2_lite_renormalized, the_future_changes_no_bit, ()) {
+ASSAY_PROPERTY(falcon2_lite_renormalized, the_future_changes_no_bit) {
   const Subject s = renormalized();
   LawCase c = *law_cases(s.room, s.form);
   if (c.spec.precision == Format::fp16) c.spec.params["decay_floor"] = std::string("0.96875");

@@ -20,7 +20,7 @@ namespace assay::laws {
 namespace {
 
 /// lambda = 0 closes no decay: linear attention of values times eta, at scale 1.
-RC_GTEST_PROP(falcon2a_chunkwise, without_ridge_it_is_linear_attention, ()) {
+ASSAY_PROPERTY(falcon2a_chunkwise, without_ridge_it_is_linear_attention) {
   const Subject s = subject(kernel_rooms(), "falcon2a", "chunkwise"),
                 plain = subject(kernel_rooms(), "linear_attention", "chunkwise");
   LawCase c = *law_cases(s.room, s.form);

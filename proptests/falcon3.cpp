@@ -32,7 +32,7 @@ namespace assay::laws {
 namespace {
 
 /// Section 5: windows of one pair are FALCON-1, tails aside.
-RC_GTEST_PROP(falcon3_chunkwise, one_pair_is_falcon1, ()) {
+ASSAY_PROPERTY(falcon3_chunkwise, one_pair_is_falcon1) {
   const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise"),
                 single = subject(kernel_rooms(), "falcon1", "chunkwise");
   LawCase c = *law_cases(s.room, s.form);

@@ -20,7 +20,7 @@ namespace assay::laws {
 namespace {
 
 /// Section 5: windows of one pair, without decay, are FALCON-2A without a ridge.
-RC_GTEST_PROP(falcon3a_chunkwise, one_pair_without_decay_is_falcon2a, ()) {
+ASSAY_PROPERTY(falcon3a_chunkwise, one_pair_without_decay_is_falcon2a) {
   const Subject s = subject(kernel_rooms(), "falcon3a", "chunkwise"),
                 single = subject(kernel_rooms(), "falcon2a", "chunkwise");
   LawCase c = *law_cases(s.room, s.form);

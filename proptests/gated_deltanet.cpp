@@ -88,7 +88,7 @@ namespace {
 laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "gated_deltanet", "chunkwise"); }
 
 /// Without decay it is DeltaNet, in either convention of the error.
-RC_GTEST_PROP(gated_deltanet_chunkwise, no_decay_is_deltanet, ()) {
+ASSAY_PROPERTY(gated_deltanet_chunkwise, no_decay_is_deltanet) {
   const laws::Subject s = chunkwise(), plain = laws::subject(kernel_rooms(), "deltanet", "chunkwise");
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
@@ -103,7 +103,7 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, no_decay_is_deltanet, ()) {
 }
 
 /// log decay -inf at the last token: the state holds that write alone, beta k v^T, whatever came before.
-RC_GTEST_PROP(gated_deltanet_chunkwise, a_closed_gate_forgets_everything, ()) {
+ASSAY_PROPERTY(gated_deltanet_chunkwise, a_closed_gate_forgets_everything) {
   const laws::Subject s = chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {};
@@ -125,7 +125,7 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, a_closed_gate_forgets_everything, ()) {
 }
 
 /// undecayed(g, beta, v) = decayed(g, beta / alpha, alpha v) (delta-family.md I16), for alpha a power of two.
-RC_GTEST_PROP(gated_deltanet_chunkwise, the_two_errors_are_one_rule, ()) {
+ASSAY_PROPERTY(gated_deltanet_chunkwise, the_two_errors_are_one_rule) {
   const laws::Subject s = chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {{"error", "undecayed"}};
@@ -144,7 +144,7 @@ RC_GTEST_PROP(gated_deltanet_chunkwise, the_two_errors_are_one_rule, ()) {
 /// The gate gradients telescope (delta-family.md section 4, error on the decayed state, p = k):
 ///   dg_t + 2 beta_t dbeta_t - <k_t, dk_t> - <q_t, dq_t> = dg_{t+1},  and <dS_T, S_T> after the last token
 /// since <k, dk> holds the write part, beta dbeta, and the read part <p, dp>.
-RC_GTEST_PROP(gated_deltanet_chunkwise, gate_gradients_telescope, ()) {
+ASSAY_PROPERTY(gated_deltanet_chunkwise, gate_gradients_telescope) {
   const laws::Subject s = chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {};

@@ -57,7 +57,7 @@ ASSAY_REFUSES_BAD_INPUTS(gla)
 namespace assay {
 namespace {
 
-RC_GTEST_PROP(gla_chunkwise, equal_channels_are_one_gate, ()) { laws::expect_equal_channels_are("mamba2", "gla"); }
+ASSAY_PROPERTY(gla_chunkwise, equal_channels_are_one_gate) { laws::expect_equal_channels_are("mamba2", "gla"); }
 
 TEST(gla_bad_inputs, kinds_of_inputs) {
   EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("gla")),

@@ -55,9 +55,7 @@ ASSAY_REFUSES_BAD_INPUTS(kda)
 namespace assay {
 namespace {
 
-RC_GTEST_PROP(kda_chunkwise, equal_channels_are_one_gate, ()) {
-  laws::expect_equal_channels_are("gated_deltanet", "kda");
-}
+ASSAY_PROPERTY(kda_chunkwise, equal_channels_are_one_gate) { laws::expect_equal_channels_are("gated_deltanet", "kda"); }
 
 TEST(kda_bad_inputs, kinds_of_inputs) {
   EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("kda")),

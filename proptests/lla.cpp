@@ -749,7 +749,7 @@ Arrays in_the_limit(const laws::Subject& s, const Problem& near, const Problem& 
 
 /// Conjugate gradients that stop have another gradient: the solution's, at what they have reached. And where one key is
 /// seen, blocks of Sigma have gradients that are rounding errors.
-RC_GTEST_PROP(lla_tiled, backward_is_the_adjoint, ()) {
+ASSAY_PROPERTY(lla_tiled, backward_is_the_adjoint) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   const laws::Settings settings(laws::exact(s.problem(c)));
@@ -760,7 +760,7 @@ RC_GTEST_PROP(lla_tiled, backward_is_the_adjoint, ()) {
 
 /// (q, k, h, lambda) -> (c q, c k, c^2 h, c^2 lambda) changes nothing (lla-family.md section 10):
 ///   <q, dq> + <k, dk> + 2 h dh + 2 <lambda, dlambda> = 0
-RC_GTEST_PROP(lla_tiled, gradients_obey_scale, ()) {
+ASSAY_PROPERTY(lla_tiled, gradients_obey_scale) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
@@ -779,7 +779,7 @@ RC_GTEST_PROP(lla_tiled, gradients_obey_scale, ()) {
 
 /// The scores sum to one: constant values come out as they went in. (After a few steps in eight bits they are numbers
 /// of any size, whose rounding is the whole of that sum.)
-RC_GTEST_PROP(lla_tiled, constant_values_come_out, ()) {
+ASSAY_PROPERTY(lla_tiled, constant_values_come_out) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
@@ -792,7 +792,7 @@ RC_GTEST_PROP(lla_tiled, constant_values_come_out, ()) {
 }
 
 /// A ridge beyond all keys, or no step of conjugate gradients: softmax attention, gradients included.
-RC_GTEST_PROP(lla_tiled, ends_at_softmax_attention, ()) {
+ASSAY_PROPERTY(lla_tiled, ends_at_softmax_attention) {
   const laws::Subject s = tiled(), softmax = laws::subject(kernel_rooms(), "softmax_attention", "tiled");
   LawCase c = *law_cases(s.room, s.form);
   const bool no_steps = *rc::gen::arbitrary<bool>();
@@ -814,7 +814,7 @@ RC_GTEST_PROP(lla_tiled, ends_at_softmax_attention, ()) {
 }
 
 /// Equal weights, as the bandwidth grows: Affine MesaNet, with the ridge on the means (mode mass) or on the sums.
-RC_GTEST_PROP(lla_tiled, equal_weights_are_affine_mesanet, ()) {
+ASSAY_PROPERTY(lla_tiled, equal_weights_are_affine_mesanet) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   const bool mass = *rc::gen::arbitrary<bool>();
@@ -834,7 +834,7 @@ RC_GTEST_PROP(lla_tiled, equal_weights_are_affine_mesanet, ()) {
 }
 
 /// As many steps as dimensions are the solution, in the Sigma form as in the centred one.
-RC_GTEST_PROP(lla_tiled, as_many_steps_as_dimensions_solve, ()) {
+ASSAY_PROPERTY(lla_tiled, as_many_steps_as_dimensions_solve) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.style = Style::normal;
@@ -850,7 +850,7 @@ RC_GTEST_PROP(lla_tiled, as_many_steps_as_dimensions_solve, ()) {
 }
 
 /// One block is none, to the bit; blocks of one or two dimensions are the oracle's, in both forms.
-RC_GTEST_PROP(lla_tiled, blocks_end_where_they_should, ()) {
+ASSAY_PROPERTY(lla_tiled, blocks_end_where_they_should) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   const std::string form = *rc::gen::element("sigma", "centered");
@@ -866,7 +866,7 @@ RC_GTEST_PROP(lla_tiled, blocks_end_where_they_should, ()) {
 }
 
 /// A window of one key returns its value, and one that reaches back to the start changes no bit.
-RC_GTEST_PROP(lla_tiled, windows_of_one_and_of_all, ()) {
+ASSAY_PROPERTY(lla_tiled, windows_of_one_and_of_all) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {{"window", 1L}};
@@ -886,7 +886,7 @@ RC_GTEST_PROP(lla_tiled, windows_of_one_and_of_all, ()) {
 }
 
 /// A row that has converged is left alone while others of its tile go on: it has the bits that it has by itself.
-RC_GTEST_PROP(lla_tiled, a_row_at_rest_keeps_its_bits, ()) {
+ASSAY_PROPERTY(lla_tiled, a_row_at_rest_keeps_its_bits) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.shape.heads = c.spec.shape.shared_heads = 1;
@@ -1010,7 +1010,7 @@ TEST(lla_raw_moments, pass_where_queries_are_amid_the_keys) {
 }
 
 /// In exact arithmetic it is the same, gradients included: where little cancels, 64 bits are enough to say so.
-RC_GTEST_PROP(lla_raw_moments, exact_policy_is_the_oracle_where_little_cancels, ()) {
+ASSAY_PROPERTY(lla_raw_moments, exact_policy_is_the_oracle_where_little_cancels) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.style = Style::normal;

@@ -449,7 +449,7 @@ void set_all(Array& a, double x) { std::fill(a.data.begin(), a.data.end(), x); }
 
 /// mu = 0, M_0 = 0, p = k: the kernel of gated DeltaNet with errors of the undecayed state and beta eta for beta, which
 /// is exact where eta is a power of two (I5).
-RC_GTEST_PROP(mdn_chunkwise, without_momentum_is_gated_deltanet, ()) {
+ASSAY_PROPERTY(mdn_chunkwise, without_momentum_is_gated_deltanet) {
   const laws::Subject s = chunkwise(), plain = laws::subject(kernel_rooms(), "gated_deltanet", "chunkwise");
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
@@ -486,7 +486,7 @@ RC_GTEST_PROP(mdn_chunkwise, without_momentum_is_gated_deltanet, ()) {
 }
 
 /// -inf in both gates of one token.
-RC_GTEST_PROP(mdn_chunkwise, closed_gates_are_ordinary, ()) {
+ASSAY_PROPERTY(mdn_chunkwise, closed_gates_are_ordinary) {
   const laws::Subject s = chunkwise();
   const LawCase c = *law_cases(s.room, s.form);
   laws::exact_policy_is_the_oracle(s, laws::with_closed_gates(s.room, s.problem(c)), c.tile);
@@ -536,7 +536,7 @@ laws::Subject tame() {
 
 /// In exact arithmetic it is the same, gradients included: where little cancels, 64 bits are enough to say so.
 #define ASSAY_LOG_DOMAIN_OBEYS(law) \
-  RC_GTEST_PROP(mdn_log_domain, law, ()) { laws::law(tame(), *law_cases(tame().room, tame().form)); }
+  ASSAY_PROPERTY(mdn_log_domain, law) { laws::law(tame(), *law_cases(tame().room, tame().form)); }
 ASSAY_LOG_DOMAIN_OBEYS(exact_policy_is_the_oracle)
 ASSAY_LOG_DOMAIN_OBEYS(tile_shape_changes_nothing)
 ASSAY_LOG_DOMAIN_OBEYS(same_bits_twice)

@@ -128,7 +128,7 @@ namespace {
 
 /// lambda o -> S q as lambda grows. What is left of sums of three factors is below 2 |G| / lambda of what they are
 /// without signs, |G| <= (sum |k|)^2.
-RC_GTEST_PROP(mesanet_chunkwise, large_ridges_leave_linear_attention, ()) {
+ASSAY_PROPERTY(mesanet_chunkwise, large_ridges_leave_linear_attention) {
   const laws::Subject s = laws::subject(kernel_rooms(), "mesanet", "chunkwise");
   const LawCase c = *law_cases(s.room, s.form);
   RC_PRE(c.spec.shape.own() == c.spec.shape.shared());
@@ -161,7 +161,7 @@ RC_GTEST_PROP(mesanet_chunkwise, large_ridges_leave_linear_attention, ()) {
 }
 
 /// After one token the answer is v_1 (k_1.q_1) / (k_1.k_1 + lambda).
-RC_GTEST_PROP(mesanet_chunkwise, one_token_is_a_projection, ()) {
+ASSAY_PROPERTY(mesanet_chunkwise, one_token_is_a_projection) {
   const laws::Subject s = laws::subject(kernel_rooms(), "mesanet", "chunkwise");
   LawCase c = *law_cases(s.room, s.form);
   c.spec.shape.seq_len = 1, c.spec.shape.heads = c.spec.shape.shared_heads = 1;

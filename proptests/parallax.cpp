@@ -75,7 +75,7 @@ TEST(parallax_units, wide_heads_need_them) {
 /// Scores see q / h; translating the keys changes neither weights nor covariances; and (q, k, rho, h) ->
 /// (c q, c k, rho / c, c^2 h) changes nothing (lla-family.md section 10):
 ///   <q, dq> = -h dh,   sum_j dk_j = 0,   <k, dk> = <q, dq> + <rho, drho>
-RC_GTEST_PROP(parallax_tiled, gradients_obey_scale_and_translation, ()) {
+ASSAY_PROPERTY(parallax_tiled, gradients_obey_scale_and_translation) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
@@ -98,7 +98,7 @@ RC_GTEST_PROP(parallax_tiled, gradients_obey_scale_and_translation, ()) {
 }
 
 /// The weights sum to one whatever the probe: constant values come out as they went in.
-RC_GTEST_PROP(parallax_tiled, constant_values_come_out, ()) {
+ASSAY_PROPERTY(parallax_tiled, constant_values_come_out) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
@@ -122,11 +122,11 @@ void no_probe_is_softmax_attention(const laws::Subject& s) {
   RC_ASSERT(s.run(p, c.spec.precision, c.tile).outputs.at("o") ==
             softmax.run(plain, c.spec.precision, c.tile).outputs.at("o"));
 }
-RC_GTEST_PROP(parallax_tiled, no_probe_is_softmax_attention, ()) { no_probe_is_softmax_attention(tiled()); }
-RC_GTEST_PROP(parallax_covariance, no_probe_is_softmax_attention, ()) { no_probe_is_softmax_attention(covariance()); }
+ASSAY_PROPERTY(parallax_tiled, no_probe_is_softmax_attention) { no_probe_is_softmax_attention(tiled()); }
+ASSAY_PROPERTY(parallax_covariance, no_probe_is_softmax_attention) { no_probe_is_softmax_attention(covariance()); }
 
 /// The correction is linear in the probe: o(2 rho) - o(rho) = o(rho) - o(0).
-RC_GTEST_PROP(parallax_tiled, linear_in_the_probe, ()) {
+ASSAY_PROPERTY(parallax_tiled, linear_in_the_probe) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
@@ -145,7 +145,7 @@ RC_GTEST_PROP(parallax_tiled, linear_in_the_probe, ()) {
 }
 
 /// Splitting the keys over blocks and merging them gives what one pass gives.
-RC_GTEST_PROP(parallax_split_decode, is_the_tiled_kernel, ()) {
+ASSAY_PROPERTY(parallax_split_decode, is_the_tiled_kernel) {
   const laws::Subject split = laws::subject(kernel_rooms(), "parallax", "split_decode");
   const LawCase c = *law_cases(split.room, split.form);
   const Problem p = split.problem(c);

@@ -51,7 +51,7 @@ laws::Subject tiled() { return laws::subject(kernel_rooms(), "softmax_attention"
 
 /// Scores depend on q and h through q / h, and on q and k through q.k: <q, dq> = <k, dk> = -h dh; and a key translation
 /// multiplies every weight of a row alike: sum_j dk_j = 0 (lla-family.md section 10).
-RC_GTEST_PROP(softmax_attention_tiled, gradients_obey_scale_and_translation, ()) {
+ASSAY_PROPERTY(softmax_attention_tiled, gradients_obey_scale_and_translation) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
@@ -73,7 +73,7 @@ RC_GTEST_PROP(softmax_attention_tiled, gradients_obey_scale_and_translation, ())
 }
 
 /// Values that are all the same come out as they went in: the weights sum to one.
-RC_GTEST_PROP(softmax_attention_tiled, constant_values_come_out, ()) {
+ASSAY_PROPERTY(softmax_attention_tiled, constant_values_come_out) {
   const laws::Subject s = tiled();
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
@@ -85,7 +85,7 @@ RC_GTEST_PROP(softmax_attention_tiled, constant_values_come_out, ()) {
 }
 
 /// A window of one key returns its value, and one that reaches back to the start changes no bit.
-RC_GTEST_PROP(softmax_attention_tiled, windows_of_one_and_of_all, ()) {
+ASSAY_PROPERTY(softmax_attention_tiled, windows_of_one_and_of_all) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {{"window", 1L}};
@@ -104,7 +104,7 @@ RC_GTEST_PROP(softmax_attention_tiled, windows_of_one_and_of_all, ()) {
 }
 
 /// With identical keys every visible value weighs the same.
-RC_GTEST_PROP(softmax_attention_tiled, identical_keys_average, ()) {
+ASSAY_PROPERTY(softmax_attention_tiled, identical_keys_average) {
   const laws::Subject s = tiled();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {};
@@ -132,7 +132,7 @@ TEST(softmax_attention_units, wide_heads_need_them) {
 }
 
 /// Splitting the keys over blocks and merging them gives what one pass gives.
-RC_GTEST_PROP(softmax_attention_split_decode, is_the_tiled_kernel, ()) {
+ASSAY_PROPERTY(softmax_attention_split_decode, is_the_tiled_kernel) {
   const laws::Subject split = laws::subject(kernel_rooms(), "softmax_attention", "split_decode");
   const LawCase c = *law_cases(split.room, split.form);
   const Problem p = split.problem(c);

@@ -1,16 +1,17 @@
 // Identities of attention's arguments, values and gradients (docs/arguments.md).
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
+#include <rapidcheck.h>
 
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
+#include "proptests/core/property.hpp"
 
 namespace assay::arguments {
 namespace {
 
 const Mp100 ln2 = log(Mp100(2));
 
-RC_GTEST_PROP(arguments_attention, a_sink_of_minus_infinity_is_none, ()) {
+ASSAY_PROPERTY(arguments_attention, a_sink_of_minus_infinity_is_none) {
   Draw draw;
   Record plain = attention(draw, 4, 6, 3, 2), sunk = plain;
   sunk.inputs["sink"] = "-inf";
@@ -19,7 +20,7 @@ RC_GTEST_PROP(arguments_attention, a_sink_of_minus_infinity_is_none, ()) {
   RC_ASSERT(values(answer["gradients"]["sink"]) == Values{0});
 }
 
-RC_GTEST_PROP(arguments_attention, a_sink_is_a_key_without_value, ()) {
+ASSAY_PROPERTY(arguments_attention, a_sink_is_a_key_without_value) {
   Draw draw;
   const int T = 3, S = 5;
   Record sunk = attention(draw, T, S, 3, 2);
@@ -42,7 +43,7 @@ RC_GTEST_PROP(arguments_attention, a_sink_is_a_key_without_value, ()) {
   RC_ASSERT(agree(values(a["gradients"]["sink"]), Values{inner(last, Values(last.size(), 1))}));
 }
 
-RC_GTEST_PROP(arguments_attention, a_sink_takes_its_share, ()) {
+ASSAY_PROPERTY(arguments_attention, a_sink_takes_its_share) {
   Draw draw;
   Record plain = attention(draw, 4, 4, 3, 1), sunk = plain;
   sunk.inputs["sink"] = draw.decimal(-2, 3);
@@ -53,7 +54,7 @@ RC_GTEST_PROP(arguments_attention, a_sink_takes_its_share, ()) {
   RC_ASSERT(agree(o, values(b["o"])));
 }
 
-RC_GTEST_PROP(arguments_attention, caps_vanish_with_their_square, ()) {
+ASSAY_PROPERTY(arguments_attention, caps_vanish_with_their_square) {
   Draw draw;
   const Record plain = attention(draw, 4, 4, 3, 2);
   const auto off = [&, exact = values(answered(plain)["outputs"]["o"])](const char* cap) {
@@ -68,7 +69,7 @@ RC_GTEST_PROP(arguments_attention, caps_vanish_with_their_square, ()) {
   RC_ASSERT(abs(ratio - 100) < Mp100(1e-12));
 }
 
-RC_GTEST_PROP(arguments_attention, windows_are_one_thing, ()) {
+ASSAY_PROPERTY(arguments_attention, windows_are_one_thing) {
   Draw draw;
   const int T = 2 + draw.below(4), S = 2 + draw.below(5);
   const Record plain = attention(draw, T, S, 2, 2);
@@ -87,7 +88,7 @@ RC_GTEST_PROP(arguments_attention, windows_are_one_thing, ()) {
 }
 
 /// How far a window reaches: alone a row has its own value, with neighbours of equal scores their mean.
-RC_GTEST_PROP(arguments_attention, windows_reach_so_far, ()) {
+ASSAY_PROPERTY(arguments_attention, windows_reach_so_far) {
   Draw draw;
   Record record = attention(draw, 5, 5, 2, 1);
   record.params["window_left"] = 0;
@@ -99,7 +100,7 @@ RC_GTEST_PROP(arguments_attention, windows_reach_so_far, ()) {
                   Values{(v[0] + v[1] + v[2]) / 3, (v[0] + v[1] + v[2] + v[3]) / 4, (v[3] + v[4]) / 2}));
 }
 
-RC_GTEST_PROP(arguments_attention, a_mask_is_a_bias_of_minus_infinity, ()) {
+ASSAY_PROPERTY(arguments_attention, a_mask_is_a_bias_of_minus_infinity) {
   Draw draw;
   const int T = 4, S = 5;
   Record masked = attention(draw, T, S, 2, 2);
@@ -116,7 +117,7 @@ RC_GTEST_PROP(arguments_attention, a_mask_is_a_bias_of_minus_infinity, ()) {
   RC_ASSERT(identical_in_all(answered(masked), answered(biased)));
 }
 
-RC_GTEST_PROP(arguments_attention, alibi_is_its_bias, ()) {
+ASSAY_PROPERTY(arguments_attention, alibi_is_its_bias) {
   Draw draw;
   const int T = 2 + draw.below(4), S = 2 + draw.below(5);
   const bool is_signed = draw.below(2) == 1, start = draw.below(2) == 1;
@@ -142,7 +143,7 @@ RC_GTEST_PROP(arguments_attention, alibi_is_its_bias, ()) {
       agree(values(a["gradients"]["alibi_slopes"]), Values{inner(values(b["gradients"]["bias"]), values(by_slope))}));
 }
 
-RC_GTEST_PROP(arguments_attention, signs_of_distances_do_not_matter_to_causal_attention, ()) {
+ASSAY_PROPERTY(arguments_attention, signs_of_distances_do_not_matter_to_causal_attention) {
   Draw draw;
   Record plain = attention(draw, 3, 6, 2, 2);
   plain.inputs["alibi_slopes"] = draw.decimal(0, 1);
@@ -161,7 +162,7 @@ Record call(const Record& packed, int from, int to) {
   return one;
 }
 
-RC_GTEST_PROP(arguments_attention, packed_sequences_are_separate_calls, ()) {
+ASSAY_PROPERTY(arguments_attention, packed_sequences_are_separate_calls) {
   Draw draw;
   const int T = 7, cut = draw.below(T + 1), more = cut + draw.below(T + 1 - cut);
   Record packed = attention(draw, T, T, 2, 3);
@@ -183,7 +184,7 @@ RC_GTEST_PROP(arguments_attention, packed_sequences_are_separate_calls, ()) {
   RC_ASSERT(agree(scale, values(answer["gradients"]["scale"])));
 }
 
-RC_GTEST_PROP(arguments_attention, documents_are_packed_sequences, ()) {
+ASSAY_PROPERTY(arguments_attention, documents_are_packed_sequences) {
   Draw draw;
   const int T = 6, cut = draw.below(T + 1);
   Record packed = attention(draw, T, T, 2, 2);
@@ -196,7 +197,7 @@ RC_GTEST_PROP(arguments_attention, documents_are_packed_sequences, ()) {
   RC_ASSERT(agree_in_all(answered(packed), answered(documents)));
 }
 
-RC_GTEST_PROP(arguments_attention, places_of_a_bias, ()) {
+ASSAY_PROPERTY(arguments_attention, places_of_a_bias) {
   Draw draw;
   Record after = attention(draw, 4, 4, 2, 2);
   after.params["scale"] = "0.5";
@@ -214,7 +215,7 @@ RC_GTEST_PROP(arguments_attention, places_of_a_bias, ()) {
   RC_ASSERT(agree(halved, values(b["gradients"]["bias"])));
 }
 
-RC_GTEST_PROP(arguments_attention, parts_of_the_keys_merge_by_lse, ()) {
+ASSAY_PROPERTY(arguments_attention, parts_of_the_keys_merge_by_lse) {
   Draw draw;
   const int T = 3, S = 6, cut = 1 + draw.below(S - 1);
   Record whole = attention(draw, T, S, 2, 1);
@@ -237,7 +238,7 @@ RC_GTEST_PROP(arguments_attention, parts_of_the_keys_merge_by_lse, ()) {
   RC_ASSERT(agree(o, values(c["o"])));
 }
 
-RC_GTEST_PROP(arguments_attention, a_cotangent_of_lse_alone_reads_keys_for_values, ()) {
+ASSAY_PROPERTY(arguments_attention, a_cotangent_of_lse_alone_reads_keys_for_values) {
   Draw draw;
   const int T = 4, K = 3;
   Record record = attention(draw, T, T, K, K);
@@ -251,7 +252,7 @@ RC_GTEST_PROP(arguments_attention, a_cotangent_of_lse_alone_reads_keys_for_value
   RC_ASSERT(agree(expected, values(answer["gradients"]["q"])));
 }
 
-RC_GTEST_PROP(arguments_attention, lse_in_bits, ()) {
+ASSAY_PROPERTY(arguments_attention, lse_in_bits) {
   Draw draw;
   Record natural = attention(draw, 4, 4, 2, 2), bits = natural;
   bits.params["lse_base"] = "2";
@@ -264,7 +265,7 @@ RC_GTEST_PROP(arguments_attention, lse_in_bits, ()) {
   for (const char* name : {"q", "k", "v"}) RC_ASSERT(agree(a["gradients"][name], b["gradients"][name]));
 }
 
-RC_GTEST_PROP(arguments_attention, padding_changes_nothing, ()) {
+ASSAY_PROPERTY(arguments_attention, padding_changes_nothing) {
   Draw draw;
   const int T = 6, used = 1 + draw.below(5);
   Record padded = attention(draw, T, T, 2, 2);
@@ -283,7 +284,7 @@ RC_GTEST_PROP(arguments_attention, padding_changes_nothing, ()) {
   RC_ASSERT(attempted(poisoned)["status"] == "NONFINITE");
 }
 
-RC_GTEST_PROP(arguments_attention, pages_may_lie_anywhere, ()) {
+ASSAY_PROPERTY(arguments_attention, pages_may_lie_anywhere) {
   Draw draw;
   const int S = 7, size = 3;
   Record plain = attention(draw, 2, S, 2, 2);
@@ -310,7 +311,7 @@ RC_GTEST_PROP(arguments_attention, pages_may_lie_anywhere, ()) {
                [static_cast<std::size_t>(j % size)]);
 }
 
-RC_GTEST_PROP(arguments_attention, groups_share_their_keys, ()) {
+ASSAY_PROPERTY(arguments_attention, groups_share_their_keys) {
   Draw draw;
   Record grouped{"softmax_attention"};
   grouped.params = {{"scale", "0.75"}, {"soft_cap", "2"}};
@@ -333,7 +334,7 @@ RC_GTEST_PROP(arguments_attention, groups_share_their_keys, ()) {
                       values(a["gradients"][name][g])));
 }
 
-RC_GTEST_PROP(arguments_attention, values_in_the_keys, ()) {
+ASSAY_PROPERTY(arguments_attention, values_in_the_keys) {
   Draw draw;
   Record own = attention(draw, 3, 4, 4, 2), inside = own;
   own.inputs["v"] = part_of(own.inputs["k"], 0, 2, 1);
@@ -347,7 +348,7 @@ RC_GTEST_PROP(arguments_attention, values_in_the_keys, ()) {
                   values(part_of(b["gradients"]["k"], 0, 2, 1))));
 }
 
-RC_GTEST_PROP(arguments_attention, scales_of_tensors_are_factors, ()) {
+ASSAY_PROPERTY(arguments_attention, scales_of_tensors_are_factors) {
   Draw draw;
   Record plain = attention(draw, 4, 4, 2, 2), scaled = plain;
   scaled.inputs["k_scale"] = "0.5", scaled.inputs["v_scale"] = "4";
@@ -366,7 +367,7 @@ RC_GTEST_PROP(arguments_attention, scales_of_tensors_are_factors, ()) {
                     values(a["gradients"][std::string(name) + "_scale"])));
 }
 
-RC_GTEST_PROP(arguments_attention, scales_of_blocks_are_their_numbers, ()) {
+ASSAY_PROPERTY(arguments_attention, scales_of_blocks_are_their_numbers) {
   Draw draw;
   Record blocks = attention(draw, 3, 5, 3, 2), plain = blocks;
   blocks.params["scale_block"] = {2, 2};
@@ -385,7 +386,7 @@ RC_GTEST_PROP(arguments_attention, scales_of_blocks_are_their_numbers, ()) {
   RC_ASSERT(agree(Values{sum}, values(a["gradients"]["k_scale"][2][1])));
 }
 
-RC_GTEST_PROP(arguments_attention, rows_that_see_nothing, ()) {
+ASSAY_PROPERTY(arguments_attention, rows_that_see_nothing) {
   Draw draw;
   Record record = attention(draw, 5, 2, 2, 2);  // the first three of five queries end before the first key
   const Json plain = answered(record);
@@ -403,7 +404,7 @@ RC_GTEST_PROP(arguments_attention, rows_that_see_nothing, ()) {
 
 /// What changes scores goes into Parallax and local linear attention by the same words: without a probe Parallax is
 /// softmax attention, and all have one lse.
-RC_GTEST_PROP(arguments_attention, other_forms_have_the_same_scores, ()) {
+ASSAY_PROPERTY(arguments_attention, other_forms_have_the_same_scores) {
   Draw draw;
   const int T = 3 + draw.below(2), S = 3 + draw.below(2), K = 2;
   const auto either = [&](const char* a, const char* b) { return draw.below(2) == 1 ? a : b; };
@@ -433,7 +434,7 @@ RC_GTEST_PROP(arguments_attention, other_forms_have_the_same_scores, ()) {
 }
 
 /// With scale alone the programs here are the rooms, whose references share nothing with them.
-RC_GTEST_PROP(arguments_attention, forms_are_their_rooms, ()) {
+ASSAY_PROPERTY(arguments_attention, forms_are_their_rooms) {
   language::know_programs();
   Draw draw;
   const int T = 4, K = 2;

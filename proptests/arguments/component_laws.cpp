@@ -1,8 +1,9 @@
 // Identities of the components: short convolution, gated norm, casts (docs/arguments.md).
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
+#include <rapidcheck.h>
 
 #include "proptests/arguments/records.hpp"
+#include "proptests/core/property.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -17,7 +18,7 @@ Record convolution(Draw& draw, int T, int D, int W) {
   return record;
 }
 
-RC_GTEST_PROP(arguments_components, convolutions_continue, ()) {
+ASSAY_PROPERTY(arguments_components, convolutions_continue) {
   Draw draw;
   const int T = 6, W = 2 + draw.below(4), cut = 1 + draw.below(T - 1);  // shorter than W - 1, too
   const Record whole = convolution(draw, T, 2, W);
@@ -39,7 +40,7 @@ RC_GTEST_PROP(arguments_components, convolutions_continue, ()) {
                     values(both["gradients"][name])));
 }
 
-RC_GTEST_PROP(arguments_components, the_last_tap_alone_is_the_identity, ()) {
+ASSAY_PROPERTY(arguments_components, the_last_tap_alone_is_the_identity) {
   Draw draw;
   const int D = 2, W = 1 + draw.below(4);
   Record record = convolution(draw, 5, D, W);
@@ -54,7 +55,7 @@ RC_GTEST_PROP(arguments_components, the_last_tap_alone_is_the_identity, ()) {
   RC_ASSERT(values(answered(record)["outputs"]["o"]) == values(record.inputs["x"]));
 }
 
-RC_GTEST_PROP(arguments_components, convolutions_of_packed_sequences, ()) {
+ASSAY_PROPERTY(arguments_components, convolutions_of_packed_sequences) {
   Draw draw;
   Record packed = convolution(draw, 5, 2, 3);
   packed.inputs["initial_state"] = draw.tensor({3, 2, 2}), packed.cotangents["final_state"] = draw.tensor({3, 2, 2});
@@ -72,7 +73,7 @@ RC_GTEST_PROP(arguments_components, convolutions_of_packed_sequences, ()) {
   RC_ASSERT(a["gradients"]["x"][4][0].is_null());
 }
 
-RC_GTEST_PROP(arguments_components, a_constant_gate_before_the_norm_cancels, ()) {
+ASSAY_PROPERTY(arguments_components, a_constant_gate_before_the_norm_cancels) {
   Draw draw;
   Record record{"gated_rmsnorm"};
   record.params = {{"eps", "0"}, {"norm_before_gate", false}, {"activation", "sigmoid"}, {"group_size", 2}};
@@ -92,7 +93,7 @@ RC_GTEST_PROP(arguments_components, a_constant_gate_before_the_norm_cancels, ())
     RC_ASSERT(abs(x[g] * dx[g] + x[g + 1] * dx[g + 1]) < from_decimal<Mp100>("1e-55"));
 }
 
-RC_GTEST_PROP(arguments_components, a_group_of_nothing_is_singular, ()) {
+ASSAY_PROPERTY(arguments_components, a_group_of_nothing_is_singular) {
   Draw draw;
   Record record{"gated_rmsnorm"};
   record.params = {{"eps", "0"}, {"group_size", 2}};
@@ -112,7 +113,7 @@ Record cast(Draw& draw, const std::string& format, int rows, int channels) {
   return record;
 }
 
-RC_GTEST_PROP(arguments_components, casting_twice_is_casting_once, ()) {
+ASSAY_PROPERTY(arguments_components, casting_twice_is_casting_once) {
   Draw draw;
   for (const char* format : {"mxfp8_e4m3", "mxfp8_e5m2"})
     for (const char* rounding : {"floor", "ceil", "even", "up"}) {
@@ -125,7 +126,7 @@ RC_GTEST_PROP(arguments_components, casting_twice_is_casting_once, ()) {
     }
 }
 
-RC_GTEST_PROP(arguments_components, powers_of_two_pass_through_casts, ()) {
+ASSAY_PROPERTY(arguments_components, powers_of_two_pass_through_casts) {
   Draw draw;
   Record plain = cast(draw, "mxfp8_e4m3", 1, 32), moved = plain;
   moved.inputs["x"] = mapped(plain.inputs["x"], [](const Mp100& x) { return Mp100(x / 1024); });
@@ -134,7 +135,7 @@ RC_GTEST_PROP(arguments_components, powers_of_two_pass_through_casts, ()) {
   RC_ASSERT(values(a["scales"])[0] == 1024 * values(b["scales"])[0]);
 }
 
-RC_GTEST_PROP(arguments_components, rounding_scales_up_leaves_half_the_range, ()) {
+ASSAY_PROPERTY(arguments_components, rounding_scales_up_leaves_half_the_range) {
   Draw draw;
   for (const auto& [format, largest] : {std::pair("fp8_e4m3", 448), {"fp8_e5m2", 57344}, {"mxfp8_e4m3", 448}}) {
     Record record = cast(draw, format, 1, 32);
@@ -146,7 +147,7 @@ RC_GTEST_PROP(arguments_components, rounding_scales_up_leaves_half_the_range, ()
   }
 }
 
-RC_GTEST_PROP(arguments_components, the_largest_block_of_nvfp4_has_the_largest_scale, ()) {
+ASSAY_PROPERTY(arguments_components, the_largest_block_of_nvfp4_has_the_largest_scale) {
   Draw draw;
   const Json outputs = answered(cast(draw, "nvfp4", 2, 64))["outputs"];
   Mp100 largest = 0;
@@ -155,7 +156,7 @@ RC_GTEST_PROP(arguments_components, the_largest_block_of_nvfp4_has_the_largest_s
 }
 
 /// Codes of every grid point are themselves, and half way between two lies the even one.
-RC_GTEST_PROP(arguments_components, grids_round_to_even, ()) {
+ASSAY_PROPERTY(arguments_components, grids_round_to_even) {
   Record record{"quantize"};
   record.params = {{"format", "nvfp4"}};
   record.inputs = {{"x", Json::array({{"6", "0.25", "0.75", "1.25", "1.75", "2.5", "3.5", "5", "-0.25", "-5", "0.5",

@@ -1,10 +1,11 @@
 // Identities of what stands in front of recurrences, behind them and inside, values and gradients (docs/arguments.md).
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
+#include <rapidcheck.h>
 
 #include "arguments/registry.hpp"
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
+#include "proptests/core/property.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -44,7 +45,7 @@ Record tokens(const Record& whole, int from, int to) {
   return some;
 }
 
-RC_GTEST_PROP(arguments_recurrences, v_first_is_a_transposition, ()) {
+ASSAY_PROPERTY(arguments_recurrences, v_first_is_a_transposition) {
   Draw draw;
   Record plain = any_recurrence(draw, 4);
   plain.params["state_every"] = 2;
@@ -62,7 +63,7 @@ RC_GTEST_PROP(arguments_recurrences, v_first_is_a_transposition, ()) {
   for (const char* name : {"q", "k", "v"}) RC_ASSERT(a["gradients"][name] == b["gradients"][name]);
 }
 
-RC_GTEST_PROP(arguments_recurrences, states_inside_are_final_states_of_the_beginning, ()) {
+ASSAY_PROPERTY(arguments_recurrences, states_inside_are_final_states_of_the_beginning) {
   Draw draw;
   const int T = 5, every = 1 + draw.below(3);
   Record record = any_recurrence(draw, T);
@@ -82,7 +83,7 @@ RC_GTEST_PROP(arguments_recurrences, states_inside_are_final_states_of_the_begin
 }
 
 /// A sequence in two calls, with cotangents of states inside of both.
-RC_GTEST_PROP(arguments_recurrences, two_calls_are_one, ()) {
+ASSAY_PROPERTY(arguments_recurrences, two_calls_are_one) {
   Draw draw;
   const int T = 5, cut = 1 + draw.below(T - 1);
   Record whole = any_recurrence(draw, T);
@@ -103,7 +104,7 @@ RC_GTEST_PROP(arguments_recurrences, two_calls_are_one, ()) {
     RC_ASSERT(agree(joined(first["gradients"][name], second["gradients"][name]), both["gradients"][name]));
 }
 
-RC_GTEST_PROP(arguments_recurrences, packed_sequences_are_separate_calls, ()) {
+ASSAY_PROPERTY(arguments_recurrences, packed_sequences_are_separate_calls) {
   Draw draw;
   const int T = 6, cut = draw.below(T + 1);
   Record packed = any_recurrence(draw, T);
@@ -164,7 +165,7 @@ TEST(ArgumentTable, SequencesAndStatesOfEveryRecurrence) {
   EXPECT_EQ(rooms_seen, 14);
 }
 
-RC_GTEST_PROP(arguments_recurrences, lengths_make_padding, ()) {
+ASSAY_PROPERTY(arguments_recurrences, lengths_make_padding) {
   Draw draw;
   Record record = any_recurrence(draw, 5);
   record.inputs["initial_state"] = draw.tensor({2, 2, 3});
@@ -185,7 +186,7 @@ Mp100 sigmoid_of(const Mp100& x) { return 1 / (1 + exp(-x)); }
 Mp100 exact(const Json& x) { return from_decimal<Mp100>(x.get<std::string>()); }
 
 /// A gate in the mechanism is a log_decay made outside; its gradients are the chain rule's.
-RC_GTEST_PROP(arguments_recurrences, gates_are_log_decays, ()) {
+ASSAY_PROPERTY(arguments_recurrences, gates_are_log_decays) {
   Draw draw;
   const int T = 4, kind = draw.below(3);
   const bool by_channel = draw.below(2) == 1;
@@ -232,7 +233,7 @@ RC_GTEST_PROP(arguments_recurrences, gates_are_log_decays, ()) {
   RC_ASSERT(agree(sums, values(in["gradients"]["dt_bias"])));
 }
 
-RC_GTEST_PROP(arguments_recurrences, logsigmoid_is_a_softplus, ()) {
+ASSAY_PROPERTY(arguments_recurrences, logsigmoid_is_a_softplus) {
   Draw draw;
   Record sigmoid = recurrence(draw, "gla", 4, 2, 2);
   sigmoid.inputs.erase("log_decay"), sigmoid.inputs.erase("beta");
@@ -250,7 +251,7 @@ RC_GTEST_PROP(arguments_recurrences, logsigmoid_is_a_softplus, ()) {
 }
 
 /// Above its threshold softplus is the identity, at it and below softplus; the gradient follows.
-RC_GTEST_PROP(arguments_recurrences, the_threshold_of_softplus, ()) {
+ASSAY_PROPERTY(arguments_recurrences, the_threshold_of_softplus) {
   Draw draw;
   Record record = recurrence(draw, "gated_deltanet", 3, 2, 2);
   record.inputs.erase("log_decay");
@@ -268,7 +269,7 @@ RC_GTEST_PROP(arguments_recurrences, the_threshold_of_softplus, ()) {
   RC_ASSERT(agree(values(a["gradients"]["a"]), Values{-sigmoid_of(0.5) * dg[0], -sigmoid_of(1) * dg[1], -dg[2]}));
 }
 
-RC_GTEST_PROP(arguments_recurrences, equal_channels_are_one_gate, ()) {
+ASSAY_PROPERTY(arguments_recurrences, equal_channels_are_one_gate) {
   Draw draw;
   Record one = recurrence(draw, "gated_deltanet", 4, 2, 2), each = one;
   each.mechanism = "kda";
@@ -280,7 +281,7 @@ RC_GTEST_PROP(arguments_recurrences, equal_channels_are_one_gate, ()) {
   RC_ASSERT(agree(sums, values(a["gradients"]["log_decay"])));
 }
 
-RC_GTEST_PROP(arguments_recurrences, write_strength_is_a_sigmoid, ()) {
+ASSAY_PROPERTY(arguments_recurrences, write_strength_is_a_sigmoid) {
   Draw draw;
   const bool doubled = draw.below(2) == 1;
   Record inside = recurrence(draw, "deltanet", 4, 2, 2), outside = inside;
@@ -298,7 +299,7 @@ RC_GTEST_PROP(arguments_recurrences, write_strength_is_a_sigmoid, ()) {
   RC_ASSERT(agree(db, values(in["gradients"]["b"])));
 }
 
-RC_GTEST_PROP(arguments_recurrences, two_reflections_are_the_identity, ()) {
+ASSAY_PROPERTY(arguments_recurrences, two_reflections_are_the_identity) {
   Draw draw;
   Record record{"deltanet"};
   record.params = {{"scale", "1"}, {"checkpoint_every", 2}};
@@ -311,7 +312,7 @@ RC_GTEST_PROP(arguments_recurrences, two_reflections_are_the_identity, ()) {
   RC_ASSERT(values(answered(record)["outputs"]["final_state"]) == values(record.inputs["initial_state"]));
 }
 
-RC_GTEST_PROP(arguments_recurrences, norms_agree_without_eps, ()) {
+ASSAY_PROPERTY(arguments_recurrences, norms_agree_without_eps) {
   Draw draw;
   Record record = recurrence(draw, "deltanet", 4, 3, 2);
   record.inputs["k"][1] = {"0", "0", "0"};
@@ -331,7 +332,7 @@ RC_GTEST_PROP(arguments_recurrences, norms_agree_without_eps, ()) {
 }
 
 /// Of a zero key dx = dy / eps, in `root` over its root: read off the first token's write beta k v^T.
-RC_GTEST_PROP(arguments_recurrences, norms_of_nothing_pass_gradients, ()) {
+ASSAY_PROPERTY(arguments_recurrences, norms_of_nothing_pass_gradients) {
   Draw draw;
   for (const auto& [kind, factor] : {std::pair("root", 2), {"sum", 4}, {"max", 4}}) {
     Record record{"deltanet"};
@@ -347,7 +348,7 @@ RC_GTEST_PROP(arguments_recurrences, norms_of_nothing_pass_gradients, ()) {
 }
 
 /// Where n is eps itself, max takes the gradient of x / n.
-RC_GTEST_PROP(arguments_recurrences, the_tie_of_a_norm, ()) {
+ASSAY_PROPERTY(arguments_recurrences, the_tie_of_a_norm) {
   Record record{"deltanet"};
   record.params = {{"scale", "1"}, {"l2_norm", "max"}, {"l2_eps", "1.25"}};
   record.inputs = {{"q", Json::array({{"1", "0"}})},
@@ -359,7 +360,7 @@ RC_GTEST_PROP(arguments_recurrences, the_tie_of_a_norm, ()) {
   RC_ASSERT(agree(values(answered(record)["gradients"]["k"]), values(Json::array({"3.456", "-2.592"}))));
 }
 
-RC_GTEST_PROP(arguments_recurrences, steps_are_decays_and_scaled_values, ()) {
+ASSAY_PROPERTY(arguments_recurrences, steps_are_decays_and_scaled_values) {
   Draw draw;
   const int T = 4;
   Record inside = recurrence(draw, "mamba2", T, 2, 2), outside = inside;
@@ -386,7 +387,7 @@ RC_GTEST_PROP(arguments_recurrences, steps_are_decays_and_scaled_values, ()) {
   }
 }
 
-RC_GTEST_PROP(arguments_recurrences, clamped_steps_have_no_gradient, ()) {
+ASSAY_PROPERTY(arguments_recurrences, clamped_steps_have_no_gradient) {
   Draw draw;
   Record record = recurrence(draw, "mamba2", 4, 2, 2);
   record.inputs.erase("log_decay");
@@ -399,7 +400,7 @@ RC_GTEST_PROP(arguments_recurrences, clamped_steps_have_no_gradient, ()) {
   RC_ASSERT(agree(part_of(dt, 1, 3), part_of(answered(record)["gradients"]["dt"], 1, 3)));  // at a limit they do
 }
 
-RC_GTEST_PROP(arguments_recurrences, skips_add_and_gates_multiply, ()) {
+ASSAY_PROPERTY(arguments_recurrences, skips_add_and_gates_multiply) {
   Draw draw;
   const int T = 3;
   Record plain = recurrence(draw, "mamba2", T, 2, 2), more = plain;

@@ -1,5 +1,7 @@
 #include "proptests/core/laws.hpp"
 
+#include <rapidcheck/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -479,6 +481,13 @@ void expect_zero_sum(const std::vector<std::pair<double, Product>>& terms) {
   }
   RC_PRE(std::isfinite(sum));
   if (!(std::fabs(sum) <= limit)) RC_FAIL(text("the terms add up to ", sum, ", limit ", limit));
+}
+
+void check_law(std::string_view room, std::string_view form, void (*law)(const Subject&, const LawCase&)) {
+  rc::detail::checkGTest([=] {
+    const Subject s = subject(kernel_rooms(), room, form);
+    law(s, *law_cases(s.room, s.form));
+  });
 }
 
 }  // namespace assay::laws

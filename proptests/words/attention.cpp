@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oracles/multiword/lla.hpp"
+#include "proptests/core/property.hpp"
 #include "proptests/words/lla_cases.hpp"
 #include "reference/parallax.hpp"
 #include "reference/softmax_attention.hpp"
@@ -107,7 +108,7 @@ double worst(const Certified& x) {
   return bound / largest;
 }
 
-RC_GTEST_PROP(WordsAttention, EveryBoundHoldsAgainstTheReference, ()) {
+ASSAY_PROPERTY(WordsAttention, EveryBoundHoldsAgainstTheReference) {
   const LlaCase c = *attention_cases();
   const LlaData data(c);
   const auto truth = reference(data);
@@ -140,7 +141,7 @@ TEST(WordsAttention, BoundsOfAnOrdinaryHeadMeetTheTarget) {
   }
 }
 
-RC_GTEST_PROP(WordsAttention, TheNextTierLiesInsideTheBound, ()) {
+ASSAY_PROPERTY(WordsAttention, TheNextTierLiesInsideTheBound) {
   LlaCase c = *attention_cases();
   c.keys = c.queries = 150, c.dim = 20;
   const LlaData data(c);
@@ -150,7 +151,7 @@ RC_GTEST_PROP(WordsAttention, TheNextTierLiesInsideTheBound, ()) {
   RC_ASSERT(!testing::Test::HasFailure());
 }
 
-RC_GTEST_PROP(WordsAttention, InstructionSetsAndThreadsGiveTheSameBits, ()) {
+ASSAY_PROPERTY(WordsAttention, InstructionSetsAndThreadsGiveTheSameBits) {
   LlaCase c = *attention_cases();
   // Several blocks and several stages of keys.
   c.queries = *rc::gen::element<std::size_t>(45, 130);

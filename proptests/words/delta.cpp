@@ -3,8 +3,9 @@
 #include "oracles/multiword/delta.hpp"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
+#include <rapidcheck.h>
 
+#include "proptests/core/property.hpp"
 #include "proptests/words/cases.hpp"
 
 namespace assay::words {
@@ -101,7 +102,7 @@ rc::Gen<DeltaCase> delta_cases() {
   });
 }
 
-RC_GTEST_PROP(WordsDelta, EveryBoundHoldsAgainstExactArithmetic, ()) {
+ASSAY_PROPERTY(WordsDelta, EveryBoundHoldsAgainstExactArithmetic) {
   const DeltaCase c = *delta_cases();
   const DeltaData data(c);
   const Exact exact(data.problem);
@@ -117,7 +118,7 @@ RC_GTEST_PROP(WordsDelta, EveryBoundHoldsAgainstExactArithmetic, ()) {
   }
 }
 
-RC_GTEST_PROP(WordsDelta, TheNextTierLiesInsideTheBound, ()) {
+ASSAY_PROPERTY(WordsDelta, TheNextTierLiesInsideTheBound) {
   DeltaCase c = *delta_cases();
   c.T = 200;
   const DeltaData data(c);
@@ -129,7 +130,7 @@ RC_GTEST_PROP(WordsDelta, TheNextTierLiesInsideTheBound, ()) {
   }
 }
 
-RC_GTEST_PROP(WordsDelta, InstructionSetsAndThreadsGiveTheSameBits, ()) {
+ASSAY_PROPERTY(WordsDelta, InstructionSetsAndThreadsGiveTheSameBits) {
   const DeltaCase c = *delta_cases();
   const DeltaData data(c);
   for (int words = 2; words <= 4; ++words) {

@@ -2,6 +2,7 @@
 // bits everywhere, no proof where there is none.
 #include "oracles/multiword/lla.hpp"
 
+#include "proptests/core/property.hpp"
 #include "proptests/words/lla_cases.hpp"
 
 namespace assay::words {
@@ -61,7 +62,7 @@ std::vector<Mp100> textbook(const LlaProblem& x, std::size_t i) {
   return o;
 }
 
-RC_GTEST_PROP(WordsLla, EveryBoundHoldsAgainstTheTextbookForm, ()) {
+ASSAY_PROPERTY(WordsLla, EveryBoundHoldsAgainstTheTextbookForm) {
   const LlaCase c = *lla_cases();
   const LlaData data(c);
   const std::vector<std::size_t> rows{0, c.queries / 2, c.queries - 1};
@@ -79,7 +80,7 @@ RC_GTEST_PROP(WordsLla, EveryBoundHoldsAgainstTheTextbookForm, ()) {
   }
 }
 
-RC_GTEST_PROP(WordsLla, TheNextTierLiesInsideTheBound, ()) {
+ASSAY_PROPERTY(WordsLla, TheNextTierLiesInsideTheBound) {
   LlaCase c = *lla_cases();
   c.keys = c.queries = 150, c.dim = 20;
   const LlaData data(c);
@@ -91,7 +92,7 @@ RC_GTEST_PROP(WordsLla, TheNextTierLiesInsideTheBound, ()) {
   }
 }
 
-RC_GTEST_PROP(WordsLla, InstructionSetsAndThreadsGiveTheSameBits, ()) {
+ASSAY_PROPERTY(WordsLla, InstructionSetsAndThreadsGiveTheSameBits) {
   const LlaCase c = *lla_cases();
   const LlaData data(c);
   const LlaAnswer first = lla_forward(data.problem, {2, 1, Isa::scalar}, {0x1p-90, 4});

@@ -1,7 +1,7 @@
 #pragma once
 // Cases for the engine of local linear attention, Parallax and softmax attention.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
+#include <rapidcheck.h>
 
 #include <cmath>
 #include <ostream>

@@ -8,6 +8,7 @@
 
 #include "oracles/multiword/lla.hpp"
 #include "oracles/multiword/parallel.hpp"
+#include "proptests/core/property.hpp"
 #include "proptests/words/lla_cases.hpp"
 #include "reference/lla.hpp"
 
@@ -75,7 +76,7 @@ LlaGradients backward(const LlaData& data, int words, const Escalation& escalati
   return lla_backward(data.problem, data.g, {words, 2, best_isa()}, escalation);
 }
 
-RC_GTEST_PROP(WordsLlaGradients, EveryBoundHoldsAgainstTheReference, ()) {
+ASSAY_PROPERTY(WordsLlaGradients, EveryBoundHoldsAgainstTheReference) {
   const LlaCase c = *lla_cases();
   const LlaData data(c);
   const auto truth = reference(data.problem, data.g);
@@ -116,7 +117,7 @@ TEST(WordsLlaGradients, AllModesAndShapesOfLambda) {
       }
 }
 
-RC_GTEST_PROP(WordsLlaGradients, TheNextTierLiesInsideTheBound, ()) {
+ASSAY_PROPERTY(WordsLlaGradients, TheNextTierLiesInsideTheBound) {
   LlaCase c = *lla_cases();
   c.keys = c.queries = 150, c.dim = 20;
   const LlaData data(c);
@@ -132,7 +133,7 @@ RC_GTEST_PROP(WordsLlaGradients, TheNextTierLiesInsideTheBound, ()) {
   }
 }
 
-RC_GTEST_PROP(WordsLlaGradients, InstructionSetsAndThreadsGiveTheSameBits, ()) {
+ASSAY_PROPERTY(WordsLlaGradients, InstructionSetsAndThreadsGiveTheSameBits) {
   LlaCase c = *lla_cases();
   // Several blocks and several stages of keys.
   c.queries = *rc::gen::element<std::size_t>(45, 130);
