@@ -12,7 +12,7 @@
 #include "judge/contract/contract.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "language/gradient.hpp"
-#include "tools/verbs/baseline.hpp"
+#include "tools/verbs/baseline_file.hpp"
 
 namespace assay::hostile {
 

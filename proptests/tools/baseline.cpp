@@ -1,6 +1,6 @@
 // assay baseline: what has not changed is said to be the same, noise is let go at the stated rate, and a kernel that
 // has become worse fails.
-#include "tools/verbs/baseline.hpp"
+#include "tools/verbs/baseline_change.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,26 +1,12 @@
 #pragma once
-// How far off a kernel is, kept from one commit to the next.
+// Whether a kernel's errors have grown from one commit to the next.
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "files/case_file.hpp"
-#include "tools/print/rows.hpp"
+#include "tools/verbs/baseline_file.hpp"
 
 namespace assay {
-
-/// One tensor of one kernel on one kind of case: its errors from several seeds, in their order.
-struct BaselineRow {
-  std::string device, mechanism, form, precision, inputs, tensor;  ///< `inputs`: "--shape ... --style ..."
-  std::vector<double> relative_error = {}, rms_z = {}, worst_z = {};
-  std::vector<std::string> verdicts = {};
-
-  /// "deltanet chunkwise bf16 o (--shape 1,100,2/1,64,64 --style normal)"
-  std::string name() const;
-  friend bool operator==(const BaselineRow&, const BaselineRow&) = default;
-};
-
-/// The rows of a file that `assay baseline save` has written. Throws InputError, one sentence that begins with `where`.
-std::vector<BaselineRow> parse_baseline(const std::string& text, const std::string& where);
 
 enum class Change {
   same,     ///< errors and verdicts are what they were
