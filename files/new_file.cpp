@@ -56,10 +56,11 @@ void keep_permissions(int file, const struct stat* old) {
 
 }  // namespace
 
-NewFile::NewFile(std::filesystem::path target)
-    : target_(std::move(target)), buffer_(create(), std::ios::out | std::ios::binary), stream_(&buffer_) {}
+NewFile::NewFile(std::filesystem::path target, Access access)
+    : target_(std::move(target)), buffer_(create(access), std::ios::out | std::ios::binary), stream_(&buffer_) {}
 
-int NewFile::create() {
+int NewFile::create(Access access) {
+  const mode_t mode = access == Access::owner ? 0600 : 0666;
   const auto refuse = [&](const char* why) { throw InputError(text(target_.string(), ": cannot be written: ", why)); };
   struct stat old {};
   const bool replaces = lstat(target_.c_str(), &old) == 0 && S_ISREG(old.st_mode);
@@ -75,10 +76,10 @@ int NewFile::create() {
   for (int i = 0; i < tries; ++i) {
     const std::string name = text(".assay-", std::hex, random(), random(), ".tmp");
     temporary_ = (target_.parent_path() / name).string();
-    const int file = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int file = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file < 0 && errno == EEXIST) continue;
     if (file < 0) refuse(std::strerror(errno));
-    keep_permissions(file, replaces ? &old : nullptr);
+    if (access == Access::usual) keep_permissions(file, replaces ? &old : nullptr);
     slot_ = remember(temporary_);
     return file;
   }

@@ -11,9 +11,13 @@ namespace assay {
 /// foresee, renamed by commit(). What was there keeps its owner and its permissions.
 class NewFile {
  public:
+  enum class Access {
+    usual,  ///< of a new file: what the umask leaves
+    owner,  ///< nobody else reads or writes it
+  };
   /// Throws InputError, one sentence that begins with `target`, if there can be none, or if what is there may not be
   /// written to.
-  explicit NewFile(std::filesystem::path target);
+  explicit NewFile(std::filesystem::path target, Access access = Access::usual);
   NewFile(const NewFile&) = delete;
   NewFile(NewFile&&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -26,7 +30,7 @@ class NewFile {
   void commit();
 
  private:
-  int create();
+  int create(Access access);
 
   std::filesystem::path target_;
   std::string temporary_;

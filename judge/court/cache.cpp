@@ -15,7 +15,10 @@
 #include <ctime>
 #include <type_traits>
 
+#include "files/descriptor.hpp"
+#include "files/new_file.hpp"
 #include "language/room.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 
 namespace assay {
@@ -89,41 +92,6 @@ std::string program_identity() {
 
 bool is_ours(const struct stat& s) { return s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
 
-/// A descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor(Descriptor&&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const { return number_; }
-  bool read(std::string& bytes) const {
-    for (std::size_t at = 0; at < bytes.size();) {
-      const ssize_t n = ::read(number_, bytes.data() + at, bytes.size() - at);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      at += static_cast<std::size_t>(n);
-    }
-    return true;
-  }
-  bool write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(number_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    }
-    return true;
-  }
-
- private:
-  int number_;
-};
-
 /// The folder, made if it can be, with those above it; whether it is ours alone.
 bool make_folder(const std::filesystem::path& folder) {
   std::filesystem::path part;
@@ -158,7 +126,7 @@ std::optional<std::string> Cache::find(const std::string& what) {
   const std::filesystem::path path = file_of(what);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat s {};
-  if (file.number() < 0 || ::fstat(file.number(), &s) != 0 || !S_ISREG(s.st_mode) || !is_ours(s)) return std::nullopt;
+  if (file.get() < 0 || ::fstat(file.get(), &s) != 0 || !S_ISREG(s.st_mode) || !is_ours(s)) return std::nullopt;
   const auto size = static_cast<std::uintmax_t>(s.st_size);
   if (nanoseconds(s.st_ctim) >= made_ || size < digest_length || size > bound_) return std::nullopt;
   std::string bytes(size, '\0');
@@ -173,13 +141,12 @@ std::optional<std::string> Cache::find(const std::string& what) {
 
 void Cache::keep(const std::string& what, std::string_view bytes) {
   if (folder_.empty() || bytes.size() + digest_length > bound_) return;
-  std::string name = (folder_ / "new-XXXXXX").string();
-  {
-    const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
-    if (file.number() < 0) return;
-    const std::string digest = Sha256().update(what).update(bytes).hex();
-    if (!file.write(bytes) || !file.write(digest) || ::rename(name.c_str(), file_of(what).c_str()) != 0)
-      ::unlink(name.c_str());
+  try {
+    NewFile file(file_of(what), NewFile::Access::owner);
+    file.stream() << bytes << Sha256().update(what).update(bytes).hex();
+    file.commit();
+  } catch (const InputError&) {  // a full or read-only disk: the next time it is computed again
+    return;
   }
   trim();
 }

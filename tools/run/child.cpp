@@ -26,8 +26,9 @@
 #include <utility>
 #include <vector>
 
+#include "files/descriptor.hpp"
 #include "reference/core/error.hpp"
-#include "tools/run/descriptor.hpp"
+#include "tools/run/ending_signals.hpp"
 
 namespace assay {
 namespace {

@@ -12,9 +12,10 @@
 #include <cstring>
 #include <utility>
 
+#include "files/descriptor.hpp"
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"
-#include "tools/run/descriptor.hpp"
+#include "tools/run/ending_signals.hpp"
 
 namespace assay {
 namespace {
