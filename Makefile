@@ -12,9 +12,7 @@ CMAKE_ARGS ?=
 # More options for ctest, as in: make test CTEST_ARGS='-L parallax'
 CTEST_ARGS ?=
 
-# Where there is what makes the Python package, what is compiled goes into it, too.
-python-args = $(if $(wildcard build/python/wheels),-DASSAY_PYTHON=ON)
-build-preset = { cmake --preset $(1) $(python-args) $(CMAKE_ARGS) && cmake --build --preset $(1) --parallel $(JOBS) $(2); } >&2
+build-preset = { cmake --preset $(1) $(CMAKE_ARGS) && cmake --build --preset $(1) --parallel $(JOBS) $(2); } >&2
 test-preset = ctest --preset $(1) --parallel $(JOBS) $(CTEST_ARGS)
 
 .PHONY: help
