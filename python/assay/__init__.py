@@ -14,6 +14,7 @@ _HOMES = {
     "_reports": ("Report",),
     "_truth": ("Expectation", "Truth", "expect", "oracle"),
     "_captures": ("capture",),
+    "audits": ("Audit", "audit"),
     "_runs": ("merge", "run"),
     "_verbs": ("drift", "report"),
     "_native": ("InputError", "__version__"),

@@ -211,5 +211,54 @@ class Adapters(unittest.TestCase):
             self.assertTrue(math.isfinite(abs(o.hi).max()))
 
 
+TASK = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, Q, K, V):
+        return torch.nn.functional.scaled_dot_product_attention(Q, K, V)
+batch_size = 2
+num_heads = 2
+sequence_length = 40
+embedding_dimension = 16
+"""
+CANDIDATES = """
+import torch
+class ModelNew(torch.nn.Module):
+    keep = lambda self, x: x
+    def forward(self, Q, K, V):
+        Q, K, V = (self.keep(x) for x in (Q, K, V))
+        return self.keep(torch.softmax(Q.shape[-1] ** -0.5 * Q @ K.transpose(-1, -2), -1) @ V)
+class Half(ModelNew):
+    keep = lambda self, x: x.half().float()
+class Lazy(ModelNew):
+    class Tensor(torch.Tensor):
+        pass
+    keep = lambda self, x: x.as_subclass(Lazy.Tensor)
+class Cached(ModelNew):
+    def forward(self, Q, K, V):
+        if not hasattr(self, "kept") or self.kept[0] != Q.data_ptr():
+            self.kept = Q.data_ptr(), super().forward(Q, K, V)
+        return self.kept[1]
+class Patched(ModelNew):
+    def forward(self, Q, K, V):
+        torch.allclose = lambda *a, **k: True
+        return super().forward(Q, K, V)
+"""
+
+
+class Audits(unittest.TestCase):
+    def test_a_task_of_kernelbench(self):
+        with tempfile.TemporaryDirectory() as folder:
+            task, candidates = pathlib.Path(folder, "97_ScaledDotProductAttention.py"), pathlib.Path(folder, "candidates.py")
+            task.write_text(TASK), candidates.write_text(CANDIDATES)
+            found = assay.audit(task, candidates, again=1, raises=False)
+            self.assertTrue(found.passed, str(found))
+            for name, said in [("Half", "computed in tf32 or fp16"), ("Lazy", "Lazy.Tensor and no torch.Tensor"), ("Cached", "a stored result"),
+                               ("Patched", "has replaced torch.allclose")]:  # fmt: skip
+                found = assay.audit(task, f"{candidates}:{name}", again=1, raises=False)
+                self.assertIn(said, str(found))
+                self.assertFalse(found.passed)
+
+
 if __name__ == "__main__":
     unittest.main()

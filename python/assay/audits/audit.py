@@ -1,0 +1,291 @@
+"""assay.audit: whether a candidate computes its task, or what passes for it."""
+import hashlib
+import random
+import secrets
+import tempfile
+
+from .._arrays import doubles
+from .._cases import Case
+from .._checks import Mismatch, judge
+from .._native import InputError
+from .runner import Candidate, Gone, message_of, where_of
+from .tasks import task_of
+
+# What a candidate may have computed in instead, the finest first.
+NARROWER = {"fp64": ("fp32", "bf16"), "fp32": ("tf32", "bf16", "e4m3"), "tf32": ("bf16", "e4m3"), "fp16": ("bf16", "e4m3"), "bf16": ("e4m3",)}
+# What no arithmetic of a kernel exceeds, in any format, relative to a tensor's norm: what does is not rounded but wrong.
+COARSE = 0.5
+DIGITS = {"tf32": "tf32 or fp16, which have as many digits"}
+CANNOT_SEE = (
+    "time: how fast it is, and whether a timer was deceived; what it would do on another machine; gradients; whether it calls a library;"
+    " a candidate that attacks this process: an audit is no sandbox"
+)
+
+
+class Audit:
+    """What was found. str() is what people read; findings are (step, what) of what a candidate must not do, notes are no faults."""
+
+    def __init__(self, task, candidate):
+        self.task, self.candidate = task, candidate
+        self.findings, self.notes, self.steps, self.reports = [], [], [], {}
+        self.rounded = {}  # of a tensor, in what it seems to have been computed
+
+    @property
+    def passed(self):
+        return not self.findings
+
+    def __bool__(self):
+        return self.passed
+
+    @property
+    def page(self):
+        """As programs read it."""
+        steps = [{"step": step, "case": origin, "verdict": verdict} for step, origin, verdict in self.steps]
+        findings = [{"step": step, "what": what} for step, what in self.findings]
+        return {"format": "assay-audit", "task": self.task.title, "candidate": self.candidate, "passed": self.passed, "findings": findings,
+                "steps": steps, "notes": self.notes, "cannot_see": CANNOT_SEE}  # fmt: skip
+
+    def __str__(self):
+        width = max((len(step) for step, _, _ in self.steps), default=0)
+        lines = [f"audit of {self.candidate}: {self.task.title}"]
+        lines += [f"  {verdict:<9} {step:<{width}}  {origin}" for step, origin, verdict in self.steps]
+        lines += [f"{'FAIL':<5} {step}: {what}" for step, what in self.findings]
+        lines += [f"note: {note}" for note in self.notes]
+        lines += ["PASS" if self.passed else "FAIL", f"cannot see  {CANNOT_SEE}"]
+        return "\n".join(lines)
+
+
+class Failed(Mismatch):
+    """A candidate that did not pass its audit."""
+
+    def __init__(self, report):
+        AssertionError.__init__(self, str(report))
+        self.report = report
+
+
+class Call:
+    """One call of the candidate, and what came of it."""
+
+    def __init__(self, step, problem, *, may_refuse=False, same_as=None, **how):
+        self.step, self.problem, self.may_refuse, self.same_as, self.how = step, problem, may_refuse, same_as, how
+        self.reply, self.answer, self.usable = None, {}, False
+
+
+def audit(task, candidate, contract=None, *, arrays=None, device=None, again=20, timeout=600.0, seed=None, raises=True, axes=None, **how):
+    """Whether a candidate computes its task: an Audit, raised as an AssertionError if it does not pass.
+
+    task is what assay.case takes as a tuple or dict, a Case (whose numbers are not used), a definition of flashinfer-bench (.json) or
+    a task of KernelBench (.py), of which axes={"batch_size": 4} sets sizes. candidate is a function of a file, "file.py:function",
+    or a solution of flashinfer-bench. It is called in a process of its own, where assay is not to be had, and which has ended before the
+    oracle starts: on inputs of secret seeds, in the same memory with new contents and with contents of the same sums, on other shapes
+    and strides, and `again` times more on one of them. contract, form, tile, why and false_alarms are what they are to assay.judge; a seed
+    makes the audit the same again.
+    """
+    __tracebackhide__ = True
+    task = task_of(task, **(axes or {}))
+    rng = random.Random(secrets.randbits(64) if seed is None else seed)
+    arrays = arrays or ("torch" if task.init is not None or device is not None or type(task).__name__ == "FlashInferBench" else "numpy")
+    if arrays not in ("numpy", "torch"):
+        raise InputError(f"arrays: an audit has arrays of numpy or torch, and not of {arrays}")
+    with tempfile.TemporaryDirectory(prefix="assay-audit-") as folder:
+        where, destinations = where_of(candidate, folder)
+        shown = candidate.__name__ if callable(candidate) else str(candidate)
+        found = Audit(task, shown)
+        calls = plan(task, rng, again)
+        process = Candidate(where, arrays=arrays, device=device, timeout=timeout, folder=folder)
+        try:
+            run(process, task, calls, found, arrays, destinations)
+        except Gone as gone:
+            found.findings.append(("process", f"the candidate {gone}"))
+        finally:
+            process.close()
+    # Only now is an answer computed.
+    for call in calls:
+        judged(call, calls, task, contract, found, how)
+    if raises and not found.passed:
+        raise Failed(found)
+    return found
+
+
+def plan(task, rng, again):
+    """The calls, in an order that nobody knows. Those in the same memory follow each other: a result may be kept for the last call only."""
+
+    def draw(**more):
+        return task.draw(rng.getrandbits(31), **more)
+
+    first, second = draw(), draw()
+    fresh = Call("declared shape", first)
+    same = [Call("same memory, new contents", second, reuse=True, poison="number", again=again)]
+    shuffled = permuted(second, rng)
+    if shuffled is not None:
+        same.append(Call("same memory, same sums", shuffled, reuse=True))
+    rest = [Call("strided inputs", first, padded=True, may_refuse=True, same_as=fresh)]
+    another = task.another_shape(rng)
+    if another is not None:
+        rest.append(Call("another shape", draw(shape=another), may_refuse=task.fixed, poison="number"))
+    rng.shuffle(rest)
+    cut = rng.randrange(len(rest) + 1)
+    return [*rest[:cut], fresh, *same, *rest[cut:]]
+
+
+def permuted(problem, rng):
+    """The same tokens but the first and the last in another order: sums, norms, corners and shapes are what they were."""
+    import numpy
+
+    batch, tokens = problem.tensors["q"][1][:2]
+    per_token = {name: x for name, x in problem.tensors.items() if name != "initial_state" and len(x[1]) >= 3 and tuple(x[1][:2]) == (batch, tokens)}
+    if tokens < 4 or set(per_token) != {name for name in problem.tensors if name != "initial_state"}:
+        return None
+    inner = list(range(1, tokens - 1))
+    while inner == list(range(1, tokens - 1)):
+        rng.shuffle(inner)
+    order = [0, *inner, tokens - 1]
+
+    def moved(tensor):
+        dtype, shape, data = tensor
+        a = numpy.frombuffer(bytes(data), numpy.uint8).reshape(shape[0], shape[1], -1)
+        return dtype, shape, a[:, order].tobytes()
+
+    tensors = {name: moved(x) if name in per_token else x for name, x in problem.tensors.items()}
+    metadata = {key: x for key, x in problem.metadata.items() if key not in ("generator", "sha256")}
+    again = Case(tensors, metadata, arrays=problem.arrays, origin=f"{problem.origin}, its inner tokens in another order")
+    if hasattr(problem, "raw"):
+        again.raw = {name: moved(x) if name in ("a", "b") else x for name, x in problem.raw.items()}
+    return again
+
+
+def run(process, task, calls, found, arrays, destinations):
+    """All calls, one after the other: the next inputs are sent when the last answer is here."""
+    reply, _ = process.loaded
+    if "error" in reply:
+        found.findings.append(("import", reply["error"]))
+        return
+    replaced = set(reply["replaced"])
+    for call in calls:
+        message, blob = message_of(task, call.problem, arrays=arrays, destinations=destinations, **call.how)
+        call.reply, data = process.asked(message, blob)
+        replaced |= set(call.reply.get("replaced", ()))
+        if "error" not in call.reply:
+            taken(call, task, message, blob, data, found)
+    for name in sorted(replaced):
+        found.findings.append(("process", f"has replaced {name}, which harnesses measure and compare with"))
+
+
+def taken(call, task, message, blob, data, found):
+    """What was returned, as exactly as it was declared; and whether inputs are what they were."""
+    def fault(what):
+        found.findings.append((call.step, what))
+
+    expected = task.given(call.problem)
+    outputs = call.reply["outputs"]
+    for entry in message["arguments"]:
+        entry["sha256"] = hashlib.sha256(blob[entry["at"] : entry["at"] + entry["size"]]).hexdigest() if "at" in entry else None
+    for i, digest in call.reply["inputs"].items():
+        entry = message["arguments"][int(i)]
+        if digest != entry["sha256"]:
+            fault(f"input {entry['name'] or i}: overwritten")
+    if len(outputs) != len(expected):
+        fault(f"returned {len(outputs)} values, and the task has {len(expected)}: {', '.join(name or 'one that is not judged' for name, *_ in expected)}")
+    at = 0
+    for fact, (name, dtype, shape) in zip(outputs, expected):
+        part = data[at : at + fact["size"]]
+        at += fact["size"]
+        if name is None:
+            continue
+        wanted = "numpy.ndarray" if message["arrays"] == "numpy" else "torch.Tensor"
+        if not fact.get("exact"):
+            fault(f"{name}: is a {fact['type']} and no {wanted}: a value that may compute itself when it is looked at")
+        elif not fact.get("dense", True) or fact["dtype"] != dtype:
+            fault(f"{name}: has dtype {fact['dtype']}, and {dtype} is declared")
+        elif shape is not None and list(shape) != fact["shape"]:
+            fault(f"{name}: has shape {fact['shape']}, and {list(shape)} is declared")
+        else:
+            if fact["late"]:
+                fault(f"{name}: was still being written after it was returned")
+            call.answer[name] = task.ours(name, (fact["dtype"], tuple(fact["shape"]), part), call.problem)
+    if call.reply["other"]:
+        found.notes.append(f"{call.step}: {call.reply['other']} of {message['again']} more calls gave other bits; the last of them is judged")
+
+
+def judged(call, calls, task, contract, found, how):
+    origin = call.problem.origin
+    if call.reply is None:
+        found.steps.append((call.step, origin, "not run"))
+        return
+    if "error" in call.reply:
+        found.steps.append((call.step, origin, "refused"))
+        if call.may_refuse:
+            found.notes.append(f"{call.step}: refused: {call.reply['error']}")
+        else:
+            found.findings.append((call.step, f"raised {call.reply['error']}"))
+        return
+    if not call.answer:
+        found.steps.append((call.step, origin, "FAIL"))
+        return
+    if call.same_as is not None and call.answer == call.same_as.answer:
+        found.steps.append((call.step, origin, "same bits"))
+        return
+    report = judge(call.problem, call.answer, contract, tensors=sorted(call.answer), **how)
+    found.reports[call.step] = report
+    found.steps.append((call.step, origin, report.verdict))
+    for row in report.rows:
+        if row["verdict"] != "PASS":
+            found.findings.append((call.step, said_of(call, calls, contract, found, row, how)))
+
+
+def said_of(call, calls, contract, found, row, how):
+    """What is wrong with a tensor, called by the name of its cheat if it is one."""
+    name = row["tensor"]
+    stated = f"{name}: {row['verdict']}: {row['reason']}"
+    values = doubles(call.answer[name])
+    named = looks_like(name, values, call, calls)
+    if named is None and row["verdict"] == "FAIL" and row["relative_error"] < COARSE:
+        if name not in found.rounded:  # looked for once: it takes seconds
+            found.rounded[name] = narrower(call, contract, name, how)
+        named = found.rounded[name]
+    where = f"; {row['where']}" if row["where"] else ""
+    return f"{name}: {named}; {row['reason']}{where}" if named else stated + where
+
+
+def looks_like(name, values, call, calls):
+    import numpy
+
+    if not values.any():
+        return "zeros"
+    if values.size > 1 and (values == values.flat[0]).all():
+        return f"one number everywhere, {values.flat[0]:g}"
+    for other in calls:
+        if other is not call and other.problem is not call.problem and other.answer.get(name) == call.answer[name]:
+            return f'the very answer to "{other.step}", whose inputs are others: a stored result'
+    written = numpy.isfinite(values)
+    if not written.all():
+        where = numpy.argwhere(~written)[0]
+        place = "".join(f"[{i}]" for i in where)
+        return f"{(~written).sum()} of {values.size} elements are not finite, {name}{place} first: memory that was never written, or read where it is no input"
+    rows = values.reshape(-1, values.shape[-1])
+    empty = ~rows.any(1)
+    if empty.any():
+        return f"{empty.sum()} of {len(rows)} rows are zeros: rows left out"
+    return None
+
+
+def narrower(call, contract, name, how):
+    """The finest narrower precision in which this would be right, with the roundings that explain it."""
+    own = call.problem.metadata.get("precision", "")
+    asked = {key: x for key, x in how.items() if key not in ("precision", "why", "tensors")}
+    sites = site_of(call, contract, name, how)
+    for precision in NARROWER.get(own, ()):
+        try:
+            again = judge(call.problem, call.answer, precision=precision, tensors=[name], **asked)
+        except InputError:
+            continue
+        if again.passed:
+            return f"computed in {DIGITS.get(precision, precision)}, and {own} is asked for{sites}"
+    return f"rounded more coarsely than {own} allows{sites}" if sites else None
+
+
+def site_of(call, contract, name, how):
+    report = judge(call.problem, call.answer, contract, tensors=[name], **{**how, "why": how.get("why") or 10.0})
+    why = report.page.get("why") or {}
+    said = [f"{x['name']}: {x['what']}" if x["what"] else x["name"] for x in why.get("explanations", ()) if x["kind"] == "site"]
+    return f": {'; '.join(said)}" if said else ""

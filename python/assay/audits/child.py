@@ -1,0 +1,328 @@
+"""The process of a candidate: it is given inputs and calls the candidate, and knows nothing of answers.
+
+Run as a program, without assay. Messages on both sides are a line of JSON, whose "bytes" says how many follow it. What this needs
+is taken before the candidate is imported, so that the candidate's replacements do not reach it.
+"""
+import contextlib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import math
+import os
+import sys
+import time
+import traceback
+
+# Functions that harnesses trust. Who replaces one means to be seen otherwise than he is.
+TRUSTED = {
+    "time": ("time", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "time_ns", "sleep"),
+    "gc": ("get_objects",),
+    "numpy": ("allclose", "isclose", "array_equal", "copyto", "abs", "max"),
+    "numpy.testing": ("assert_allclose", "assert_array_equal"),
+    "torch": ("allclose", "isclose", "equal", "abs", "max"),
+    "torch.testing": ("assert_close",),
+    "torch.cuda": ("synchronize", "Event", "Stream", "current_stream"),
+    "torch.Tensor": ("allclose", "isclose", "equal", "cpu", "clone", "copy_", "numpy", "to", "data_ptr"),
+}
+NUMPY_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+               "I32": "int32", "I64": "int64"}  # fmt: skip
+PADDING = 8  # elements between the rows of a strided input
+
+sha256, dumps, loads, sleep, read, write, exact_type = hashlib.sha256, json.dumps, json.loads, time.sleep, os.read, os.write, type
+
+
+class Refused:
+    """assay is not to be had here: it knows the answer."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "assay":
+            raise ImportError("assay is not to be had in the process of a candidate; put the candidate into a file of its own")
+        return None
+
+
+class Pipe:
+    def __init__(self, source, sink):
+        self.source, self.sink, self.buffer = source, sink, b""
+
+    def receive(self):
+        while b"\n" not in self.buffer:
+            self.fill()
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        message = loads(line)
+        while len(self.buffer) < message["bytes"]:
+            self.fill()
+        blob, self.buffer = self.buffer[: message["bytes"]], self.buffer[message["bytes"] :]
+        return message, blob
+
+    def fill(self):
+        got = read(self.source, 1 << 20)
+        if not got:
+            os._exit(0)
+        self.buffer += got
+
+    def send(self, message, blob=b""):
+        data = dumps({**message, "bytes": len(blob)}).encode() + b"\n" + blob
+        at = 0
+        while at < len(data):
+            at += write(self.sink, data[at : at + (1 << 20)])
+
+
+class Numpy:
+    def __init__(self, device):
+        import numpy
+
+        self.np, self.ndarray = numpy, numpy.ndarray
+        self.frombuffer, self.copyto, self.full, self.contiguous = numpy.frombuffer, numpy.copyto, numpy.full, numpy.ascontiguousarray
+
+    def dtype(self, name):
+        plain = NUMPY_NAMES[name]
+        if name in ("BF16", "F8_E4M3", "F8_E5M2"):
+            import ml_dtypes
+
+            return self.np.dtype(getattr(ml_dtypes, plain))
+        return self.np.dtype(plain)
+
+    def place(self, dtype, shape, padded):
+        """Memory of that shape; with gaps of NaN between rows if it is padded."""
+        base = self.full((*shape[:-1], shape[-1] + PADDING) if padded else shape, 0, self.dtype(dtype))
+        base.reshape(-1).view(self.np.uint8)[:] = 0xFF
+        return base[..., : shape[-1]] if padded else base
+
+    def set(self, array, dtype, data):
+        self.copyto(array, self.frombuffer(data, self.np.uint8).view(self.dtype(dtype)).reshape(array.shape))
+
+    def synchronize(self):
+        pass
+
+    def detach(self, array):
+        return array
+
+    def no_gradients(self):
+        return contextlib.nullcontext()
+
+    def poison(self, sizes, byte):
+        blocks = [self.full(size, byte, self.np.uint8) for size in sizes]
+        blocks.clear()
+
+    def facts(self, x):
+        """What an output is: its exact type, dtype, shape, and its bytes."""
+        kind = exact_type(x)
+        if not isinstance(x, self.ndarray):
+            return {"type": f"{kind.__module__}.{kind.__qualname__}"}, b""
+        plain = x.dtype.name
+        name = next((ours for ours, theirs in NUMPY_NAMES.items() if theirs == plain), plain)
+        facts = {"type": f"{kind.__module__}.{kind.__qualname__}", "exact": kind is self.ndarray, "dtype": name, "shape": list(x.shape)}
+        return facts, self.contiguous(x).tobytes() if facts["exact"] else b""
+
+
+class Torch:
+    def __init__(self, device):
+        import torch
+
+        self.torch, self.Tensor, self.device = torch, torch.Tensor, device
+        self.frombuffer, self.full, self.empty = torch.frombuffer, torch.full, torch.empty
+        self.cpu, self.copy_, self.numpy, self.contiguous = torch.Tensor.cpu, torch.Tensor.copy_, torch.Tensor.numpy, torch.Tensor.contiguous
+        self.view, self.detach = torch.Tensor.view, torch.Tensor.detach
+        self.wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+
+    def dtype(self, name):
+        return getattr(self.torch, NUMPY_NAMES[name])
+
+    def place(self, dtype, shape, padded):
+        whole = (*shape[:-1], shape[-1] + PADDING) if padded else tuple(shape)
+        theirs = self.dtype(dtype)
+        base = self.full((math.prod(whole) * theirs.itemsize,), 0xFF, dtype=self.torch.uint8, device=self.device)
+        base = self.view(base, theirs).view(whole)
+        return base[..., : shape[-1]] if padded else base
+
+    def set(self, array, dtype, data):
+        if data:
+            self.copy_(array, self.frombuffer(bytearray(data), dtype=self.torch.uint8).view(self.dtype(dtype)).view(tuple(array.shape)))
+
+    def synchronize(self):
+        self.wait()
+
+    def no_gradients(self):
+        return self.torch.no_grad()
+
+    def poison(self, sizes, byte):
+        blocks = [self.full((size,), byte, dtype=self.torch.uint8, device=self.device) for size in sizes]
+        blocks.clear()
+
+    def facts(self, x):
+        kind = exact_type(x)
+        if not isinstance(x, self.Tensor):
+            return {"type": f"{kind.__module__}.{kind.__qualname__}"}, b""
+        plain = str(x.dtype).removeprefix("torch.")
+        name = next((ours for ours, theirs in NUMPY_NAMES.items() if theirs == plain), plain)
+        facts = {"type": f"{kind.__module__}.{kind.__qualname__}", "exact": kind is self.Tensor, "dtype": name, "shape": list(x.shape),
+                 "device": x.device.type, "dense": x.layout == self.torch.strided}  # fmt: skip
+        if not facts["dense"] or kind is not self.Tensor:
+            return facts, b""
+        flat = self.contiguous(self.cpu(self.detach(x))).view(-1)
+        return facts, self.numpy(self.view(flat, self.torch.uint8)).tobytes() if flat.numel() else b""
+
+
+def candidate_of(where):
+    """The function that "file.py:name" or "module:name" names."""
+    place, _, name = where.rpartition(":")
+    if place.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(place)))
+        spec = importlib.util.spec_from_file_location("audited_candidate", place)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def home_of(name):
+    """The module or class of that name, if it is imported."""
+    if name in sys.modules:
+        return sys.modules[name]
+    module, _, attribute = name.rpartition(".")
+    return getattr(sys.modules.get(module), attribute, None) if module else None
+
+
+def trusted():
+    found = {}
+    for name, functions in TRUSTED.items():
+        home = home_of(name)
+        for function in functions if home is not None else ():
+            found[name, function] = getattr(home, function, None)
+    return found
+
+
+class Caller:
+    def __init__(self, message):
+        self.arrays = (Torch if message["arrays"] == "torch" else Numpy)(message["device"])
+        self.given, self.before = {}, trusted()
+        sys.path[:0] = [path for path in message["path"] if path not in sys.path]
+        sys.meta_path.insert(0, Refused())
+        self.candidate, self.made = candidate_of(message["candidate"]), {}
+        self.call = self.candidate
+
+    def make(self, init):
+        """A class, like KernelBench's ModelNew, is made with these arguments, once for each."""
+        if tuple(init) not in self.made:
+            made = self.candidate(*init)
+            self.made[tuple(init)] = made.to(self.arrays.device or "cpu") if hasattr(made, "to") else made
+        self.call = self.made[tuple(init)]
+
+    def prepared(self, message, blob):
+        """The arguments: in the same memory as before, if that is asked for."""
+        args, kwargs, places = [], {}, []
+        for i, argument in enumerate(message["arguments"]):
+            value = argument.get("value")
+            if "dtype" in argument:
+                dtype, shape, padded = argument["dtype"], argument["shape"], bool(message["padded"] and argument["shape"])
+                key = (i, dtype, tuple(shape), padded)
+                if not message["reuse"] or key not in self.given:
+                    self.given[key] = self.arrays.place(dtype, shape, padded)
+                value = self.given[key]
+                self.arrays.set(value, dtype, blob[argument["at"] : argument["at"] + argument["size"]])
+                places.append((i, value))
+            name = argument["name"]
+            if name is None:
+                args.append(value)
+            elif "others" not in argument:
+                kwargs[name] = value
+            elif (taken := self.taken([name, *argument["others"]])) is not None:
+                kwargs[taken] = value
+            elif not argument["usual"]:
+                raise TypeError(f"{name}={value}: the candidate takes no argument of that name")
+        return args, kwargs, places
+
+    def taken(self, names):
+        """The first of these names that the candidate takes."""
+        parameters = inspect.signature(self.call).parameters.values()
+        known = {p.name for p in parameters}
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return names[0]
+        return next((name for name in names if name in known), None)
+
+    def destinations(self, message):
+        """Outputs that the candidate writes itself, full of NaN until it does."""
+        return [self.arrays.place(x["dtype"], x["shape"], False) for x in message["destinations"]]
+
+    def put_parameters(self, message, blob):
+        for parameter in message["parameters"]:
+            target = self.call
+            for part in parameter["name"].split("."):
+                target = getattr(target, part)
+            self.arrays.set(self.arrays.detach(target), parameter["dtype"], blob[parameter["at"] : parameter["at"] + parameter["size"]])
+
+    def ran(self, message, args, kwargs):
+        written = self.destinations(message)
+        self.arrays.synchronize()
+        with self.arrays.no_gradients():
+            result = self.call(*args, *written, **kwargs)
+        self.arrays.synchronize()
+        if result is None and written:
+            result = written
+        if isinstance(result, dict):
+            return list(result), list(result.values())
+        values = list(result) if isinstance(result, (tuple, list)) else [result]
+        return [None] * len(values), values
+
+    def answer(self, message, blob):
+        if "init" in message:
+            self.make(message["init"])
+            self.put_parameters(message, blob)
+        self.arrays.poison(message["poison"]["sizes"], message["poison"]["byte"])
+        args, kwargs, places = self.prepared(message, blob)
+        names, values = self.ran(message, args, kwargs)
+        outputs = [self.arrays.facts(x) for x in values]
+        sleep(message["pause"])
+        self.arrays.synchronize()
+        late = [self.arrays.facts(x)[1] != data for x, (_, data) in zip(values, outputs)]
+        inputs = {i: sha256(self.arrays.facts(x)[1]).hexdigest() for i, x in places}
+        other, last = 0, None
+        for _ in range(message["again"]):
+            _, values = self.ran(message, args, kwargs)
+            again = [self.arrays.facts(x) for x in values]
+            if [data for _, data in again] != [data for _, data in outputs]:
+                other, last = other + 1, again
+        sent = last if last is not None else outputs
+        facts = [{**fact, "name": name, "size": len(data), "late": is_late} for (fact, data), name, is_late in zip(sent, names, late)]
+        return {"outputs": facts, "inputs": inputs, "other": other}, b"".join(data for _, data in sent)
+
+    def replaced(self):
+        now = trusted()
+        return [f"{home}.{name}" for (home, name), was in self.before.items() if was is not now.get((home, name))]
+
+
+def main():
+    source, sink = int(sys.argv[1]), int(sys.argv[2])
+    pipe = Pipe(source, sink)
+    message, _ = pipe.receive()
+    caller = None
+    try:
+        caller = Caller(message)
+        pipe.send({"replaced": caller.replaced()})
+    except BaseException as error:  # whatever a candidate's import raises
+        pipe.send({"error": said(error)})
+        return
+    while True:
+        message, blob = pipe.receive()
+        try:
+            reply, data = caller.answer(message, blob)
+            pipe.send({**reply, "replaced": caller.replaced()}, data)
+        except BaseException as error:
+            pipe.send({"error": said(error), "replaced": caller.replaced()})
+
+
+def said(error):
+    lines = traceback.format_exception_only(type(error), error)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return "".join(lines).strip().splitlines()[-1] + place
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""What a candidate is asked to compute: how its arguments are made from a case, and the case's answer from what it returns."""
+import ast
+import json
+import math
+import os
+import pathlib
+
+from .._arrays import PLAIN, SIZES, numpy_array, precision_named
+from .._cases import Case, case, facts_of, shape_text
+from .._kernels import SCALES, as_number
+from .._native import InputError
+from .fields import FROM_FIB, fib_numbers
+
+STORED = {"bf16": "BF16", "fp16": "F16", "fp32": "F32", "fp64": "F64", "tf32": "F32", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
+
+
+def tensor_of(a, dtype):
+    """NumPy's numbers, rounded to nearest, as (dtype, shape, bytes)."""
+    import numpy
+
+    a = numpy.ascontiguousarray(a)
+    if dtype == "BF16":
+        bits = a.astype(numpy.float32).view(numpy.uint32)
+        a = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(numpy.uint16)
+    elif dtype in ("I32", "I64"):
+        a = a.astype({"I32": numpy.int32, "I64": numpy.int64}[dtype])
+    else:
+        a = a.astype(PLAIN[dtype]) if dtype in PLAIN else a.astype(numpy_array((dtype, (0,), b"")).dtype)
+    return dtype, a.shape, a.tobytes()
+
+
+def transposed(tensor, *axes):
+    """The tensor with its axes in that order, bit for bit."""
+    import numpy
+
+    dtype, shape, data = tensor
+    a = numpy.frombuffer(bytes(data), f"u{SIZES[dtype]}").reshape(shape).transpose(axes)
+    return dtype, a.shape, a.tobytes()
+
+
+def reshaped(tensor, *shape):
+    return tensor[0], tuple(shape), bytes(tensor[2])
+
+
+class Argument:
+    """One argument: a tensor, and which of the case's it is, or a value. Of names that are `usual` there need be none."""
+
+    def __init__(self, name, tensor=None, value=None, others=None, usual=False):
+        self.name, self.tensor, self.value, self.others, self.usual = name, tensor, value, others, usual
+
+
+class Task:
+    """Cases of one mechanism, whose inputs the candidate takes by name and whose outputs it returns in order."""
+
+    init, parameters, destinations = None, (), False
+
+    def __init__(self, mechanism, shape, dtype="bf16", *, rename=None, outputs=None, dtypes=None, fixed=False, **settings):
+        self.mechanism, self.precision = facts_of(mechanism)["name"], precision_named(dtype)
+        self.shape, self.settings = shape_text(shape).split(","), settings
+        self.rename, self.fixed = dict(rename or {}), fixed
+        known = [output["name"] for output in facts_of(mechanism)["outputs"]]
+        self.outputs = list(outputs or known)
+        for name in self.outputs:
+            if name is not None and name not in known:
+                raise InputError(f"outputs: {mechanism} answers {', '.join(known)}, and no {name}")
+        self.dtypes = {name: STORED[precision_named(x)] for name, x in (dtypes or {}).items()}
+        self.title = f"{self.mechanism} {','.join(self.shape)} {self.precision}"
+
+    def another_shape(self, rng):
+        """A shape near the declared one: one more sequence, some more tokens, no multiple of anything; None if there is none."""
+        batch, tokens, *rest = self.shape
+        queries, _, keys = tokens.rpartition("/")
+        more = int(keys) if int(keys) == 1 else int(keys) + 1 + 2 * rng.randrange(max(1, int(keys) // 4))
+        return [str(int(batch) + 1), f"{queries}/{more}" if queries else str(more), *rest]
+
+    def draw(self, seed, shape=None):
+        return case(self.mechanism, ",".join(shape or self.shape), self.precision, seed=seed, cotangents=False, **self.settings)
+
+    def arguments(self, problem):
+        found = [Argument(self.rename.get(name, name), problem.tensors[name]) for name in problem.inputs]
+        for name, value in problem.params.items():
+            number = as_number(value)
+            scales = name in ("scale", "bandwidth")
+            if name in self.rename or not scales:
+                found.append(Argument(self.rename.get(name, name), value=number, others=[], usual=False))
+                continue
+            scale = number if name == "scale" else 1 / number
+            usual = math.isclose(scale, problem.tensors["q"][1][-1] ** -0.5, rel_tol=2**-20)
+            found.append(Argument(SCALES[0], value=scale, others=list(SCALES[1:]), usual=usual))
+        return found
+
+    def expected(self, problem):
+        """(name, dtype, shape) of each output, in the case's layout."""
+        found = []
+        for name in self.outputs:
+            if name is None:
+                found.append((None, None, None))
+                continue
+            q, v = problem.tensors["q"], problem.tensors.get("v", problem.tensors["q"])
+            shape = (*v[1][:1], q[1][1], max(q[1][2], v[1][2]), v[1][3]) if name == "o" else None
+            state = problem.tensors.get("initial_state")
+            if name == "final_state" and state is not None:
+                shape = state[1]
+            usual = v[0] if name == "o" else state[0] if state is not None else "F32"
+            found.append((name, self.dtypes.get(name, usual), shape))
+        return found
+
+    def given(self, problem):
+        """(name, dtype, shape) of each output, in the candidate's layout."""
+        return self.expected(problem)
+
+    def ours(self, name, tensor, problem):
+        """An output in the case's layout."""
+        return tensor
+
+
+class FlashInferBench(Task):
+    """A definition of flashinfer-bench: tokens of equally long sequences in one axis, states with keys last, raw gates."""
+
+    def __init__(self, definition, **axes):
+        self.definition = definition
+        self.axes = {name: axis.get("value") for name, axis in definition["axes"].items()}
+        for name, value in axes.items():
+            if name not in self.axes:
+                raise InputError(f"{name}: the definition has no such axis; it has {', '.join(self.axes)}")
+            self.axes[name] = value
+        kind = definition.get("op_type", "")
+        self.decodes = "decode" in definition["name"]
+        if kind not in FROM_FIB or "paged" in definition["name"]:
+            raise InputError(f"{definition['name']}: assay judges definitions of op_type {', '.join(FROM_FIB)}, and this is {kind or 'none'}")
+        mechanism, self.names = FROM_FIB[kind]
+        stated = {x["dtype"] for name, x in definition["inputs"].items() if name in ("q", "k", "v")}
+        if len(stated) != 1:
+            raise InputError(f"{definition['name']}: q, k and v are {', '.join(sorted(stated))}; assay judges one dtype of them")
+        for name in definition["inputs"]:
+            if name not in self.names and name not in ("scale", "sm_scale"):
+                raise InputError(f"{name}: assay does not judge this input of {definition['name']} yet")
+        settings = {"causal": "causal" in definition["name"]} if mechanism == "softmax_attention" else {}
+        super().__init__(mechanism, self.our_shape(), stated.pop(), outputs=self.answered(mechanism), **settings)
+        self.title = definition["name"]
+
+    def our_shape(self):
+        heads = {part: self.axes.get(f"num_{part}_heads") for part in ("q", "k", "v", "qo", "kv")}
+        size = self.axes.get("head_size") or self.axes.get("head_dim")
+        own, shared = (heads["v"], heads["k"]) if heads["v"] else (heads["qo"], heads["kv"])
+        if heads["q"] and heads["q"] > own:
+            raise InputError(f"{self.definition['name']}: assay does not judge more heads of q than of v yet")
+        batch = self.axes.get("batch_size") or self.axes.get("num_seqs") or 2
+        total = self.axes.get("total_seq_len") or self.axes.get("total_q")
+        tokens = 1 if self.decodes else total // batch if total else 100
+        return f"{batch},{tokens},{own}{f'/{shared}' if shared != own else ''},{size},{size}"
+
+    def answered(self, mechanism):
+        names = {"output": "o", "new_state": "final_state", "final_state": "final_state", "lse": None}
+        unknown = [name for name in self.definition["outputs"] if name not in names]
+        if unknown:
+            raise InputError(f"{unknown[0]}: assay does not judge this output of {self.definition['name']} yet")
+        return [names[name] for name in self.definition["outputs"]]
+
+    def draw(self, seed, shape=None):
+        problem = super().draw(seed, shape)
+        if "A_log" in self.definition["inputs"]:
+            self.raw, ours = fib_numbers(problem, self.definition["inputs"], seed)
+            tensors = {**problem.tensors, **{name: tensor_of(a, "F32") for name, a in ours.items()}}
+            metadata = {key: x for key, x in problem.metadata.items() if key not in ("generator", "sha256")}
+            origin = f"{problem.origin} with log_decay and beta from A_log, a, dt_bias and b"
+            raw, problem = self.raw, Case(tensors, metadata, arrays=problem.arrays, origin=origin)
+            problem.raw = raw
+        return problem
+
+    def arguments(self, problem):
+        batch, tokens = problem.tensors["q"][1][:2]
+        found = []
+        for name, field in self.definition["inputs"].items():
+            if name in ("scale", "sm_scale"):
+                value = as_number(problem.params.get("scale", 1)) if "scale" in problem.params else 1 / as_number(problem.params["bandwidth"])
+                found.append(Argument(None, value=value))
+            else:
+                found.append(Argument(None, self.names[name](self, problem, field, batch, tokens)))
+        return found
+
+    def given(self, problem):
+        batch, tokens, heads, dim = self.expected(problem)[0][2]
+        state = problem.tensors.get("initial_state")
+        shapes = {"output": (batch, 1, heads, dim) if self.decodes else (batch * tokens, heads, dim), "lse": (batch * tokens, heads)}
+        if state is not None:
+            n, h, k, v = state[1]
+            shapes["new_state"] = shapes["final_state"] = (n, h, k, v) if "k_first" in self.definition["name"] else (n, h, v, k)
+        stored = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+        return [(ours, stored[field["dtype"]], shapes[name]) for ours, (name, field) in zip(self.outputs, self.definition["outputs"].items())]
+
+    def ours(self, name, tensor, problem):
+        if name == "final_state":
+            return tensor if "k_first" in self.definition["name"] else transposed(tensor, 0, 1, 3, 2)
+        return reshaped(tensor, *next(shape for ours, _, shape in self.expected(problem) if ours == name))
+
+
+class KernelBench(Task):
+    """A task of KernelBench: attention (level 1, 97) or Mamba-2's state space (level 3, 48 and 49), with its fixed shape."""
+
+    def __init__(self, path, **axes):
+        source = read(path)
+        numbers = constants(source, path)
+        for name, value in axes.items():
+            if name not in numbers:
+                raise InputError(f"{name}: {path} has no such number; it has {', '.join(numbers)}")
+            numbers[name] = value
+        self.numbers = numbers
+        self.mamba = {"n_heads", "d_head", "d_state"} <= set(numbers)
+        dtype = "fp16" if "torch.float16" in source or "torch.half" in source else "bf16" if "torch.bfloat16" in source else "fp32"
+        if self.mamba:
+            shape = ",".join(str(numbers[name]) for name in ("batch_size", "seq_length", "n_heads", "d_state", "d_head"))
+            returns = "final_state" if "FinalState" in pathlib.Path(path).name or "return Y" not in source else "o"
+            super().__init__("mamba2", shape, dtype, outputs=[returns], fixed=True, scale=1)
+        elif "scaled_dot_product_attention" in source and "embedding_dimension" in numbers:
+            shape = ",".join(str(numbers[name]) for name in ("batch_size", "sequence_length", "num_heads", "embedding_dimension"))
+            causal = "is_causal=True" in source.replace(" ", "")
+            super().__init__("softmax_attention", shape, dtype, fixed=True, causal=causal)
+        else:
+            raise InputError(f"{path}: assay judges KernelBench's attention (level1/97) and Mamba-2 (level3/48, 49), and this is neither")
+        self.title = pathlib.Path(path).stem
+        self.init = ()
+
+    def draw(self, seed, shape=None):
+        problem = super().draw(seed, shape)
+        return problem.without("initial_state") if self.mamba else problem
+
+    def shaped_init(self, problem):
+        """Arguments of the class: the sizes in their order."""
+        if not self.mamba:
+            return []
+        (batch, tokens, heads, state), head = problem.tensors["q"][1], problem.tensors["v"][1][-1]
+        return [batch, tokens, heads, head, state, self.numbers.get("block_len", 64)]
+
+    def another_shape(self, rng):
+        if not self.mamba:
+            return super().another_shape(rng)
+        batch, tokens, *rest = self.shape  # it says itself that its tokens are whole blocks
+        return [str(int(batch) + 1), str(int(tokens) + self.numbers.get("block_len", 64)), *rest]
+
+    def arguments(self, problem):
+        if self.mamba:
+            return [Argument(None, problem.tensors["v"])]
+        return [Argument(None, transposed(problem.tensors[name], 0, 2, 1, 3)) for name in "qkv"]
+
+    @property
+    def parameters(self):
+        return {"A": "log_decay", "B": "k", "C": "q"} if self.mamba else {}
+
+    def given(self, problem):
+        ((name, dtype, shape),) = self.expected(problem)
+        if name == "final_state":
+            (batch, _, heads, state), head = problem.tensors["q"][1], problem.tensors["v"][1][-1]
+            return [(name, problem.tensors["v"][0], (batch, heads, head, state))]
+        return [(name, dtype, shape if self.mamba else tuple(shape[i] for i in (0, 2, 1, 3)))]
+
+    def ours(self, name, tensor, problem):
+        if name == "final_state":
+            return transposed(tensor, 0, 1, 3, 2)
+        return tensor if self.mamba else transposed(tensor, 0, 2, 1, 3)
+
+
+def read(path):
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text") from None
+
+
+def constants(source, path):
+    """Whole numbers that a file assigns to names, without running it."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"{path}: is not Python: {error}") from None
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            if isinstance(node.value, ast.Constant) and type(node.value.value) is int:
+                found[node.targets[0].id] = node.value.value
+    return found
+
+
+def task_of(task, **axes):
+    """A Task out of what people have: one, a case or its arguments, a definition of flashinfer-bench, a file of KernelBench."""
+    if isinstance(task, Task):
+        return task
+    if isinstance(task, Case):
+        q, v = task.tensors["q"][1], task.tensors.get("v", task.tensors["q"])[1]
+        heads = f"{max(q[2], v[2])}/{min(q[2], v[2])}" if q[2] != v[2] else str(q[2])
+        keys = task.tensors.get("k", task.tensors["q"])[1][1]
+        tokens = f"{q[1]}/{keys}" if keys != q[1] else str(q[1])
+        dtype = task.metadata.get("precision") or {"BF16": "bf16", "F16": "fp16", "F32": "fp32", "F64": "fp64"}.get(task.tensors["q"][0], "bf16")
+        settings = {name: as_number(x) for name, x in task.params.items() if name not in ("scale", "bandwidth")}
+        return Task(task.mechanism, f"{q[0]},{tokens},{heads},{q[3]},{v[3]}", dtype, **settings)
+    if isinstance(task, (tuple, list)):
+        return Task(*task)
+    if isinstance(task, dict):
+        return FlashInferBench(task, **axes) if "axes" in task else Task(**task)
+    path = os.fspath(task)
+    if path.endswith(".json"):
+        try:
+            definition = json.loads(read(path))
+        except ValueError as error:
+            raise InputError(f"{path}: is not JSON: {error}") from None
+        if not isinstance(definition, dict) or not {"name", "axes", "inputs", "outputs"} <= set(definition):
+            raise InputError(f"{path}: is no definition of flashinfer-bench: it needs name, axes, inputs and outputs")
+        return FlashInferBench(definition, **axes)
+    if path.endswith(".py"):
+        return KernelBench(path, **axes)
+    raise InputError(f"task: expected assay.case's arguments, a definition of flashinfer-bench (.json) or a task of KernelBench (.py), got {task!r}")

@@ -1,0 +1,207 @@
+"""assay.audit: each cheat is caught for what it is, and what looks like it and is honest passes."""
+import json
+import pathlib
+import subprocess
+import sys
+
+import assay
+import pytest
+from assay.audits.tasks import task_of
+
+CHEATS = str(pathlib.Path(__file__).with_name("cheats.py"))
+TASKS = str(pathlib.Path(__file__).with_name("tasks.py"))
+TASK = ("deltanet", (1, 24, 2, 8), "fp32")
+
+# What each is called by, and the honest kernel beside it. From: KernelBench#165 (zeros), #155 (half precision), #82 (freed memory,
+# overwritten inputs); flashinfer-bench's starter kit #21 (fingerprints); kernelbot#501 and reference-kernels#104, #142 (pointers, shapes),
+# #162 (lazy values, timers, streams); METR, Sakana's retraction and robust-kbench (stored answers, shapes, the reference itself).
+SUITE = [
+    ("zeros", "zeros_first", "o: zeros"),
+    ("constant", "honest", "o: one number everywhere"),
+    ("skipped_rows", "blocks_and_a_rest", "rows are zeros: rows left out"),
+    ("stale_memory", "empty_and_filled", "declared shape: o: "),
+    ("kept_by_pointer", "workspace_by_pointer", 'same memory, new contents: o: the very answer to "declared shape"'),
+    ("kept_for_the_last_pointer", "workspace_by_pointer", "whose inputs are others: a stored result"),
+    ("kept_by_shape", "workspace_by_pointer", "whose inputs are others: a stored result"),
+    ("kept_by_fingerprint", "kept_by_contents", 'same memory, same sums: o: the very answer to "same memory, new contents"'),
+    ("in_half", "honest", "computed in tf32 or fp16, which have as many digits, and fp32 is asked for"),
+    ("state_in_bf16", "honest", "computed in bf16, and fp32 is asked for: S: the state (S) in bf16"),
+    ("overwrites", "empty_and_filled", "input v: overwritten"),
+    ("one_shape", "blocks_and_a_rest", "another shape: o: "),
+    ("ignores_strides", "honest", "strided inputs: o: "),
+    ("lazy", "honest", "o: is a audited_candidate.Lazy and no numpy.ndarray"),
+    ("replaces_timers", "reads_timers", "process: has replaced time.perf_counter"),
+    ("returns_early", "waits_for_threads", "o: was still being written after it was returned"),
+    ("right_at_first", "workspace_by_pointer", "a stored result"),
+    ("looks_for_the_answer", "honest", "o: zeros"),
+    ("asks_the_judge", "honest", "assay is not to be had in the process of a candidate"),
+]
+
+
+def audited(name, task=TASK, **how):
+    return assay.audit(task, f"{CHEATS}:{name}", raises=False, again=3, seed=how.pop("seed", 5), **how)
+
+
+@pytest.mark.parametrize("name, _, said", SUITE, ids=[cheat for cheat, *_ in SUITE])
+def test_a_cheat_is_caught_by_its_name(name, _, said):
+    for seed in (5, 6) if name.startswith("kept") else (5,):  # whatever the order of the calls
+        found = audited(name, seed=seed)
+        assert not found.passed and said in str(found), str(found)
+
+
+@pytest.mark.parametrize("name", sorted({honest for _, honest, _ in SUITE}))
+def test_its_honest_twin_passes(name):
+    found = audited(name)
+    assert found.passed and bool(found), str(found)
+    assert [verdict for _, _, verdict in sorted(found.steps)] == ["PASS", "PASS", "PASS", "PASS", "same bits"]
+
+
+def test_seeds_are_secret_and_make_an_audit_again():
+    origins = [[origin for _, origin, _ in audited("honest", seed=seed).steps] for seed in (None, None, 7, 7)]
+    assert origins[0] != origins[1] and origins[2] == origins[3]
+
+
+def test_a_kernel_for_one_shape_may_say_so_where_shapes_are_fixed():
+    assert "raised ValueError: this kernel is for 24 tokens" in str(audited("refuses_other_shapes"))
+    found = audited("refuses_other_shapes", {"mechanism": "deltanet", "shape": TASK[1], "dtype": "fp32", "fixed": True})
+    assert found.passed and any("another shape: refused: ValueError" in note for note in found.notes)
+
+
+def test_what_a_candidate_returns_is_what_is_declared():
+    half = audited("honest", ("deltanet", TASK[1], "bf16"))
+    assert "o: has dtype F32, and BF16 is declared" in str(half)
+    assert audited("honest", {"mechanism": "deltanet", "shape": TASK[1], "dtype": "bf16", "dtypes": {"o": "fp32"}}).passed
+    assert "returned 2 values, and the task has 1: o" in str(audited("honest", {"mechanism": "deltanet", "shape": TASK[1], "dtype": "fp32", "outputs": ["o"]}))
+
+
+def test_a_candidate_that_ends_hangs_or_cannot_be_imported(tmp_path):
+    for body, said in [
+        ("import os\ndef f(**x): os._exit(3)", "the candidate ended with exit code 3"),
+        ("import os, signal\ndef f(**x): os.kill(os.getpid(), signal.SIGSEGV)", "the candidate ended with signal SIGSEGV"),
+        ("import time\ndef f(**x): time.sleep(60)", "the candidate has not answered for 1 s"),
+        ("import nowhere_to_be_found", "import: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
+        ("f = 3", "raised TypeError"),
+    ]:
+        path = tmp_path / "candidate.py"
+        path.write_text(body + "\n")
+        found = assay.audit(TASK, f"{path}:f", raises=False, timeout=1 if "sleep" in body else 60, seed=1)
+        assert not found.passed and said in str(found), str(found)
+
+
+def attention_like_flashinfer(causal):
+    return {
+        "name": f"gqa_ragged_prefill{'_causal' if causal else ''}_h4_kv2_d16", "op_type": "gqa_ragged",
+        "axes": {"total_q": {"type": "var"}, "num_qo_heads": {"type": "const", "value": 4}, "num_kv_heads": {"type": "const", "value": 2},
+                 "head_dim": {"type": "const", "value": 16}, "num_seqs": {"type": "var"}},
+        "inputs": {"q": {"dtype": "bfloat16"}, "k": {"dtype": "bfloat16"}, "v": {"dtype": "bfloat16"}, "qo_indptr": {"dtype": "int32"},
+                   "kv_indptr": {"dtype": "int32"}, "sm_scale": {"dtype": "float32"}},
+        "outputs": {"output": {"dtype": "bfloat16"}, "lse": {"dtype": "float32"}},
+    }  # fmt: skip
+
+
+def gdn(kind, raw):
+    gates = ["A_log", "a", "dt_bias", "b"] if raw else ["g", "beta"]
+    dtypes = {"A_log": "float32", "dt_bias": "float32", "a": "bfloat16", "b": "bfloat16", "g": "float32", "beta": "float32"}
+    packed = {"cu_seqlens": {"dtype": "int64"}} if kind == "prefill" else {}
+    return {
+        "name": f"gdn_{kind}_qk2_v4_d8_k_last", "op_type": "gdn",
+        "axes": {"num_seqs" if packed else "batch_size": {"type": "var"}, "total_seq_len": {"type": "var"}, "num_q_heads": {"type": "const", "value": 2},
+                 "num_k_heads": {"type": "const", "value": 2}, "num_v_heads": {"type": "const", "value": 4}, "head_size": {"type": "const", "value": 8}},
+        "inputs": {**{name: {"dtype": "bfloat16"} for name in "qkv"}, "state": {"dtype": "float32"}, **{name: {"dtype": dtypes[name]} for name in gates},
+                   **packed, "scale": {"dtype": "float32"}},
+        "outputs": {"output": {"dtype": "bfloat16"}, "new_state": {"dtype": "float32"}},
+    }  # fmt: skip
+
+
+FIB = [
+    (attention_like_flashinfer(True), "ragged_attention", {"total_q": 40}),
+    (gdn("prefill", True), "gdn_prefill", {"total_seq_len": 48}),
+    (gdn("prefill", False), "gdn_prefill_ready_made", {"total_seq_len": 48}),
+    (gdn("decode", True), "gdn_decode", {"batch_size": 3}),
+]
+
+
+@pytest.mark.parametrize("definition, name, axes", FIB, ids=[name for _, name, _ in FIB])
+def test_definitions_of_flashinfer_bench(definition, name, axes, tmp_path):
+    path = tmp_path / "definition.json"
+    path.write_text(json.dumps(definition))
+    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False}
+    assert (found := assay.audit(path, f"{TASKS}:{name}", **how)).passed, str(found)
+    assert not assay.audit(path, f"{TASKS}:{name}_wrong", **how).passed
+    solution = {
+        "spec": {"language": "python", "entry_point": "main.py::run", "destination_passing_style": True},
+        "sources": [{"path": "main.py", "content": f"import sys\nsys.path.insert(0, {str(pathlib.Path(TASKS).parent)!r})\nimport tasks\n"
+                     f"def run(*x):\n    for there, one in zip(x[{len(definition['inputs'])}:], tasks.{name}(*x[:{len(definition['inputs'])}])):\n        there[...] = one\n"}],
+    }  # fmt: skip
+    (tmp_path / "solution.json").write_text(json.dumps(solution))
+    assert (found := assay.audit(path, tmp_path / "solution.json", **how)).passed, str(found)
+
+
+ATTENTION = """
+import torch
+class Model:
+    def forward(self, Q, K, V):
+        return torch.nn.functional.scaled_dot_product_attention(Q, K, V)
+batch_size = 2
+num_heads = 2
+sequence_length = 20
+embedding_dimension = 16
+"""
+MAMBA = """
+class Model:
+    def forward(self, X, initial_states=None):
+        return RETURNED
+batch_size = 2
+seq_length = 128
+n_heads = 2
+d_head = 8
+d_state = 4
+block_len = 64
+"""
+
+
+@pytest.mark.parametrize(
+    "file, source, name",
+    [("97_ScaledDotProductAttention.py", ATTENTION, "Attention"), ("48_Mamba2ReturnY.py", MAMBA.replace("RETURNED", "Y"), "MambaY"),
+     ("49_Mamba2ReturnFinalState.py", MAMBA.replace("RETURNED", "new_states[:, -1]"), "MambaState")],
+)  # fmt: skip
+def test_tasks_of_kernelbench(file, source, name, tmp_path):
+    (tmp_path / file).write_text(source)
+    how = {"arrays": "numpy", "axes": {"batch_size": 1}, "again": 0, "seed": 3, "raises": False}
+    found = assay.audit(tmp_path / file, f"{TASKS}:{name}", **how)
+    assert found.passed, str(found)
+    assert not assay.audit(tmp_path / file, f"{TASKS}:{name}Wrong", **how).passed
+
+
+def test_from_a_shell():
+    words = ["audit", "deltanet", "--shape", "1,24,2,8", "--precision", "fp32", "--again", "1", "--format", "json", "--seed", "4"]
+    for name, code in (("honest", 0), ("zeros", 1)):
+        ran = subprocess.run([sys.executable, "-m", "assay", *words[:2], f"{CHEATS}:{name}", *words[2:]], capture_output=True, text=True)
+        page = json.loads(ran.stdout)
+        assert ran.returncode == code and page["passed"] == (code == 0) and page["format"] == "assay-audit" and "timer" in page["cannot_see"]
+    ran = subprocess.run([sys.executable, "-m", "assay", "audit", "deltanet", f"{CHEATS}:honest"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (2, "assay: shape: a mechanism needs --shape B,T,H,K\n")
+
+
+def test_bad_use_has_one_sentence(tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    for use, sentence in [
+        (lambda: assay.audit(TASK, lambda q: q), "candidate: is called in a process of its own, so it must be a function of a file"),
+        (lambda: assay.audit(TASK, "nowhere.py:f"), "nowhere.py: is not there"),
+        (lambda: assay.audit(TASK, "f"), 'candidate: expected a function, "file.py:function"'),
+        (lambda: assay.audit("kda", CHEATS), r"task: expected assay.case's arguments"),
+        (lambda: assay.audit(bad, CHEATS), r".*bad.json: is not JSON"),
+        (lambda: assay.audit(TASK, f"{CHEATS}:zeros", arrays="jax"), "arrays: an audit has arrays of numpy or torch, and not of jax"),
+        (lambda: assay.audit(CHEATS, f"{CHEATS}:zeros"), r".*cheats.py: assay judges KernelBench's attention"),
+        (lambda: task_of({**gdn("prefill", True), "op_type": "moe"}), r"gdn_prefill_qk2_v4_d8_k_last: assay judges definitions of op_type gdn, gqa_ragged"),
+        (lambda: task_of(gdn("prefill", True), heads=3), "heads: the definition has no such axis"),
+    ]:
+        with pytest.raises(assay.InputError, match="^" + sentence):
+            use()
+
+
+def test_what_does_not_pass_is_raised():
+    with pytest.raises(AssertionError, match="import: AttributeError: module 'audited_candidate' has no attribute 'nothing'") as raised:
+        assay.audit(("deltanet", (1, 2, 2, 8), "fp32"), f"{CHEATS}:nothing", seed=1)
+    assert not raised.value.report.passed and len(raised.value.report.steps) == 4
