@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import multiprocessing
+import pathlib
 import pickle
 
 import assay
@@ -31,6 +32,21 @@ def test_results_do_not_depend_on_who_works():
         assert json.dumps(assay.merge(shards)) == json.dumps(here)
         with pytest.raises(assay.InputError, match=r"merge: \[.*\] results are not those"):
             assay.merge([shards[0][:1], *shards[1:]])
+
+
+def test_two_workers_of_dask(tmp_path, monkeypatch):
+    import dask
+    import distributed
+
+    monkeypatch.syspath_prepend(str(pathlib.Path(__file__).parent))
+    here = assay.run(CASES, kernel, arrays="numpy")
+    with dask.config.set({"temporary-directory": str(tmp_path), "distributed.worker.daemon": False}):
+        with distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+            client.run(lambda path: __import__("sys").path.insert(0, path), str(pathlib.Path(__file__).parent))
+            with client.get_executor() as executor:
+                there = assay.run(CASES, kernel, executor=executor, arrays="numpy")
+            assert len(client.run(lambda: __import__("os").getpid())) == 2
+    assert json.dumps(here) == json.dumps(there)
 
 
 def test_errors_go_to_other_processes():
