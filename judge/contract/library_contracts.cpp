@@ -83,11 +83,17 @@ Contract torch_sdpa() {
           .of_fp32 = fp32,
           .accumulation = any_sums,
           .per_query_head = parts_stored,
-          .sources = {"pytorch/pytorch@008ec6b aten/src/ATen/native/cpu/FlashAttentionKernel.cpp: "
-                      "_exp_reduce_sum_fusion_kernel, cpu_flash_attention_backward (grad_v <- grad_v + attn.T @ "
-                      "grad_out, in the tensor's own type)",
-                      "pytorch/pytorch@008887d aten/src/ATen/native/transformers/attention.cpp: "
-                      "_scaled_dot_product_attention_math"}};
+          .sources = {
+              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h:99-106,939-940,1230-1343",
+              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h:233-235,614-622,1689,"
+              "2009,2014,2540-2605",
+              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/gemm/mma_from_smem.h:1539,1549,"
+              "1760,1907",
+              "pytorch/pytorch@008ec6b aten/src/ATen/native/cpu/FlashAttentionKernel.cpp: "
+              "_exp_reduce_sum_fusion_kernel, cpu_flash_attention_backward (grad_v <- grad_v + attn.T @ "
+              "grad_out, in the tensor's own type)",
+              "pytorch/pytorch@008887d aten/src/ATen/native/transformers/attention.cpp: "
+              "_scaled_dot_product_attention_math"}};
 }
 
 Contract parallax() {
