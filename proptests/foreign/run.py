@@ -2,7 +2,8 @@
 """Runs kernels that others have published on random problems and judges their answers: what is healthy must PASS, what has a
 known or a planted bug must not. Prints a line for each that does otherwise and a summary; exit code 1 if there is any.
 
-    run.py [--runs N] [--seed S] [--tool ASSAY] [--keep FOLDER]     FOLDER keeps the case and the answer of each such run
+    run.py [--runs N] [--seed S] [--dims 16,32,64] [--tool ASSAY] [--keep FOLDER] [--table]
+        FOLDER keeps the case and the answer of each such run; --table adds the runs by mechanism and kernel, in Markdown
 """
 import argparse
 import collections
@@ -25,10 +26,10 @@ TOKENS = (1, 2, 17, 63, 64, 65, 127, 128, 129, 200, 300)
 Run = collections.namedtuple("Run", "kernel function bug command")
 
 
-def drawn(random):
+def drawn(random, dims):
     """One run: a kernel, whether it has a bug, and the arguments of `assay case`."""
     mechanism, tokens = random.choice(MECHANISMS), random.choice(TOKENS)
-    shape = f"{random.choice((1, 1, 2))},{tokens},{random.choice(('2', '4/2'))},{random.choice((16, 32, 64))}"
+    shape = f"{random.choice((1, 1, 2))},{tokens},{random.choice(('2', '4/2'))},{random.choice(dims)}"
     command = [mechanism, "--shape", shape, "--precision", random.choice(("bf16", "fp16", "fp32"))]
     command += ["--seed", str(random.randrange(1 << 31))]
     if mechanism == "softmax_attention" and random.random() < 0.3:
@@ -73,29 +74,44 @@ def told(run, bad):
     return f"{run.kernel}{bug}: {found}\n      build/assay case {' '.join(run.command)} -o case.safetensors"
 
 
+def table(seen):
+    """Of each mechanism and kernel how many runs there were, and how many of them passed."""
+    lines = ["| mechanism | kernel | healthy | PASS | with a bug | PASS |", "| --- | --- | ---: | ---: | ---: | ---: |"]
+    for mechanism, kernel in sorted({key[:2] for key in seen}):
+        counts = [seen[mechanism, kernel, bug, verdict] for bug in (False, True) for verdict in ("PASS", "not PASS")]
+        cells = [mechanism, kernel, sum(counts[:2]), counts[0], sum(counts[2:]), counts[2]]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", default=str(ROOT / "build" / "assay"))
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dims", default="16,32,64", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    source, counts, wrong = random.Random(options.seed), collections.Counter(), 0
+    source, counts, seen, wrong = random.Random(options.seed), collections.Counter(), collections.Counter(), 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.runs):
-            run = drawn(source)
+            run = drawn(source, options.dims)
             result = judged(options.tool, run, pathlib.Path(folder))
             if result is None:
                 counts["not taken by the kernel"] += 1
                 continue
             verdict, bad = result
             counts[("buggy, " if run.bug else "healthy, ") + verdict] += 1
+            seen[run.command[0], run.kernel, bool(run.bug), verdict] += 1
             if (verdict == "PASS") == bool(run.bug):
                 wrong += 1
                 print(told(run, bad), flush=True)
                 if options.keep:
                     shutil.copytree(folder, options.keep / str(number), dirs_exist_ok=True)
+    if options.table:
+        print(table(seen))
     print(f"{options.runs} runs: " + "; ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
     return 1 if wrong else 0
 
