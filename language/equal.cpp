@@ -1,5 +1,7 @@
 #include "language/equal.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -17,13 +19,14 @@ const Input* find_input(const Program& program, std::string_view name) {
   return found == program.inputs.end() ? nullptr : &*found;
 }
 
-/// The written length of the chunks in which the form has a sequence; 0 if it has it as the program does.
-int chunk_of(const Type& type, const Type& form, const auto& refuse) {
-  const std::vector<Dim>&a = type.axes, &b = form.axes;
-  if (a.size() == b.size() && type.kind == form.kind) return 0;
+/// The written length of the chunks in which the form has that sequence; 0 if it has it as the program does.
+int chunk_of(const Program& program, const Program& form, const std::string& name, const Type& type, const Type& to) {
+  const std::vector<Dim>&a = type.axes, &b = to.axes;
+  if (a.size() == b.size() && type.kind == to.kind) return 0;
   const bool split = !a.empty() && b.size() == a.size() + 1 && !b[0].name.empty() && b[1].name.empty() &&
                      std::equal(a.begin() + 1, a.end(), b.begin() + 2);
-  if (!split) refuse();
+  require(split, form.name, ": ", name, " is [", text_of(to), "] where ", program.name, " has [", text_of(type),
+          "]; expected the same axes, or tokens in chunks of a written length, as in \"N 16 K\"");
   return b[1].written;
 }
 
@@ -43,28 +46,29 @@ Array split(const Array& array, std::size_t lead, int chunk) {
   return out;
 }
 
-/// Number i of an array of that shape in the form's array, which may come in chunks with some padding.
-struct Places {
-  std::size_t block = 0, form_block = 0;
-
-  Places(const std::vector<int>& shape, const std::vector<int>& form, bool heads) {
-    const auto count = [&](const std::vector<int>& of) {
-      std::size_t n = 1;
-      for (std::size_t r = heads ? 1 : 0; r < of.size(); ++r) n *= static_cast<std::size_t>(of[r]);
-      return n;
-    };
-    block = count(shape), form_block = count(form);
+/// [lead, N, chunk, ...] as [lead, tokens, ...].
+template <class N>
+BasicArray<N> joined(const BasicArray<N>& array, std::size_t lead, int tokens) {
+  BasicArray<N> out;
+  out.shape = array.shape;
+  out.shape.erase(out.shape.begin() + static_cast<std::ptrdiff_t>(lead));
+  out.shape[lead] = tokens;
+  const std::size_t blocks = lead > 0 ? static_cast<std::size_t>(array.shape[0]) : 1;
+  const std::size_t from = blocks > 0 ? array.count() / blocks : 0, to = blocks > 0 ? out.count() / blocks : 0;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const auto first = array.data.begin() + static_cast<std::ptrdiff_t>(b * from);
+    out.data.insert(out.data.end(), first, first + static_cast<std::ptrdiff_t>(to));
   }
-  std::size_t operator()(std::size_t i) const { return i / block * form_block + i % block; }
-};
+  return out;
+}
 
-Distance distance(const std::string& name, const BasicArray<Enclosed>& a, const BasicArray<Enclosed>& b, bool heads) {
+Distance distance(const std::string& name, const BasicArray<Enclosed>& a, const BasicArray<Enclosed>& b) {
   Distance found{name, 0, 0, false, {}, 0, 0};
-  const Places place(a.shape, b.shape, heads);
+  require(a.shape == b.shape, name, ": the two answer it in different shapes");
   std::size_t worst = 0;
   double worst_excess = -1;
   for (std::size_t i = 0; i < a.data.size(); ++i) {
-    const Enclosed &x = a.data[i], &y = b.data[place(i)];
+    const Enclosed &x = a.data[i], &y = b.data[i];
     found.largest = std::max({found.largest, std::fabs(x.value.hi), std::fabs(y.value.hi)});
     // Pairs are subtracted with an error below 2^-52 of the difference and 2^-105 of the numbers.
     const double off = std::fabs((x.value.hi - y.value.hi) + (x.value.lo - y.value.lo));
@@ -75,7 +79,7 @@ Distance distance(const std::string& name, const BasicArray<Enclosed>& a, const 
     if (!(off - known <= worst_excess) || i == 0) worst_excess = off - known, worst = i;
   }
   if (a.data.empty()) return found;
-  found.first = a.data[worst].value.hi, found.second = b.data[place(worst)].value.hi;
+  found.first = a.data[worst].value.hi, found.second = b.data[worst].value.hi;
   for (std::size_t r = a.shape.size(), rest = worst; r-- > 0; rest /= static_cast<std::size_t>(a.shape[r]))
     found.place.insert(found.place.begin(), static_cast<int>(rest % static_cast<std::size_t>(a.shape[r])));
   return found;
@@ -98,11 +102,7 @@ Problem problem_of_form(const Program& program, const Program& form, const Probl
   for (const auto& [name, value] : problem.params)
     if (find_input(form, name) != nullptr || form.settings.contains(name)) out.params.emplace(name, value);
   const auto put = [&](const std::string& name, const Array& array, const Type& type, const Type& to, Arrays& arrays) {
-    const int chunk = chunk_of(type, to, [&] {
-      throw InputError(text(form.name, ": ", name, " is [", text_of(to), "] where ", program.name, " has [",
-                            text_of(type),
-                            "]; expected the same axes, or tokens in chunks of a written length, as in \"N 16 K\""));
-    });
+    const int chunk = chunk_of(program, form, name, type, to);
     arrays.emplace(name, chunk > 0 ? split(array, array.shape.size() - type.axes.size(), chunk) : array);
   };
   for (const auto& [name, array] : problem.inputs) {
@@ -124,28 +124,95 @@ Problem problem_of_form(const Program& program, const Program& form, const Probl
   return out;
 }
 
+template <class N>
+BasicAnswer<N> answer_of_program(const Mechanism& program, const Mechanism& form, const Problem& problem,
+                                 BasicAnswer<N> of_form) {
+  const Posed<double> posed(program, problem);
+  const auto put_together = [&](const std::string& name, const Type& type, const Type& to, BasicArrays<N>& arrays) {
+    const auto found = arrays.find(name);
+    if (found == arrays.end() || chunk_of(program.program, form.program, name, type, to) == 0) return;
+    const auto tokens = posed.sizes().find(type.axes[0].name);
+    found->second = joined(found->second, found->second.shape.size() - to.axes.size(),
+                           tokens == posed.sizes().end() ? 0 : tokens->second);
+  };
+  for (std::size_t i = 0; i < program.program.outputs.size(); ++i) {
+    const std::string& name = program.program.outputs[i];
+    const std::vector<std::string>& names = form.program.outputs;
+    const auto at = std::find(names.begin(), names.end(), name);
+    require(at != names.end(), form.program.name, " lacks the output ", name, " of ", program.program.name);
+    put_together(name, program.program.body->result_type(i),
+                 form.program.body->result_type(static_cast<std::size_t>(at - names.begin())), of_form.outputs);
+  }
+  for (const Input& input : program.program.inputs)
+    if (const Input* to = find_input(form.program, input.name))
+      put_together(input.name, input.type, to->type, of_form.gradients);
+  return of_form;
+}
+
+template BasicAnswer<double> answer_of_program(const Mechanism&, const Mechanism&, const Problem&, BasicAnswer<double>);
+template BasicAnswer<Enclosed> answer_of_program(const Mechanism&, const Mechanism&, const Problem&,
+                                                 BasicAnswer<Enclosed>);
+
 std::vector<Distance> distances(const Room& program, const Room& form, const Problem& problem) {
   const Mechanism &a = *find_mechanism(program.name), &b = *find_mechanism(form.name);
   Problem of_form = problem_of_form(a.program, b.program, problem), of_program = problem;
   of_form.mechanism = form.name, of_program.mechanism = program.name;
   std::erase_if(of_program.inputs, [&](const auto& input) { return find_input(b.program, input.first) == nullptr; });
-  const BasicAnswer<Enclosed> first = enclosed(program, a.program, of_program),
-                              second = enclosed(form, b.program, of_form);
-  const Posed<double> posed(a, of_program);
+  const BasicAnswer<Enclosed> first = enclosed(program, a.program, of_program);
+  const BasicAnswer<Enclosed> second = answer_of_program(a, b, of_program, enclosed(form, b.program, of_form));
   std::vector<Distance> list;
-  for (std::size_t i = 0; i < a.program.outputs.size(); ++i) {
-    const std::string& name = a.program.outputs[i];
-    const BasicArray<Enclosed>& array = first.outputs.at(name);
-    list.push_back(distance(name, array, second.outputs.at(name),
-                            array.shape.size() > a.program.body->result_type(i).axes.size()));
-  }
+  for (const std::string& name : a.program.outputs)
+    list.push_back(distance(name, first.outputs.at(name), second.outputs.at(name)));
   for (const Input& input : a.program.inputs) {
     const auto x = first.gradients.find(input.name), y = second.gradients.find(input.name);
     if (x != first.gradients.end() && y != second.gradients.end())
-      list.push_back(
-          distance("d_" + input.name, x->second, y->second, x->second.shape.size() > input.type.axes.size()));
+      list.push_back(distance("d_" + input.name, x->second, y->second));
   }
   return list;
+}
+
+std::vector<Distance> distances(const Oracle& truth, const Mechanism& program, const Room& form, const Problem& problem,
+                                int threads) {
+  const Mechanism& b = *find_mechanism(form.name);
+  Problem of_form = problem_of_form(program.program, b.program, problem);
+  of_form.mechanism = form.name;
+  std::optional<BasicAnswer<Enclosed>> known = form.in_words(of_form, {2, threads});
+  if (!known) known = enclosed(form, b.program, of_form);
+  const BasicAnswer<Enclosed> second = answer_of_program(program, b, problem, std::move(*known));
+  std::vector<Distance> list;
+  for (const auto& [name, tensor] : truth.tensors) {
+    const bool gradient = !second.outputs.contains(name);
+    const auto& arrays = gradient ? second.gradients : second.outputs;
+    const auto found = arrays.find(gradient ? name.substr(2) : name);
+    if (gradient && find_input(b.program, name.substr(2)) == nullptr) continue;  // nobody asks it
+    require(found != arrays.end(), b.program.name, " lacks ", name, ", which ", program.program.name, " answers");
+    BasicArray<Enclosed> first(tensor.shape);
+    for (std::size_t i = 0; i < first.data.size(); ++i) first.data[i] = {tensor.value[i], tensor.bound[i]};
+    list.push_back(distance(name, first, found->second));
+  }
+  return list;
+}
+
+Outcome outcome_of(const Distance& d) {
+  if (d.differs) return Outcome::different;
+  return d.bound <= word_target * d.largest || d.bound == 0 ? Outcome::equal : Outcome::unknown;
+}
+
+std::string words_of(const Distance& d) {
+  std::string place;
+  for (const int i : d.place) place += fmt::format("[{}]", i);
+  switch (outcome_of(d)) {
+    case Outcome::different:
+      return fmt::format("DIFFERENT: {} is {:.9g} and {:.9g}", place, d.first, d.second);
+    case Outcome::unknown:
+      return fmt::format("NOT PROVEN: {} may differ by {:.1e}", place, d.bound);
+    case Outcome::equal:
+      break;
+  }
+  if (d.largest == 0) return "equal: zeros";
+  if (d.bound == 0) return "equal, bit for bit";
+  return fmt::format("equal: no number differs by more than 2^{:.0f} of the largest",
+                     std::ceil(std::log2(d.bound / d.largest)));
 }
 
 }  // namespace assay::language

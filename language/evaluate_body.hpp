@@ -11,6 +11,7 @@
 #include "language/functions.hpp"
 #include "language/infer.hpp"
 #include "language/joint_errors.hpp"
+#include "language/site_rounding.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/lines.hpp"
 
@@ -100,6 +101,7 @@ class Interpreter {
   using V = Value<S>;
   using Operands = std::vector<const V*>;
   using Errors = JointErrorsOf<S>;
+  using Records = std::vector<typename Errors::Record>;
 
   static Operands operands_of(const Node& node, const std::vector<V>& values) {
     Operands operands;
@@ -151,7 +153,7 @@ class Interpreter {
         return V::of(shape_of(node.types[0]), std::move(n));
       }
       case Op::round:
-        return *a[0];
+        return rounded(*a[0], at.spec);
       case Op::get:
         return (*a[0]->results)[static_cast<std::size_t>(at.i)];
       case Op::scan:
@@ -208,6 +210,17 @@ class Interpreter {
   }
 
   // ---- element by element
+
+  /// A mark that an algorithm rounds there means nothing but in emulated arithmetic.
+  static V rounded(const V& x, [[maybe_unused]] const std::string& site) {
+    if constexpr (std::is_same_v<S, Emulated>) {
+      SiteRounding* const rounding = SiteRounding::current();
+      const Format format = rounding == nullptr ? Format::exact : rounding->at(site);
+      if (format != Format::exact)
+        return map<S>(x, [&](const V& v, std::ptrdiff_t i) { return S(rounding->rounded(v.real(i).value, format)); });
+    }
+    return x;
+  }
 
   template <class R, class F>
   static V map(const V& x, F&& f) {
@@ -669,6 +682,7 @@ class Interpreter {
   struct Carried {
     std::vector<V> state;
     std::vector<Errors> joints;
+    Records records;  ///< of the joints in the step before
   };
 
   /// Numbers of a column.
@@ -692,7 +706,7 @@ class Interpreter {
   }
 
   Carried carried(const Reading& r, std::vector<V> state) {
-    Carried c{std::move(state), {}};
+    Carried c{std::move(state), {}, {}};
     join(plan_for(r), c);
     return c;
   }
@@ -709,8 +723,9 @@ class Interpreter {
     }
   }
 
-  /// What the step makes of the states, which become the next ones, and of the rows of a token: its rows if `rows`.
-  std::vector<V> step(Reading& r, Carried& c, int t, bool rows) {
+  /// What the step makes of the states, which become the next ones, and of the rows of a token: its rows if `rows`. Of
+  /// a step that is made again `again` has what its errors were.
+  std::vector<V> step(Reading& r, Carried& c, int t, bool rows, const Records* again = nullptr) {
     const Block& body = *r.node.attributes.body;
     const StepPlan& plan = plan_for(r);
     if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
@@ -725,7 +740,7 @@ class Interpreter {
       std::copy(c.state.begin(), c.state.end(), values.begin());
       before = values;
     }
-    const bool joined = go_jointly(body, *r.known, values, c);
+    const bool joined = go_jointly(body, *r.known, values, c, again);
     const std::vector<char>& wanted = rows ? plan.late : plan.late_states;
     std::vector<V> out = joined ? run(body, std::move(values), &*r.known, &wanted)
                                 : run(body, std::move(before), &*r.known, rows ? nullptr : &plan.all_states);
@@ -737,8 +752,10 @@ class Interpreter {
 
   /// The next states of all joints, put where the step has them. False if nothing is known of what becomes of their
   /// errors.
-  bool go_jointly(const Block& body, const std::vector<V>& known, std::vector<V>& values, Carried& c) {
+  bool go_jointly(const Block& body, const std::vector<V>& known, std::vector<V>& values, Carried& c,
+                  const Records* again) {
     if constexpr (Several<S>) {
+      c.records.clear();
       if (!c.joints.empty()) values.resize(body.last_use.size());
       for (Errors& errors : c.joints) {
         const Joint& joint = errors.joint();
@@ -750,7 +767,11 @@ class Interpreter {
         std::vector<V> near = values, own = errors.take_near();
         for (std::size_t k = 0; k < joint.states.size(); ++k)
           near[static_cast<std::size_t>(joint.states[k])] = std::move(own[k]);
-        if (!advanced(body, joint, errors, run(body, std::move(near), &known, &joint.linear), values)) return false;
+        const auto* record = again != nullptr ? &(*again)[c.records.size()] : nullptr;
+        const bool goes_on =
+            advanced(body, joint, errors, run(body, std::move(near), &known, &joint.linear), values, record);
+        c.records.push_back(errors.last());
+        if (!goes_on) return false;
       }
     }
     return true;
@@ -758,21 +779,28 @@ class Interpreter {
 
   /// `out`: what the step makes of the states by their own errors.
   bool advanced(const Block& body, const Joint& joint, Errors& errors, const std::vector<V>& out,
-                std::vector<V>& values) {
+                std::vector<V>& values, const typename Errors::Record* record) {
     if constexpr (Several<S>) {
-      Sizes sizes = sizes_;
-      sizes[joint.columns] = errors.rows();
-      std::vector<V> args = errors.take_map(), next;
-      for (const int v : joint.constants) args.push_back(values[static_cast<std::size_t>(v)]);
-      std::vector<V> map = Interpreter(sizes, nullptr).run(*joint.tangent, std::move(args));
+      std::vector<V> next;
       for (const int s : joint.states) next.push_back(out[static_cast<std::size_t>(s)]);
-      if (!errors.advance(std::move(next), std::move(map))) return false;
+      if (record != nullptr ? !errors.advance(std::move(next), *record)
+                            : !errors.advance(std::move(next), mapped(joint, errors, values)))
+        return false;
       for (std::size_t k = 0; k < joint.states.size(); ++k) {
         const int v = body.results[static_cast<std::size_t>(joint.states[k])];
         if (v >= body.first()) values[static_cast<std::size_t>(v)] = errors.whole(k);
       }
     }
     return true;
+  }
+
+  /// The product of the steps, this one included.
+  std::vector<V> mapped(const Joint& joint, Errors& errors, const std::vector<V>& values) {
+    Sizes sizes = sizes_;
+    sizes[joint.columns] = errors.rows();
+    std::vector<V> args = errors.take_map();
+    for (const int v : joint.constants) args.push_back(values[static_cast<std::size_t>(v)]);
+    return Interpreter(sizes, nullptr).run(*joint.tangent, std::move(args));
   }
 
   /// The states of a scan, of which every so many are kept; the others are computed again, with the same result.
@@ -785,9 +813,15 @@ class Interpreter {
       again_.token_ = 0;
     }
 
+    /// Before step n.
     void enter(int n, const Carried& c) {
-      if (n % every_ == 0) kept_.push_back(c);
+      if (n % every_ != 0) return;
+      kept_.push_back(c);
+      if constexpr (Several<S>)
+        for (Errors& errors : kept_.back().joints) errors.forget_map();
     }
+    /// After it.
+    void leave(const Carried& c) { records_.push_back(c.records); }
     V row(std::size_t k, int t) override {
       const int n = reading_.token(t);
       if (n / every_ != part_) compute(n / every_);
@@ -800,7 +834,7 @@ class Interpreter {
       Carried c = kept_[static_cast<std::size_t>(part)];
       states_.push_back(c.state);
       for (int n = part * every_; n + 1 < std::min((part + 1) * every_, reading_.length()); ++n) {
-        again_.step(reading_, c, reading_.token(n), false);
+        again_.step(reading_, c, reading_.token(n), false, &records_[static_cast<std::size_t>(n)]);
         states_.push_back(c.state);
       }
     }
@@ -809,6 +843,7 @@ class Interpreter {
     Reading reading_;
     int every_, part_ = -1;
     std::vector<Carried> kept_;
+    std::vector<Records> records_;  ///< of every step
     std::vector<std::vector<V>> states_;
   };
 
@@ -833,6 +868,7 @@ class Interpreter {
       token_ = outer < 0 ? t : outer;
       if (replay) replay->enter(n, c);
       const std::vector<V> out = step(reading, c, t, true);
+      if (replay) replay->leave(c);
       for (std::size_t i = 0; i < out.size(); ++i)
         if (lazy[carry + i] == 0) rows[i].take(out[i], t);
     }

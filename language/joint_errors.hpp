@@ -52,12 +52,34 @@ class JointErrors {
   std::vector<V> take_near() { return std::move(near_); }
   std::vector<V> take_map() { return std::move(map_); }
 
+  /// What a step did to the product: with that alone the same step gives the same errors again.
+  struct Record {
+    Bounds growth, norm;  ///< of the product after it; of all of it, where that ended in a join
+    bool known = false;   ///< false: nothing was known of the product
+  };
+  const Record& last() const { return last_; }
+  /// From now on without the product: steps go by records.
+  void forget_map() { map_.clear(), has_map_ = false; }
+
+  /// After a step that is made again: the next states, and what is known of the step.
+  bool advance(std::vector<V> near, const Record& record) {
+    near_ = std::move(near), last_ = record;
+    if (++age_ == joint_steps) {
+      join(record.norm);
+    } else {
+      growth_ = record.growth;
+    }
+    return record.known;
+  }
+
   /// After a step: the next states, by their own errors, and the product of the steps. False if nothing is known of
   /// that.
   bool advance(std::vector<V> near, std::vector<V> map) {
     near_ = std::move(near), map_ = std::move(map);
+    last_ = {};
     if (++age_ == joint_steps) {
-      join(whole_norm());
+      last_.norm = whole_norm();
+      join(last_.norm);
     } else {
       squares_ = {};
       for (const V& part : map_)
@@ -67,7 +89,9 @@ class JointErrors {
         });
       growth_ = sqrt(squares_) + nothing();
     }
-    return std::all_of(growth_.at.begin(), growth_.at.end(), [](double x) { return std::isfinite(x); });
+    last_.growth = growth_;
+    last_.known = std::all_of(growth_.at.begin(), growth_.at.end(), [](double x) { return std::isfinite(x); });
+    return last_.known;
   }
 
   /// State k with all of its errors.
@@ -131,6 +155,7 @@ class JointErrors {
   void set_identity() {
     map_.clear(), age_ = 0;
     growth_.at.fill(1);
+    if (!has_map_) return;
     std::size_t first = 0;
     for (std::size_t k = 0; k < near_.size(); ++k) {
       Strides shape = near_[k].layout.dense();
@@ -171,13 +196,17 @@ class JointErrors {
   std::vector<V> near_, map_;
   std::vector<std::size_t> axis_, inner_, rows_;  ///< of every state: the columns' axis, what is inside of it, rows
   int columns_ = 0, age_ = 0;
+  bool has_map_ = true;
   std::size_t n_ = 0;
   std::vector<Bounds> error_;  ///< of every column
   Bounds growth_, squares_;    ///< at least the norm of `map`
+  Record last_;
 };
 
 /// Other scalars have none.
-struct NoJointErrors {};
+struct NoJointErrors {
+  struct Record {};
+};
 template <class S>
 using JointErrorsOf = typename std::conditional_t<Several<S>, std::type_identity<JointErrors<S>>,
                                                   std::type_identity<NoJointErrors>>::type;

@@ -203,7 +203,7 @@ std::string key_of(const KernelUnderTest& kernel) {
                towards_zero, factors, per_query_head, sources, file, json] = contract;
   const Policy policy = kernel.policy();
   std::string key =
-      fmt::format("form {} tile {} {} {} {} {} {} {}", form->name, tile, name_of(precision),
+      fmt::format("form {} ({}) tile {} {} {} {} {} {} {}", form->name, form->summary, tile, name_of(precision),
                   name_of(contract_precision), static_cast<int>(rounding), products, policy.products, per_query_head);
   for (int i = 0; i < policy.sites.size; ++i) {  // as the rules make them
     const auto& entry = policy.sites.entries[i];

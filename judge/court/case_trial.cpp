@@ -10,6 +10,7 @@
 #include "files/names.hpp"
 #include "files/shown.hpp"
 #include "judge/court/cache.hpp"
+#include "judge/court/program_form.hpp"
 #include "judge/court/second_form.hpp"
 #include "judge/forms/sequential.hpp"
 #include "oracles/core/more_rooms.hpp"
@@ -174,6 +175,7 @@ void CaseTrial::prepare(const PartDone& done, Cache* cache) {
   };
   oracle_ = kept_in(file_.refusal ? nullptr : cache_, "truth " + digest_, ask);
   choose_form();
+  if (is_by_program()) prove_form();
   if (kernel_.form == nullptr || kernel_.form->has_gradients) return;
   file_.problem.cotangents.clear();
   if (cache_ != nullptr) digest_ = digest_of(file_.problem);
@@ -181,7 +183,9 @@ void CaseTrial::prepare(const PartDone& done, Cache* cache) {
 }
 
 Decides CaseTrial::decides() const {
-  const bool asked = !standard_.contract.empty() || !standard_.tile.empty();
+  // Of a program a form is the full judge, with its own sites.
+  const bool asked =
+      !standard_.contract.empty() || !standard_.tile.empty() || (kernels_ == nullptr && !standard_.form.empty());
   return asked || !has_model(file_.problem.mechanism) ? Decides::contract : Decides::model;
 }
 
@@ -189,8 +193,14 @@ Decides CaseTrial::decides() const {
 void CaseTrial::choose_form() {
   if (kernels_ == nullptr) {
     unfit_ = file_.problem.mechanism + " is a program, and has no kernel of ours";
-    require(decides() == Decides::model && standard_.form.empty(), where_, ": ", unfit_,
-            ": without --contract, --form and --tile the model judges it");
+    if (decides() == Decides::model) return;
+    require(is_program_form(standard_.form), where_, ": ", unfit_,
+            ": --form FORM.json, a program with the kernel's roundings, has the sites of a contract; without "
+            "--contract, --form and --tile the model judges it");
+    kernel_.form = &program_form(standard_.form, file_.problem.mechanism);
+    const std::string obstacle = contract_.obstacle(kernel_.form->sites);
+    require(obstacle.empty(), where_, ": ", standard_.form, ": ", obstacle);
+    tiles_ = tiles_of(*kernel_.form, standard_.tile);
     return;
   }
   try {
@@ -202,6 +212,15 @@ void CaseTrial::choose_form() {
   }
   tiles_ = tiles_of(*kernel_.form, standard_.tile);
   kernel_.tile = tiles_.front();
+}
+
+/// Before anything is judged by a form of a program: that it computes what it is a form of.
+void CaseTrial::prove_form() {
+  const auto prove = [&] {
+    require_equal(*kernel_.form, file_.problem, oracle_, kernel_.threads);
+    return Oracle{};  // what is kept is that it was proven
+  };
+  kept_in(cache_, text("form ", kernel_.form->summary, " of ", digest_), prove);
 }
 
 bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
@@ -221,7 +240,7 @@ bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
 
 std::string CaseTrial::flags() const {
   return text(standard_.mechanism.empty() ? "" : "--mechanism " + shown_word(standard_.mechanism) + " ",
-              kernel_.form == nullptr ? "" : text("--form ", kernel_.form->name, ' '),
+              kernel_.form == nullptr ? "" : text("--form ", shown_word(std::string(kernel_.form->name)), ' '),
               standard_.contract.empty() ? text("--precision ", name_of(kernel_.precision))
                                          : "--contract " + shown_word(contract_.argument()),
               standard_.tile.empty() ? "" : " --tile " + standard_.tile);

@@ -16,11 +16,12 @@ namespace assay {
 /// What a case is judged by; what is empty, the case decides.
 struct Standard {
   std::string mechanism = {};  ///< in place of the case's; "": that one
-  std::string form = {};       ///< the kernel whose roundings are allowed; "": the first that takes the problem
-  std::string precision = {};  ///< "": that of the case
-  std::string contract = {};   ///< a name or a file, in place of the precision
-  std::string tile = {};       ///< of the form, as it calls it; "": any, of each tensor
-  int threads = 0;             ///< 0: all cores; the results do not depend on it
+  /// The kernel whose roundings are allowed, of a program the file of one; "": the first that takes the problem.
+  std::string form = {};
+  std::string precision = {};              ///< "": that of the case
+  std::string contract = {};               ///< a name or a file, in place of the precision
+  std::string tile = {};                   ///< of the form, as it calls it; "": any, of each tensor
+  int threads = 0;                         ///< 0: all cores; the results do not depend on it
   double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
   bool detects = false;                    ///< whether rows say what the case could have shown
   bool strict_dtypes = false;  ///< whether an answer may not be stored in fewer bits than the contract stores it
@@ -47,9 +48,11 @@ class CaseTrial {
   const ProblemFile& file() const { return file_; }
   /// Its form is null where none fits and the model alone judges.
   const KernelUnderTest& kernel() const { return kernel_; }
-  /// A contract that was asked for decides, and so does a tile shape, which only contracts know, and what there is
-  /// where there is no model; else the model.
+  /// A contract that was asked for decides, and so does a tile shape, which only contracts know, a form of a program,
+  /// and what there is where there is no model; else the model.
   Decides decides() const;
+  /// Whether the form is a program that its user wrote.
+  bool is_by_program() const { return kernels_ == nullptr && kernel_.form != nullptr; }
   const Oracle& oracle() const { return oracle_; }
   /// The tile shapes that the answer may come from, at least one where there is a form.
   const std::vector<int>& tiles() const { return tiles_; }
@@ -76,6 +79,7 @@ class CaseTrial {
 
  private:
   void choose_form();
+  void prove_form();
   const KernelForm* second_form() const;
   Trial trial_of(const GivenAnswer& got) const;
   ReportRow common_row(const std::string& command) const;

@@ -8,6 +8,7 @@ from chunks import RSQRT, STATE, before, unit_lower_inverse
 def gated_deltanet_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=16):
     """The gated delta rule in chunks: c = cumsum(log_decay), weights e^{c_r - c_s}, the old state decayed by e^c.
 
+    Every operand of a product is rounded, the state that is carried is not, as flash-linear-attention's kernels have it.
     Yang, Kautz, Hatamizadeh, Gated Delta Networks, 2024, section 3.3.
     """
     strict = before(chunk)
@@ -17,11 +18,12 @@ def gated_deltanet_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=
         decay = where(strict.T, 0, exp(where(strict.T, 0, c[:, None] - c)))
         last = g.sum()
         T = round(unit_lower_inverse(where(strict, b[:, None] * (k @ k.T) * decay, 0), chunk), "Tc")
-        W, U = round(T @ ((b * exp(c))[:, None] * k), "Wc"), T @ (b[:, None] * v)
-        new = round(U - W @ S, "Uc")
+        W, U = round(T @ round((b * exp(c))[:, None] * k, "bK"), "Wc"), round(T @ round(b[:, None] * v, "bV"), "bU")
+        Sc = round(S, "Sc")
+        new = U - W @ Sc
         P = round(decay * (q @ k.T), "P")
-        o = scale * ((exp(c)[:, None] * q) @ S + P @ new)
-        return round(exp(last) * S + (exp(last - c)[:, None] * k).T @ new, "Sc"), o
+        o = scale * (exp(c)[:, None] * (q @ Sc) + P @ round(new, "Uc"))
+        return exp(last) * S + k.T @ round(exp(last - c)[:, None] * new, "zUc"), o
 
     S, o = scan(step, initial_state, q, k, v, beta, log_decay)
     return {"o": o, "final_state": S}

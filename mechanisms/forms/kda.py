@@ -8,19 +8,21 @@ from chunks import RSQRT, STATE, before, unit_lower_inverse
 def kda_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=16):
     """Kimi delta attention in chunks: a decay for every channel, so that keys carry e^c and e^-c.
 
+    Every operand of a product is rounded, the state that is carried is not.
     Kimi Team, Kimi Linear, 2025, section 3.2.
     """
     strict = before(chunk)
 
     def step(S, q, k, v, b, g):
         c, last = cumsum(g), g.sum(0)
-        up, down = exp(c) * k, round(exp(-c) * k, "Kc")
+        up, down = round(exp(c) * k, "zK"), round(exp(-c) * k, "Kc")
         T = round(unit_lower_inverse(where(strict, b[:, None] * (up @ down.T), 0), chunk), "Tc")
-        W, U = round(T @ (b[:, None] * up), "Wc"), T @ (b[:, None] * v)
-        new = round(U - W @ S, "Uc")
-        P = round(where(strict.T, 0, (exp(c) * q) @ down.T), "P")
-        o = scale * ((exp(c) * q) @ S + P @ new)
-        return round(exp(last)[:, None] * S + (exp(last - c) * k).T @ new, "Sc"), o
+        W, U = round(T @ round(b[:, None] * up, "bK"), "Wc"), round(T @ round(b[:, None] * v, "bV"), "bU")
+        Sc, query = round(S, "Sc"), round(exp(c) * q, "Qc")
+        new = round(U - W @ Sc, "Uc")
+        P = round(where(strict.T, 0, query @ down.T), "P")
+        o = scale * (query @ Sc + P @ new)
+        return exp(last)[:, None] * S + round(exp(last - c) * k, "zKc").T @ new, o
 
     S, o = scan(step, initial_state, q, k, v, beta, log_decay)
     return {"o": o, "final_state": S}

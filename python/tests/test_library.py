@@ -37,8 +37,9 @@ class Library(unittest.TestCase):
 
     def test_exported_programs_are_those_of_the_files(self):
         """python -m assay.language export-all mechanisms writes them again."""
-        for folder, made in (("json", library), ("pages", pages)):
-            folder, wanted = support.LIBRARY / folder, dict(made(str(support.LIBRARY)))
+        forms = support.LIBRARY / "forms"
+        for source, name, made in ((support.LIBRARY, "json", library), (support.LIBRARY, "pages", pages), (forms, "json", library)):
+            folder, wanted = source / name, dict(made(str(source)))
             self.assertEqual(sorted(f.name for f in folder.iterdir()), sorted(wanted))
             for name, text in wanted.items():
                 self.assertEqual((folder / name).read_text(encoding="utf-8"), text, name)

@@ -347,7 +347,8 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
         lines.push_back(fmt::format(
             "note  {} {} {}: rounds more than {} allows, {} times its limit; --contract {} fails", kernel_of(row),
             contract_of(row), row.tensor, contract_of(row), short_ratio(row.by_contract->excess), contract_of(row)));
-      if (row.evidence.starts_with("contract ") && row.by_model && row.by_model->verdict != Verdict::pass)
+      if ((row.evidence.starts_with("contract ") || row.evidence.starts_with("form ")) && row.by_model &&
+          row.by_model->verdict != Verdict::pass)
         lines.push_back(
             fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
       if (!row.judgement.blind_spots.empty())
@@ -384,7 +385,8 @@ std::vector<std::string> legend(const Contract* contract, double false_alarms, b
   return lines;
 }
 
-std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides) {
+std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides,
+                                         const std::string& form) {
   const ModelFactor factor = model_factor(precision);
   std::vector<std::string> lines = {
       fmt::format("evidence  model: error in units of what roundings to {} do in the recurrence itself, up to {:g} is "
@@ -394,7 +396,11 @@ std::vector<std::string> evidence_legend(Format precision, const std::string& co
                   factor.fails, contract)};
   lines.push_back(decides == Decides::model
                       ? "          the model decides; what it leaves open passes if it passes under a contract"
-                      : fmt::format("          contract {} decides", contract));
+                  : form.empty()
+                      ? fmt::format("          contract {} decides", contract)
+                      : fmt::format("          form {} decides, its marks rounded as {} says; proven to be the "
+                                    "mechanism on this case",
+                                    form, contract));
   return lines;
 }
 

@@ -20,7 +20,8 @@ std::vector<std::string> legend(const Contract* contract, double false_alarms, b
 /// What the columns mean.
 std::vector<std::string> column_legend();
 /// What the columns `model` and `contract` mean: lines for the head of a page.
-std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides);
+std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides,
+                                         const std::string& form = {});
 
 /// How rows are printed: for people, for programs, for those that show what a change has broken.
 enum class RowsFormat { table, markdown, html, json, csv, junit, sarif, github };

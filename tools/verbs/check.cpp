@@ -86,7 +86,8 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   const std::vector<std::string> lines = legend(trial.kernel().contract, options.standard.false_alarms);
   page.header.insert(page.header.end(), lines.begin(), lines.end());
   const std::vector<std::string> evidence =
-      evidence_legend(trial.kernel().precision, trial.kernel().contract->name, trial.decides());
+      evidence_legend(trial.kernel().precision, trial.kernel().contract->name, trial.decides(),
+                      trial.is_by_program() ? std::string(trial.kernel().form->name) : std::string());
   if (has_model(trial.file().problem.mechanism))
     page.header.insert(page.header.end(), evidence.begin(), evidence.end());
   if (trial.tiles().size() > 1)
@@ -197,8 +198,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_kernel_flags(app, *options);
   add_mechanism_flag(app, options->standard.mechanism);
   app.add_option("--form", options->standard.form,
-                 "the kernel whose roundings are allowed: `assay list` names them; without, the first one that takes "
-                 "the problem");
+                 "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json, its algorithm "
+                 "with `round` marks; without, the first one that takes the problem");
   app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, options->standard.contract, "what counts in its place");

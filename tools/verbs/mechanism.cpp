@@ -117,31 +117,6 @@ int run_export(const Flags& flags, Console& console) {
 
 // ---- equal
 
-enum class Outcome { equal, unknown, different };
-
-/// Bounds that are wide prove nothing: the program's own are 2^-104.
-Outcome outcome_of(const language::Distance& d) {
-  if (d.differs) return Outcome::different;
-  return d.bound <= word_target * d.largest || d.bound == 0 ? Outcome::equal : Outcome::unknown;
-}
-
-std::string words_of(const language::Distance& d) {
-  std::string place;
-  for (const int i : d.place) place += fmt::format("[{}]", i);
-  switch (outcome_of(d)) {
-    case Outcome::different:
-      return fmt::format("DIFFERENT: {} is {:.9g} and {:.9g}", place, d.first, d.second);
-    case Outcome::unknown:
-      return fmt::format("NOT PROVEN: {} may differ by {}", place, size_of(d.bound));
-    case Outcome::equal:
-      break;
-  }
-  if (d.largest == 0) return "equal: zeros";
-  if (d.bound == 0) return "equal, bit for bit";
-  return fmt::format("equal: no number differs by more than 2^{:.0f} of the largest",
-                     std::ceil(std::log2(d.bound / d.largest)));
-}
-
 int run_equal(const Flags& flags, Console& console) {
   FrontEnd front;
   const std::string first = front.program(flags.file, flags.tracing);
@@ -155,6 +130,7 @@ int run_equal(const Flags& flags, Console& console) {
                       .style = *style_from(flags.style),
                       .seed = flags.seed};
   const std::vector<language::Distance> found = language::distances(program, form, program.make(spec));
+  using language::Outcome;
   Outcome worst = Outcome::equal;
   std::size_t width = 0;
   for (const language::Distance& d : found)

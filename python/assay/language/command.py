@@ -78,10 +78,13 @@ def write_file(path, text):
         raise MechanismError(f"{path}: {error.strerror}") from None
 
 
+SHARED = {"common.py", "chunks.py"}  # what files of mechanisms, and of forms, import
+
+
 def library(folder):
     """File name and text of every program of a folder's mechanisms: NAME.json, and NAME-SETTING-VALUE.json for other choices."""
     for file in sorted(os.listdir(folder)):
-        if not file.endswith(".py") or file == "common.py":
+        if not file.endswith(".py") or file in SHARED:
             continue
         for m in load(os.path.join(folder, file)).values():
             for settings in m.variants():
@@ -92,7 +95,7 @@ def library(folder):
 def pages(folder):
     """File name and text of the page of every mechanism: what its docstring says, and its program in readable form."""
     for file in sorted(os.listdir(folder)):
-        if not file.endswith(".py") or file == "common.py":
+        if not file.endswith(".py") or file in SHARED:
             continue
         for m in load(os.path.join(folder, file)).values():
             first, *more = inspect.cleandoc(m.__doc__ or "").split("\n\n", 1)
@@ -108,11 +111,14 @@ def pages(folder):
 
 
 def export_all(options):
-    """Writes FOLDER/json and FOLDER/pages, a file for each program and mechanism, and removes what is there and belongs to none."""
-    for name, made, what in (("json", library, "programs"), ("pages", pages, "pages")):
-        target = os.path.join(options.file, name)
+    """Writes FOLDER/json and FOLDER/pages, a file for each program and mechanism, and FOLDER/forms/json, if there are
+    forms, and removes what is there and belongs to none."""
+    forms = os.path.join(options.file, "forms")
+    parts = [(options.file, "json", library, "programs"), (options.file, "pages", pages, "pages")]
+    for folder, name, made, what in parts + ([(forms, "json", library, "programs")] if os.path.isdir(forms) else []):
+        target = os.path.join(folder, name)
         os.makedirs(target, exist_ok=True)
-        wanted = dict(made(options.file))
+        wanted = dict(made(folder))
         for file in os.listdir(target):
             if file not in wanted:
                 os.remove(os.path.join(target, file))

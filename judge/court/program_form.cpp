@@ -1,0 +1,212 @@
+#include "judge/court/program_form.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "judge/contract/contract.hpp"
+#include "language/answer.hpp"
+#include "language/equal.hpp"
+#include "language/room.hpp"
+#include "language/site_rounding.hpp"
+#include "oracles/scalars/emulated.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+using language::Mechanism;
+
+/// A form that somebody has named.
+struct Entry {
+  std::string file, mechanism, summary;
+  const Mechanism* program = nullptr;
+  const Mechanism* form = nullptr;
+  tile::SiteTable sites;
+  std::string chunk;
+  std::array<std::string_view, 1> tiles;
+  std::unique_ptr<KernelForm> kernel;
+};
+
+constexpr tile::SiteTable::Init own_sites[] = {
+    {"op", tile::Role::accumulator}, {"final", tile::Role::accumulator}, {"out", tile::Role::output}};
+constexpr std::size_t longest_site = sizeof(tile::SiteTable::Entry::name) - 1;
+
+void collect(const language::Block& block, std::set<std::string>& sites) {
+  for (const language::Node& node : block.nodes) {
+    if (node.op == language::Op::round) sites.insert(node.attributes.spec);
+    if (node.op == language::Op::scan) collect(*node.attributes.body, sites);
+  }
+}
+
+/// Its own, and the program's marks.
+tile::SiteTable sites_of(const language::Program& form, const std::string& file) {
+  std::set<std::string> marks;
+  collect(*form.body, marks);
+  tile::SiteTable table(own_sites);
+  for (const std::string& mark : marks) {
+    const auto groups = site_groups();
+    const bool taken = table.find(mark) >= 0 ||
+                       std::any_of(groups.begin(), groups.end(), [&](const SiteGroup& g) { return g.name == mark; });
+    require(!taken, file, ": round at ", mark, ": contracts use that name for something else; choose another");
+    require(mark.size() <= longest_site, file, ": round at ", mark, ": names of sites have at most ", longest_site,
+            " characters");
+    require(table.size < tile::SiteTable::capacity, file, ": more than ", tile::SiteTable::capacity - table.size,
+            " sites");
+    tile::SiteTable::Entry& entry = table.entries[table.size++];
+    std::copy(mark.begin(), mark.end(), std::begin(entry.name));
+    entry.role = tile::Role::operand;
+  }
+  return table;
+}
+
+/// The written length of its chunks, as a tile shape is called.
+std::string chunk_of(const language::Program& form) {
+  for (const language::Input& input : form.inputs)
+    if (const auto& axes = input.type.axes; axes.size() > 1 && !axes[0].name.empty() && axes[1].name.empty())
+      return std::to_string(axes[1].written);
+  return "none";
+}
+
+/// Whether kernels store a gradient of that input in the precision: those of what products read. States, and what is a
+/// number of every token, are as wide as sums, and so are decays.
+bool leaves_narrow(const Mechanism& program, const std::string& name) {
+  for (const language::Input& input : program.program.inputs) {
+    if (input.name != name) continue;
+    return input.domain != "log_decay" && input.type.axes.size() > 1 && program.walks_tokens(input.type);
+  }
+  return false;
+}
+
+/// Numbers as they leave, each tensor rounded to the format that `stored` says.
+template <class Stored>
+Arrays numbers_of(const BasicArrays<Emulated>& arrays, const Policy& policy, RandomBits& random, const Stored& stored) {
+  Arrays list;
+  for (const auto& [name, array] : arrays) {
+    Array& to = list[name];
+    to.shape = array.shape;
+    for (const Emulated& x : array.data) to.data.push_back(x.value);
+    const Format format = stored(name);
+    if (format != Format::exact) round_span(to.data.data(), to.data.size(), format, policy.rounding, random);
+  }
+  return list;
+}
+
+Answer run(const Entry& entry, const Problem& problem, const Policy& policy) {
+  const Problem of_form = language::problem_of_form(entry.program->program, entry.form->program, problem);
+  language::SiteRounding::Formats formats;
+  for (int i = 0; i < policy.sites.size; ++i)
+    formats.emplace(policy.sites.entries[i].view(), policy.sites.entries[i].format);
+  const RandomBits random{policy.seed};
+  BasicAnswer<Emulated> answered;
+  {
+    const Format operations = formats.at("op");
+    const EmulatedArithmetic arithmetic(
+        {.operations = operations, .approximate_exponentials = operations == Format::fp32}, policy.rounding,
+        random.at(0));
+    const language::SiteRounding rounding(formats, policy.rounding, {random.at(1), 0});
+    const language::Posed<double> posed(*entry.form, of_form);
+    answered = language::answer<Emulated>(posed, posed.has_cotangents());
+  }
+  RandomBits leaving{random.at(2), 0};
+  Answer left;
+  left.outputs = numbers_of(answered.outputs, policy, leaving, [&](const std::string& name) {
+    return formats.at(name.starts_with("final_") ? "final" : "out");
+  });
+  left.gradients = numbers_of(answered.gradients, policy, leaving, [&](const std::string& name) {
+    return leaves_narrow(*entry.program, name) ? formats.at("out") : Format::exact;
+  });
+  BasicAnswer<double> whole{std::move(left.outputs), std::move(left.gradients)};
+  whole = language::answer_of_program(*entry.program, *entry.form, problem, std::move(whole));
+  return {std::move(whole.outputs), std::move(whole.gradients)};
+}
+
+// ---- the registry: forms have plain functions, and so every program one of its own
+
+constexpr std::size_t most_forms = 16;
+
+class Registry {
+ public:
+  static Registry& get() {
+    static Registry registry;
+    return registry;
+  }
+  const Entry& find(const std::string& file, const std::string& mechanism);
+  const Entry& at(std::size_t i) const { return *entries_[i]; }
+  const Entry* find(const KernelForm& form) const {
+    for (std::size_t i = 0; i < count_; ++i)
+      if (entries_[i]->kernel.get() == &form) return entries_[i].get();
+    return nullptr;
+  }
+
+ private:
+  std::mutex guard_;
+  std::array<std::unique_ptr<Entry>, most_forms> entries_;  // each stays where it is
+  std::size_t count_ = 0;
+};
+
+template <std::size_t N>
+Answer run_number(const Problem& problem, const Policy& policy, int) {
+  return run(Registry::get().at(N), problem, policy);
+}
+using Run = Answer (*)(const Problem&, const Policy&, int);
+template <std::size_t... N>
+constexpr std::array<Run, sizeof...(N)> all_runs(std::index_sequence<N...>) {
+  return {&run_number<N>...};
+}
+constexpr auto runs = all_runs(std::make_index_sequence<most_forms>());
+
+const Entry& Registry::find(const std::string& file, const std::string& mechanism) {
+  const Room* room = find_room(file);
+  require(room != nullptr, "--form: ", file, ": not the file of a program");
+  const std::lock_guard lock(guard_);
+  for (std::size_t i = 0; i < count_; ++i)
+    if (entries_[i]->file == file && entries_[i]->mechanism == mechanism) return *entries_[i];
+  require(count_ < most_forms, "more than ", most_forms, " forms at once");
+  const Mechanism *program = language::find_mechanism(mechanism), *form = language::find_mechanism(file);
+  require(program != nullptr, "--form: ", mechanism, " is no program, and ", file, " can be a form of programs alone");
+  auto entry = std::make_unique<Entry>(Entry{file,
+                                             mechanism,
+                                             "the program " + form->program.digest(),
+                                             program,
+                                             form,
+                                             sites_of(form->program, file),
+                                             chunk_of(form->program),
+                                             {},
+                                             {}});
+  entry->tiles = {entry->chunk};
+  entry->kernel = std::make_unique<KernelForm>(KernelForm{entry->file,
+                                                          entry->summary,
+                                                          entry->sites,
+                                                          entry->tiles,
+                                                          {},
+                                                          true,
+                                                          [](const Problem&) { return std::string(); },
+                                                          runs[count_]});
+  return *(entries_[count_++] = std::move(entry));
+}
+
+}  // namespace
+
+bool is_program_form(std::string_view name) {
+  return name.ends_with(".json") || name.find(".json@") != std::string_view::npos;
+}
+
+const KernelForm& program_form(const std::string& file, const std::string& mechanism) {
+  return *Registry::get().find(file, mechanism).kernel;
+}
+
+void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads) {
+  const Entry* entry = Registry::get().find(form);
+  require(entry != nullptr, form.name, ": no form of a program");
+  const Room& room = *find_room(entry->file);
+  for (const language::Distance& d : language::distances(truth, *entry->program, room, problem, threads))
+    require(language::outcome_of(d) == language::Outcome::equal, "--form ", entry->file,
+            ": not proven to compute what the mechanism does on this case: ", d.tensor, ": ", language::words_of(d));
+}
+
+}  // namespace assay

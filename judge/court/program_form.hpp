@@ -1,0 +1,24 @@
+#pragma once
+// Evidence `form`: the algorithm of a user's kernel, written as a program whose marks `round(x, "Tc")` are its sites,
+// in the place of a tile program. docs/own-mechanism.md has an example.
+#include <string>
+#include <string_view>
+
+#include "kernels/core/kernel_room.hpp"
+#include "oracles/core/oracle.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// Whether --form says a file, and not the name of a form of ours.
+bool is_program_form(std::string_view name);
+
+/// The program in that file as a form of kernels of another program, `mechanism`. Sites are its marks, operands of the
+/// precision; `op`, all its other arithmetic; `out` for outputs and gradients as they leave, `final` for states. It
+/// stays for as long as the process lives. Throws InputError if the file is no program, or none that fits.
+const KernelForm& program_form(const std::string& file, const std::string& mechanism);
+
+/// Throws InputError unless enclosures prove that form and mechanism answer the problem alike, whose truth is known.
+void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads);
+
+}  // namespace assay
