@@ -9,19 +9,6 @@
 namespace assay::arguments {
 namespace {
 
-Plan plan_of(const Given& given, const Facts& facts) {
-  switch (facts.family) {
-    case Family::attention:
-      return plan_attention(given, facts);
-    case Family::recurrence:
-      return plan_recurrence(given, facts);
-    case Family::convolution:
-      return plan_convolution(given);
-    default:
-      return plan_norm(given);
-  }
-}
-
 void undefine(BasicArray<Cell>& array, const std::vector<bool>& defined) {
   for (std::size_t i = 0; i < array.data.size(); ++i)
     if (!defined[i]) array.data[i] = {"", Cell::Kind::undefined};
@@ -84,15 +71,6 @@ Decimals answered(const Given& given, const Facts& facts, const DecimalOptions& 
 }
 
 }  // namespace
-
-Folded::Folded(const Plan& plan) : plan_(plan), problems_(problems_of(plan)) {
-  for (std::size_t n = 0; n < problems_.size(); ++n) try {
-      posed_.emplace_back(plan.mechanism, problems_[n]);
-    } catch (const Refusal& refusal) {
-      if (problems_.size() == 1) throw;
-      throw Refusal(refusal.status(), refusal.row(), text("sequence ", n, ": ", refusal.what()));
-    }
-}
 
 CaseResult answer_any(const Case& c, const DecimalOptions& options) {
   if (c.problem.id.empty() || c.problem.mechanism.empty()) return assay::answer_case(c, options);

@@ -131,7 +131,7 @@ class Attention {
     plan_.params["window_left"] = long{window ? *window - 1 : left.value_or(-1)};
     plan_.params["window_right"] = long{causal ? 0 : right.value_or(-1)};
     for (const char* name : {"bias", "mask", "documents_q", "documents_k"})
-      require_domain(!given_.has_input(name) || !sequences_.packed, -1, name,
+      require_domain(!given_.has_input(name) || !sequences_.packed || given_.batch() > 1, -1, name,
                      ": is of a single sequence, and the case says where several start or end");
     const auto documents_q = given_.integers("documents_q", std::numeric_limits<int>::min()),
                documents_k = given_.integers("documents_k", std::numeric_limits<int>::min());
@@ -146,16 +146,37 @@ class Attention {
                    " integers, one for every row, got ", list.size());
     Numbers numbers{{rows}, {}};
     for (const int d : list) numbers.data.push_back(std::to_string(d));
-    wholes_.push_back(put(plan_, name, std::move(numbers), 1));
+    documents_.push_back(put(plan_, name, std::move(numbers), 1));
   }
 
-  /// [Tq][Tk], or that for every query head.
+  /// [Tq][Tk], or that for every query head; or for every sequence of a batch one or one for every head.
   void require_pairs(const char* name, const Numbers& numbers) const {
-    std::vector<int> shape = {q_.rows(), k_.rows()};
+    const int batch = given_.batch(), heads = std::max(q_.head_count(), 1);
+    std::vector<int> shape = {q_.rows() / batch, k_.rows() / batch};
     const bool shared = numbers.shape == shape;
-    shape.insert(shape.begin(), std::max(q_.head_count(), 1));
-    require_domain(shared || numbers.shape == shape, -1, name, ": expected [", q_.rows(), ", ", k_.rows(),
-                   "] or that for every head of q, got shape ", assay::detail::shape_text(numbers.shape));
+    shape.insert(shape.begin(), heads);
+    const std::string expected = text("[", shape[1], ", ", shape[2], "] or that for every head of q");
+    bool fits = shared || numbers.shape == shape;
+    if (given_.is_by_sequence(name))
+      for (const int each : {1, heads}) shape[0] = batch * each, fits = fits || numbers.shape == shape;
+    require_domain(fits, -1, name, ": expected ", expected,
+                   batch > 1 ? ", with the sequences of the batch in front" : "", ", got shape ",
+                   assay::detail::shape_text(numbers.shape));
+  }
+
+  /// Heads of that sequence of what every sequence of the batch has its own of; all of what they share.
+  Picked of_sequence(const Tensor& tensor, std::size_t n) const {
+    if (!given_.is_by_sequence(tensor.name) && !(tensor.name == "mask" && given_.is_by_sequence("bias")))
+      return whole_of(tensor);
+    if (!tensor.heads) return whole_of(tensor);
+    const std::vector<std::size_t> strides = strides_of(tensor.shape);
+    const int each = tensor.shape[0] / given_.batch();
+    std::vector<PickedAxis> axes;
+    for (std::size_t a = 0; a < strides.size(); ++a)
+      axes.push_back({strides[a], first(a == 0 ? each : tensor.shape[a])});
+    Picked one = picked(tensor.name, axes);
+    for (std::size_t& i : one.at) i += n * static_cast<std::size_t>(each) * strides[0];
+    return one;
   }
 
   void take_bias() {
@@ -165,6 +186,8 @@ class Attention {
     plan_.params["signed"] = given_.choice("alibi_form", {"distance", "signed"}) == "signed";
     std::optional<Numbers> mask = given_.truths("mask"), bias = given_.numbers("bias");
     if (mask) require_pairs("mask", *mask);
+    require_domain(!mask || !bias || given_.batch() == 1 || mask->shape == bias->shape, -1,
+                   "mask: of a batch that has a bias, too, expected its shape");
     if (bias) {
       require_pairs("bias", *bias);
       const bool capped = given_.has_param("soft_cap") && place != "after_cap";
@@ -359,7 +382,9 @@ class Attention {
     if (form_ == "parallax") piece.inputs["rho"] = rows_of(rho_, queries);
     if (form_ == "parallax_gate") piece.inputs["x"] = rows_of(x_, queries);
     if (form_ == "lla") piece.inputs["lambda"] = ridge(queries);
-    for (const Tensor& whole : wholes_) piece.inputs[whole.name] = whole_of(whole);
+    for (const Tensor& whole : wholes_) piece.inputs[whole.name] = of_sequence(whole, n);
+    for (const Tensor& documents : documents_)
+      piece.inputs[documents.name] = rows_of(documents, documents.name == "documents_q" ? queries : keys);
     for (const Factor& f : factors_) piece.inputs[f.input] = f.of(f.input == "q_scale" ? queries : keys);
     for (const Tensor& out : outputs_) piece.outputs.emplace(out.name, placed(rows_of(out, queries)));
     plan_.pieces.push_back(std::move(piece));
@@ -380,7 +405,7 @@ class Attention {
   Plan plan_;
   Sequences sequences_;
   Tensor q_, k_, v_, rho_, x_, ridge_;
-  std::vector<Tensor> wholes_, outputs_;  ///< what all sequences share; what comes out
+  std::vector<Tensor> wholes_, documents_, outputs_;  ///< what all sequences share; of rows; what comes out
   std::vector<Factor> factors_;
   std::string number_;  ///< scale or bandwidth
   int values_ = 0, head_count_ = 0;

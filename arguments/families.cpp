@@ -6,6 +6,19 @@
 
 namespace assay::arguments {
 
+Plan plan_of(const Given& given, const Facts& facts) {
+  switch (facts.family) {
+    case Family::attention:
+      return plan_attention(given, facts);
+    case Family::recurrence:
+      return plan_recurrence(given, facts);
+    case Family::convolution:
+      return plan_convolution(given);
+    default:
+      return plan_norm(given);
+  }
+}
+
 Tensor taken(const Given& given, Plan& plan, const std::string& name, int rank) {
   std::optional<Numbers> numbers = given.numbers(name);
   require_domain(numbers.has_value(), -1, name, ": missing");

@@ -8,38 +8,42 @@
 
 namespace assay::arguments {
 
-/// A plan with its problems at the program's door. Throws Refusal as that does.
-class Folded {
+/// A plan with its problems at the door of the plan's program, or of another one that takes the same. Throws Refusal as
+/// that does. X is double or a decimal string.
+template <class X>
+class BasicFolded {
  public:
-  /// Keeps a reference to the plan.
-  explicit Folded(const Plan& plan);
+  /// Keeps references to both.
+  explicit BasicFolded(const Plan& plan) : BasicFolded(plan, plan.mechanism) {}
+  BasicFolded(const Plan& plan, const language::Mechanism& mechanism);
 
   const Plan& plan() const { return plan_; }
-  const std::deque<language::Posed<std::string>>& posed() const { return posed_; }
+  const std::deque<language::Posed<X>>& posed() const { return posed_; }
   bool has_cotangents() const { return !plan_.cotangents.empty(); }
 
  private:
   const Plan& plan_;
-  std::deque<BasicProblem<std::string>> problems_;
-  std::deque<language::Posed<std::string>> posed_;
+  std::deque<BasicProblem<X>> problems_;
+  std::deque<language::Posed<X>> posed_;
 };
+using Folded = BasicFolded<std::string>;
 
-/// Outputs and gradients of the case. What no piece says is zero here; what is undefined of it the plan knows.
-template <class S>
-BasicAnswer<S> answer(const Folded& folded, bool gradients) {
-  const Plan& plan = folded.plan();
-  BasicAnswer<S> whole;
+/// Outputs and gradients of the case from those of its pieces, `own`(n); `sum` adds two numbers. What no piece says is
+/// N() here; what is undefined of it the plan knows.
+template <class N, class Own, class Sum>
+BasicAnswer<N> folded_answer(const Plan& plan, bool gradients, Own&& own_answer, Sum&& add) {
+  BasicAnswer<N> whole;
   for (const auto& [name, shape] : plan.outputs) {
-    BasicArray<S>& array = whole.outputs[name];
-    array.shape = shape, array.data.assign(array.count(), S(0));
+    BasicArray<N>& array = whole.outputs[name];
+    array.shape = shape, array.data.assign(array.count(), N());
   }
   for (const std::string& name : plan.gradients) {
     if (!gradients) break;
-    BasicArray<S>& array = whole.gradients[name];
-    array.shape = plan.inputs.at(name).shape, array.data.assign(array.count(), S(0));
+    BasicArray<N>& array = whole.gradients[name];
+    array.shape = plan.inputs.at(name).shape, array.data.assign(array.count(), N());
   }
   for (std::size_t n = 0; n < plan.pieces.size(); ++n) {
-    const BasicAnswer<S> own = language::answer<S>(folded.posed()[n], gradients);
+    const BasicAnswer<N> own = own_answer(n);
     for (const auto& [name, one] : plan.pieces[n].outputs) {
       const auto output = own.outputs.find(name);
       for (const auto& [from, to] : one.pairs) whole.outputs.at(one.to).data[to] = output->second.data[from];
@@ -47,12 +51,20 @@ BasicAnswer<S> answer(const Folded& folded, bool gradients) {
     for (const auto& [name, one] : plan.pieces[n].inputs) {
       const auto gradient = own.gradients.find(name);
       if (gradient == own.gradients.end() || !plan.gradients.contains(one.from)) continue;
-      BasicArray<S>& sum = whole.gradients.at(one.from);
+      BasicArray<N>& sum = whole.gradients.at(one.from);
       for (std::size_t i = 0; i < one.at.size(); ++i)
-        sum.data[one.at[i]] = S(sum.data[one.at[i]] + gradient->second.data[i]);
+        sum.data[one.at[i]] = add(sum.data[one.at[i]], gradient->second.data[i]);
     }
   }
   return whole;
+}
+
+/// As above, in S.
+template <class S, class X>
+BasicAnswer<S> answer(const BasicFolded<X>& folded, bool gradients) {
+  return folded_answer<S>(
+      folded.plan(), gradients, [&](std::size_t n) { return language::answer<S>(folded.posed()[n], gradients); },
+      [](const S& a, const S& b) { return S(a + b); });
 }
 
 }  // namespace assay::arguments

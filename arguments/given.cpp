@@ -1,6 +1,7 @@
 #include "arguments/given.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "files/did_you_mean.hpp"
@@ -35,7 +36,34 @@ Json spelled(const Json& value, const std::string& name) {
   return list;
 }
 
+/// A number of a tensor that holds integers.
+int integer_from(const std::string& digits, const std::string& name, int least) {
+  int n = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  require_domain(error == std::errc{} && end == digits.data() + digits.size() && n >= least, -1, name,
+                 ": expected an integer of at least ", least, ", got ", excerpt(digits));
+  return n;
+}
+
+std::vector<int> integers_from(const Numbers& numbers, std::string_view name, int least) {
+  require_domain(numbers.shape.size() == 1, -1, name, ": expected a list of integers, got ", numbers.shape.size(),
+                 " axes");
+  std::vector<int> list;
+  for (const std::string& digits : numbers.data)
+    list.push_back(integer_from(digits, text(name, "[", list.size(), "]"), least));
+  return list;
+}
+
 }  // namespace
+
+Given::Given(const Json& record, const Tensors& tensors) : Given(record) { tensors_ = &tensors; }
+
+const Numbers* Given::stored(const char* part, std::string_view name) const {
+  if (tensors_ == nullptr) return nullptr;
+  const auto& all = std::string_view(part) == "inputs" ? tensors_->inputs : tensors_->cotangents;
+  const auto found = all.find(name);
+  return found == all.end() ? nullptr : &found->second;
+}
 
 Given::Given(const Json& record) : record_(record) {
   for (const char* part : {"params", "inputs", "cotangents"})
@@ -50,6 +78,11 @@ std::string Given::mechanism() const {
 
 std::vector<std::string> Given::names(const char* part) const {
   std::vector<std::string> list;
+  if (tensors_ != nullptr && std::string_view(part) != "params") {
+    for (const auto& [name, numbers] : std::string_view(part) == "inputs" ? tensors_->inputs : tensors_->cotangents)
+      list.push_back(name);
+    return list;
+  }
   if (const auto it = record_.find(part); it != record_.end())
     for (const auto& [name, value] : it->items()) list.push_back(name);
   return list;
@@ -112,24 +145,37 @@ Params Given::params() const {
 }
 
 std::optional<Numbers> Given::numbers(std::string_view name) const {
+  if (const Numbers* here = stored("inputs", name)) return *here;
   const Json* value = find("inputs", name);
   if (value == nullptr) return std::nullopt;
   return array_from(*value, std::string(name));
 }
 
 std::optional<Numbers> Given::cotangent(std::string_view name) const {
+  if (const Numbers* here = stored("cotangents", name)) return *here;
   const Json* value = find("cotangents", name);
   if (value == nullptr) return std::nullopt;
   return array_from(*value, text("cotangents.", name));
 }
 
 std::optional<std::vector<int>> Given::integers(std::string_view name, int least) const {
+  if (const Numbers* here = stored("inputs", name)) return integers_from(*here, name, least);
   const Json* value = find("inputs", name);
   if (value == nullptr) return std::nullopt;
   return integers_from(*value, std::string(name), least);
 }
 
 std::optional<std::vector<std::vector<int>>> Given::rows_of_integers(std::string_view name) const {
+  if (const Numbers* here = stored("inputs", name)) {
+    require_domain(here->shape.size() == 2, -1, name, ": expected a list of lists, got ", here->shape.size(), " axes");
+    std::vector<std::vector<int>> rows(static_cast<std::size_t>(here->shape[0]));
+    for (std::size_t i = 0; i < here->data.size(); ++i) {
+      const std::size_t row = i / static_cast<std::size_t>(here->shape[1]);
+      rows[row].push_back(integer_from(here->data[i], text(name, "[", row, "][", rows[row].size(), "]"),
+                                       std::numeric_limits<int>::min()));
+    }
+    return rows;
+  }
   const Json* value = find("inputs", name);
   if (value == nullptr) return std::nullopt;
   require_domain(value->is_array(), -1, name, ": expected a list of lists, got ", excerpt(value->dump()));
@@ -140,6 +186,7 @@ std::optional<std::vector<std::vector<int>>> Given::rows_of_integers(std::string
 }
 
 std::optional<Numbers> Given::truths(std::string_view name) const {
+  if (const Numbers* here = stored("inputs", name)) return *here;
   const Json* value = find("inputs", name);
   if (value == nullptr) return std::nullopt;
   return array_from(spelled(*value, std::string(name)), std::string(name));

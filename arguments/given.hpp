@@ -1,6 +1,8 @@
 #pragma once
 // A record of a case file, asked for one argument at a time.
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,18 +12,35 @@
 
 namespace assay::arguments {
 
+/// The tensors of a case that is no record: numbers exactly, as decimals; integers and truth values, too.
+struct Tensors {
+  std::map<std::string, Numbers, std::less<>> inputs, cotangents;
+  int batch = 1;                                   ///< sequences of one length each, which cu_seqlens say, too
+  std::set<std::string, std::less<>> by_sequence;  ///< those of which every sequence has its own heads: first of axis 0
+};
+
 /// What a record says. Every function throws Refusal with one sentence that names the argument.
 class Given {
  public:
   /// Keeps a reference. Refuses parameters, inputs and cotangents that are no objects.
   explicit Given(const Json& record);
+  /// As above, with those tensors in place of the record's. Keeps references to both.
+  Given(const Json& record, const Tensors& tensors);
 
   const Json& record() const { return record_; }
   std::string mechanism() const;
   /// The names under "params", "inputs" or "cotangents".
   std::vector<std::string> names(const char* part) const;
   bool has_param(std::string_view name) const { return find("params", name) != nullptr; }
-  bool has_input(std::string_view name) const { return find("inputs", name) != nullptr; }
+  bool has_input(std::string_view name) const {
+    return tensors_ != nullptr ? tensors_->inputs.contains(name) : find("inputs", name) != nullptr;
+  }
+  /// Sequences that are a batch; 1 of a record.
+  int batch() const { return tensors_ == nullptr ? 1 : tensors_->batch; }
+  /// Whether every sequence of the batch has its own of that input.
+  bool is_by_sequence(std::string_view name) const {
+    return tensors_ != nullptr && tensors_->by_sequence.contains(name);
+  }
 
   /// One of `choices`, of which the first is the default.
   std::string choice(std::string_view name, const std::vector<std::string>& choices) const;
@@ -46,8 +65,11 @@ class Given {
 
  private:
   const Json* find(const char* part, std::string_view name) const;
+  /// A tensor of tensors_; null where there is none.
+  const Numbers* stored(const char* part, std::string_view name) const;
 
   const Json& record_;
+  const Tensors* tensors_ = nullptr;
 };
 
 /// -1, 0 or 1, as the number is less than zero, zero or more.

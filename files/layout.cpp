@@ -147,4 +147,16 @@ std::string FileLayout::place_in_file(int block, const std::vector<int>& index) 
   return out;
 }
 
+std::string FileLayout::place_in_file(std::size_t flat) const {
+  if (problem_.empty()) return "";
+  std::vector<int> index(problem_.size());
+  for (std::size_t r = problem_.size(); r-- > 0;) {
+    const auto n = static_cast<std::size_t>(problem_[r]);
+    index[r] = static_cast<int>(flat % n), flat /= n;
+  }
+  const int block = index.front();
+  index.erase(index.begin());
+  return place_in_file(block, index);
+}
+
 }  // namespace assay

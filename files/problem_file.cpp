@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -229,39 +231,100 @@ std::string in_terms_of(const ProblemFile& file, const std::string& message) {
 }
 
 /// The arrays' tensors, in the order of the room; frees what it has put.
-void put_all(TensorFile& to, const Fields& fields, const std::string& prefix, int batch,
+void put_all(TensorFile& to, const Fields& fields, const std::string& prefix, const ProblemFile& file,
              BasicArrays<Enclosed>& arrays) {
   for (const RoomFacts::Ranked& ranked : fields)
     if (const auto it = arrays.find(ranked.field.name); it != arrays.end()) {
-      to.put(prefix + it->first, it->second, ranked, batch);
+      to.put(prefix + it->first, it->second, file);
       arrays.erase(it);
     }
 }
 
-}  // namespace
-
-void TensorFile::put(const std::string& name, Array array, const RoomFacts::Ranked& ranked, int batch,
-                     const std::string& dtype) {
-  const FileLayout layout = FileLayout::of_problem(ranked, array.shape, batch);
-  const Array laid_out = layout.to_file(std::move(array));
-  digests_[name] = sha256(laid_out);
-  file_.tensors[name] = store(laid_out, dtype);
-}
-
-void TensorFile::put(const std::string& name, const BasicArray<Enclosed>& array, const RoomFacts::Ranked& ranked,
-                     int batch) {
-  // One of the three at a time is in memory as doubles.
+/// Calls put(suffix, numbers, dtype) for each part of the pairs; one of them at a time is in memory as doubles.
+template <class Put>
+void put_parts(const BasicArray<Enclosed>& array, Put&& put) {
   const auto part = [&](auto value_of) {
     Array values(array.shape);
     std::transform(array.data.begin(), array.data.end(), values.data.begin(), value_of);
     return values;
   };
-  put(name, part([](const Enclosed& x) { return x.value.hi; }), ranked, batch, "F64");
-  put(name + ".lo", part([](const Enclosed& x) { return x.value.lo; }), ranked, batch, "F64");
+  put("", part([](const Enclosed& x) { return x.value.hi; }), "F64");
+  put(".lo", part([](const Enclosed& x) { return x.value.lo; }), "F64");
   if (!std::all_of(array.data.begin(), array.data.end(), [](const Enclosed& x) { return x.bound < no_bound; })) return;
   Array bounds = part([](const Enclosed& x) { return x.bound; });
   const std::string dtype = exact_dtype(bounds);
-  put(name + ".bound", std::move(bounds), ranked, batch, dtype);
+  put(".bound", std::move(bounds), dtype);
+}
+
+/// What lies between the numbers of a tensor that is scattered over a file is undefined.
+Array scattered_to_file(const Scattered& scattered, const Array& array, bool with_infinities) {
+  Array out(scattered.shape);
+  std::fill(out.data.begin(), out.data.end(), std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t i = 0; i < array.data.size(); ++i) out.data[scattered.at[i]] = array.data[i];
+  for (const std::size_t i : scattered.endless)
+    if (with_infinities) out.data[scattered.at[i]] = -std::numeric_limits<double>::infinity();
+  return out;
+}
+
+/// The inverse, of what somebody has answered: where the truth is -inf nothing else will do.
+Array scattered_to_problem(const Scattered& scattered, const Array& array, const std::vector<int>& shape) {
+  Array out(shape);
+  for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = array.data[scattered.at[i]];
+  for (const std::size_t i : scattered.endless)
+    out.data[i] = out.data[i] < 0 && std::isinf(out.data[i]) ? 0 : std::numeric_limits<double>::quiet_NaN();
+  return out;
+}
+
+ReadArguments read_arguments = nullptr;
+
+}  // namespace
+
+void know_argument_cases(ReadArguments reader) { read_arguments = reader; }
+
+std::vector<int> ProblemFile::shape_in_file(const std::string& tensor, const std::vector<int>& in_problem) const {
+  if (const auto found = scattered.find(tensor); found != scattered.end()) return found->second.shape;
+  return FileLayout::of_problem(answer_field(*room, tensor), in_problem, batch).file_shape();
+}
+
+std::function<std::string(std::size_t)> ProblemFile::places_in_file(const std::string& tensor,
+                                                                    const std::vector<int>& in_problem) const {
+  if (const auto found = scattered.find(tensor); found != scattered.end())
+    return [one = found->second](std::size_t i) { return place(one.shape, one.at[i]); };
+  return [layout = FileLayout::of_problem(answer_field(*room, tensor), in_problem, batch)](std::size_t i) {
+    return layout.place_in_file(i);
+  };
+}
+
+void TensorFile::put_stored(const std::string& name, const Array& laid_out, const std::string& dtype) {
+  digests_[name] = sha256(laid_out);
+  file_.tensors[name] = store(laid_out, dtype);
+}
+
+void TensorFile::put(const std::string& name, Array array, const RoomFacts::Ranked& ranked, int batch,
+                     const std::string& dtype) {
+  put_stored(name, FileLayout::of_problem(ranked, array.shape, batch).to_file(std::move(array)), dtype);
+}
+
+void TensorFile::put(const std::string& name, const BasicArray<Enclosed>& array, const RoomFacts::Ranked& ranked,
+                     int batch) {
+  put_parts(array, [&](const char* suffix, Array values, const std::string& dtype) {
+    put(name + suffix, std::move(values), ranked, batch, dtype);
+  });
+}
+
+void TensorFile::put(const std::string& name, Array array, const ProblemFile& file, const std::string& tensor,
+                     const std::string& dtype) {
+  const auto found = file.scattered.find(tensor);
+  if (found == file.scattered.end())
+    put(name, std::move(array), answer_field(*file.room, tensor), file.batch, dtype);
+  else
+    put_stored(name, scattered_to_file(found->second, array, name == tensor), dtype);
+}
+
+void TensorFile::put(const std::string& name, const BasicArray<Enclosed>& array, const ProblemFile& file) {
+  put_parts(array, [&](const char* suffix, Array values, const std::string& dtype) {
+    put(name + suffix, std::move(values), file, name, dtype);
+  });
 }
 
 Safetensors TensorFile::finish(std::map<std::string, std::string> metadata) && {
@@ -276,6 +339,7 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
   const auto mechanism = read.metadata.find("mechanism"), params = read.metadata.find("params");
   require(mechanism != read.metadata.end(), where, ": __metadata__.mechanism: missing");
   read.problem.mechanism = mechanism->second;
+  if (read_arguments != nullptr && read_arguments(read, file.tensors, where)) return read;
   read.room = find_room(mechanism->second);
   if (params != read.metadata.end()) {
     Json object = parse_json(params->second, where + ": __metadata__.params");
@@ -313,7 +377,7 @@ CaseResult answer_problem(const ProblemFile& file, std::optional<Tier> tier, int
                           BasicAnswer<Enclosed>& answer) {
   if (file.refusal) return *file.refusal;
   CaseResult result = attempt([&] { answer = answer_large(*file.room, file.problem, tier, threads, done); });
-  if (result.status == Status::ok) return result;
+  if (result.status == Status::ok || file.has_arguments()) return result;
   result.message = in_terms_of(file, result.message);
   if (result.message.starts_with("log_decay") && result.message.ends_with("must be <= 0"))
     result.message += "; if this is the decay itself, take its logarithm";
@@ -359,19 +423,24 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     const bool gradient = name.starts_with("d_");
     const auto found = file.tensors.find(name);
     // Few kernels have the gradient of what their caller passes as a number, or of what the case leaves out.
-    const bool passed = ranked.field.place == Field::Place::input &&
+    const auto scattered = problem.scattered.find(name);
+    const bool is_optional = scattered != problem.scattered.end() && scattered->second.is_optional;
+    const bool passed = !is_optional && ranked.field.place == Field::Place::input &&
                         (!is_unlisted(problem.room->name) || problem.problem.inputs.contains(ranked.field.name));
-    if (gradient && !passed && !asked && (found == file.tensors.end() || !is_written(found->second))) {
+    if ((gradient || is_optional) && !passed && !asked && (found == file.tensors.end() || !is_written(found->second))) {
       given.not_judged.push_back(name);
       continue;
     }
     require(found != file.tensors.end(), where, ": tensor ", name, ": missing", missing(name, given), "; to this case ",
             problem.room->name, " answers ", listed(known), "; --tensor judges some of them");
-    const FileLayout layout = FileLayout::of_problem(ranked, truth.shape, problem.batch);
-    require(found->second.shape == layout.file_shape(), where, ": tensor ", name, ": expected shape ",
-            shape_text(layout.file_shape()), ", got ", shape_text(found->second.shape),
-            mistaken_axes(ranked, layout.file_shape(), found->second.shape));
-    Array array = layout.to_problem(load(text(where, ": tensor ", name), found->second));
+    const std::vector<int> expected = problem.shape_in_file(name, truth.shape);
+    require(found->second.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected),
+            ", got ", shape_text(found->second.shape),
+            problem.has_arguments() ? "" : mistaken_axes(ranked, expected, found->second.shape));
+    Array array = load(text(where, ": tensor ", name), found->second);
+    array = scattered != problem.scattered.end()
+                ? scattered_to_problem(scattered->second, array, truth.shape)
+                : FileLayout::of_problem(ranked, truth.shape, problem.batch).to_problem(std::move(array));
     given.stored[name] = format_of(found->second);
     (gradient ? given.answer.gradients : given.answer.outputs)[gradient ? name.substr(2) : name] = std::move(array);
     file.tensors.erase(found);
@@ -385,8 +454,8 @@ Safetensors answer_file(const ProblemFile& file, std::optional<Tier> tier, int t
   const CaseResult result = answer_problem(file, tier, threads, done, answer);
   TensorFile to;
   if (result.status == Status::ok) {
-    put_all(to, file.room->outputs(), "", file.batch, answer.outputs);
-    put_all(to, file.room->inputs(), "d_", file.batch, answer.gradients);
+    put_all(to, file.room->outputs(), "", file, answer.outputs);
+    put_all(to, file.room->inputs(), "d_", file, answer.gradients);
   }
   // What the case says of itself stays; what an earlier answer said does not.
   std::map<std::string, std::string> metadata = file.metadata;

@@ -20,6 +20,17 @@ namespace assay {
 inline constexpr Format case_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16,
                                              Format::fp16, Format::e4m3, Format::e5m2};
 
+struct ProblemFile;
+
+/// Where the numbers of a tensor of an answer lie in a file, if the frameworks' layout does not say it: of cases with
+/// arguments. What no number lies at is padding.
+struct Scattered {
+  std::vector<int> shape;                 ///< the file's
+  std::vector<std::size_t> at = {};       ///< number i of the problem's tensor is number at[i] of the file's
+  std::vector<std::size_t> endless = {};  ///< numbers of the problem's that are -inf; to the judge they are 0
+  bool is_optional = false;               ///< whether it is judged only where an answer has it
+};
+
 /// Puts tensors of problems and answers into a file, in the file's layout, and keeps their digests.
 class TensorFile {
  public:
@@ -27,11 +38,17 @@ class TensorFile {
   void put(const std::string& name, Array array, const RoomFacts::Ranked& ranked, int batch, const std::string& dtype);
   /// Pairs of doubles as `name` and `name`.lo; `name`.bound where every number has one.
   void put(const std::string& name, const BasicArray<Enclosed>& array, const RoomFacts::Ranked& ranked, int batch);
+  /// Of an answer to `file`, whose tensor `tensor` lies as `name` does.
+  void put(const std::string& name, Array array, const ProblemFile& file, const std::string& tensor,
+           const std::string& dtype);
+  void put(const std::string& name, const BasicArray<Enclosed>& array, const ProblemFile& file);
 
   /// The file with `metadata` and, under `sha256`, the digests of all tensors.
   Safetensors finish(std::map<std::string, std::string> metadata) &&;
 
  private:
+  void put_stored(const std::string& name, const Array& laid_out, const std::string& dtype);
+
   Safetensors file_;
   Json digests_ = Json::object();
 };
@@ -47,7 +64,22 @@ struct ProblemFile {
   Problem problem;                             ///< the batch folded into the heads (files/layout.hpp)
   int batch = 1, heads = 0, shared_heads = 0;  ///< of one sequence, as far as its tensors say
   std::optional<CaseResult> refusal;           ///< why it poses none: an unknown mechanism, or heads that do not fit
+  std::map<std::string, Scattered> scattered;  ///< of a case with arguments, every tensor of its answer
+  std::optional<Shape> shape;                  ///< of a case with arguments
+
+  bool has_arguments() const { return shape.has_value(); }
+  /// The shape in a file of a tensor of an answer that the problem has in `shape`.
+  std::vector<int> shape_in_file(const std::string& tensor, const std::vector<int>& shape) const;
+  /// What names an element of it, by its index in the file.
+  std::function<std::string(std::size_t)> places_in_file(const std::string& tensor,
+                                                         const std::vector<int>& shape) const;
 };
+
+/// Reads a case that has arguments: takes `tensors` and returns true; false of one that has none. What the case says is
+/// in `to.metadata` and `to.problem.mechanism`; throws InputError that starts with `where`.
+using ReadArguments = bool (*)(ProblemFile& to, std::map<std::string, StoredTensor>& tensors, const std::string& where);
+/// From now on read_problem knows these, too. arguments/file_case.hpp does.
+void know_argument_cases(ReadArguments reader);
 
 /// Takes the tensors out of `file`, one at a time. Throws InputError, one sentence that starts with `where`, if it is
 /// no case: a tensor with an unknown name, too many or too few axes, batches that differ, no mechanism, params that are

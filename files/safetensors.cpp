@@ -98,6 +98,38 @@ Array load(const std::string& name, const StoredTensor& tensor) {
 
 namespace {
 
+template <class T>
+Array integers_of(const StoredTensor& tensor) {
+  Array out(tensor.shape);
+  for (std::size_t i = 0; i < out.data.size(); ++i)
+    out.data[i] = static_cast<double>(take<T>(tensor.bytes.data() + i * sizeof(T)));
+  return out;
+}
+
+template <class T>
+StoredTensor integers_from(const Array& array, const std::string& dtype) {
+  StoredTensor out{dtype, array.shape, std::vector<std::uint8_t>(array.data.size() * sizeof(T))};
+  for (std::size_t i = 0; i < array.data.size(); ++i)
+    put(out.bytes.data() + i * sizeof(T), static_cast<T>(array.data[i]));
+  return out;
+}
+
+}  // namespace
+
+std::optional<Array> load_integers(const StoredTensor& tensor) {
+  if (tensor.dtype == "I64") return integers_of<std::int64_t>(tensor);
+  if (tensor.dtype == "I32") return integers_of<std::int32_t>(tensor);
+  if (tensor.dtype == "U8" || tensor.dtype == "BOOL") return integers_of<std::uint8_t>(tensor);
+  return std::nullopt;
+}
+
+StoredTensor store_integers(const Array& array, const std::string& dtype) {
+  if (dtype == "I64") return integers_from<std::int64_t>(array, dtype);
+  return dtype == "I32" ? integers_from<std::int32_t>(array, dtype) : integers_from<std::uint8_t>(array, dtype);
+}
+
+namespace {
+
 /// JSON without names that occur twice or brackets in brackets in brackets.
 nlohmann::json parse_header(const std::string& text, const std::string& where) {
   // As many names as the header has room for: objects are trees.
@@ -136,6 +168,14 @@ struct Described {
   std::uint64_t first = 0, last = 0;
 };
 
+/// Bytes of a number of that dtype.
+std::size_t size_of(const std::string& dtype, const std::string& tensor) {
+  constexpr std::pair<std::string_view, std::size_t> integers[] = {{"I64", 8}, {"I32", 4}, {"U8", 1}, {"BOOL", 1}};
+  for (const auto& [name, size] : integers)
+    if (dtype == name) return size;
+  return dtype_named(dtype, tensor).size;
+}
+
 Described described(const std::string& name, const nlohmann::json& entry, const std::string& where,
                     std::uint64_t data_size) {
   const std::string place = text(where, ": tensor ", excerpt(name), ": ");
@@ -147,7 +187,7 @@ Described described(const std::string& name, const nlohmann::json& entry, const 
   Described d{name, {}, entry["data_offsets"][0].get<std::uint64_t>(), entry["data_offsets"][1].get<std::uint64_t>()};
   d.tensor.dtype = entry["dtype"].get<std::string>();
   require(d.first <= d.last && d.last <= data_size, place, "data_offsets lie outside the file");
-  const std::size_t size = dtype_named(d.tensor.dtype, text(where, ": tensor ", excerpt(name))).size;
+  const std::size_t size = size_of(d.tensor.dtype, text(where, ": tensor ", excerpt(name)));
   constexpr std::size_t most_axes = 16;
   require(entry["shape"].size() <= most_axes, place, "more than ", most_axes, " axes");
   std::uint64_t count = 1;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iosfwd>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ std::string exact_dtype(const Array& array);
 StoredTensor store(const Array& array, const std::string& dtype);
 /// The values of a stored tensor as doubles. Throws InputError for a dtype that is not a floating-point number.
 Array load(const std::string& name, const StoredTensor& tensor);
+
+/// The values of a stored tensor of integers (I64, I32, U8) or truth values (BOOL); nothing of any other.
+std::optional<Array> load_integers(const StoredTensor& tensor);
+/// `array`, whose numbers are integers, in one of those dtypes.
+StoredTensor store_integers(const Array& array, const std::string& dtype);
 
 /// The bytes of a file: tensors in alphabetical order, header padded to 8 bytes with spaces. The same content gives the
 /// same bytes.

@@ -131,6 +131,7 @@ bool is_in_domain(const ProblemFile& file) {
 
 /// "B,T,H,K,V" as its tensors have them.
 Shape shape_of(const ProblemFile& file) {
+  if (file.shape) return *file.shape;
   Extents extents;
   for (const RoomFacts::Ranked& ranked : file.room->inputs()) {
     const auto given = file.problem.inputs.find(ranked.field.name);
@@ -192,8 +193,11 @@ Decides CaseTrial::decides() const {
 /// What the model judges needs no kernel of ours that takes it; whoever names a contract, a form or a tile does.
 void CaseTrial::choose_form() {
   if (kernels_ == nullptr) {
-    unfit_ = file_.problem.mechanism + " is a program, and has no kernel of ours";
+    unfit_ = file_.has_arguments() ? "no kernel of ours takes a case with arguments"
+                                   : file_.problem.mechanism + " is a program, and has no kernel of ours";
     if (decides() == Decides::model) return;
+    require(!file_.has_arguments(), where_, ": ", unfit_,
+            ": without --contract, --form and --tile the model judges it");
     require(is_program_form(standard_.form), where_, ": ", unfit_,
             ": --form FORM.json, a program with the kernel's roundings, has the sites of a contract; without "
             "--contract, --form and --tile the model judges it");
@@ -284,7 +288,7 @@ std::vector<ReportRow> CaseTrial::unjudged(ReportRow row, const std::function<bo
   for (const auto& [name, truth] : oracle_.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
-    row.place = place_in_file_of(*file_.room, name, truth.shape, file_.batch);
+    row.place = file_.places_in_file(name, truth.shape);
     rows.push_back(row);
   }
   return rows;

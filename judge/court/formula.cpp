@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "arguments/file_rooms.hpp"
 #include "judge/sigma/model.hpp"
 #include "language/mutants.hpp"
 #include "language/room.hpp"
@@ -40,11 +41,22 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
   return off <= 1e-10 * largest;
 }
 
+/// The program of the case: its mechanism, or what its arguments join it with.
+const language::Mechanism* program_of(const Problem& problem) {
+  const language::Mechanism* joined = arguments::joined_mechanism(problem);
+  return joined != nullptr ? joined : language::find_mechanism(problem.mechanism);
+}
+
+Answer answer_of(const Problem& problem, const language::Mechanism& mechanism) {
+  const bool joined = arguments::joined_mechanism(problem) != nullptr;
+  return joined ? arguments::answer_in_doubles(problem, mechanism) : language::answer_in_doubles(mechanism, problem);
+}
+
 Fate fate_of(const Wrong& wrong, const CaseTrial& trial, const std::vector<ReportRow>& rows, const Arrays& right) {
   const Problem& problem = trial.file().problem;
   Arrays answer;
   try {
-    answer = flat(language::answer_in_doubles(wrong.mechanism, problem));
+    answer = flat(answer_of(problem, wrong.mechanism));
   } catch (const InputError&) {
     return Fate::revealed;  // a number that does not exist is a failure of any kernel
   }
@@ -64,11 +76,11 @@ Fate fate_of(const Wrong& wrong, const CaseTrial& trial, const std::vector<Repor
 
 FormulaErrors try_formula_errors(const CaseTrial& trial, const std::vector<ReportRow>& rows) {
   const Problem& problem = trial.file().problem;
-  const language::Mechanism* right = language::find_mechanism(problem.mechanism);
+  const language::Mechanism* right = program_of(problem);
   require(right != nullptr, "--mutants: ", problem.mechanism, " is no program; `assay mutants --mechanism ",
           problem.mechanism, "` tries the planted bugs of its kernels");
   const std::vector<Wrong> wrong = wrong_programs(*right, !problem.cotangents.empty());
-  const Arrays expected = flat(language::answer_in_doubles(*right, problem));
+  const Arrays expected = flat(answer_of(problem, *right));
   std::vector<Fate> fates(wrong.size());
   words::in_parallel(wrong.size(), trial.kernel().threads,
                      [&](std::size_t i) { fates[i] = fate_of(wrong[i], trial, rows, expected); });

@@ -16,20 +16,6 @@
 namespace assay {
 namespace {
 
-/// The index in a file of an element of a problem's tensor.
-std::string place_in_file(const FileLayout& layout, std::size_t flat) {
-  const std::vector<int>& shape = layout.problem_shape();
-  if (shape.empty()) return "";
-  std::vector<int> index(shape.size());
-  for (std::size_t r = shape.size(); r-- > 0;) {
-    const auto n = static_cast<std::size_t>(shape[r]);
-    index[r] = static_cast<int>(flat % n), flat /= n;
-  }
-  const int block = index.front();
-  index.erase(index.begin());
-  return layout.place_in_file(block, index);
-}
-
 std::string name_of_tile(const Trial& trial, int tile) {
   return std::string(trial.kernel.form->tiles[static_cast<std::size_t>(tile)]);
 }
@@ -215,7 +201,7 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
 std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
                                                          const std::vector<int>& shape, int batch) {
   return [layout = FileLayout::of_problem(answer_field(room, tensor), shape, batch)](std::size_t flat) {
-    return place_in_file(layout, flat);
+    return layout.place_in_file(flat);
   };
 }
 

@@ -154,6 +154,7 @@ Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vect
   if (why.failing == 0) return why;
   const ProblemFile& file = trial.file();
   why.first = first_wrong(*file.room, file.batch, suspects);
+  if (file.has_arguments()) return why;  // what causes are tried on knows the frameworks' layout alone
   why.causes = causes_of(*file.room, file.problem, file.batch, suspects, effort);
   if (seconds && !why.causes.unexplained.empty() && trial.kernel().form != nullptr)
     look_further(why, trial, got, rows, others, stop);

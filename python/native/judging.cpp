@@ -28,7 +28,7 @@ void put(TensorFile& to, const ProblemFile& file, const std::string& tensor, con
          const Expected& expected, Number number) {
   Array array(expected.shape);
   for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] = number(i);
-  to.put(tensor + suffix, std::move(array), answer_field(*file.room, tensor), file.batch, "F64");
+  to.put(tensor + suffix, std::move(array), file, tensor, "F64");
 }
 
 void put_all(TensorFile& to, const ProblemFile& file, const std::string& tensor, const Expected& e) {

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "arguments/file_rooms.hpp"
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"
-#include "language/room.hpp"
 #include "oracles/core/room.hpp"
 #include "python/native/judging.hpp"
 #include "python/native/watched.hpp"
@@ -207,7 +207,7 @@ void define(nb::module_& m) {
   });
   m.attr("default_false_alarms") = false_alarm_rate;
   m.attr("__version__") = ASSAY_VERSION;
-  language::know_programs();
+  arguments::know_arguments();
   nb::module_::import_("atexit").attr("register")(m.attr("join"));
 }
 

@@ -31,9 +31,11 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
           "{" + CLI::detail::join(names, ",") + "}"};
 }
 
-void add_case_flags(CLI::App& app, CaseFlags& flags) {
+void add_case_flags(CLI::App& app, CaseFlags& flags, const std::vector<std::string>& more_styles) {
+  std::vector<std::string> styles = name_list(all_styles);
+  styles.insert(styles.end(), more_styles.begin(), more_styles.end());
   app.add_option("--style", flags.style, "how the inputs are distributed")
-      ->check(one_of(name_list(all_styles)))
+      ->check(one_of(styles))
       ->capture_default_str();
   app.add_option("--seed", flags.seed, "of the inputs")->capture_default_str();
   app.add_option("--param", flags.params, "a setting of the mechanism, NAME=VALUE; may be given several times")

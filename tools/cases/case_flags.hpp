@@ -25,8 +25,8 @@ struct CaseFlags {
   std::vector<std::string> params;
 };
 
-/// Adds --style, --seed and --param.
-void add_case_flags(CLI::App& app, CaseFlags& flags);
+/// Adds --style, --seed and --param; `more_styles`: those beside the ones of all mechanisms.
+void add_case_flags(CLI::App& app, CaseFlags& flags, const std::vector<std::string>& more_styles = {});
 
 /// Adds --mechanism NAME|FILE.json, for a case that names one itself.
 void add_mechanism_flag(CLI::App& app, std::string& mechanism);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/drawn_case.hpp"
 #include "files/input_file.hpp"
 #include "files/problem_file.hpp"
 #include "files/scale_param.hpp"
@@ -21,7 +22,8 @@ namespace {
 struct CaseOptions {
   std::string mechanism, shape, precision{name_of(Format::bf16)}, output = "-";
   CaseFlags flags;
-  std::vector<std::string> fill;
+  std::vector<std::string> fill, with;
+  std::string layout = "bthd";
   bool without_cotangents = false;
 };
 
@@ -56,11 +58,37 @@ std::string obstacles_of(const Room& room, CaseSpec spec) {
   return obstacles;
 }
 
+arguments::CaseRequest request_of(const CaseOptions& options, const Params& params) {
+  arguments::CaseRequest request{.mechanism = options.mechanism,
+                                 .shape = shape_of(options.shape),
+                                 .precision = *format_from(options.precision),
+                                 .style = options.flags.style,
+                                 .seed = options.flags.seed,
+                                 .params = params,
+                                 .layout = options.layout,
+                                 .cotangents = !options.without_cotangents};
+  for (const std::string& flag : options.with) {
+    const std::size_t equals = flag.find('=');
+    request.with.emplace_back(flag.substr(0, equals), equals == std::string::npos ? "" : flag.substr(equals + 1));
+  }
+  return request;
+}
+
+int write_with_arguments(const CaseOptions& options, const arguments::CaseRequest& request, Console& console) {
+  require(options.fill.empty(), "--fill: is of cases without arguments; --with NAME=NUMBER fills an argument");
+  OutputFile file(options.output, console.out);
+  const Safetensors made = arguments::draw_case(request, ASSAY_VERSION);
+  file.commit([&](std::ostream& out) { write_safetensors(out, made); });
+  return exit_passed;
+}
+
 int run_case(const CaseOptions& options, Console& console) {
   require(options.output != "-" || !console.shows_output,
           "case: standard output is a terminal, and a case is no text; -o FILE says where it goes");
-  const Room& room = room_named(options.mechanism, "mechanism");
   Params params = params_of(options.flags);
+  if (const arguments::CaseRequest request = request_of(options, params); arguments::asks_for_arguments(request))
+    return write_with_arguments(options, request, console);
+  const Room& room = room_named(options.mechanism, "mechanism");
   take_scale(room, params);
   const CaseSpec spec{.mechanism = options.mechanism,
                       .shape = shape_of(options.shape),
@@ -93,7 +121,16 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--precision", options->precision, "what queries, keys, values and cotangents are rounded to")
       ->check(one_of(name_list(case_precisions)))
       ->capture_default_str();
-  add_case_flags(app, options->flags);
+  std::vector<std::string> styles;
+  for (const arguments::ArgumentStyle& style : arguments::argument_styles()) styles.emplace_back(style.name);
+  add_case_flags(app, options->flags, styles);
+  app.add_option("--with", options->with,
+                 "an argument that is a tensor (docs/arguments.md), NAME or NAME=NUMBERS: sink, bias, "
+                 "cu_seqlens=0,5,5,64; may be given several times. Those that are settings are --param")
+      ->allow_extra_args(false);
+  app.add_option("--layout", options->layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]")
+      ->check(one_of({"bthd", "bhtd", "thd"}))
+      ->capture_default_str();
   app.add_option("--fill", options->fill,
                  "an input all of whose numbers are that one, NAME=NUMBER; may be given several times")
       ->allow_extra_args(false);

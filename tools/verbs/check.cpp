@@ -6,7 +6,6 @@
 #include <chrono>
 #include <memory>
 
-#include "files/layout.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/colours.hpp"
@@ -38,8 +37,7 @@ PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTenso
   if (trial.kernel().precision == Format::fp64) call.dtype = "F64";
   for (const auto& [name, truth] : trial.oracle().tensors)
     if (!truth.value.empty() && wanted(name))
-      call.outputs.emplace_back(
-          name, FileLayout::of_problem(answer_field(*file.room, name), truth.shape, file.batch).file_shape());
+      call.outputs.emplace_back(name, file.shape_in_file(name, truth.shape));
   return call;
 }
 

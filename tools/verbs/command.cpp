@@ -12,10 +12,10 @@
 #include <new>
 #include <ostream>
 
+#include "arguments/file_rooms.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "files/new_file.hpp"
-#include "language/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/verbs/contract.hpp"
@@ -63,7 +63,7 @@ std::vector<std::string> with_verb(std::vector<std::string> args) {
 }  // namespace
 
 int run(const std::vector<std::string>& typed, Console& console) {
-  language::know_programs();
+  arguments::know_arguments();
   try {
     const std::vector<std::string> args = with_verb(typed);
     CLI::App app(

@@ -1,0 +1,607 @@
+#include "arguments/drawn_case.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "arguments/file_case.hpp"
+#include "arguments/file_rooms.hpp"
+#include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
+#include "files/names.hpp"
+#include "files/shown.hpp"
+#include "language/room.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
+#include "reference/core/sha256.hpp"
+
+namespace assay::arguments {
+namespace {
+
+constexpr ArgumentStyle styles[] = {
+    {"low_lse", "a bias near -240: rows whose lse is below -88, where e^lse is no number of fp32"},
+    {"high_lse", "a bias near +240: rows whose lse is above 88"},
+    {"empty_rows", "a mask under which every third row sees nothing, and others a few keys"},
+    {"short_documents", "documents of one, two and three tokens"},
+    {"short_sequences", "packed sequences of no token, one, two, and the rest; after them padding, which is NaN"},
+    {"saturated_gates", "raw gates and write strengths far out on either side, where sigmoid and softplus are flat"},
+    {"tiny_norms", "queries and keys to be normalised whose length is zero, or near sqrt(l2_eps)"},
+    {"huge_norms", "the same with lengths of a thousand"},
+    {"hard_cap", "scores of several times soft_cap"},
+};
+
+/// Numbers that are drawn, by the name of what they are for.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : seed_(seed) {}
+
+  template <class F>
+  Array each(const std::string& name, std::vector<int> shape, F&& number) const {
+    const Stream stream(seed_, "argument " + name);
+    Array array(std::move(shape));
+    for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] = number(stream, i);
+    return array;
+  }
+  Array normal(const std::string& name, std::vector<int> shape, double scale = 1, double middle = 0) const {
+    return each(name, std::move(shape), [&](const Stream& s, std::size_t i) { return middle + scale * s.normal(i); });
+  }
+  Array uniform(const std::string& name, std::vector<int> shape, double low, double high) const {
+    return each(name, std::move(shape),
+                [&](const Stream& s, std::size_t i) { return low + (high - low) * s.uniform(i); });
+  }
+
+ private:
+  std::uint64_t seed_;
+};
+
+double number_from(const std::string& name, const std::string& digits) {
+  if (digits == "-inf") return -std::numeric_limits<double>::infinity();
+  double x = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
+  require(error == std::errc{} && end == digits.data() + digits.size() && !std::isnan(x), "--with: ", name, ": ",
+          excerpt(digits), " is no number");
+  return x;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words(1);
+  for (const char c : list)
+    if (c == ',')
+      words.emplace_back();
+    else
+      words.back() += c;
+  return words;
+}
+
+/// The axes of `array` in that order.
+Array permuted(const Array& array, const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> strides(array.shape.size(), 1);
+  for (std::size_t a = strides.size(); a-- > 1;) strides[a - 1] = strides[a] * static_cast<std::size_t>(array.shape[a]);
+  std::vector<PickedAxis> axes;
+  for (const std::size_t a : order) axes.push_back({strides[a], first(array.shape[a])});
+  const Picked all = picked("", axes);
+  Array out(all.shape);
+  for (std::size_t i = 0; i < all.at.size(); ++i) out.data[i] = array.data[all.at[i]];
+  return out;
+}
+
+Array reshaped(Array array, std::vector<int> shape) {
+  array.shape = std::move(shape);
+  return array;
+}
+
+class Maker {
+ public:
+  explicit Maker(const CaseRequest& request)
+      : request_(request),
+        facts_(facts_of(request.mechanism)),
+        draw_(request.seed),
+        B_(request.shape.batch),
+        T_(request.shape.queries()),
+        S_(request.shape.seq_len),
+        H_(request.shape.heads),
+        G_(request.shape.shared_heads > 0 ? request.shape.shared_heads : request.shape.heads) {}
+
+  Safetensors make(std::string_view tool_version) && {
+    require(facts_.family != Family::other || facts_.room != nullptr, unknown_mechanism(request_.mechanism).what());
+    require(facts_.family != Family::other && facts_.family != Family::quantizer, "--with: ", request_.mechanism,
+            " takes none of these arguments in files");
+    layout_ = row_layout_from(request_.layout);
+    require(layout_ != RowLayout::thd || B_ == 1,
+            "--layout: thd is of packed sequences, a batch of one, and --shape has ", B_);
+    for (const auto& [name, words] : request_.with) wishes_.emplace_back(name, words);
+    take_style();
+    take_params();
+    refuse_unknown();
+    facts_.room != nullptr ? draw_tensors() : draw_component();
+    draw_gates();
+    draw_numbers();
+    draw_visibility();
+    draw_pages();
+    draw_sequences();
+    excite();
+    return finish(tool_version);
+  }
+
+ private:
+  bool is_wished(std::string_view name) const {
+    return std::any_of(wishes_.begin(), wishes_.end(), [&](const auto& w) { return w.first == name; });
+  }
+  std::string words_of(std::string_view name) const {
+    for (const auto& [wish, words] : wishes_)
+      if (wish == name) return words;
+    return "";
+  }
+  void wish(const std::string& name) {
+    if (!is_wished(name)) wishes_.emplace_back(name, "");
+  }
+  bool is(const char* style) const { return request_.style == style; }
+  bool has_param(std::string_view name) const { return params_.contains(name); }
+
+  void take_style() {
+    if (is("low_lse") || is("high_lse")) wish("bias");
+    if (is("empty_rows")) wish("mask");
+    if (is("short_documents")) wish("documents_q");
+    if (is("short_sequences")) wish("cu_seqlens");
+  }
+
+  /// Params as the file has them; the mechanism's own go to its room, too.
+  void take_params() {
+    params_ = request_.params;
+    if (is("hard_cap") && !has_param("soft_cap")) params_["soft_cap"] = std::string("2");
+    if ((is("tiny_norms") || is("huge_norms")) && !has_param("l2_norm"))
+      params_["l2_norm"] = std::string("root"), params_["l2_eps"] = std::string("1e-6");
+    if (is("saturated_gates")) {
+      if (takes("gate") && !has_param("gate")) params_["gate"] = std::string("softplus");
+      if (takes("beta_gate") && !has_param("beta_gate")) params_["beta_gate"] = std::string("sigmoid");
+    }
+    if (const auto block = params_.find("scale_block"); block != params_.end())
+      if (const auto* words = std::get_if<std::string>(&block->second))
+        block->second = words->starts_with('[') ? *words : "[" + *words + "]";
+  }
+
+  bool takes(std::string_view name) const {
+    const auto arguments = all_arguments();
+    return std::any_of(arguments.begin(), arguments.end(),
+                       [&](const Argument& a) { return a.name == name && why_not(facts_, a).empty(); });
+  }
+
+  /// What nobody takes is said before anything is drawn.
+  void refuse_unknown() const {
+    const auto refuse = [&](std::string_view name, Part part, const char* flag) {
+      const auto arguments = all_arguments();
+      const std::vector<std::string> own = own_names(facts_, part);
+      if (std::find(own.begin(), own.end(), name) != own.end()) return;
+      std::vector<std::string> known = own;
+      for (const Argument& a : arguments)
+        if (a.part == part || (part == Part::inputs && a.part == Part::cotangents)) known.emplace_back(a.name);
+      const auto found = std::find_if(arguments.begin(), arguments.end(), [&](const Argument& a) {
+        return a.name == name && (a.part == Part::params) == (part == Part::params);
+      });
+      require(found != arguments.end(), flag, ": ", request_.mechanism, " has no ", excerpt(name),
+              did_you_mean(name, known));
+      const std::string reason = why_not(facts_, *found);
+      require(reason.empty(), flag, ": ", name, ": ", request_.mechanism, " does not take it: ", reason);
+    };
+    for (const auto& [name, value] : params_) refuse(name, Part::params, "--param");
+    for (const auto& [name, words] : wishes_) refuse(name, Part::inputs, "--with");
+  }
+
+  // ---- the mechanism's own tensors
+
+  void draw_tensors() {
+    CaseSpec spec{.mechanism = request_.mechanism,
+                  .shape = request_.shape,
+                  .precision = request_.precision,
+                  .style = style_from(request_.style).value_or(Style::normal),
+                  .seed = request_.seed,
+                  .params = {}};
+    const std::vector<std::string> own = own_names(facts_, Part::params);
+    for (const auto& [name, value] : params_)
+      if (std::find(own.begin(), own.end(), name) != own.end() && name != "scale") spec.params[name] = value;
+    if (facts_.family == Family::attention && has_param("scale") && has_param("bandwidth"))
+      throw InputError("--param: scale and bandwidth = 1 / scale, and not both of them");
+    Problem problem = facts_.room->make(spec);
+    for (const auto& [name, value] : problem.params)
+      if (!(name == "bandwidth" && has_param("scale"))) params_.try_emplace(name, value);
+    if (facts_.family != Family::attention && !request_.params.contains("scale")) params_.erase("scale");
+    for (const RoomFacts::Ranked& ranked : facts_.room->inputs()) {
+      const auto it = problem.inputs.find(ranked.field.name);
+      if (it == problem.inputs.end() || is_replaced(it->first)) continue;
+      dtypes_[it->first] = dtype_of(format_of(ranked.field.domain, request_.precision));
+      put(it->first, std::move(it->second));
+    }
+  }
+
+  /// Whether an argument stands for that input.
+  bool is_replaced(std::string_view name) const {
+    const auto raw = params_.find("gate");
+    const bool gated = raw != params_.end() && raw->second != Param(std::string("log"));
+    return (name == "log_decay" && (gated || is_wished("dt"))) || (name == "beta" && has_param("beta_gate")) ||
+           (name == "v" && has_param("value_dim"));
+  }
+
+  /// A problem's tensor, [B * H][...], as the file has it.
+  void put(const std::string& name, Array array) {
+    std::vector<int> shape = array.shape;
+    const int rank = static_cast<int>(shape.size()) + 1;
+    if (!shape.empty() && has_rows(facts_, name, false, layout_, layout_ == RowLayout::thd ? rank - 1 : rank) &&
+        (name != "lambda" || shape.size() > 1)) {
+      const int heads = shape[0] / B_;
+      shape[0] = heads, shape.insert(shape.begin(), B_);
+      array = reshaped(std::move(array), shape);
+      std::vector<std::size_t> order(shape.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      if (layout_ != RowLayout::bhtd) std::swap(order[1], order[2]);
+      array = permuted(array, order);
+      if (layout_ == RowLayout::thd) array.shape.erase(array.shape.begin());
+    } else if (name.starts_with("initial_") || name == "k_carry") {
+      shape[0] /= B_, shape.insert(shape.begin(), B_);
+      array = reshaped(std::move(array), shape);
+    } else if (!shape.empty() && B_ > 1) {  // what is no row and no state the batch shares
+      shape[0] /= B_;
+      array.data.resize(array.data.size() / static_cast<std::size_t>(B_));
+      array.shape = std::move(shape);
+    }
+    tensors_[name] = std::move(array);
+  }
+
+  /// A tensor with rows, of so many heads; `inner`: what stands behind.
+  std::vector<int> rows(int heads, std::vector<int> inner = {}) const {
+    std::vector<int> shape;
+    if (layout_ == RowLayout::thd) shape = {T_, heads};
+    if (layout_ == RowLayout::bthd) shape = {B_, T_, heads};
+    if (layout_ == RowLayout::bhtd) shape = {B_, heads, T_};
+    shape.insert(shape.end(), inner.begin(), inner.end());
+    return shape;
+  }
+
+  void draw_component() {
+    const int D = request_.shape.key_dim;
+    const std::vector<int> shape = layout_ == RowLayout::thd ? std::vector{T_, D} : std::vector{B_, T_, D};
+    add("x", draw_.normal("x", shape));
+    if (facts_.family == Family::norm) {
+      add("z", draw_.normal("z", shape));
+      add("weight", draw_.normal("weight", {D}, 0.5, 1));
+      if (!has_param("eps")) params_["eps"] = std::string("1e-5");
+      return;
+    }
+    const int width = request_.shape.value_dim;
+    add("weight", draw_.normal("weight", {D, width}, 1 / std::sqrt(width)));
+    add("bias", draw_.normal("bias", {D}));
+    add("initial_state", draw_.normal("initial_state", {B_, D, width - 1}));
+  }
+
+  // ---- arguments
+
+  /// In the precision of the case, or in fp32.
+  void add(const std::string& name, Array array, bool narrow = true) {
+    dtypes_[name] = dtype_of(narrow ? request_.precision : Format::fp32);
+    tensors_[name] = std::move(array);
+  }
+
+  /// What was typed, one number for all or one for each; drawn where nothing was.
+  void add_drawn(const std::string& name, Array drawn, bool narrow) {
+    const std::string words = words_of(name);
+    if (!words.empty()) {
+      const std::vector<std::string> list = split(words);
+      require(list.size() == 1 || list.size() == drawn.data.size(), "--with: ", name, ": expected one number or ",
+              drawn.data.size(), ", got ", list.size());
+      for (std::size_t i = 0; i < drawn.data.size(); ++i)
+        drawn.data[i] = number_from(name, list[list.size() == 1 ? 0 : i]);
+    }
+    add(name, std::move(drawn), narrow);
+  }
+
+  void draw_gates() {
+    const int K = request_.shape.key_dim;
+    const auto gate = params_.find("gate");
+    if (gate != params_.end() && gate->second != Param(std::string("log")) && takes("gate")) {
+      const bool channels = facts_.program != nullptr && by_channel();
+      const Param kind = gate->second;
+      add_drawn("a", draw_.normal("a", channels ? rows(H_, {K}) : rows(H_), 2), true);
+      if (kind == Param(std::string("softplus")) || kind == Param(std::string("bounded")))
+        add_drawn("a_log", draw_.uniform("a_log", {H_}, -2, 1), false);
+      add_drawn("dt_bias", channels ? draw_.normal("dt_bias", {H_, K}) : draw_.normal("dt_bias", {H_}), false);
+      if (kind == Param(std::string("bounded")) && !has_param("lower_bound"))
+        params_["lower_bound"] = std::string("-5");
+    }
+    if (has_param("beta_gate") && takes("beta_gate")) add_drawn("b", draw_.normal("b", rows(H_), 2), true);
+    if (is_wished("dt")) {
+      add_drawn("dt", draw_.normal("dt", rows(H_), 0.5, 0.5), true);
+      if (is_wished("a_log"))
+        add_drawn("a_log", draw_.uniform("a_log", {H_}, -2, 1), false);
+      else
+        add_drawn("rate", draw_.uniform("rate", {H_}, -2, -0.125), false);
+      if (!has_param("dt_softplus")) params_["dt_softplus"] = true;
+      if (is_wished("dt_bias")) add_drawn("dt_bias", draw_.normal("dt_bias", {H_}), false);
+    }
+    if (is_wished("skip")) add_drawn("skip", draw_.normal("skip", {H_}), false);
+    if (is_wished("z")) add_drawn("z", draw_.normal("z", rows(H_, {request_.shape.value_dim})), true);
+  }
+
+  bool by_channel() const {
+    for (const language::Input& input : facts_.program->inputs)
+      if (input.name == "log_decay") return input.type.axes.size() == 2;
+    return false;
+  }
+
+  void draw_numbers() {
+    if (is_wished("sink")) add_drawn("sink", draw_.normal("sink", {H_}), false);
+    if (is_wished("alibi_slopes"))
+      add_drawn(
+          "alibi_slopes",
+          draw_.each("alibi_slopes", {H_},
+                     [&](const Stream&, std::size_t h) { return std::exp2(-8.0 * static_cast<double>(h + 1) / H_); }),
+          false);
+    for (const char* name : {"q_scale", "k_scale", "v_scale"}) {
+      if (!is_wished(name)) continue;
+      const bool queries = name[0] == 'q';
+      std::vector<int> shape = {queries ? H_ : G_};
+      if (const auto block = params_.find("scale_block"); block != params_.end()) {
+        const Json list = parse_json(std::get<std::string>(block->second), "--param: scale_block");
+        require(list.is_array() && list.size() == 2 && list[0].is_number_integer() && list[1].is_number_integer() &&
+                    list[0].get<int>() > 0 && list[1].get<int>() > 0,
+                "--param: scale_block: expected two positive integers, rows and channels");
+        const int d = name[0] == 'v' ? request_.shape.value_dim : request_.shape.key_dim;
+        const auto blocks = [](int n, int size) { return (n + size - 1) / size; };
+        shape.push_back(blocks(B_ * (queries ? T_ : S_), list[0].get<int>()));
+        shape.push_back(blocks(d, list[1].get<int>()));
+      }
+      add_drawn(name, draw_.uniform(name, shape, 0.5, 1.5), false);
+    }
+  }
+
+  void draw_visibility() {
+    const std::vector<int> pairs = {T_, S_};
+    if (is_wished("bias") && facts_.family == Family::attention) {
+      const double middle = is("low_lse") ? -240 : is("high_lse") ? 240 : 0;
+      std::vector<int> shape = {H_, T_, S_};
+      if (B_ > 1) shape.insert(shape.begin(), B_);
+      if (words_of("bias") == "shared") shape = pairs, forget("bias");
+      add_drawn("bias", draw_.normal("bias", shape, 1, middle), true);
+    }
+    if (is_wished("mask")) {
+      Array mask = draw_.each("mask", pairs, [&](const Stream& s, std::size_t i) { return s.uniform(i) < 0.7; });
+      for (std::size_t row = 1; is("empty_rows") && row < static_cast<std::size_t>(T_); row += 3)
+        std::fill_n(mask.data.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(S_)), S_, 0.0);
+      tensors_["mask"] = std::move(mask), dtypes_["mask"] = "BOOL";
+    }
+    if (is_wished("documents_q")) {
+      add_integers("documents_q", documents(T_));
+      if (T_ != S_ || is_wished("documents_k")) add_integers("documents_k", documents(S_));
+    }
+  }
+
+  void forget(const std::string& name) {
+    for (auto& [wish, words] : wishes_)
+      if (wish == name) words.clear();
+  }
+
+  /// Documents of one, two, three, ... tokens.
+  std::vector<int> documents(int rows) const {
+    std::vector<int> list;
+    for (int d = 0; static_cast<int>(list.size()) < rows; ++d)
+      for (int n = 0; n <= d % (is("short_documents") ? 3 : rows) && static_cast<int>(list.size()) < rows; ++n)
+        list.push_back(d);
+    return list;
+  }
+
+  void add_integers(const std::string& name, std::vector<int> missing) {
+    const std::string words = words_of(name);
+    if (!words.empty()) {
+      missing.clear();
+      for (const std::string& word : split(words)) {
+        int n = 0;
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
+        require(error == std::errc{} && end == word.data() + word.size(), "--with: ", name, ": ", excerpt(word),
+                " is no integer");
+        missing.push_back(n);
+      }
+    }
+    Array array({static_cast<int>(missing.size())});
+    std::copy(missing.begin(), missing.end(), array.data.begin());
+    tensors_[name] = std::move(array), dtypes_[name] = "I32";
+  }
+
+  /// Keys and values in pages whose order says nothing, with one page more than is used.
+  void draw_pages() {
+    if (!is_wished("page_table")) return;
+    const std::string words = words_of("page_table");
+    constexpr int usual_page = 16;
+    const int size = words.empty() ? usual_page : static_cast<int>(number_from("page_table", words));
+    require(size > 0, "--with: page_table: expected rows of a page, got ", words);
+    const int each = (S_ + size - 1) / size, pages = B_ * each + 1;
+    std::vector<int> order(static_cast<std::size_t>(pages));
+    std::iota(order.begin(), order.end(), 0);
+    const Stream stream(request_.seed, "argument page_table");
+    for (std::size_t i = order.size(); i-- > 1;)
+      std::swap(order[i], order[static_cast<std::size_t>(stream.integer(i, static_cast<int>(i) + 1))]);
+    for (const char* name : {"k", "v"}) {
+      if (!tensors_.contains(name)) continue;
+      // [B, S, G, d] whatever the layout is.
+      const int heads = G_, d = tensors_.at(name).shape.back();
+      Array dense = tensors_.at(name);
+      if (layout_ == RowLayout::bhtd) dense = permuted(dense, {0, 2, 1, 3});
+      Array paged({pages, size, heads, d});
+      const auto row = static_cast<std::size_t>(heads) * static_cast<std::size_t>(d);
+      for (int b = 0; b < B_; ++b)
+        for (int j = 0; j < S_; ++j) {
+          const auto page = static_cast<std::size_t>(order[static_cast<std::size_t>(b * each + j / size)]);
+          std::copy_n(dense.data.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(b * S_ + j)), row,
+                      paged.data.begin() + static_cast<std::ptrdiff_t>(row * (page * static_cast<std::size_t>(size) +
+                                                                              static_cast<std::size_t>(j % size))));
+        }
+      tensors_[name] = layout_ == RowLayout::bhtd ? permuted(paged, {0, 2, 1, 3}) : paged;
+    }
+    Array table({B_, each});
+    for (std::size_t i = 0; i < table.data.size(); ++i) table.data[i] = order[i];
+    tensors_["page_table"] = std::move(table), dtypes_["page_table"] = "I32";
+    std::vector<int> lengths;
+    for (int b = 0; b < B_; ++b) lengths.push_back(std::max(0, S_ - b * (size - 1)));
+    wish("lengths_k");
+    add_integers("lengths_k", std::move(lengths));
+  }
+
+  /// Sequences of no token, one, two, three eighths, the rest but two rows.
+  static std::vector<int> starts(int rows) {
+    std::vector<int> cu = {0, 0};
+    for (const int end : {1, 3, 3 + rows * 3 / 8, rows - 2}) cu.push_back(std::clamp(end, cu.back(), rows));
+    return cu;
+  }
+
+  void draw_sequences() {
+    for (const char* name : {"cu_seqlens", "cu_seqlens_q", "cu_seqlens_k"})
+      if (is_wished(name)) add_integers(name, starts(name[std::string_view(name).size() - 1] == 'k' ? S_ : T_));
+    for (const char* name : {"lengths", "lengths_q", "lengths_k"}) {
+      if (!is_wished(name) || tensors_.contains(name)) continue;
+      const int rows = name[std::string_view(name).size() - 1] == 'k' ? S_ : T_;
+      std::vector<int> lengths;
+      for (int b = 0; b < B_; ++b) lengths.push_back(std::max(0, rows - 3 * b - 1));
+      add_integers(name, lengths);
+    }
+    if (is_wished("state_at")) add_integers("state_at", {0, T_ / 2, T_ / 2});
+    const auto cu = tensors_.find("cu_seqlens");
+    for (auto& [name, array] : tensors_) {
+      if (!name.starts_with("initial_") && name != "k_carry") continue;
+      if (cu != tensors_.end()) {  // every sequence has its own
+        std::vector<int> shape = array.shape;
+        shape[0] = cu->second.shape[0] - 1;
+        array = draw_.normal(name, shape);
+      }
+      const bool turned =
+          params_.contains("state_layout") && params_.at("state_layout") == Param(std::string("v_first"));
+      if (turned && array.shape.size() == 4) array = permuted(array, {0, 1, 3, 2});
+    }
+  }
+
+  /// What the style makes of what there is.
+  void excite() {
+    const auto scale_rows = [&](const char* name, const auto& factor) {
+      const auto it = tensors_.find(name);
+      if (it == tensors_.end()) return;
+      const auto d = static_cast<std::size_t>(it->second.shape.back());
+      for (std::size_t i = 0; i < it->second.data.size(); ++i) it->second.data[i] *= factor(i / d);
+    };
+    for (const char* name : {"q", "k", "p"}) {
+      if (is("tiny_norms"))
+        scale_rows(name, [](std::size_t row) { return std::array{1.0, 1e-2, 1e-3, 1e-4, 0.0}.at(row % 5); });
+      if (is("huge_norms")) scale_rows(name, [](std::size_t row) { return row % 3 == 0 ? 1e3 : 1.0; });
+    }
+    if (is("hard_cap")) scale_rows("q", [](std::size_t) { return 4.0; });
+    for (const char* name : {"a", "b", "dt"})
+      if (const auto it = tensors_.find(name); is("saturated_gates") && it != tensors_.end())
+        for (std::size_t i = 0; i < it->second.data.size(); ++i)
+          it->second.data[i] = std::array{30.0, -30.0, 12.0, -12.0, 0.0, 88.0, -88.0}.at(i % 7);
+  }
+
+  // ---- the file
+
+  Problem problem() const {
+    Problem problem;
+    problem.mechanism = request_.mechanism + std::string(room_suffix);
+    problem.params = params_;
+    problem.params["layout"] = request_.layout;
+    for (const auto& [name, array] : tensors_) problem.inputs[name] = array;
+    return problem;
+  }
+
+  void round() {
+    for (auto& [name, array] : tensors_)
+      for (double& x : array.data)
+        for (const Format format : case_precisions)
+          if (format != Format::tf32 && dtypes_.at(name) == dtype_of(format)) x = round_to(x, format);
+  }
+
+  /// Rows outside of every sequence hold nothing, and whoever reads them shall see it.
+  void poison(const FileCase& file) {
+    for (auto& [name, array] : tensors_) {
+      if (!file.plan().padded.contains(name)) continue;
+      const std::vector<bool> read = read_numbers(file.plan(), name);
+      for (std::size_t i = 0; i < read.size(); ++i)
+        if (!read[i]) array.data[file.place_in_file(name, i)] = std::numeric_limits<double>::quiet_NaN();
+    }
+  }
+
+  Safetensors finish(std::string_view tool_version) {
+    round();
+    const FileCase file(problem());
+    poison(file);
+    Safetensors out;
+    Json digests = Json::object();
+    const auto put_file = [&](const std::string& name, const Array& array, const std::string& dtype) {
+      digests[name] = sha256(array);
+      out.tensors[name] = dtype == "I32" || dtype == "BOOL" ? store_integers(array, dtype) : store(array, dtype);
+    };
+    for (const auto& [name, array] : tensors_) put_file(name, array, dtypes_.at(name));
+    for (const auto& [name, tensor] : file.judged()) {
+      if (!request_.cotangents || (name == "lse" && !is_wished("lse"))) continue;
+      const Scattered scattered = file.scattered(name);
+      Array drawn = draw_.normal("d_" + name, scattered.shape), cotangent(scattered.shape);
+      std::fill(cotangent.data.begin(), cotangent.data.end(), std::numeric_limits<double>::quiet_NaN());
+      for (const std::size_t i : scattered.at) cotangent.data[i] = round_to(drawn.data[i], request_.precision);
+      put_file("d_" + name, cotangent, dtype_of(request_.precision));
+    }
+    Json params = json_of(params_);
+    if (const auto block = params.find("scale_block"); block != params.end())
+      *block = parse_json(block->get<std::string>(), "scale_block");
+    out.metadata = {{"format", "assay-case 1"},
+                    {"mechanism", facts_.room != nullptr ? language::pinned_name(*facts_.room) : request_.mechanism},
+                    {"params", params.dump()},
+                    {"layout", request_.layout},
+                    {"shape", text_of(request_.shape)},
+                    {"precision", name_of(request_.precision)},
+                    {"style", request_.style},
+                    {"seed", std::to_string(request_.seed)},
+                    {"generator", generator()},
+                    {"sha256", digests.dump()},
+                    {"tool_version", std::string(tool_version)}};
+    return out;
+  }
+
+  std::string generator() const {
+    std::string words = text("assay case --mechanism ", request_.mechanism, " --shape ", text_of(request_.shape),
+                             " --precision ", name_of(request_.precision), " --style ", request_.style, " --seed ",
+                             request_.seed, flags_of(request_.params));
+    for (const auto& [name, value] : request_.with)
+      words += " --with " + shown_word(value.empty() ? name : name + "=" + value);
+    return words + " --layout " + request_.layout + (request_.cotangents ? "" : " --no-cotangents");
+  }
+
+  const CaseRequest& request_;
+  const Facts facts_;
+  const Draw draw_;
+  const int B_, T_, S_, H_, G_;
+  RowLayout layout_ = RowLayout::bthd;
+  Params params_;
+  std::vector<std::pair<std::string, std::string>> wishes_;
+  std::map<std::string, Array> tensors_;
+  std::map<std::string, std::string> dtypes_;
+};
+
+}  // namespace
+
+std::span<const ArgumentStyle> argument_styles() { return styles; }
+
+bool asks_for_arguments(const CaseRequest& request) {
+  if (!request.with.empty() || request.layout != "bthd") return true;
+  if (std::any_of(std::begin(styles), std::end(styles), [&](const auto& s) { return s.name == request.style; }))
+    return true;
+  const Facts facts = facts_of(request.mechanism);
+  if (facts.room == nullptr) return facts.family != Family::other;
+  const std::vector<std::string> own = own_names(facts, Part::params);
+  const auto arguments = all_arguments();
+  return std::any_of(request.params.begin(), request.params.end(), [&](const auto& param) {
+    const bool known = std::find(own.begin(), own.end(), param.first) != own.end() || param.first == "scale";
+    return !known && std::any_of(arguments.begin(), arguments.end(),
+                                 [&](const Argument& a) { return a.name == param.first && a.part == Part::params; });
+  });
+}
+
+Safetensors draw_case(const CaseRequest& request, std::string_view tool_version) {
+  return Maker(request).make(tool_version);
+}
+
+}  // namespace assay::arguments

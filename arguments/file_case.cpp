@@ -1,0 +1,371 @@
+#include "arguments/file_case.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "arguments/families.hpp"
+#include "files/input_file.hpp"
+#include "files/layout.hpp"
+#include "oracles/scalars/decimal.hpp"
+#include "reference/core/sha256.hpp"
+
+namespace assay::arguments {
+namespace {
+
+/// A double with all its digits.
+std::string decimal_of(double x) {
+  if (std::isnan(x)) return "nan";
+  if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
+  if (x == std::trunc(x) && std::fabs(x) < 1e15) return std::to_string(static_cast<long long>(x));
+  constexpr int mantissa_bits = 53, digits_of_all = 800;
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  return format_decimal({static_cast<long long>(std::ldexp(fraction, mantissa_bits)), exponent - mantissa_bits},
+                        std::min(digits_of_all, 60 + std::abs(exponent)));
+}
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_state(std::string_view name) {
+  return name.starts_with("initial_") || name.starts_with("final_") ||
+         is_one_of(name, {"k_carry", "chunk_states", "checkpoints", "states_at"});
+}
+
+/// A tensor that lies in the file as JSON has it.
+FileTensor as_it_is(std::vector<int> shape) {
+  FileTensor tensor{shape, std::move(shape), {}};
+  const std::size_t n = Array(tensor.shape).data.size();
+  for (std::size_t i = 0; i < n; ++i) tensor.at.push_back(i);
+  return tensor;
+}
+
+/// The axes of a file's tensor in the order of JSON.
+FileTensor with_axes(std::vector<int> file_shape, const std::vector<std::size_t>& order) {
+  const std::vector<std::size_t> strides = strides_of(file_shape);
+  std::vector<PickedAxis> axes;
+  for (const std::size_t a : order) axes.push_back({strides[a], first(file_shape[a])});
+  Picked all = picked("", axes);
+  return {std::move(file_shape), std::move(all.shape), std::move(all.at)};
+}
+
+}  // namespace
+
+std::string_view without_suffix(std::string_view room) {
+  return room.ends_with(room_suffix) ? room.substr(0, room.size() - room_suffix.size()) : std::string_view();
+}
+
+RowLayout row_layout_from(std::string_view name) {
+  if (name == "bthd") return RowLayout::bthd;
+  if (name == "bhtd") return RowLayout::bhtd;
+  require_domain(name == "thd", -1, "layout: there is no ", excerpt(name), "; there are bthd, bhtd, thd");
+  return RowLayout::thd;
+}
+
+bool has_rows(const Facts& facts, std::string_view input, bool is_paged, RowLayout layout, int rank) {
+  if (facts.family == Family::attention) {
+    if (is_one_of(input, {"k", "v"})) return !is_paged;
+    // [B, T, H] or more is one for every row; with fewer axes it is one for a head, or for all.
+    if (input == "lambda") return rank >= (layout == RowLayout::thd ? 2 : 3);
+    return is_one_of(input, {"q", "o", "lse"}) || (input == "rho" && facts.name != "softmax_attention") ||
+           (facts.name == "parallax_gate" && is_one_of(input, {"x", "gate"}));
+  }
+  if (facts.family == Family::norm || facts.family == Family::convolution) return is_one_of(input, {"x", "z", "o"});
+  if (is_one_of(input, {"a", "b", "dt", "z", "o"})) return true;
+  if (facts.program == nullptr) return false;
+  return std::any_of(facts.program->inputs.begin(), facts.program->inputs.end(), [&](const language::Input& one) {
+    return one.name == input && !one.type.axes.empty() && one.type.axes[0].name == "T";
+  });
+}
+
+FileTensor rows_in_file(const std::vector<int>& file_shape, RowLayout layout, bool has_heads) {
+  const std::size_t leading = (layout == RowLayout::thd ? 1U : 2U) + (has_heads ? 1U : 0U);
+  const char* expected = layout == RowLayout::thd    ? has_heads ? "[T, H, ...]" : "[T, ...]"
+                         : !has_heads                ? "[B, T, ...]"
+                         : layout == RowLayout::bthd ? "[B, T, H, ...]"
+                                                     : "[B, H, T, ...]";
+  require_domain(file_shape.size() >= leading, -1, "expected ", expected, ", got shape ",
+                 assay::shape_text(file_shape));
+  std::vector<std::size_t> order;
+  if (has_heads) order.push_back(layout == RowLayout::thd || layout == RowLayout::bhtd ? 1 : 2);
+  if (layout == RowLayout::thd)
+    order.push_back(0);
+  else
+    order.insert(order.end(), {0U, has_heads && layout == RowLayout::bhtd ? 2U : 1U});
+  for (std::size_t a = leading; a < file_shape.size(); ++a) order.push_back(a);
+  FileTensor tensor = with_axes(file_shape, order);
+  if (layout == RowLayout::thd) return tensor;
+  // The rows of all sequences are one axis.
+  const std::size_t b = has_heads ? 1 : 0;
+  tensor.shape[b + 1] *= tensor.shape[b];
+  tensor.shape.erase(tensor.shape.begin() + static_cast<std::ptrdiff_t>(b));
+  return tensor;
+}
+
+FileTensor FileCase::lie(const std::string& name, const std::vector<int>& shape, bool output) {
+  const auto rank = static_cast<int>(shape.size());
+  if (output ? has_rows(facts_, name, false, layout_, rank) : has_rows(facts_, name, is_paged_, layout_, rank)) {
+    FileTensor tensor;
+    try {
+      tensor = rows_in_file(shape, layout_, has_heads_);
+    } catch (const Refusal& refusal) {
+      throw Refusal(Status::domain, -1, text(name, ": ", refusal.what()));
+    }
+    const int batch = layout_ == RowLayout::thd ? 1 : shape[0];
+    if (batch_of_.empty()) batch_ = batch, batch_of_ = name;
+    require_domain(batch == batch_, -1, name, ": batch of ", batch, ", but ", batch_of_, " has ", batch_);
+    return tensor;
+  }
+  if (is_paged_ && is_one_of(name, {"k", "v"})) {
+    require_domain(rank == 4, -1, name, ": expected pages, ",
+                   layout_ == RowLayout::bhtd ? "[pages, H, S, d]" : "[pages, S, H, d]", ", got shape ",
+                   assay::shape_text(shape));
+    return layout_ == RowLayout::bhtd ? with_axes(shape, {1, 0, 2, 3}) : with_axes(shape, {2, 0, 1, 3});
+  }
+  return as_it_is(shape);
+}
+
+namespace {
+
+/// [1, 1, Tq, Tk] and the like: a bias, a mask or documents of a batch.
+void take_batch(const std::string& name, int batch, FileTensor& tensor, Tensors& tensors) {
+  std::vector<int>& shape = tensor.shape;
+  if (is_one_of(name, {"bias", "mask"}) && shape.size() == 4) {
+    require_domain(shape[0] == batch || shape[0] == 1, -1, name, ": a batch of ", shape[0], " for one of ", batch);
+    if (batch > 1 && shape[0] == batch) tensors.by_sequence.insert(name);
+    shape[1] *= shape[0];
+    shape.erase(shape.begin());
+    if (shape[0] == 1) shape.erase(shape.begin());
+  }
+  if (!name.starts_with("documents_")) return;
+  if (shape.size() == 2 && shape[0] == batch) {
+    shape = {shape[0] * shape[1]};
+  } else if (shape.size() == 1 && batch > 1) {  // every sequence has the same ones
+    const std::vector<std::size_t> one = tensor.at;
+    for (int b = 1; b < batch; ++b) tensor.at.insert(tensor.at.end(), one.begin(), one.end());
+    shape[0] *= batch;
+  }
+}
+
+}  // namespace
+
+void FileCase::take(const Problem& problem) {
+  Params params = problem.params;
+  if (const auto layout = params.find("layout"); layout != params.end()) {
+    layout_ = row_layout_from(std::get<std::string>(layout->second));
+    params.erase(layout);
+  }
+  record_ = {{"mechanism", facts_.name}, {"params", json_of(params)}};
+  if (const auto block = params.find("scale_block"); block != params.end())
+    record_["params"]["scale_block"] = parse_json(std::get<std::string>(block->second), "params.scale_block");
+  has_heads_ = facts_.family == Family::attention || facts_.family == Family::recurrence;
+  is_paged_ = problem.inputs.contains("page_table");
+  for (const auto& [name, array] : problem.inputs) inputs_[name] = lie(name, array.shape, false);
+  const int batch = std::max(batch_, 1);
+  for (auto& [name, tensor] : inputs_) {
+    take_batch(name, batch, tensor, tensors_);
+    Numbers& numbers = tensors_.inputs[name];
+    numbers.shape = tensor.shape;
+    const Array& array = problem.inputs.find(name)->second;
+    for (const std::size_t i : tensor.at) numbers.data.push_back(decimal_of(array.data[i]));
+  }
+  for (const auto& [name, array] : problem.cotangents) {
+    const FileTensor tensor = lie(name, array.shape, true);
+    Numbers& numbers = tensors_.cotangents[name];
+    numbers.shape = tensor.shape;
+    for (const std::size_t i : tensor.at) numbers.data.push_back(decimal_of(array.data[i]));
+  }
+}
+
+/// Sequences of a batch as cu_seqlens has them; of recurrences in any case, so that every state has its axis of them.
+void FileCase::number_sequences() {
+  const int batch = std::max(batch_, 1);
+  for (const char* name : {"cu_seqlens", "cu_seqlens_q", "cu_seqlens_k"})
+    require_domain(batch == 1 || !tensors_.inputs.contains(name), -1, name,
+                   ": packed sequences are a batch of one, and ", batch_of_, " has ", batch);
+  const auto add = [&](const char* name, const char* of) {
+    const auto tensor = inputs_.find(of);
+    if (tensor == inputs_.end()) return;
+    const std::vector<int>& shape = tensor->second.shape;
+    const int rows = shape[has_heads_ ? 1 : 0] / batch;
+    Numbers& numbers = tensors_.inputs[name];
+    numbers.shape = {batch + 1};
+    for (int b = 0; b <= batch; ++b) numbers.data.push_back(std::to_string(b * rows));
+  };
+  const auto known = [&](const char* name) { return tensors_.inputs.contains(name); };
+  if (facts_.family == Family::attention) {
+    if (batch == 1) return;
+    add("cu_seqlens_q", "q");
+    if (!is_paged_) add("cu_seqlens_k", "k");
+    tensors_.batch = batch;
+  } else if (facts_.family != Family::norm && !known("cu_seqlens")) {
+    add("cu_seqlens", batch_of_.c_str());
+  }
+}
+
+FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without_suffix(problem.mechanism)))) {
+  require_domain(facts_.family != Family::quantizer, -1,
+                 "quantize: its codes are exact, and `assay oracle` answers JSON cases of it");
+  take(problem);
+  number_sequences();
+  given_ = std::make_unique<const Given>(record_, tensors_);
+  admit_names(*given_, facts_);
+  plan_ = std::make_unique<const Plan>(plan_of(*given_, facts_));
+  admit_numbers(*plan_);
+  folded_ = std::make_unique<const Folded>(*plan_);
+  doubles_ = std::make_unique<const BasicFolded<double>>(*plan_);
+  for (const auto& [name, shape] : plan_->outputs) {
+    if (name == "empty") continue;
+    std::vector<bool> said(Array(shape).data.size(), false);
+    for (const Piece& piece : plan_->pieces)
+      for (const auto& [own, one] : piece.outputs)
+        if (one.to == name)
+          for (const auto& [from, to] : one.pairs) said[to] = true;
+    judge(name, name, shape, std::move(said));
+  }
+  for (const std::string& name : plan_->gradients) {
+    if (!has_gradients()) break;
+    const std::vector<int>& shape = plan_->inputs.at(name).shape;
+    std::vector<bool> read(plan_->inputs.at(name).data.size(), true);
+    if (plan_->padded.contains(name)) read = read_numbers(*plan_, name);
+    judge("d_" + name, name, shape, std::move(read));
+  }
+}
+
+/// Keeps the rows that somebody reads or writes, and folds axes into the first until there are three.
+void FileCase::judge(const std::string& name, const std::string& own, std::vector<int> shape,
+                     std::vector<bool> defined) {
+  if (is_paged_ && is_one_of(own, {"k", "v"}) && shape.size() == 4) {  // slots of all pages are rows
+    shape[2] *= shape[1];
+    shape.erase(shape.begin() + 1);
+  }
+  const bool with_rows =
+      !shape.empty() && !is_state(own) && (plan_->tokens.contains(own) || plan_->padded.contains(own));
+  const std::size_t axis = has_heads_ && shape.size() > 1 ? 1 : 0;
+  JudgedTensor tensor;
+  std::size_t inner = 1;
+  for (std::size_t a = axis + 1; a < shape.size(); ++a) inner *= static_cast<std::size_t>(shape[a]);
+  const std::size_t rows = with_rows ? static_cast<std::size_t>(shape[axis]) : 1;
+  std::vector<bool> used(rows, !with_rows);
+  for (std::size_t i = 0; with_rows && i < defined.size(); ++i)
+    if (defined[i]) used[i / inner % rows] = true;
+  for (std::size_t i = 0; i < defined.size(); ++i)
+    if (!with_rows || used[i / inner % rows]) tensor.kept.push_back(i);
+  if (with_rows) shape[axis] = static_cast<int>(std::count(used.begin(), used.end(), true));
+  if (!has_heads_ && !shape.empty() && !is_state(own)) shape.insert(shape.begin(), 1);
+  if (own == "bias" && shape.size() == 2) shape.insert(shape.begin(), 1);
+  const bool merges = is_state(own) && has_heads_ && shape.size() == 3;
+  while (shape.size() > 3 || (merges && shape.size() > 2)) {
+    shape[1] *= shape[0];
+    shape.erase(shape.begin());
+  }
+  tensor.shape = std::move(shape);
+  if (!tensor.kept.empty()) judged_[name] = std::move(tensor);
+}
+
+Answer FileCase::answer_in_doubles() const { return judged_answer(answer<double>(*doubles_, has_gradients())); }
+
+Answer FileCase::answer_in_doubles(const language::Mechanism& mechanism) const {
+  const BasicFolded<double> other(*plan_, mechanism);
+  return judged_answer(answer<double>(other, has_gradients()));
+}
+
+/// Of an output, whose shape in the file follows from that of the rows it has.
+FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
+  if (tensor.starts_with("d_")) {
+    const std::string name = tensor.substr(2);
+    const auto found = inputs_.find(name);  // a parameter is none of them
+    return found != inputs_.end() ? found->second : as_it_is(plan_->inputs.at(name).shape);
+  }
+  const std::vector<int>& shape = plan_->outputs.at(tensor);
+  if (!has_rows(facts_, tensor, false, layout_, 0)) return as_it_is(shape);
+  std::vector<int> file_shape(shape.begin() + (has_heads_ ? 1 : 0), shape.end());
+  const int batch = std::max(batch_, 1);
+  if (layout_ != RowLayout::thd) file_shape[0] /= batch;
+  if (has_heads_) file_shape.insert(file_shape.begin() + (layout_ == RowLayout::bhtd ? 0 : 1), shape[0]);
+  if (layout_ != RowLayout::thd) file_shape.insert(file_shape.begin(), batch);
+  return rows_in_file(file_shape, layout_, has_heads_);
+}
+
+std::vector<std::size_t> FileCase::endless_rows() const {
+  std::vector<std::size_t> rows;
+  if (!plan_->outputs.contains("empty")) return rows;
+  const BasicAnswer<double> whole = answer<double>(*doubles_, false);
+  const std::vector<double>& empty = whole.outputs.at("empty").data;
+  const std::vector<std::size_t>& kept = judged_.at("lse").kept;
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (empty[kept[i]] != 0) rows.push_back(i);
+  return rows;
+}
+
+Scattered FileCase::scattered(const std::string& tensor) const {
+  const FileTensor file = lie_of_answer(tensor);
+  Scattered result{.shape = file.file_shape};
+  for (const std::size_t i : judged_.at(tensor).kept) result.at.push_back(file.at[i]);
+  if (tensor == "lse") result.endless = endless_rows(), result.is_optional = !plan_->cotangents.contains("lse");
+  result.is_optional =
+      result.is_optional || is_one_of(tensor, {"d_alibi_slopes", "d_q_scale", "d_k_scale", "d_v_scale"});
+  return result;
+}
+
+Shape FileCase::shape() const {
+  Shape shape;
+  const auto axis = [&](const char* name, std::size_t a, int missing) {
+    const auto found = inputs_.find(name);
+    return found == inputs_.end() || found->second.shape.size() <= a ? missing : found->second.shape[a];
+  };
+  shape.batch = std::max(batch_, 1);
+  const char* first_tensor = has_heads_ ? "q" : "x";
+  shape.heads = has_heads_ ? axis("q", 0, 1) : 1;
+  shape.seq_len = axis(first_tensor, has_heads_ ? 1 : 0, 0) / shape.batch;
+  shape.key_dim = shape.value_dim = axis(first_tensor, has_heads_ ? 2 : 1, 0);
+  if (has_heads_) shape.value_dim = axis("v", is_paged_ ? 3 : 2, shape.key_dim);
+  if (facts_.family == Family::attention) {
+    const int keys = is_paged_ ? axis("k", 1, 0) * axis("k", 2, 0) : axis("k", 1, 0) / shape.batch;
+    if (keys != shape.seq_len) shape.query_len = std::exchange(shape.seq_len, keys);
+  }
+  const int others = axis("k", 0, shape.heads), values = axis("v", 0, shape.heads);
+  shape.heads = std::max(shape.heads, values);
+  const int fewest = std::min(others, axis(first_tensor, 0, shape.heads));
+  if (has_heads_ && fewest != shape.heads) shape.shared_heads = fewest;
+  return shape;
+}
+
+namespace {
+
+std::string digest_of(const Problem& problem) {
+  Sha256 sum;
+  const auto word = [&](std::string_view words) { sum.update(text(words.size(), ' ')).update(words); };
+  const auto arrays = [&](const Arrays& all) {
+    word(text(all.size()));
+    for (const auto& [name, array] : all) {
+      word(name), word(assay::shape_text(array.shape));
+      sum.update(std::span<const double>(array.data));
+    }
+  };
+  word(problem.mechanism), word(json_of(problem.params).dump());
+  arrays(problem.inputs), arrays(problem.cotangents);
+  return sum.hex();
+}
+
+}  // namespace
+
+std::shared_ptr<const FileCase> FileCase::of(const Problem& problem) {
+  constexpr std::size_t remembered = 4;
+  static std::mutex guard;
+  static std::deque<std::pair<std::string, std::shared_ptr<const FileCase>>> known;
+  const std::string digest = digest_of(problem);
+  const std::lock_guard lock(guard);
+  for (const auto& [name, file] : known)
+    if (name == digest) return file;
+  known.emplace_front(digest, std::make_shared<const FileCase>(problem));
+  if (known.size() > remembered) known.pop_back();
+  return known.front().second;
+}
+
+}  // namespace assay::arguments

@@ -1,0 +1,358 @@
+#include "arguments/file_rooms.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "arguments/file_case.hpp"
+#include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
+#include "files/problem_file.hpp"
+#include "language/decimals.hpp"
+#include "language/room.hpp"
+#include "oracles/core/more_rooms.hpp"
+#include "oracles/scalars/emulated.hpp"
+#include "reference/core/sha256.hpp"
+
+namespace assay::arguments {
+namespace {
+
+/// A mechanism whose cases with arguments somebody has read.
+struct Entry {
+  std::string name;
+  Facts facts;
+  std::vector<RoomFacts::Ranked> inputs, outputs;
+  std::string summary;
+  Room room;
+};
+
+// ---- what rooms say of their tensors
+
+RoomFacts::Ranked ranked(std::string_view name, std::initializer_list<Axis> axes, bool shared = false) {
+  RoomFacts::Ranked r{{.name = name, .domain = Domain::value}, static_cast<int>(axes.size())};
+  std::copy(axes.begin(), axes.end(), r.field.axes.begin());
+  r.field.missing = Field::Missing::absent;
+  if (shared) r.field.heads = Field::Heads::shared;
+  return r;
+}
+
+RoomFacts::Ranked ranked(const Argument& argument, bool queries) {
+  const std::string_view name = argument.name;
+  const Axis row = queries ? Axis::query_len : Axis::seq_len;
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (name == "bias") return ranked(name, {Axis::query_len, Axis::seq_len});
+  if (name == "a") return ranked(name, {row, Axis::key_dim});
+  if (is({"b", "dt", "lse"})) return ranked(name, {row});
+  if (name == "z") return ranked(name, {row, Axis::value_dim});
+  if (name == "dt_bias") return ranked(name, {Axis::key_dim});
+  if (name == "skip") return ranked(name, {Axis::value_dim});
+  if (is({"chunk_states", "checkpoints", "states_at"})) return ranked(name, {Axis::key_dim, Axis::value_dim});
+  if (is({"k_scale", "v_scale"})) return ranked(name, {Axis::seq_len, Axis::key_dim}, true);
+  return ranked(name, {});
+}
+
+void describe(Entry& entry) {
+  const Facts& facts = entry.facts;
+  const auto add = [](std::vector<RoomFacts::Ranked>& list, const RoomFacts::Ranked& r) {
+    if (std::none_of(list.begin(), list.end(), [&](const auto& known) { return known.field.name == r.field.name; }))
+      list.push_back(r);
+  };
+  if (facts.room != nullptr) {
+    for (RoomFacts::Ranked r : facts.room->inputs()) {
+      r.field.domain = Domain::value, r.field.missing = Field::Missing::absent;
+      add(entry.inputs, r);
+    }
+    for (const RoomFacts::Ranked& r : facts.room->outputs()) add(entry.outputs, r);
+  } else {
+    for (const char* name : {"x", "z"}) add(entry.inputs, ranked(name, {Axis::seq_len, Axis::model_dim}));
+    for (const char* name : {"weight", "bias", "initial_state"}) add(entry.inputs, ranked(name, {Axis::model_dim}));
+    add(entry.outputs, ranked("o", {Axis::seq_len, Axis::model_dim}));
+    add(entry.outputs, ranked("final_state", {Axis::model_dim}));
+  }
+  const bool attention = facts.family == Family::attention;
+  for (const Argument& argument : all_arguments()) {
+    if (!why_not(facts, argument).empty()) continue;
+    RoomFacts::Ranked r = ranked(argument, attention);
+    if (argument.part == Part::params) r.field.place = Field::Place::param;
+    if (argument.part != Part::params || argument.name == "scale")
+      add(argument.part == Part::cotangents ? entry.outputs : entry.inputs, r);
+  }
+}
+
+// ---- answers
+
+BasicAnswer<WordBall> in_packs(const Folded& folded, bool gradients, int words, int threads) {
+  return folded_answer<WordBall>(
+      folded.plan(), gradients,
+      [&](std::size_t n) {
+        const language::Posed<std::string>& posed = folded.posed()[n];
+        if (words == 2) return language::answer_in_packs<2>(posed, gradients, threads);
+        if (words == 3) return language::answer_in_packs<3>(posed, gradients, threads);
+        return language::answer_in_packs<4>(posed, gradients, threads);
+      },
+      [&](const WordBall& a, const WordBall& b) { return add(words, a, b); });
+}
+
+std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
+  const auto file = FileCase::of(problem);
+  return language::detail::in_balls(file->folded(), file->has_gradients(), 192,
+                                    [&](const BasicAnswer<Ball>& balls, bool last) {
+                                      return assay::detail::narrow_pairs(file->judged_answer(balls), last);
+                                    });
+}
+
+/// In as many words as it takes, up to four; nothing where these decide no comparison or leave bounds that are too
+/// wide.
+std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) {
+  const auto file = FileCase::of(problem);
+  for (int words = effort.words; words <= 4; ++words) {
+    try {
+      const BasicAnswer<WordBall> found =
+          file->judged_answer(in_packs(file->folded(), file->has_gradients(), words, effort.threads));
+      if (assay::detail::widest(found) <= word_target)
+        return assay::detail::convert_answer<Enclosed>(
+            [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, found);
+    } catch (const Undecided&) {
+      continue;  // more words may
+    }
+  }
+  return std::nullopt;
+}
+
+template <class S>
+HiLo pair_of(const S& x) {
+  const W2 pair = to_w2(x);
+  return {pair.hi, pair.lo};
+}
+
+BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
+  const auto file = FileCase::of(problem);
+  if (tier == Tier::ball || words_of(tier) > 0) {
+    auto pairs = tier == Tier::ball ? std::nullopt : in_words(problem, {words_of(tier), 1});
+    if (!pairs) pairs = enclosed(problem);
+    if (!pairs) return values(problem, Tier::mp100);
+    return assay::detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+  }
+  return assay::detail::with_scalar(tier, [&]<class S>(const S&) {
+    return assay::detail::convert_answer<HiLo>([](std::string_view, const S& x) { return pair_of(x); },
+                                               file->judged_answer(answer<S>(file->folded(), file->has_gradients())));
+  });
+}
+
+Answer perturbed(const Problem& problem) {
+  const auto file = FileCase::of(problem);
+  const BasicAnswer<Emulated> answered =
+      file->judged_answer(answer<Emulated>(file->folded_doubles(), file->has_gradients()));
+  const auto plain = [](std::string_view, const Emulated& x) { return x.value; };
+  return {assay::detail::convert_arrays<double>(plain, answered.outputs),
+          assay::detail::convert_arrays<double>(plain, answered.gradients)};
+}
+
+[[noreturn]] void not_of_files() { throw InputError("a case with arguments is a file's: none is made here"); }
+
+// ---- the registry: rooms have plain functions, and so every mechanism a set of its own
+
+constexpr std::size_t most_mechanisms = 96;
+
+class Registry {
+ public:
+  static Registry& get() {
+    static Registry registry;
+    return registry;
+  }
+  const Entry* find(std::string_view room);
+  const Entry& at(std::size_t i) const { return *entries_[i]; }
+
+ private:
+  std::mutex guard_;
+  std::array<std::unique_ptr<Entry>, most_mechanisms> entries_;  // each stays where it is
+  std::size_t count_ = 0;
+};
+
+/// The functions of mechanism number N.
+template <std::size_t N>
+struct Functions {
+  static Room room(std::string_view name, std::string_view summary) {
+    return {.name = name,
+            .summary = summary,
+            .options = {},
+            .inputs = [] { return Registry::get().at(N).inputs; },
+            .outputs = [] { return Registry::get().at(N).outputs; },
+            .variants = [] { return std::vector<Params>(1); },
+            .decimals = [](const BasicProblem<std::string>&, const DecimalOptions&) -> Decimals { not_of_files(); },
+            .values = &values,
+            .enclosed = &enclosed,
+            .in_words = &in_words,
+            .slopes = [](const Problem&, const Arrays&) -> BasicArrays<HiLo> { not_of_files(); },
+            .make = [](const CaseSpec&) -> Problem { not_of_files(); },
+            .shifted = [](const Params&) { return false; }};
+  }
+};
+
+using MakeRoom = Room (*)(std::string_view, std::string_view);
+template <std::size_t... N>
+constexpr std::array<MakeRoom, sizeof...(N)> all_functions(std::index_sequence<N...>) {
+  return {&Functions<N>::room...};
+}
+constexpr auto room_makers = all_functions(std::make_index_sequence<most_mechanisms>());
+
+const Entry* Registry::find(std::string_view room) {
+  const std::string mechanism(without_suffix(room));
+  if (mechanism.empty()) return nullptr;
+  const Facts facts = facts_of(mechanism);
+  const std::lock_guard lock(guard_);
+  for (std::size_t i = 0; i < count_; ++i)
+    if (entries_[i]->name == room) return entries_[i].get();
+  if (count_ == most_mechanisms) throw Refusal(Status::unsupported, -1, "more mechanisms than anybody needs at once");
+  auto entry = std::make_unique<Entry>(Entry{std::string(room), facts, {}, {}, mechanism + " with arguments", {}});
+  describe(*entry);
+  entry->room = room_makers[count_](entry->name, entry->summary);
+  return (entries_[count_++] = std::move(entry)).get();
+}
+
+MoreRooms others;  ///< who knows programs
+
+const Room* find_any(std::string_view name) {
+  if (const Entry* entry = Registry::get().find(name)) return &entry->room;
+  return others.find(name);
+}
+
+Answer perturbed_any(const Problem& problem) {
+  return without_suffix(problem.mechanism).empty() ? others.perturbed(problem) : perturbed(problem);
+}
+
+// ---- files
+
+constexpr std::string_view integer_names[] = {"cu_seqlens",  "cu_seqlens_q", "cu_seqlens_k", "lengths",
+                                              "lengths_q",   "lengths_k",    "page_table",   "state_at",
+                                              "documents_q", "documents_k"};
+
+/// The values of a tensor, of the dtype that it has to have.
+Array load_any(const std::string& name, const StoredTensor& tensor, const std::string& place) {
+  const bool integers = std::find(std::begin(integer_names), std::end(integer_names), name) != std::end(integer_names);
+  const bool truths = name == "mask", wide = tensor.dtype == "I32" || tensor.dtype == "I64";
+  if (!integers && !truths) return load(place, tensor);
+  std::optional<Array> array = load_integers(tensor);
+  require(array.has_value() && wide == integers, place, ": expected ", integers ? "I32 or I64" : "BOOL or U8", ", got ",
+          tensor.dtype);
+  if (truths)
+    for (const double x : array->data) require(x == 0 || x == 1, place, ": expected 0 or 1, got ", x);
+  return *std::move(array);
+}
+
+/// Whether the file says something that the mechanism's room does not know, and the table of arguments does.
+bool file_has_arguments(const ProblemFile& file, const std::map<std::string, StoredTensor>& tensors, const Facts& facts,
+                        const Json& params) {
+  if (facts.family == Family::other) return false;
+  if (const auto layout = file.metadata.find("layout"); layout != file.metadata.end() && layout->second != "bthd")
+    return true;
+  Tensors names;
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with("d_"))
+      names.cotangents[name.substr(2)];
+    else
+      names.inputs[name];
+  const Json record = {{"mechanism", facts.name}, {"params", params}};
+  const Given given(record, names);
+  // `scale` in place of `bandwidth` is no argument: plain cases know it, too.
+  Json others_params = params;
+  others_params.erase("scale");
+  const Json plain = {{"mechanism", facts.name}, {"params", others_params}};
+  return has_arguments(Given(plain, names), facts);
+}
+
+/// Params of a file, which may have a list.
+Params params_of_file(const Json& object) {
+  Json plain = object;
+  Params params;
+  if (const auto block = object.find("scale_block"); block != object.end()) {
+    plain.erase("scale_block");
+    params["scale_block"] = block->dump();
+  }
+  for (auto& [name, value] : params_from({{"params", plain}})) params[name] = std::move(value);
+  return params;
+}
+
+void require_known_names(const ProblemFile& file, const std::string& where) {
+  const auto known_to = [](const std::vector<RoomFacts::Ranked>& fields, std::string_view name) {
+    return std::any_of(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
+  };
+  const auto argument = [](std::string_view name) {
+    return std::any_of(all_arguments().begin(), all_arguments().end(), [&](const auto& a) { return a.name == name; });
+  };
+  const auto check = [&](const Arrays& arrays, const std::vector<RoomFacts::Ranked>& fields, const char* prefix) {
+    std::vector<std::string> names;
+    for (const auto& r : fields)
+      if (r.field.place == Field::Place::input) names.push_back(text(prefix, r.field.name));
+    for (const auto& [name, array] : arrays)
+      require(known_to(fields, name) || argument(name), where, ": tensor ", prefix, name, ": unknown to ",
+              without_suffix(file.room->name), did_you_mean(prefix + name, names));
+  };
+  check(file.problem.inputs, file.room->inputs(), "");
+  check(file.problem.cotangents, file.room->outputs(), "d_");
+}
+
+bool read_argument_case(ProblemFile& to, std::map<std::string, StoredTensor>& tensors, const std::string& where) {
+  Facts facts;
+  try {
+    facts = facts_of(to.problem.mechanism);
+  } catch (const Refusal&) {
+    return false;  // whoever reads plain cases says why
+  }
+  Json params = Json::object();
+  if (const auto written = to.metadata.find("params"); written != to.metadata.end())
+    params = parse_json(written->second, where + ": __metadata__.params");
+  if (!params.is_object() || !file_has_arguments(to, tensors, facts, params)) return false;
+  to.problem.mechanism += room_suffix;
+  to.room = find_room(to.problem.mechanism);
+  to.shape = Shape{};
+  for (auto it = tensors.begin(); it != tensors.end(); it = tensors.erase(it)) {
+    const auto& [name, tensor] = *it;
+    Array array = load_any(name, tensor, text(where, ": tensor ", name));
+    to.digests[name] = sha256(array);
+    for (const Format format : case_precisions)
+      if (format != Format::exact && format != Format::tf32 && tensor.dtype == dtype_of(format))
+        to.dtypes[name] = format;
+    if (name.starts_with("d_"))
+      to.problem.cotangents[name.substr(2)] = std::move(array);
+    else
+      to.problem.inputs[name] = std::move(array);
+  }
+  require_known_names(to, where);
+  const CaseResult result = attempt([&] {
+    to.problem.params = params_of_file(params);
+    if (const auto layout = to.metadata.find("layout"); layout != to.metadata.end())
+      to.problem.params["layout"] = layout->second;
+    const auto file = FileCase::of(to.problem);
+    to.shape = file->shape();
+    for (const auto& [name, tensor] : file->judged()) to.scattered[name] = file->scattered(name);
+  });
+  if (result.status != Status::ok) to.refusal = result;
+  return true;
+}
+
+}  // namespace
+
+void know_arguments() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    language::know_programs();
+    others = more_rooms();
+    know_more_rooms({.find = &find_any, .perturbed = &perturbed_any});
+    know_argument_cases(&read_argument_case);
+  });
+}
+
+const language::Mechanism* joined_mechanism(const Problem& problem) {
+  return without_suffix(problem.mechanism).empty() ? nullptr : &FileCase::of(problem)->plan().mechanism;
+}
+
+Answer answer_in_doubles(const Problem& problem, const language::Mechanism& mechanism) {
+  return FileCase::of(problem)->answer_in_doubles(mechanism);
+}
+
+}  // namespace assay::arguments

@@ -1,0 +1,17 @@
+#pragma once
+// Rooms of cases with arguments: what reads them from files, answers them and draws for the model.
+#include "language/posed.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::arguments {
+
+/// Makes read_problem(), find_room() and the draws of the model know cases with arguments, and programs. Calling it
+/// again changes nothing.
+void know_arguments();
+
+/// The joined program of a case with arguments; null of any other problem. It lives as long as the case is remembered.
+const language::Mechanism* joined_mechanism(const Problem& problem);
+/// The answer to a case with arguments, in doubles, of such a program or of another one in its place.
+Answer answer_in_doubles(const Problem& problem, const language::Mechanism& mechanism);
+
+}  // namespace assay::arguments
