@@ -70,6 +70,12 @@ format: setup-test ## format every C++ file in place
 docs: build ## write the generated pages again
 	@build/assay docs
 
+.PHONY: site
+site: ## write the documentation as a site, build/site/html
+	@tools/setup --site
+	@python3 tools/site/build.py --out build/site
+	@NO_MKDOCS_2_WARNING=1 build/site-python/bin/mkdocs build --strict --quiet --config-file build/site/mkdocs.yml
+
 # The command that made a page, from its first line.
 command-of = $(shell sed -n '1s/.*`\(.*\)`.*/\1/p' $(1))
 
