@@ -1,16 +1,17 @@
 #include "kernels/comba.hpp"
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/launches/gated_delta_launch.hpp"
+#include "kernels/host/gated_delta.hpp"
 
 namespace assay::tile {
 namespace {
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  const ErrorKind error{.predicts = true, .lag = 1};
-  const auto run = [&]<class T>() { return gated_delta<T>(shape, problem, with_narrow_sites(policy), tile, error); };
-  return with_scalar(policy, run);
+  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+    const HostDevice<T> device(shape, with_narrow_sites(policy));
+    return gated_delta_plan<HostTiles<T, C, D>, true>(device, shape, problem, 1);
+  });
 }
 
 constexpr KernelForm forms[] = {

@@ -1,6 +1,7 @@
 // Comba on the device: launches and instances.
 #include "kernels/comba.hpp"
 #include "kernels/cuda/gated_delta.cuh"
+#include "kernels/plans/gated_delta.hpp"
 
 namespace assay::tile {
 namespace {
@@ -12,8 +13,7 @@ Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) 
   const RecurrenceShape shape(problem);
   return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
     using P = ChunkPolicy<F>;
-    return problem.cotangents.empty() ? gated_delta<P, F, D, true, false>(shape, problem, times, 1)
-                                      : gated_delta<P, F, D, true, true>(shape, problem, times, 1);
+    return gated_delta_plan<DeltaTiles<P, D>, true>(CudaDevice<P>(shape, times), shape, problem, 1);
   });
 }
 

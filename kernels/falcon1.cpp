@@ -1,7 +1,7 @@
 #include "kernels/falcon1.hpp"
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/launches/falcon_launch.hpp"
+#include "kernels/host/falcon_rule.hpp"
 
 namespace assay::tile {
 namespace {

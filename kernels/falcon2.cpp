@@ -1,6 +1,7 @@
 #include "kernels/falcon2.hpp"
 
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/host/falcon_gain.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/host/host_value_columns.hpp"
 #include "kernels/plans/falcon2.hpp"
@@ -8,17 +9,11 @@
 namespace assay::tile {
 namespace {
 
-template <class T, int C, int D>
-struct Tiles {
-  using Executor = HostBlock<T>;
-  static constexpr int tokens = C, dim = D, values = D;
-};
-
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
   return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
     const Policy narrow = with_narrow_state(policy);
-    return falcon2_plan<Tiles<T, C, D>>(HostDevice<T>(shape, narrow), shape, problem);
+    return falcon2_plan<HostTiles<T, C, D>>(HostDevice<T>(shape, narrow), shape, problem);
   });
 }
 

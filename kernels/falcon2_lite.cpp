@@ -1,22 +1,17 @@
 #include "kernels/falcon2_lite.hpp"
 
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/host/falcon_rule.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/renormalized.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <class T, int C, int D>
-struct Tiles {
-  using Executor = HostBlock<T>;
-  static constexpr int tokens = C, dim = D, values = D;
-};
-
 Answer run_renormalized(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
   return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
-    return renormalized_plan<Tiles<T, C, D>>(HostDevice<T>(shape, policy), shape, problem);
+    return renormalized_plan<HostTiles<T, C, D>>(HostDevice<T>(shape, policy), shape, problem);
   });
 }
 

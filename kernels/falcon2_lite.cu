@@ -1,6 +1,7 @@
 // FALCON-2-lite on the device: launches and instances.
 #include "kernels/cuda/cuda_device.cuh"
-#include "kernels/cuda/falcon_rule.cuh"
+#include "kernels/cuda/gated_delta.cuh"
+#include "kernels/plans/falcon_rule.hpp"
 #include "kernels/plans/renormalized.hpp"
 
 namespace assay::tile {
@@ -15,8 +16,7 @@ Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) 
   const RecurrenceShape shape(problem);
   return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
     using P = ChunkPolicy<F>;
-    return problem.cotangents.empty() ? falcon_rule<P, F, D, false>(shape, problem, times)
-                                      : falcon_rule<P, F, D, true>(shape, problem, times);
+    return falcon_rule_plan<DeltaTiles<P, D>>(CudaDevice<P>(shape, times), shape, problem);
   });
 }
 

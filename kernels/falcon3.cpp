@@ -1,222 +1,24 @@
 #include "kernels/falcon3.hpp"
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/launches/falcon_launch.hpp"
-#include "kernels/launches/window_launch.hpp"
-#include "kernels/programs/tensor_inverse.hpp"
+#include "kernels/host/falcon_gain.hpp"
+#include "kernels/host/host_device.hpp"
+#include "kernels/plans/falcon3.hpp"
 
 namespace assay::tile {
 namespace {
 
-/// Row r of a head.
-template <class Arr>
-auto row(Arr& a, int head, int r) {
-  return a.data.data() +
-         (static_cast<std::size_t>(head) * static_cast<std::size_t>(a.rows) + static_cast<std::size_t>(r)) *
-             static_cast<std::size_t>(a.cols);
-}
-
-/// Row r of every head from row map(r) of `from`, or full of `missing` where that is none: `count` rows.
-template <class T, class Map>
-HostArray<T> gathered(const RecurrenceShape& shape, const HostArray<T>& from, int count, Map map, T missing = 0) {
-  auto to = shape.output<T>(from.heads, count, from.cols);
-  std::fill(to.data.begin(), to.data.end(), missing);
-  for (int h = 0; h < to.heads; ++h)
-    for (int r = 0; r < count; ++r)
-      if (const int source = map(r); source >= 0) std::copy_n(row(from, h, source), from.cols, row(to, h, r));
-  return to;
-}
-
-/// Adds to every row of `sums` the rows of tiles that it is a sum of, each sum rounded at "part", the total at `site`.
-template <class T, class Terms>
-HostArray<T> summed(const Policy& policy, std::string_view site, const HostArray<T>& tiles, Terms terms,
-                    HostArray<T> sums) {
-  const auto n = static_cast<std::size_t>(tiles.cols);
-  for (int h = 0; h < tiles.heads; ++h) {
-    HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
-    for (int to = 0; to < sums.rows; ++to) {
-      T* x = row(sums, h, to);
-      for (int i = 0; i < terms.count(to); ++i) {
-        for (std::size_t c = 0; c < n; ++c) x[c] += row(tiles, h, terms.row(to, i))[c];
-        block.round("part", x, n);
-      }
-    }
-    block.round(site, row(sums, h, 0), n * static_cast<std::size_t>(sums.rows));
-  }
-  return sums;
-}
-
-/// Calls f.template operator()<C, D>(): tiles of 32 or 16 rows.
-template <class F>
-void with_tile(ChunkSize size, F f) {
-  const auto with_dim = [&]<int C>() {
-    if (size.dim == 16) return f.template operator()<C, 16>();
-    if constexpr (Faults::planted) throw InputError(faults_are_small);
-    if constexpr (!Faults::planted)
-      return size.dim == 64 ? f.template operator()<C, 64>() : f.template operator()<C, max_head_dim>();
-  };
-  return size.tokens == 32 ? with_dim.template operator()<32>() : with_dim.template operator()<16>();
-}
 constexpr std::string_view tiles_of_rows[] = {"32", "16"};
-
-/// By ratios of decays, or by the published form.
-template <class T, bool Renormalized>
-Answer batch_rule(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
-  using B = HostBlock<T>;
-  const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
-  const bool with_gradients = !problem.cotangents.empty();
-  const ChunkSize size{tile == 1 ? 16 : 32, chunk_size(shape, 0).dim};
-  const int chunks = imax(1, ceil_div(len, size.tokens)), blocks = ceil_div(V, size.dim), parts = heads * blocks;
-  FalconRows<T> gates(shape, problem, policy);
-  const int tail = rows_of(shape, problem, "tail_k"), first = gates.first();
-  const PairRows<T> pairs{tail, first, tail + imax(0, len - first)};
-  // A window of as many pairs as there are is none, and has room to add to.
-  const int asked = window_of(problem), window = imin(asked, imax(1, pairs.count)),
-            newest = asked > 0 ? imin(pairs.count, asked - 1) : pairs.count;
-  const Windows windows{tail, first,
-                        window > 0 ? Faults::choose(policy, "window_one_too_wide"_s, window, window + 1) : 0};
-  const auto rows = BatchRows::of(windows, len, longest_window(windows.window, pairs.count), size.tokens);
-  const auto features = gates.features(shape.input<T>(problem.inputs, "k", shared, len, K)),
-             values = shape.input<T>(problem.inputs, "v", heads, len, V),
-             x = pairs.gather(shape, shape.input<T>(problem.inputs, "tail_k", heads, tail, K), features),
-             v = pairs.gather(shape, shape.input<T>(problem.inputs, "tail_v", heads, tail, V), values),
-             q = shape.input<T>(problem.inputs, "q", shared, len, K),
-             initial_state = shape.input<T>(problem.inputs, "initial_state", heads, K, V);
-  const auto beta = shape.vector_input<T>(problem.inputs, "beta", heads, len);
-  auto weight = beta, gamma = beta, energy = beta, sizes = beta;
-  with_tile(size, [&]<int C, int D>() {
-    host_launch<BatchGain<B, C, D, 2>, T>(
-        launch_policy(policy, 0),
-        {x.in(), beta.row_in(), gates.lambda.row_in(), gates.active.row_in(), weight.row_out(), gamma.row_out(),
-         energy.row_out(), sizes.row_out(), gates.eps, gates.floor, gates.options.coupling, windows, len},
-        heads * chunks, HeadBlocks{chunks});
-  });
-  const auto to_tiles = [&](const HostArray<T>& from, auto map, T missing = 0) {
-    return gathered(shape, from, rows.count(), map, missing);
-  };
-  const auto of_tiles = [&](int h, int cols) { return shape.output<T>(h, rows.count(), cols); };
-  const auto tile_q = to_tiles(q, ReaderOfRow{rows}), tile_x = to_tiles(x, PairOfRow{rows}),
-             tile_v = to_tiles(v, PairOfRow{rows}), tile_weight = to_tiles(weight, WriterOfRow{rows}),
-             tile_gamma = to_tiles(gamma, DecayOfRow{rows}, 1), tile_decays = to_tiles(gamma, WriterOfRow{rows});
-  const BatchInputs<B> inputs{tile_q.in(), tile_x.in(), tile_v.in(), tile_weight.row_in(), tile_gamma.row_in(false),
-                              rows,        shape.group, shared};
-  const int tiles = rows.tiles(), states_of = Renormalized && !with_gradients ? 0 : rows.groups() * size.dim;
-  auto tile_o = of_tiles(heads, V), tile_z = tile_o, final_state = shape.output<T>(heads, K, V);
-  auto states = shape.output<T>(heads, states_of, V), totals = shape.output<T>(heads, tiles * size.dim, 1);
-  auto inverse = of_tiles(heads, size.tokens), to_row = of_tiles(heads, 1), to_error = to_row, to_end = to_row;
-  const BatchSystems<B> systems{inverse.in(), to_row.row_in(), to_error.row_in(), to_end.row_in(), totals.row_in()};
-  const HeadBlocks by_block{blocks}, by_tile{tiles * blocks};
-  with_tile(size, [&]<int C, int D>() {
-    if constexpr (Renormalized) {
-      host_launch<TensorForward<B, C, D, D, 2>, T>(
-          launch_policy(policy, 1),
-          {{inputs, tile_decays.row_in()}, initial_state.in(), tile_o.out(), final_state.out(), states.out()}, parts,
-          by_block);
-    } else {
-      host_launch<BatchSystem<B, C, D>, T>(
-          launch_policy(policy, 6),
-          {inputs, inverse.out(), to_row.row_out(), to_error.row_out(), to_end.row_out(), totals.row_out()},
-          heads * tiles, HeadBlocks{tiles});
-      host_launch<BatchStates<B, C, D, D, 2>, T>(
-          launch_policy(policy, 1),
-          {inputs, systems, initial_state.in(), tile_z.out(), states.out(), final_state.out()}, parts, by_block);
-      host_launch<BatchOutputs<B, C, D, D>, T>(launch_policy(policy, 7),
-                                               {inputs, systems, tile_z.in(), states.in(), tile_o.out(), blocks},
-                                               parts * tiles, by_tile);
-    }
-  });
-  const Policy sums = launch_policy(policy, 2);
-  const auto zeros = [&](int h, int n, int cols) { return shape.input<T>({}, "", h, n, cols); };
-  const auto o = summed(sums, "out", tile_o, RowsOfReader{rows}, zeros(heads, len, V));
-  Answer answer{{{"o", o.array()},
-                 {"final_state", final_state.array()},
-                 {"final_tail_k", pairs.slice(shape, x, pairs.count - newest, pairs.count)},
-                 {"final_tail_v", pairs.slice(shape, v, pairs.count - newest, pairs.count)}},
-                {}};
-  if (!with_gradients) return answer;
-
-  require_open(gamma);
-  const auto o_cotangent = to_tiles(shape.input<T>(problem.cotangents, "o", heads, len, V), ReaderOfRow{rows}),
-             final_cotangent = shape.input<T>(problem.cotangents, "final_state", heads, K, V),
-             tail_x = pairs.among_zeros(shape, problem, "final_tail_k", newest, K),
-             tail_v = pairs.among_zeros(shape, problem, "final_tail_v", newest, V);
-  auto tile_dq = of_tiles(parts, K), tile_dx = tile_dq, tile_dv = tile_o;
-  auto tile_dweight = of_tiles(parts, 1), tile_dlog = tile_dweight, tile_dstep = tile_dweight;
-  auto dinitial_state = initial_state;
-  auto reads = tile_o, dy = tile_o, adjoints = states;
-  with_tile(size, [&]<int C, int D>() {
-    if constexpr (Renormalized) {
-      host_launch<TensorBackward<B, C, D, D, 2>, T>(launch_policy(policy, 3),
-                                                    {{inputs, tile_decays.row_in()},
-                                                     states.in(),
-                                                     o_cotangent.in(),
-                                                     final_cotangent.in(),
-                                                     tile_dq.out(),
-                                                     tile_dx.out(),
-                                                     tile_dv.out(),
-                                                     dinitial_state.out(),
-                                                     tile_dweight.row_out(),
-                                                     tile_dlog.row_out(),
-                                                     tile_dstep.row_out(),
-                                                     blocks},
-                                                    parts, by_block);
-    } else {
-      host_launch<BatchReads<B, C, D, D>, T>(launch_policy(policy, 8), {inputs, o_cotangent.in(), reads.out(), blocks},
-                                             parts * tiles, by_tile);
-      host_launch<BatchAdjoints<B, C, D, D, 2>, T>(launch_policy(policy, 3),
-                                                   {inputs, systems, o_cotangent.in(), final_cotangent.in(), reads.in(),
-                                                    dy.out(), tile_dv.out(), adjoints.out(), dinitial_state.out()},
-                                                   parts, by_block);
-      host_launch<BatchGradients<B, C, D, D>, T>(
-          launch_policy(policy, 9),
-          {inputs, systems, tile_z.in(), states.in(), dy.in(), tile_dv.in(), adjoints.in(), o_cotangent.in(),
-           tile_dq.out(), tile_dx.out(), tile_dweight.row_out(), tile_dlog.row_out(), blocks},
-          parts * tiles, by_tile);
-    }
-  });
-  auto dlog_of_tokens = gathered(shape, tile_dlog, len, FirstRowOfToken{rows});
-  if constexpr (Renormalized)
-    dlog_of_tokens = summed(sums, "dlog_decay", tile_dstep, RowsOfWriter{rows}, std::move(dlog_of_tokens));
-  const auto dweight_of_tokens = summed(sums, "part", tile_dweight, RowsOfWriter{rows}, zeros(parts, len, 1)),
-             dweight = sum_parts(sums, "dweight", "dweight", dweight_of_tokens, blocks, weight),
-             dlog_gamma = sum_parts(sums, "dlog_decay", "dlog_decay", dlog_of_tokens, blocks, gamma),
-             dx_of_pairs = summed(sums, "part", tile_dx, RowsOfPair{rows}, zeros(parts, pairs.count, K)),
-             dx_of_rows = sum_parts(sums, "part", "part", dx_of_pairs, blocks, x);
-  auto dbeta = beta, dlambda = beta, slope = beta, dx = x;
-  with_tile(size, [&]<int C, int D>() {
-    host_launch<BatchGainBackward<B, C, D>, T>(
-        launch_policy(policy, 4),
-        {beta.row_in(), gates.lambda.row_in(), gates.active.row_in(), energy.row_in(), sizes.row_in(), dweight.row_in(),
-         dlog_gamma.row_in(), dbeta.row_out(), dlambda.row_out(), slope.row_out(), gates.eps, gates.floor,
-         gates.options.coupling},
-        heads * chunks, HeadBlocks{chunks});
-    const int pair_tiles = imax(1, ceil_div(pairs.count, C));
-    host_launch<BatchEnergyGradient<B, C, D>, T>(
-        launch_policy(policy, 5), {x.in(), dx_of_rows.in(), tail_x.in(), slope.row_in(), dx.out(), windows, len},
-        heads * pair_tiles, HeadBlocks{pair_tiles});
-  });
-  const auto dv = summed(sums, "out", tile_dv, RowsOfPair{rows}, tail_v),
-             dq_of_tokens = summed(sums, "part", tile_dq, RowsOfReader{rows}, zeros(parts, len, K));
-  answer.gradients = {
-      {"q", sum_parts(sums, "part", "out", dq_of_tokens, blocks, q).array()},
-      {"k", sum_parts(sums, "part", "out", pairs.tokens(zeros(heads, len, K), dx), 1, features).array()},
-      {"v", pairs.tokens(values, dv).array()},
-      {"beta", dbeta.array()},
-      {"lambda", dlambda.array()},
-      {"initial_state", dinitial_state.array()}};
-  gates.of_keys(problem, features, answer.gradients);
-  if (problem.inputs.contains("tail_k")) {
-    answer.gradients["tail_k"] = pairs.slice(shape, sum_parts(sums, "part", "out", dx, 1, x), 0, tail);
-    answer.gradients["tail_v"] = pairs.slice(shape, dv, 0, tail);
-  }
-  return answer;
-}
 
 template <bool Renormalized>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_scalar(
-      policy, [&]<class T>() { return batch_rule<T, Renormalized>(shape, problem, with_narrow_state(policy), tile); });
+  return with_scalar(policy, [&]<class T>() {
+    return with_rows(chunk_size(shape, 0).dim, tile, [&]<int C, int D>() {
+      const HostDevice<T> device(shape, with_narrow_state(policy));
+      return falcon3_plan<HostTiles<T, C, D>, Renormalized>(device, shape, problem);
+    });
+  });
 }
 
 /// Why the compiled key dimensions or a host's memory cannot hold this problem, or "".

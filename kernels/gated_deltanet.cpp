@@ -1,7 +1,7 @@
 #include "kernels/gated_deltanet.hpp"
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/launches/gated_delta_launch.hpp"
+#include "kernels/host/gated_delta.hpp"
 
 namespace assay::tile {
 namespace {
@@ -11,9 +11,10 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   int lag = 0;
   OptionReader read(problem.params);
   read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
-  const ErrorKind error{.predicts = false, .lag = lag};
-  const auto run = [&]<class T>() { return gated_delta<T>(shape, problem, with_narrow_sites(policy), tile, error); };
-  return with_scalar(policy, run);
+  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+    const HostDevice<T> device(shape, with_narrow_sites(policy));
+    return gated_delta_plan<HostTiles<T, C, D>, false>(device, shape, problem, lag);
+  });
 }
 
 constexpr KernelForm forms[] = {

@@ -1,6 +1,7 @@
 // Gated DeltaNet on the device: launches and instances.
 #include "kernels/cuda/gated_delta.cuh"
 #include "kernels/gated_deltanet.hpp"
+#include "kernels/plans/gated_delta.hpp"
 
 namespace assay::tile {
 namespace {
@@ -15,8 +16,7 @@ Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) 
   read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
   return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
     using P = ChunkPolicy<F>;
-    return problem.cotangents.empty() ? gated_delta<P, F, D, false, false>(shape, problem, times, lag)
-                                      : gated_delta<P, F, D, false, true>(shape, problem, times, lag);
+    return gated_delta_plan<DeltaTiles<P, D>, false>(CudaDevice<P>(shape, times), shape, problem, lag);
   });
 }
 

@@ -1,56 +1,18 @@
 #include "kernels/kda.hpp"
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/launches/channel_sums_launch.hpp"
+#include "kernels/host/channel_sums.hpp"
+#include "kernels/plans/kda.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <class T>
-Answer chunkwise(const RecurrenceShape& shape, const Problem& problem, const Policy& policy, int tile) {
-  using B = HostBlock<T>;
-  ChannelSums<T> sums(shape, problem, policy, tile);
-  const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim, chunks = sums.chunks;
-  const auto beta = shape.vector_input<T>(problem.inputs, "beta", heads, len);
-  auto inverse = shape.output<T>(heads, chunks * sums.size.tokens, sums.size.tokens);
-  auto reads = shape.output<T>(heads, len, K), writes = reads, u = shape.output<T>(heads, len, V);
-  with_size(sums.size, [&]<int C, int D>() {
-    host_launch<ChannelSystem<B, C, D>, T>(sums.launch(0),
-                                           {sums.k.in(), sums.log_decay.in(), beta.row_in(), inverse.out(), reads.out(),
-                                            writes.out(), sums.totals.row_out(), len, shape.group},
-                                           heads * chunks, HeadBlocks{chunks});
-    host_launch<DeltaPass<B, C, D, D, 2>, T>(
-        sums.launch(1),
-        {reads.in(), writes.in(), sums.v.in(), inverse.in(), sums.initial_state.in(), beta.row_in(),
-         sums.totals.row_in(), u.out(), sums.states.out(), sums.final_state.out(), len},
-        heads * sums.blocks, sums.by_block());
-  });
-  sums.read(u);
-  Answer answer{sums.outputs(), {}};
-  if (problem.cotangents.empty()) return answer;
-
-  const auto o_cotangent = shape.input<T>(problem.cotangents, "o", heads, len, V);
-  const auto end = shape.input<T>(problem.cotangents, "final_state", heads, K, V);
-  auto errors = shape.output<T>(heads, len, V);
-  sums.read_backward(o_cotangent);
-  with_size(sums.size, [&]<int C, int D>() {
-    host_launch<DeltaAdjointPass<B, C, D, D, 2>, T>(
-        sums.launch(4),
-        {reads.in(), writes.in(), sums.du.in(), sums.updates.in(), inverse.in(), end.in(), beta.row_in(),
-         sums.totals.row_in(), errors.out(), sums.adjoints.out(), sums.dinitial_state.out(), len},
-        heads * sums.blocks, sums.by_block());
-  });
-  const WrittenErrors<T> written{u, errors, beta};
-  sums.differentiate(o_cotangent, &written);
-  answer.gradients = sums.gradients();
-  answer.gradients["beta"] = sum_parts(sums.launch(7), "dbeta", "dbeta", sums.dbeta, sums.blocks, beta).array();
-  return answer;
-}
-
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  const auto run = [&]<class T>() { return chunkwise<T>(shape, problem, with_narrow_sites(policy), tile); };
-  return with_scalar(policy, run);
+  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+    const HostDevice<T> device(shape, with_narrow_sites(policy));
+    return kda_plan<HostTiles<T, C, D>>(device, shape, problem);
+  });
 }
 
 constexpr auto mutants = joined(

@@ -1,6 +1,7 @@
 // Mamba-2 on the device: launches and instances.
 #include "kernels/cuda/decayed_sums.cuh"
 #include "kernels/mamba2.hpp"
+#include "kernels/plans/mamba2.hpp"
 
 namespace assay::tile {
 namespace {
@@ -11,12 +12,7 @@ struct SumPolicy : StaticPolicy<mamba2_sites, F> {};
 Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
   const RecurrenceShape shape(problem);
   return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    using P = SumPolicy<F>;
-    const auto log_decay = upload<P, "decay">(problem.inputs, "log_decay", shape.heads, shape.len, 1);
-    Array dlog_decay;
-    Answer answer = decayed_answer<P, F, D>(shape, problem, mamba2_sites, log_decay, true, times, dlog_decay);
-    if (!problem.cotangents.empty()) answer.gradients["log_decay"] = dlog_decay;
-    return answer;
+    return mamba2_plan<SumTiles<SumPolicy<F>, D>>(CudaDevice<SumPolicy<F>>(shape, times), shape, problem);
   });
 }
 

@@ -1,79 +1,17 @@
 #include "kernels/parallax.hpp"
 
-#include <algorithm>
-#include <array>
-#include <iterator>
-
-#include "kernels/core/attention.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/core/scaled_operands.hpp"
+#include "kernels/host/attention_device.hpp"
+#include "kernels/plans/parallax.hpp"
 
 namespace assay::tile {
 namespace {
 
-constexpr int stages = 2, decode_rows = 16;
-constexpr long double log2e = 1.442695040888963407359924681001892137L;
-
-/// dh = -(ln 2 / h) sum_i dh_i, summed in T, heads and rows ascending.
-template <class T>
-Array bandwidth_gradient(const HostArray<T>& dh, T h) {
-  T sum = 0;
-  for (const T& row : dh.data) sum += row;
-  return Array({}, {static_cast<double>(-sum / (static_cast<T>(log2e) * h))});
-}
-
 /// BF: keys of a forward tile; BN: of a backward one.
 template <class T, int BM, int BF, int BN, int D, bool Covariance>
 Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
-  using B = HostBlock<T>;
-  using Forward = ParallaxForward<B, BM, BF, D, stages, Covariance>;
-  const int heads = shape.heads, kv_heads = shape.kv_heads, queries = shape.queries, keys = shape.keys;
-  const int K = shape.key_dim, V = shape.value_dim;
-  const bool backward = !problem.cotangents.empty();
-  const T h = static_cast<T>(shape.bandwidth);
-  const T scale = gate_scalar<T>(policy, "scale", static_cast<T>(log2e) / h);
-  const ScaledOperands scaled(shape, problem.inputs, policy, static_cast<double>(scale));
-  const auto units = scaled.units<T>(policy);
-  const auto q = shape.input<T>(scaled.inputs(), "q", heads, queries, K);
-  const auto rho = shape.input<T>(scaled.inputs(), "rho", heads, queries, K);
-  const auto k = shape.input<T>(scaled.inputs(), "k", kv_heads, keys, K);
-  const auto v = shape.input<T>(scaled.inputs(), "v", kv_heads, keys, V);
-  auto o = shape.output<T>(heads, queries, V), vbar = o;
-  auto lse = shape.rows<T>(), tbar = lse;
-  launch_tiles<Forward, T>(launch_policy(policy, 0),
-                           {q.in(), rho.in(), k.in(), v.in(), o.out(), backward ? vbar.out() : typename B::Out{},
-                            lse.row_out(), tbar.row_out(), scale, shape.sees, shape.group, kv_heads, units.data()},
-                           heads, queries, BM);
-  Answer answer{{{"o", o.array()}}, {}};
-  if (!backward) return answer;
-
-  using Rows = ParallaxBackwardRows<B, BM, D>;
-  using Query = ParallaxBackwardQuery<B, BM, BN, D, stages>;
-  using Key = ParallaxBackwardKey<B, parallax_key_pass_queries<BM, D>, BN, D, stages>;
-  const auto g = shape.input<T>(problem.cotangents, "o", heads, queries, V);
-  const T bandwidth = gate_scalar<T>(policy, "bandwidth", h);
-  const T inv_bandwidth = gate_scalar<T>(policy, "inv_bandwidth", 1 / h);
-  auto dq = shape.output<T>(heads, queries, K), drho = dq;
-  auto dk = shape.output<T>(kv_heads, keys, K), dv = shape.output<T>(kv_heads, keys, V);
-  auto tau = shape.rows<T>(), beta = tau, dh = tau;
-  launch_tiles<Rows, T>(launch_policy(policy, 1), {o.in(), vbar.in(), g.in(), tau.row_out(), beta.row_out()}, heads,
-                        queries, BM);
-  launch_tiles<Query, T>(
-      launch_policy(policy, 2),
-      {q.in(), rho.in(), k.in(), v.in(), g.in(), lse.row_in(), tbar.row_in(), tau.row_in(), beta.row_in(), dh.row_out(),
-       dq.out(), drho.out(), scale, inv_bandwidth, shape.sees, shape.group, kv_heads, units.data()},
-      heads, queries, BM);
-  launch_tiles<Key, T>(
-      launch_policy(policy, 3),
-      {q.in(), rho.in(), k.in(), v.in(), g.in(), lse.row_in(), tbar.row_in(), tau.row_in(), beta.row_in(), dk.out(),
-       dv.out(), scale, bandwidth, inv_bandwidth, shape.sees, shape.group, kv_heads, units.data()},
-      kv_heads, keys, BN);
-  answer.gradients = {{"q", dq.array()},
-                      {"k", dk.array()},
-                      {"v", dv.array()},
-                      {"rho", drho.array()},
-                      {"bandwidth", bandwidth_gradient(dh, h)}};
-  return answer;
+  using Tiles = HostAttentionTiles<T, BM, BF, BN, D>;
+  return parallax_tiled_plan<Tiles, Covariance>(HostAttentionDevice<T>(shape, policy), shape, problem);
 }
 
 /// The faults that are a format: P1 and P2 stored in fp8, scores rounded to bf16 before the exponential.
@@ -85,16 +23,9 @@ Policy with_narrow_sites(Policy policy) {
   return policy;
 }
 
-/// A window of as many keys as there are is none, and has room to add to.
-AttentionShape shape_of(const Problem& problem) {
-  AttentionShape shape(problem);
-  shape.sees.window = imin(shape.sees.window, imax(1, shape.keys));
-  return shape;
-}
-
 template <bool Covariance>
 Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
-  const AttentionShape shape = shape_of(problem);
+  const AttentionShape shape(problem);
   const Policy policy = with_narrow_sites(contract);
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
     if (tile == 1) return tiled<T, 32, 32, 32, D, Covariance>(shape, problem, policy);
@@ -106,40 +37,14 @@ Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   });
 }
 
-template <class T, int BN, int least_span, int D>
+/// Keys to a step, and at least to a split.
+template <class T, int Step, int Span, int D>
 Answer split_decode(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
-  constexpr int BM = decode_rows;
-  using B = HostBlock<T>;
-  using Split = ParallaxSplit<B, BM, BN, D, stages>;
-  constexpr int merged = D < 32 ? D : 32;
-  using Merge = ParallaxMerge<B, BM, merged, 8, stages>;
-  const int kv_heads = shape.kv_heads, rows = shape.group * shape.queries, keys = shape.keys;
-  const int span = decode_span(keys, least_span, BN), columns = ceil_div(shape.value_dim, merged);
-  const int tiles = ceil_div(rows, BM), splits = std::max(1, ceil_div(keys, span));
-  const T scale = gate_scalar<T>(policy, "scale", static_cast<T>(log2e) / static_cast<T>(shape.bandwidth));
-  const ScaledOperands scaled(shape, problem.inputs, policy, static_cast<double>(scale));
-  const auto units = scaled.units<T>(policy);
-  const auto q = shape.input<T>(scaled.inputs(), "q", kv_heads, rows, shape.key_dim);
-  const auto rho = shape.input<T>(scaled.inputs(), "rho", kv_heads, rows, shape.key_dim);
-  const auto k = shape.input<T>(scaled.inputs(), "k", kv_heads, keys, shape.key_dim);
-  const auto v = shape.input<T>(scaled.inputs(), "v", kv_heads, keys, shape.value_dim);
-  auto o1 = shape.output<T>(kv_heads * splits, rows, shape.value_dim), o2 = o1;
-  auto m = shape.output<T>(kv_heads * splits, rows, 1), d1 = m, d2 = m;
-  host_launch<Split, T>(launch_policy(policy, 0),
-                        {q.in(), rho.in(), k.in(), v.in(), o1.out(), o2.out(), m.row_out(), d1.row_out(), d2.row_out(),
-                         scale, shape.sees, splits, span, units.data()},
-                        kv_heads * tiles * splits,
-                        [=](int i) { return std::pair(i / (tiles * splits), i % (tiles * splits)); });
-  HostArray<T> o(kv_heads, rows, shape.value_dim, shape.shape(shape.heads, shape.queries, shape.value_dim));
-  host_launch<Merge, T>(
-      launch_policy(policy, 1),
-      {o1.in(), o2.in(), m.row_in(), d1.row_in(), d2.row_in(), o.out(), splits, columns, units.data()},
-      kv_heads * tiles * columns, [=](int i) { return std::pair(i / (tiles * columns), i % (tiles * columns)); });
-  return {{{"o", o.array()}}, {}};
+  return parallax_decode_plan<HostDecodeTiles<T, Step, Span, D>>(HostAttentionDevice<T>(shape, policy), shape, problem);
 }
 
 Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) {
-  const AttentionShape shape = shape_of(problem);
+  const AttentionShape shape(problem);
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
     if (tile == 1) return split_decode<T, 32, 64, D>(shape, problem, policy);
     if (tile == 2) return split_decode<T, 16, 16, D>(shape, problem, policy);

@@ -106,7 +106,7 @@ TEST(deltanet_neumann, fails_where_keys_are_alike) {
 /// of magnitude.
 template <int C, bool Doubling>
 double error_of_inverse() {
-  tile::HostArray<double> x(1, C, 16, {}), beta(1, C, 1, {}), inverse(1, C, C, {});
+  tile::HostArray<double> x(1, C, 16), beta(1, C, 1), inverse(1, C, C);
   std::fill(x.data.begin(), x.data.end(), 0.25);
   std::fill(beta.data.begin(), beta.data.end(), 1);
   tile::host_launch<tile::DeltaNetSystem<tile::HostBlock<double>, C, 16, Doubling>, double>(

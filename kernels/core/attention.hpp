@@ -47,31 +47,8 @@ struct AttentionShape {
     int window = 0;
     OptionReader read(problem.params);
     read("causal", causal), read("window", window);
-    sees = {queries, keys, window, causal};
-  }
-
-  HostShape host() const { return {head_axis, heads, kv_heads}; }
-  std::vector<int> shape(int h, int rows, int cols) const { return host().shape(h, {rows, cols}); }
-
-  /// A query-side or key-side array of the problem; zeros if it is missing, as a cotangent may be.
-  template <class T>
-  HostArray<T> input(const Arrays& arrays, std::string_view name, int h, int rows, int cols) const {
-    HostArray<T> x(h, rows, cols, shape(h, rows, cols));
-    const auto it = arrays.find(name);
-    if (it == arrays.end())
-      std::fill(x.data.begin(), x.data.end(), T{});
-    else
-      x.data.assign(it->second.data.begin(), it->second.data.end());
-    return x;
-  }
-  template <class T>
-  HostArray<T> output(int h, int rows, int cols) const {
-    return {h, rows, cols, shape(h, rows, cols)};
-  }
-  /// One number for each query.
-  template <class T>
-  HostArray<T> rows() const {
-    return output<T>(heads, queries, 1);
+    // A window of as many keys as there are is none, and has room to add to.
+    sees = {queries, keys, imin(window, imax(1, keys)), causal};
   }
 };
 
@@ -97,13 +74,13 @@ T gate_scalar(const Policy& policy, std::string_view site, T x) {
   return std::max(x, static_cast<T>(info(policy.sites.at(site)).min_positive));
 }
 
-/// One block for each head and each tile of `rows`: coordinates (head, first row).
-template <class Kernel, class T>
-void launch_tiles(const Policy& policy, const typename Kernel::Args& args, int heads, int rows, int tile_rows) {
-  const int tiles = ceil_div(rows, tile_rows);
-  host_launch<Kernel, T>(policy, args, heads * tiles,
-                         [=](int i) { return std::pair(i / tiles, i % tiles * tile_rows); });
-}
+/// What the blocks of a head read in common, so that a device keeps it near, and which of its tiles take longest.
+struct RowOrder {
+  double shared_bytes = 0;
+  bool first_is_longest = false;
+};
+
+inline constexpr long double log2e = 1.442695040888963407359924681001892137L;
 
 /// Faults show at any size: test builds compile the smallest alone, in a third of the time.
 inline constexpr const char* faults_are_small = "kernels with faults are compiled for up to 16 dimensions";

@@ -1,11 +1,14 @@
 #pragma once
 // What the launch code of the softmax rooms shares on the device.
+#include <type_traits>
+#include <vector>
+
 #include "kernels/core/scaled_operands.hpp"
-#include "kernels/cuda/warpgroup_block.cuh"
+#include "kernels/cuda/cuda_device.cuh"
+#include "kernels/cuda/warpgroup_gradients.cuh"
+#include "kernels/programs/split_decode.hpp"
 
 namespace assay::tile {
-
-inline constexpr double log2e = 1.4426950408889634;
 
 /// Tile shapes by precision: what fits in registers and shared memory. `tile` is the CPU's with the same keys to a
 /// step; rows do not touch each other, so their number changes no bit.
@@ -19,7 +22,6 @@ struct AttentionTiles<Format::fp64> {
   static constexpr int tile = 1, rows = 32, keys = 32, warps = 2;
   static constexpr int decode_tile = 1, decode_keys = 32, decode_span = 64;
 };
-inline constexpr int decode_rows = 16;
 /// Parts that a merge loads at a time: as many as fit.
 template <Format F>
 inline constexpr int merged_at_once = F == Format::fp64 ? 4 : 8;
@@ -60,23 +62,82 @@ auto with_attention_instance(Format precision, const AttentionShape& shape, F f)
 
 /// The units of a room's operands, [kv heads], as rows: those of a sequence follow each other in a pack, too.
 template <class P>
-DeviceArray upload_units(const ScaledOperands& scaled) {
+struct DeviceUnits {
   using Units = OperandUnits<double>;
-  std::vector<double> values;
-  for (const Units& u : scaled.units()) values.insert(values.end(), {u.query, u.key, u.value, u.probe, u.weight});
-  const int fields = sizeof(Units) / sizeof(double), heads = static_cast<int>(scaled.units().size());
-  return DeviceArray(format_of<P, "descale">, 1, heads, fields, values);
-}
-template <class P>
-const OperandUnits<typename P::Real>* units_in(const DeviceArray& units) {
-  return static_cast<const OperandUnits<typename P::Real>*>(units.data());
-}
+  DeviceArray array;
+  explicit DeviceUnits(const ScaledOperands& operands)
+      : array(format_of<P, "descale">, 1, static_cast<int>(operands.units().size()), sizeof(Units) / sizeof(double),
+              listed(operands)) {}
+  const OperandUnits<typename P::Real>* data() const {
+    return static_cast<const OperandUnits<typename P::Real>*>(array.data());
+  }
 
-/// dh = -(ln 2 / h) sum_i dh_i, summed in double, heads and rows ascending.
-inline Array bandwidth_gradient(const DeviceArray& dh, double bandwidth) {
-  double sum = 0;
-  for (const double row : dh.values()) sum += row;
-  return Array({}, {-sum / (log2e * bandwidth)});
-}
+ private:
+  static std::vector<double> listed(const ScaledOperands& operands) {
+    std::vector<double> values;
+    for (const Units& u : operands.units()) values.insert(values.end(), {u.query, u.key, u.value, u.probe, u.weight});
+    return values;
+  }
+};
+
+/// A GPU as a device that the launches of the softmax rooms are planned for (kernels/host/attention_device.hpp).
+template <class P>
+class CudaAttentionDevice : public CudaDevice<P> {
+ public:
+  using Real = typename P::Real;
+  using CudaDevice<P>::CudaDevice;
+
+  template <FixedString Site>
+  Real positive_gate(double x) const {
+    return real<P>(gate_scalar(Policy::of(P::sites, P::precision), Site.view(), x));
+  }
+  ScaledOperands scaled(const AttentionShape& shape, const Problem& problem, Real scale) const {
+    return ScaledOperands(shape, problem.inputs, Policy::of(P::sites, P::precision), scale);
+  }
+  DeviceUnits<P> units(const ScaledOperands& operands) const { return DeviceUnits<P>(operands); }
+  /// Warpgroups load by tensor maps.
+  template <class Executor, class Tile>
+  typename Executor::In tiles_of(const DeviceArray& x) const {
+    if constexpr (std::is_same_v<typename Executor::In, CUtensorMap>)
+      return tensor_map<Tile>(x);
+    else
+      return x.in();
+  }
+  double bytes(const DeviceArray& x) const { return static_cast<double>(x.bytes()); }
+
+  template <class Kernel, class Executor, int MinBlocks = 1>
+  void launch_rows(std::uint64_t, int heads, int rows, int tile_rows, RowOrder order,
+                   const typename Kernel::Args& args) const {
+    const RowGrid grid = row_grid(heads, rows, tile_rows, order.shared_bytes, order.first_is_longest);
+    if constexpr (std::is_same_v<typename Executor::In, CUtensorMap>)
+      launch_warpgroups<Kernel, Executor>(args, grid);
+    else
+      tile::launch<Kernel, Executor, MinBlocks>(args, grid);
+  }
+};
+
+/// A pass over tiles: who runs it, rows and keys of a tile, and how many blocks are to fit on a multiprocessor.
+template <class B, int Rows, int Keys, int Stages, int MinBlocks>
+struct TilePass {
+  using Executor = B;
+  static constexpr int rows = Rows, keys = Keys, stages = Stages, min_blocks = MinBlocks;
+  template <class Kernel>
+  using Program = Kernel;
+};
+/// A backward one on warpgroups.
+template <class B, int Rows, int Keys, int Stages>
+struct WarpgroupGradientPass : TilePass<B, Rows, Keys, Stages, 1> {
+  template <class Kernel>
+  using Program = OnWarpgroups<Kernel>;
+};
+
+/// Of decoding.
+template <class P, int D>
+struct DecodeTiles {
+  using Shapes = AttentionTiles<P::precision>;
+  using Executor = MmaBlock<P, 1>;
+  static constexpr int rows = decode_rows, dim = D, step = Shapes::decode_keys, span = Shapes::decode_span, stages = 2;
+  static constexpr int merged = 16, merged_at_once = tile::merged_at_once<P::precision>;
+};
 
 }  // namespace assay::tile

@@ -64,9 +64,10 @@ class DeviceArray {
   /// As an argument of a tile program, whatever its executor's types.
   struct In {
     const DeviceArray& array;
+    bool wanted = true;
     template <class To>
     operator To() const {  // NOLINT(google-explicit-constructor): that is what it is for
-      return {array.data(), array.rows(), array.cols(), array.head_rows()};
+      return {wanted ? array.data() : nullptr, array.rows(), array.cols(), array.head_rows()};
     }
   };
   struct RowIn {
@@ -86,7 +87,8 @@ class DeviceArray {
   };
   In in() const { return {*this}; }
   RowIn row_in(bool logs = true) const { return {*this, logs}; }
-  In out() { return {*this}; }
+  /// Not wanted: no address, and a program writes nothing.
+  In out(bool wanted = true) { return {*this, wanted}; }
   RowOut row_out() { return {*this}; }
 
   /// Back on the host, exactly. Waits for the kernels before it.

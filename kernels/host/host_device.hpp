@@ -3,6 +3,8 @@
 // random bits of their own, sums of parts. kernels/cuda/cuda_device.cuh is the same for a GPU, whose arrays have their
 // sites' formats and whose passes are timed.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -13,59 +15,150 @@
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 
+/// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending,
+/// each sum rounded at `part`, the total at `out`.
+template <class T>
+HostArray<T> sum_parts(const Policy& policy, std::string_view part, std::string_view out, const HostArray<T>& parts,
+                       int blocks, HostArray<T> total) {
+  const std::size_t n = total.data.size() / static_cast<std::size_t>(total.heads);
+  const int of_head = parts.heads / total.heads;
+  const int counted = Faults::choose(policy, "one_head_of_group"_s, of_head, std::min(blocks, of_head));
+  for (int h = 0; h < total.heads; ++h) {
+    HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
+    T* sum = total.data.data() + static_cast<std::size_t>(h) * n;
+    std::fill(sum, sum + n, T{0});
+    for (int p = 0; p < counted; ++p) {
+      const T* x = parts.data.data() + static_cast<std::size_t>(h * of_head + p) * n;
+      for (std::size_t i = 0; i < n; ++i) sum[i] += x[i];
+      block.round(part, sum, n);
+    }
+    block.round(out, sum, n);
+  }
+  return total;
+}
+
 template <class T>
 class HostDevice {
  public:
-  using Real = T;
-  template <int Warps>
-  using Block = HostBlock<T>;
+  using Real = T;  ///< of the numbers that launches take
+  using Wide = T;  ///< of what is computed before and after them
+  using Values = HostArray<T>;
 
-  HostDevice(const RecurrenceShape& shape, const Policy& policy) : shape_(shape), policy_(policy) {}
+  template <class Shape>
+  HostDevice(const Shape& shape, const Policy& policy) : head_axis_(shape.head_axis), policy_(policy) {}
 
   /// The named array as [heads][rows][cols]; zeros if it is missing.
   template <FixedString Site>
-  HostArray<T> input(const Arrays& arrays, std::string_view name, int heads, int rows, int cols) const {
-    return shape_.input<T>(arrays, name, heads, rows, cols);
+  Values input(const Arrays& arrays, std::string_view name, int heads, int rows, int cols) const {
+    auto x = result<Site>(heads, rows, cols);
+    if (const auto it = arrays.find(name); it != arrays.end())
+      x.data.assign(it->second.data.begin(), it->second.data.end());
+    else
+      std::fill(x.data.begin(), x.data.end(), T(0));
+    return x;
   }
-  template <FixedString Site>
-  HostArray<T> array(int heads, int rows, int cols, const std::vector<double>& values) const {
-    auto x = shape_.output<T>(heads, rows, cols);
+  template <FixedString Site, class X>
+  Values array(int heads, int rows, int cols, const std::vector<X>& values) const {
+    auto x = result<Site>(heads, rows, cols);
     x.data.assign(values.begin(), values.end());
     return x;
   }
   /// What a kernel writes at a site.
   template <FixedString Site>
-  HostArray<T> result(int heads, int rows, int cols) const {
-    return shape_.output<T>(heads, rows, cols);
+  Values result(int heads, int rows, int cols) const {
+    return {heads, rows, cols};
   }
-  T scale(const Problem& problem) const { return shape_.scale<T>(problem, policy_); }
-  /// A parameter that is a number, 0 if it is missing, rounded at a site.
+  /// And one that not all of it is written of.
   template <FixedString Site>
-  T gate(const Problem& problem, std::string_view name) const {
-    T x = parameter(problem, name, T(0));
+  Values zeros(int heads, int rows, int cols) const {
+    return input<Site>({}, "", heads, rows, cols);
+  }
+
+  /// A number, or numbers, rounded at a site.
+  template <FixedString Site>
+  T gate(T x) const {
     HostBlock<T>(policy_, ~0ULL).round(Site.view(), &x, 1);
     return x;
+  }
+  template <FixedString Site>
+  std::vector<T> gates(std::vector<T> x) const {
+    HostBlock<T>(policy_, ~0ULL).round(Site.view(), x.data(), x.size());
+    return x;
+  }
+  /// A parameter that is a number, 0 if it is missing.
+  template <FixedString Site>
+  T gate(const Problem& problem, std::string_view name) const {
+    return gate<Site>(parameter(problem, name, T(0)));
+  }
+  /// params.scale, or K^{-1/2}.
+  T scale(const RecurrenceShape& shape, const Problem& problem) const {
+    return gate<"scale">(parameter(problem, "scale", 1 / std::sqrt(static_cast<T>(shape.key_dim))));
+  }
+  /// Of a site.
+  template <FixedString Site>
+  Format format() const {
+    return policy_.sites.at(Site.view());
   }
   /// The healthy value, unless this is a test build and that fault is planted.
   template <class St, class A>
   A planted(St site, A healthy, std::type_identity_t<A> broken) const {
     return Faults::choose(policy_, site, healthy, broken);
   }
+  /// The same device with random bits of its own, for the launches of a program that is part of a form.
+  HostDevice part(std::uint64_t number) const { return HostDevice(head_axis_, launch_policy(policy_, number)); }
 
   /// Vectors by head or by chunk, one row each, as the rows of an accumulator.
-  typename HostBlock<T>::RowIn vectors_in(const HostArray<T>& x) const { return {x.data.data(), x.cols}; }
-  typename HostBlock<T>::RowOut vectors_out(HostArray<T>& x) const { return {x.data.data(), x.cols}; }
+  typename HostBlock<T>::RowIn vectors_in(const Values& x) const { return {x.data.data(), x.cols}; }
+  typename HostBlock<T>::RowOut vectors_out(Values& x) const { return {x.data.data(), x.cols}; }
 
   /// Runs `blocks` blocks of every head; `number` is the launch's among those of its form.
-  template <class Kernel, class Executor>
+  template <class Kernel, class Executor, int MinBlocks = 1>
   void launch(std::uint64_t number, int heads, int blocks, const typename Kernel::Args& args) const {
     host_launch<Kernel, T>(launch_policy(policy_, number), args, heads * blocks, HeadBlocks{blocks});
   }
   /// Gradients of what heads share, from the parts of a head's `blocks` and of a group's heads.
   template <FixedString Part, FixedString Total>
-  void sum(std::uint64_t number, const HostArray<T>& parts, int blocks, HostArray<T>& total) const {
+  void sum(std::uint64_t number, const Values& parts, int blocks, Values& total) const {
     total = sum_parts(launch_policy(policy_, number), Part.view(), Total.view(), parts, blocks, std::move(total));
   }
+  /// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none.
+  template <FixedString Site, class Map>
+  void gather(const Values& from, Values& to, Map map, T missing = 0) const {
+    std::fill(to.data.begin(), to.data.end(), missing);
+    for (int h = 0; h < to.heads; ++h)
+      for (int r = 0; r < to.rows; ++r)
+        if (const int source = map(r); source >= 0) std::copy_n(row(from, h, source), from.cols, row(to, h, r));
+  }
+  /// Row r of every head of `total` from row r of `start`, or zeros, and the rows of `from` that it is a sum of, each
+  /// sum rounded at "part".
+  template <FixedString From, FixedString Total, class Terms>
+  void sum_rows(std::uint64_t number, const Values& from, Values& total, Terms terms,
+                const Values* start = nullptr) const {
+    const Policy policy = launch_policy(policy_, number);
+    const auto n = static_cast<std::size_t>(total.cols);
+    if (start != nullptr)
+      total.data = start->data;
+    else
+      std::fill(total.data.begin(), total.data.end(), T(0));
+    for (int h = 0; h < total.heads; ++h) {
+      HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
+      for (int to = 0; to < total.rows; ++to) {
+        T* x = row(total, h, to);
+        for (int i = 0; i < terms.count(to); ++i) {
+          for (std::size_t c = 0; c < n; ++c) x[c] += row(from, h, terms.row(to, i))[c];
+          block.round("part", x, n);
+        }
+      }
+      block.round(Total.view(), row(total, h, 0), n * static_cast<std::size_t>(total.rows));
+    }
+  }
+  /// The first column of every row.
+  template <FixedString From, FixedString To>
+  void copy_first_column(const Values& from, Values& to) const {
+    for (int h = 0; h < to.heads; ++h)
+      for (int r = 0; r < to.rows; ++r) *row(to, h, r) = *row(from, h, r);
+  }
+
   template <class F>
   void forward(F launches) const {
     launches();
@@ -75,22 +168,55 @@ class HostDevice {
     launches();
   }
 
-  /// The first element that is 0, or -1.
-  long first_zero(const HostArray<T>& x) const {
-    const auto it = std::find(x.data.begin(), x.data.end(), T(0));
-    return it == x.data.end() ? -1 : it - x.data.begin();
-  }
-  std::vector<double> values(const HostArray<T>& x) const { return {x.data.begin(), x.data.end()}; }
+  std::vector<T> values(const Values& x) const { return x.data; }
   /// [heads][rest...], or [rest...] where problems have no heads.
-  Array array_of(const HostArray<T>& x, std::vector<int> rest) const {
-    return Array(HostShape{shape_.head_axis, shape_.heads, shape_.shared_heads}.shape(x.heads, std::move(rest)),
-                 values(x));
+  Array array_of(const Values& x, std::vector<int> rest) const {
+    return Array(axes_of(head_axis_, x.heads, std::move(rest)), std::vector<double>(x.data.begin(), x.data.end()));
   }
 
+ protected:
+  HostDevice(bool head_axis, const Policy& policy) : head_axis_(head_axis), policy_(policy) {}
+
+  template <class X>
+  static auto row(X& x, int head, int r) {
+    return x.data.data() +
+           (static_cast<std::size_t>(head) * static_cast<std::size_t>(x.rows) + static_cast<std::size_t>(r)) *
+               static_cast<std::size_t>(x.cols);
+  }
+
+  const Policy& policy() const { return policy_; }
+
  private:
-  const RecurrenceShape& shape_;
-  const Policy& policy_;
+  bool head_axis_;
+  Policy policy_;
+};
+
+/// Tiles on the CPU: every block has the columns of a compiled dimension.
+template <class T, int C, int D>
+struct HostTiles {
+  using Executor = HostBlock<T>;
+  using States = Executor;  ///< of what goes through the states of all chunks
+  static constexpr int tokens = C, dim = D, values = D, pass_values = D, stages = 2;
 };
 
 }  // namespace ASSAY_EXECUTORS
+
+/// X(E, scalar, tokens, dimension) for every size that with_chunk chooses from: instances of plans that several rooms
+/// share, which are compiled once. E is `extern` or nothing.
+#ifdef ASSAY_PLANT_FAULTS
+#define ASSAY_EACH_DIM(X, E, T, C) X(E, T, C, 16)
+#else
+#define ASSAY_EACH_DIM(X, E, T, C) \
+  X(E, T, C, 16);                  \
+  X(E, T, C, 64);                  \
+  X(E, T, C, max_head_dim)
+#endif
+#define ASSAY_EACH_LENGTH(X, E, T) \
+  ASSAY_EACH_DIM(X, E, T, 64);     \
+  ASSAY_EACH_DIM(X, E, T, 32);     \
+  ASSAY_EACH_DIM(X, E, T, 16)
+#define ASSAY_EACH_CHUNK(X, E)     \
+  ASSAY_EACH_LENGTH(X, E, double); \
+  ASSAY_EACH_LENGTH(X, E, long double)
+
 }  // namespace assay::tile

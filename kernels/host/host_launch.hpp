@@ -1,11 +1,12 @@
 #pragma once
-// Runs a tile program over its grid with HostBlock, and moves arrays in and out of the executor's scalar.
+// Runs a tile program over its grid with HostBlock, and the arrays that it reads and writes.
+#include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/pack.hpp"
 #include "kernels/host/host_block.hpp"
-#include "reference/core/problem.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
@@ -42,53 +43,38 @@ void host_launch(const Policy& policy, const typename Kernel::Args& args, int it
   run_launch(launch);
 }
 
-/// An array of a problem in the executor's scalar, seen as [heads][rows][cols]. Outputs start as NaN: what a kernel
-/// forgets to write cannot pass for a number.
+/// [heads][rows][cols] in the executor's scalar. It starts as NaN: what a kernel forgets to write cannot pass for a
+/// number.
 template <class T>
 struct HostArray {
-  int heads = 1, rows = 0, cols = 1;
-  std::vector<int> shape;
+  int heads, rows, cols;
   std::vector<T> data;
 
-  HostArray() = default;
-  HostArray(int h, int r, int c, std::vector<int> s)
+  HostArray(int h, int r, int c)
       : heads(h),
         rows(r),
         cols(c),
-        shape(std::move(s)),
         data(static_cast<std::size_t>(h) * static_cast<std::size_t>(r) * static_cast<std::size_t>(c),
              HostBlock<T>::poison) {}
 
   typename HostBlock<T>::In in() const { return {data.data(), rows, cols}; }
   typename HostBlock<T>::RowIn row_in(bool logs = true) const { return {data.data(), rows, logs}; }
-  typename HostBlock<T>::Out out() { return {data.data(), rows, cols}; }
+  /// Not wanted: no address, and a program writes nothing.
+  typename HostBlock<T>::Out out(bool wanted = true) { return {wanted ? data.data() : nullptr, rows, cols}; }
   typename HostBlock<T>::RowOut row_out() { return {data.data(), rows}; }
-  Array array() const { return Array(shape, std::vector<double>(data.begin(), data.end())); }
 };
 
-/// How a problem is laid out: with or without a head axis.
-struct HostShape {
-  bool head_axis;
-  int heads, shared_heads;
-  std::vector<int> shape(int h, std::vector<int> rest) const {
-    if (head_axis) rest.insert(rest.begin(), h);
-    return rest;
-  }
-};
-
-/// [T][d] or [H][T][d] (rank 2), [T] or [H][T] (rank 1) of an array with or without a head axis, as
-/// [heads][rows][cols].
-template <class T>
-HostArray<T> host_array(const Array& a, bool head_axis, int rank) {
-  const std::size_t lead = head_axis ? 1 : 0;
-  HostArray<T> h;
-  h.shape = a.shape;
-  h.heads = head_axis ? a.shape[0] : 1;
-  h.rows = a.shape[lead];
-  h.cols = rank == 2 ? a.shape[lead + 1] : 1;
-  h.data.assign(a.data.begin(), a.data.end());
-  return h;
+/// The axes of an array of problems with or without a head axis.
+inline std::vector<int> axes_of(bool head_axis, int heads, std::vector<int> rest) {
+  if (head_axis) rest.insert(rest.begin(), heads);
+  return rest;
 }
+
+/// Block i of a launch is block i % of_head of head i / of_head.
+struct HeadBlocks {
+  int of_head;
+  std::pair<int, int> operator()(int i) const { return {i / of_head, i % of_head}; }
+};
 
 }  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

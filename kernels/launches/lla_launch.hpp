@@ -1,6 +1,6 @@
 #pragma once
-// What the launch code of local linear attention shares between the CPU and the device: its options, its ridge spelled
-// out for every row and dimension, and what conjugate gradients cannot solve. No formula of the room is here.
+// What the launch code of local linear attention shares between the CPU and the device: its options, and what
+// conjugate gradients cannot solve. No formula of the room is here.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/core/attention.hpp"
+#include "kernels/launches/ridge_rows.hpp"
 #include "kernels/lla.hpp"
 
 namespace assay::tile {
@@ -51,33 +52,7 @@ struct LlaShape : AttentionShape {
     return operand == Format::exact ? 0x1p-62 : unit_roundoff(operand) / 8;
   }
 
-  /// lambda of every head, row and dimension.
-  std::vector<double> ridges(const Problem& problem) const {
-    const Array& given = problem.inputs.at("lambda");
-    std::vector<double> all(extent(heads) * extent(queries) * extent(key_dim));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = given.data[place(given, i)];
-    return all;
-  }
-  /// What the gradients of all those are together: each given number has the sum, in T, over what it stands for.
-  template <class T>
-  Array ridge_gradient(const Problem& problem, const std::vector<T>& all) const {
-    const Array& given = problem.inputs.at("lambda");
-    std::vector<T> sums(given.data.size());
-    for (std::size_t i = 0; i < all.size(); ++i) sums[place(given, i)] += all[i];
-    return Array(given.shape, std::vector<double>(sums.begin(), sums.end()));
-  }
-
- private:
-  static std::size_t extent(int n) { return static_cast<std::size_t>(n); }
-  /// Where the number stands that is element i of [heads][queries][key_dim].
-  std::size_t place(const Array& given, std::size_t i) const {
-    const std::size_t rows = extent(queries), dims = extent(key_dim), lead = head_axis && !given.shape.empty() ? 1 : 0;
-    const std::size_t own = lead == 1 ? extent(given.shape[0]) : 1, head = i / (rows * dims) * own / extent(heads);
-    const std::size_t axes = given.shape.size() - lead;
-    if (axes == 0) return head;
-    if (axes == 1) return head * rows + i / dims % rows;
-    return head * rows * dims + i % (rows * dims);
-  }
+  RidgeRows ridges() const { return {head_axis, heads, queries, key_dim}; }
 };
 
 /// Beyond this condition of a system conjugate gradients are not asked to converge.

@@ -1,6 +1,6 @@
 #pragma once
-// What the launch code of the recurrences shares, on the host: how a problem's heads lie in memory, its scale, and
-// gradients summed over the blocks and heads that share an input. No formula of any room is here.
+// What the launch code of the recurrences shares, on the host: how a problem's heads lie in memory, and the choice of a
+// compiled size. No formula of any room is here.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -60,73 +60,7 @@ struct RecurrenceShape {
     for (const std::string_view state : {"final_state", "final_momentum"})
       widen(key_dim, problem.cotangents, state, 0), widen(value_dim, problem.cotangents, state, 1);
   }
-
-  /// An array of `h` heads as [h][rows][cols]; zeros if it is missing.
-  template <class T>
-  HostArray<T> input(const Arrays& arrays, std::string_view name, int h, int rows, int cols) const {
-    HostArray<T> x = output<T>(h, rows, cols);
-    const auto it = arrays.find(name);
-    if (it == arrays.end())
-      std::fill(x.data.begin(), x.data.end(), T{0});
-    else
-      x.data.assign(it->second.data.begin(), it->second.data.end());
-    return x;
-  }
-  template <class T>
-  HostArray<T> output(int h, int rows, int cols) const {
-    return {h, rows, cols, HostShape{head_axis, heads, shared_heads}.shape(h, {rows, cols})};
-  }
-  template <class T>
-  HostArray<T> vector_input(const Arrays& arrays, std::string_view name, int h, int n) const {
-    HostArray<T> x = input<T>(arrays, name, h, n, 1);
-    x.shape.pop_back();
-    return x;
-  }
-
-  /// params.scale, or K^{-1/2}, computed in T and rounded at the gate site "scale".
-  template <class T>
-  T scale(const Problem& problem, const Policy& policy) const {
-    T x = parameter(problem, "scale", 1 / std::sqrt(static_cast<T>(key_dim)));
-    HostBlock<T>(policy, ~0ULL).round("scale", &x, 1);
-    return x;
-  }
 };
-
-/// Calls f(element of x, the element of the keys it stands for): x is the keys one row later, after the carried key.
-template <class T, class F>
-void each_shifted(HostArray<T>& x, HostArray<T>& keys, HostArray<T>& carry, F f) {
-  const auto row = static_cast<std::size_t>(x.cols), head = row * static_cast<std::size_t>(x.rows);
-  for (std::size_t i = 0; i < x.data.size(); ++i)
-    f(x.data[i], i % head < row ? carry.data[i / head * row + i % head] : keys.data[i - row]);
-}
-
-/// Block i of a launch is block i % of_head of head i / of_head.
-struct HeadBlocks {
-  int of_head;
-  std::pair<int, int> operator()(int i) const { return {i / of_head, i % of_head}; }
-};
-
-/// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending,
-/// each sum rounded at `part`, the total at `out`.
-template <class T>
-HostArray<T> sum_parts(const Policy& policy, std::string_view part, std::string_view out, const HostArray<T>& parts,
-                       int blocks, HostArray<T> total) {
-  const std::size_t n = total.data.size() / static_cast<std::size_t>(total.heads);
-  const int of_head = parts.heads / total.heads;
-  const int counted = Faults::choose(policy, "one_head_of_group"_s, of_head, std::min(blocks, of_head));
-  for (int h = 0; h < total.heads; ++h) {
-    HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
-    T* sum = total.data.data() + static_cast<std::size_t>(h) * n;
-    std::fill(sum, sum + n, T{0});
-    for (int p = 0; p < counted; ++p) {
-      const T* x = parts.data.data() + static_cast<std::size_t>(h * of_head + p) * n;
-      for (std::size_t i = 0; i < n; ++i) sum[i] += x[i];
-      block.round(part, sum, n);
-    }
-    block.round(out, sum, n);
-  }
-  return total;
-}
 
 /// The faults of a recurrence that are a format: the state kept in bf16,
 inline Policy with_narrow_state(Policy policy) {
@@ -157,18 +91,25 @@ inline ChunkSize chunk_size(const RecurrenceShape& shape, int tile) {
   const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
   return {tile == 1 ? 32 : tile == 2 ? 16 : 64, d <= 16 ? 16 : d <= 64 ? 64 : max_head_dim};
 }
-/// Calls f.template operator()<C, D>() with that size.
+/// Calls f.template operator()<C, D>() with the smallest compiled dimension that holds `dim`.
+template <int C, class F>
+auto with_dim(int dim, F f) {
+  if (dim <= 16) return f.template operator()<C, 16>();
+  if constexpr (Faults::planted) throw InputError(faults_are_small);
+  if constexpr (!Faults::planted)
+    return dim <= 64 ? f.template operator()<C, 64>() : f.template operator()<C, max_head_dim>();
+}
+/// And the tokens of a size,
 template <class F>
 auto with_size(ChunkSize size, F f) {
-  const auto with_dim = [&]<int C>() {
-    if (size.dim == 16) return f.template operator()<C, 16>();
-    if constexpr (Faults::planted) throw InputError(faults_are_small);
-    if constexpr (!Faults::planted)
-      return size.dim == 64 ? f.template operator()<C, 64>() : f.template operator()<C, max_head_dim>();
-  };
-  if (size.tokens == 32) return with_dim.template operator()<32>();
-  if (size.tokens == 16) return with_dim.template operator()<16>();
-  return with_dim.template operator()<64>();
+  if (size.tokens == 32) return with_dim<32>(size.dim, f);
+  if (size.tokens == 16) return with_dim<16>(size.dim, f);
+  return with_dim<64>(size.dim, f);
+}
+/// or so many rows by tile shape: 32 or 16.
+template <class F>
+auto with_rows(int dim, int tile, F f) {
+  return tile == 0 ? with_dim<32>(dim, f) : with_dim<16>(dim, f);
 }
 /// Calls f.template operator()<T>() with the scalar that the policy needs.
 template <class F>

@@ -1,6 +1,6 @@
 #pragma once
-// What the launch code of the ridge regressions shares, on the host: how a problem's heads lie in memory, its ridge
-// spelled out for every row and dimension, and how far its systems are to be solved. No formula of any room is here.
+// What the launch code of the ridge regressions shares, on the host: how a problem's heads lie in memory, and how
+// far its systems are to be solved. No formula of any room is here.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "kernels/core/attention.hpp"
-#include "kernels/host/host_launch.hpp"
-#include "kernels/programs/ridge_solve.hpp"
+#include "kernels/launches/ridge_rows.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay::tile {
@@ -39,60 +38,23 @@ struct RidgeShape {
     read("lambda_scaling", scaling, {{"sum", Scaling::sum}, {"mean", Scaling::mean}});
   }
 
-  /// An array of `h` heads as [h][rows][cols]; zeros if it is missing, as a cotangent may be.
-  template <class T>
-  HostArray<T> input(const Arrays& arrays, std::string_view name, int h, int rows, int cols) const {
-    HostArray<T> x = output<T>(h, rows, cols);
-    const auto it = arrays.find(name);
-    if (it == arrays.end())
-      std::fill(x.data.begin(), x.data.end(), T{0});
-    else
-      x.data.assign(it->second.data.begin(), it->second.data.end());
-    return x;
-  }
-  template <class T>
-  HostArray<T> output(int h, int rows, int cols) const {
-    return {h, rows, cols, HostShape{head_axis, heads, kv_heads}.shape(h, {rows, cols})};
-  }
-  /// A number for each row of so many heads.
-  template <class T>
-  HostArray<T> rows(int h, int n) const {
-    return output<T>(h, n, 1);
-  }
-
-  /// lambda of every head, row and dimension.
-  template <class T>
-  HostArray<T> ridges(const Problem& problem) const {
-    const Array& given = problem.inputs.at("lambda");
-    HostArray<T> all = output<T>(heads, len, key_dim);
-    for (std::size_t i = 0; i < all.data.size(); ++i) all.data[i] = static_cast<T>(given.data[place(given, i)]);
-    return all;
-  }
-  /// What the gradients of all those are together: each given number has the sum, in T, over what it stands for.
-  template <class T>
-  Array ridge_gradient(const Problem& problem, const HostArray<T>& all) const {
-    const Array& given = problem.inputs.at("lambda");
-    std::vector<T> sums(given.data.size());
-    for (std::size_t i = 0; i < all.data.size(); ++i) sums[place(given, i)] += all.data[i];
-    return Array(given.shape, std::vector<double>(sums.begin(), sums.end()));
-  }
+  RidgeRows ridges() const { return {head_axis, heads, len, key_dim}; }
 
   /// A bound on the condition of the system of every head and row, sum_j k_j k_j^T + l or the same about the keys'
   /// mean: a sum over i keys has no eigenvalue beyond its trace, and the ridge on it is lambda or i lambda.
-  HostArray<double> conditions(const Problem& problem) const {
-    const HostArray<double> k = input<double>(problem.inputs, "k", kv_heads, len, key_dim),
-                            lambda = ridges<double>(problem);
-    HostArray<double> all = rows<double>(heads, len);
+  std::vector<double> conditions(const Problem& problem) const {
+    const std::vector<double>&k = problem.inputs.at("k").data, lambda = ridges().all(problem);
+    std::vector<double> all(extent(heads) * extent(len));
     for (int head = 0; head < heads; ++head) {
       double trace = 0;
       for (int i = 0; i < len; ++i) {
         const double unit = scaling == Scaling::mean ? i + 1 : 1;
         double least = std::numeric_limits<double>::infinity(), most = 0;
         for (int a = 0; a < key_dim; ++a) {
-          const double x = k.data[at(head / group, i, a)], l = unit * lambda.data[at(head, i, a)];
+          const double x = k[at(head / group, i, a)], l = unit * lambda[at(head, i, a)];
           trace += x * x, least = std::min(least, l), most = std::max(most, l);
         }
-        all.data[extent(head) * extent(len) + extent(i)] = (trace + most) / least;
+        all[extent(head) * extent(len) + extent(i)] = (trace + most) / least;
       }
     }
     return all;
@@ -109,10 +71,10 @@ struct RidgeShape {
   /// The steps of every row until then. Chebyshev polynomials need at most these, c the condition:
   ///   |r_t| <= 2 sqrt(c) ((sqrt(c) - 1) / (sqrt(c) + 1))^t |b|
   template <class T>
-  HostArray<T> steps(const Problem& problem, T relative) const {
-    const HostArray<double> c = conditions(problem);
-    HostArray<T> all = rows<T>(heads, len);
-    std::transform(c.data.begin(), c.data.end(), all.data.begin(), [&](double condition) {
+  std::vector<T> steps(const Problem& problem, T relative) const {
+    const std::vector<double> c = conditions(problem);
+    std::vector<T> all(c.size());
+    std::transform(c.begin(), c.end(), all.begin(), [&](double condition) {
       const double root = std::sqrt(condition);
       return static_cast<T>(std::ceil(root / 2 * std::log(2 * root / static_cast<double>(relative))));
     });
@@ -123,15 +85,6 @@ struct RidgeShape {
   static std::size_t extent(int n) { return static_cast<std::size_t>(n); }
   std::size_t at(int head, int row, int dim) const {
     return (extent(head) * extent(len) + extent(row)) * extent(key_dim) + extent(dim);
-  }
-  /// Where the number stands that is element i of [heads][rows][key_dim].
-  std::size_t place(const Array& given, std::size_t i) const {
-    const std::size_t n = extent(len), dims = extent(key_dim), lead = head_axis && !given.shape.empty() ? 1 : 0;
-    const std::size_t own = lead == 1 ? extent(given.shape[0]) : 1, head = i / (n * dims) * own / extent(heads);
-    const std::size_t axes = given.shape.size() - lead;
-    if (axes == 0) return head;
-    if (axes == 1) return head * n + i / dims % n;
-    return head * n * dims + i % (n * dims);
   }
 };
 
@@ -146,25 +99,11 @@ inline std::string ridge_obstacle(const Problem& problem) {
   const Array& lambda = problem.inputs.at("lambda");
   if (std::find(lambda.data.begin(), lambda.data.end(), 0) != lambda.data.end())
     return "lambda: conjugate gradients need a ridge in every dimension, got 0";
-  const HostArray<double> all = shape.conditions(problem);
-  const double condition = all.data.empty() ? 1 : *std::max_element(all.data.begin(), all.data.end());
+  const std::vector<double> all = shape.conditions(problem);
+  const double condition = all.empty() ? 1 : *std::max_element(all.begin(), all.end());
   return condition <= largest_condition
              ? ""
              : text("lambda: too small for conjugate gradients: the condition may reach ", condition);
-}
-
-/// Rows of a chunk and the dimension that the programs of a problem are compiled for: calls f.template operator()<C,
-/// D>().
-template <class F>
-Answer with_rows(const RidgeShape& shape, int tile, F f) {
-  const int d = std::max(shape.key_dim, shape.value_dim);
-  const auto with_dim = [&]<int C>() {
-    if (d <= 16) return f.template operator()<C, 16>();
-    if constexpr (Faults::planted) throw InputError(faults_are_small);
-    if constexpr (!Faults::planted)
-      return d <= 64 ? f.template operator()<C, 64>() : f.template operator()<C, max_head_dim>();
-  };
-  return tile == 0 ? with_dim.template operator()<32>() : with_dim.template operator()<16>();
 }
 
 inline constexpr std::string_view ridge_tiles[] = {"32", "16"};

@@ -27,15 +27,5 @@ std::vector<T> token_counts(int chunks, int tokens) {
   return counts;
 }
 
-/// Vectors by head or by chunk, as the rows of an accumulator: one row each.
-template <class T>
-typename HostBlock<T>::RowIn vectors_in(const HostArray<T>& x) {
-  return {x.data.data(), x.cols};
-}
-template <class T>
-typename HostBlock<T>::RowOut vectors_out(HostArray<T>& x) {
-  return {x.data.data(), x.cols};
-}
-
 }  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

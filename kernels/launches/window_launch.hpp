@@ -1,64 +1,15 @@
 #pragma once
-// What the launch code of FALCON-3A shares between the CPU and the device: how the pairs of its windows lie in memory.
-// No formula of the room is here.
+// How the pairs of FALCON's mini-batch rooms lie in memory, on the host. No formula of a room is here.
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "kernels/launches/recurrence.hpp"
+#include "kernels/programs/windows.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
-
-/// The pairs of every head, the incoming tail first: what rows `first` on write, and what came in.
-template <class T>
-struct PairRows {
-  int tail, first, count;
-
-  /// Rows of pairs [0, tail) and of tokens [first, len), shared by the heads of a group or not, as pairs of every head.
-  HostArray<T> gather(const RecurrenceShape& shape, const HostArray<T>& old, const HostArray<T>& rows) const {
-    auto pairs = shape.output<T>(shape.heads, count, rows.cols);
-    const int group = shape.heads / rows.heads;
-    for (int h = 0; h < shape.heads; ++h)
-      for (int j = 0; j < count; ++j)
-        copy(j < tail ? row(old, h, j) : row(rows, h / group, j - tail + first), row(pairs, h, j), rows.cols);
-    return pairs;
-  }
-  /// Back: rows of pairs as rows of tokens, zero for those that write none, and as rows of the tail.
-  HostArray<T> tokens(HostArray<T> zeros, const HostArray<T>& pairs) const {
-    std::fill(zeros.data.begin(), zeros.data.end(), T(0));
-    for (int h = 0; h < zeros.heads; ++h)
-      for (int j = tail; j < count; ++j) copy(row(pairs, h, j), row(zeros, h, j - tail + first), zeros.cols);
-    return zeros;
-  }
-  /// Rows [begin, end) of pairs, as an array of that shape.
-  static Array slice(const RecurrenceShape& shape, const HostArray<T>& pairs, int begin, int end) {
-    auto part = shape.output<T>(pairs.heads, end - begin, pairs.cols);
-    for (int h = 0; h < pairs.heads; ++h)
-      for (int j = begin; j < end; ++j) copy(row(pairs, h, j), row(part, h, j - begin), pairs.cols);
-    return part.array();
-  }
-  /// Cotangents of the newest pairs among zeros.
-  HostArray<T> among_zeros(const RecurrenceShape& shape, const Problem& problem, std::string_view name, int newest,
-                           int cols) const {
-    auto pairs = shape.output<T>(shape.heads, count, cols);
-    std::fill(pairs.data.begin(), pairs.data.end(), T(0));
-    const auto cotangent = shape.input<T>(problem.cotangents, name, shape.heads, newest, cols);
-    for (int h = 0; h < shape.heads; ++h)
-      for (int j = 0; j < newest; ++j) copy(row(cotangent, h, j), row(pairs, h, count - newest + j), cols);
-    return pairs;
-  }
-
- private:
-  template <class Arr>
-  static auto row(Arr& a, int head, int r) {
-    return a.data.data() +
-           (static_cast<std::size_t>(head) * static_cast<std::size_t>(a.rows) + static_cast<std::size_t>(r)) *
-               static_cast<std::size_t>(a.cols);
-  }
-  static void copy(const T* from, T* to, int n) { std::copy(from, from + n, to); }
-};
 
 inline int rows_of(const RecurrenceShape& shape, const Problem& problem, std::string_view name) {
   const auto it = problem.inputs.find(name);
@@ -70,5 +21,66 @@ inline int window_of(const Problem& problem) {
   return it == problem.params.end() ? 0 : static_cast<int>(std::get<long>(it->second));
 }
 
-}  // namespace ASSAY_EXECUTORS
+/// The pairs of every head, the incoming tail first: what rows `first` on write, and what came in.
+struct PairRows {
+  int heads, tail, first, count;
+  int window;  ///< of the newest pairs, or 0: of all. As many as there are is none, and has room to add to
+  int newest;  ///< pairs that go out as a tail
+
+  PairRows(const RecurrenceShape& shape, const Problem& problem, int first_that_writes)
+      : heads(shape.heads),
+        tail(rows_of(shape, problem, "tail_k")),
+        first(first_that_writes),
+        count(tail + imax(0, shape.len - first)),
+        window(imin(window_of(problem), imax(1, count))),
+        newest(window_of(problem) > 0 ? imin(count, window_of(problem) - 1) : count) {}
+
+  /// Rows of the named tail and of tokens [first, len), which the heads of a group share or not, as pairs of every
+  /// head.
+  std::vector<double> gather(const Problem& problem, std::string_view tail_name, const std::vector<double>& rows,
+                             int row_heads, int len, int cols) const {
+    std::vector<double> pairs(size(heads, count, cols));
+    const auto old = problem.inputs.find(tail_name);
+    const int group = heads / row_heads;
+    for (int h = 0; h < heads; ++h) {
+      const auto to = pairs.begin() + at(h, count, 0, cols);
+      if (old != problem.inputs.end())
+        std::copy_n(old->second.data.begin() + at(h, tail, 0, cols), at(0, 0, tail, cols), to);
+      std::copy_n(rows.begin() + at(h / group, len, first, cols), at(0, 0, count - tail, cols),
+                  to + at(0, 0, tail, cols));
+    }
+    return pairs;
+  }
+  /// The named cotangent of the newest pairs among zeros.
+  std::vector<double> among_zeros(const Problem& problem, std::string_view name, int cols) const {
+    std::vector<double> pairs(size(heads, count, cols));
+    const auto newest_ones = problem.cotangents.find(name);
+    if (newest_ones == problem.cotangents.end()) return pairs;
+    for (int h = 0; h < heads; ++h)
+      std::copy_n(newest_ones->second.data.begin() + at(h, newest, 0, cols), at(0, 0, newest, cols),
+                  pairs.begin() + at(h, count, count - newest, cols));
+    return pairs;
+  }
+  /// Rows [begin, end) of pairs.
+  Array slice(bool head_axis, const std::vector<double>& pairs, int begin, int end, int cols) const {
+    Array part(axes_of(head_axis, heads, {end - begin, cols}));
+    for (int h = 0; h < heads; ++h)
+      std::copy_n(pairs.begin() + at(h, count, begin, cols), at(0, 0, end - begin, cols),
+                  part.data.begin() + at(h, end - begin, 0, cols));
+    return part;
+  }
+
+ private:
+  static std::ptrdiff_t at(int head, int rows, int row, int cols) {
+    return (static_cast<std::ptrdiff_t>(head) * rows + row) * cols;
+  }
+  static std::size_t size(int heads, int rows, int cols) { return static_cast<std::size_t>(at(heads, rows, 0, cols)); }
+};
+
+/// The pair that a token writes anew, or -1.
+struct PairOfToken {
+  int tail, first;
+  TILE_HD constexpr int operator()(int token) const { return token < first ? -1 : token - first + tail; }
+};
+
 }  // namespace assay::tile

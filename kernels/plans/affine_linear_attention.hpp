@@ -12,7 +12,7 @@ namespace assay::tile {
 template <class Tiles, class Device>
 struct TiltPlan {
   using B = typename Tiles::Executor;
-  using Values = decltype(std::declval<const Device&>().template result<"out">(1, 1, 1));
+  using Values = typename Device::Values;
   static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
   const Device& device;
   const RecurrenceShape& shape;
@@ -118,11 +118,11 @@ struct TiltPlan {
 
  private:
   /// Arrays of the heads that share keys and values, given to every head that reads them.
-  Array for_all_heads(const std::vector<double>& of_shared, std::vector<int> rest) const {
-    Array all(HostShape{shape.head_axis, heads, shared}.shape(heads, std::move(rest)));
+  Array for_all_heads(const std::vector<typename Device::Wide>& of_shared, std::vector<int> rest) const {
+    Array all(axes_of(shape.head_axis, heads, std::move(rest)));
     const std::size_t n = of_shared.size() / static_cast<std::size_t>(shared);
     for (std::size_t i = 0; i < all.data.size(); ++i)
-      all.data[i] = of_shared[i / n / static_cast<std::size_t>(group) * n + i % n];
+      all.data[i] = static_cast<double>(of_shared[i / n / static_cast<std::size_t>(group) * n + i % n]);
     return all;
   }
 };

@@ -17,7 +17,7 @@ Arrays deltanet_gradients(const Device& device, const RecurrenceShape& shape, co
   constexpr int C = Tiles::tokens, D = Tiles::dim;
   const int heads = shape.heads, shared = shape.shared_heads, group = shape.group, len = shape.len;
   const int K = shape.key_dim, V = shape.value_dim;
-  const auto scale = device.scale(problem);
+  const auto scale = device.scale(shape, problem);
   const int blocks = ceil_div(V, Tiles::backward_values);
   const auto o_cotangent = device.template input<"dO">(problem.cotangents, "o", heads, len, V);
   const auto final_cotangent = device.template input<"dfinal">(problem.cotangents, "final_state", heads, K, V);
@@ -66,7 +66,7 @@ Answer deltanet_plan(const Device& device, const RecurrenceShape& shape, const P
   const auto v = device.template input<"V">(problem.inputs, "v", heads, len, V);
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
   const auto initial_state = device.template input<"S0">(problem.inputs, "initial_state", heads, K, V);
-  const auto scale = device.scale(problem);
+  const auto scale = device.scale(shape, problem);
   auto o = device.template result<"out">(heads, len, V), final_state = device.template result<"final">(heads, K, V);
   auto states = device.template result<"H">(heads, with_gradients || !with_outputs ? chunks * D : 0, V);
   auto u = device.template result<"Uc">(heads, with_outputs ? 0 : len, V);

@@ -22,7 +22,7 @@ template <class Tiles, class Device>
 struct MomentumPlan {
   using B = typename Tiles::Executor;
   using Weights = typename Tiles::Weights;
-  using Values = decltype(std::declval<const Device&>().template result<"out">(1, 1, 1));
+  using Values = typename Device::Values;
   static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
                        stages = Tiles::stages;
   const Device& device;
@@ -45,7 +45,7 @@ struct MomentumPlan {
         V(shape.value_dim),
         chunks(imax(1, ceil_div(len, C))),
         blocks(ceil_div(V, DV)),
-        scale(device.scale(problem)),
+        scale(device.scale(shape, what)),
         q(device.template input<"Q">(problem.inputs, "q", shared, len, K)),
         k(device.template input<"K">(problem.inputs, "k", shared, len, K)),
         p(device.template input<"Kp">(problem.inputs, "p", shared, len, K)),
@@ -103,10 +103,8 @@ struct MomentumPlan {
          dinitial_momentum = device.template result<"end">(heads, K, V);
     const auto of_keys = [&] { return device.template result<"part">(heads * blocks, len, K); };
     const auto of_gates = [&] { return device.template result<"decay">(heads * blocks, len, 1); };
-    auto dq = of_keys(), dk = of_keys(), dp = of_keys();
-    auto dlog_alpha = of_gates(), dlog_mu = of_gates(), dbeta = of_gates(), deta = of_gates();
-    auto total_q = of_shared(), total_k = of_shared(), total_p = of_shared();
-    auto total_log_alpha = of_token(), total_log_mu = of_token(), total_beta = of_token(), total_eta = of_token();
+    Gradients parts{of_keys(), of_keys(), of_keys(), of_gates(), of_gates(), of_gates(), of_gates()},
+        total{of_shared(), of_shared(), of_shared(), of_token(), of_token(), of_token(), of_token()};
     device.backward([&] {
       device.template launch<MomentumReads<B, C, D, DV>, B>(
           3, heads, chunks * blocks,
@@ -117,55 +115,43 @@ struct MomentumPlan {
           {k.in(), p.in(), derrors.in(), state_updates.in(), momentum_updates.in(), inverse.in(), state_cotangent.in(),
            momentum_cotangent.in(), eta.row_in(), rows(), dv.out(), dvalues.out(), state_adjoints.out(),
            momentum_adjoints.out(), dinitial_state.out(), dinitial_momentum.out(), len, group});
-      device.template launch<MomentumGradients<B, C, D, DV, Weights>, B>(5, heads, chunks * blocks,
-                                                                         {q.in(),
-                                                                          k.in(),
-                                                                          p.in(),
-                                                                          errors.in(),
-                                                                          dvalues.in(),
-                                                                          o_cotangent.in(),
-                                                                          states.in(),
-                                                                          momenta.in(),
-                                                                          state_adjoints.in(),
-                                                                          momentum_adjoints.in(),
-                                                                          weights.in(),
-                                                                          late_weights.in(),
-                                                                          log_alpha.row_in(),
-                                                                          log_mu.row_in(),
-                                                                          beta.row_in(),
-                                                                          eta.row_in(),
-                                                                          rows(),
-                                                                          dq.out(),
-                                                                          dk.out(),
-                                                                          dp.out(),
-                                                                          dlog_alpha.row_out(),
-                                                                          dlog_mu.row_out(),
-                                                                          dbeta.row_out(),
-                                                                          deta.row_out(),
-                                                                          scale,
-                                                                          group,
-                                                                          blocks});
-      device.template sum<"part", "out">(6, dq, blocks, total_q);
-      device.template sum<"part", "out">(6, dk, blocks, total_k);
-      device.template sum<"part", "out">(6, dp, blocks, total_p);
-      device.template sum<"dlog_alpha", "dlog_alpha">(6, dlog_alpha, blocks, total_log_alpha);
-      device.template sum<"dlog_mu", "dlog_mu">(6, dlog_mu, blocks, total_log_mu);
-      device.template sum<"dbeta", "dbeta">(6, dbeta, blocks, total_beta);
-      device.template sum<"deta", "deta">(6, deta, blocks, total_eta);
+      // clang-format off
+      device.template launch<MomentumGradients<B, C, D, DV, Weights>, B>(
+          5, heads, chunks * blocks,
+          {q.in(), k.in(), p.in(), errors.in(), dvalues.in(), o_cotangent.in(), states.in(), momenta.in(),
+           state_adjoints.in(), momentum_adjoints.in(), weights.in(), late_weights.in(), log_alpha.row_in(),
+           log_mu.row_in(), beta.row_in(), eta.row_in(), rows(), parts.q.out(), parts.k.out(), parts.p.out(),
+           parts.log_alpha.row_out(), parts.log_mu.row_out(), parts.beta.row_out(), parts.eta.row_out(), scale, group,
+           blocks});
+      // clang-format on
+      sum(parts, total);
     });
-    return {{"q", device.array_of(total_q, {len, K})},
-            {"k", device.array_of(total_k, {len, K})},
+    return {{"q", device.array_of(total.q, {len, K})},
+            {"k", device.array_of(total.k, {len, K})},
             {"v", device.array_of(dv, {len, V})},
-            {"p", device.array_of(total_p, {len, K})},
-            {"log_alpha", device.array_of(total_log_alpha, {len})},
-            {"log_mu", device.array_of(total_log_mu, {len})},
-            {"beta", device.array_of(total_beta, {len})},
-            {"eta", device.array_of(total_eta, {len})},
+            {"p", device.array_of(total.p, {len, K})},
+            {"log_alpha", device.array_of(total.log_alpha, {len})},
+            {"log_mu", device.array_of(total.log_mu, {len})},
+            {"beta", device.array_of(total.beta, {len})},
+            {"eta", device.array_of(total.eta, {len})},
             {"initial_state", device.array_of(dinitial_state, {K, V})},
             {"initial_momentum", device.array_of(dinitial_momentum, {K, V})}};
   }
 
  private:
+  /// Of what blocks and heads share: their parts, or the whole.
+  struct Gradients {
+    Values q, k, p, log_alpha, log_mu, beta, eta;
+  };
+  void sum(const Gradients& parts, Gradients& total) const {
+    device.template sum<"part", "out">(6, parts.q, blocks, total.q);
+    device.template sum<"part", "out">(6, parts.k, blocks, total.k);
+    device.template sum<"part", "out">(6, parts.p, blocks, total.p);
+    device.template sum<"dlog_alpha", "dlog_alpha">(6, parts.log_alpha, blocks, total.log_alpha);
+    device.template sum<"dlog_mu", "dlog_mu">(6, parts.log_mu, blocks, total.log_mu);
+    device.template sum<"dbeta", "dbeta">(6, parts.beta, blocks, total.beta);
+    device.template sum<"deta", "deta">(6, parts.eta, blocks, total.eta);
+  }
   Values of_token() const { return device.template result<"decay">(heads, len, 1); }
   Values of_chunk() const { return device.template result<"decay">(heads, chunks * D, 1); }
   Values of_shared() const { return device.template result<"out">(shared, len, K); }

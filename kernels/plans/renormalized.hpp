@@ -2,7 +2,6 @@
 // The launches of FALCON-2-lite's published form, planned once for every device (kernels/host/host_device.hpp).
 #include "kernels/falcon2_lite.hpp"
 #include "kernels/plans/falcon_rows.hpp"
-#include "reference/core/error.hpp"
 
 namespace assay::tile {
 
@@ -15,8 +14,7 @@ Arrays renormalized_gradients(const Device& device, const RecurrenceShape& shape
   constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int blocks = ceil_div(V, DV), parts = heads * blocks, key_parts = blocks + 1;  // the last of the gains
-  const long zero = device.first_zero(gamma);
-  require(zero < 0, "the decay of token ", zero % len, " is 0: chunkwise gradients go through its logarithm");
+  rows.require_open(device, gamma);
   const auto o_cotangent = device.template input<"dO">(problem.cotangents, "o", heads, len, V);
   const auto final_cotangent = device.template input<"dfinal">(problem.cotangents, "final_state", heads, K, V);
   const auto of_tokens = [&](int h) { return device.template result<"dbeta">(h, len, 1); };

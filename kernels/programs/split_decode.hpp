@@ -6,6 +6,9 @@
 
 namespace assay::tile {
 
+/// Rows of a tile: the queries of all heads that share a key/value head.
+inline constexpr int decode_rows = 16;
+
 /// Keys of one split, a multiple of `step`: `least`, or more where splits would be more than a machine runs at once
 /// for a handful of heads. It depends on the number of keys alone, so that a batch's size changes no bit.
 TILE_HD constexpr int decode_span(int keys, int least, int step) {

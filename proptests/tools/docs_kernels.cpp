@@ -96,13 +96,10 @@ TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
   EXPECT_EQ(with("kernels/retnet.cu", "namespace assay", "namespace other"), Rooms{"retnet"});
   EXPECT_EQ(with("kernels/launches/ridge_launch.hpp", "namespace assay", "namespace other"),
             (Rooms{"affine_mesanet", "mesanet"}));
-  // The launches on the CPU are compiled once for FALCON's rooms, too.
   const Rooms gated{"comba", "falcon1", "falcon2_lite", "gated_deltanet"};
-  Rooms launched = gated;
-  launched.insert({"falcon2", "falcon2a", "falcon3", "falcon3a"});
-  EXPECT_EQ(with("kernels/cuda/gated_delta.cuh", "namespace assay", "namespace other"), gated);
-  for (const char* file : {"programs/gated_delta.hpp", "launches/gated_delta_launch.cpp"})
-    EXPECT_EQ(with(std::string("kernels/") + file, "namespace assay", "namespace other"), launched) << file;
+  for (const char* file :
+       {"programs/gated_delta.hpp", "plans/gated_delta.hpp", "host/gated_delta.cpp", "cuda/gated_delta.cuh"})
+    EXPECT_EQ(with(std::string("kernels/") + file, "namespace assay", "namespace other"), gated) << file;
   EXPECT_EQ(with("kernels/cuda/wgmma.cuh", "asm volatile", "asm"), (Rooms{"lla", "parallax", "softmax_attention"}));
   replace("kernels/retnet.cu", "namespace assay", "namespace other");
   EXPECT_NE(digests_of(folder), before);

@@ -1,0 +1,7 @@
+#include "kernels/host/decayed_sums.hpp"
+
+namespace assay::tile {
+
+ASSAY_EACH_CHUNK(ASSAY_DECAYED_SUMS, );
+
+}  // namespace assay::tile

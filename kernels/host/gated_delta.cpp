@@ -1,0 +1,7 @@
+#include "kernels/host/gated_delta.hpp"
+
+namespace assay::tile {
+
+ASSAY_EACH_CHUNK(ASSAY_GATED_DELTA, );
+
+}  // namespace assay::tile

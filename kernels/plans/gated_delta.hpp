@@ -1,0 +1,195 @@
+#pragma once
+// The launches of kernels/programs/gated_delta.hpp, planned once for every device (kernels/host/host_device.hpp) and
+// for the rooms whose arithmetic it is.
+#include <utility>
+
+#include "kernels/launches/recurrence.hpp"
+#include "kernels/programs/gated_delta.hpp"
+
+namespace assay::tile {
+
+/// What a rule predicts with, and when: `lag` decays behind; decays are given as logs or as they are.
+struct DeltaKind {
+  int lag = 0;
+  bool logs = true;
+};
+
+/// What a forward pass reads and keeps, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the value
+/// columns of a block, in a pass over the states and in what is done for all chunks at once, the stages of a pass, and
+/// who runs them. `Predicts`: with a key of its own, not the one that is written.
+template <class Tiles, bool Predicts, class Device>
+struct GatedDeltaPlan {
+  using B = typename Tiles::Executor;
+  using Values = typename Device::Values;
+  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
+                       stages = Tiles::stages;
+  const Device& device;
+  const DeltaKind kind;
+  const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values;
+  const typename Device::Real scale;
+  const Values q, k, v, p, initial_state;
+  Values o, final_state, states, inverse, u, to_row, to_error, to_end, totals;  ///< the last four: products of decays
+
+  /// `keys`: the keys that are written.
+  GatedDeltaPlan(const Device& on, const RecurrenceShape& s, const Problem& problem, Values keys,
+                 typename Device::Real read_scale, DeltaKind what)
+      : device(on),
+        kind(what),
+        heads(s.heads),
+        shared(s.shared_heads),
+        group(s.group),
+        len(s.len),
+        K(s.key_dim),
+        V(s.value_dim),
+        chunks(imax(1, ceil_div(len, C))),
+        blocks(ceil_div(V, DV)),
+        of_chunks(chunks * blocks),
+        of_values(ceil_div(V, pass_DV)),
+        scale(read_scale),
+        q(on.template input<"Q">(problem.inputs, "q", shared, len, K)),
+        k(std::move(keys)),
+        v(on.template input<"V">(problem.inputs, "v", heads, len, V)),
+        // An operand like the key; rules without a prediction key have no site for it.
+        p(on.template input<"K">(problem.inputs, "p", shared, Predicts ? len : 0, K)),
+        initial_state(on.template input<"S0">(problem.inputs, "initial_state", heads, K, V)),
+        o(on.template result<"out">(heads, len, V)),
+        final_state(on.template result<"final">(heads, K, V)),
+        states(on.template result<"H">(heads, chunks * D, V)),
+        inverse(on.template result<"Tc">(heads, chunks * C, C)),
+        u(on.template result<"Uc">(heads, len, V)),
+        to_row(on.template result<"decay">(heads, len, 1)),
+        to_error(on.template result<"decay">(heads, len, 1)),
+        to_end(on.template result<"decay">(heads, len, 1)),
+        totals(on.template result<"decay">(heads, chunks * D, 1)) {}
+
+  void forward(const Values& beta, const Values& decay);
+  Arrays outputs() const {
+    return {{"o", device.array_of(o, {len, V})}, {"final_state", device.array_of(final_state, {K, V})}};
+  }
+};
+
+template <class Tiles, bool Predicts, class Device>
+void GatedDeltaPlan<Tiles, Predicts, Device>::forward(const Values& beta, const Values& decay) {
+  device.template launch<GatedDeltaSystem<B, C, D, Predicts>, B>(
+      0, heads, chunks,
+      {k.in(), p.in(), beta.row_in(), decay.row_in(kind.logs), inverse.out(), to_row.row_out(), to_error.row_out(),
+       to_end.row_out(), totals.row_out(), len, kind.lag, group, shared});
+  device.template launch<GatedDeltaStates<B, C, D, pass_DV, stages, Predicts>, B>(
+      1, heads, of_values,
+      {k.in(), v.in(), p.in(), inverse.in(), beta.row_in(), to_error.row_in(), to_end.row_in(), totals.row_in(),
+       initial_state.in(), u.out(), states.out(), final_state.out(), len, group, shared});
+  device.template launch<GatedDeltaOutputs<B, C, D, DV>, B>(
+      2, heads, of_chunks,
+      {q.in(), k.in(), u.in(), states.in(), decay.row_in(kind.logs), to_row.row_in(), o.out(), scale, group, shared,
+       blocks});
+}
+
+/// The backward pass of a forward one, and what it computes.
+template <class Tiles, bool Predicts, class Device>
+struct GatedDeltaGradientPlan {
+  using Plan = GatedDeltaPlan<Tiles, Predicts, Device>;
+  using B = typename Plan::B;
+  using Values = typename Device::Values;
+  static constexpr int C = Plan::C, D = Plan::D, DV = Plan::DV, pass_DV = Plan::pass_DV, stages = Plan::stages;
+  const Plan& of;
+  const Device& device;
+  const int heads, len, K, V, key_parts;
+  const Values o_cotangent, final_cotangent;
+  Values du, updates, errors, adjoints;
+  Values dq_parts, dk_parts, dp_parts, dbeta_parts, dlog_decay_parts;
+  Values dq, dk, dp, dbeta, dlog_decay, dv, dinitial_state;
+
+  /// `more`: parts of dk for each head that another program writes.
+  GatedDeltaGradientPlan(const Plan& forward, const Problem& problem, int more = 0)
+      : of(forward),
+        device(of.device),
+        heads(of.heads),
+        len(of.len),
+        K(of.K),
+        V(of.V),
+        key_parts(of.blocks + more),
+        o_cotangent(device.template input<"dO">(problem.cotangents, "o", heads, len, V)),
+        final_cotangent(device.template input<"dfinal">(problem.cotangents, "final_state", heads, K, V)),
+        du(device.template result<"dU">(heads, len, V)),
+        updates(device.template result<"G">(heads, of.chunks * D, V)),
+        errors(device.template result<"E">(heads, len, V)),
+        adjoints(device.template result<"G">(heads, of.chunks * D, V)),
+        dq_parts(device.template result<"part">(heads * of.blocks, len, K)),
+        dk_parts(device.template result<"part">(heads * key_parts, len, K)),
+        dp_parts(device.template result<"part">(heads * of.blocks, Predicts ? len : 0, K)),
+        dbeta_parts(device.template result<"dbeta">(heads * of.blocks, len, 1)),
+        dlog_decay_parts(device.template result<"dlog_decay">(heads * of.blocks, len, 1)),
+        dq(device.template result<"out">(of.shared, len, K)),
+        dk(device.template result<"out">(of.shared, len, K)),
+        dp(device.template result<"out">(of.shared, Predicts ? len : 0, K)),
+        dbeta(device.template result<"dbeta">(heads, len, 1)),
+        dlog_decay(device.template result<"dlog_decay">(heads, len, 1)),
+        dv(device.template result<"out">(heads, len, V)),
+        dinitial_state(device.template result<"initial">(heads, K, V)) {}
+
+  /// All gradients, but those of the keys as parts.
+  void backward(const Values& beta, const Values& decay);
+  void sum_keys() { device.template sum<"part", "out">(6, dk_parts, key_parts, dk); }
+
+  /// Of q, k, v, p and the initial state.
+  Arrays gradients() const {
+    Arrays all{{"q", device.array_of(dq, {len, K})},
+               {"k", device.array_of(dk, {len, K})},
+               {"v", device.array_of(dv, {len, V})},
+               {"initial_state", device.array_of(dinitial_state, {K, V})}};
+    if (Predicts) all["p"] = device.array_of(dp, {len, K});
+    return all;
+  }
+};
+
+template <class Tiles, bool Predicts, class Device>
+void GatedDeltaGradientPlan<Tiles, Predicts, Device>::backward(const Values& beta, const Values& decay) {
+  const auto logs = of.kind.logs;
+  device.template launch<GatedDeltaReads<B, C, D, DV>, B>(
+      3, heads, of.of_chunks,
+      {of.q.in(), of.k.in(), o_cotangent.in(), decay.row_in(logs), of.to_row.row_in(), du.out(), updates.out(),
+       of.scale, of.group, of.blocks});
+  device.template launch<GatedDeltaAdjoints<B, C, D, pass_DV, stages, Predicts>, B>(
+      4, heads, of.of_values,
+      {of.k.in(), of.p.in(), of.inverse.in(), du.in(), updates.in(), final_cotangent.in(), beta.row_in(),
+       of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(), errors.out(), adjoints.out(), dinitial_state.out(),
+       len, of.group});
+  // clang-format off
+  device.template launch<GatedDeltaGradients<B, C, D, DV, Predicts>, B>(
+      5, heads, of.of_chunks,
+      {of.q.in(), of.k.in(), of.v.in(), of.p.in(), of.u.in(), beta.row_in(), decay.row_in(logs), of.to_row.row_in(),
+       of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(), of.states.in(), adjoints.in(), errors.in(),
+       o_cotangent.in(), dq_parts.out(), dk_parts.out(), dv.out(), dp_parts.out(), dbeta_parts.row_out(),
+       dlog_decay_parts.row_out(), of.scale, of.kind.lag, of.group, of.blocks, key_parts});
+  // clang-format on
+  device.template sum<"part", "out">(6, dq_parts, of.blocks, dq);
+  if constexpr (Predicts) device.template sum<"part", "out">(6, dp_parts, of.blocks, dp);
+  device.template sum<"dbeta", "dbeta">(6, dbeta_parts, of.blocks, dbeta);
+  device.template sum<"dlog_decay", "dlog_decay">(6, dlog_decay_parts, of.blocks, dlog_decay);
+}
+
+/// The answer of a rule whose gates are its inputs.
+template <class Tiles, bool Predicts, class Device>
+Answer gated_delta_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem, int lag) {
+  const int heads = shape.heads, len = shape.len;
+  GatedDeltaPlan<Tiles, Predicts, Device> rule(
+      device, shape, problem, device.template input<"K">(problem.inputs, "k", shape.shared_heads, len, shape.key_dim),
+      device.scale(shape, problem), {.lag = lag});
+  const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
+  const auto log_decay = device.template input<"decay">(problem.inputs, "log_decay", heads, len, 1);
+  device.forward([&] { rule.forward(beta, log_decay); });
+  Answer answer{rule.outputs(), {}};
+  if (problem.cotangents.empty()) return answer;
+
+  GatedDeltaGradientPlan<Tiles, Predicts, Device> d(rule, problem);
+  device.backward([&] {
+    d.backward(beta, log_decay);
+    d.sum_keys();
+  });
+  answer.gradients = d.gradients();
+  answer.gradients["beta"] = device.array_of(d.dbeta, {len});
+  answer.gradients["log_decay"] = device.array_of(d.dlog_decay, {len});
+  return answer;
+}
+
+}  // namespace assay::tile

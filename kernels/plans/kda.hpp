@@ -1,0 +1,46 @@
+#pragma once
+// Kimi Delta Attention's launches, planned once for every device (kernels/host/host_device.hpp).
+#include "kernels/kda.hpp"
+#include "kernels/plans/channel_sums.hpp"
+
+namespace assay::tile {
+
+template <class Tiles, class Device>
+Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
+  using B = typename Tiles::Executor;
+  constexpr int C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values, stages = Tiles::stages;
+  const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
+  ChannelPlan<Tiles, Device> sums(device, shape, problem);
+  const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
+  auto inverse = device.template result<"Tc">(heads, sums.chunks * C, C);
+  auto reads = device.template result<"Xc">(heads, len, K), writes = device.template result<"Zc">(heads, len, K),
+       u = device.template result<"U">(heads, len, V);
+  device.forward([&] {
+    device.template launch<ChannelSystem<B, C, D>, B>(
+        0, heads, sums.chunks,
+        {sums.x.k.in(), sums.log_decay.in(), beta.row_in(), inverse.out(), reads.out(), writes.out(),
+         sums.totals.row_out(), len, shape.group});
+    device.template launch<DeltaPass<B, C, D, pass_DV, stages>, B>(
+        1, heads, sums.of_values,
+        {reads.in(), writes.in(), sums.x.v.in(), inverse.in(), sums.x.initial_state.in(), beta.row_in(),
+         sums.totals.row_in(), u.out(), sums.states.out(), sums.final_state.out(), len});
+    sums.read(u);
+  });
+  Answer answer{sums.outputs(), {}};
+  if (problem.cotangents.empty()) return answer;
+  auto errors = device.template result<"E">(heads, len, V), dbeta = device.template result<"dbeta">(heads, len, 1);
+  device.backward([&] {
+    sums.read_backward();
+    device.template launch<DeltaAdjointPass<B, C, D, pass_DV, stages>, B>(
+        4, heads, sums.of_values,
+        {reads.in(), writes.in(), sums.du.in(), sums.updates.in(), inverse.in(), sums.cotangents.final_state.in(),
+         beta.row_in(), sums.totals.row_in(), errors.out(), sums.adjoints.out(), sums.dinitial_state.out(), len});
+    sums.template gradients_of<true>(u, errors, beta);
+    device.template sum<"dbeta", "dbeta">(7, sums.dbeta_parts, sums.blocks, dbeta);
+  });
+  answer.gradients = sums.gradients();
+  answer.gradients["beta"] = device.array_of(dbeta, {len});
+  return answer;
+}
+
+}  // namespace assay::tile
