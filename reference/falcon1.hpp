@@ -107,26 +107,32 @@ struct falcon1 {
     return in.v(t, j) - planted<"residual_of_decayed_state">(read, gamma * read);
   }
 
+  /// S_t, where row t writes; keep(j, what was column j of the state, r_j, x_t) sees every residual.
+  template <class S, class Keep>
+  static void write(const Options& options, const Inputs<S>& in, int t, State<S>& state, Keep keep) {
+    if (!options.writes(t)) return;
+    const Denominator<S> D = denominator(options, in, t);
+    const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
+    const StepMatrix<S> M = step_matrix(gain, D);
+    const Direction<S> x = direction(features(options, in, t));
+    for (int j = 0; j < in.v.size(1); ++j) {
+      const TakenColumn<S> s = state.take(j);
+      const S own = residual(in, s, x, gain.gamma, t, j), u = gain.eta * own;
+      s.decay(gain.gamma);
+      s.write(u, x);
+      s.keep(Kept::state);
+      s.put_back(M);
+      keep(j, s, own, x);
+    }
+  }
+
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int T = in.k.size(0), V = in.v.size(1);
-    Tensor<S, 2> o(T, V);
+    const int T = in.k.size(0);
+    Tensor<S, 2> o(T, in.v.size(1));
     State<S> state(in.initial_state);
     for (int t = 0; t < T; ++t) {
-      if (options.writes(t)) {
-        const Denominator<S> D = denominator(options, in, t);
-        const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
-        const StepMatrix<S> M = step_matrix(gain, D);
-        const Direction<S> x = direction(features(options, in, t));
-        for (int j = 0; j < V; ++j) {
-          const TakenColumn<S> s = state.take(j);
-          const S u = gain.eta * residual(in, s, x, gain.gamma, t, j);
-          s.decay(gain.gamma);
-          s.write(u, x);
-          s.keep(Kept::state);
-          s.put_back(M);
-        }
-      }
+      write(options, in, t, state, [](auto&&...) {});
       add_read(o, t, state, in.q);
     }
     return {o, state.tensor()};
@@ -141,21 +147,9 @@ struct falcon1 {
     Tensor<S, 2> r(T, V);
     State<S> G(cotangent.final_state);
     Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
-      if (!options.writes(t)) return;
-      const Denominator<S> D = denominator(options, in, t);
-      const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
-      const StepMatrix<S> M = step_matrix(gain, D);
-      const Direction<S> x = direction(features(options, in, t));
-      for (int j = 0; j < V; ++j) {
-        const TakenColumn<S> s = state.take(j);
-        const S own = residual(in, s, x, gain.gamma, t, j);
-        const S u = gain.eta * own;
-        s.decay(gain.gamma);
-        s.write(u, x);
-        s.keep(Kept::state);
-        s.put_back(M);
+      write(options, in, t, state, [&](int j, const TakenColumn<S>& s, const S& own, const Direction<S>& x) {
         r(t, j) = s.whole(own, x);
-      }
+      });
     });
     Inputs<S> d = zero_like(in);
     for (int t = T - 1; t >= 0; --t) {
