@@ -45,8 +45,14 @@ constexpr std::array mutants{
 };
 
 constexpr KernelForm forms[] = {
-    {"chunkwise", "chunks in parallel: their moments, one pass that merges them, what the probes read",
-     affine_linear_attention_sites, chunk_tiles, mutants, true, obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "chunks in parallel: their moments, one pass that merges them, what the probes read",
+     .sites = affine_linear_attention_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = obstacle,
+     .run = run_chunkwise},
 };
 
 }  // namespace

@@ -15,8 +15,14 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
 }
 
 constexpr KernelForm forms[] = {
-    {"chunkwise", "WY form with running products of the decays: one triangular system per chunk of tokens", comba_sites,
-     chunk_tiles, gated_delta_mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "WY form with running products of the decays: one triangular system per chunk of tokens",
+     .sites = comba_sites,
+     .tiles = chunk_tiles,
+     .mutants = gated_delta_mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/deltanet.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -53,6 +54,19 @@ constexpr Mutant neumann_mutants[] = {
      "catalogue"},
 };
 
+std::vector<Setting> chunkwise_settings() {
+  return {{},
+          {.params = {{"alignment", "next_latent"}}},
+          {.params = {{"alignment", "next_latent"}, {"sequence_start", false}}},
+          {.style = Style::repeated_keys}};
+}
+std::vector<Setting> neumann_settings() {
+  return {{},
+          {.params = {{"alignment", "next_latent"}}},
+          {.style = Style::repeated_keys},
+          {.style = Style::correlated_keys}};
+}
+
 constexpr KernelForm forms[] = {
     {.name = "chunkwise",
      .summary = "WY form: one triangular system per chunk of tokens, the state carried from chunk to chunk",
@@ -61,7 +75,8 @@ constexpr KernelForm forms[] = {
      .mutants = mutants,
      .has_gradients = true,
      .obstacle = key_dim_obstacle,
-     .run = run<false>},
+     .run = run<false>,
+     .settings = chunkwise_settings},
     {.name = "neumann",
      .summary = "the same with the inverse by doubling: powers of the chunk's system, squared again and again",
      .sites = deltanet_neumann_sites,
@@ -71,7 +86,8 @@ constexpr KernelForm forms[] = {
      .obstacle = key_dim_obstacle,
      .run = run<true>,
      .unstable = "powers of the system are as large as binomials of the chunk where its inverse is not: keys that are "
-                 "alike overflow fp16 and cancel in all formats; megagdn-pto#74"},
+                 "alike overflow fp16 and cancel in all formats; megagdn-pto#74",
+     .settings = neumann_settings},
 };
 
 }  // namespace

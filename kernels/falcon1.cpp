@@ -6,9 +6,21 @@
 namespace assay::tile {
 namespace {
 
+std::vector<Setting> chunkwise_settings() {
+  return {
+      {}, {.params = {{"alignment", "same_step"}}}, {.params = {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "WY form with running products of the decays: one triangular system per chunk of tokens",
-     falcon1_sites, chunk_tiles, falcon_mutants, true, key_dim_obstacle, falcon_rule},
+    {.name = "chunkwise",
+     .summary = "WY form with running products of the decays: one triangular system per chunk of tokens",
+     .sites = falcon1_sites,
+     .tiles = chunk_tiles,
+     .mutants = falcon_mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = falcon_rule,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

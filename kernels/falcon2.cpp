@@ -5,6 +5,7 @@
 #include "kernels/host/host_device.hpp"
 #include "kernels/host/host_value_columns.hpp"
 #include "kernels/plans/falcon2.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -35,10 +36,25 @@ constexpr auto mutants = joined(
         Mutant{"energy_gradient_halved", "the gradient of |x|^2 is x", "catalogue"},
         Mutant{"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"}});
 
+std::vector<Setting> chunkwise_settings() {
+  return {{},
+          {.params = {{"alignment", "same_step"}}},
+          {.params = {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
+          {.style = Style::gate_ends, .params = {{"ridge_coupling", "detach"}, {"sequence_start", false}}},
+          {.style = Style::repeated_keys}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise",
-     "running products of the decays of every value channel: a triangular system per channel and chunk of tokens",
-     falcon2_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary =
+         "running products of the decays of every value channel: a triangular system per channel and chunk of tokens",
+     .sites = falcon2_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "kernels/host/falcon_rule.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/renormalized.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -44,9 +45,26 @@ constexpr Mutant renormalized_mutants[] = {
     {"decay_of_step_dropped", "the gradient of a decay without what eta / gamma takes", "FALCON Alg 11 line 26"},
 };
 
+std::vector<Setting> chunkwise_settings() {
+  return {{}, {.params = {{"ridge_coupling", "detach"}, {"sequence_start", false}}}};
+}
+std::vector<Setting> renormalized_settings() {
+  return {{.params = {{"decay_floor", "0.5"}}},
+          {.params = {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
+          {.style = Style::gate_ends, .params = {{"decay_floor", "0.0625"}}},
+          {.params = {{"ridge_coupling", "detach"}, {"sequence_start", false}, {"decay_floor", "0.9"}}}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "WY form with running products of the decays: one triangular system per chunk of tokens",
-     falcon2_lite_sites, chunk_tiles, falcon_mutants, true, key_dim_obstacle, falcon_rule},
+    {.name = "chunkwise",
+     .summary = "WY form with running products of the decays: one triangular system per chunk of tokens",
+     .sites = falcon2_lite_sites,
+     .tiles = chunk_tiles,
+     .mutants = falcon_mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = falcon_rule,
+     .settings = chunkwise_settings},
     {.name = "renormalized",
      .summary = "the published one: the rule without decays on values divided by running products of a chunk's",
      .sites = renormalized_sites,
@@ -56,7 +74,8 @@ constexpr KernelForm forms[] = {
      .obstacle = renormalized_obstacle,
      .run = run_renormalized,
      .unstable = "what it divides by vanishes: a chunk of 64 overflows fp32 where decays average less than 0.245; "
-                 "FALCON Algorithms 10 and 11"},
+                 "FALCON Algorithms 10 and 11",
+     .settings = renormalized_settings},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "kernels/host/falcon_gain.hpp"
 #include "kernels/host/normalized_read.hpp"
 #include "kernels/plans/falcon2a.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -23,9 +24,25 @@ constexpr auto mutants =
                   std::array{Mutant{"deta_without_weight", "the gain's gradient through the normaliser is dropped",
                                     "catalogue"}}));
 
+std::vector<Setting> chunkwise_settings() {
+  return {{},
+          {.params = {{"normalization", "features"}}},
+          {.params = {{"alignment", "same_step"}}},
+          {.params = {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
+          {.style = Style::gate_ends, .params = {{"ridge_coupling", "detach"}, {"sequence_start", false}}},
+          {.style = Style::repeated_keys}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
-     falcon2a_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
+     .sites = falcon2a_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

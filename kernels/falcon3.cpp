@@ -4,6 +4,7 @@
 #include "kernels/host/falcon_gain.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/falcon3.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -81,6 +82,23 @@ constexpr Mutant tensor_mutants[] = {
      "FALCON Alg 11 line 13"},
 };
 
+std::vector<Setting> chunkwise_settings() {
+  return {{},
+          {.params = {{"window", 4L}}},
+          {.params = {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}}},
+          {.style = Style::gate_ends, .params = {{"window", 3L}, {"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
+          {.style = Style::repeated_keys, .params = {{"window", 4L}}},
+          {.params = {{"window", 40L}, {"sequence_start", false}}}};
+}
+std::vector<Setting> tensor_inverse_settings() {
+  return {{.params = {{"window", 4L}, {"decay_floor", "0.5"}}},
+          {.params = {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}, {"decay_floor", "0.5"}}},
+          {.style = Style::gate_ends, .params = {{"window", 3L}, {"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
+          {.style = Style::repeated_keys, .params = {{"window", 4L}, {"decay_floor", "0.5"}}},
+          {.params = {{"window", 1L}, {"decay_floor", "0.9"}}},
+          {.params = {{"window", 16L}, {"decay_floor", "0.5"}}}};
+}
+
 constexpr KernelForm forms[] = {
     {.name = "chunkwise",
      .summary = "running products of the decays; a token has a row for every pair of its window, a triangular system "
@@ -91,7 +109,8 @@ constexpr KernelForm forms[] = {
      .has_gradients = true,
      .obstacle = window_obstacle,
      .run = run<false>,
-     .iterative = true},  // without a window every token goes through all pairs
+     .iterative = true,  // without a window every token goes through all pairs
+     .settings = chunkwise_settings},
     {.name = "tensor_inverse",
      .summary = "the published one: the rule without decays on values divided by running products of a chunk's, one "
                 "inverse over tokens and pairs applied to features and values apart",
@@ -103,7 +122,8 @@ constexpr KernelForm forms[] = {
      .run = run<true>,
      .unstable =
          "what it divides by vanishes: values of a chunk of 32 overflow fp16 where decays average less than 0.7, "
-         "fp32 where less than 0.058; FALCON Algorithm 4"},
+         "fp32 where less than 0.058; FALCON Algorithm 4",
+     .settings = tensor_inverse_settings},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/falcon3a.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -35,9 +36,25 @@ constexpr std::array mutants{
            "fla class"},
     Mutant{"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"}};
 
+std::vector<Setting> chunkwise_settings() {
+  return {{},
+          {.params = {{"window", 70L}}},
+          {.params = {{"window", 3L}, {"sequence_start", false}}},
+          {.style = Style::gate_ends, .params = {{"window", 9L}, {"alignment", "same_step"}}},
+          {.style = Style::dead_memory},
+          {.style = Style::repeated_keys}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "masked form: the pairs in the windows of a chunk of tokens, tile by tile, one pass over the states",
-     falcon3a_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_masked},
+    {.name = "chunkwise",
+     .summary = "masked form: the pairs in the windows of a chunk of tokens, tile by tile, one pass over the states",
+     .sites = falcon3a_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_masked,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/gated_delta.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -17,9 +18,20 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   });
 }
 
+std::vector<Setting> chunkwise_settings() {
+  return {{}, {.params = {{"error", "undecayed"}}}, {.style = Style::gate_ends}, {.style = Style::dead_memory}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "WY form with running products of the decays: one triangular system per chunk of tokens",
-     gated_deltanet_sites, chunk_tiles, gated_delta_mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "WY form with running products of the decays: one triangular system per chunk of tokens",
+     .sites = gated_deltanet_sites,
+     .tiles = chunk_tiles,
+     .mutants = gated_delta_mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/channel_sums.hpp"
 #include "kernels/plans/gla.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -19,9 +20,18 @@ constexpr auto mutants = joined(
     channel_mutants,
     std::array{Mutant{"dv_without_later_reads", "dv without the term of the reads in later chunks", "fla#1140 class"}});
 
+std::vector<Setting> chunkwise_settings() { return {{}, {.style = Style::gate_ends}, {.style = Style::dead_memory}}; }
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
-     gla_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
+     .sites = gla_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

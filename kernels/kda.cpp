@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/channel_sums.hpp"
 #include "kernels/plans/kda.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -26,10 +27,19 @@ constexpr auto mutants = joined(
         Mutant{"dbeta_of_value", "dbeta takes v instead of v minus what the state reads", "fla#1142 class"},
         Mutant{"dk_without_read", "dk without the term of the read K S", "fla#1140 class"}});
 
+std::vector<Setting> chunkwise_settings() { return {{}, {.style = Style::gate_ends}, {.style = Style::repeated_keys}}; }
+
 constexpr KernelForm forms[] = {
-    {"chunkwise",
-     "WY form with running products of the decays of every channel: one triangular system per chunk of tokens",
-     kda_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary =
+         "WY form with running products of the decays of every channel: one triangular system per chunk of tokens",
+     .sites = kda_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

@@ -20,9 +20,20 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
 constexpr auto mutants = joined(joined(sum_mutants, normalized_read_mutants),
                                 std::array{Mutant{"counts_from_two", "o_t is divided by t + 1", "catalogue"}});
 
+std::vector<Setting> chunkwise_settings() {
+  return {{}, {.params = {{"normalization", "count"}}}, {.params = {{"normalization", "features"}}}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
-     linear_attention_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
+     .sites = linear_attention_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

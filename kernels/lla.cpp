@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/attention_device.hpp"
 #include "kernels/plans/lla.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -54,23 +55,50 @@ constexpr Mutant raw_mutants[] = {
     {"moment_left_at_zero", "o without y.q: sum_j w_ij v_j k_j^T is not moved to q", "LLA Alg. 1 as printed (E4)"},
 };
 
+std::vector<Setting> tiled_settings() {
+  return {{},
+          {.params = {{"window", 70L}, {"lambda_mode", "max"}}},
+          {.style = Style::unit_keys, .params = {{"causal", false}, {"lambda_mode", "absolute"}}},
+          {.params = {{"solver", "cg"}, {"iterations", 4L}, {"tolerance", "0.25"}}},
+          {.params = {{"blocks", 2L}, {"block_form", "centered"}}},
+          {.queries = 3}};
+}
+std::vector<Setting> raw_moments_settings() {
+  return {{},
+          {.params = {{"bandwidth", "1024"}, {"causal", false}}},
+          {.params = {{"window", 70L}, {"lambda_mode", "max"}}},
+          {.style = Style::unit_keys, .params = {{"causal", false}, {"lambda_mode", "absolute"}}},
+          {.params = {{"solver", "cg"}, {"iterations", 4L}, {"tolerance", "0.25"}}},
+          {.params = {{"blocks", 2L}}}};
+}
+
 constexpr KernelForm forms[] = {
-    {"tiled",
-     "moments, conjugate gradients matrix-free over key tiles, output; backward with one more solve",
-     lla_tiled_sites,
-     tiled_tiles,
-     tiled_mutants,
-     true,
-     lla_obstacle,
-     run<false>,
-     {},
-     true},
-    {"raw_moments",
-     "the published one: sums of w, w k, w k k^T, w v and w v k^T as they are, moved to the query afterwards",
-     lla_tiled_sites, tiled_tiles, raw_mutants, true, lla_raw_obstacle, run<true>,
-     "what keys and queries have in common cancels as |k|^2 against |k - q|^2, and 1 - rho.zbar where the query is far "
-     "from the keys; LLA (8), (11) and (13)",
-     true},
+    {.name = "tiled",
+     .summary = "moments, conjugate gradients matrix-free over key tiles, output; backward with one more solve",
+     .sites = lla_tiled_sites,
+     .tiles = tiled_tiles,
+     .mutants = tiled_mutants,
+     .has_gradients = true,
+     .obstacle = lla_obstacle,
+     .run = run<false>,
+     .iterative = true,
+     .independent_rows = true,
+     .settings = tiled_settings},
+    {.name = "raw_moments",
+     .summary =
+         "the published one: sums of w, w k, w k k^T, w v and w v k^T as they are, moved to the query afterwards",
+     .sites = lla_tiled_sites,
+     .tiles = tiled_tiles,
+     .mutants = raw_mutants,
+     .has_gradients = true,
+     .obstacle = lla_raw_obstacle,
+     .run = run<true>,
+     .unstable = "what keys and queries have in common cancels as |k|^2 against |k - q|^2, and 1 - rho.zbar where the "
+                 "query is far "
+                 "from the keys; LLA (8), (11) and (13)",
+     .iterative = true,
+     .independent_rows = true,
+     .settings = raw_moments_settings},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/decayed_sums.hpp"
 #include "kernels/plans/mamba2.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -17,9 +18,18 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
 
 constexpr auto mutants = joined(sum_mutants, decay_mutants);
 
+std::vector<Setting> chunkwise_settings() { return {{}, {.style = Style::gate_ends}, {.style = Style::dead_memory}}; }
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
-     mamba2_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
+     .sites = mamba2_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "kernels/host/host_decay_scan.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/mdn.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -74,12 +75,32 @@ constexpr Mutant log_domain_mutants[] = {
      "fla#1142 class"},
 };
 
+std::vector<Setting> chunkwise_settings() { return {{}, {.style = Style::gate_ends}, {.style = Style::dead_memory}}; }
+std::vector<Setting> log_domain_settings() {
+  return {
+      {.exchanges_decays = true}, {.style = Style::dead_memory, .exchanges_decays = true}, {.style = Style::unit_keys}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise", "WY form with the linear recurrence of the weights: one triangular system per chunk of tokens",
-     mdn_sites, chunk_tiles, mutants, true, key_dim_obstacle, run_chunkwise},
-    {"log_domain", "the same with the published weights, quotients of exponentials of prefix sums",
-     mdn_log_domain_sites, chunk_tiles, log_domain_mutants, true, log_domain_obstacle, run_log_domain,
-     "its weights cancel, and overflow, where mu decays faster than alpha; MDN (9)-(13), arXiv 2605.05838"},
+    {.name = "chunkwise",
+     .summary = "WY form with the linear recurrence of the weights: one triangular system per chunk of tokens",
+     .sites = mdn_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
+    {.name = "log_domain",
+     .summary = "the same with the published weights, quotients of exponentials of prefix sums",
+     .sites = mdn_log_domain_sites,
+     .tiles = chunk_tiles,
+     .mutants = log_domain_mutants,
+     .has_gradients = true,
+     .obstacle = log_domain_obstacle,
+     .run = run_log_domain,
+     .unstable = "its weights cancel, and overflow, where mu decays faster than alpha; MDN (9)-(13), arXiv 2605.05838",
+     .settings = log_domain_settings},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/mesanet.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -38,17 +39,21 @@ constexpr Mutant mutants[] = {
     {"dk_one_head_of_group", "dk and dv of the first query head of the group only", "GQA"},
 };
 
+std::vector<Setting> chunkwise_settings() {
+  return {{}, {.params = {{"lambda_scaling", "mean"}}}, {.style = Style::unit_keys}, {.style = Style::repeated_keys}};
+}
+
 constexpr KernelForm forms[] = {
-    {"chunkwise",
-     "chunks in parallel, their rows' systems by conjugate gradients; backward with one more solve",
-     mesanet_sites,
-     ridge_tiles,
-     mutants,
-     true,
-     ridge_obstacle,
-     run_chunkwise,
-     {},
-     true},
+    {.name = "chunkwise",
+     .summary = "chunks in parallel, their rows' systems by conjugate gradients; backward with one more solve",
+     .sites = mesanet_sites,
+     .tiles = ridge_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = ridge_obstacle,
+     .run = run_chunkwise,
+     .iterative = true,
+     .settings = chunkwise_settings},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/attention_device.hpp"
 #include "kernels/plans/parallax.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -105,13 +106,54 @@ constexpr Mutant split_decode_mutants[] = {
     {"descale_dropped", "fp8: the merge leaves o in units of V", "FA3 v_descale"},
 };
 
+std::vector<Setting> tiled_settings() {
+  return {{},
+          {.params = {{"window", 70L}}},
+          {.style = Style::rising_scores, .params = {{"causal", false}}},
+          {.queries = 70},
+          {.without_probe = true}};
+}
+std::vector<Setting> split_decode_settings() {
+  return {{.queries = 3}, {.params = {{"window", 70L}}, .queries = 3}, {.queries = 3, .without_probe = true}};
+}
+std::vector<Setting> covariance_settings() {
+  return {{},
+          {.params = {{"window", 70L}}},
+          {.style = Style::nearly_parallel_keys},
+          {.style = Style::rising_scores, .params = {{"causal", false}}}};
+}
+
 constexpr KernelForm forms[] = {
-    {"tiled", "one block per query tile, streaming state over key tiles; backward in two passes", parallax_tiled_sites,
-     tiled_tiles, tiled_mutants, true, head_dim_obstacle, run_tiled<false>},
-    {"split_decode", "few queries, the keys split over blocks, partial results merged", parallax_decode_sites,
-     split_decode_tiles, split_decode_mutants, false, split_decode_obstacle, run_split_decode},
-    {"covariance", "the tiled form about an origin of t that follows its mean: no offset of the keys cancels",
-     parallax_covariance_sites, covariance_tiles, covariance_mutants, true, head_dim_obstacle, run_tiled<true>},
+    {.name = "tiled",
+     .summary = "one block per query tile, streaming state over key tiles; backward in two passes",
+     .sites = parallax_tiled_sites,
+     .tiles = tiled_tiles,
+     .mutants = tiled_mutants,
+     .has_gradients = true,
+     .obstacle = head_dim_obstacle,
+     .run = run_tiled<false>,
+     .independent_rows = true,
+     .settings = tiled_settings},
+    {.name = "split_decode",
+     .summary = "few queries, the keys split over blocks, partial results merged",
+     .sites = parallax_decode_sites,
+     .tiles = split_decode_tiles,
+     .mutants = split_decode_mutants,
+     .has_gradients = false,
+     .obstacle = split_decode_obstacle,
+     .run = run_split_decode,
+     .independent_rows = true,
+     .settings = split_decode_settings},
+    {.name = "covariance",
+     .summary = "the tiled form about an origin of t that follows its mean: no offset of the keys cancels",
+     .sites = parallax_covariance_sites,
+     .tiles = covariance_tiles,
+     .mutants = covariance_mutants,
+     .has_gradients = true,
+     .obstacle = head_dim_obstacle,
+     .run = run_tiled<true>,
+     .independent_rows = true,
+     .settings = covariance_settings},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/host/attention_device.hpp"
 #include "kernels/plans/softmax_attention.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::tile {
 namespace {
@@ -85,11 +86,35 @@ constexpr Mutant split_decode_mutants[] = {
     {"descale_dropped", "fp8: the merge leaves o in units of V", "FA3 v_descale"},
 };
 
+std::vector<Setting> tiled_settings() {
+  return {{},
+          {.params = {{"window", 70L}}},
+          {.style = Style::rising_scores, .params = {{"causal", false}}},
+          {.queries = 70}};
+}
+std::vector<Setting> split_decode_settings() { return {{.queries = 3}, {.params = {{"window", 70L}}, .queries = 3}}; }
+
 constexpr KernelForm forms[] = {
-    {"tiled", "one block per query tile, online softmax over key tiles; backward in two passes", softmax_tiled_sites,
-     tiled_tiles, tiled_mutants, true, head_dim_obstacle, run_tiled},
-    {"split_decode", "few queries, the keys split over blocks, partial results merged", softmax_decode_sites,
-     split_decode_tiles, split_decode_mutants, false, split_decode_obstacle, run_split_decode},
+    {.name = "tiled",
+     .summary = "one block per query tile, online softmax over key tiles; backward in two passes",
+     .sites = softmax_tiled_sites,
+     .tiles = tiled_tiles,
+     .mutants = tiled_mutants,
+     .has_gradients = true,
+     .obstacle = head_dim_obstacle,
+     .run = run_tiled,
+     .independent_rows = true,
+     .settings = tiled_settings},
+    {.name = "split_decode",
+     .summary = "few queries, the keys split over blocks, partial results merged",
+     .sites = softmax_decode_sites,
+     .tiles = split_decode_tiles,
+     .mutants = split_decode_mutants,
+     .has_gradients = false,
+     .obstacle = split_decode_obstacle,
+     .run = run_split_decode,
+     .independent_rows = true,
+     .settings = split_decode_settings},
 };
 
 }  // namespace

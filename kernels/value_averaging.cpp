@@ -35,8 +35,14 @@ constexpr std::array mutants{
 };
 
 constexpr KernelForm forms[] = {
-    {"chunkwise", "chunks in parallel: their sums, one pass over them, what every token reads", value_averaging_sites,
-     chunk_tiles, mutants, true, no_obstacle, run_chunkwise},
+    {.name = "chunkwise",
+     .summary = "chunks in parallel: their sums, one pass over them, what every token reads",
+     .sites = value_averaging_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = no_obstacle,
+     .run = run_chunkwise},
 };
 
 }  // namespace

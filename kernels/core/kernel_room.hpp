@@ -2,12 +2,25 @@
 // The registry of kernels: every room's forms, each a tile program (or several) behind one function.
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "kernels/core/faults.hpp"
 #include "kernels/core/policy.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay {
+
+enum class Style;
+
+/// Problems that a form is tried with.
+struct Setting {
+  Style style = {};  ///< the normal one
+  Params params = {};
+  int queries = 0;                ///< the last so many rows alone; 0 is all
+  bool without_probe = false;     ///< a forward pass with W_R = 0
+  bool exchanges_decays = false;  ///< of states and momenta
+};
+inline std::vector<Setting> defaults_alone() { return {{}}; }
 
 /// One way to compute a mechanism: tiled, chunkwise, split decode.
 struct KernelForm {
@@ -25,7 +38,11 @@ struct KernelForm {
   /// Of a published form that fails where the mathematics is met by others: one sentence why, and where it was
   /// published. It is run when it is asked for, and judged by what is expected of the room's first form. "": healthy.
   std::string_view unstable = {};
-  bool iterative = false;  ///< solves a system for every query: what is judged by default is smaller
+  bool iterative = false;         ///< solves a system for every query: what is judged by default is smaller
+  bool independent_rows = false;  ///< no rounding of one row touches another's
+  /// What it is tried with on a device: at every shape the first, and the others, which take other branches of its
+  /// launches and programs, at one.
+  std::vector<Setting> (*settings)() = defaults_alone;
 };
 
 struct KernelRoom {

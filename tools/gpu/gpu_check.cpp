@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <compare>
 #include <cstdio>
 #include <ctime>
 #include <exception>
@@ -67,126 +68,16 @@ bool groups_heads(std::string_view room) {
   throw InputError(text(room, ": no device kernels"));
 }
 
-/// What a room is tried with besides its defaults, at one shape: other branches of its launch code and its body.
-struct Variant {
-  std::string_view room, form;
-  Style style;
-  Params params;
-  int queries = 0;             ///< the last so many rows alone; 0 is all
-  bool without_probe = false;  ///< a forward pass with W_R = 0
-};
-const std::vector<Variant>& variants() {
-  static const std::vector<Variant> all = {
-      {"softmax_attention", "tiled", Style::normal, {{"window", 70L}}},
-      {"softmax_attention", "tiled", Style::rising_scores, {{"causal", false}}},
-      {"softmax_attention", "tiled", Style::normal, {}, 70},
-      {"softmax_attention", "split_decode", Style::normal, {{"window", 70L}}},
-      {"parallax", "tiled", Style::normal, {{"window", 70L}}},
-      {"parallax", "tiled", Style::rising_scores, {{"causal", false}}},
-      {"parallax", "tiled", Style::normal, {}, 70},
-      {"parallax", "tiled", Style::normal, {}, 0, true},
-      {"parallax", "split_decode", Style::normal, {{"window", 70L}}},
-      {"parallax", "split_decode", Style::normal, {}, 0, true},
-      {"parallax", "covariance", Style::normal, {{"window", 70L}}},
-      {"parallax", "covariance", Style::nearly_parallel_keys, {}},
-      {"parallax", "covariance", Style::rising_scores, {{"causal", false}}},
-      {"lla", "tiled", Style::normal, {{"window", 70L}, {"lambda_mode", "max"}}},
-      {"lla", "tiled", Style::unit_keys, {{"causal", false}, {"lambda_mode", "absolute"}}},
-      {"lla", "tiled", Style::normal, {{"solver", "cg"}, {"iterations", 4L}, {"tolerance", "0.25"}}},
-      {"lla", "tiled", Style::normal, {{"blocks", 2L}, {"block_form", "centered"}}},
-      {"lla", "tiled", Style::normal, {}, 3},
-      {"lla", "raw_moments", Style::normal, {{"bandwidth", "1024"}, {"causal", false}}},  // little cancels
-      {"lla", "raw_moments", Style::normal, {{"window", 70L}, {"lambda_mode", "max"}}},
-      {"lla", "raw_moments", Style::unit_keys, {{"causal", false}, {"lambda_mode", "absolute"}}},
-      {"lla", "raw_moments", Style::normal, {{"solver", "cg"}, {"iterations", 4L}, {"tolerance", "0.25"}}},
-      {"lla", "raw_moments", Style::normal, {{"blocks", 2L}}},
-      {"deltanet", "chunkwise", Style::normal, {{"alignment", "next_latent"}}},
-      {"deltanet", "chunkwise", Style::normal, {{"alignment", "next_latent"}, {"sequence_start", false}}},
-      {"deltanet", "chunkwise", Style::repeated_keys, {}},
-      {"deltanet", "neumann", Style::normal, {{"alignment", "next_latent"}}},
-      {"deltanet", "neumann", Style::repeated_keys, {}},
-      {"deltanet", "neumann", Style::correlated_keys, {}},
-      {"gated_deltanet", "chunkwise", Style::normal, {{"error", "undecayed"}}},
-      {"gated_deltanet", "chunkwise", Style::gate_ends, {}},
-      {"gated_deltanet", "chunkwise", Style::dead_memory, {}},
-      {"linear_attention", "chunkwise", Style::normal, {{"normalization", "count"}}},
-      {"linear_attention", "chunkwise", Style::normal, {{"normalization", "features"}}},
-      {"retnet", "chunkwise", Style::long_memory, {{"head", 3L}}},
-      {"mamba2", "chunkwise", Style::gate_ends, {}},
-      {"mamba2", "chunkwise", Style::dead_memory, {}},
-      {"gla", "chunkwise", Style::gate_ends, {}},
-      {"gla", "chunkwise", Style::dead_memory, {}},
-      {"kda", "chunkwise", Style::gate_ends, {}},
-      {"kda", "chunkwise", Style::repeated_keys, {}},
-      {"mdn", "chunkwise", Style::gate_ends, {}},
-      {"mdn", "chunkwise", Style::dead_memory, {}},
-      {"mdn", "log_domain", Style::dead_memory, {}},
-      {"mdn", "log_domain", Style::unit_keys, {}},
-      {"falcon1", "chunkwise", Style::normal, {{"alignment", "same_step"}}},
-      {"falcon1", "chunkwise", Style::normal, {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
-      {"falcon2_lite", "chunkwise", Style::normal, {{"ridge_coupling", "detach"}, {"sequence_start", false}}},
-      {"falcon2_lite", "renormalized", Style::normal, {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
-      {"falcon2_lite", "renormalized", Style::gate_ends, {{"decay_floor", "0.0625"}}},
-      {"falcon2_lite",
-       "renormalized",
-       Style::normal,
-       {{"ridge_coupling", "detach"}, {"sequence_start", false}, {"decay_floor", "0.9"}}},
-      {"falcon2", "chunkwise", Style::normal, {{"alignment", "same_step"}}},
-      {"falcon2", "chunkwise", Style::normal, {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
-      {"falcon2", "chunkwise", Style::gate_ends, {{"ridge_coupling", "detach"}, {"sequence_start", false}}},
-      {"falcon2", "chunkwise", Style::repeated_keys, {}},
-      {"falcon2a", "chunkwise", Style::normal, {{"normalization", "features"}}},
-      {"falcon2a", "chunkwise", Style::normal, {{"alignment", "same_step"}}},
-      {"falcon2a", "chunkwise", Style::normal, {{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
-      {"falcon2a", "chunkwise", Style::gate_ends, {{"ridge_coupling", "detach"}, {"sequence_start", false}}},
-      {"falcon2a", "chunkwise", Style::repeated_keys, {}},
-      {"falcon3", "chunkwise", Style::normal, {{"window", 4L}}},
-      {"falcon3", "chunkwise", Style::normal, {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}}},
-      {"falcon3", "chunkwise", Style::gate_ends, {{"window", 3L}, {"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
-      {"falcon3", "chunkwise", Style::repeated_keys, {{"window", 4L}}},
-      {"falcon3", "chunkwise", Style::normal, {{"window", 40L}, {"sequence_start", false}}},
-      {"falcon3",
-       "tensor_inverse",
-       Style::normal,
-       {{"window", 9L}, {"alignment", "same_step"}, {"sequence_start", false}, {"decay_floor", "0.5"}}},
-      {"falcon3",
-       "tensor_inverse",
-       Style::gate_ends,
-       {{"window", 3L}, {"ridge_coupling", "live"}, {"decay_floor", "0.5"}}},
-      {"falcon3", "tensor_inverse", Style::repeated_keys, {{"window", 4L}, {"decay_floor", "0.5"}}},
-      {"falcon3", "tensor_inverse", Style::normal, {{"window", 1L}, {"decay_floor", "0.9"}}},
-      {"falcon3", "tensor_inverse", Style::normal, {{"window", 16L}, {"decay_floor", "0.5"}}},
-      {"falcon3a", "chunkwise", Style::normal, {{"window", 70L}}},
-      {"falcon3a", "chunkwise", Style::normal, {{"window", 3L}, {"sequence_start", false}}},
-      {"falcon3a", "chunkwise", Style::gate_ends, {{"window", 9L}, {"alignment", "same_step"}}},
-      {"falcon3a", "chunkwise", Style::dead_memory, {}},
-      {"falcon3a", "chunkwise", Style::repeated_keys, {}},
-      {"mesanet", "chunkwise", Style::normal, {{"lambda_scaling", "mean"}}},
-      {"mesanet", "chunkwise", Style::unit_keys, {}},
-      {"mesanet", "chunkwise", Style::repeated_keys, {}},
-      {"affine_mesanet", "chunkwise", Style::normal, {{"lambda_scaling", "mean"}}},
-      {"affine_mesanet", "chunkwise", Style::unit_keys, {}},
-      {"affine_mesanet", "chunkwise", Style::repeated_keys, {}},
-  };
-  return all;
-}
-
 struct Case {
   const KernelForm* kernel;
   const KernelForm* exact;  ///< what is meant: the room's first form if `kernel` is unstable
   const GpuForm* gpu;
   CaseSpec spec;
-  const Variant* variant;  ///< or null
+  Setting setting;
+  bool by_default;  ///< the setting that a form is run with at every shape
 
   bool unstable() const { return kernel != exact; }
 };
-
-/// What every case of a form is run with besides its variants' own: it cannot do without.
-Params params_of(std::string_view form) {
-  if (form == "renormalized") return {{"decay_floor", "0.5"}};
-  if (form == "tensor_inverse") return {{"window", 4L}, {"decay_floor", "0.5"}};
-  return {};
-}
 
 void take_out_probe(Problem& problem) {
   problem.cotangents.clear();
@@ -202,17 +93,15 @@ void scale_heads(Problem& problem, const char* name, int first, int second) {
     it->second.data[i] = std::ldexp(it->second.data[i], i / size < heads / 2 ? first : second);
 }
 
-/// Without cotangents for a form that has forward passes alone. Weights in the log domain are of momenta that decay no
-/// faster than states: the two exchange their decays, but in style unit_keys, where all else is as in style normal.
-/// In e4m3 kernels have forward passes alone too, and there are heads that this format holds in units of them alone.
-/// Their outputs stay alike in size, or the larger head would be all that a norm sees.
+/// Without cotangents for a form that has forward passes alone. In e4m3 kernels have forward passes alone too, and
+/// there are heads that this format holds in units of them alone. Their outputs stay alike in size, or the larger head
+/// would be all that a norm sees.
 Problem problem_of(const Case& c, const CaseSpec& spec) {
   const KernelForm& form = *c.kernel;
   Problem problem = make(spec);
   if (!form.has_gradients) problem.cotangents.clear();
-  if (c.variant != nullptr && c.variant->without_probe) take_out_probe(problem);
-  if (form.name == "log_domain" && spec.style != Style::unit_keys)
-    std::swap(problem.inputs.at("log_alpha"), problem.inputs.at("log_mu"));
+  if (c.setting.without_probe) take_out_probe(problem);
+  if (c.setting.exchanges_decays) std::swap(problem.inputs.at("log_alpha"), problem.inputs.at("log_mu"));
   if (spec.precision != Format::e4m3) return problem;
   problem.cotangents.clear();
   scale_heads(problem, "q", -13, 10), scale_heads(problem, "rho", -13, 10);
@@ -226,38 +115,43 @@ bool decodes(const GpuForm& form) { return form.name == "split_decode"; }
 using Chosen = std::set<std::string, std::less<>>;
 bool is_chosen(const Chosen& rooms, std::string_view room) { return rooms.empty() || rooms.contains(room); }
 
-/// Lengths around tiles and chunks, two value heads to a query head's worth of keys where heads share, both head
-/// dimensions.
+/// The form of the CPU that a device's emulates.
+const KernelForm& kernel_of(const GpuRoom& room, const GpuForm& form) {
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
+  const auto kernel = std::find_if(kernels->forms.begin(), kernels->forms.end(),
+                                   [&](const KernelForm& f) { return f.name == form.name; });
+  require(kernel != kernels->forms.end(), room.name, " has no CPU form '", form.name, "'");
+  return *kernel;
+}
+
+/// Adds what a form can run of lengths around tiles and chunks, of two value heads to a query head's worth of keys
+/// where heads share, and of both head dimensions.
+void add_cases(const GpuRoom& room, const GpuForm& form, bool subset, std::string_view only, std::vector<Case>& all) {
+  const KernelForm& kernel = kernel_of(room, form);
+  const KernelForm& first = find_kernels(kernel_rooms(), room.name)->forms.front();
+  const auto add = [&](Format precision, int len, int dim, const Setting& setting, bool by_default) {
+    if (text(room.name, '/', form.name, '/', name_of(precision), '/', dim).find(only) == std::string::npos) return;
+    const Shape shape{1, len, 4, groups_heads(room.name) ? 2 : 0, dim, dim, std::min(len, setting.queries)};
+    Case c{&kernel, kernel.unstable.empty() ? &kernel : &first,
+           &form,   {std::string(room.name), shape, precision, setting.style, 0, setting.params},
+           setting, by_default};
+    const Problem problem = problem_of(c, c.spec);
+    if (form.obstacle(problem, precision).empty() && kernel.obstacle(problem).empty()) all.push_back(std::move(c));
+  };
+  const std::vector<Setting> settings = kernel.settings();
+  for (const Format precision : gpu_precisions)
+    for (const int dim : {64, 128}) {
+      for (const int len : {1, 63, 64, 65, 200, 257})
+        if (!subset || len == 65) add(precision, len, dim, settings[0], true);
+      for (std::size_t i = 1; dim == 64 && i < settings.size(); ++i)
+        add(precision, subset ? 65 : 200, dim, settings[i], false);
+    }
+}
 std::vector<Case> cases(bool subset, const Chosen& rooms, std::string_view only) {
   std::vector<Case> all;
   for (const GpuRoom* room : gpu_rooms())
-    for (const GpuForm& form : room->forms) {
-      if (!is_chosen(rooms, room->name)) continue;
-      const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
-      const auto kernel = std::find_if(kernels->forms.begin(), kernels->forms.end(),
-                                       [&](const KernelForm& f) { return f.name == form.name; });
-      require(kernel != kernels->forms.end(), room->name, " has no CPU form '", form.name, "'");
-      const auto add = [&](Format precision, int len, int dim, const Variant* variant) {
-        const int queries = decodes(form) ? 3 : variant != nullptr ? variant->queries : 0;
-        Shape shape{1, len, 4, groups_heads(room->name) ? 2 : 0, dim, dim, std::min(len, queries)};
-        if (text(room->name, '/', form.name, '/', name_of(precision), '/', dim).find(only) == std::string::npos) return;
-        Case c{&*kernel,
-               kernel->unstable.empty() ? &*kernel : &kernels->forms.front(),
-               &form,
-               {std::string(room->name), shape, precision, variant != nullptr ? variant->style : Style::normal, 0,
-                variant != nullptr ? variant->params : params_of(form.name)},
-               variant};
-        const Problem problem = problem_of(c, c.spec);
-        if (form.obstacle(problem, precision).empty() && kernel->obstacle(problem).empty()) all.push_back(std::move(c));
-      };
-      for (const Format precision : gpu_precisions)
-        for (const int dim : {64, 128}) {
-          for (const int len : {1, 63, 64, 65, 200, 257})
-            if (!subset || len == 65) add(precision, len, dim, nullptr);
-          for (const Variant& v : variants())
-            if (v.room == room->name && v.form == form.name && dim == 64) add(precision, subset ? 65 : 200, dim, &v);
-        }
-    }
+    for (const GpuForm& form : room->forms)
+      if (is_chosen(rooms, room->name)) add_cases(*room, form, subset, only, all);
   return all;
 }
 
@@ -452,17 +346,15 @@ Comparisons run_case(const Case& c, const OnCpu& cpu, bool& rerun_identical) {
   return result;
 }
 
-/// The share of a room's outputs in bf16 that have the bits of its emulation, at least: rows of attention hang on one
-/// another's roundings in nothing, those of a recurrence through the state.
-double least_agreement(std::string_view room) {
-  return room == "softmax_attention" || room == "parallax" || room == "lla" ? 0.99 : 0.97;
-}
+/// The share of a form's outputs in bf16 that have the bits of its emulation, at least: those of a recurrence hang on
+/// one another's roundings through the state.
+double least_agreement(const KernelForm& form) { return form.independent_rows ? 0.99 : 0.97; }
 
 /// Lengths of the sequences that are packed: one token, and around tiles and chunks.
 constexpr int packed_lengths[] = {1, 43, 64, 65, 130};
 
 /// Whether a batch is made of that case's form, precision, dimensions and settings: once of each.
-bool stands_for_batch(const Case& c) { return c.spec.shape.seq_len == 65 || c.variant != nullptr; }
+bool stands_for_batch(const Case& c) { return c.spec.shape.seq_len == 65 || !c.by_default; }
 
 /// The case at those of packed_lengths that the form can run, a seed for each.
 std::vector<Problem> batch_of(const Case& c) {
@@ -544,9 +436,9 @@ double bytes_of(const Problem& problem, const Answer& answer) {
 }
 
 /// Where a room's defaults are of no use at such shapes: FALCON-3 descends on the window of its paper.
-Params timed_params(std::string_view room, std::string_view form) {
-  if (room == "falcon3" && form == "chunkwise") return {{"window", 4L}};
-  return params_of(form);
+Params timed_params(const GpuRoom& room, const GpuForm& form) {
+  if (room.name == "falcon3" && form.name == "chunkwise") return {{"window", 4L}};
+  return kernel_of(room, form).settings()[0].params;
 }
 
 /// Large shapes in bf16, timed by events, by room; `rooms` and `only` as of cases.
@@ -558,8 +450,7 @@ std::map<std::string, nlohmann::json, std::less<>> times(const Chosen& rooms, st
       for (const Shape& shape : timed_shapes(*room, form))
         if (is_chosen(rooms, room->name) &&
             text(room->name, '/', form.name, "/bf16/", shape.key_dim).find(only) != std::string::npos)
-          specs.push_back(
-              {std::string(room->name), shape, Format::bf16, Style::normal, 0, timed_params(room->name, form.name)});
+          specs.push_back({std::string(room->name), shape, Format::bf16, Style::normal, 0, timed_params(*room, form)});
       const std::size_t with_probe = specs.size();
       if (room->name == "parallax" && specs.size() > 2) specs.push_back(specs[2]);
       std::vector<Problem> problems(specs.size());
@@ -608,7 +499,7 @@ void print_agreement(const Chosen& rooms, std::string_view only) {
   std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s\n", "room", "form", "in", "K", "tensor", "rounded", "cut off");
   for (const Case& c : cases(false, rooms, only)) {
     const Format precision = c.spec.precision;
-    if (c.spec.shape.seq_len != 200 || c.variant != nullptr) continue;
+    if (c.spec.shape.seq_len != 200 || !c.by_default) continue;
     if (!hopper.takes(precision)) continue;
     const Problem problem = problem_of(c, c.spec);
     const auto emulation = [&] {
@@ -720,6 +611,168 @@ std::string today() {
   return date.data();
 }
 
+/// What the cases of a form in a precision and head dimension came to.
+struct Group {
+  const KernelForm* form = nullptr;
+  Comparisons tensors;
+  int cases = 0, batches = 0, failed_batches = 0;
+};
+struct GroupName {
+  std::string room, form, precision;
+  int dim;
+  auto operator<=>(const GroupName&) const = default;
+};
+struct Outcome {
+  std::map<GroupName, Group> groups;
+  std::map<std::string, int, std::less<>> failed;  ///< cases of each room
+};
+
+/// As %.3g.
+std::string short_number(double x) {
+  std::array<char, 32> digits{};
+  std::snprintf(digits.data(), digits.size(), "%.3g", x);
+  return digits.data();
+}
+template <class... A>
+void print_failure(std::string_view room, std::string_view form, const A&... what) {
+  std::printf("FAIL %s %s: %s\n", std::string(room).c_str(), std::string(form).c_str(), text(what...).c_str());
+}
+
+/// Runs a case, and its batch where it stands for one.
+void try_case(const Case& c, const OnCpu& cpu, Outcome& outcome) {
+  const auto fail = [&](const auto&... what) {
+    print_failure(c.spec.mechanism, c.gpu->name, what..., " (", c.spec.repro(), ')');
+  };
+  bool rerun_identical = false;
+  const Comparisons tensors = run_case(c, cpu, rerun_identical);
+  Group& group = outcome.groups[{c.spec.mechanism, std::string(c.gpu->name), std::string(name_of(c.spec.precision)),
+                                 c.spec.shape.key_dim}];
+  group.form = c.kernel;
+  ++group.cases;
+  bool ok = rerun_identical;
+  for (const auto& [name, comparison] : tensors) {
+    group.tensors[name].merge(comparison);
+    ok = ok && comparison.ok;
+    if (!comparison.ok)
+      fail(name, " differs from its emulation by ", short_number(comparison.difference), ", which errs by ",
+           short_number(comparison.emulation_error));
+  }
+  if (!rerun_identical) fail("a second run gave other bits");
+  int& failed = outcome.failed[c.spec.mechanism];
+  failed += ok ? 0 : 1;
+  if (stands_for_batch(c)) {
+    const std::string different = packed_difference(c);
+    ++group.batches;
+    if (!different.empty()) {
+      ++group.failed_batches, ++failed;
+      fail("packed with others, ", different, " has other bits than alone");
+    }
+  }
+  std::fflush(stdout);
+}
+
+/// Each case has its own limit of differences; this is about all of them, where an element more or less is no matter.
+void require_agreement(Outcome& outcome) {
+  for (const auto& [key, group] : outcome.groups) {
+    const auto o = group.tensors.find("o");
+    if (key.precision != "bf16" || !group.form->unstable.empty() || o == group.tensors.end()) continue;
+    const double share = o->second.share(), least = least_agreement(*group.form);
+    if (share >= least) continue;
+    ++outcome.failed[key.room];
+    std::array<char, 16> percent{};
+    std::snprintf(percent.data(), percent.size(), "%.3f%%", 100 * share);
+    print_failure(key.room, key.form, percent.data(), " of o in bf16 at K = ", key.dim,
+                  " have the bits of their emulation, expected at least ", short_number(100 * least), '%');
+  }
+}
+
+/// Every tensor of a form is determined by some case in every precision, of whichever K.
+void require_determined(Outcome& outcome) {
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, int> determined;
+  for (const auto& [key, group] : outcome.groups)
+    for (const auto& [name, c] : group.tensors)
+      determined[{key.room, key.form, key.precision, name}] += group.cases - c.undetermined;
+  for (const auto& [key, count] : determined) {
+    if (count > 0) continue;
+    const auto& [room, form, precision, name] = key;
+    ++outcome.failed[room];
+    print_failure(room, form, "no case in ", precision, " determines ", name);
+  }
+}
+
+/// Prints the group's rows and enters them into the room's record.
+void enter(const GroupName& key, const Group& group, nlohmann::json& room) {
+  std::printf("%-18s %-13s %-5s %4d %d batches of %d packed sequences, %d with other bits than alone\n",
+              key.room.c_str(), key.form.c_str(), key.precision.c_str(), key.dim, group.batches,
+              static_cast<int>(std::size(packed_lengths)), group.failed_batches);
+  const nlohmann::json head = {{"form", key.form}, {"precision", key.precision}, {"key_dim", key.dim}};
+  const auto add = [&](const char* list, const nlohmann::json& rest) {
+    room[list].push_back(head);
+    room[list].back().update(rest);
+  };
+  add("packed", {{"lengths", packed_lengths}, {"batches", group.batches}, {"failed", group.failed_batches}});
+  for (const auto& [name, c] : group.tensors) {
+    std::printf("%-18s %-13s %-5s %4d %-16s %10.3e %10.3e %10.3e %9.3f%%%s\n", key.room.c_str(), key.form.c_str(),
+                key.precision.c_str(), key.dim, name.c_str(), c.error, c.emulation_error, c.difference,
+                100 * c.identical, c.undetermined > 0 ? text(", ", c.undetermined, " undetermined").c_str() : "");
+    add("results", {{"tensor", name},
+                    {"cases", group.cases},
+                    {"error", c.error},
+                    {"emulation_error", c.emulation_error},
+                    {"difference", c.difference},
+                    {"identical", c.identical}});
+    if (c.undetermined > 0) room["results"].back()["undetermined"] = c.undetermined;
+  }
+}
+
+/// What the record of each room holds of this run.
+nlohmann::json measured_of(const Arguments& arguments, const GpuDevice& device, const Digests& digests,
+                           const Outcome& outcome) {
+  nlohmann::json measured = {{"device", device.name}, {"rooms", nlohmann::json::object()}};
+  for (const auto& [room, count] : outcome.failed) {
+    measured["rooms"][room] = {{"date", today()},
+                               {"device", device.name},
+                               {"multiprocessors", device.multiprocessors},
+                               {"driver", device.driver},
+                               {"runtime", device.runtime},
+                               {"compiler", gpu_compiler},
+                               {"sources", digests.at(room)},
+                               {"failed", count},
+                               {"results", nlohmann::json::array()},
+                               {"packed", nlohmann::json::array()}};
+    if (!arguments.memcheck.empty()) measured["rooms"][room]["memcheck"] = arguments.memcheck;
+  }
+  for (const auto& [key, group] : outcome.groups) enter(key, group, measured["rooms"][key.room]);
+  if (!arguments.subset && arguments.only.empty())
+    for (auto& [room, of_room] : times(arguments.rooms, {})) measured["rooms"][room]["times"] = std::move(of_room);
+  return measured;
+}
+
+int run_cases(const Arguments& arguments, const GpuDevice& device, const Digests& digests) {
+  std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s %10s %10s\n", "room", "form", "in", "K", "tensor", "error",
+              "emulation", "difference", "identical");
+  const std::vector<Case> chosen = cases(arguments.subset, arguments.rooms, arguments.only);
+  require(!chosen.empty(), "--only ", arguments.only, ": no case is called so");
+  const std::vector<OnCpu> cpu = on_cpu(chosen);
+  Outcome outcome;
+  for (std::size_t i = 0; i < chosen.size(); ++i) try_case(chosen[i], cpu[i], outcome);
+  require_agreement(outcome);
+  require_determined(outcome);
+  const nlohmann::json measured = measured_of(arguments, device, digests, outcome);
+  int failed = 0;
+  for (const auto& [room, count] : outcome.failed) failed += count;
+  if (failed == 0)
+    std::printf("every case agrees with its emulation, reruns to the same bits and has them in a pack\n");
+  else
+    std::printf("%d cases failed\n", failed);
+  if (!arguments.records.empty()) {
+    const std::filesystem::path path = std::filesystem::path(arguments.records) / file_name(device.name);
+    write_record(path, merged(read_record(path), measured, digests));
+    std::printf("%s\n", path.string().c_str());
+  }
+  return failed == 0 ? exit_passed : exit_failed;
+}
+
 int check(const Arguments& arguments) {
   if (arguments.sources) {
     std::cout << gpu_sources << '\n';
@@ -748,132 +801,7 @@ int check(const Arguments& arguments) {
     times(arguments.rooms, arguments.only);
     return exit_passed;
   }
-  std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s %10s %10s\n", "room", "form", "in", "K", "tensor", "error",
-              "emulation", "difference", "identical");
-
-  struct Group {
-    Comparisons tensors;
-    int cases = 0, batches = 0, failed_batches = 0;
-    bool stable = true;  ///< of its form
-  };
-  std::map<std::tuple<std::string, std::string, std::string, int>, Group> groups;
-  std::map<std::string, int, std::less<>> failed;  // cases of each room
-  const std::vector<Case> chosen = cases(arguments.subset, arguments.rooms, arguments.only);
-  require(!chosen.empty(), "--only ", arguments.only, ": no case is called so");
-  const std::vector<OnCpu> cpu = on_cpu(chosen);
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const Case& c = chosen[i];
-    bool rerun_identical = false;
-    const Comparisons tensors = run_case(c, cpu[i], rerun_identical);
-    Group& group =
-        groups[{c.spec.mechanism, std::string(c.gpu->name), name_of(c.spec.precision), c.spec.shape.key_dim}];
-    ++group.cases;
-    group.stable = c.kernel->unstable.empty();
-    bool ok = rerun_identical;
-    for (const auto& [name, comparison] : tensors) {
-      group.tensors[name].merge(comparison);
-      ok = ok && comparison.ok;
-      if (!comparison.ok)
-        std::printf("FAIL %s %s: %s differs from its emulation by %.3g, which errs by %.3g (%s)\n",
-                    c.spec.mechanism.c_str(), std::string(c.gpu->name).c_str(), name.c_str(), comparison.difference,
-                    comparison.emulation_error, c.spec.repro().c_str());
-    }
-    if (!rerun_identical)
-      std::printf("FAIL %s %s: a second run gave other bits (%s)\n", c.spec.mechanism.c_str(),
-                  std::string(c.gpu->name).c_str(), c.spec.repro().c_str());
-    failed[c.spec.mechanism] += ok ? 0 : 1;
-    if (stands_for_batch(c)) {
-      const std::string different = packed_difference(c);
-      ++group.batches;
-      if (!different.empty()) {
-        ++group.failed_batches;
-        ++failed[c.spec.mechanism];
-        std::printf("FAIL %s %s: packed with others, %s has other bits than alone (%s)\n", c.spec.mechanism.c_str(),
-                    std::string(c.gpu->name).c_str(), different.c_str(), c.spec.repro().c_str());
-      }
-    }
-    std::fflush(stdout);
-  }
-
-  // Each case has its own limit of differences; this is about all of them, where an element more or less is no matter.
-  for (const auto& [key, group] : groups) {
-    const auto& [room, form, precision, dim] = key;
-    const auto o = group.tensors.find("o");
-    if (precision != "bf16" || !group.stable || o == group.tensors.end()) continue;
-    const double share = o->second.share(), least = least_agreement(room);
-    if (share >= least) continue;
-    ++failed[room];
-    std::printf("FAIL %s %s: %.3f%% of o in bf16 at K = %d have the bits of their emulation, expected at least %g%%\n",
-                room.c_str(), form.c_str(), 100 * share, dim, 100 * least);
-  }
-  // Every tensor of a form is determined by some case in every precision, of whichever K.
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, int> determined;
-  for (const auto& [key, group] : groups)
-    for (const auto& [name, c] : group.tensors)
-      determined[{std::get<0>(key), std::get<1>(key), std::get<2>(key), name}] += group.cases - c.undetermined;
-  for (const auto& [key, count] : determined) {
-    if (count > 0) continue;
-    const auto& [room, form, precision, name] = key;
-    ++failed[room];
-    std::printf("FAIL %s %s: no case in %s determines %s\n", room.c_str(), form.c_str(), precision.c_str(),
-                name.c_str());
-  }
-
-  nlohmann::json measured = {{"device", device.name}, {"rooms", nlohmann::json::object()}};
-  int all_failed = 0;
-  for (const auto& [room, count] : failed) {
-    all_failed += count;
-    measured["rooms"][room] = {{"date", today()},
-                               {"device", device.name},
-                               {"multiprocessors", device.multiprocessors},
-                               {"driver", device.driver},
-                               {"runtime", device.runtime},
-                               {"compiler", gpu_compiler},
-                               {"sources", digests.at(room)},
-                               {"failed", count},
-                               {"results", nlohmann::json::array()},
-                               {"packed", nlohmann::json::array()}};
-    if (!arguments.memcheck.empty()) measured["rooms"][room]["memcheck"] = arguments.memcheck;
-  }
-  for (const auto& [key, group] : groups) {
-    const auto& [room, form, precision, dim] = key;
-    std::printf("%-18s %-13s %-5s %4d %d batches of %d packed sequences, %d with other bits than alone\n", room.c_str(),
-                form.c_str(), precision.c_str(), dim, group.batches, static_cast<int>(std::size(packed_lengths)),
-                group.failed_batches);
-    measured["rooms"][room]["packed"].push_back({{"form", form},
-                                                 {"precision", precision},
-                                                 {"key_dim", dim},
-                                                 {"lengths", packed_lengths},
-                                                 {"batches", group.batches},
-                                                 {"failed", group.failed_batches}});
-    for (const auto& [name, c] : group.tensors) {
-      std::printf("%-18s %-13s %-5s %4d %-16s %10.3e %10.3e %10.3e %9.3f%%%s\n", room.c_str(), form.c_str(),
-                  precision.c_str(), dim, name.c_str(), c.error, c.emulation_error, c.difference, 100 * c.identical,
-                  c.undetermined > 0 ? text(", ", c.undetermined, " undetermined").c_str() : "");
-      measured["rooms"][room]["results"].push_back({{"form", form},
-                                                    {"precision", precision},
-                                                    {"key_dim", dim},
-                                                    {"tensor", name},
-                                                    {"cases", group.cases},
-                                                    {"error", c.error},
-                                                    {"emulation_error", c.emulation_error},
-                                                    {"difference", c.difference},
-                                                    {"identical", c.identical}});
-      if (c.undetermined > 0) measured["rooms"][room]["results"].back()["undetermined"] = c.undetermined;
-    }
-  }
-  if (!arguments.subset && arguments.only.empty())
-    for (auto& [room, of_room] : times(arguments.rooms, {})) measured["rooms"][room]["times"] = std::move(of_room);
-  if (all_failed == 0)
-    std::printf("every case agrees with its emulation, reruns to the same bits and has them in a pack\n");
-  else
-    std::printf("%d cases failed\n", all_failed);
-  if (!arguments.records.empty()) {
-    const std::filesystem::path path = std::filesystem::path(arguments.records) / file_name(device.name);
-    write_record(path, merged(read_record(path), measured, digests));
-    std::printf("%s\n", path.string().c_str());
-  }
-  return all_failed == 0 ? exit_passed : exit_failed;
+  return run_cases(arguments, device, digests);
 }
 
 }  // namespace
