@@ -1,4 +1,4 @@
-#include "kernels/deltanet.hpp"
+#include "kernels/delta/deltanet.hpp"
 
 #include "kernels/launches/recurrence.hpp"
 #include "proptests/core/laws.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// What rounding sites hold, in plain words. Their letters are those of the formulas at the top of kernels/*.hpp.
+// What rounding sites hold, in plain words. Their letters are those of the formulas at the top of kernels/*/*.hpp.
 #include <span>
 #include <string>
 #include <string_view>

@@ -84,7 +84,8 @@ struct Registry {
         with_faults.push_back(planted);
       }
       if (!with_faults.empty())
-        list.push_back(&rooms.emplace_back(KernelRoom{room->name, forms.emplace_back(std::move(with_faults))}));
+        list.push_back(
+            &rooms.emplace_back(KernelRoom{room->name, forms.emplace_back(std::move(with_faults)), room->folder}));
     }
   }
 };

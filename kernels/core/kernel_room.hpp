@@ -48,6 +48,7 @@ struct KernelForm {
 struct KernelRoom {
   std::string_view name;
   std::span<const KernelForm> forms;
+  std::string_view folder;  ///< its sources are kernels/FOLDER/NAME.hpp, .cpp and .cu
 };
 
 /// All rooms' kernels, in the order of mechanisms.def.

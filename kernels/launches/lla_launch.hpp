@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/attention/lla.hpp"
 #include "kernels/core/attention.hpp"
 #include "kernels/launches/ridge_rows.hpp"
-#include "kernels/lla.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {

@@ -2,8 +2,8 @@
 // Affine linear attention's launches, planned once for every device (kernels/host/host_device.hpp).
 #include <vector>
 
-#include "kernels/affine_linear_attention.hpp"
 #include "kernels/launches/uniform_shape.hpp"
+#include "kernels/uniform/affine_linear_attention.hpp"
 
 namespace assay::tile {
 

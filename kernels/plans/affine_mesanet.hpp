@@ -2,8 +2,8 @@
 // Affine MesaNet's launches, planned once for every device (kernels/host/host_device.hpp).
 #include <string_view>
 
-#include "kernels/affine_mesanet.hpp"
 #include "kernels/plans/ridge.hpp"
+#include "kernels/ridge/affine_mesanet.hpp"
 
 namespace assay::tile {
 

@@ -2,7 +2,7 @@
 // DeltaNet's launches, planned once for every device (kernels/host/host_device.hpp).
 #include <vector>
 
-#include "kernels/deltanet.hpp"
+#include "kernels/delta/deltanet.hpp"
 #include "kernels/launches/next_latent.hpp"
 #include "kernels/launches/recurrence.hpp"
 

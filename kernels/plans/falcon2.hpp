@@ -1,6 +1,6 @@
 #pragma once
 // FALCON-2's launches, planned once for every device (kernels/host/host_device.hpp).
-#include "kernels/falcon2.hpp"
+#include "kernels/falcon/falcon2.hpp"
 #include "kernels/plans/falcon_rows.hpp"
 
 namespace assay::tile {

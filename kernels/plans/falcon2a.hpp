@@ -1,6 +1,6 @@
 #pragma once
 // FALCON-2A's launches, planned once for every device (kernels/host/host_device.hpp).
-#include "kernels/falcon2a.hpp"
+#include "kernels/falcon/falcon2a.hpp"
 #include "kernels/plans/falcon_rows.hpp"
 #include "kernels/plans/normalized_read.hpp"
 

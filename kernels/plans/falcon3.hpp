@@ -1,7 +1,7 @@
 #pragma once
 // FALCON-3's launches, planned once for every device (kernels/host/host_device.hpp): tokens and pairs come into the
 // rows of tiles, the programs of a form run on these, and what they write is summed back.
-#include "kernels/falcon3.hpp"
+#include "kernels/falcon/falcon3.hpp"
 #include "kernels/launches/window_launch.hpp"
 #include "kernels/plans/falcon_rows.hpp"
 #include "kernels/programs/tensor_inverse.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 // FALCON-3A's launches, planned once for every device (kernels/host/host_device.hpp).
-#include "kernels/falcon3a.hpp"
+#include "kernels/falcon/falcon3a.hpp"
 #include "kernels/launches/window_launch.hpp"
 #include "kernels/plans/decayed_sums.hpp"
 #include "kernels/plans/falcon_rows.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 // Kimi Delta Attention's launches, planned once for every device (kernels/host/host_device.hpp).
-#include "kernels/kda.hpp"
+#include "kernels/delta/kda.hpp"
 #include "kernels/plans/channel_sums.hpp"
 
 namespace assay::tile {

@@ -3,8 +3,8 @@
 // launch the programs of centred ones but for the solves and the outputs.
 #include <numeric>
 
+#include "kernels/attention/lla.hpp"
 #include "kernels/launches/lla_launch.hpp"
-#include "kernels/lla.hpp"
 #include "kernels/plans/attention.hpp"
 
 namespace assay::tile {

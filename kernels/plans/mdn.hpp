@@ -1,7 +1,7 @@
 #pragma once
 // MDN's launches, planned once for every device (kernels/host/host_device.hpp).
+#include "kernels/delta/mdn.hpp"
 #include "kernels/launches/recurrence.hpp"
-#include "kernels/mdn.hpp"
 
 namespace assay::tile {
 

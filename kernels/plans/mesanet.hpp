@@ -1,7 +1,7 @@
 #pragma once
 // MesaNet's launches, planned once for every device (kernels/host/host_device.hpp).
-#include "kernels/mesanet.hpp"
 #include "kernels/plans/ridge.hpp"
+#include "kernels/ridge/mesanet.hpp"
 
 namespace assay::tile {
 

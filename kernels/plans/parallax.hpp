@@ -1,6 +1,6 @@
 #pragma once
 // Parallax's launches, planned once for every device (kernels/host/attention_device.hpp).
-#include "kernels/parallax.hpp"
+#include "kernels/attention/parallax.hpp"
 #include "kernels/plans/attention.hpp"
 
 namespace assay::tile {

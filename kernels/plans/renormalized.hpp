@@ -1,6 +1,6 @@
 #pragma once
 // The launches of FALCON-2-lite's published form, planned once for every device (kernels/host/host_device.hpp).
-#include "kernels/falcon2_lite.hpp"
+#include "kernels/falcon/falcon2_lite.hpp"
 #include "kernels/plans/falcon_rows.hpp"
 
 namespace assay::tile {

@@ -1,7 +1,7 @@
 #pragma once
 // Softmax attention's launches, planned once for every device (kernels/host/attention_device.hpp).
+#include "kernels/attention/softmax_attention.hpp"
 #include "kernels/plans/attention.hpp"
-#include "kernels/softmax_attention.hpp"
 
 namespace assay::tile {
 

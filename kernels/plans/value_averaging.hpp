@@ -1,7 +1,7 @@
 #pragma once
 // Value averaging's launches, planned once for every device (kernels/host/host_device.hpp).
 #include "kernels/launches/uniform_shape.hpp"
-#include "kernels/value_averaging.hpp"
+#include "kernels/uniform/value_averaging.hpp"
 
 namespace assay::tile {
 

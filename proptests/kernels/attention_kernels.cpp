@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/softmax_attention.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/scaled_operands.hpp"
 #include "kernels/host/host_launch.hpp"
-#include "kernels/softmax_attention.hpp"
 #include "oracles/scalars/precise.hpp"
 #include "reference/core/rounding.hpp"
 

@@ -92,8 +92,8 @@ TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
   EXPECT_EQ(with("kernels/core/tensor_core.cpp", "namespace assay", "namespace other"), all());
   EXPECT_EQ(with("kernels/cuda/gpu.cpp", "namespace assay", "namespace other"), all());
   EXPECT_EQ(with("reference/core/rounding.cpp", "namespace assay", "namespace other"), all());
-  EXPECT_EQ(with("kernels/retnet.hpp", "namespace assay", "namespace other"), Rooms{"retnet"});
-  EXPECT_EQ(with("kernels/retnet.cu", "namespace assay", "namespace other"), Rooms{"retnet"});
+  EXPECT_EQ(with("kernels/decayed/retnet.hpp", "namespace assay", "namespace other"), Rooms{"retnet"});
+  EXPECT_EQ(with("kernels/decayed/retnet.cu", "namespace assay", "namespace other"), Rooms{"retnet"});
   EXPECT_EQ(with("kernels/launches/ridge_launch.hpp", "namespace assay", "namespace other"),
             (Rooms{"affine_mesanet", "mesanet"}));
   const Rooms gated{"comba", "falcon1", "falcon2_lite", "gated_deltanet"};
@@ -101,7 +101,7 @@ TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
        {"programs/gated_delta.hpp", "plans/gated_delta.hpp", "host/gated_delta.cpp", "cuda/gated_delta.cuh"})
     EXPECT_EQ(with(std::string("kernels/") + file, "namespace assay", "namespace other"), gated) << file;
   EXPECT_EQ(with("kernels/cuda/wgmma.cuh", "asm volatile", "asm"), (Rooms{"lla", "parallax", "softmax_attention"}));
-  replace("kernels/retnet.cu", "namespace assay", "namespace other");
+  replace("kernels/decayed/retnet.cu", "namespace assay", "namespace other");
   EXPECT_NE(digests_of(folder), before);
 }
 

@@ -25,12 +25,15 @@ REFERENCE_FILES = [
 ]
 # Lines of mechanisms.def that are no rooms: who wants one kind alone defines one macro alone.
 DEFAULTS = {"#ifndef REFERENCE", "#define REFERENCE(name)", "#endif", "#undef REFERENCE"}
-ROOM_FILES = REFERENCE_FILES + ["kernels/{}.hpp", "kernels/{}.cpp"]
+ROOM_FILES = REFERENCE_FILES + ["kernels/*/{}.hpp", "kernels/*/{}.cpp"]
 # What else may lie beside the rooms' files: a device kernel where a room has one, and what belongs to the folder itself.
-ROOM_EXTRAS = ["kernels/{}.cu"]
+ROOM_EXTRAS = ["kernels/*/{}.cu"]
+# Of the folders of kernels, those that hold rooms.
+FAMILIES = ["attention", "decayed", "delta", "falcon", "ridge", "uniform"]
 FOLDER_FILES = {"CMakeLists.txt", "README.md"}
 # These hold one file per room and code of their own in subfolders; in fixtures only the suffix tells them apart.
-ROOM_FOLDERS = {"reference": None, "kernels": None, "proptests": None, "docs/mechanisms": None, "fixtures": ".safetensors"}
+ROOM_FOLDERS = {"reference": None, "proptests": None, "docs/mechanisms": None, "fixtures": ".safetensors"}
+ROOM_FOLDERS |= {f"kernels/{family}": None for family in FAMILIES}
 
 # An include may point to its own layer or to one before it.
 LAYERS = ["reference", "oracles", "files", "language", "arguments", "kernels", "judge", "tools", "proptests"]
@@ -94,15 +97,22 @@ def listed_rooms(root, findings):
     return rooms
 
 
+def places(pattern, files):
+    """The files of that name; `*` is a family of kernels."""
+    names = {pattern.replace("*", family) for family in (FAMILIES if "*" in pattern else [""])}
+    return names & set(files)
+
+
 def check_rooms(root, files, findings):
     rooms = listed_rooms(root, findings)
-    present = set(files)
     for room, patterns in rooms.items():
         for pattern in patterns:
-            if pattern.format(room) not in present:
+            if not places(pattern.format(room), files):
                 findings.append(f"{pattern.format(room)} is missing, but mechanisms.def lists {room}.")
-    known = {pattern.format(room) for room, patterns in rooms.items() for pattern in patterns}
-    known |= {pattern.format(room) for room, patterns in rooms.items() if patterns is ROOM_FILES for pattern in ROOM_EXTRAS}
+    known = {path for room, patterns in rooms.items() for pattern in patterns for path in places(pattern.format(room), files)}
+    for room, patterns in rooms.items():
+        if patterns is ROOM_FILES:
+            known |= {path for pattern in ROOM_EXTRAS for path in places(pattern.format(room), files)}
     for path in files:
         folder, _, name = path.rpartition("/")
         suffix = ROOM_FOLDERS.get(folder, "")
@@ -267,6 +277,8 @@ def read_compiled(root, build):
 def planted_faults(root, room, with_build):
     """Pairs of the edits that make a fault, {path: new text, or None to delete}, and what must be found."""
     listed, header = "mechanisms.def", f"reference/{room}.hpp"
+    files = tree(root)
+    (program,) = places(f"kernels/*/{room}.hpp", files)
 
     def add(path, text):
         return {path: read(root, path) + text}
@@ -285,9 +297,9 @@ def planted_faults(root, room, with_build):
         ({header: "namespace assay {}\n"}, f"{header}: a header without #pragma once"),
         ({"tools/dev/planted": "#!/bin/sh\n"}, "tools/dev/planted: a script that cannot be executed"),
         (add(header, '#include "reference/core/nowhere.hpp"\n'), f"{header}:.*nowhere.hpp.*names no file"),
-        (add(header, f'#include "kernels/{room}.hpp"\n'), f"{header}:.*points upwards"),
-        ({f"kernels/{room}_old.hpp": "#pragma once\n"}, f"kernels/{room}_old.hpp belongs to no room"),
-        (add(f"kernels/{room}.hpp", "struct Visibility {\n};\n"), "Visibility is also defined in kernels/"),
+        (add(header, f'#include "{program}"\n'), f"{header}:.*points upwards"),
+        ({f"kernels/falcon/{room}_old.hpp": "#pragma once\n"}, f"kernels/falcon/{room}_old.hpp belongs to no room"),
+        (add(program, "struct Visibility {\n};\n"), "Visibility is also defined in kernels/"),
     ]
     faults += [
         (add("README.md", "[no page](docs/nowhere.md)\n"), "README.md: links to docs/nowhere.md"),
@@ -297,10 +309,12 @@ def planted_faults(root, room, with_build):
         (add("README.md", "1. **123456** hold ([judge](docs/judge-derivation.md))\n"), "README.md: 123456 is on none"),
     ]
     for pattern in ROOM_FILES:
-        faults.append(({pattern.format(room): None}, f"{pattern.format(room)} is missing"))
-        faults.append((add(listed, "MECHANISM(planted)\n"), f"{pattern.format('planted')} is missing"))
+        (place,) = places(pattern.format(room), files)
+        faults.append(({place: None}, re.escape(f"{pattern.format(room)} is missing")))
+        faults.append((add(listed, "MECHANISM(planted)\n"), re.escape(f"{pattern.format('planted')} is missing")))
     for pattern in ROOM_FILES + ROOM_EXTRAS:
-        faults.append(({pattern.format("planted"): "#pragma once\n"}, f"{pattern.format('planted')} belongs to no room"))
+        place = pattern.format("planted").replace("*", FAMILIES[0])
+        faults.append(({place: "#pragma once\n"}, f"{place} belongs to no room"))
     if with_build:
         orphan, pair = "oracles/core/orphan", "tools/orphan"
         faults += [

@@ -5,10 +5,17 @@
 #include <algorithm>
 #include <string_view>
 
+#include "kernels/core/kernel_room.hpp"
 #include "tools/print/escape.hpp"
 
 namespace assay {
 namespace {
+
+/// Where a mechanism's kernels are.
+std::string program_of(const std::string& mechanism) {
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
+  return "kernels/" + (kernels == nullptr ? "" : std::string(kernels->folder) + '/') + mechanism + ".hpp";
+}
 
 using Rows = std::vector<ReportRow>;
 
@@ -77,7 +84,7 @@ std::string as_sarif(const Page& page, const Rows& rows) {
   for (const ReportRow& row : rows) {
     if (passes(row)) continue;
     const std::string name = row.mechanism + '/' + row.form + '/' + contract_of(row) + '/' + tensor_of(row);
-    const std::string artifact = page.artifact.empty() ? "kernels/" + row.mechanism + ".hpp" : page.artifact;
+    const std::string artifact = page.artifact.empty() ? program_of(row.mechanism) : page.artifact;
     const Json place = {{"physicalLocation", {{"artifactLocation", {{"uri", uri(artifact)}}}}},
                         {"logicalLocations", Json::array({{{"fullyQualifiedName", name}}})}};
     results.push_back(

@@ -281,18 +281,21 @@ std::string without_seams(const std::string& code) {
 
 }  // namespace
 
-// Of kernels/ROOM.cpp, which says what the registry holds, only what it includes.
+// Of kernels/FAMILY/ROOM.cpp, which says what the registry holds, only what it includes.
 std::set<std::string> kernel_sources(const std::filesystem::path& source, std::string_view room) {
   std::set<std::string> known;
-  std::vector<std::string> queue = sources_included(bytes_of(source / text("kernels/", room, ".cpp")));
-  for (const char* ending : {".hpp", ".cu"}) queue.push_back(text("kernels/", room, ending));
+  const std::string stem = text("kernels/", find_kernels(kernel_rooms(), room)->folder, '/', room);
+  std::vector<std::string> queue = sources_included(bytes_of(source / (stem + ".cpp")));
+  for (const char* ending : {".hpp", ".cu"}) queue.push_back(stem + ending);
   while (!queue.empty()) {
     const std::filesystem::path file = queue.back();
     queue.pop_back();
     if (!known.insert(file.string()).second) continue;
     std::filesystem::path implementation = file;
     implementation.replace_extension(".cpp");
-    if (file.extension() == ".hpp" && file.parent_path() != "kernels" && exists(source / implementation))
+    std::filesystem::path launches = file;
+    launches.replace_extension(".cu");
+    if (file.extension() == ".hpp" && exists(source / implementation) && !exists(source / launches))
       queue.push_back(implementation.string());
     for (std::string& header : sources_included(bytes_of(source / file))) queue.push_back(std::move(header));
   }
@@ -307,10 +310,9 @@ std::string kernel_sources_digest(const std::filesystem::path& source, std::stri
 
 Digests kernel_sources_digests(const std::filesystem::path& source) {
   Digests digests;
-  for (const std::string& file : files_in(source, "kernels", {".cu"})) {
-    const std::string room = std::filesystem::path(file).stem().string();
-    digests[room] = kernel_sources_digest(source, room);
-  }
+  for (const KernelRoom* room : kernel_rooms())
+    if (exists(source / text("kernels/", room->folder, '/', room->name, ".cu")))
+      digests[std::string(room->name)] = kernel_sources_digest(source, room->name);
   return digests;
 }
 

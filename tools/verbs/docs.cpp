@@ -95,8 +95,9 @@ std::string mutants_table(const KernelForm& form) {
 }
 
 std::string page(const Room& room, const std::filesystem::path& source) {
-  std::string text = fmt::format(
-      "<!-- written by `assay docs`; edit reference/{0}.hpp and kernels/{0}.cpp instead -->\n\n", room.name);
+  std::string text =
+      fmt::format("<!-- written by `assay docs`; edit reference/{0}.hpp and kernels/{1}/{0}.cpp instead -->\n\n",
+                  room.name, find_kernels(kernel_rooms(), room.name)->folder);
   text += fmt::format("# {}\n\n{}.\n\n```\n{}```\n\n", room.name, room.summary, equations_of(source, room.name));
   text += "## Inputs\n\n" + inputs_table(room);
   if (!room.options.empty()) {

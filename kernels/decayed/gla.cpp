@@ -1,0 +1,43 @@
+#include "kernels/decayed/gla.hpp"
+
+#include "kernels/core/kernel_room.hpp"
+#include "kernels/host/channel_sums.hpp"
+#include "kernels/plans/gla.hpp"
+#include "reference/core/inputs.hpp"
+
+namespace assay::tile {
+namespace {
+
+Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
+  const RecurrenceShape shape(problem);
+  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+    const HostDevice<T> device(shape, with_narrow_state(policy));
+    return gla_plan<HostTiles<T, C, D>>(device, shape, problem);
+  });
+}
+
+constexpr auto mutants = joined(
+    channel_mutants,
+    std::array{Mutant{"dv_without_later_reads", "dv without the term of the reads in later chunks", "fla#1140 class"}});
+
+std::vector<Setting> chunkwise_settings() { return {{}, {.style = Style::gate_ends}, {.style = Style::dead_memory}}; }
+
+constexpr KernelForm forms[] = {
+    {.name = "chunkwise",
+     .summary = "chunks in parallel: what each adds to the state, one pass over the states, what the queries read",
+     .sites = gla_sites,
+     .tiles = chunk_tiles,
+     .mutants = mutants,
+     .has_gradients = true,
+     .obstacle = key_dim_obstacle,
+     .run = run_chunkwise,
+     .settings = chunkwise_settings},
+};
+
+}  // namespace
+
+namespace ASSAY_KERNEL_ROOMS {
+extern const KernelRoom gla = {"gla", forms, "decayed"};
+}
+
+}  // namespace assay::tile
