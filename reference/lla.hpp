@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/core/erring.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/left_over.hpp"
 #include "reference/core/lines.hpp"
@@ -148,11 +149,15 @@ struct lla {
       const LlaRow<S> row = row_of(options, in, i);
       for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
       std::vector<S> key(row.mean_k.size()), value(row.mean_v.size());
+      S left = S(0);
       for (int j = row.first; j < row.last; ++j) {
         for (std::size_t x = 0; x < key.size(); ++x) key[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
         for (std::size_t x = 0; x < value.size(); ++x) value[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
-        subtract_scaled(line(out.o, i), S(row.p(j) * dot(row.tilt, key)), line(value));
+        const S tilted = row.p(j) * dot(row.tilt, key);
+        subtract_scaled(line(out.o, i), tilted, line(value));
+        left -= tilted;
       }
+      add_left_over(line(out.o, i), left, line(row.mean_v));
     }
     return out;
   }
@@ -245,6 +250,7 @@ struct lla {
       left += D;
     }
     add_left_over(line(d.q, i), left, line(row.mean_k));
+    if (errs<S>()) d.bandwidth() -= left * row.centre();  // kernels multiply scores that are centred elsewhere
   }
 
   template <class S>

@@ -44,11 +44,13 @@ Trial under(const Trial& trial, const KernelUnderTest& kernel) {
 /// Searches the other contracts for one under which a tensor passes.
 using PassingRow = std::function<const ReportRow*(const ReportRow& row)>;
 
-/// The model decides, and what it leaves open a contract may still explain.
+/// The model decides, and what it leaves open a contract may still explain. What no algorithm answers none explains.
 void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRow& passing, SecondForm& second) {
   const Judgement by_contract = row.judgement;
   rest_on(row, "model", by_model);
-  if (by_model.verdict == Verdict::pass || !passing) return;
+  if (by_model.verdict == Verdict::fail && passing && by_contract.verdict == Verdict::pass)
+    row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
+  if (by_model.verdict == Verdict::pass || by_model.verdict == Verdict::fail || !passing) return;
   if (by_contract.verdict == Verdict::pass) return rest_on(row, "contract " + row.contract, by_contract);
   if (by_model.verdict == Verdict::vacuous) return;
   if (const ReportRow* found = second.passing(row.tensor)) {
@@ -83,7 +85,7 @@ namespace {
 class ModelTrial {
  public:
   ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
-      : trial_(trial), answered_(answered), runs_{precision, {}} {
+      : trial_(trial), answered_(answered), runs_{.precision = precision, .drawn = {}} {
     draws_ = draws_at_a_glance;
     expected_ = by_model();
     if (std::all_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return settles(row); })) return;
@@ -113,7 +115,9 @@ class ModelTrial {
     for (;;) {
       const Expected* found = expected(row);
       if (found == nullptr) return nullptr;
-      judgement = judge_by_model(*found, runs_.precision, values->second.data, !is_unlisted(trial_.room.name));
+      const auto in_stored_states = [&] { return expected_in_stored_states(row.tensor); };
+      judgement = judge_by_model(*found, runs_.precision, values->second.data, in_stored_states,
+                                 !is_unlisted(trial_.room.name));
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
       sharp_ = true;
       expected_ = by_model();
@@ -151,6 +155,20 @@ class ModelTrial {
     return hidden;
   }
 
+  const Expected* expected_in_stored_states(const std::string& tensor) {
+    if (!in_stored_states_)
+      in_stored_states_.emplace(
+          trial_.problem, trial_.oracle, runs_.precision, draws_, trial_.kernel.threads,
+          [&](const std::string& name) { return format_of(name); }, trial_.false_alarms);
+    return (*in_stored_states_)(tensor);
+  }
+
+  /// In which a tensor of the answer is stored.
+  Format format_of(const std::string& tensor) const {
+    const auto found = answered_.find(tensor);
+    return found == answered_.end() ? Format::fp64 : stored_format(found->second.data);
+  }
+
   void draw() {
     const auto all = static_cast<std::size_t>(draws_);
     if (runs_.drawn.size() >= all) return;
@@ -167,11 +185,8 @@ class ModelTrial {
     std::map<std::string, Format> stored;
     std::string key = fmt::format("model {} {} draws {} rate {} sharp {}", trial_.digest, name_of(runs_.precision),
                                   draws_, trial_.false_alarms, sharp_);
-    for (const auto& [name, truth] : trial_.oracle.tensors) {
-      const auto found = answered_.find(name);
-      const Format format = found == answered_.end() ? Format::fp64 : stored_format(found->second.data);
-      stored[name] = format, key += fmt::format(" {}:{}", name, name_of(format));
-    }
+    for (const auto& [name, truth] : trial_.oracle.tensors)
+      stored[name] = format_of(name), key += fmt::format(" {}:{}", name, name_of(stored[name]));
     return kept_in(trial_.cache, key, [&] {
       draw();
       const auto format = [&](const std::string& name) { return stored.at(name); };
@@ -185,6 +200,7 @@ class ModelTrial {
   ModelRuns runs_;
   int draws_ = 0;
   Named<Expected> expected_;
+  std::optional<InStoredStates> in_stored_states_;
   bool sharp_ = false;
 };
 

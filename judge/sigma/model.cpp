@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "judge/sigma/cumulated_gates.hpp"
 #include "oracles/core/more_rooms.hpp"
@@ -70,7 +72,7 @@ bool has_model(std::string_view mechanism) { return perturbed_room(mechanism) !=
 
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
                      const std::function<void()>& done) {
-  ModelRuns runs{precision, {}};
+  ModelRuns runs{.precision = precision, .drawn = {}};
   add_model_runs(runs, problem, draws, threads, done);
   return runs;
 }
@@ -83,7 +85,8 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
   runs.drawn.resize(all);
   words::in_parallel(all - known, threads, [&](std::size_t i) {
     const std::size_t k = known + i;
-    const PerturbedArithmetic arithmetic(runs.precision, operands_of(runs.precision, k), RandomBits{}.at(k));
+    const PerturbedArithmetic arithmetic(runs.precision, operands_of(runs.precision, k), RandomBits{}.at(k),
+                                         runs.states);
     runs.drawn[k] = flat(run(problem));
     cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
     if (done) done();
@@ -117,16 +120,58 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
   return list;
 }
 
+bool multiplies_states(std::string_view mechanism, std::string_view tensor, Format precision) {
+  const Room* room = find_room(mechanism);
+  if (room == nullptr || sums_are_narrow(precision) || !tensor.starts_with("d_")) return false;
+  const auto inputs = room->inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& input) {
+    return input.field.domain == Domain::log_decay && input.field.name == tensor.substr(2);
+  });
+}
+
+InStoredStates::InStoredStates(const Problem& problem, const Oracle& oracle, Format precision, int draws, int threads,
+                               std::function<Format(const std::string&)> stored, double rate)
+    : problem_(problem),
+      oracle_(oracle),
+      precision_(precision),
+      draws_(draws),
+      threads_(threads),
+      stored_(std::move(stored)),
+      rate_(rate) {}
+
+const Expected* InStoredStates::operator()(const std::string& tensor) {
+  if (!multiplies_states(problem_.mechanism, tensor, precision_)) return nullptr;
+  if (expected_.empty()) {
+    ModelRuns runs{precision_, PerturbedArithmetic::States::stored, {}};
+    add_model_runs(runs, problem_, draws_, threads_);
+    expected_ = expect_by_model(oracle_, runs, stored_, rate_);
+  }
+  const auto found = std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
+  return found == expected_.end() ? nullptr : &found->second;
+}
+
 Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
-                         bool has_contracts) {
+                         const std::function<const Expected*()>& in_stored_states, bool has_contracts) {
   Judgement j = judge(expected, got);
   const ModelFactor factor = model_factor(precision);
-  if (j.verdict == Verdict::fail && j.excess * factor.passes <= factor.fails) {
+  if (j.verdict != Verdict::fail) return j;
+  const std::string asks =
+      has_contracts ? "--contract says which roundings are its own" : "another input may show more";
+  if (j.excess * factor.passes <= factor.fails) {
     j.verdict = Verdict::undecided;
     j.reason = text(j.excess * factor.passes, " times what the precision's roundings do in the recurrence itself: a ",
-                    "chunk algorithm that cancels may do this; ",
-                    has_contracts ? "--contract says which roundings are its own" : "another input may show more");
+                    "chunk algorithm that cancels may do this; ", asks);
+    return j;
   }
+  const Expected* stored = in_stored_states ? in_stored_states() : nullptr;
+  if (stored == nullptr) return j;
+  const double excess = judge(*stored, got).excess;
+  if (!(excess * factor.passes <= factor.fails)) return j;
+  j.verdict = Verdict::undecided;
+  j.reason = text(j.excess * factor.passes, " times what the precision's roundings do where states are multiplied as ",
+                  "wide as they are summed, ", excess * factor.passes,
+                  " times what they do where states are stored in ", name_of(precision), " before; ", asks);
+  j.excess = factor.fails / factor.passes;
   return j;
 }
 

@@ -101,16 +101,20 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
         problem, variant.kernel.contract.policy(variant.kernel.form->sites), variant.kernel.tile));
     std::map<std::string, Format> formats;
     for (const auto& [name, array] : got) formats[name] = stored_format(array.data);
+    const auto stored = [formats](const std::string& name) {
+      const auto found = formats.find(name);
+      return found == formats.end() ? Format::fp64 : found->second;
+    };
     const auto [known, is_new] = by_formats.try_emplace(formats);
-    if (is_new)
-      known->second = expect_by_model(oracle, runs, [&](const std::string& name) {
-        const auto found = formats.find(name);
-        return found == formats.end() ? Format::fp64 : found->second;
-      });
-    for (const auto& [name, e] : known->second)
-      if (const auto found = got.find(name); found != got.end())
-        seen.add(judge_by_model(e, piece.spec.precision, found->second.data),
-                 model_factor(piece.spec.precision).passes);
+    if (is_new) known->second = expect_by_model(oracle, runs, stored);
+    InStoredStates in_stored_states(problem, oracle, piece.spec.precision, default_draws, 1, stored);
+    for (const auto& [name, e] : known->second) {
+      const auto found = got.find(name);
+      if (found == got.end()) continue;
+      const auto in_those = [&, &tensor = name] { return in_stored_states(tensor); };
+      seen.add(judge_by_model(e, piece.spec.precision, found->second.data, in_those),
+               model_factor(piece.spec.precision).passes);
+    }
   }
   return seen;
 }

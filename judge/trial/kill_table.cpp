@@ -1,6 +1,8 @@
 #include "judge/trial/kill_table.hpp"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <optional>
 
 #include "files/case_file.hpp"
@@ -117,6 +119,8 @@ struct Known {
   Expectation expectation;
   Tensors baseline = {};          ///< for those rules that want one; empty where only the judge is asked
   Named<Expected> by_model = {};  ///< empty where only the judge is asked, or the room has no model
+  std::shared_ptr<const Oracle> oracle = {};
+  std::shared_ptr<InStoredStates> in_stored_states = {};
   Format precision = Format::exact;
   int keys = 0;
 };
@@ -132,8 +136,9 @@ bool fails_by_model(const Known& known, const Tensors& answer) {
   return std::any_of(known.by_model.begin(), known.by_model.end(), [&](const auto& tensor) {
     const auto found =
         std::find_if(answer.begin(), answer.end(), [&](const auto& got) { return got.first == tensor.first; });
+    const auto in_stored_states = [&] { return (*known.in_stored_states)(tensor.first); };
     return found != answer.end() &&
-           judge_by_model(tensor.second, known.precision, found->second).verdict == Verdict::fail;
+           judge_by_model(tensor.second, known.precision, found->second, in_stored_states).verdict == Verdict::fail;
   });
 }
 
@@ -164,18 +169,23 @@ enum class Rules { judge, all };
 /// As `assay report` judges.
 Known known_of(const Run& run, Rules rules) {
   const KernelUnderTest kernel = run.kernel();
-  const Oracle oracle = oracle_of(run.room, run.problem);
-  Learnt learnt = learn({.room = run.room, .kernel = kernel, .problem = run.problem, .oracle = oracle});
+  auto oracle = std::make_shared<const Oracle>(oracle_of(run.room, run.problem));
+  Learnt learnt = learn({.room = run.room, .kernel = kernel, .problem = run.problem, .oracle = *oracle});
   Known known{.expectation = std::move(learnt.expectations.front()), .precision = run.precision, .keys = run.seq_len};
   if (rules == Rules::judge) return known;
   Policy policy = kernel.policy();
   policy.rounding = Rounding::jittered;
   policy.seed = Stream(0, "baseline").bits(0);  // none of the draws
   known.baseline = in_report_order(run.form.run(run.problem, policy, run.tile), known.expectation);
-  if (has_model(run.room.name))
-    known.by_model = expect_by_model(learnt.sharper ? *learnt.sharper : oracle,
-                                     model_runs(run.problem, run.precision, default_draws, 1),
-                                     [&](const std::string& tensor) { return stored_format(known, tensor); });
+  if (!has_model(run.room.name)) return known;
+  if (learnt.sharper) oracle = std::make_shared<const Oracle>(*learnt.sharper);
+  std::map<std::string, Format> formats;
+  for (const auto& [name, truth] : oracle->tensors) formats[name] = stored_format(known, name);
+  const auto stored = [formats](const std::string& tensor) { return formats.at(tensor); };
+  known.by_model = expect_by_model(*oracle, model_runs(run.problem, run.precision, default_draws, 1), stored);
+  known.in_stored_states =
+      std::make_shared<InStoredStates>(run.problem, *oracle, run.precision, default_draws, 1, stored);
+  known.oracle = std::move(oracle);
   return known;
 }
 

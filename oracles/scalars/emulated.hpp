@@ -141,6 +141,9 @@ struct Emulated {
       for (int i = 0; i < x.size; ++i) y[i] -= a * x[i];
   }
   static bool errs() { return PerturbedArithmetic::current() != nullptr; }
+  static bool stores_states() {
+    return errs() && PerturbedArithmetic::current()->states() == PerturbedArithmetic::States::stored;
+  }
   static void add_left_over(const Line<Emulated>& y, const Emulated& left, const Line<const Emulated>& m) {
     if (errs()) add_scaled(y, left, m);
   }

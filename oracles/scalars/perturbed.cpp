@@ -92,11 +92,12 @@ PerturbedArithmetic::Grid::Grid(Format format)
     : unit(std::ldexp(1.0, -info(format).mantissa_bits)),
       least(std::max(info(format).min_positive, info(format).min_exponent == -126 ? 0x1p-126 : 0.0)) {}
 
-PerturbedArithmetic::PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed)
+PerturbedArithmetic::PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states)
     : operand_grid_(format),
       sum_grid_(info(format).mantissa_bits > info(Format::fp32).mantissa_bits ? format : Format::fp32),
       narrow_(operand_grid_.unit == sum_grid_.unit),
       operands_(operands),
+      states_(states),
       seed_(seed),
       before_(active) {
   active = this;

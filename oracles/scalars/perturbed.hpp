@@ -26,9 +26,12 @@ class PerturbedArithmetic {
   /// How an operand comes to its format: to nearest, anywhere within half a spacing of itself; cut off, within a whole
   /// one towards zero, as tensor cores read tf32.
   enum class Operands { nearest, cut_off };
+  /// What products of two states read, of which gradients of gates are sums: states as wide as they are summed, or as
+  /// kernels store them, as operands.
+  enum class States { wide, stored };
 
   /// Operands of that format; sums in fp32, of fp64 in fp64. Where operands are as wide as sums every operation rounds.
-  PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed);
+  PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states = States::wide);
   PerturbedArithmetic(const PerturbedArithmetic&) = delete;
   PerturbedArithmetic(PerturbedArithmetic&&) = delete;
   PerturbedArithmetic& operator=(const PerturbedArithmetic&) = delete;
@@ -37,6 +40,7 @@ class PerturbedArithmetic {
 
   /// That of this thread, or null.
   static PerturbedArithmetic* current() { return active; }
+  States states() const { return states_; }
 
   /// What an operation makes of its exact result.
   double operation(double x) { return narrow_ ? one_rounding_off(x) : x; }
@@ -72,6 +76,7 @@ class PerturbedArithmetic {
   Grid operand_grid_, sum_grid_;
   bool narrow_;  ///< operands are as wide as sums
   Operands operands_;
+  States states_;
   std::uint64_t seed_, drawn_ = 0, calls_ = 0;
   Reads first_, second_, scaled_;  ///< left and right operands of dots; lines of add_scaled
   PerturbedArithmetic* before_;

@@ -105,9 +105,12 @@ std::vector<Judged> judged(const Room& room, const Problem& problem, Format prec
     const auto found = got.find(name);
     return found == got.end() ? Format::fp64 : stored_format(found->second.data);
   };
-  for (const auto& [name, expected] : expect_by_model(oracle, runs, stored))
-    if (const auto found = got.find(name); found != got.end())
-      list.push_back({name, judge_by_model(expected, precision, found->second.data)});
+  InStoredStates in_stored_states(problem, oracle, precision, default_draws, 1, stored);
+  for (const auto& [name, expected] : expect_by_model(oracle, runs, stored)) {
+    const auto found = got.find(name);
+    const auto in_those = [&, &tensor = name] { return in_stored_states(tensor); };
+    if (found != got.end()) list.push_back({name, judge_by_model(expected, precision, found->second.data, in_those)});
+  }
   return list;
 }
 
@@ -182,6 +185,27 @@ TEST(Model, gates_may_be_cumulated) {
   }
 }
 
+/// A kernel that stores the state that it starts from in bf16, and does all else exactly: at one token that is all of
+/// the error of a gate's gradient, and only a contract says whether it may. One that is wrong by 2 % has no excuse.
+TEST(Model, gates_of_states_as_stored_are_left_open) {
+  const Room& room = *find_room("kda");
+  const Problem problem = room.make({"kda", {1, 1, 2, 0, 64, 64, 0}, Format::bf16, Style::normal, 5, {}});
+  Problem stored = problem;
+  for (double& x : stored.inputs.at("initial_state").data) x = round_to(x, Format::bf16);
+  const BasicArray<HiLo> answer = room.values(stored, Tier::w2).gradients.at("log_decay");
+  for (const double factor : {1.0, 1.02}) {
+    Array got(answer.shape);
+    got.data.clear();
+    for (const HiLo& x : answer.data) got.data.push_back(factor * x.hi);
+    for (const Judged& j : judged(room, problem, Format::bf16, {{"d_log_decay", got}})) {
+      EXPECT_EQ(j.judgement.verdict, factor == 1 ? Verdict::undecided : Verdict::fail) << j.judgement.reason;
+    }
+  }
+  EXPECT_TRUE(multiplies_states("kda", "d_log_decay", Format::bf16));
+  EXPECT_FALSE(multiplies_states("kda", "d_q", Format::bf16));
+  EXPECT_FALSE(multiplies_states("kda", "d_log_decay", Format::fp32)) << "states are as wide as operands";
+}
+
 /// Zeros are right where the truth is zero throughout: softmax attention of one token has no gradient in q and k.
 TEST(Model, zero_is_right_where_the_truth_is_zero) {
   const Room& room = *find_room("softmax_attention");
@@ -224,7 +248,11 @@ TEST(Model, parts_of_blocks_of_values_pass) {
   const Room& room = *find_room("deltanet");
   const Problem problem = room.make({"deltanet", {1, 48, 2, 0, 16, 32, 0}, Format::bf16, Style::normal, 4, {}});
   const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
-  const Expectation contract = expect(oracle_of(room, problem), {&form, Format::bf16, 0, 1}, problem, default_draws);
+  const Oracle oracle = oracle_of(room, problem);
+  const Expectation contract = expect(oracle, {&form, Format::bf16, 0, 1}, problem, default_draws);
+  Contract wide = Contract::of(Format::bf16);
+  wide.rules = {{"operands", Format::exact}};
+  const Expectation without_operands = expect(oracle, {&form, Format::bf16, 0, 1, &wide}, problem, default_draws);
   for (const std::string input : {"q", "k", "beta"}) {
     const std::string name = "d_" + input;
     const auto answer = [&](Format format) {
@@ -239,6 +267,11 @@ TEST(Model, parts_of_blocks_of_values_pass) {
       if (tensor != name) continue;
       const Judgement j = judge(expected, in_bf16.data);
       EXPECT_EQ(j.verdict, Verdict::pass) << name << ": " << j.reason;
+    }
+    for (const auto& [tensor, expected] : without_operands.tensors) {
+      if (tensor != name) continue;
+      const Judgement j = judge(expected, in_bf16.data);
+      EXPECT_EQ(j.verdict, Verdict::fail) << name << ": " << j.excess;
     }
   }
 }

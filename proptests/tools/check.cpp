@@ -14,6 +14,8 @@
 
 #include "files/problem_file.hpp"
 #include "files/safetensors.hpp"
+#include "judge/contract/contract.hpp"
+#include "judge/court/judge_answer.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
@@ -649,6 +651,22 @@ TEST_F(Check, refuses_tensors_that_share_bytes) {
   make();
   write("out.st", file + header + std::string(256, '\0'));
   expect_refused(check(), {"shares bytes with another tensor"});
+}
+
+/// A state that is rounded after every token, where writes are small: the model FAILs it, and without being asked by
+/// name the contract that promises it excuses nothing.
+TEST(Evidence, what_the_model_fails_no_contract_excuses) {
+  const Room& room = *find_room("deltanet");
+  const Problem problem = room.make({"deltanet", {1, 70, 2, 0, 16, 16, 0}, Format::bf16, Style::slow_writes, 0, {}});
+  const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
+  const Answer got = form.run(problem, find_contract("bf16_state_per_token")->policy(form.sites), 0);
+  JudgeBy by{.tensors = {"final_state"}, .threads = 1, .precision = "bf16"};
+  const Judged without = judge(problem, got, by);
+  ASSERT_EQ(without.rows.size(), 1U) << without.reason;
+  EXPECT_EQ(without.verdict, Verdict::fail);
+  EXPECT_EQ(without.rows.front().evidence, "model");
+  by.precision.clear(), by.contract = "bf16_state_per_token";
+  EXPECT_EQ(judge(problem, got, by).verdict, Verdict::pass);
 }
 
 }  // namespace

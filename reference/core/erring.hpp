@@ -16,6 +16,15 @@ bool errs() {
     return false;
 }
 
+/// sum += a b, numbers of two states: a term of a gate's gradient. Where kernels store states as operands it is a
+/// product of what they have stored.
+template <class S>
+void add_product_of_states(S& sum, const S& a, const S& b) {
+  if constexpr (requires { S::stores_states(); })
+    if (S::stores_states()) return add_dot(sum, Line<const S>{&a, 1, 1}, Line<const S>{&b, 1, 1});
+  sum += a * b;
+}
+
 /// y_i += x_i, which kernels make a product with ones of: there x is an operand.
 template <class S>
 void add_line(const Line<S>& y, const detail::LineOf<const S>& x) {

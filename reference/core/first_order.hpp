@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "reference/core/erring.hpp"
 #include "reference/core/kept.hpp"
 #include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
@@ -196,8 +197,9 @@ Gradients<S> backward(const Terms<S>& in, const Reads<S>& cotangent) {
       if (in.error == Error::decayed) g.erase(read, line(in.p, t));
       for (int i = 0; i < K; ++i) {
         S& dlog = d.log_decay(in.decay.size(0) == 1 ? 0 : t, in.decay.size(1) == 1 ? 0 : i);
-        dlog += g.whole(g[i], M.last) *
-                planted<"first_order_decay_gradient_with_the_write">(R[static_cast<std::size_t>(i)], after(i, j));
+        add_product_of_states<S>(
+            dlog, g.whole(g[i], M.last),
+            planted<"first_order_decay_gradient_with_the_write">(R[static_cast<std::size_t>(i)], after(i, j)));
         g[i] *= planted<"first_order_forgets_the_decay_backward">(in.D(t, i), S(1));
       }
       if (in.error == Error::undecayed) g.erase(read, line(in.p, t));
