@@ -21,8 +21,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/check.md", "docs/contracts.md", "docs/drift.md", "docs/guides/bf16-drifts.md",
-         "docs/guides/it-fails.md", "docs/judge.md", "docs/own-mechanism.md", "docs/report.md", "docs/tutorial.md")
+PAGES = ("README.md", "docs/check.md", "docs/contracts.md", "docs/drift.md", "docs/guides/bf16-drifts.md", "docs/guides/it-fails.md", "docs/judge.md",
+         "docs/own-mechanism.md", "docs/published-bugs.md", "docs/report.md", "docs/tutorial.md")
 
 SECONDS = re.compile(r"\bin \d+\.\d s\b")
 # What numpy adds up in which order is the processor's affair, and with it the numbers that are said of its kernels.
