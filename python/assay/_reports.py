@@ -16,6 +16,8 @@ COMMAND = f"build/assay check {CASE} {ANSWER}"
 
 # Where reports of failures go: a function of the report, or None for a new folder under the temporary one. The pytest plugin sets it.
 folder_of = None
+# Who hears of every report that a check comes to, or None. The pytest plugin sets it.
+hears = None
 
 
 class Report:

@@ -4,7 +4,8 @@
     def test_kernel(assay_case):
         assay.check(assay_case, my_kernel)
 
-`pytest --assay-report=DIR` saves the case, the answer and a page of each failure in DIR/TEST. Under pytest-xdist, too.
+`pytest --assay-report=DIR` saves the case, the answer and a page of each failure in DIR/TEST. `--assay-update-baseline` writes the errors of
+these tests into a file, `--assay-baseline=FILE` fails where they have grown since. Under pytest-xdist, too.
 """
 import itertools
 import pathlib
@@ -12,12 +13,14 @@ import pathlib
 import pytest
 
 MARK = "assay_cases"
+BASELINE = "assay-baseline.json"
 
 
 def pytest_addoption(parser):
-    parser.getgroup("assay").addoption(
-        "--assay-report", metavar="DIR", help="save the case, the answer and a page of each assay.check that fails in DIR/TEST"
-    )
+    group = parser.getgroup("assay")
+    group.addoption("--assay-report", metavar="DIR", help="save the case, the answer and a page of each assay.check that fails in DIR/TEST")
+    group.addoption("--assay-baseline", metavar="FILE", help="fail where errors have grown by more than they differ from seed to seed since FILE was written")
+    group.addoption("--assay-update-baseline", action="store_true", help=f"write the errors into that file, {BASELINE} without a name")
 
 
 def pytest_configure(config):
@@ -26,6 +29,68 @@ def pytest_configure(config):
         f"{MARK}(mechanism, shape, dtype='bf16', ...): run the test with each of these cases as assay_case; an argument that is a list or a"
         " range has several values",
     )
+    if watches(config):
+        config.pluginmanager.register(Errors(config), "assay-errors")
+
+
+def watches(config):
+    return config.getoption("--assay-baseline") or config.getoption("--assay-update-baseline")
+
+
+class Errors:
+    """The errors of all tests of this session, and of its workers."""
+
+    def __init__(self, config):
+        self.config, self.rows, self.worse, self.said = config, {}, [], ""
+        self.path = pathlib.Path(config.invocation_params.dir, config.getoption("--assay-baseline") or BASELINE)
+        self.updates = config.getoption("--assay-update-baseline")
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item):
+        from . import _baselines, _reports
+
+        spec = getattr(item, "callspec", None)
+        spec = spec.params.get("assay_case") if spec is not None else None
+        if spec is None:
+            yield
+            return
+        seed = spec[1].get("seed", 0)
+        before, _reports.hears = _reports.hears, lambda report: _baselines.record(self.rows, item.nodeid, seed, report)
+        try:
+            yield
+        finally:
+            _reports.hears = before
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node, error):
+        from . import _baselines
+
+        _baselines.merge(self.rows, getattr(node, "workeroutput", {}).get("assay_rows", {}))
+
+    def pytest_sessionfinish(self, session):
+        from . import _baselines
+        from ._native import InputError
+
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["assay_rows"] = self.rows
+            return
+        try:
+            if self.updates:
+                _baselines.save(self.path, self.rows)
+                self.said = f"{self.path.name}: the errors of {len(self.rows)} tests"
+            else:
+                self.worse = _baselines.compare(_baselines.load(self.path), self.rows)
+                self.said = f"{self.path.name}: {len(self.worse)} errors have grown"
+        except InputError as error:
+            self.worse, self.said = [str(error)], f"{self.path.name}: not compared"
+        if self.worse and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if self.said:
+            terminalreporter.section("assay's baseline")
+            for line in [*self.worse, self.said]:
+                terminalreporter.write_line(line)
 
 
 def choices(value):

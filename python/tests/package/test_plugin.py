@@ -1,4 +1,6 @@
 """The pytest plugin, in a process of its own."""
+import json
+import os
 import subprocess
 import sys
 
@@ -34,6 +36,43 @@ def test_cases_and_reports(tmp_path, workers):
     command = f"assay check failed/{folder.name}/case.safetensors failed/{folder.name}/answer.safetensors"
     assert f"reproduce: {command}" in ran.stdout.replace("'", "")
     assert command in (folder / "report.txt").read_text().replace("'", "")
+
+
+GROWS = """
+import assay, os, pytest, sys
+import numpy as np
+sys.path.insert(0, {here!r})
+from kernels import delta_rule
+
+@pytest.mark.assay_cases("deltanet", (1, 17, 2, 8), dtype=["bf16", "fp32"], seed=range(4), cotangents=False)
+def test_grows(assay_case):
+    def kernel(**x):
+        o, state = delta_rule(**x, to=x["q"].dtype)
+        noise = np.random.default_rng(int(x["q"].astype(np.float32).sum() * 1e6) % 2**32).standard_normal(state.shape)
+        return o, (state * (1 + float(os.environ["EXTRA"]) * noise)).astype(np.float32)
+    assay.check(assay_case, kernel)
+"""
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_errors_that_have_grown_fail_though_they_pass(tmp_path, workers):
+    (tmp_path / "test_own.py").write_text(GROWS.format(here=__file__.rpartition("/")[0]))
+
+    def ran(extra, *flags):
+        command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", *workers, *flags, "test_own.py"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "EXTRA": extra})
+
+    assert "cannot be read: No such file or directory; --assay-update-baseline writes it" in (first := ran("0", "--assay-baseline=base.json")).stdout
+    assert first.returncode == 1
+    saved = ran("0", "--assay-baseline=base.json", "--assay-update-baseline")
+    assert saved.returncode == 0 and "base.json: the errors of 2 tests" in saved.stdout, saved.stdout
+    rows = json.loads((tmp_path / "base.json").read_text())["rows"]
+    assert {len(seeds) for tensors in rows.values() for seeds in tensors.values()} == {4}
+    same = ran("0", "--assay-baseline=base.json")
+    assert same.returncode == 0 and "8 passed" in same.stdout and "base.json: 0 errors have grown" in same.stdout, same.stdout
+    grown = ran("3e-7", "--assay-baseline=base.json")
+    assert grown.returncode == 1 and "8 passed" in grown.stdout and "base.json: 2 errors have grown" in grown.stdout, grown.stdout
+    assert "test_grows[deltanet-1x17x2x8-fp32-cotangents=False]: final_state: its error is " in grown.stdout
 
 
 def test_bad_use_has_one_sentence(tmp_path):
