@@ -239,7 +239,7 @@ def check_compiled(root, files, compiled, findings):
     for path in files:
         if not with_cuda and {"cuda", "gpu"} & set(pathlib.PurePath(path).parts):
             continue
-        if path.startswith("python/native/"):  # a project of its own, which pip compiles
+        if path.startswith(("python/native/", "tools/install/downstream/")):  # projects of their own
             continue
         if pathlib.PurePath(path).suffix in checked and path not in reached:
             findings.append(f"{path}: no target of CMake compiles or includes it.")

@@ -8,6 +8,7 @@ int main() {
   std::ostringstream out;
   assay::Console console{out, std::cerr};
   const int code = assay::run({"list"}, console);
-  std::cout << (code == 0 && out.str().find("gated_deltanet") != std::string::npos ? "gated_deltanet is there\n" : out.str());
+  std::cout << (code == 0 && out.str().find("gated_deltanet") != std::string::npos ? "gated_deltanet is there\n"
+                                                                                   : out.str());
   return code;
 }
