@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "reference/core/erring.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/left_over.hpp"
 #include "reference/core/lines.hpp"
@@ -250,7 +249,6 @@ struct lla {
       left += D;
     }
     add_left_over(line(d.q, i), left, line(row.mean_k));
-    if (errs<S>()) d.bandwidth() -= left * row.centre();  // kernels multiply scores that are centred elsewhere
   }
 
   template <class S>
