@@ -240,6 +240,63 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
   return measured ? text : text + "\nNo device has run it yet.\n";
 }
 
+/// What the page begins with.
+constexpr std::string_view introduction =
+    "<!-- written by `assay docs` from the registry and records/gpu -->\n\n"
+    "# Kernels\n\n"
+    "Every form of every mechanism that has tile programs: what it promises, and what devices measured of it.\n\n"
+    "- **Sites** are its roundings; the page of its [mechanism](../docs/mechanisms) says what each holds. The "
+    "contract of a precision gives operands and outputs that precision (tf32: outputs fp32; fp8: outputs bf16), "
+    "accumulators and gates fp32, or fp64 throughout; [judge.md](../docs/judge.md) makes the tolerance of them.\n"
+    "- **Errors** are Frobenius norms, relative to the answer's, of the worst tensor and case: of the device, of "
+    "its emulation on the CPU, and between the two, which stay below twice the emulation's error and what fp32 "
+    "sums may differ by (`tools/gpu/gpu_check.cpp`). They are counted from the same program without rounding, "
+    "those of an unstable form from its room's first, and two runs of such a form differ by what draws of its "
+    "roundings err by, exponentials' errors among them.\n"
+    "- **Same bits** are shares of elements. The emulation adds products of bf16, fp16 and tf32 as Hopper's "
+    "`mma.sync` does: those of a block, 16 or in tf32 8, are exact; they and the accumulator are cut off, "
+    "towards zero, two bits below the last place that fp32 has at the largest exponent among them, a product's "
+    "being the sum of its factors'; what is left is summed exactly and cut off to fp32, towards zero. An H200 "
+    "gave these bits in all of 24 kinds of sums; models that keep more or fewer bits, round, or align normalized "
+    "products failed (`test_tensor_core_cuda`). `wgmma`, in forward passes of softmax attention and Parallax in "
+    "bf16 and fp16, is emulated alike, but no model of it was measured; products in e4m3 are rounded to nearest. "
+    "`gpu_check --agreement` counts equal elements with these sums and with rounded ones. The judge knows no "
+    "tensor core: contracts round to nearest.\n"
+    "- Device and emulation agree to the bit where a program rounds at its sites and nowhere else. Solves "
+    "magnify one bit to many, so LLA and the MesaNets keep to arithmetic that has the same bits on both "
+    "(`kernels/core/same_bits.hpp`). Elsewhere exponentials and logarithms differ, by two units, and functions "
+    "of several operations, which a device rounds one by one and the emulation once.\n"
+    "- **Times** are means of ten runs by CUDA events, kernels alone. The floor is what a forward pass takes at "
+    "least: its inputs and outputs once in bf16 at 4.55 TB/s and, for softmax attention and Parallax, the "
+    "products of visible pairs at 716 TFLOP/s, which are an H200's measured ceilings. Others' times were "
+    "measured on an H200 too, but not in the same run (torch 2.11, FlashAttention 2, the published kernels).\n"
+    "- **Batches** of sequences of several lengths are packed, as `cu_seqlens` layouts are: every array holds "
+    "all of them, [heads][all rows][columns], every launch of a tile program computes all of them (on the device "
+    "in bf16; in the other precisions it is a launch each), and each sequence gets the bits that it has alone "
+    "(`kernels/core/batch.hpp`), on the CPU under randomised rounding too.\n"
+    "- Rooms are run when their sources have changed (`tools/gpu/run`), each with its own date. A record is "
+    "**stale** for a room where the digest of its sources (`tools/gpu/run --digests`) is another today.\n"
+    "- Errors in every precision, judged against the oracle, are printed by `assay report`; times of the "
+    "emulation by `assay bench kernels`.\n";
+
+/// A form's row of the table that the page begins with.
+std::vector<std::string> row_of(const Room& room, const KernelForm& form, const std::vector<json>& records,
+                                const Digests& digests) {
+  std::vector<std::string> row = {std::string(room.name),
+                                  std::string(form.name),
+                                  form.has_gradients ? "yes" : "no",
+                                  std::to_string(form.sites.size),
+                                  std::to_string(form.tiles.size()),
+                                  std::to_string(form.mutants.size())};
+  for (const json& record : records) {
+    const json entry = entry_of(record, room.name, digests);
+    row.emplace_back(entry.is_null() || errors_of(entry, form.name).empty() ? "no record"
+                     : is_current(entry, room.name, digests)                ? "recorded"
+                                                                            : "stale");
+  }
+  return row;
+}
+
 /// What a file includes of kernels/ and of the rounding of numbers.
 std::vector<std::string> sources_included(const std::string& file_text) {
   constexpr std::string_view begin = "#include \"";
@@ -324,54 +381,7 @@ std::vector<json> gpu_records(const std::filesystem::path& source) {
 }
 
 std::string kernels_page(const std::vector<json>& records, const Digests& digests) {
-  std::string text =
-      "<!-- written by `assay docs` from the registry and records/gpu -->\n\n# Kernels\n\n"
-      "Every form of every mechanism that has tile programs: what it promises, and what devices measured of it.\n\n"
-      "- **Sites** are its roundings; the page of its [mechanism](../docs/mechanisms) says what each holds. The "
-      "contract of a "
-      "precision gives operands and outputs that precision (tf32: "
-      "outputs "
-      "fp32; fp8: outputs bf16), accumulators and gates fp32, or fp64 throughout; [judge.md](../docs/judge.md) makes "
-      "the "
-      "tolerance "
-      "of them.\n"
-      "- **Errors** are Frobenius norms, relative to the answer's, of the worst tensor and case: of the device, of its "
-      "emulation on the CPU, and between the two, which stay below twice the emulation's error and what fp32 sums may "
-      "differ by (`tools/gpu/gpu_check.cpp`). They are counted from the same program without rounding, those of an "
-      "unstable form from its room's first, and two runs of such a form differ by what draws of its roundings err by, "
-      "exponentials' errors among them.\n"
-      "- **Same bits** are shares of elements. The emulation adds products of bf16, fp16 and tf32 as Hopper's "
-      "`mma.sync` does: those of a block, 16 or in tf32 8, are exact; they and the accumulator are cut off, "
-      "towards zero, two bits below the last place that fp32 has at the largest exponent among them, a product's "
-      "being the sum of its factors'; what is left is summed exactly and cut off to fp32, towards zero. An H200 "
-      "gave these bits in all of 24 kinds of sums; models that keep more or fewer bits, round, or align normalized "
-      "products failed (`test_tensor_core_cuda`). `wgmma`, in forward passes of softmax attention and Parallax in "
-      "bf16 and fp16, is emulated alike, but no model of it was measured; products in e4m3 are rounded to nearest. "
-      "`gpu_check --agreement` counts equal elements with these sums and with rounded ones. The judge knows no "
-      "tensor core: contracts round to nearest.\n"
-      "- Device and emulation agree to the bit where a program rounds at its sites and nowhere else. Solves "
-      "magnify one bit to many, so LLA and the MesaNets keep to arithmetic that has the same bits on both "
-      "(`kernels/core/same_bits.hpp`). Elsewhere exponentials and logarithms differ, by two units, and functions "
-      "of several operations, which a device rounds one by one and the emulation once.\n"
-      "- **Times** are means of ten runs by CUDA events, kernels alone. The floor is what a forward pass takes at "
-      "least: "
-      "its inputs and outputs once in bf16 at 4.55 TB/s and, for softmax attention and Parallax, the products of "
-      "visible "
-      "pairs at 716 TFLOP/s, which are an H200's measured ceilings. Others' times were measured on an H200 too, but "
-      "not "
-      "in the same run (torch 2.11, FlashAttention 2, the published kernels).\n"
-      "- **Batches** of sequences of several lengths are packed, as `cu_seqlens` layouts are: every array holds all of "
-      "them, [heads][all rows][columns], every launch of a tile program computes all of them (on the device in bf16; "
-      "in the "
-      "other precisions it is a launch each), and each sequence gets "
-      "the bits that it has alone (`kernels/core/batch.hpp`), on the CPU under randomised rounding too.\n"
-      "- Rooms are run when their sources have changed (`tools/gpu/run`), each with its own date. A record is "
-      "**stale** "
-      "for "
-      "a room where the digest of its sources (`tools/gpu/run --digests`) is another today.\n"
-      "- Errors in every precision, judged against the oracle, are printed by `assay report`; times of the emulation "
-      "by "
-      "`assay bench kernels`.\n";
+  std::string text(introduction);
   for (const json& record : records) {
     const auto current = std::count_if(digests.begin(), digests.end(), [&](const auto& room) {
       const json entry = entry_of(record, room.first, digests);
@@ -388,16 +398,7 @@ std::string kernels_page(const std::vector<json>& records, const Digests& digest
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
     if (kernels == nullptr) continue;
     for (const KernelForm& form : kernels->forms) {
-      std::vector<std::string> row = {std::string(room->name),           std::string(form.name),
-                                      form.has_gradients ? "yes" : "no", std::to_string(form.sites.size),
-                                      std::to_string(form.tiles.size()), std::to_string(form.mutants.size())};
-      for (const json& record : records) {
-        const json entry = entry_of(record, room->name, digests);
-        row.emplace_back(entry.is_null() || errors_of(entry, form.name).empty() ? "no record"
-                         : is_current(entry, room->name, digests)               ? "recorded"
-                                                                                : "stale");
-      }
-      table.rows.push_back(std::move(row));
+      table.rows.push_back(row_of(*room, form, records, digests));
       sections += section(*room, form, records, digests);
     }
   }
