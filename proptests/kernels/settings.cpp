@@ -9,6 +9,7 @@
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 
 namespace assay {
@@ -16,7 +17,7 @@ namespace {
 
 /// Of a form's setting, with few tokens.
 Problem problem_of(const Room& room, const Setting& setting) {
-  const Shape shape{1, 21, 4, groups_heads(room.inputs()) ? 2 : 0, 8, 8, setting.queries};
+  const Shape shape{1, 21, 4, groups_heads(room.inputs()) ? 2 : 0, 8, 8, std::min(21, setting.queries)};
   Problem problem = room.make({std::string(room.name), shape, Format::bf16, setting.style, 0, setting.params});
   if (setting.exchanges_decays) std::swap(problem.inputs.at("log_alpha"), problem.inputs.at("log_mu"));
   return problem;
@@ -47,9 +48,8 @@ TEST(Settings, differ) {
       for (const Setting& setting : form.settings()) {
         CaseSpec spec;
         spec.mechanism = kernels->name, spec.style = setting.style, spec.params = setting.params;
-        spec.shape.query_len = setting.queries;
-        EXPECT_TRUE(names.insert(spec.repro() + (setting.without_probe ? " without a probe" : "")).second)
-            << kernels->name << ' ' << form.name << ": " << spec.repro();
+        const std::string name = text(spec.repro(), " on ", setting.queries, " queries", setting.without_probe);
+        EXPECT_TRUE(names.insert(name).second) << kernels->name << ' ' << form.name << ": " << name;
       }
     }
 }
