@@ -9,16 +9,17 @@ namespace assay::language {
 
 namespace detail {
 
-/// The heads of one pack; where there are fewer than lanes, the last one fills up.
+/// The heads of one pack; where there are fewer than lanes, again and again.
 struct Lanes {
   std::array<int, words::pack_size> head{};
   int count = 0;
 
   static Lanes of(int first, int count) {
     Lanes lanes{{}, count};
-    for (int i = 0; i < words::pack_size; ++i) lanes.head[static_cast<std::size_t>(i)] = first + std::min(i, count - 1);
+    for (int i = 0; i < words::pack_size; ++i) lanes.head[static_cast<std::size_t>(i)] = first + i % count;
     return lanes;
   }
+  LaneGroups groups() const { return {count, words::pack_size / count}; }
 };
 
 /// The results of the program for some heads.
@@ -31,8 +32,8 @@ struct PackAnswer {
 template <int W, class X>
 PackAnswer answered(const Posed<X>& posed, const Program& program, bool gradients, const Lanes& lanes) {
   using P = Pack<W>;
-  const std::vector<Value<P>> results =
-      evaluate<P>(*program.body, posed.template values<P>(lanes.head, gradients), posed.sizes());
+  const std::vector<Value<P>> results = evaluate<P>(*program.body, posed.template values<P>(lanes.head, gradients),
+                                                    posed.sizes(), nullptr, lanes.groups());
   require_finite<P>(posed, program, results, lanes.head[0]);
   PackAnswer answer{lanes, {}, {}};
   for (const Value<P>& value : results) {

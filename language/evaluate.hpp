@@ -47,11 +47,16 @@ struct Culprit {
   std::vector<int> element;
 };
 
+/// What the lanes of a pack hold: lane g * heads + h has head h, and, where tokens go side by side, the step's token g.
+struct LaneGroups {
+  int heads = 1, groups = 1;
+};
+
 /// The values of the block's results. Numbers that do not exist are NaN and travel. Throws Undecided where enclosures
 /// do not decide a comparison, Divided where the lanes of a pack want different ones, and Refusal if integers overflow.
 /// `culprit` is asked for in a second run alone: it costs a look at every number.
 template <class S>
 std::vector<Value<S>> evaluate(const Block& block, std::vector<Value<S>> args, const Sizes& sizes,
-                               std::optional<Culprit>* culprit = nullptr);
+                               std::optional<Culprit>* culprit = nullptr, const LaneGroups& lanes = {});
 
 }  // namespace assay::language

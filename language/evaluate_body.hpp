@@ -2,6 +2,7 @@
 // The definition of evaluate: included by one translation unit per scalar alone.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "language/functions.hpp"
 #include "language/infer.hpp"
 #include "language/joint_errors.hpp"
+#include "language/side_by_side.hpp"
 #include "language/site_rounding.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/lines.hpp"
@@ -68,13 +70,16 @@ std::vector<Index> indices_of(const Contraction& c, const Value<S>& a, const Val
 template <class S>
 class Interpreter {
  public:
-  Interpreter(const Sizes& sizes, std::optional<Culprit>* culprit) : sizes_(sizes), culprit_(culprit) {}
+  Interpreter(const Sizes& sizes, std::optional<Culprit>* culprit, const LaneGroups& lanes = {})
+      : sizes_(sizes), culprit_(culprit), lanes_(lanes) {}
 
   /// The values that are there are `values`' and `known`'s; of the others those that are `wanted`.
   std::vector<Value<S>> run(const Block& block, std::vector<Value<S>> values,
                             const std::vector<Value<S>>* known = nullptr, const std::vector<char>* wanted = nullptr) {
     values.resize(block.last_use.size());
     if (token_ < 0) top_ = &block;
+    const ScoreMasks& masks = masks_for(block);
+    const std::map<int, Seen> seen = masks.any ? seen_by(block, masks, values, known) : std::map<int, Seen>();
     for (std::size_t n = 0; n < block.nodes.size(); ++n) {
       const Node& node = block.nodes[n];
       const std::size_t v = block.params.size() + n;
@@ -84,7 +89,7 @@ class Interpreter {
         std::vector<V> mine;
         const Operands operands = operands_of(block, n, values, mine);
         const std::vector<V>* const others = std::exchange(mine_, &mine);
-        values[v] = value_of(node, operands);
+        values[v] = value_at(node, static_cast<int>(v), operands, masks, seen);
         mine_ = others;
         if (culprit_ != nullptr && node.op != Op::scan) look_for_culprit(node, operands, values[v]);
       }
@@ -98,6 +103,11 @@ class Interpreter {
   }
 
  private:
+  /// The numbers that a mask lets see are in [first, last).
+  struct Seen {
+    int first = 0, last = 0;
+  };
+
   using V = Value<S>;
   using Operands = std::vector<const V*>;
   using Errors = JointErrorsOf<S>;
@@ -135,6 +145,17 @@ class Interpreter {
     Strides s;
     for (const Dim& dim : type.axes) s.length[Strides::at(s.rank++)] = extent(dim);
     return s.dense();
+  }
+
+  /// That of value v of a block.
+  V value_at(const Node& node, int v, const Operands& a, const ScoreMasks& masks, const std::map<int, Seen>& seen) {
+    if constexpr (Several<S>) {
+      if (varies(node)) return by_group(node, v, a);
+      if (masks.any)
+        if (const auto range = seen.find(masks.mask[static_cast<std::size_t>(v)]); range != seen.end())
+          return restricted(node, a, range->second);
+    }
+    return value_of(node, a);
   }
 
   V value_of(const Node& node, const Operands& a) {
@@ -445,6 +466,125 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
+  // ---- what a mask leaves out
+
+  const ScoreMasks& masks_for(const Block& block) {
+    if (const auto found = masks_.find(&block); found != masks_.end()) return found->second;
+    return masks_.emplace(&block, Several<S> ? masks_of(block) : ScoreMasks()).first->second;
+  }
+
+  /// Computes what masks are made of, before anything else, and says what they let see.
+  std::map<int, Seen> seen_by(const Block& block, const ScoreMasks& masks, std::vector<V>& values,
+                              const std::vector<V>* known) {
+    for (std::size_t n = 0; n < block.nodes.size(); ++n) {
+      const std::size_t v = block.params.size() + n;
+      if (masks.early[v] == 0 || is_there(values[v])) continue;
+      const Node& node = block.nodes[n];
+      const Operands operands = operands_of(node, values);
+      if (known != nullptr && is_there((*known)[v]))
+        values[v] = (*known)[v];
+      else
+        values[v] = value_at(node, static_cast<int>(v), operands, {}, {});
+    }
+    std::map<int, Seen> seen;
+    for (const int m : masks.mask) {
+      if (m < 0 || seen.contains(m)) continue;
+      std::vector<V> each = {values[static_cast<std::size_t>(m)]};
+      if (varying_ != nullptr && varying_->contains(m)) each = varying_->at(m);
+      Seen range{std::numeric_limits<int>::max(), 0};
+      for (const V& one : each)
+        walk<1>({&one.layout}, [&](std::size_t i, const auto& at) {
+          if (one.truth(at[0]) == Truth::no) return;
+          const int here = static_cast<int>(i);
+          range = {std::min(range.first, here), std::max(range.last, here + 1)};
+        });
+      seen.emplace(m, range);
+    }
+    return seen;
+  }
+
+  /// A contraction of which nothing beyond that range counts: zeros are there.
+  V restricted(const Node& node, const Operands& a, const Seen& seen) {
+    const Contraction c = contraction_from(node.attributes.spec);
+    const bool left = c.left.find(c.result) != std::string::npos;
+    const V& whole = left ? *a[0] : *a[1];
+    const std::size_t axis = (left ? c.left : c.right).find(c.result);
+    const int length = whole.layout.length[axis], first = std::min(seen.first, seen.last);
+    if (node.is_added || (first == 0 && seen.last == length)) return value_of(node, a);
+    Strides part = whole.layout;
+    part.offset += part.step[axis] * first, part.length[axis] = seen.last - first;
+    const V few = whole.viewed(part);
+    // Where both operands have the axis, both are cut.
+    V other = left ? *a[1] : *a[0];
+    const std::size_t again = (left ? c.right : c.left).find(c.result);
+    if (again != std::string::npos) {
+      Strides cut = other.layout;
+      cut.offset += cut.step[again] * first, cut.length[again] = seen.last - first;
+      other = other.viewed(cut);
+    }
+    const V made = contract(node.attributes, left ? few : other, left ? other : few);
+    std::vector<S> out(static_cast<std::size_t>(length), S(0));
+    walk<1>({&made.layout},
+            [&](std::size_t i, const auto& at) { out[static_cast<std::size_t>(first) + i] = made.real(at[0]); });
+    return V::of(made.layout.without(0).with(0, length, 1), std::move(out));
+  }
+
+  // ---- tokens side by side
+
+  /// Whether integers or truth values that it reads are others in other groups of lanes.
+  bool varies(const Node& node) const {
+    return varying_ != nullptr &&
+           std::any_of(node.args.begin(), node.args.end(), [&](int a) { return varying_->contains(a); });
+  }
+  V by_group(const Node& node, int v, const Operands& operands) {
+    std::vector<V> each;
+    for (int g = 0; g < lanes_.groups; ++g) {
+      Operands own = operands;
+      for (std::size_t i = 0; i < own.size(); ++i)
+        if (const auto found = varying_->find(node.args[i]); found != varying_->end())
+          own[i] = &found->second[static_cast<std::size_t>(g)];
+      each.push_back(value_of(node, own));
+    }
+    if (each[0].reals) return blended(each);
+    return varying_->insert_or_assign(v, std::move(each)).first->second[0];
+  }
+
+  static void copy_lane(S& to, int lane, const S& from, int other) {
+    static_assert(std::is_trivially_copyable_v<S> || !Several<S>);
+    auto* bytes = reinterpret_cast<char*>(&to);
+    const auto* read = reinterpret_cast<const char*>(&from);
+    constexpr std::size_t row = words::pack_size * sizeof(double);
+    for (std::size_t w = 0; w < sizeof(S); w += row)
+      std::memcpy(bytes + w + static_cast<std::size_t>(lane) * sizeof(double),
+                  read + w + static_cast<std::size_t>(other) * sizeof(double), sizeof(double));
+  }
+
+  /// The numbers of each group, in its lanes.
+  V blended(const std::vector<V>& each) const {
+    std::vector<S> out;
+    out.reserve(each[0].layout.count());
+    walk<1>({&each[0].layout}, [&](std::size_t, const auto& at) { out.push_back(each[0].real(at[0])); });
+    for (int g = 1; g < lanes_.groups; ++g) {
+      const V& one = each[static_cast<std::size_t>(g)];
+      walk<1>({&one.layout}, [&](std::size_t i, const auto& at) {
+        for (int h = 0; h < lanes_.heads; ++h)
+          copy_lane(out[i], g * lanes_.heads + h, one.real(at[0]), g * lanes_.heads + h);
+      });
+    }
+    return V::of(each[0].layout, std::move(out));
+  }
+  /// Those of one group, in all lanes.
+  V spread(const V& x, int group) const {
+    std::vector<S> out;
+    out.reserve(x.layout.count());
+    walk<1>({&x.layout}, [&](std::size_t, const auto& at) {
+      S& to = out.emplace_back(x.real(at[0]));
+      for (int lane = 0; lane < words::pack_size; ++lane)
+        copy_lane(to, lane, x.real(at[0]), group * lanes_.heads + lane % lanes_.heads);
+    });
+    return V::of(x.layout, std::move(out));
+  }
+
   // ---- sums of products
 
   /// What numbers that do not exist do to sums of products.
@@ -669,6 +809,7 @@ class Interpreter {
     int length() const { return sequences[0].layout.length[0]; }
     int token(int n) const { return node.attributes.reverse ? length() - 1 - n : n; }
   };
+  static V row_of(const V& x, int t) { return x.lazy ? x.lazy->row(x.lazy_index, t) : element(x, 0, t); }
   Reading reading_of(const Node& node, const Operands& a) const {
     const auto carry = static_cast<std::size_t>(node.attributes.carry),
                own = carry + static_cast<std::size_t>(node.attributes.xs);
@@ -730,10 +871,7 @@ class Interpreter {
     const StepPlan& plan = plan_for(r);
     if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
     std::vector<V> values = r.args, before;
-    for (std::size_t i = 0; i < r.sequences.size(); ++i) {
-      const V& x = r.sequences[i];
-      values[c.state.size() + i] = x.lazy ? x.lazy->row(x.lazy_index, t) : element(x, 0, t);
-    }
+    for (std::size_t i = 0; i < r.sequences.size(); ++i) values[c.state.size() + i] = row_of(r.sequences[i], t);
     if (plan.joints.empty()) {  // sums over tokens go on in their place
       std::move(c.state.begin(), c.state.end(), values.begin());
     } else {
@@ -803,6 +941,51 @@ class Interpreter {
     return Interpreter(sizes, nullptr).run(*joint.tangent, std::move(args));
   }
 
+  bool goes_side_by_side(const Reading& r) {
+    if (!Several<S> || lanes_.groups < 2 || token_ >= 0 || culprit_ != nullptr || r.length() < lanes_.groups)
+      return false;
+    const auto key = r.node.attributes.body.get();
+    const auto found = adds_up_.find(key);
+    return found != adds_up_.end() ? found->second
+                                   : adds_up_.emplace(key, adds_up(*key, r.node.attributes.carry)).first->second;
+  }
+
+  /// The first tokens of a scan whose step adds them up, a group of lanes each; how many they were. The states are then
+  /// those after them.
+  int go_side_by_side(Reading& r, std::vector<V>& state, std::vector<Rows>& rows) {
+    const Block& body = *r.node.attributes.body;
+    const int groups = lanes_.groups, steps = r.length() / groups;
+    if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
+    std::vector<V> sums;  // of every group its own
+    for (const V& s : state) sums.push_back(V::of(s.layout.dense(), std::vector<S>(s.layout.count(), S(0))));
+    std::map<int, std::vector<V>> varying;
+    for (int n = 0; n < steps; ++n) {
+      std::vector<V> values = r.args;
+      varying.clear();
+      for (std::size_t i = 0; i < r.sequences.size(); ++i) {
+        std::vector<V> each;
+        for (int g = 0; g < groups; ++g) each.push_back(row_of(r.sequences[i], r.token(n * groups + g)));
+        V& value = values[state.size() + i];
+        value = each[0].reals ? blended(each) : each[0];
+        if (!value.reals) varying.emplace(static_cast<int>(state.size() + i), std::move(each));
+      }
+      std::move(sums.begin(), sums.end(), values.begin());
+      token_ = r.token(n * groups), varying_ = &varying;
+      std::vector<V> out = run(body, std::move(values), &*r.known);
+      token_ = -1, varying_ = nullptr;
+      for (std::size_t k = 0; k < rows.size(); ++k)
+        for (int g = 0; g < groups; ++g) rows[k].take(spread(out[state.size() + k], g), r.token(n * groups + g));
+      out.resize(state.size());
+      sums = std::move(out);
+    }
+    for (std::size_t k = 0; k < state.size(); ++k)
+      for (int g = 0; g < groups; ++g)
+        state[k] = zip<S>(state[k], spread(sums[k], g), [](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) {
+          return S(a.real(i) + b.real(j));
+        });
+    return steps * groups;
+  }
+
   /// The states of a scan, of which every so many are kept; the others are computed again, with the same result.
   class Replay final : public LazyRows<S> {
    public:
@@ -862,8 +1045,16 @@ class Interpreter {
       rows.push_back(lazy[i] != 0 ? Rows{shape_of(node.types[i]), {}, {}, {}} : rows_of(node.types[i]));
     }
     if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
+    int done = 0;
+    if constexpr (Several<S>) {
+      try {
+        if (!replay && goes_side_by_side(reading)) done = go_side_by_side(reading, state, rows);
+      } catch (const Divided&) {  // then one after the other
+        token_ = outer, varying_ = nullptr;
+      }
+    }
     Carried c = carried(reading, std::move(state));
-    for (int n = 0; n < T; ++n) {
+    for (int n = done; n < T; ++n) {
       const int t = reading.token(n);
       token_ = outer < 0 ? t : outer;
       if (replay) replay->enter(n, c);
@@ -928,12 +1119,16 @@ class Interpreter {
   int token_ = -1;
   const std::vector<V>* mine_ = nullptr;                     ///< operands that nobody reads again
   std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
+  std::map<const Block*, ScoreMasks> masks_;
+  std::map<const Block*, bool> adds_up_;
+  LaneGroups lanes_;
+  std::map<int, std::vector<V>>* varying_ = nullptr;  ///< of a step: values that differ between groups of lanes
 };
 
 template <class S>
 std::vector<Value<S>> evaluate(const Block& block, std::vector<Value<S>> args, const Sizes& sizes,
-                               std::optional<Culprit>* culprit) {
-  return Interpreter<S>(sizes, culprit).run(block, std::move(args));
+                               std::optional<Culprit>* culprit, const LaneGroups& lanes) {
+  return Interpreter<S>(sizes, culprit, lanes).run(block, std::move(args));
 }
 
 }  // namespace assay::language

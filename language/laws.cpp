@@ -24,14 +24,26 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
+/// The axis N of a program that has its tokens in chunks, "N 16 K", and how many a chunk has; "T" of any other.
+std::pair<std::string, int> chunks_of(const Mechanism& mechanism) {
+  for (const Input& input : mechanism.program.inputs) {
+    const std::vector<Dim>& axes = input.type.axes;
+    if (axes.size() < 2 || !axes[1].name.empty() || axes[0].name == "T" || axes[0].name == "S") continue;
+    if (mechanism.tokens.contains(axes[0].name)) return {axes[0].name, axes[1].written};
+  }
+  return {"T", 1};
+}
+
 /// Runs of one program, and how far they are apart.
 class Laws {
  public:
   explicit Laws(const Room& room)
       : mechanism_(*find_mechanism(room.name)),
         program_(mechanism_.program),
-        problem_(room.make(
-            {.mechanism = std::string(room.name), .shape = {1, tokens, 2, 0, 4, 3}, .precision = Format::fp32})) {
+        rows_(chunks_of(mechanism_).first),
+        problem_(room.make({.mechanism = std::string(room.name),
+                            .shape = {1, tokens * chunks_of(mechanism_).second, 2, 0, 4, 3},
+                            .precision = Format::fp32})) {
     problem_.cotangents.clear();
     right_ = run(problem_);
   }
@@ -53,8 +65,8 @@ class Laws {
     return at->type;
   }
   /// Whether its rows are tokens.
-  static bool has_rows(const Type& type) {
-    return !type.axes.empty() && (type.axes[0].name == "T" || type.axes[0].name == "S");
+  bool has_rows(const Type& type) const {
+    return !type.axes.empty() && (type.axes[0].name == rows_ || type.axes[0].name == "S");
   }
   /// Numbers of a row, and where row t of head h begins.
   struct Rows {
@@ -95,7 +107,7 @@ class Laws {
   void causality() {
     for (std::size_t o = 0; o < program_.outputs.size(); ++o) {
       const Type& type = program_.body->result_type(o);
-      if (type.axes.empty() || type.axes[0].name != "T") continue;
+      if (type.axes.empty() || type.axes[0].name != rows_) continue;
       double error = 0;
       for (std::size_t t = 1; t < tokens; ++t) {
         Problem other = problem_;
@@ -109,7 +121,10 @@ class Laws {
         const std::string& name = program_.outputs[o];
         error = std::max(error, apart(right_.at(name), run(other).at(name), type, 0, t));
       }
-      tell("causality", text("row t of ", program_.outputs[o], " reads nothing of tokens beyond t"), error);
+      tell(
+          "causality",
+          text("row t of ", program_.outputs[o], " reads nothing of ", rows_ == "T" ? "tokens" : "chunks", " beyond t"),
+          error);
     }
   }
 
@@ -269,6 +284,7 @@ class Laws {
 
   const Mechanism& mechanism_;
   const Program& program_;
+  std::string rows_;  ///< the axis of tokens, or of chunks
   Problem problem_;
   Outputs right_;
   std::vector<Law> found_;

@@ -134,6 +134,8 @@ struct Input {
   std::shared_ptr<const Block>
       missing;           ///< what stands for it where a case has none; its parameters are the inputs before
   bool gradient = true;  ///< false: a parameter, shared by all heads
+  /// How cases draw it: low, high, unit.
+  std::map<std::string, std::string, std::less<>> hint = {};
 };
 
 using Setting = std::variant<std::monostate, bool, std::int64_t, std::string>;

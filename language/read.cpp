@@ -308,8 +308,10 @@ Input input_from(const J& value, std::size_t i, const std::vector<Input>& before
           "] is no input: integers and truth values have no axes and no gradient");
   if (value.contains("hint")) {
     require(value["hint"].is_object(), in.name, ": hint: expected an object");
-    for (const auto& [key, hint] : value["hint"].items())
+    for (const auto& [key, hint] : value["hint"].items()) {
       require(hint.is_string(), in.name, ": hint: ", excerpt(key, 60), ": expected a text, got ", shown(hint));
+      in.hint.emplace(key, hint.get<std::string>());
+    }
   }
   if (keys.at("default").is_null()) return in;
   const std::string where = "default of " + in.name;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -10,9 +11,12 @@
 #include "files/input_file.hpp"
 #include "language/answer.hpp"
 #include "language/decimals.hpp"
+#include "oracles/core/bind.hpp"
 #include "oracles/core/make_room.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/scalars/emulated.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
 
 namespace assay::language {
 namespace {
@@ -33,10 +37,10 @@ assay::Axis axis_of(const Mechanism& mechanism, const Dim& dim) {
   for (const Input& input : mechanism.program.inputs)
     for (const Dim& one : input.type.axes) has_keys = has_keys || one.name == "S";
   if (dim.name == "T" && has_keys) return Axis::query_len;
-  if (mechanism.tokens.contains(dim.name)) return Axis::seq_len;
   if (dim.name == "K") return Axis::key_dim;
   if (dim.name == "V") return Axis::value_dim;
-  return dim.name == "D" ? Axis::model_dim : Axis::tail_len;
+  if (dim.name == "D") return Axis::model_dim;
+  return mechanism.tokens.contains(dim.name) ? Axis::seq_len : Axis::tail_len;
 }
 
 Domain domain_of(std::string_view name) {
@@ -188,12 +192,22 @@ BasicArrays<HiLo> directed(const Mechanism& mechanism, const Problem& problem, c
                                              slopes<D>(posed, tangent));
 }
 
-/// The lengths of a case's axes: T, S, K and V as its shape says, D one more than K as for rooms, any other name as
-/// long as K; 0 where nothing but what may be missing has it.
+/// The written length of the chunks that an axis of tokens counts, as N does in "N 16 K"; 0 if it counts none.
+int chunk_of(const Mechanism& mechanism, const Dim& dim) {
+  const bool counts = !dim.name.empty() && dim.name != "T" && dim.name != "S";
+  if (!counts || axis_of(mechanism, dim) != assay::Axis::seq_len) return 0;
+  for (const Input& input : mechanism.program.inputs)
+    for (std::size_t a = 1; a < input.type.axes.size(); ++a)
+      if (input.type.axes[a - 1] == dim && input.type.axes[a].name.empty()) return input.type.axes[a].written;
+  return 0;
+}
+
+/// The lengths of a case's axes: T, S, K and V as its shape says, D one more than K as for rooms, of chunks as many as
+/// T takes, any other name as long as K; 0 where nothing but what may be missing has it.
 class Lengths {
  public:
-  Lengths(const Program& program, const Shape& shape) : shape_(shape) {
-    for (const Input& input : program.inputs)
+  Lengths(const Mechanism& mechanism, const Shape& shape) : mechanism_(mechanism), shape_(shape) {
+    for (const Input& input : mechanism.program.inputs)
       for (const Dim& dim : input.type.axes) {
         has_keys_ = has_keys_ || dim.name == "S";
         if (!input.missing) needed_.insert(dim.name);
@@ -206,10 +220,13 @@ class Lengths {
     if (dim.name == "S") return shape_.seq_len;
     if (dim.name == "V") return shape_.value_dim;
     if (dim.name == "D") return shape_.key_dim + 1;
+    if (const int chunk = chunk_of(mechanism_, dim); chunk > 0) return (shape_.seq_len + chunk - 1) / chunk;
+    if (axis_of(mechanism_, dim) == assay::Axis::seq_len) return shape_.seq_len;
     return dim.name == "K" || needed_.contains(dim.name) ? shape_.key_dim : 0;
   }
 
  private:
+  const Mechanism& mechanism_;
   Shape shape_;
   bool has_keys_ = false;
   std::set<std::string> needed_;
@@ -219,7 +236,7 @@ class Lengths {
 bool is_plain(const Mechanism& mechanism, const Type& type) {
   if (type.axes.size() > 2) return false;
   return std::all_of(type.axes.begin(), type.axes.end(), [&](const Dim& dim) {
-    return !dim.name.empty() && axis_of(mechanism, dim) != assay::Axis::tail_len;
+    return !dim.name.empty() && axis_of(mechanism, dim) != assay::Axis::tail_len && chunk_of(mechanism, dim) == 0;
   });
 }
 
@@ -244,9 +261,47 @@ Array drawn(const CaseSpec& spec, std::string_view name, RoomFacts::Ranked what,
   return array;
 }
 
+/// Divides every line of the array by its length, along the axis of that name.
+void normalise(const Type& type, const std::string& along, Array& array) {
+  const std::size_t lead = array.shape.size() - type.axes.size();
+  std::size_t axis = 0;
+  while (axis < type.axes.size() && text_of(type.axes[axis]) != along) ++axis;
+  if (axis == type.axes.size()) return;
+  std::size_t step = 1;
+  for (std::size_t r = lead + axis + 1; r < array.shape.size(); ++r) step *= static_cast<std::size_t>(array.shape[r]);
+  const auto n = static_cast<std::size_t>(array.shape[lead + axis]);
+  for (std::size_t first = 0; first < array.data.size(); ++first) {
+    if (first / step % n != 0) continue;
+    double squares = 0;
+    for (std::size_t i = 0; i < n; ++i) squares += array.data[first + i * step] * array.data[first + i * step];
+    for (std::size_t i = 0; i < n && squares > 0; ++i) array.data[first + i * step] /= std::sqrt(squares);
+  }
+}
+
+/// As the program's hints have it: of unit length, and between these numbers. What a style asks for stays where it is
+/// between them.
+void follow_hint(const CaseSpec& spec, const Input& input, Domain domain, Array& array) {
+  // Numbers that are to be exact stay what they are.
+  if (input.hint.empty() || spec.style == Style::integers || spec.style == Style::dyadic) return;
+  if (const auto unit = input.hint.find("unit"); unit != input.hint.end()) normalise(input.type, unit->second, array);
+  const auto number = [&](const char* which) -> std::optional<double> {
+    const auto found = input.hint.find(which);
+    if (found == input.hint.end()) return std::nullopt;
+    return assay::detail::number_at<double>(found->second, -1, [&] { return text(input.name, ": hint ", which); });
+  };
+  const std::optional<double> low = number("low"), high = number("high");
+  const Stream stream(spec.seed, input.name + ", hinted");
+  for (std::size_t i = 0; i < array.data.size(); ++i) {
+    double& x = array.data[i];
+    const double least = low ? *low : high ? std::min(x, *high - 1) : x, most = high ? *high : std::max(x, least + 1);
+    if (x < least || x > most) x = least + (most - least) * stream.uniform(i);
+    x = round_to(x, format_of(domain, spec.precision));
+  }
+}
+
 Problem make(const Entry& entry, const CaseSpec& spec) {
   const Program& program = entry.mechanism.program;
-  const Lengths length(program, spec.shape);
+  const Lengths length(entry.mechanism, spec.shape);
   RoomFacts facts{.name = entry.room.name, .inputs = {}, .outputs = {}};
   std::vector<std::size_t> odd_inputs, odd_outputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
@@ -263,6 +318,9 @@ Problem make(const Entry& entry, const CaseSpec& spec) {
   for (const std::size_t i : odd_inputs)
     problem.inputs.emplace(program.inputs[i].name,
                            drawn(spec, entry.room.name, entry.inputs[i], program.inputs[i].type, length, false));
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (const auto made = problem.inputs.find(program.inputs[i].name); made != problem.inputs.end())
+      follow_hint(spec, program.inputs[i], entry.inputs[i].field.domain, made->second);
   for (const std::size_t i : odd_outputs)
     problem.cotangents.emplace(
         program.outputs[i], drawn(spec, entry.room.name, entry.outputs[i], program.body->result_type(i), length, true));

@@ -2,7 +2,7 @@ from assay.language import exp, mechanism, outer, scan
 from common import STATE
 
 
-@mechanism(r="T K : query", log_decay="T K", k="T K", v="T V", a="T K : key", b="T K : key", initial_state=STATE, scale="param = 1")
+@mechanism(r="T K : query", log_decay="T K", k="T K", v="T V", a="T K : key unit=K", b="T K : key unit=K", initial_state=STATE, scale="param = 1")
 def rwkv7(r, log_decay, k, v, a, b, initial_state, scale):
     """S_t = diag(w_t) S_{t-1} + b_t (S_{t-1}^T a_t)^T + k_t v_t^T, o_t = scale S_t^T r_t.
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "kernels/core/tile.hpp"
 #include "reference/core/error.hpp"
@@ -235,9 +236,10 @@ Layout layout_of(const std::vector<int>& shape, bool head_axis) {
   Layout layout;
   std::size_t at = 0;
   if (head_axis && !shape.empty()) layout.heads = shape[at++];
-  require(shape.size() - at <= 2, "a tensor of ", shape.size(), " axes has no rows and columns");
   if (at < shape.size()) layout.rows = shape[at++];
-  if (at < shape.size()) layout.cols = shape[at];
+  if (at < shape.size()) layout.cols = shape[at++];
+  // Of more axes the last one has the columns, and every index of the others is a row.
+  for (; at < shape.size(); ++at) layout.rows *= std::exchange(layout.cols, shape[at]);
   return layout;
 }
 

@@ -21,6 +21,7 @@ struct Layout {
 };
 
 /// [H][T][d] and [H][T] with a head axis, [T][d], [T] and [] without.
+/// Of more axes the last one has the columns, and all indices of those before it together are rows.
 Layout layout_of(const std::vector<int>& shape, bool head_axis);
 
 /// What a kernel answers where nothing rounds. Arrays are doubles: `located` is where it is, to more digits than

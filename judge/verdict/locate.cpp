@@ -184,7 +184,10 @@ std::vector<NamedAxis> named_axes(const RoomFacts::Ranked& ranked, const std::ve
         break;
       case Axis::tail_len:
       case Axis::final_tail_len:
-        axes.push_back({"pair of the tail", "pairs of the tail", shape[a], 0, true});
+        if (a <= ranked.field.axes.size() && ranked.field.name.find("tail") != std::string_view::npos)
+          axes.push_back({"pair of the tail", "pairs of the tail", shape[a], 0, true});
+        else  // of a program, as its files count
+          axes.push_back({text("index of axis ", a + 2), text("indices of axis ", a + 2), shape[a], 0, true});
         break;
     }
   }

@@ -1,6 +1,7 @@
 // Programs where a mechanism's name goes, as users type it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -99,8 +100,8 @@ TEST_F(ProgramVerbs, ContractsAreOfKernelsThatWeHave) {
     args.insert(args.end(), more.begin(), more.end());
     const Ran ran = run_assay(args);
     EXPECT_EQ(ran.code, 2);
-    EXPECT_NE(ran.err.find("is a program, and has no kernel of ours: without --contract, --form and --tile the model "
-                           "judges it"),
+    EXPECT_NE(ran.err.find("is a program, and has no kernel of ours: --form FORM.json, a program with the kernel's "
+                           "roundings, has the sites of a contract; without"),
               std::string::npos)
         << ran.err;
   }
@@ -161,6 +162,60 @@ TEST_F(ProgramVerbs, CasesHaveInputsOfAnyAxes) {
 }
 
 /// What was kept for one program is not found for another one in the same file.
+/// Of a tensor of four axes and more, rows are all indices but the last one.
+TEST_F(ProgramVerbs, TensorsOfAnyAxesAreJudged) {
+  for (const std::string name : {"delta_product", "gated_delta_product", "differential_attention", "mamba3"}) {
+    const std::string program = std::string(ASSAY_SOURCE_DIR) + "/mechanisms/json/" + name + ".json";
+    ASSERT_EQ(run_assay({"case", program, "--shape", "1,20,2,4,4", "-o", path("case.safetensors")}).code, 0) << name;
+    ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("truth.safetensors")}).code, 0) << name;
+    Safetensors answer = read_safetensors(path("truth.safetensors"));
+    std::erase_if(answer.tensors, [](const auto& t) { return t.first.find('.') != std::string::npos; });
+    const auto widest =
+        std::max_element(answer.tensors.begin(), answer.tensors.end(),
+                         [](const auto& a, const auto& b) { return a.second.shape.size() < b.second.shape.size(); });
+    ASSERT_GE(widest->second.shape.size(), 5U) << name;  // a file has the batch, too
+    const std::string tensor = widest->first;
+    checked(answer, 0);
+    Array wrong = load(tensor, answer.tensors.at(tensor));
+    for (double& x : wrong.data) x *= -1;
+    answer.tensors.at(tensor) = store(wrong, "F64");
+    const Json page = checked(answer, 1);
+    for (const Json& one : page["rows"]) {
+      EXPECT_EQ(one["verdict"], one["tensor"] == tensor ? "FAIL" : "PASS") << name << ' ' << one["tensor"];
+      if (one["tensor"] == tensor) {
+        EXPECT_NE(one.dump().find("of axis"), std::string::npos) << one.dump();
+      }
+    }
+  }
+}
+
+/// Without its hints, the state of rwkv7 grows by a factor for every token.
+TEST_F(ProgramVerbs, CasesFollowHints) {
+  const std::string program = ASSAY_SOURCE_DIR "/mechanisms/json/rwkv7.json";
+  ASSERT_EQ(run_assay({"case", program, "--shape", "1,200,2,8,8", "-o", path("case.safetensors")}).code, 0);
+  const Array a = load("a", read_safetensors(path("case.safetensors")).tensors.at("a"));
+  for (std::size_t first = 0; first < a.data.size(); first += 8) {
+    double squares = 0;
+    for (std::size_t i = first; i < first + 8; ++i) squares += a.data[i] * a.data[i];
+    EXPECT_NEAR(squares, 1, 0x1p-6);  // each number is rounded to bf16
+  }
+  ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("truth.safetensors")}).code, 0);
+  const Array state = load("final_state", read_safetensors(path("truth.safetensors")).tensors.at("final_state"));
+  for (const double x : state.data) EXPECT_LT(std::fabs(x), 1e6);
+  std::string text = text_of_file(path_of("retnet"));
+  const std::string domain = R"("domain":"value")";
+  ASSERT_NE(text.find(domain), std::string::npos);
+  text.replace(text.find(domain), domain.size(), domain + R"(,"hint":{"high":"0.5","low":"0.25"})");
+  const std::string hinted = write("hinted.json", text);
+  ASSERT_EQ(run_assay({"case", hinted, "--shape", "1,40,2,8,8", "-o", path("case.safetensors")}).code, 0);
+  for (const double x : load("v", read_safetensors(path("case.safetensors")).tensors.at("v")).data)
+    EXPECT_TRUE(x >= 0.25 && x <= 0.5) << x;
+  const Ran refused = run_assay(
+      {"case", write("none.json", text.replace(text.find("0.25"), 4, "none")), "--shape", "1,4,1,2,2", "-o", "-"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("v: hint low"), std::string::npos) << refused.err;
+}
+
 TEST_F(ProgramVerbs, WhatIsKeptIsOfTheProgramThatTheFileHolds) {
   const auto key = [&](const std::string& program, const std::string& to) {
     write("mine.json", text_of_file(path_of(program)));
