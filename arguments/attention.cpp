@@ -186,8 +186,9 @@ class Attention {
     plan_.params["signed"] = given_.choice("alibi_form", {"distance", "signed"}) == "signed";
     std::optional<Numbers> mask = given_.truths("mask"), bias = given_.numbers("bias");
     if (mask) require_pairs("mask", *mask);
-    require_domain(!mask || !bias || given_.batch() == 1 || mask->shape == bias->shape, -1,
-                   "mask: of a batch that has a bias, too, expected its shape");
+    require_domain(!mask || !bias || given_.batch() == 1 || mask->shape == bias->shape || mask->shape.size() == 2 ||
+                       bias->shape.size() == 2,
+                   -1, "mask: of a batch that has a bias of several heads, too, expected its shape or [Tq][Tk]");
     if (bias) {
       require_pairs("bias", *bias);
       const bool capped = given_.has_param("soft_cap") && place != "after_cap";

@@ -33,14 +33,19 @@ class Scores:
 
     def of(self, x, bias, mask, document, i):
         """Scores and visibility of a row from its products x_j = q.k_j."""
-        j, here = iota("S"), i + where(self.from_start, 0, size("S") - size("T"))
-        distance = here - j
+        j = iota("S")
+        from_start, from_end = i - j, i + (size("S") - size("T")) - j  # integers: no arithmetic rounds what a row sees
+        distance = where(self.from_start, from_start, from_end)
         b = bias - self.alibi_slopes * where(self.signed, distance, abs(distance))
         s = self.scale * (x + where(self.before_scale, b, 0)) + where(self.before_cap, b, 0)
         s = where(0 < self.soft_cap, self.soft_cap * tanh(s / self.soft_cap), s) + where(self.before_scale | self.before_cap, 0, b)
-        seen = (0 < mask) & (document == self.documents_k)
-        seen = seen & ((self.window_left < 0) | (distance <= self.window_left))
-        return s, seen & ((self.window_right < 0) | (-distance <= self.window_right))
+        near = (self.from_start & self.within(from_start)) | (~self.from_start & self.within(from_end))
+        return s, (0 < mask) & (document == self.documents_k) & near
+
+    def within(self, distance):
+        """Whether the windows reach that far."""
+        left = (self.window_left < 0) | (distance <= self.window_left)
+        return left & ((self.window_right < 0) | (0 <= distance + self.window_right))
 
     def lse(self, total, seen):
         """lse as asked for, of a row whose natural one is `total`, and 1 where it is -inf: there the first of them is 0."""
