@@ -63,7 +63,8 @@ class AsFile {
       if (!heads_) array.shape.insert(array.shape.begin() + 1, 1);
     } else if (name == "chunk_states" || name == "checkpoints" || name == "states_at") {
       if (!heads_) array.shape.insert(array.shape.begin() + 1, 1);
-    } else if (!heads_ && per_head().contains(name)) {
+    } else if (!heads_ && name != "bias" && name != "scale" && name != "bandwidth" &&
+               (!array.shape.empty() || per_head().contains(name))) {
       front(1);
     }
     return array;
