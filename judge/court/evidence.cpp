@@ -246,7 +246,7 @@ const std::vector<ReportRow>& OtherContracts::rows(const Contract& contract, con
   KernelUnderTest kernel = trial.kernel;
   kernel.contract = &contract;
   std::vector<ReportRow> rows = judge_rows(under(trial, kernel), row, got, wanted);
-  for (ReportRow& judged : rows) judged.expected.reset();  // ten numbers for each element
+  for (ReportRow& judged : rows) judged.expected.reset(), judged.errors.reset();  // ten numbers for each element
   return found_[contract.name] = std::move(rows);
 }
 
@@ -286,10 +286,10 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   let_model_decide(row, j, passing, second);
   if (row.evidence != "model") return;
   row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
-  row.where.clear(), row.expected = std::make_shared<const Expected>(expected);
+  row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
   if (j.verdict == Verdict::fail)
-    row.where = locate(named_axes(answer_field(trial.room, row.tensor), expected.shape, trial.batch),
-                       deviations_of(widened(expected, factor), got));
+    show_where(row, named_axes(answer_field(trial.room, row.tensor), expected.shape, trial.batch),
+               deviations_of(widened(expected, factor), got));
 }
 
 void weigh_all(const Trial& trial, const ReportRow* common, std::vector<ReportRow>& rows, const Answer& got,

@@ -86,7 +86,8 @@ class Court {
 
   /// Fills in what becomes of the row's tensor.
   void judge(ReportRow& row) {
-    row.judgement = {}, row.where.clear(), row.stall = 0, row.draws = default_draws, row.expected.reset();
+    row.judgement = {}, row.where.clear(), row.stall = 0, row.draws = default_draws, row.expected.reset(),
+    row.errors.reset();
     row.stored.clear(), row.stored_by_contract.clear();
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     if (trial_.in_file) row.place = place_in_file_of(trial_.room, row.tensor, row.extents, trial_.batch);
@@ -108,8 +109,8 @@ class Court {
     row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = expected.draws;
     row.fits = tiles_of(trial_).size() > 1 ? name_of_tile(trial_, tiles_[s]) : "", row.judgement = judgements[s];
     if (row.judgement.verdict == Verdict::fail)
-      row.where = locate(named_axes(answer_field(trial_.room, row.tensor), row.extents, trial_.batch),
-                         deviations_of(expected, values));
+      show_where(row, named_axes(answer_field(trial_.room, row.tensor), row.extents, trial_.batch),
+                 deviations_of(expected, values));
     note_dtype(trial_, wider_[s], row);
     if (given_) row.expected = std::make_shared<const Expected>(std::move(expected));
   }

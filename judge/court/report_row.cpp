@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace assay {
 
 bool ReportRow::judged() const {
   return judgement.verdict != Verdict::unsupported && judgement.verdict != Verdict::error;
+}
+
+void show_where(ReportRow& row, std::vector<NamedAxis> axes, Deviations deviations) {
+  row.where = locate(axes, deviations);
+  std::vector<std::vector<int>> wrong = wrong_indices(axes, deviations);
+  row.errors = std::make_shared<const Errors>(Errors{std::move(axes), std::move(deviations), std::move(wrong)});
 }
 
 const std::string& contract_of(const ReportRow& row) { return row.contract.empty() ? row.precision : row.contract; }

@@ -10,6 +10,7 @@
 
 #include "judge/verdict/detectability.hpp"
 #include "judge/verdict/judge.hpp"
+#include "judge/verdict/locate.hpp"
 
 namespace assay {
 
@@ -23,6 +24,13 @@ struct Weighed {
   /// roundings do in the recurrence itself, which a healthy kernel exceeds up to model_factor() times.
   double excess = 0;
   std::string reason = {};  ///< of what is no PASS
+};
+
+/// Of a tensor that is wrong: its errors, element by element.
+struct Errors {
+  std::vector<NamedAxis> axes;
+  Deviations deviations;
+  std::vector<std::vector<int>> wrong;  ///< of every axis the indices at which it is wrong
 };
 
 /// One tensor of one kernel, or, where there is none to judge, why not.
@@ -43,6 +51,7 @@ struct ReportRow {
   std::string command;                           ///< makes this row, and those of the same kernel and precision, again
   std::optional<Detectability> detects;    ///< what the problem would have shown in this kernel and precision, if asked
   std::string where;                       ///< of a FAIL: the heads, tokens and dimensions that are wrong
+  std::shared_ptr<const Errors> errors;    ///< of a FAIL
   std::string why;                         ///< which roundings make the error, if that was asked for
   std::string stored, stored_by_contract;  ///< the answer's dtype, where it is narrower than the contract's, and that
   std::shared_ptr<const Expected> expected;       ///< of an answer that was given: what it was judged by
@@ -50,6 +59,9 @@ struct ReportRow {
 
   bool judged() const;
 };
+
+/// Sets `where` and `errors` of a row whose tensor is wrong.
+void show_where(ReportRow& row, std::vector<NamedAxis> axes, Deviations deviations);
 
 /// The name of a row's contract.
 const std::string& contract_of(const ReportRow& row);

@@ -661,9 +661,9 @@ TEST(Report, html_is_one_page_for_itself) {
   boost::property_tree::ptree html;
   read_xml(in, html);
   std::vector<std::string> verdicts;
-  for (const auto& [name, table] : html.get_child("html.body"))
-    if (name == "table" && table.get_child("thead.tr").count("th") == 10)
-      for (const auto& [tag, line] : table.get_child("tbody"))
+  for (const auto& [name, wide] : html.get_child("html.body"))
+    if (name == "div" && wide.get_child("table.thead.tr").count("th") == 10)
+      for (const auto& [tag, line] : wide.get_child("table.tbody"))
         if (line.count("td") == 10) {
           verdicts.push_back(line.back().second.data());
           EXPECT_EQ(line.get<std::string>("<xmlattr>.class", ""), verdicts.back() == "PASS" ? "" : "wrong");
@@ -687,6 +687,42 @@ TEST(Report, html_has_a_table_for_each_kernel) {
     EXPECT_NE(ran.out.find(said), std::string::npos) << said;
   }
   EXPECT_EQ(seen, 4);  // the kernel, what its two precisions detect, the command
+}
+
+// ---- shares ----
+
+TEST(Report, shares_make_the_page_of_one_process) {
+  const std::string words =
+      "report --mechanism deltanet --mechanism kda --precision fp32 --precision bf16 --shape 1,17,2,8,8 --format json";
+  const std::string whole = run_words(words).out;
+  const std::string folder = testing::TempDir() + "assay_shares_";
+  for (const int parts : {2, 5}) {  // of four kernels and precisions: some shares are empty
+    std::string files;
+    for (int part = parts; part >= 1; --part) {
+      const std::string file = text(folder, "part", part, "of", parts, ".json");
+      const Ran ran = run_words(text(words, " --shard ", part, '/', parts, " -o ", file));
+      EXPECT_LE(ran.code, exit_failed) << ran.err;
+      files += ' ' + file;
+    }
+    const Ran ran = run_words("merge" + files);
+    EXPECT_EQ(ran.code, exit_passed) << ran.err;
+    EXPECT_EQ(ran.out, whole);
+  }
+  const std::string one = folder + "part1of2.json", other = folder + "part1of5.json", text_file = folder + "text";
+  std::ofstream(text_file) << "{";
+  for (const auto& [files, said] :
+       std::vector<std::pair<std::string, std::string>>{{one, "merge: share 2 of 2 is missing"},
+                                                        {one + ' ' + one, "is the same share as"},
+                                                        {one + ' ' + other, "is of another run than"},
+                                                        {text_file, "assay_shares_text"}}) {
+    const Ran ran = run_words("merge " + files);
+    EXPECT_EQ(ran.code, exit_usage);
+    EXPECT_NE(ran.err.find(said), std::string::npos) << ran.err;
+  }
+  EXPECT_NE(run_words("report --shard 1/2").err.find("--shard: needs --format json"), std::string::npos);
+  for (const std::string bad : {"0/2", "3/2", "x", "1/", "1/2x", "-1/2"})
+    EXPECT_NE(run_words("report --format json --shard=" + bad).err.find("--shard: expected 2/8"), std::string::npos)
+        << bad;
 }
 
 // ---- a device ----

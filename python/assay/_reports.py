@@ -104,8 +104,16 @@ class Report:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._own_lines())
         return page.replace("</body>", lines + "</body>", 1)
 
+    def plot(self, path):
+        """Writes the page's drawings as a file of SVG: the matrix, and of each tensor that fails its errors over tokens and dimensions."""
+        try:
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(self._verdicts.drawings())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
     def _repr_html_(self):
-        rows = max(3, len(self.rows))
+        rows = max(3, len(self.rows)) + (0 if self.passed else 20)
         frame = f"width:100%;height:{14 + 2 * rows}em;border:0"
         return f'<iframe title="assay: {self.verdict}" style="{frame}" srcdoc="{html.escape(self.html())}"></iframe>'
 

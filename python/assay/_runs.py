@@ -1,8 +1,11 @@
 """Many checks: here, on any executor, or a share of them."""
 import functools
+import json
+import os
 import re
+import tempfile
 
-from ._cases import Case, case
+from ._cases import Case, case, said
 from ._checks import check
 from ._native import InputError
 
@@ -54,9 +57,26 @@ def page_of(one, *, kernel, contract, how):
 
 
 def merge(shards):
-    """The results of all shards, the first one first, in the order of the cases."""
+    """The results of all shards, the first one first, in the order of the cases; or of pages of assay.report(shard="1/4"), the page of
+    all."""
+    shards = list(shards)
+    if shards and all(isinstance(shard, dict) for shard in shards):
+        return merged_pages(shards)
     shards = [list(shard) for shard in shards]
     lengths = [len(shard) for shard in shards]
     if any(a < b for a, b in zip(lengths, lengths[1:])) or (lengths and lengths[0] - lengths[-1] > 1):
         raise InputError(f"merge: {lengths} results are not those of {len(shards)} shards in their order")
     return [shard[i] for i in range(max(lengths, default=0)) for shard in shards if i < len(shard)]
+
+
+def merged_pages(pages):
+    """What `assay merge` makes of these pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, f"page-{i + 1}") for i in range(len(pages))]
+        for file, page in zip(files, pages):
+            with open(file, "w", encoding="utf-8") as out:
+                json.dump(page, out)
+        try:
+            return json.loads(said("merge", *files))
+        except InputError as error:
+            raise InputError(str(error).replace(os.path.join(folder, ""), "")) from None

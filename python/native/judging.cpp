@@ -8,6 +8,7 @@
 #include "judge/court/why.hpp"
 #include "oracles/core/large.hpp"
 #include "reference/core/error.hpp"
+#include "tools/print/error_plots.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/why.hpp"
 #include "tools/verbs/command.hpp"
@@ -78,6 +79,8 @@ std::string Verdicts::complaints() const {
   add(checked_->page.findings), add(complaints_of(checked_->rows)), add(checked_->page.notes);
   return lines + count_of(checked_->rows) + "\nreproduce: " + checked_->page.command;
 }
+
+std::string Verdicts::drawings() const { return svg_file(plots_of(checked_->rows)); }
 
 Safetensors Verdicts::expected(const std::string& tensor) const {
   const auto row = std::find_if(checked_->rows.begin(), checked_->rows.end(),

@@ -7,6 +7,8 @@
 
 #include "reference/core/error.hpp"
 #include "tools/print/confidence.hpp"
+#include "tools/print/html_page.hpp"
+#include "tools/print/kill_plot.hpp"
 
 namespace assay {
 namespace {
@@ -474,6 +476,27 @@ std::string print(const Detection& d, TableFormat format) {
   if (!held_out.rows.empty()) out += "\nheld out: " + summary_of(held_out);
   if (d.healthy) out += healthy_lines(*d.healthy);
   return out + "reproduce: " + d.kills.options.command() + '\n';
+}
+
+std::string html_of(const Detection& d) {
+  std::vector<std::pair<std::string, Table>> tables;
+  std::vector<Plot> plots;
+  std::vector<std::string> notes;
+  for (const bool held_out : {false, true}) {
+    const KillTable kills = d.kills.part(held_out);
+    if (kills.rows.empty()) continue;
+    const std::string which = held_out ? "Held out: " : "";
+    plots.push_back(kill_plot(kills));
+    tables.emplace_back(which + "rules", rules_table(kills, healthy_of(d)));
+    tables.emplace_back(which + "not killed", survivors_table(kills));
+    tables.emplace_back(which + "mutants", mutants_table(all_rows(kills), true));
+    notes.push_back(which + summary_of(kills));
+  }
+  for (const std::string& alarm : d.kills.judged) notes.push_back("false alarm: " + alarm);
+  if (d.healthy) notes.push_back(healthy_lines(*d.healthy));
+  notes.push_back("reproduce: " + d.kills.options.command());
+  return as_html("assay mutants: planted faults against the judge, and against the rules that others use",
+                 {declared_rate()}, plots, tables, notes);
 }
 
 std::string detection_page(const Detection& d) {

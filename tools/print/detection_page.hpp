@@ -23,6 +23,9 @@ struct Detection {
 /// The tables as text, with a line end.
 std::string print(const Detection& detection, TableFormat format);
 
+/// As a browser shows them: one file, with the kill table as a drawing.
+std::string html_of(const Detection& detection);
+
 /// records/detection.md.
 std::string detection_page(const Detection& detection);
 

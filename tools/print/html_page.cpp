@@ -5,18 +5,28 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tools/print/error_plots.hpp"
 #include "tools/print/escape.hpp"
 
 namespace assay {
 namespace {
 
+// Whatever is wider than the window, 390 pixels or more, is scrolled by itself, and is reached with the keyboard.
 constexpr std::string_view style =
+    ":root { color-scheme: light dark; }\n"
     "body { font-family: sans-serif; margin: 2em; }\n"
+    "@media (max-width: 600px) { body { margin: 0.6em; } h1 { font-size: 1.3em; } }\n"
+    ".wide { overflow-x: auto; }\n"
+    ".wide:focus-visible, svg:focus-visible { outline: 2px solid; }\n"
     "table { border-collapse: collapse; }\n"
     "th, td { padding: 0.1em 0.6em; text-align: left; vertical-align: top; }\n"
     "th { border-bottom: 1px solid; }\n"
     ".number { text-align: right; font-variant-numeric: tabular-nums; }\n"
-    ".wrong { background: #fdd; color: black; }\n"
+    "tr.wrong { background: #fdd; color: black; }\n"
+    "@media (prefers-color-scheme: dark) { tr.wrong { background: #5a1a1a; color: white; } }\n"
+    "figure { margin: 1em 0; overflow-x: auto; }\n"
+    "figure svg { max-width: 100%; min-width: 480px; height: auto; }\n"
+    "figcaption { font-size: 0.85em; max-width: 60em; }\n"
     "pre { margin: 0.3em 0; white-space: pre-wrap; overflow-wrap: anywhere; }\n";
 
 std::string lines_of(const std::vector<std::string>& lines) {
@@ -30,8 +40,8 @@ std::string cell(std::string_view tag, const Table::Column& column, const std::s
 }
 
 /// `remarks` has what follows a line, or nothing, for each.
-std::string html(const Table& table, const std::vector<std::string>& remarks, const std::vector<bool>& wrong) {
-  std::string out = "<table>\n<thead><tr>";
+std::string rows_in_html(const Table& table, const std::vector<std::string>& remarks, const std::vector<bool>& wrong) {
+  std::string out = "<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>";
   for (const Table::Column& column : table.columns) out += cell("th", column, column.name);
   out += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
@@ -44,21 +54,32 @@ std::string html(const Table& table, const std::vector<std::string>& remarks, co
       out +=
           fmt::format("<tr{}><td></td><td colspan=\"{}\">{}</td></tr>\n", marked, table.columns.size() - 1, remarks[r]);
   }
-  return out + "</tbody>\n</table>\n";
+  return out + "</tbody>\n</table></div>\n";
+}
+
+std::string drawn(const std::vector<Plot>& plots) {
+  std::string out;
+  for (const Plot& plot : plots) out += plot.in_page();
+  return out;
+}
+
+std::string head_of(const std::string& title) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n<style>\n{1}{2}"
+      "</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
+      xml(title), style, plot_style);
 }
 
 }  // namespace
 
 std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
-  const std::string title = xml(page.header.front());
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<title>{}</title>\n<style>\n{}</style>\n"
-      "</head>\n<body>\n<h1>{}</h1>\n",
-      title, style, title);
+  std::string out = head_of(page.header.front());
   out += lines_of({page.header.begin() + 1, page.header.end()});
   out += fmt::format("<p>{}</p>\n", xml(count_of(rows))) + lines_of(page.findings);
-  if (page.summary) out += html(summary_of(rows), {}, {});
-  if (page.overview) out += html(*page.overview, {}, {});
+  if (rows.size() > 1) out += drawn(matrix_plots(rows));
+  if (page.summary) out += rows_in_html(summary_of(rows), {}, {});
+  if (page.overview) out += rows_in_html(*page.overview, {}, {});
   const std::vector<ReportRow> none;
   for (const KernelTable& kernel : kernel_tables(page.overview ? none : rows, true)) {
     std::vector<std::string> remarks, commands;
@@ -70,12 +91,22 @@ std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
                         std::find(commands.begin(), commands.end(), command) != commands.end();
       if (!told) commands.push_back(command);
     }
-    out += "<h2>" + xml(kernel.title) + "</h2>\n" + html(kernel.table, remarks, wrong) + lines_of(kernel.detects);
+    out +=
+        "<h2>" + xml(kernel.title) + "</h2>\n" + rows_in_html(kernel.table, remarks, wrong) + lines_of(kernel.detects);
+    for (const ReportRow* row : kernel.rows) out += drawn(tensor_plots(*row));
     out += lines_of(commands);
   }
   std::vector<std::string> last = {"reproduce: " + page.command};
   last.insert(last.end(), page.notes.begin(), page.notes.end());
   return out + lines_of(last) + "</body>\n</html>\n";
+}
+
+std::string as_html(const std::string& title, const std::vector<std::string>& header, const std::vector<Plot>& plots,
+                    const std::vector<std::pair<std::string, Table>>& tables, const std::vector<std::string>& notes) {
+  std::string out = head_of(title) + lines_of(header) + drawn(plots);
+  for (const auto& [heading, table] : tables)
+    if (!table.rows.empty()) out += "<h2>" + xml(heading) + "</h2>\n" + rows_in_html(table, {}, {});
+  return out + lines_of(notes) + "</body>\n</html>\n";
 }
 
 }  // namespace assay

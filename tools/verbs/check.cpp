@@ -9,11 +9,13 @@
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/colours.hpp"
+#include "tools/print/error_plots.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/why.hpp"
 #include "tools/run/plugin.hpp"
 #include "tools/run/same_bits.hpp"
 #include "tools/run/user_kernel.hpp"
+#include "tools/verbs/plot_file.hpp"
 #include "tools/verbs/shrink.hpp"
 
 namespace assay {
@@ -160,6 +162,7 @@ void judge_given(Checked& checked, const CheckOptions& options, Safetensors give
 int run_check(const CheckOptions& options, Console& console) {
   std::vector<std::string> inputs = {options.problem, options.answer, options.plugin, options.standard.contract};
   OutputFile output(options.output, console.out, inputs);
+  PlotFile plot(options.plot, console);
   std::optional<OutputFile> smallest;
   require(options.shrink_output.empty() || options.shrinks, "--shrink-output: expected with --shrink");
   if (options.output != "-") inputs.push_back(options.output);
@@ -182,6 +185,7 @@ int run_check(const CheckOptions& options, Console& console) {
   if (format != RowsFormat::json) lines.insert(lines.end(), checked.remarks.begin(), checked.remarks.end());
   checked.page.colours = shows_colours(console, options.output);
   output.commit(print(checked.page, checked.rows, format));
+  plot.commit(plots_of(checked.rows));
   if (!prints_notes(format) && format != RowsFormat::json)
     for (const std::string& line : checked.page.findings) console.err << plain_text(line) << '\n';
   if (!prints_notes(format))
@@ -239,6 +243,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of(name_list(all_rows_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", options->output, "where the verdicts go; - is standard output")->capture_default_str();
+  add_plot_flag(app, options->plot);
   return [options](Console& console) { return run_check(*options, console); };
 }
 

@@ -26,7 +26,7 @@ struct CheckOptions {
   bool keeps = false;  ///< whether truth and sigma are kept for the next check (judge/court/cache.hpp)
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
-  std::string shrink_output;
+  std::string shrink_output, plot;
 
   /// What messages and pages call the answer.
   std::string source() const { return !kernel.empty() ? flag() + ": {out}" : !plugin.empty() ? plugin : answer; }

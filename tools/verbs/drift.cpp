@@ -17,9 +17,12 @@
 #include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/print/drift_plots.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/print/html_page.hpp"
 #include "tools/print/table.hpp"
 #include "tools/verbs/command.hpp"
+#include "tools/verbs/plot_file.hpp"
 
 namespace assay {
 namespace {
@@ -33,7 +36,7 @@ struct DriftFlags {
   std::optional<int> draws;
   double budget = 0;
   bool without_sites = false;
-  std::string format{name_of(TableFormat::table)}, output = "-";
+  std::string format{name_of(TableFormat::table)}, output = "-", plot;
 };
 
 std::vector<std::string> precision_names() {
@@ -401,14 +404,30 @@ std::string print(const Drift& drift, TableFormat format, const std::string& com
   return as_text(drift, command);
 }
 
+std::string as_page(const Drift& drift, const std::string& command) {
+  std::vector<std::string> header = header_of(drift);
+  const std::string title = header.front();
+  header.erase(header.begin());
+  header.push_back("past the budget: " + excess_of(drift)), header.push_back("verdict   " + verdict_of(drift));
+  std::vector<std::string> notes = {"reproduce: " + command};
+  if (!drift.sites.empty()) notes.insert(notes.begin(), balance_of(drift));
+  return as_html(title, header, drift_plots(drift),
+                 {{"Laws", laws_of(drift)}, {"Every site alone", sites_of(drift)}, {"Errors", errors_of(drift, false)}},
+                 notes);
+}
+
 int run_drift(const DriftFlags& flags, Console& console) {
   const DriftSpec spec = spec_of(flags);
   OutputFile file(flags.output, console.out);
+  PlotFile plot(flags.plot, console);
   const Drift drift = [&] {
     Progress progress(console);
     return measure_drift(spec, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
   }();
-  file.commit(print(drift, *table_format_from(flags.format), command_of(flags)));
+  const std::string command = command_of(flags);
+  file.commit(flags.format == "html" ? as_page(drift, command)
+                                     : print(drift, *table_format_from(flags.format), command));
+  plot.commit(drift_plots(drift));
   return drift.passed() ? exit_passed : exit_failed;
 }
 
@@ -446,10 +465,13 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", flags->threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(one_of(table_format_names()))
+  std::vector<std::string> formats = table_format_names();
+  formats.emplace_back("html");
+  app.add_option("--format", flags->format, "table, markdown or html for people, json or csv for programs")
+      ->check(one_of(formats))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the result goes; - is standard output")->capture_default_str();
+  add_plot_flag(app, flags->plot);
   return [flags](Console& console) { return run_drift(*flags, console); };
 }
 

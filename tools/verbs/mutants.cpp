@@ -7,8 +7,10 @@
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/detection_page.hpp"
+#include "tools/print/kill_plot.hpp"
 #include "tools/print/table.hpp"
 #include "tools/verbs/command.hpp"
+#include "tools/verbs/plot_file.hpp"
 
 namespace assay {
 namespace {
@@ -17,7 +19,7 @@ struct Flags {
   MutantOptions options;
   std::vector<std::string> precisions;
   std::string held_out{name_of(HeldOut::too)};
-  std::string format{name_of(TableFormat::table)}, output = "-";
+  std::string format{name_of(TableFormat::table)}, output = "-", plot;
   bool docs = false;
 };
 
@@ -30,6 +32,7 @@ int run_mutants(const Flags& flags, Console& console) {
   options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
                                    [&](HeldOut which) { return name_of(which) == flags.held_out; });
   OutputFile file(flags.output, console.out);
+  PlotFile plot(flags.plot, console);
   Detection detection;
   const auto with_progress = [&](const auto& measure) {
     Progress progress(console);
@@ -45,7 +48,10 @@ int run_mutants(const Flags& flags, Console& console) {
   if (options.healthy > 0)
     detection.healthy = with_progress([&](const WorkDone& done) { return run_healthy(options, done); });
   if (detection.healthy) detection.kills.options.healthy = detection.healthy->drawn;
-  file.commit(flags.docs ? detection_page(detection) : print(detection, *table_format_from(flags.format)));
+  file.commit(flags.docs               ? detection_page(detection)
+              : flags.format == "html" ? html_of(detection)
+                                       : print(detection, *table_format_from(flags.format)));
+  plot.commit({kill_plot(detection.kills)});
   return flags.docs || detection.passed() ? exit_passed : exit_failed;
 }
 
@@ -83,11 +89,14 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(one_of(table_format_names()))
+  std::vector<std::string> formats = table_format_names();
+  formats.emplace_back("html");
+  app.add_option("--format", flags->format, "table, markdown or html for people, json or csv for programs")
+      ->check(one_of(formats))
       ->capture_default_str();
   app.add_flag("--docs", flags->docs, "print the page records/detection.md instead");
   app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();
+  add_plot_flag(app, flags->plot);
   return [flags](Console& console) { return run_mutants(*flags, console); };
 }
 

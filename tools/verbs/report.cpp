@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "judge/court/why.hpp"
 #include "judge/sigma/expected.hpp"
@@ -20,8 +21,11 @@
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/colours.hpp"
+#include "tools/print/error_plots.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/verbs/command.hpp"
+#include "tools/verbs/merge.hpp"
+#include "tools/verbs/plot_file.hpp"
 
 namespace assay {
 namespace {
@@ -240,7 +244,7 @@ struct Flags {
   ReportOptions options;
   CaseFlags inputs;
   std::vector<std::string> precisions;
-  std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-";
+  std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-", plot, shard;
   bool rows = false;
 };
 
@@ -253,8 +257,13 @@ int run_report(const Flags& flags, Console& console) {
   options.style = *style_from(flags.inputs.style), options.seed = flags.inputs.seed;
   options.params = params_of(flags.inputs);
   options.detects = true;
+  if (!flags.shard.empty()) {
+    require(flags.format == "json", "--shard: needs --format json, of which assay merge makes the whole");
+    std::tie(options.part, options.parts) = shard_from(flags.shard);
+  }
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out, {flags.contract});
+  PlotFile plot(flags.plot, console);
   const Report report = [&] {
     Progress progress(console);
     progress.phase("kernels");
@@ -263,6 +272,8 @@ int run_report(const Flags& flags, Console& console) {
   // Who asks why wants to see the errors that are explained.
   file.commit(
       print(report, *rows_format_from(flags.format), flags.rows || options.why, shows_colours(console, flags.output)));
+  plot.commit(plots_of(report.rows));
+  if (options.parts > 1 && report.rows.empty()) return exit_passed;  // there are more shares than work
   return report.passed() ? exit_passed : exit_failed;
 }
 
@@ -295,6 +306,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of(name_list(all_rows_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the report goes; - is standard output")->capture_default_str();
+  add_plot_flag(app, flags->plot);
+  add_shard_flag(app, flags->shard);
   return [flags](Console& console) { return run_report(*flags, console); };
 }
 
@@ -333,12 +346,15 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
   // The slow ones first: fp64 is emulated in wider numbers, and precisions are listed from there.
   std::vector<std::size_t> order(tasks.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::erase_if(order, [&](std::size_t i) {
+    return i % static_cast<std::size_t>(options.parts) != static_cast<std::size_t>(options.part - 1);
+  });
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return tasks[a].precision < tasks[b].precision; });
 
   const int cores =
       std::max(1, options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency()));
-  const int workers = std::min(cores, static_cast<int>(tasks.size())), each = std::max(1, cores / workers);
+  const int workers = std::clamp(static_cast<int>(order.size()), 1, cores), each = std::max(1, cores / workers);
   std::vector<std::vector<ReportRow>> results(tasks.size());
   std::atomic<std::size_t> next = 0;
   std::mutex telling;
@@ -347,7 +363,7 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
       const Task& task = tasks[order[i]];
       results[order[i]] = rows_of(task, options, each, options.false_alarms / static_cast<double>(tasks.size()));
       const std::lock_guard lock(telling);
-      done(tasks.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
+      done(order.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
                               task.device == nullptr ? "" : " on ", task.device == nullptr ? "" : task.device->name));
     }
   };
@@ -361,6 +377,8 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
     work();
   }
   Report report{options, device == nullptr ? "" : device->versions, {}};
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (options.parts > 1) report.places.insert(report.places.end(), results[i].size(), i);
   for (std::vector<ReportRow>& rows : results)
     report.rows.insert(report.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
   return report;
@@ -379,6 +397,8 @@ std::string print(const Report& report, RowsFormat format, bool rows, bool colou
             .command = report.options.command()};
   if (format == RowsFormat::table && rows && !report.options.why) page.command += " --rows";
   if (report.options.contract) page.facts.emplace_back("contract", report.options.contract->name);
+  if (report.options.parts > 1)
+    page.facts.emplace_back("shard", shard_facts(report.options.part, report.options.parts, report.places));
   return print(page, report.rows, format);
 }
 

@@ -36,6 +36,7 @@ struct ReportOptions {
   int threads = 0;                         ///< 0: all cores; the results do not depend on it
   bool why = false;                        ///< which roundings make the errors
   double false_alarms = false_alarm_rate;  ///< probability that correct kernels fail in any tensor of the report
+  int part = 1, parts = 1;                 ///< of every so many kernels and precisions this share, from 1 on
   bool detects = false;                    ///< whether rows say what their problem could have shown
 
   /// The command that makes this report again.
@@ -46,6 +47,7 @@ struct Report {
   ReportOptions options;
   std::string device_versions;  ///< "" without a device
   std::vector<ReportRow> rows;
+  std::vector<std::size_t> places = {};  ///< of a share: which of all kernels and precisions each row is of
 
   bool passed() const;
 };

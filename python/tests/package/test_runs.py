@@ -49,6 +49,14 @@ def test_two_workers_of_dask(tmp_path, monkeypatch):
     assert json.dumps(here) == json.dumps(there)
 
 
+def test_shares_of_a_report():
+    words = {"mechanism": ["deltanet", "retnet"], "precision": ["fp32", "bf16"], "shape": "1,9,2,4,4"}
+    shares = [assay.report(**words, shard=f"{i + 1}/3") for i in range(3)]
+    assert json.dumps(assay.merge(shares)) == json.dumps(assay.report(**words))
+    with pytest.raises(assay.InputError, match="^merge: share 3 of 3 is missing"):
+        assay.merge(shares[:2])
+
+
 def test_errors_go_to_other_processes():
     case = assay.case("deltanet", (1, 4, 2, 8), cotangents=False)
     for use in (lambda: assay.check(case, 3), lambda: assay.check(case, lambda **x: delta_rule(**{**x, "scale": 1}))):

@@ -1,0 +1,151 @@
+"""Pages that people look at, as a browser's tree: what is drawn is what was measured."""
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import assay
+import numpy as np
+import pytest
+from assay._cases import said
+from kernels import delta_rule
+
+SHAPE = (2, 70, "4/2", 16)
+
+
+def tree(page):
+    return ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
+
+
+def drawings(page, kind):
+    return [svg for svg in tree(page).iter("svg") if svg.get("class") == kind]
+
+
+def numbers(words):
+    return [float(x) for x in re.findall(r"-?[\d.]+", words)]
+
+
+def texts(svg, style=None):
+    return [x.text for x in svg.iter("text") if style is None or x.get("class") == style]
+
+
+def check_page(page):
+    """One file that needs nothing else; every drawing has a name, takes the focus, and stays within its frame; every class has a rule."""
+    for foreign in ("<script", "http:", "https:", "href", "src=", "url(", "@import", "javascript", "onload"):
+        assert foreign not in page, foreign
+    root = tree(page)
+    (style,) = (x.text for x in root.iter("style"))
+    assert "prefers-color-scheme: dark" in style and "max-width: 600px" in style and ":focus-visible" in style
+    assert [meta.get("content") for meta in root.iter("meta") if meta.get("name") == "viewport"] == ["width=device-width, initial-scale=1"]
+    assert all(div.get("tabindex") == "0" for div in root.iter("div") if div.get("class") == "wide")
+    assert {div.get("class") for div in root.iter("div")} == {"wide"} and len(list(root.iter("div"))) == len(list(root.iter("table")))
+    for svg in root.iter("svg"):
+        assert svg.get("role") == "img" and svg.get("tabindex") == "0" and svg.find("title").text
+        _, _, width, height = numbers(svg.get("viewBox"))
+        for rect in svg.iter("rect"):
+            x, y, w, h = (float(rect.get(name)) for name in ("x", "y", "width", "height"))
+            assert -0.1 <= x and -0.1 <= y and x + w <= width + 0.2 and y + h <= height + 0.2 and w > 0 and h > 0
+        for line in svg.iter("polyline"):
+            xs, ys = numbers(line.get("points"))[::2], numbers(line.get("points"))[1::2]
+            assert min(xs) >= 0 and max(xs) <= width and min(ys) >= 0 and max(ys) <= height
+    classes = {name for x in root.iter() for name in (x.get("class") or "").split()}
+    drawn = classes - {"wide", "number", "plot"} - {svg.get("class") for svg in root.iter("svg")}
+    assert drawn and all(f".{name} " in style or f".{name}{{" in style for name in drawn), drawn
+
+
+@pytest.fixture(scope="module")
+def failing():
+    case = assay.case("deltanet", SHAPE, seed=3, cotangents=False)
+    return assay.check(case, lambda **x: delta_rule(**x, forgets=lambda t: t >= 64), raises=False)
+
+
+def test_a_failing_tensor_is_drawn_where_it_is_wrong(failing):
+    page = failing.html()
+    check_page(page)
+    (heat,), (histogram,), (along,) = (drawings(page, kind) for kind in ("heat", "histogram", "along"))
+    assert texts(heat, "bad") == ["wrong: tokens 64..69 of 70 (chunk 1)"]
+    # Six of eight heads, each with a mark beside tokens 64 to 69.
+    heads = [x for x in texts(heat) if x.startswith("sequence ")]
+    marks = [x for x in heat.iter("rect") if x.get("class") == "wrong"]
+    cells = [x for x in heat.iter("rect") if (x.get("class") or "").startswith("h")][6:]
+    assert len(heads) == len(set(heads)) == len(marks) == 6
+    size = 190
+    top = min(float(x.get("y")) for x in cells)
+    assert float(marks[0].get("y")) - top == pytest.approx(size * 64 / 70, abs=0.2)
+    assert float(marks[0].get("height")) == pytest.approx(size * 6 / 70, abs=0.2)
+    # What is beyond a correct kernel's errors is below that, and nothing above.
+    beyond = [float(x.get("y")) for x in cells if x.get("class") in ("h3", "h4", "h5") and float(x.get("y")) < top + size + 1]
+    assert beyond and min(beyond) >= top + size * 62 / 70
+    # Every element is counted once.
+    counted = sum(int(x.find("title").text.split()[0]) for x in histogram.iter("rect") if x.find("title") is not None)
+    assert counted == 2 * 70 * 4 * 16
+    z = np.abs(failing.error("o") / failing.expected("o").sigma)
+    (curve,) = (numbers(x.get("points")) for x in along.iter("polyline") if x.get("class") == "curve")
+    assert len(curve) == 2 * 70
+    assert max(curve[1:128:2]) > min(curve[1:128:2]) > max(curve[129::2])  # up is more
+    assert (z[:, :64] < 10).all() and (z[:, 64:] > 10).any()
+
+
+def test_a_tensor_that_passes_has_no_drawing_of_errors(failing):
+    page = failing.html()
+    assert "final_state: " not in "".join(svg.find("title").text for svg in tree(page).iter("svg"))
+    healthy = assay.check(failing.case, lambda **x: delta_rule(**x)).html()
+    check_page(healthy)
+    assert [svg.get("class") for svg in tree(healthy).iter("svg")] == ["matrix"]
+
+
+def test_the_matrix_has_a_cell_for_each_kernel_and_precision():
+    page = said("report", "--mechanism", "deltanet,retnet", "--precision", "fp32,bf16", "--shape", "1,9,2,4,4", "--format", "html").decode()
+    check_page(page)
+    (matrix,) = drawings(page, "matrix")
+    rows = assay.report("deltanet,retnet", precision="fp32,bf16", shape="1,9,2,4,4")["rows"]
+    worst = {}
+    for row in rows:
+        key = f"{row['mechanism']} {row['form']} {row['precision']}"
+        worst[key] = max(worst.get(key, 0), row["rms_z"])
+    cells = {x.find("title").text: x.get("class") for x in matrix.iter("rect") if x.find("title") is not None}
+    assert set(cells) == {f"{key}: PASS" for key in worst}
+    assert all(cells[f"{key}: PASS"] == ("h0" if z < 1 else "h1" if z < 3 else "h2") for key, z in worst.items())
+
+
+def test_drift_draws_its_laws_its_budget_and_its_sites():
+    words = ["drift", "retnet", "--tokens", "1024", "--dim", "4", "--sequences", "1", "--predict-from", "512", "--draws", "0", "--budget", "0.5"]
+    page = said(*words, "--format", "html").decode()
+    check_page(page)
+    facts = json.loads(said(*words, "--format", "json"))
+    curves, (sites,) = drawings(page, "drift"), drawings(page, "sites")
+    assert [svg.find("title").text.split(":")[0] for svg in curves] == [series["tensor"] for series in facts["series"]]
+    for svg, series in zip(curves, facts["series"]):
+        (measured,) = (numbers(x.get("points")) for x in svg.iter("polyline") if x.get("class") == "curve")
+        assert len(measured) == 2 * len(series["windows"])
+        assert any(x.get("class") == "law" for x in svg.iter("polyline")) == (series["fit"] is not None)
+        assert sum(x.get("class") == "interval" for x in svg.iter("line")) == (series["prediction"] is not None)
+        assert sum(x.get("class") == "limit" for x in svg.iter("line")) == 1
+    bars = [x for x in sites.iter("rect") if x.get("class") == "bar"]
+    assert [x.find("title").text.split()[0] for x in bars] == [site["site"] for site in facts["sites"]]
+    widths = [float(x.get("width")) for x in bars]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_the_kill_table_is_drawn():
+    words = [sys.executable, "-m", "assay", "mutants", "--mechanism", "value_averaging", "--trials", "1", "--held-out", "no"]
+    page, facts = (subprocess.run([*words, "--format", how], capture_output=True, text=True, check=True).stdout for how in ("html", "json"))
+    check_page(page)
+    (kills,) = drawings(page, "kills")
+    facts = json.loads(facts)
+    shown = sum(1 for mutant in facts["mutants"] if mutant["shown"])
+    cells = [x.find("title").text for x in kills.iter("rect")]
+    assert cells[0].startswith("value_averaging chunkwise, assay, by contract: ") and cells[0].endswith(f"/{shown}")
+
+
+def test_drawings_as_a_file(failing, tmp_path):
+    failing.plot(tmp_path / "page.svg")
+    svg = ElementTree.parse(tmp_path / "page.svg").getroot()
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg" and "prefers-color-scheme: dark" in (tmp_path / "page.svg").read_text()
+    inner = [x.get("class") for x in svg.iter("{http://www.w3.org/2000/svg}svg")][1:]
+    assert inner == ["matrix", "heat", "histogram", "along"]
+    with pytest.raises(assay.InputError, match="^/nowhere/x.svg: cannot be written"):
+        failing.plot("/nowhere/x.svg")
+    with pytest.raises(assay.InputError, match="plot: expected a file that ends in .svg, got x.png"):
+        assay.report("retnet", plot="x.png")

@@ -1,0 +1,119 @@
+// assay merge: puts the shares of a run together.
+#include "tools/verbs/merge.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+#include "files/input_file.hpp"
+#include "reference/core/error.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t most_parts = 100000;
+
+/// What a page says, but for what differs from share to share.
+Json common_of(Json page) {
+  page.erase("shard"), page.erase("passed"), page.erase("rows");
+  return page;
+}
+
+void require_share(const Json& page, const std::string& name) {
+  const bool is_page = page.is_object() && page.contains("rows") && page.at("rows").is_array() &&
+                       page.contains("passed") && page.contains("command");
+  require(is_page, name, ": no page of assay's in JSON");
+  const bool has_shard = page.contains("shard") && page.at("shard").is_object();
+  require(has_shard, name, ": no share of a run; --shard 1/4 makes one");
+  const Json& shard = page.at("shard");
+  const auto counts = [](const Json& x) { return x.is_number_unsigned() && x.get<std::size_t>() <= most_parts; };
+  bool whole = counts(shard.value("part", Json())) && counts(shard.value("of", Json())) &&
+               shard.value("places", Json()).is_array();
+  whole = whole && shard.at("places").size() == page.at("rows").size() && shard.at("part") >= 1 &&
+          shard.at("part") <= shard.at("of");
+  for (const Json& place : whole ? shard.at("places") : Json::array()) whole = whole && place.is_number_unsigned();
+  require(whole, name, ": shard: expected a part, of how many, and a place for each row");
+}
+
+struct Flags {
+  std::vector<std::string> files;
+  std::string output = "-";
+};
+
+int run_merge(const Flags& flags, Console& console) {
+  OutputFile file(flags.output, console.out, flags.files);
+  std::vector<Json> pages;
+  for (const std::string& name : flags.files) pages.push_back(parse_json(read_text(name), name));
+  const Json whole = merged(std::move(pages), flags.files);
+  file.commit(whole.dump(2, ' ', true, Json::error_handler_t::replace) + '\n');
+  return whole.at("passed") == true ? exit_passed : exit_failed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("files", flags->files,
+                 "all shares of one run, as --shard 1/4 --format json has made them, in any order")
+      ->required();
+  app.add_option("-o,--output", flags->output, "where the whole goes; - is standard output")->capture_default_str();
+  return [flags](Console& console) { return run_merge(*flags, console); };
+}
+
+}  // namespace
+
+std::pair<int, int> shard_from(const std::string& words) {
+  const char *begin = words.data(), *end = begin + words.size();
+  int part = 0, parts = 0;
+  const auto [slash, first] = std::from_chars(begin, end, part);
+  const bool has_both = first == std::errc() && slash != end && *slash == '/';
+  const auto [rest, second] = has_both ? std::from_chars(slash + 1, end, parts) : std::from_chars_result{begin, first};
+  const bool holds = has_both && second == std::errc() && rest == end && part >= 1 && part <= parts &&
+                     static_cast<std::size_t>(parts) <= most_parts;
+  require(holds, "--shard: expected 2/8, the second of eight shares, got ", words);
+  return {part, parts};
+}
+
+void add_shard_flag(CLI::App& app, std::string& words) {
+  app.add_option("--shard", words,
+                 "2/8: the second of eight shares of the work; `assay merge` puts all of them together");
+}
+
+Json shard_facts(int part, int parts, const std::vector<std::size_t>& places) {
+  return {{"part", part}, {"of", parts}, {"places", places}};
+}
+
+Json merged(std::vector<Json> pages, const std::vector<std::string>& names) {
+  require(!pages.empty(), "merge: expected the shares of a run, got none");
+  for (std::size_t i = 0; i < pages.size(); ++i) require_share(pages[i], names[i]);
+  const std::size_t parts = pages.front().at("shard").at("of").get<std::size_t>();
+  std::vector<std::string> of_part(parts + 1);
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    require(common_of(pages[i]) == common_of(pages.front()) && pages[i].at("shard").at("of") == parts, names[i],
+            ": is of another run than ", names.front());
+    std::string& name = of_part[pages[i].at("shard").at("part").get<std::size_t>()];
+    require(name.empty(), names[i], ": is the same share as ", name);
+    name = names[i];
+  }
+  for (std::size_t part = 1; part <= parts; ++part)
+    require(!of_part[part].empty(), "merge: share ", part, " of ", parts, " is missing");
+  std::vector<std::pair<std::size_t, Json>> rows;
+  bool passed = true;
+  for (Json& page : pages) {
+    passed = passed && (page.at("passed") == true || page.at("rows").empty());
+    for (std::size_t i = 0; i < page.at("rows").size(); ++i)
+      rows.emplace_back(page.at("shard").at("places")[i].get<std::size_t>(), std::move(page.at("rows")[i]));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  Json whole = std::move(pages.front()), list = Json::array();
+  for (auto& [place, row] : rows) list.push_back(std::move(row));
+  whole.erase("shard");
+  whole["passed"] = passed && !rows.empty(), whole["rows"] = std::move(list);
+  return whole;
+}
+
+namespace commands {
+extern const Command merge = {"merge", "put the shares of a run together, as one process would have made it", add};
+}
+
+}  // namespace assay

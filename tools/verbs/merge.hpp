@@ -1,0 +1,27 @@
+#pragma once
+// Shares of a run on machines that know nothing of each other, and the whole that they make.
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "files/case_file.hpp"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
+class App;
+}
+
+namespace assay {
+
+/// (2, 8) of "2/8", the second of eight shares. Throws InputError for anything else.
+std::pair<int, int> shard_from(const std::string& words);
+void add_shard_flag(CLI::App& app, std::string& words);
+
+/// What a page says of being a share: which one, of how many, and of each row which piece of work it came of.
+Json shard_facts(int part, int parts, const std::vector<std::size_t>& places);
+
+/// The page of a run that was not shared, from those of all its shares in any order, called as in `names`. Throws
+/// InputError where one is missing, is there twice, or is of another run.
+Json merged(std::vector<Json> pages, const std::vector<std::string>& names);
+
+}  // namespace assay

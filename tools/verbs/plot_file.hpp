@@ -1,0 +1,25 @@
+#pragma once
+// --plot: a verb's drawings as a file.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/print/plot.hpp"
+#include "tools/verbs/command.hpp"
+
+namespace assay {
+
+/// A file for drawings, if one is asked for: it appears complete or not at all.
+class PlotFile {
+ public:
+  /// Throws InputError unless the name ends in .svg and the file can be written.
+  PlotFile(const std::string& path, Console& console);
+  void commit(const std::vector<Plot>& plots);
+
+ private:
+  std::optional<OutputFile> file_;
+};
+
+void add_plot_flag(CLI::App& app, std::string& path);
+
+}  // namespace assay
