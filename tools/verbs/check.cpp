@@ -38,8 +38,7 @@ PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTenso
     std::erase_if(call.inputs, [](const auto& x) { return x.first.starts_with("d_"); });
   if (trial.kernel().precision == Format::fp64) call.dtype = "F64";
   for (const auto& [name, truth] : trial.oracle().tensors)
-    if (!truth.value.empty() && wanted(name))
-      call.outputs.emplace_back(name, file.shape_in_file(name, truth.shape));
+    if (!truth.value.empty() && wanted(name)) call.outputs.emplace_back(name, file.shape_in_file(name, truth.shape));
   return call;
 }
 
@@ -199,9 +198,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
   add_kernel_flags(app, *options);
   add_mechanism_flag(app, options->standard.mechanism);
-  app.add_option("--form", options->standard.form,
-                 "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json, its algorithm "
-                 "with `round` marks; without, the first one that takes the problem");
+  app.add_option(
+      "--form", options->standard.form,
+      "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json, its algorithm "
+      "with `round` marks; without, the first one that takes the problem");
   app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, options->standard.contract, "what counts in its place");
