@@ -41,6 +41,7 @@ class UserKernel {
   }
 
   Safetensors delta_rule() {
+    H_ = at("v").shape[2];  // q and k may have fewer
     take("o", {B_, Tq_, H_, V_}), take("final_state", at("initial_state").shape);
     for (const char* name : {"q", "k", "v", "a", "b", "beta", "log_decay", "a_log", "dt_bias", "initial_state"})
       if (has(name)) take(std::string("d_") + name, at(name).shape);
