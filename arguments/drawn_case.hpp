@@ -26,8 +26,9 @@ struct CaseRequest {
   Format precision = Format::bf16;
   std::string style{name_of(Style::normal)};  ///< of either kind
   std::uint64_t seed = 0;
-  Params params = {};                                          ///< the mechanism's own, and arguments
-  std::vector<std::pair<std::string, std::string>> with = {};  ///< inputs that are arguments, and what they are: "" drawn
+  Params params = {};  ///< the mechanism's own, and arguments
+  std::vector<std::pair<std::string, std::string>> with =
+      {};  ///< inputs that are arguments, and what they are: "" drawn
   std::string layout = "bthd";
   bool cotangents = true;
 };
@@ -35,8 +36,8 @@ struct CaseRequest {
 /// Whether it asks for an argument, or for a mechanism or a layout that none but cases with arguments have.
 bool asks_for_arguments(const CaseRequest& request);
 
-/// The case. Inputs and cotangents of rows outside of every sequence are NaN. Throws InputError, one sentence that names
-/// the argument, where the mechanism does not take it or its value.
+/// The case. Inputs and cotangents of rows outside of every sequence are NaN. Throws InputError, one sentence that
+/// names the argument, where the mechanism does not take it or its value.
 Safetensors draw_case(const CaseRequest& request, std::string_view tool_version);
 
 }  // namespace assay::arguments

@@ -147,9 +147,8 @@ struct falcon1 {
     Tensor<S, 2> r(T, V);
     State<S> G(cotangent.final_state);
     Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
-      write(options, in, t, state, [&](int j, const TakenColumn<S>& s, const S& own, const Direction<S>& x) {
-        r(t, j) = s.whole(own, x);
-      });
+      write(options, in, t, state,
+            [&](int j, const TakenColumn<S>& s, const S& own, const Direction<S>& x) { r(t, j) = s.whole(own, x); });
     });
     Inputs<S> d = zero_like(in);
     for (int t = T - 1; t >= 0; --t) {

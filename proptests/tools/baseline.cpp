@@ -1,7 +1,5 @@
 // assay baseline: what has not changed is said to be the same, noise is let go at the stated rate, and a kernel that
 // has become worse fails.
-#include "tools/verbs/baseline_change.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +10,7 @@
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
+#include "tools/verbs/baseline_change.hpp"
 
 namespace assay {
 namespace {
