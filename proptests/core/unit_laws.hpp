@@ -31,7 +31,8 @@ inline Problem with_scaled_heads(Problem p, const HeadExponents& by) {
 }
 
 /// o of every head is multiplied as its values are, to the bit, under any rounding.
-inline void units_change_no_bit(const Subject& s, LawCase c) {
+inline void units_change_no_bit(const Subject& s, const LawCase& drawn) {
+  LawCase c = drawn;
   c.spec.precision = *rc::gen::element(Format::e4m3, Format::e5m2);
   Problem p = s.problem(c);
   p.cotangents.clear();
