@@ -162,10 +162,13 @@ class ModelTrial {
     return (*in_stored_states_)(tensor);
   }
 
-  /// In which a tensor of the answer is stored.
+  /// In which a tensor of the answer is stored: as its numbers show, or its file says where that is narrower (fp8).
   Format format_of(const std::string& tensor) const {
     const auto found = answered_.find(tensor);
-    return found == answered_.end() ? Format::fp64 : stored_format(found->second.data);
+    if (found == answered_.end()) return Format::fp64;
+    const Format shown = stored_format(found->second.data);
+    const auto dtype = trial_.stored.find(tensor);
+    return dtype != trial_.stored.end() && is_narrower(dtype->second, shown) ? dtype->second : shown;
   }
 
   void draw() {

@@ -15,8 +15,8 @@ FORMS = support.LIBRARY / "forms"
 # Errors of algebra in a chunk algorithm: what is replaced by what.
 PLANTED = {
     "deltanet": ("strict, b[:, None]", "strict.T, b[:, None]"),  # the triangle on the other side
-    "gated_deltanet": ("exp(last - c)[:, None] * k", "exp(-c)[:, None] * k"),  # writes that do not decay to the chunk's end
-    "kda": ("W, U = round(T @ (b[:, None] * up)", "W, U = round(T @ (b[:, None] * k)"),  # the old state read without its decay
+    "gated_deltanet": ("exp(last - c)[:, None] * new", "exp(-c)[:, None] * new"),  # writes that do not decay to the chunk's end
+    "kda": ('round(b[:, None] * up, "bK")', 'round(b[:, None] * k, "bK")'),  # the old state read without its decay
 }
 
 
