@@ -1,6 +1,7 @@
 #pragma once
 // Features of next-latent alignment: the keys one row later.
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "reference/core/problem.hpp"
@@ -19,25 +20,21 @@ inline std::vector<double> next_latent_features(const Problem& problem, std::siz
   return x;
 }
 
-/// What the features' gradient is for the keys (`carry` false) or the carried key (true).
-inline std::vector<double> next_latent_gradient(const std::vector<double>& dx, std::size_t head_size, std::size_t row,
-                                                bool carry) {
-  std::vector<double> gradient(carry ? dx.size() / head_size * row : dx.size());
-  for (std::size_t i = 0; i < dx.size(); ++i) {
-    const std::size_t head = i / head_size, column = i % head_size;
-    if (column >= row && !carry) gradient[i - row] = dx[i];
-    if (column < row && carry) gradient[head * row + column] = dx[i];
-  }
-  return gradient;
-}
-
-/// gradients["k"], that of the features, becomes that of the keys, next to the carried key's.
+/// gradients["k"], that of the features, becomes that of the keys, next to the carried key's. Without tokens both are
+/// zeros.
 inline void gradients_of_keys(const Problem& problem, std::size_t head_size, std::size_t row, Arrays& gradients) {
   std::vector<double>& keys = gradients.at("k").data;
-  const std::vector<double> of_features = keys;
-  keys = next_latent_gradient(of_features, head_size, row, false);
-  if (const auto carry = problem.inputs.find("k_carry"); carry != problem.inputs.end())
-    gradients["k_carry"] = Array(carry->second.shape, next_latent_gradient(of_features, head_size, row, true));
+  const std::vector<double> of_features = std::exchange(keys, std::vector<double>(keys.size()));
+  const auto carry = problem.inputs.find("k_carry");
+  std::vector<double> of_carry(carry == problem.inputs.end() ? 0 : carry->second.data.size());
+  for (std::size_t i = 0; i < of_features.size(); ++i) {
+    const std::size_t head = i / head_size, column = i % head_size;
+    if (column >= row)
+      keys[i - row] = of_features[i];
+    else if (!of_carry.empty())
+      of_carry[head * row + column] = of_features[i];
+  }
+  if (!of_carry.empty()) gradients["k_carry"] = Array(carry->second.shape, std::move(of_carry));
 }
 
 }  // namespace assay::tile

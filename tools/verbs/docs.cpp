@@ -95,9 +95,11 @@ std::string mutants_table(const KernelForm& form) {
 }
 
 std::string page(const Room& room, const std::filesystem::path& source) {
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
+  const std::string program =
+      kernels == nullptr ? "" : fmt::format(" and kernels/{}/{}.cpp", kernels->folder, room.name);
   std::string text =
-      fmt::format("<!-- written by `assay docs`; edit reference/{0}.hpp and kernels/{1}/{0}.cpp instead -->\n\n",
-                  room.name, find_kernels(kernel_rooms(), room.name)->folder);
+      fmt::format("<!-- written by `assay docs`; edit reference/{}.hpp{} instead -->\n\n", room.name, program);
   text += fmt::format("# {}\n\n{}.\n\n```\n{}```\n\n", room.name, room.summary, equations_of(source, room.name));
   text += "## Inputs\n\n" + inputs_table(room);
   if (!room.options.empty()) {
@@ -108,7 +110,7 @@ std::string page(const Room& room, const std::filesystem::path& source) {
   text += "\n## Outputs\n\n| name | shape |\n| --- | --- |\n";
   for (const RoomFacts::Ranked& ranked : room.outputs())
     text += fmt::format("| `{}` | {} |\n", ranked.field.name, shape_of(ranked));
-  if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name); kernels != nullptr)
+  if (kernels != nullptr)
     for (const KernelForm* known : forms_of(*kernels)) {
       const KernelForm& form = *known;
       text += fmt::format("\n## Kernel `{}`\n\n{}. {}. Tiles:", form.name, form.summary,
