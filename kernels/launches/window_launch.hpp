@@ -51,14 +51,16 @@ struct PairRows {
     }
     return pairs;
   }
-  /// The named cotangent of the newest pairs among zeros.
+  /// The named cotangent of the newest pairs, as many as it has, among zeros.
   std::vector<double> among_zeros(const Problem& problem, std::string_view name, int cols) const {
     std::vector<double> pairs(size(heads, count, cols));
-    const auto newest_ones = problem.cotangents.find(name);
-    if (newest_ones == problem.cotangents.end()) return pairs;
+    const auto found = problem.cotangents.find(name);
+    if (found == problem.cotangents.end()) return pairs;
+    const std::vector<double>& cotangent = found->second.data;
+    const int rows = static_cast<int>(cotangent.size()) / imax(1, heads * cols);
     for (int h = 0; h < heads; ++h)
-      std::copy_n(newest_ones->second.data.begin() + at(h, newest, 0, cols), at(0, 0, newest, cols),
-                  pairs.begin() + at(h, count, count - newest, cols));
+      std::copy_n(cotangent.begin() + at(h, rows, 0, cols), at(0, 0, rows, cols),
+                  pairs.begin() + at(h, count, count - rows, cols));
     return pairs;
   }
   /// Rows [begin, end) of pairs.
