@@ -77,8 +77,7 @@ std::vector<std::string> split(const std::string& list) {
 
 /// The axes of `array` in that order.
 Array permuted(const Array& array, const std::vector<std::size_t>& order) {
-  std::vector<std::size_t> strides(array.shape.size(), 1);
-  for (std::size_t a = strides.size(); a-- > 1;) strides[a - 1] = strides[a] * static_cast<std::size_t>(array.shape[a]);
+  const std::vector<std::size_t> strides = strides_of(array.shape);
   std::vector<PickedAxis> axes;
   for (const std::size_t a : order) axes.push_back({strides[a], first(array.shape[a])});
   const Picked all = picked("", axes);

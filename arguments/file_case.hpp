@@ -2,6 +2,7 @@
 // Cases with arguments as safetensors files: how their tensors lie there, and the plan that they are.
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,8 +74,9 @@ class FileCase {
     }
     return answer;
   }
-  /// Outputs and gradients in doubles, of the plan's program or of another one in its place.
-  Answer answer_in_doubles() const;
+  /// Outputs and gradients in doubles, of the plan's program; computed when first asked for, and kept.
+  const Answer& answer_in_doubles() const;
+  /// As above, of another program in its place.
   Answer answer_in_doubles(const language::Mechanism& mechanism) const;
 
   /// Where the numbers of a tensor of the answer lie in a file.
@@ -105,6 +107,8 @@ class FileCase {
   std::unique_ptr<const Folded> folded_;
   std::unique_ptr<const BasicFolded<double>> doubles_;
   std::map<std::string, JudgedTensor> judged_;
+  mutable std::once_flag asked_;
+  mutable Answer in_doubles_;  ///< from the first question on
 };
 
 }  // namespace assay::arguments

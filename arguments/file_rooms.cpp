@@ -162,7 +162,7 @@ Answer perturbed(const Problem& problem) {
   const bool narrow = current == nullptr || current->operation(1.0) != 1.0;  // operands as wide as sums
   if (narrow) return answered;
   const auto seed = std::bit_cast<std::uint64_t>(current->exponential(1.0));  // a number of this draw's own
-  const Answer exact = file->answer_in_doubles();
+  const Answer& exact = file->answer_in_doubles();
   const Answer rounded = [&] {
     const PerturbedArithmetic fp32(Format::fp32, PerturbedArithmetic::Operands::nearest, seed);
     return emulated(*file);

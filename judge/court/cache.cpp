@@ -19,6 +19,7 @@
 #include "files/new_file.hpp"
 #include "language/room.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/problem_digest.hpp"
 #include "reference/core/sha256.hpp"
 
 namespace assay {
@@ -175,23 +176,10 @@ void Cache::trim() const {
 
 std::string digest_of(const Problem& problem) {
   Sha256 sum;
-  const auto word = [&](std::string_view text) { sum.update(fmt::format("{} ", text.size())).update(text); };
-  const auto arrays = [&](const Arrays& all) {
-    word(fmt::format("{}", all.size()));
-    for (const auto& [name, array] : all) {
-      word(name);
-      for (const int n : array.shape) word(fmt::format("{}", n));
-      word("numbers"), sum.update(std::span<const double>(array.data));
-    }
-  };
-  word(problem.mechanism);
+  sum.update(problem_digest(problem));
   // A file may be another program by the next time.
-  if (const language::Mechanism* program = language::find_mechanism(problem.mechanism)) word(program->program.digest());
-  for (const auto& [name, value] : problem.params) {
-    word(name), word(fmt::format("{}", value.index()));
-    std::visit([&](const auto& x) { word(fmt::format("{}", x)); }, value);
-  }
-  arrays(problem.inputs), arrays(problem.cotangents);
+  if (const language::Mechanism* program = language::find_mechanism(problem.mechanism))
+    sum.update(program->program.digest());
   return sum.hex();
 }
 
