@@ -34,29 +34,13 @@ Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   });
 }
 
-/// Keys to a step, and at least to a split.
-template <class T, int Step, int Span, int D>
-Answer split_decode(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
-  return softmax_decode_plan<HostDecodeTiles<T, Step, Span, D>>(HostAttentionDevice<T>(shape, policy), shape, problem);
-}
-
 Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) {
-  const AttentionShape shape(problem);
-  return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    if (tile == 1) return split_decode<T, 32, 64, D>(shape, problem, policy);
-    if (tile == 2) return split_decode<T, 16, 16, D>(shape, problem, policy);
-    return split_decode<T, 64, 256, D>(shape, problem, policy);
+  return with_decode_tiles(problem, policy, tile, [&]<class Tiles>(const auto& device, const AttentionShape& shape) {
+    return softmax_decode_plan<Tiles>(device, shape, problem);
   });
 }
 
-std::string split_decode_obstacle(const Problem& problem) {
-  const int queries = AttentionShape(problem).queries;
-  if (queries > decode_rows) return text("decoding takes at most ", decode_rows, " queries, got ", queries);
-  return head_dim_obstacle(problem);
-}
-
 constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16", "64x128"};  // the last one backward: 64x64
-constexpr std::string_view split_decode_tiles[] = {"16x64/256", "16x32/64", "16x16/16"};  // keys of one split last
 
 constexpr Mutant tiled_mutants[] = {
     {"mask_one_key_more", "causal mask one key too many, in every pass", "mlir-air#1427, imp#1304"},

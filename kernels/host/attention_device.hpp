@@ -2,6 +2,8 @@
 // The CPU as a device that the launches of the softmax rooms are planned for; kernels/cuda/attention.cuh is the same
 // for a GPU.
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "kernels/core/scaled_operands.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/programs/split_decode.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
@@ -73,6 +76,27 @@ struct HostDecodeTiles {
   static constexpr int rows = decode_rows, dim = D, step = Step, span = Span, stages = 2;
   static constexpr int merged = D < 32 ? D : 32, merged_at_once = 8;  ///< columns of a block that merges, and its parts
 };
+
+inline constexpr std::string_view split_decode_tiles[] = {"16x64/256", "16x32/64",
+                                                          "16x16/16"};  ///< keys of one split last
+
+inline std::string split_decode_obstacle(const Problem& problem) {
+  const int queries = AttentionShape(problem).queries;
+  if (queries > decode_rows) return text("decoding takes at most ", decode_rows, " queries, got ", queries);
+  return head_dim_obstacle(problem);
+}
+
+/// plan<Tiles>(device, shape) in the scalar, the head dimension and the tiles that are asked for.
+template <class Plan>
+Answer with_decode_tiles(const Problem& problem, const Policy& policy, int tile, const Plan& plan) {
+  const AttentionShape shape(problem);
+  return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
+    const HostAttentionDevice<T> device(shape, policy);
+    if (tile == 1) return plan.template operator()<HostDecodeTiles<T, 32, 64, D>>(device, shape);
+    if (tile == 2) return plan.template operator()<HostDecodeTiles<T, 16, 16, D>>(device, shape);
+    return plan.template operator()<HostDecodeTiles<T, 64, 256, D>>(device, shape);
+  });
+}
 
 }  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile
