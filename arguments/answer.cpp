@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "arguments/families.hpp"
 #include "arguments/folded.hpp"
-#include "language/decimals.hpp"
+#include "arguments/programs/families.hpp"
+#include "language/answers/decimals.hpp"
 
 namespace assay::arguments {
 namespace {

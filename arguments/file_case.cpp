@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "arguments/families.hpp"
+#include "arguments/programs/families.hpp"
 #include "files/input_file.hpp"
 #include "files/layout.hpp"
 #include "oracles/scalars/decimal.hpp"

@@ -12,7 +12,7 @@
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "files/problem_file.hpp"
-#include "language/decimals.hpp"
+#include "language/answers/decimals.hpp"
 #include "language/room.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/scalars/emulated.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 // Rooms of cases with arguments: what reads them from files, answers them and draws for the model.
-#include "language/posed.hpp"
+#include "language/answers/posed.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay::arguments {

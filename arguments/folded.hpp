@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "arguments/plan.hpp"
-#include "language/answer.hpp"
+#include "language/answers/answer.hpp"
 
 namespace assay::arguments {
 

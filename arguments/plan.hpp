@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "language/posed.hpp"
+#include "language/answers/posed.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay::arguments {

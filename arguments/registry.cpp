@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "arguments/library.hpp"
+#include "arguments/programs/library.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "language/room.hpp"

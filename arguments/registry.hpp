@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arguments/given.hpp"
-#include "language/program.hpp"
+#include "language/program/program.hpp"
 #include "oracles/core/room.hpp"
 
 namespace assay::arguments {

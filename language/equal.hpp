@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "language/posed.hpp"
+#include "language/answers/posed.hpp"
 #include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
 

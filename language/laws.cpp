@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "language/answer.hpp"
+#include "language/answers/answer.hpp"
 #include "language/room.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "reference/core/error.hpp"

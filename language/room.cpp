@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "files/input_file.hpp"
-#include "language/answer.hpp"
-#include "language/decimals.hpp"
+#include "language/answers/answer.hpp"
+#include "language/answers/decimals.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/core/make_room.hpp"
 #include "oracles/core/more_rooms.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "language/posed.hpp"
+#include "language/answers/posed.hpp"
 #include "oracles/core/room.hpp"
 
 namespace assay::language {

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/laws.hpp"
-#include "proptests/core/lla_laws.hpp"
 #include "proptests/core/mutants.hpp"
-#include "proptests/core/reference_laws.hpp"
-#include "proptests/core/uniform_laws.hpp"
+#include "proptests/laws/laws.hpp"
+#include "proptests/laws/lla_laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
+#include "proptests/laws/uniform_laws.hpp"
 
 ASSAY_OBEYS(affine_linear_attention, chunkwise, stays_within_budget)
 ASSAY_OBEYS(affine_linear_attention, chunkwise, exact_policy_is_the_oracle)

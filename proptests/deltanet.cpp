@@ -1,9 +1,9 @@
 #include "kernels/delta/deltanet.hpp"
 
 #include "kernels/launches/recurrence.hpp"
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
-#include "proptests/core/reference_laws.hpp"
+#include "proptests/laws/laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 

@@ -1,7 +1,7 @@
-#include "proptests/core/delta_laws.hpp"
-#include "proptests/core/falcon_laws.hpp"
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/laws/delta_laws.hpp"
+#include "proptests/laws/falcon_laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 ASSAY_OBEYS(falcon1, chunkwise, stays_within_budget)
 ASSAY_OBEYS(falcon1, chunkwise, exact_policy_is_the_oracle)

@@ -1,7 +1,7 @@
-#include "proptests/core/falcon_laws.hpp"
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
 #include "proptests/core/published_form.hpp"
+#include "proptests/laws/falcon_laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 ASSAY_OBEYS(falcon2_lite, chunkwise, stays_within_budget)
 ASSAY_OBEYS(falcon2_lite, chunkwise, exact_policy_is_the_oracle)

@@ -1,9 +1,9 @@
 #include "judge/trial/fault_trials.hpp"
-#include "proptests/core/delta_laws.hpp"
-#include "proptests/core/falcon_laws.hpp"
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
 #include "proptests/core/published_form.hpp"
+#include "proptests/laws/delta_laws.hpp"
+#include "proptests/laws/falcon_laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 ASSAY_OBEYS(falcon3, chunkwise, stays_within_budget)
 ASSAY_OBEYS(falcon3, chunkwise, exact_policy_is_the_oracle)

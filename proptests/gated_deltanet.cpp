@@ -1,6 +1,6 @@
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
-#include "proptests/core/reference_laws.hpp"
+#include "proptests/laws/laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
 
 ASSAY_OBEYS(gated_deltanet, chunkwise, stays_within_budget)
 ASSAY_OBEYS(gated_deltanet, chunkwise, exact_policy_is_the_oracle)

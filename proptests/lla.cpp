@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/laws.hpp"
-#include "proptests/core/lla_laws.hpp"
 #include "proptests/core/mutants.hpp"
-#include "proptests/core/reference_laws.hpp"
-#include "reference/core/exact_rank.hpp"
+#include "proptests/laws/laws.hpp"
+#include "proptests/laws/lla_laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
 #include "reference/core/rounding.hpp"
+#include "reference/families/exact_rank.hpp"
 
 ASSAY_OBEYS(lla, tiled, stays_within_budget)
 ASSAY_OBEYS(lla, tiled, exact_policy_is_the_oracle)

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/delta_laws.hpp"
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/laws/delta_laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 ASSAY_OBEYS(mdn, chunkwise, stays_within_budget)
 ASSAY_OBEYS(mdn, chunkwise, exact_policy_is_the_oracle)

@@ -1,5 +1,5 @@
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/delta_laws.hpp"
+#include "proptests/laws/delta_laws.hpp"
 
 namespace assay::laws {
 namespace {

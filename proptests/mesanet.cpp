@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/laws.hpp"
-#include "proptests/core/lla_laws.hpp"
 #include "proptests/core/mutants.hpp"
-#include "proptests/core/reference_laws.hpp"
+#include "proptests/laws/laws.hpp"
+#include "proptests/laws/lla_laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
 
 ASSAY_OBEYS(mesanet, chunkwise, stays_within_budget)
 ASSAY_OBEYS(mesanet, chunkwise, exact_policy_is_the_oracle)

@@ -1,7 +1,7 @@
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
-#include "proptests/core/reference_laws.hpp"
-#include "proptests/core/unit_laws.hpp"
+#include "proptests/laws/laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
+#include "proptests/laws/unit_laws.hpp"
 #include "reference/core/rounding.hpp"
 
 ASSAY_OBEYS(parallax, tiled, stays_within_budget)

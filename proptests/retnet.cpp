@@ -1,7 +1,7 @@
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/delta_laws.hpp"
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/laws/delta_laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 ASSAY_OBEYS(retnet, chunkwise, stays_within_budget)
 ASSAY_OBEYS(retnet, chunkwise, exact_policy_is_the_oracle)

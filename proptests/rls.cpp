@@ -1,5 +1,5 @@
-#include "proptests/core/falcon_laws.hpp"
 #include "proptests/core/index.hpp"
+#include "proptests/laws/falcon_laws.hpp"
 
 namespace assay::laws {
 namespace {

@@ -1,6 +1,6 @@
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/exact_problem.hpp"
-#include "proptests/core/reference_laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
 
 namespace assay::laws {
 namespace {

@@ -1,7 +1,7 @@
-#include "proptests/core/laws.hpp"
 #include "proptests/core/mutants.hpp"
-#include "proptests/core/reference_laws.hpp"
-#include "proptests/core/unit_laws.hpp"
+#include "proptests/laws/laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
+#include "proptests/laws/unit_laws.hpp"
 
 ASSAY_OBEYS(softmax_attention, tiled, stays_within_budget)
 ASSAY_OBEYS(softmax_attention, tiled, exact_policy_is_the_oracle)

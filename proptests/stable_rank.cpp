@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/lla_laws.hpp"
-#include "proptests/core/reference_laws.hpp"
+#include "proptests/laws/lla_laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
 
 namespace assay::laws {
 namespace {

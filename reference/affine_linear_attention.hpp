@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/core/uniform_moments.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/uniform_moments.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

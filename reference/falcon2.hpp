@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/kept.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
-#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/core/write_lines.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/state.hpp"
+#include "reference/families/falcon.hpp"
+#include "reference/families/write_lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "reference/core/erring.hpp"
-#include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/kept.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/erring.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/falcon.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

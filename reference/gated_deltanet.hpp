@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/kept.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
-#include "reference/core/state.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/errors/state.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

@@ -10,12 +10,12 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/kept.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

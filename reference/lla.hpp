@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/left_over.hpp"
-#include "reference/core/lines.hpp"
-#include "reference/core/lla_gradients.hpp"
-#include "reference/core/lla_row.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
-#include "reference/core/ridge.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/left_over.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/lla_gradients.hpp"
+#include "reference/families/lla_row.hpp"
+#include "reference/families/ridge.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

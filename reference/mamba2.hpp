@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/first_order.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/first_order.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

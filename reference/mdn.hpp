@@ -11,14 +11,14 @@
 #include <string_view>
 #include <vector>
 
-#include "reference/core/carried_pair.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/kept.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/carried_pair.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "reference/core/elementary.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/elementary.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

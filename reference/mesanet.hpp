@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "reference/core/definite.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/kept.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
-#include "reference/core/ridge.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/definite.hpp"
+#include "reference/families/ridge.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/left_over.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/core/visible.hpp"
+#include "reference/errors/left_over.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/visible.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

@@ -4,13 +4,13 @@
 // and then o_i = vbar_i - Cov_p(v, k) rho_i as in parallax.hpp.
 #include <string_view>
 
-#include "reference/core/elementary.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/core/visible.hpp"
+#include "reference/errors/elementary.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/visible.hpp"
 #include "reference/parallax.hpp"
 
 namespace assay {

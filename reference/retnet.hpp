@@ -6,11 +6,11 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/first_order.hpp"
-#include "reference/core/kept.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/first_order.hpp"
+#include "reference/errors/kept.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

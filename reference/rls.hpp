@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "reference/core/falcon.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
-#include "reference/core/ridge_errors.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/core/write_lines.hpp"
+#include "reference/families/falcon.hpp"
+#include "reference/families/ridge_errors.hpp"
+#include "reference/families/write_lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

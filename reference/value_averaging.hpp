@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
-#include "reference/core/erring.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/erring.hpp"
+#include "reference/errors/lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {

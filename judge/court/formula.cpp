@@ -6,7 +6,7 @@
 
 #include "arguments/file_rooms.hpp"
 #include "judge/sigma/model.hpp"
-#include "language/mutants.hpp"
+#include "language/program/mutants.hpp"
 #include "language/room.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"

@@ -14,7 +14,7 @@ struct FormulaErrors {
   std::vector<std::string> no_change;     ///< and those that are not counted
 };
 
-/// Tries every mutant of the program and of its gradient (language/mutants.hpp) on the case that was judged, in
+/// Tries every mutant of the program and of its gradient (language/program/mutants.hpp) on the case that was judged, in
 /// doubles. Throws InputError if the case is not of a program.
 FormulaErrors try_formula_errors(const CaseTrial& trial, const std::vector<ReportRow>& rows);
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "judge/contract/contract.hpp"
-#include "language/answer.hpp"
+#include "language/answers/answer.hpp"
 #include "language/equal.hpp"
+#include "language/evaluate/site_rounding.hpp"
 #include "language/room.hpp"
-#include "language/site_rounding.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/error.hpp"
 

@@ -2,7 +2,7 @@
 // Mistakes inside algorithms that go by blocks: chunks of tokens in recurrences, tiles of keys in attention.
 #include <vector>
 
-#include "judge/hypotheses/conventions.hpp"
+#include "judge/hypotheses/convention.hpp"
 
 namespace assay::hypotheses {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "judge/verdict/rejects.hpp"
+#include "judge/verdict/judge.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 

@@ -7,7 +7,6 @@
 #include <limits>
 #include <numeric>
 
-#include "judge/verdict/rejects.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "oracles/scalars/scalar.hpp"
-#include "reference/core/carried_error.hpp"
-#include "reference/core/dense.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/carried_error.hpp"
+#include "reference/families/dense.hpp"
 #include "reference/parallax.hpp"
 
 namespace assay {

@@ -1,5 +1,5 @@
 #pragma once
-// A room's answer by the engine of oracles/multiword/lla.hpp, one head after another.
+// A room's answer by the engine of oracles/multiword/lla/lla.hpp, one head after another.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
-#include "oracles/multiword/lla.hpp"
+#include "oracles/multiword/lla/lla.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {

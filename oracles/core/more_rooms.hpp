@@ -2,9 +2,11 @@
 // Rooms that no list has: mechanisms that a user wrote as programs, and names by their files.
 #include <string_view>
 
-#include "oracles/core/room.hpp"
+#include "reference/core/problem.hpp"
 
 namespace assay {
+
+struct Room;
 
 /// Who knows more rooms than those of mechanisms.def. language/room.hpp does.
 struct MoreRooms {

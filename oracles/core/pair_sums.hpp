@@ -4,10 +4,10 @@
 #include <type_traits>
 
 #include "reference/core/columns.hpp"
-#include "reference/core/falcon.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/core/write_lines.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/falcon.hpp"
+#include "reference/families/write_lines.hpp"
 
 namespace assay {
 

@@ -5,7 +5,7 @@
 
 #include "oracles/identities/falcon_forms.hpp"
 #include "oracles/identities/limits.hpp"
-#include "reference/core/dense.hpp"
+#include "reference/families/dense.hpp"
 
 namespace assay::identities {
 namespace falcon_forms {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "oracles/multiword/delta.hpp"
-#include "oracles/multiword/lla.hpp"
+#include "oracles/multiword/lla/lla.hpp"
 #include "oracles/scalars/precise.hpp"
 
 namespace assay::words {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "oracles/multiword/kernels.hpp"
+#include "oracles/multiword/lanes/kernels.hpp"
 
 namespace assay::words {
 

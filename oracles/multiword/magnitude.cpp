@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "oracles/multiword/exp.hpp"
+#include "oracles/multiword/lanes/exp.hpp"
 
 namespace assay::words {
 namespace {

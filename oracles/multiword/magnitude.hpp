@@ -1,7 +1,7 @@
 #pragma once
 // What the templates of sum.hpp and exp.hpp prove about themselves: run on Magnitude they bound every word and the
 // error of every result in the worst case over all inputs of given sizes. docs/error-analysis.md, sections 1 to 3.
-#include "oracles/multiword/sum.hpp"
+#include "oracles/multiword/lanes/sum.hpp"
 
 namespace assay::words {
 

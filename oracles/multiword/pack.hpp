@@ -10,12 +10,12 @@
 #include <string>
 #include <string_view>
 
-#include "oracles/multiword/kernels.hpp"
+#include "oracles/multiword/lanes/kernels.hpp"
 #include "oracles/multiword/word_ball.hpp"
 #include "oracles/scalars/ball.hpp"
 #include "oracles/scalars/scalar.hpp"
-#include "reference/core/carried_error.hpp"
-#include "reference/core/lines.hpp"
+#include "reference/errors/carried_error.hpp"
+#include "reference/errors/lines.hpp"
 
 namespace assay {
 
@@ -73,7 +73,7 @@ class alignas(64) Pack {
     for (int w = 0; w <= W; ++w) at_[w * size + lane] = w == 0 ? x : 0;
   }
 
-  // What reference/core/lines.hpp and dense.hpp take instead of number after number.
+  // What reference/errors/lines.hpp and dense.hpp take instead of number after number.
   static void add_dot(Pack& sum, const Line<const Pack>& a, const Line<const Pack>& b) {
     kernels().add_dot(sum.at_, words_of(a), words_of(b), static_cast<std::size_t>(a.size), constants());
   }
@@ -92,7 +92,7 @@ class alignas(64) Pack {
   }
   using DefiniteSolver = words::DefiniteSolver<W>;
 
-  // What reference/core/carried_error.hpp asks of an enclosure.
+  // What reference/errors/carried_error.hpp asks of an enclosure.
   using Bounds = UpperBounds<size>;
   /// At least |x| for every x in the balls.
   Bounds sizes() const;

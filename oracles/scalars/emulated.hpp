@@ -7,9 +7,9 @@
 
 #include "oracles/scalars/perturbed.hpp"
 #include "oracles/scalars/scalar.hpp"
-#include "reference/core/kept.hpp"
-#include "reference/core/lines.hpp"
 #include "reference/core/rounding.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/lines.hpp"
 
 namespace assay {
 

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "oracles/scalars/scalar.hpp"
-#include "reference/core/follows_kernels.hpp"
-#include "reference/core/lines.hpp"
+#include "reference/errors/follows_kernels.hpp"
+#include "reference/errors/lines.hpp"
 
 namespace assay {
 
@@ -72,7 +72,7 @@ struct Sized {
     return kept({v, largest, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by});
   }
 
-  // Whole lines at once: what the loops of reference/core/lines.hpp do, to the bit.
+  // Whole lines at once: what the loops of reference/errors/lines.hpp do, to the bit.
   static void add_dot(Sized& sum, const Line<const Sized>& a, const Line<const Sized>& b) { add_dot(sum, a, b, 1); }
   static void subtract_dot(Sized& sum, const Line<const Sized>& a, const Line<const Sized>& b) {
     add_dot(sum, a, b, -1);

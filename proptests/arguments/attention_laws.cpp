@@ -4,7 +4,7 @@
 
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
-#include "proptests/core/property.hpp"
+#include "proptests/laws/property.hpp"
 
 namespace assay::arguments {
 namespace {

@@ -3,7 +3,7 @@
 #include <rapidcheck.h>
 
 #include "proptests/arguments/records.hpp"
-#include "proptests/core/property.hpp"
+#include "proptests/laws/property.hpp"
 
 namespace assay::arguments {
 namespace {

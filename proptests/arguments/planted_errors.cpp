@@ -5,8 +5,8 @@
 #include <iterator>
 #include <map>
 
-#include "arguments/library.hpp"
-#include "language/mutants.hpp"
+#include "arguments/programs/library.hpp"
+#include "language/program/mutants.hpp"
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 

@@ -5,7 +5,7 @@
 #include "arguments/registry.hpp"
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
-#include "proptests/core/property.hpp"
+#include "proptests/laws/property.hpp"
 
 namespace assay::arguments {
 namespace {

@@ -1,5 +1,5 @@
 // The ellipsoid of a pair's errors: it holds all errors that were added and taken along, and is hardly larger.
-#include "reference/core/error_shape.hpp"
+#include "reference/errors/error_shape.hpp"
 
 #include <gtest/gtest.h>
 

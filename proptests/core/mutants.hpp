@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
-#include "proptests/core/laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 namespace assay::laws {
 

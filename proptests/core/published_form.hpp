@@ -6,7 +6,7 @@
 #include <string>
 
 #include "judge/sigma/expected.hpp"
-#include "proptests/core/laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 namespace assay::laws {
 

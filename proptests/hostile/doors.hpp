@@ -11,8 +11,8 @@
 #include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/court/seeded_case.hpp"
-#include "language/gradient.hpp"
-#include "tools/verbs/baseline_file.hpp"
+#include "language/program/gradient.hpp"
+#include "tools/baseline/baseline_file.hpp"
 
 namespace assay::hostile {
 

@@ -19,7 +19,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/pack.hpp"
 #include "proptests/core/generators.hpp"
-#include "proptests/core/laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 namespace assay {
 namespace {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "language/builder.hpp"
-#include "language/gradient.hpp"
+#include "language/program/builder.hpp"
+#include "language/program/gradient.hpp"
+#include "language/program/show.hpp"
 #include "language/room.hpp"
-#include "language/show.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/error.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "language/gradient.hpp"
-#include "language/mutants.hpp"
+#include "language/program/gradient.hpp"
+#include "language/program/mutants.hpp"
 #include "proptests/language/programs.hpp"
 
 namespace assay::language {

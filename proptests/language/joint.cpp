@@ -1,14 +1,14 @@
 // Errors of states that are taken together: long recurrences keep bounds that mean something.
-#include "language/joint.hpp"
+#include "language/evaluate/joint.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "language/answer_body.hpp"
-#include "language/gradient.hpp"
-#include "language/norm_bound.hpp"
+#include "language/answers/answer_body.hpp"
+#include "language/evaluate/norm_bound.hpp"
+#include "language/program/gradient.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
 #include "proptests/language/programs.hpp"

@@ -1,6 +1,6 @@
 // The library's programs of the rooms, a third definition that shares no formula with references and tile programs:
 // traced anew for every setting that a room walks through, their enclosures meet the reference's, outputs and
-// gradients. That a tile program in exact arithmetic is the reference is a law of every room (proptests/core/laws.hpp).
+// gradients. That a tile program in exact arithmetic is the reference is a law of every room (proptests/laws/laws.hpp).
 #include <gtest/gtest.h>
 
 #include <algorithm>

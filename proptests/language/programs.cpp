@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <random>
 
-#include "language/builder.hpp"
-#include "language/gradient.hpp"
+#include "language/program/builder.hpp"
+#include "language/program/gradient.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 

@@ -9,7 +9,7 @@
 #include "files/case_file.hpp"
 #include "files/safetensors.hpp"
 #include "judge/court/cache.hpp"
-#include "language/program.hpp"
+#include "language/program/program.hpp"
 #include "language/room.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "oracles/scalars/scalar.hpp"
-#include "proptests/core/reference_laws.hpp"
+#include "proptests/laws/reference_laws.hpp"
 
 namespace assay {
 namespace {

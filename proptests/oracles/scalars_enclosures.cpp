@@ -12,10 +12,10 @@
 #include "files/case_file.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/scalars/scalar.hpp"
-#include "proptests/core/reference_laws.hpp"
-#include "reference/core/dense.hpp"
+#include "proptests/laws/reference_laws.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
+#include "reference/families/dense.hpp"
 
 namespace assay {
 namespace {

@@ -10,7 +10,7 @@
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/verbs/baseline_change.hpp"
+#include "tools/baseline/baseline_change.hpp"
 
 namespace assay {
 namespace {

@@ -1,5 +1,5 @@
 // The page of all kernels: whose digests it trusts, and what it says of a record that is older than the sources.
-#include "tools/print/docs_kernels.hpp"
+#include "tools/pages/docs_kernels.hpp"
 
 #include <gtest/gtest.h>
 

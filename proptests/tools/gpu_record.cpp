@@ -7,7 +7,7 @@
 
 #include "proptests/tools/cli.hpp"
 #include "tools/gpu/record.hpp"
-#include "tools/print/docs_kernels.hpp"
+#include "tools/pages/docs_kernels.hpp"
 
 namespace assay {
 namespace {

@@ -13,7 +13,7 @@
 #include "judge/held_out/faults.hpp"
 #include "judge/held_out/rooms.hpp"
 #include "judge/trial/fault_trials.hpp"
-#include "proptests/core/laws.hpp"
+#include "proptests/laws/laws.hpp"
 
 namespace assay {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "judge/held_out/rooms.hpp"
 #include "proptests/tools/cli.hpp"
-#include "tools/print/confidence.hpp"
+#include "tools/pages/confidence.hpp"
 
 namespace assay {
 namespace {

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "tools/print/calibration.hpp"
+#include "tools/pages/calibration.hpp"
 
 namespace assay {
 namespace {

@@ -16,7 +16,7 @@
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/cases/suite_measure.hpp"
-#include "tools/print/suite_page.hpp"
+#include "tools/pages/suite_page.hpp"
 
 namespace assay {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "oracles/multiword/exp_table.hpp"
+#include "oracles/multiword/lanes/exp_table.hpp"
 #include "oracles/multiword/magnitude.hpp"
 #include "oracles/multiword/number.hpp"
 #include "proptests/words/cases.hpp"

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "oracles/multiword/lla.hpp"
-#include "proptests/core/property.hpp"
+#include "oracles/multiword/lla/lla.hpp"
+#include "proptests/laws/property.hpp"
 #include "proptests/words/lla_cases.hpp"
 #include "reference/parallax.hpp"
 #include "reference/softmax_attention.hpp"

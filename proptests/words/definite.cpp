@@ -11,8 +11,8 @@
 
 #include "oracles/scalars/scalar.hpp"
 #include "proptests/words/cases.hpp"
-#include "reference/core/definite.hpp"
-#include "reference/core/lines.hpp"
+#include "reference/errors/lines.hpp"
+#include "reference/families/definite.hpp"
 
 namespace assay::words {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "proptests/core/property.hpp"
+#include "proptests/laws/property.hpp"
 #include "proptests/words/cases.hpp"
 
 namespace assay::words {

@@ -1,8 +1,8 @@
 // The local-linear-attention engine: bounds against the textbook form in 335 bits and against the next tier, the same
 // bits everywhere, no proof where there is none.
-#include "oracles/multiword/lla.hpp"
+#include "oracles/multiword/lla/lla.hpp"
 
-#include "proptests/core/property.hpp"
+#include "proptests/laws/property.hpp"
 #include "proptests/words/lla_cases.hpp"
 
 namespace assay::words {

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <vector>
 
-#include "oracles/multiword/lla.hpp"
+#include "oracles/multiword/lla/lla.hpp"
 #include "proptests/words/cases.hpp"
 
 namespace assay::words {

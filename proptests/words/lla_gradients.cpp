@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "oracles/multiword/lla.hpp"
+#include "oracles/multiword/lla/lla.hpp"
 #include "oracles/multiword/parallel.hpp"
-#include "proptests/core/property.hpp"
+#include "proptests/laws/property.hpp"
 #include "proptests/words/lla_cases.hpp"
 #include "reference/lla.hpp"
 

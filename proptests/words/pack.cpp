@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "proptests/words/cases.hpp"
-#include "reference/core/elementary.hpp"
 #include "reference/core/error.hpp"
-#include "reference/core/lines.hpp"
+#include "reference/errors/elementary.hpp"
+#include "reference/errors/lines.hpp"
 
 namespace assay::words {
 namespace {

@@ -8,7 +8,7 @@
 #include "judge/court/why.hpp"
 #include "oracles/core/large.hpp"
 #include "reference/core/error.hpp"
-#include "tools/print/error_plots.hpp"
+#include "tools/plots/error_plots.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/why.hpp"
 #include "tools/verbs/command.hpp"

@@ -39,6 +39,7 @@ ROOM_FOLDERS |= {f"kernels/{family}": None for family in FAMILIES}
 LAYERS = ["reference", "oracles", "files", "language", "arguments", "kernels", "judge", "tools", "proptests"]
 
 CPP = {".hpp", ".cpp", ".cu", ".cuh"}
+FOLDER_SOURCES = 30  # about twenty subjects, most of them a header and a source
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -166,6 +167,39 @@ def check_includes(root, files, findings):
                 findings.append(f'{path}: #include "{included}" points upwards; {layer} knows nothing of {target}.')
 
 
+def check_folders(files, findings):
+    """A folder has one subject; folders with a file per room are as long as the list of rooms."""
+    sources = collections.Counter(
+        os.path.dirname(path) for path in files if pathlib.PurePath(path).suffix in CPP | {".py"} and path.partition("/")[0] in LAYERS
+    )
+    for folder, count in sorted(sources.items()):
+        if count > FOLDER_SOURCES and folder not in ROOM_FOLDERS:
+            findings.append(f"{folder}: {count} sources, more than {FOLDER_SOURCES}; move those of one subject to a folder of their own.")
+
+
+def check_cycles(root, files, findings):
+    """A header and its source are one stem; no stem includes itself by way of another. A room's unit in kernels stands
+    above its tile program and the plan that launches it: it is no part of the stem."""
+    stems = {}
+    for path in files:
+        is_unit = pathlib.PurePath(path).suffix != ".hpp" and path.startswith(tuple(f"kernels/{family}/" for family in FAMILIES))
+        if pathlib.PurePath(path).suffix in CPP and not is_unit:
+            below = {included.rpartition(".")[0] for included in INCLUDE.findall(read(root, path))}
+            stems.setdefault(path.rpartition(".")[0], set()).update(below)
+    done = set()
+
+    def follow(stem, above):
+        if stem in above:
+            findings.append(f"{stem} includes itself: {' -> '.join(above[above.index(stem):] + [stem])}.")
+        elif stem not in done:
+            for included in sorted(stems.get(stem, set()) - {stem}):
+                follow(included, above + [stem])
+            done.add(stem)
+
+    for stem in sorted(stems):
+        follow(stem, [])
+
+
 def check_programs(root, files, findings):
     """Headers of kernels share a namespace, and no unit sees all: of two types of one name a linker takes either."""
     home = {}
@@ -253,6 +287,8 @@ def check(root, compiled=None):
     check_rooms(root, files, findings)
     check_text(root, files, findings)
     check_includes(root, files, findings)
+    check_folders(files, findings)
+    check_cycles(root, files, findings)
     check_programs(root, files, findings)
     check_links(root, files, findings)
     if compiled:
@@ -300,6 +336,8 @@ def planted_faults(root, room, with_build):
         (add(header, f'#include "{program}"\n'), f"{header}:.*points upwards"),
         ({f"kernels/falcon/{room}_old.hpp": "#pragma once\n"}, f"kernels/falcon/{room}_old.hpp belongs to no room"),
         (add(program, "struct Visibility {\n};\n"), "Visibility is also defined in kernels/"),
+        ({f"files/many{i}.hpp": "#pragma once\n" for i in range(FOLDER_SOURCES)}, f"files: \\d+ sources, more than {FOLDER_SOURCES}"),
+        (add("reference/core/error.hpp", f'#include "{header}"\n'), "includes itself: .*reference/core/error"),
     ]
     faults += [
         (add("README.md", "[no page](docs/nowhere.md)\n"), "README.md: links to docs/nowhere.md"),

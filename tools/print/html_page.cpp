@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "tools/print/error_plots.hpp"
+#include "tools/plots/error_plots.hpp"
 #include "tools/print/escape.hpp"
 
 namespace assay {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/print/plot.hpp"
+#include "tools/plots/plot.hpp"
 #include "tools/print/rows.hpp"
 
 namespace assay {

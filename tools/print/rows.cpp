@@ -9,11 +9,8 @@
 #include "files/names.hpp"
 #include "judge/sigma/model.hpp"
 #include "tools/cases/suite_cases.hpp"
-#include "tools/print/ci_formats.hpp"
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
-#include "tools/print/html_page.hpp"
-#include "tools/print/matrix.hpp"
 
 namespace assay {
 namespace {
@@ -30,10 +27,6 @@ std::string short_ratio(double x) {
 std::string percent(double g) {
   if (!std::isfinite(g)) return "none";
   return (g < 1e-4 ? fmt::format("{:.1e}", 100 * g) : short_ratio(100 * g)) + '%';
-}
-
-std::string location(const ReportRow& row, std::size_t flat) {
-  return row.tensor + (row.place ? row.place(flat) : place(row.extents, flat));
 }
 
 bool same_kernel(const ReportRow& a, const ReportRow& b) {
@@ -140,127 +133,6 @@ std::string title_of(const ReportRow& row) {
   return fmt::format("{}, {} {}, shape B,T,H,K,V = {}{}{}", kernel_of(row), tiles, row.tile, row.shape,
                      contract_of(row) == row.precision ? "" : ", contract " + row.contract,
                      row.judged_by.empty() ? "" : ", judged by the spread of " + row.judged_by);
-}
-
-/// The rows whose kernels have tables of their own, and complaints.
-const Rows& told_one_by_one(const Page& page, const Rows& rows) {
-  static const Rows none;
-  return page.overview ? none : rows;
-}
-
-/// The rows that text has lines for.
-Rows shown_in_text(const Page& page, const Rows& rows) {
-  Rows shown = told_one_by_one(page, rows);
-  if (page.brief) std::erase_if(shown, [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
-  return shown;
-}
-
-std::string as_text(const Page& page, const Rows& rows) {
-  const Rows shown = shown_in_text(page, rows);
-  const Table::Colour colour = page.colours ? colour_of : Table::Colour();
-  std::string out;
-  for (const std::string& line : page.header) out += plain_text(line) + '\n';
-  if (page.matrix)
-    for (const Table& table : verdict_matrix(rows)) out += '\n' + table.text(0, colour);
-  if (page.brief && !shown.empty()) out += '\n' + fmt::format("{}\n", fmt::join(column_legend(), "\n"));
-  if (page.overview) out += '\n' + page.overview->text(0, colour);
-  for (const KernelTable& kernel : kernel_tables(shown, false)) {
-    out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2, colour);
-    if (page.brief) continue;
-    for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
-  }
-  if (page.summary && !page.brief) out += '\n' + summary_of(rows).text(0, colour);
-  out += '\n';
-  for (const std::string& line : page.findings) out += plain_text(line) + '\n';
-  for (const std::string& line : complaints_of(shown)) {
-    const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
-    out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
-  }
-  out += count_of(rows) + "\nreproduce: " + plain_text(page.command) + '\n';
-  for (const std::string& line : page.notes) out += plain_text(line) + '\n';
-  return out;
-}
-
-std::string as_markdown(const Page& page, const Rows& rows) {
-  std::string out =
-      "# " + markdown_text(page.header.front()) + "\n\n" + markdown_block({page.header.begin() + 1, page.header.end()});
-  if (page.summary) out += '\n' + summary_of(rows).markdown();
-  if (page.overview) out += '\n' + page.overview->markdown();
-  for (const KernelTable& kernel : kernel_tables(told_one_by_one(page, rows), true)) {
-    out += "\n## " + markdown_text(kernel.title) + "\n\n" + kernel.table.markdown() + '\n';
-    for (const std::string& line : kernel.detects) out += "- " + markdown_text(line) + '\n';
-  }
-  out += '\n' + count_of(rows) + '\n';
-  std::vector<std::string> lines = page.findings;
-  for (const std::string& line : complaints_of(told_one_by_one(page, rows))) lines.push_back(line);
-  if (!lines.empty()) out += '\n' + markdown_block(lines);
-  out += "\nReproduce: " + markdown_code(page.command) + "\n";
-  return out + (page.notes.empty() ? "" : '\n' + markdown_block(page.notes));
-}
-
-/// Names of files need not be UTF-8.
-std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n'; }
-
-/// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
-Json record_of(const ReportRow& row) {
-  const Judgement& j = row.judgement;
-  Json record = {{"device", row.device}, {"mechanism", row.mechanism}, {"form", row.form},
-                 {"tile", row.tile},     {"precision", row.precision}, {"contract", contract_of(row)},
-                 {"shape", row.shape},   {"tensor", row.tensor},       {"verdict", name_of(j.verdict)},
-                 {"reason", j.reason},   {"where", row.where},         {"why", row.why}};
-  const auto set = [&](const char* key, auto value) {
-    if (row.judged())
-      record[key] = value;
-    else
-      record[key] = nullptr;
-  };
-  set("ulp_format", row.ulp_format);
-  set("relative_error", j.relative_error), set("max_error", j.max_error);
-  set("max_error_at", location(row, j.max_error_at));
-  set("worst_ulps", j.worst_ulps), set("worst_ulps_at", location(row, j.worst_ulps_at));
-  set("rms_z", j.rms_z), set("rms_limit", j.rms_limit);
-  set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
-  set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by), set("fits", row.fits),
-      set("smallest_gain", j.smallest_gain);
-  set("detects", row.detects ? row.detects->sentence() : "");
-  set("cannot_see", row.detects ? names_in(row.detects->unseen, [](const std::string& name) { return name; }) : "");
-  set("bound_over_sigma", j.bound_over_sigma);
-  set("evidence", row.evidence);
-  for (const auto& [key, weighed] : {std::pair{"model", &row.by_model}, {"contract", &row.by_contract}}) {
-    const std::string name = key;
-    record[name + "_verdict"] = *weighed ? name_of((*weighed)->verdict) : "";
-    record[name + "_excess"] = *weighed ? Json((*weighed)->excess) : Json("");
-    record[name + "_reason"] = *weighed ? (*weighed)->reason : "";
-  }
-  set("blind_spots", listed(j.blind_spots));
-  record["command"] = row.command;
-  if (!row.of_case.empty()) record["case"] = row.of_case;
-  return record;
-}
-
-std::string as_json(const Page& page, const Rows& rows) {
-  Json records = Json::array();
-  for (const ReportRow& row : rows) records.push_back(record_of(row));
-  Json all = {{"format", "assay-" + page.verb}, {"version", 1}};
-  for (const auto& [key, value] : page.facts) all[key] = value;
-  all["passed"] = all_pass(rows), all["command"] = page.command, all["rows"] = std::move(records);
-  return dumped(all);
-}
-
-std::string as_csv(const Rows& rows) {
-  Table table;
-  for (const ReportRow& row : rows) {
-    const Json record = record_of(row);
-    std::vector<std::string> cells;
-    for (const auto& [key, value] : record.items()) {
-      if (table.rows.empty()) table.columns.push_back({key, false});
-      cells.push_back(value.is_null()     ? ""
-                      : value.is_number() ? round_trip(value.get<double>())
-                                          : value.get<std::string>());
-    }
-    table.rows.push_back(std::move(cells));
-  }
-  return table.csv();
 }
 
 }  // namespace
@@ -404,6 +276,10 @@ std::vector<std::string> evidence_legend(Format precision, const std::string& co
   return lines;
 }
 
+std::string location(const ReportRow& row, std::size_t flat) {
+  return row.tensor + (row.place ? row.place(flat) : place(row.extents, flat));
+}
+
 std::string_view name_of(RowsFormat format) {
   constexpr std::string_view names[] = {"table", "markdown", "html", "json", "csv", "junit", "sarif", "github"};
   return names[static_cast<int>(format)];
@@ -413,28 +289,6 @@ std::optional<RowsFormat> rows_format_from(std::string_view name) {
   for (const RowsFormat format : all_rows_formats)
     if (name == name_of(format)) return format;
   return std::nullopt;
-}
-
-std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format) {
-  switch (format) {
-    case RowsFormat::table:
-      return as_text(page, rows);
-    case RowsFormat::markdown:
-      return as_markdown(page, rows);
-    case RowsFormat::html:
-      return as_html(page, rows);
-    case RowsFormat::json:
-      return as_json(page, rows);
-    case RowsFormat::junit:
-      return as_junit(page, rows);
-    case RowsFormat::sarif:
-      return as_sarif(page, rows);
-    case RowsFormat::github:
-      return as_github(page, rows);
-    case RowsFormat::csv:
-      break;
-  }
-  return as_csv(rows);
 }
 
 }  // namespace assay

@@ -39,6 +39,8 @@ std::optional<RowsFormat> rows_format_from(std::string_view name);
 std::string kernel_of(const ReportRow& row);
 /// "212 tensors: 210 PASS, 2 FAIL"
 std::string count_of(const std::vector<ReportRow>& rows);
+/// "o[0][12][1][4]": the element at that place of the tensor, counted through.
+std::string location(const ReportRow& row, std::size_t flat);
 /// What did not pass, why, where, and how to see it again; what passed but could not have shown everything. Lines.
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows);
 /// "last_row_stale, last_row_zero"
@@ -77,8 +79,5 @@ struct Page {
 constexpr bool prints_notes(RowsFormat format) {
   return format == RowsFormat::table || format == RowsFormat::markdown || format == RowsFormat::html;
 }
-
-/// The page as text, with a line end. Numbers for people are rounded to three digits, those for programs are exact.
-std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format);
 
 }  // namespace assay

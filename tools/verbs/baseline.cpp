@@ -11,10 +11,10 @@
 #include "judge/contract/contract.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "reference/core/error.hpp"
+#include "tools/baseline/baseline_change.hpp"
+#include "tools/baseline/baseline_file.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/escape.hpp"
-#include "tools/verbs/baseline_change.hpp"
-#include "tools/verbs/baseline_file.hpp"
 
 namespace assay {
 namespace {

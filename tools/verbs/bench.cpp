@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "reference/core/error.hpp"
+#include "tools/bench/bench_kernels.hpp"
+#include "tools/bench/bench_rooms.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/table.hpp"
-#include "tools/verbs/bench_kernels.hpp"
-#include "tools/verbs/bench_rooms.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "tools/cases/case_flags.hpp"
-#include "tools/print/calibration.hpp"
+#include "tools/pages/calibration.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {

@@ -8,9 +8,10 @@
 
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/plots/error_plots.hpp"
 #include "tools/print/colours.hpp"
-#include "tools/print/error_plots.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/print/rows_page.hpp"
 #include "tools/print/why.hpp"
 #include "tools/run/plugin.hpp"
 #include "tools/run/same_bits.hpp"

@@ -18,8 +18,6 @@
 #include "files/new_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/print/escape.hpp"
-#include "tools/verbs/contract.hpp"
-#include "tools/verbs/mechanism.hpp"
 
 namespace assay {
 

@@ -46,8 +46,8 @@ struct Command {
 };
 
 namespace commands {
-extern const Command baseline, bench, calibrate, check, docs, drift, fixtures, limits, list, make_case, merge, mutants,
-    oracle, report, suite;
+extern const Command baseline, bench, calibrate, check, contract, docs, drift, fixtures, limits, list, make_case,
+    mechanism, merge, mutants, oracle, report, suite;
 }
 
 /// Every verb, in the order of the help.

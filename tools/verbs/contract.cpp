@@ -1,5 +1,4 @@
 // assay contract infer CASE OUT: which contract a kernel keeps, read off what it answered.
-#include "tools/verbs/contract.hpp"
 
 #include <fmt/format.h>
 

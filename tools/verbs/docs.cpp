@@ -14,9 +14,9 @@
 #include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/golden.hpp"
-#include "tools/print/arguments_page.hpp"
-#include "tools/print/docs_kernels.hpp"
-#include "tools/print/suite_page.hpp"
+#include "tools/pages/arguments_page.hpp"
+#include "tools/pages/docs_kernels.hpp"
+#include "tools/pages/suite_page.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {

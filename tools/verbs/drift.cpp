@@ -17,7 +17,7 @@
 #include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/print/drift_plots.hpp"
+#include "tools/plots/drift_plots.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/html_page.hpp"
 #include "tools/print/table.hpp"

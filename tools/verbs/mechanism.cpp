@@ -1,5 +1,4 @@
 // assay mechanism check|export|equal: mechanisms that users write as programs, in Python or as JSON.
-#include "tools/verbs/mechanism.hpp"
 
 #include <fmt/format.h>
 
@@ -14,8 +13,8 @@
 #include "files/input_file.hpp"
 #include "language/equal.hpp"
 #include "language/laws.hpp"
+#include "language/program/show.hpp"
 #include "language/room.hpp"
-#include "language/show.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/print/escape.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/print/plot.hpp"
+#include "tools/plots/plot.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {

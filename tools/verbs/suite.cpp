@@ -17,6 +17,7 @@
 #include "tools/cases/suite_measure.hpp"
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/print/rows_page.hpp"
 #include "tools/print/why.hpp"
 #include "tools/verbs/check.hpp"
 

@@ -1,0 +1,60 @@
+#include "arguments/programs/families.hpp"
+
+#include <utility>
+
+#include "oracles/core/bind.hpp"
+
+namespace assay::arguments {
+
+Plan plan_of(const Given& given, const Facts& facts) {
+  switch (facts.family) {
+    case Family::attention:
+      return plan_attention(given, facts);
+    case Family::recurrence:
+      return plan_recurrence(given, facts);
+    case Family::convolution:
+      return plan_convolution(given);
+    default:
+      return plan_norm(given);
+  }
+}
+
+Tensor taken(const Given& given, Plan& plan, const std::string& name, int rank) {
+  std::optional<Numbers> numbers = given.numbers(name);
+  require_domain(numbers.has_value(), -1, name, ": missing");
+  plan.gradients.insert(name);
+  return put(plan, name, *std::move(numbers), rank);
+}
+
+Tensor put(Plan& plan, const std::string& name, Numbers numbers, int rank) {
+  const auto axes = static_cast<int>(numbers.shape.size());
+  require_domain(axes == rank || axes == rank + 1, -1, name, ": expected ", rank, rank == 1 ? " axis" : " axes",
+                 " or the same with heads in front, got shape ", assay::detail::shape_text(numbers.shape));
+  Tensor tensor{name, numbers.shape, axes == rank + 1};
+  require_domain(!tensor.heads || tensor.shape[0] > 0, -1, name, ": expected at least one head");
+  plan.inputs[name] = std::move(numbers);
+  return tensor;
+}
+
+Picked whole_of(const Tensor& tensor) {
+  std::vector<PickedAxis> axes;
+  const std::vector<std::size_t> strides = strides_of(tensor.shape);
+  for (std::size_t a = 0; a < tensor.shape.size(); ++a) axes.push_back({strides[a], first(tensor.shape[a])});
+  return picked(tensor.name, axes);
+}
+
+Picked rows_of(const Tensor& tensor, const std::vector<int>& rows) {
+  std::vector<PickedAxis> axes;
+  const std::vector<std::size_t> strides = strides_of(tensor.shape);
+  for (std::size_t a = 0; a < tensor.shape.size(); ++a)
+    axes.push_back({strides[a], a == (tensor.heads ? 1 : 0) ? rows : first(tensor.shape[a])});
+  return picked(tensor.name, axes);
+}
+
+Tensor output(const Given& given, Plan& plan, const std::string& name, std::vector<int> shape, bool heads) {
+  plan.outputs[name] = shape;
+  if (auto cotangent = given.cotangent(name)) plan.cotangents[name] = *std::move(cotangent);
+  return {name, std::move(shape), heads};
+}
+
+}  // namespace assay::arguments

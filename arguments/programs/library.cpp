@@ -1,0 +1,98 @@
+#include "arguments/programs/library.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "reference/core/error.hpp"
+
+namespace assay::arguments {
+namespace {
+
+using language::Program;
+using language::Setting;
+
+/// Read when somebody asks, and kept.
+const Program& read(const Embedded& entry) {
+  static std::mutex guard;
+  static std::map<const Embedded*, std::unique_ptr<const Program>> known;
+  const std::lock_guard lock(guard);
+  std::unique_ptr<const Program>& program = known[&entry];
+  if (!program) program = std::make_unique<const Program>(language::read_program(entry.text, entry.name));
+  return *program;
+}
+
+thread_local PlantedPart* planted = nullptr;
+
+std::span<const Embedded> all() { return {embedded, embedded_count}; }
+
+std::string spelled(const Setting& setting) {
+  if (const bool* truth = std::get_if<bool>(&setting)) return *truth ? "true" : "false";
+  if (const std::int64_t* number = std::get_if<std::int64_t>(&setting)) return std::to_string(*number);
+  if (const std::string* words = std::get_if<std::string>(&setting)) return *words;
+  return "";
+}
+
+std::string spelled(const Param& param) {
+  if (const bool* truth = std::get_if<bool>(&param)) return *truth ? "true" : "false";
+  if (const long* number = std::get_if<long>(&param)) return std::to_string(*number);
+  return std::get<std::string>(param);
+}
+
+}  // namespace
+
+PlantedPart::PlantedPart(std::string name, language::Program stand_in)
+    : name_(std::move(name)), stand_in_(std::move(stand_in)) {
+  planted = this;
+}
+PlantedPart::~PlantedPart() { planted = nullptr; }
+
+std::vector<std::string> part_names() {
+  std::vector<std::string> names;
+  for (const Embedded& entry : all())
+    if (entry.folder == std::string_view("arguments")) names.emplace_back(entry.name);
+  return names;
+}
+
+const Program& part(std::string_view name) {
+  if (planted != nullptr) planted->asked.emplace(name);
+  if (planted != nullptr && planted->name_ == name) return planted->stand_in_;
+  for (const Embedded& entry : all())
+    if (entry.folder == std::string_view("arguments") && entry.name == name) return read(entry);
+  throw InputError(text("no part is called ", name));
+}
+
+const Program* find_mechanism_program(std::string_view mechanism) {
+  for (const Embedded& entry : all())
+    if (entry.folder == std::string_view("mechanisms") && entry.name == mechanism) return &read(entry);
+  return nullptr;
+}
+
+const Program& mechanism_program(std::string_view mechanism, const Params& params) {
+  const Program* plain = find_mechanism_program(mechanism);
+  require(plain != nullptr, "no program is called ", mechanism);
+  const std::string prefix = std::string(mechanism) + '-';
+  std::string wanted;
+  for (const auto& [name, setting] : plain->settings)
+    if (const auto param = params.find(name); param != params.end())
+      wanted += (wanted.empty() ? "" : ", ") + name + " = " + spelled(param->second);
+  for (const Embedded& entry : all()) {
+    const std::string_view name = entry.name;
+    if (entry.folder != std::string_view("mechanisms") || (name != mechanism && !name.starts_with(prefix))) continue;
+    const Program& program = read(entry);
+    bool agrees = program.name == plain->name;
+    for (const auto& [setting, value] : program.settings) {
+      const auto param = params.find(setting);
+      agrees = agrees && spelled(value) ==
+                             (param == params.end() ? spelled(plain->settings.at(setting)) : spelled(param->second));
+    }
+    if (agrees) return program;
+  }
+  throw Refusal(Status::domain, -1, text(mechanism, ": no program with ", wanted));
+}
+
+}  // namespace assay::arguments

@@ -1,0 +1,53 @@
+#pragma once
+// The programs of mechanisms/ and arguments/programs/, which the binary carries with it.
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "language/program/program.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::arguments {
+
+/// A program's text; the build writes the list of them (embed.cmake).
+struct Embedded {
+  const char *folder, *name, *text;
+};
+extern const Embedded embedded[];
+extern const std::size_t embedded_count;
+
+/// The program arguments/programs/json/NAME.json.
+const language::Program& part(std::string_view name);
+/// Their names.
+std::vector<std::string> part_names();
+
+/// For tests: while it lives, this thread's part() gives `stand_in` for the part of that name, and remembers what was
+/// asked for.
+class PlantedPart {
+ public:
+  explicit PlantedPart(std::string name = "", language::Program stand_in = {});
+  PlantedPart(const PlantedPart&) = delete;
+  PlantedPart(PlantedPart&&) = delete;
+  PlantedPart& operator=(const PlantedPart&) = delete;
+  PlantedPart& operator=(PlantedPart&&) = delete;
+  ~PlantedPart();
+
+  std::set<std::string, std::less<>> asked;
+
+ private:
+  friend const language::Program& part(std::string_view name);
+  std::string name_;
+  language::Program stand_in_;
+};
+
+/// The program of that mechanism in mechanisms/json; null if there is none.
+const language::Program* find_mechanism_program(std::string_view mechanism);
+
+/// As above, of the settings that `params` say and the defaults of the others. Throws Refusal (DOMAIN) if nobody has
+/// traced that.
+const language::Program& mechanism_program(std::string_view mechanism, const Params& params);
+
+}  // namespace assay::arguments

@@ -1,0 +1,24 @@
+#pragma once
+// One convention that a kernel may have misunderstood.
+#include <functional>
+#include <string>
+
+#include "judge/hypotheses/scene.hpp"
+
+namespace assay::hypotheses {
+
+/// One misunderstanding.
+struct Convention {
+  std::string key;   ///< "log_decay in base 2"
+  std::string what;  ///< after "looks like"
+  std::string mend;  ///< what to do then
+  /// What such a kernel answers, by the names of a report; NaN where that depends on more than the convention, and
+  /// under "d_x, raw" a gradient for those that differentiate the changed input instead of the given one. Throws what
+  /// the room throws: then no kernel can have done so.
+  std::function<Arrays(const Scene&)> answer;
+  bool looks_ahead = false;      ///< later tokens matter to earlier outputs
+  bool whole_sequences = false;  ///< heads are more than groups side by side
+  std::string only = {};         ///< the one tensor that it speaks of; "": all that it answers
+};
+
+}  // namespace assay::hypotheses

@@ -1,6 +1,0 @@
-#include "language/answer_body.hpp"
-
-namespace assay::language {
-template BasicAnswer<double> answer(const Posed<double>&, bool);
-template BasicAnswer<double> answer(const Posed<std::string>&, bool);
-}  // namespace assay::language

@@ -1,5 +1,0 @@
-#include "language/answer_body.hpp"
-
-namespace assay::language {
-template BasicAnswer<Emulated> answer(const Posed<double>&, bool);
-}  // namespace assay::language

@@ -1,6 +1,0 @@
-#include "language/answer_body.hpp"
-
-namespace assay::language {
-template BasicAnswer<Mp100> answer(const Posed<double>&, bool);
-template BasicAnswer<Mp100> answer(const Posed<std::string>&, bool);
-}  // namespace assay::language

@@ -1,6 +1,0 @@
-#include "language/answer_packs.hpp"
-
-namespace assay::language {
-template BasicAnswer<WordBall> answer_in_packs<2>(const Posed<double>&, bool, int);
-template BasicAnswer<WordBall> answer_in_packs<2>(const Posed<std::string>&, bool, int);
-}  // namespace assay::language

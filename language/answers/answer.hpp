@@ -1,0 +1,23 @@
+#pragma once
+// The answer of a program to a problem: all heads, one after the other, in any scalar.
+#include "language/answers/posed.hpp"
+#include "oracles/multiword/word_ball.hpp"
+
+namespace assay::language {
+
+/// Outputs and, with `gradients`, those of all inputs that have one; of shared inputs and parameters summed over the
+/// heads that read them. Throws Refusal where an output does not exist, naming the operation: NONFINITE, of log and
+/// sqrt DOMAIN; where it is beyond the scalar NONFINITE. Enclosures throw Undecided in both cases.
+template <class S, class X>
+BasicAnswer<S> answer(const Posed<X>& posed, bool gradients);
+
+/// Derivatives of the outputs along `tangent`, an array for each of some inputs, shaped like it.
+template <class S>
+BasicArrays<S> slopes(const Posed<double>& posed, const Arrays& tangent);
+
+/// In W words (2, 3, 4), eight heads at a time on so many threads, which change no bit. Throws Undecided where these do
+/// not decide.
+template <int W, class X>
+BasicAnswer<WordBall> answer_in_packs(const Posed<X>& posed, bool gradients, int threads);
+
+}  // namespace assay::language

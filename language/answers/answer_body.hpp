@@ -1,0 +1,154 @@
+#pragma once
+// The definition of answer: included by one translation unit per scalar alone.
+#include <array>
+
+#include "language/answers/answer.hpp"
+#include "language/evaluate/evaluate_body.hpp"
+#include "oracles/core/bind.hpp"
+
+namespace assay::language {
+
+template <class X>
+template <class S>
+Value<S> Posed<X>::value(const Type& type, const Given& given, std::span<const int> heads) const {
+  if (type.kind == Kind::integer) return Value<S>::of(Strides{}, std::vector<std::int64_t>{given.whole});
+  if (type.kind == Kind::boolean)
+    return Value<S>::of(Strides{}, std::vector<Truth>{given.whole != 0 ? Truth::yes : Truth::no});
+  const Strides shape = shape_of(type);
+  std::vector<S> data(shape.count(), S(0));
+  if (!given.is_there) return Value<S>::of(shape, std::move(data));  // a cotangent that nobody gives
+  const std::vector<X>& from = given.numbers().data;
+  for (std::size_t lane = 0; lane < heads.size(); ++lane) {
+    const int block = given.blocks > 0 ? heads[lane] / (heads_ / given.blocks) : 0;
+    const std::size_t first = data.size() * static_cast<std::size_t>(block);
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if constexpr (Several<S> && std::is_same_v<X, double>)
+        data[i].take(static_cast<int>(lane), from[first + i]);
+      else if constexpr (Several<S>)
+        data[i].take(static_cast<int>(lane), from_decimal<S>(from[first + i]));
+      else if constexpr (std::is_same_v<X, double>)
+        data[i] = S(from[first + i]);
+      else
+        data[i] = from_decimal<S>(from[first + i]);
+    }
+  }
+  return Value<S>::of(shape, std::move(data));
+}
+
+template <class X>
+template <class S>
+std::vector<Value<S>> Posed<X>::values(std::span<const int> heads, bool cotangents) const {
+  const Program& program = mechanism_.program;
+  std::vector<Value<S>> list;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    list.push_back(given_[i].is_there ? value<S>(program.inputs[i].type, given_[i], heads)
+                                      : evaluate<S>(*program.inputs[i].missing, list, sizes_).front());
+  for (std::size_t i = 0; cotangents && i < cotangents_.size(); ++i)
+    list.push_back(value<S>(program.body->result_type(i), cotangents_[i], heads));
+  return list;
+}
+
+namespace detail {
+
+inline std::vector<int> lengths_of(const Strides& s) { return {s.length.begin(), s.length.begin() + s.rank}; }
+
+/// A tensor of an answer: its name, and how its blocks follow the heads.
+struct Place {
+  std::string name;
+  int blocks = 0, block = 0;
+  bool first = true;  ///< of the heads of that block
+};
+template <class X>
+Place place_of(const Posed<X>& posed, std::size_t result, int head) {
+  const Program& program = posed.mechanism().program;
+  if (result < program.outputs.size())
+    return {program.outputs[result], posed.head_axis() ? posed.heads() : 0, posed.head_axis() ? head : 0, true};
+  std::size_t wanted = result - program.outputs.size(), i = 0;
+  for (;; ++i)
+    if (program.inputs[i].gradient && wanted-- == 0) break;
+  const int block = posed.block_of(i, head);
+  return {program.inputs[i].name, posed.blocks_of(i), block, head == 0 || posed.block_of(i, head - 1) != block};
+}
+
+/// Adds one head's numbers, `number`(i) of them, to the array's block; those of its first head are taken as they are.
+template <class N, class F, class A>
+void add_head(BasicArrays<N>& to, const Place& place, const Strides& shape, F&& number, A&& sum) {
+  const auto [entry, fresh] = to.try_emplace(place.name);
+  BasicArray<N>& array = entry->second;
+  if (fresh) {
+    array.shape = lengths_of(shape);
+    if (place.blocks > 0) array.shape.insert(array.shape.begin(), place.blocks);
+    array.data.assign(array.count(), N());
+  }
+  const std::size_t n = shape.count(), first = n * static_cast<std::size_t>(place.block);
+  for (std::size_t i = 0; i < n; ++i) {
+    N& here = array.data[first + i];
+    here = place.first ? N(number(i)) : sum(here, number(i));
+  }
+}
+
+/// A tensor of which some number does not exist, or is beyond the scalar.
+template <class S, class X>
+[[noreturn]] void refuse(const Posed<X>& posed, const Program& program, std::size_t result, int head, bool exists) {
+  const std::array<int, 1> heads{head};
+  std::optional<Culprit> culprit;
+  evaluate<S>(*program.body,
+              posed.template values<S>(heads, program.inputs.size() > posed.mechanism().program.inputs.size()),
+              posed.sizes(), &culprit);
+  std::string what = program.outputs[result];
+  if (posed.head_axis()) what += text(" of head ", head);
+  if (!culprit) throw Refusal(Status::nonfinite, -1, what + ": not a finite number");
+  std::string element;
+  for (const int i : culprit->element) element += (element.empty() ? "" : ", ") + std::to_string(i);
+  std::string message = text(what, exists ? " is beyond " + scalar_name<S>() : " is undefined", ": ",
+                             name_of(culprit->op), element.empty() ? "" : " of element [" + element + "]");
+  if (culprit->token >= 0) message += text(" of token ", culprit->token);
+  const bool domain = !exists && (culprit->op == Op::log || culprit->op == Op::sqrt);
+  throw Refusal(domain ? Status::domain : Status::nonfinite, culprit->token, message);
+}
+
+/// Throws Undecided, Refusal if a number is none.
+template <class S, class X>
+void require_finite(const Posed<X>& posed, const Program& program, const std::vector<Value<S>>& results, int head) {
+  for (std::size_t r = 0; r < results.size(); ++r)
+    walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) {
+      using std::isfinite;
+      const S& x = results[r].real(at[0]);
+      if constexpr (std::is_same_v<S, Ball> || Several<S>) {
+        if (!isfinite(x)) throw Undecided();
+      } else if (!isfinite(x)) {
+        refuse<S>(posed, program, r, head, !is_undefined(x));
+      }
+    });
+}
+
+void require_memory(const Program& program, const Sizes& sizes, std::size_t bytes);
+
+}  // namespace detail
+
+template <class S, class X>
+BasicAnswer<S> answer(const Posed<X>& posed, bool gradients) {
+  const Mechanism& mechanism = posed.mechanism();
+  const Program& program = gradients ? mechanism.gradient : mechanism.program;
+  detail::require_memory(program, posed.sizes(), sizeof(S));
+  BasicAnswer<S> result;
+  for (int head = 0; head < posed.heads(); ++head) {
+    const std::array<int, 1> heads{head};
+    const std::vector<Value<S>> results =
+        evaluate<S>(*program.body, posed.template values<S>(heads, gradients), posed.sizes());
+    detail::require_finite<S>(posed, program, results, head);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const bool output = r < mechanism.program.outputs.size();
+      const std::vector<S>& data = *results[r].reals;
+      std::vector<std::ptrdiff_t> where;
+      walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
+      detail::add_head(
+          output ? result.outputs : result.gradients, detail::place_of(posed, r, head), results[r].layout,
+          [&](std::size_t i) { return data[static_cast<std::size_t>(where[i])]; },
+          [](const S& a, const S& b) { return S(a + b); });
+    }
+  }
+  return result;
+}
+
+}  // namespace assay::language

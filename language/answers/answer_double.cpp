@@ -1,0 +1,6 @@
+#include "language/answers/answer_body.hpp"
+
+namespace assay::language {
+template BasicAnswer<double> answer(const Posed<double>&, bool);
+template BasicAnswer<double> answer(const Posed<std::string>&, bool);
+}  // namespace assay::language

@@ -1,0 +1,49 @@
+// The independent judge of gradients: derivatives of the forward program by dual numbers.
+#include "language/answers/answer_body.hpp"
+
+namespace assay::language {
+namespace {
+
+/// The input with the slopes of a direction.
+template <class S>
+Value<S> directed(const Value<S>& value, const Array& tangent, int block) {
+  std::vector<S> data;
+  const std::size_t first = value.layout.count() * static_cast<std::size_t>(block);
+  walk<1>({&value.layout}, [&](std::size_t i, const auto& at) {
+    data.push_back({value.real(at[0]).value, decltype(S::value)(tangent.data.at(first + i))});
+  });
+  return Value<S>::of(value.layout, std::move(data));
+}
+
+}  // namespace
+
+template <class S>
+BasicArrays<S> slopes(const Posed<double>& posed, const Arrays& tangent) {
+  const Program& program = posed.mechanism().program;
+  detail::require_memory(program, posed.sizes(), sizeof(S));
+  for (const auto& [name, array] : tangent)
+    require(std::any_of(program.inputs.begin(), program.inputs.end(),
+                        [&, &name = name](const Input& in) { return in.name == name; }),
+            "tangent: names an input unknown to ", program.name);
+  BasicArrays<S> result;
+  for (int head = 0; head < posed.heads(); ++head) {
+    const std::array<int, 1> heads{head};
+    std::vector<Value<S>> values = posed.values<S>(heads, false);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (const auto d = tangent.find(program.inputs[i].name); d != tangent.end())
+        values[i] = directed(values[i], d->second, posed.block_of(i, head));
+    const std::vector<Value<S>> results = evaluate<S>(*program.body, std::move(values), posed.sizes());
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      std::vector<S> data;
+      walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { data.push_back(results[r].real(at[0])); });
+      detail::add_head(
+          result, detail::place_of(posed, r, head), results[r].layout, [&](std::size_t i) { return data[i]; },
+          [](const S& a, const S& b) { return S(a + b); });
+    }
+  }
+  return result;
+}
+
+template BasicArrays<Dual<Mp50>> slopes(const Posed<double>&, const Arrays&);
+
+}  // namespace assay::language

@@ -1,0 +1,6 @@
+#include "language/answers/answer_body.hpp"
+
+namespace assay::language {
+template BasicAnswer<Mp50> answer(const Posed<double>&, bool);
+template BasicAnswer<Mp50> answer(const Posed<std::string>&, bool);
+}  // namespace assay::language

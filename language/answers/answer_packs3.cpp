@@ -1,0 +1,6 @@
+#include "language/answers/answer_packs.hpp"
+
+namespace assay::language {
+template BasicAnswer<WordBall> answer_in_packs<3>(const Posed<double>&, bool, int);
+template BasicAnswer<WordBall> answer_in_packs<3>(const Posed<std::string>&, bool, int);
+}  // namespace assay::language

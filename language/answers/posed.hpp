@@ -1,0 +1,78 @@
+#pragma once
+// A problem at the door of a program: names, shapes, heads and values, checked before anything runs.
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "language/evaluate/evaluate.hpp"
+#include "language/program/program.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay::language {
+
+/// A program, its gradient, and what its files call tokens.
+struct Mechanism {
+  Program program, gradient;
+  std::set<std::string> tokens;  ///< axes of tokens: T, S, and what scans run along
+
+  explicit Mechanism(Program p);
+  /// Of a program and a gradient that need not be its own.
+  Mechanism(Program p, Program g);
+  /// Whether a tensor of that type has its tokens first.
+  bool walks_tokens(const Type& type) const { return !type.axes.empty() && tokens.contains(type.axes[0].name); }
+};
+
+/// Keeps references to the mechanism and the problem. A program is of one head; an array that has an axis more than the
+/// program's has its heads there, and one with fewer heads is shared by groups of the others, in order.
+template <class X>
+class Posed {
+ public:
+  /// Throws Refusal (DOMAIN, NONFINITE), one sentence: names nobody knows, shapes that do not fit, numbers that are
+  /// none, log decays above 0.
+  Posed(const Mechanism& mechanism, const BasicProblem<X>& problem);
+
+  const Mechanism& mechanism() const { return mechanism_; }
+  const Sizes& sizes() const { return sizes_; }
+  int heads() const { return heads_; }
+  bool head_axis() const { return head_axis_; }
+  bool has_cotangents() const { return !problem_.cotangents.empty(); }
+  /// How many blocks of numbers input i has: one for each head or group of heads; 0: one for all, without an axis.
+  int blocks_of(std::size_t i) const { return given_[i].is_there ? given_[i].blocks : head_axis_ ? heads_ : 0; }
+  /// That of a head.
+  int block_of(std::size_t i, int head) const { return blocks_of(i) > 0 ? head / (heads_ / blocks_of(i)) : 0; }
+
+  /// The values of all inputs, and with `cotangents` of those too, for a head; of a pack, for a head in every lane.
+  template <class S>
+  std::vector<Value<S>> values(std::span<const int> heads, bool cotangents) const;
+
+ private:
+  /// What a problem has for an input or a cotangent.
+  struct Given {
+    const BasicArray<X>* array = nullptr;
+    BasicArray<X> number;  ///< of a parameter
+    std::int64_t whole = 0;
+    int blocks = 0;  ///< 0: no axis of heads
+    bool is_there = false;
+    const BasicArray<X>& numbers() const { return array != nullptr ? *array : number; }
+  };
+
+  void refuse_unknown() const;
+  Given find(const Input& input) const;
+  Given parameter(const Input& input, const Param& value) const;
+  void admit_shape(const std::string& label, const Type& type, Given& given);
+  void count_heads();
+  void admit_numbers(const std::string& label, const Type& type, std::string_view domain, const Given& given) const;
+  Strides shape_of(const Type& type) const;
+  template <class S>
+  Value<S> value(const Type& type, const Given& given, std::span<const int> heads) const;
+
+  const Mechanism& mechanism_;
+  const BasicProblem<X>& problem_;
+  std::vector<Given> given_, cotangents_;
+  Sizes sizes_;
+  int heads_ = 1;
+  bool head_axis_ = false;
+};
+
+}  // namespace assay::language

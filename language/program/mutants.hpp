@@ -1,0 +1,21 @@
+#pragma once
+// Errors in the formula, one each, from the shape of the program alone: what somebody who wrote a kernel may have got
+// wrong. Of a gradient program, those of a backward pass.
+#include <string>
+#include <vector>
+
+#include "language/program/program.hpp"
+
+namespace assay::language {
+
+struct Mutant {
+  std::string what;  ///< "0.7 sub: wrong sign": the nodes of scans and of their steps, then what is wrong
+  Program program;   ///< with the inputs and outputs of the right one
+};
+
+/// A term or factor dropped, a sign, a comparison's equality, a mask ignored, a function left out, a shift, a sequence
+/// one token late, rows that read the state before its update, an operand in another's place. No two compute the same
+/// program, and none the right one; some may change no number.
+std::vector<Mutant> mutants_of(const Program& program);
+
+}  // namespace assay::language

@@ -1,0 +1,212 @@
+#pragma once
+// A few columns of a delta-rule state, one per lane, through the whole sequence, with a bound on the error of each.
+//
+//   R = D_t S,   e = v_t - P^T p_t  (P = R: decayed, P = S: undecayed, none),   S <- R + beta_t k_t e^T,   o_t = scale
+//   S^T q_t
+//
+// Columns never meet, so a slab stays in the first-level cache. A decay of the whole state is part of its update, S <-
+// alpha S + ..., and e takes alpha (S^T p); decays by channel are applied a step ahead, so that R is what is stored.
+// docs/error-analysis.md, section 4.
+#include "oracles/multiword/lanes/exp.hpp"
+#include "oracles/multiword/lanes/kernels.hpp"
+#include "oracles/multiword/lanes/passes.hpp"
+#include "oracles/multiword/lanes/sum.hpp"
+
+namespace assay::words::ASSAY_WORDS_ISA {
+
+template <int W>
+ASSAY_INLINE Words<Lanes, W> load_words(const double* p) {
+  Words<Lanes, W> r;
+  for (int w = 0; w < W; ++w) r.w[w] = load(p + static_cast<std::size_t>(w) * lane_count);
+  return r;
+}
+template <int W>
+ASSAY_INLINE void store_words(double* p, const Words<Lanes, W>& x) {
+  for (int w = 0; w < W; ++w) store(p + static_cast<std::size_t>(w) * lane_count, x.w[w]);
+}
+/// The size of a column of renormalised numbers in the 2-norm: the root of the sum of (c[w] / u^w)^2.
+template <int W>
+struct ColumnSize {
+  // |c[1]| <= u |c[0]| after a renormalisation of two words: twice the square of the first is enough.
+  static constexpr int counted = W == 2 ? 1 : W;
+  Lanes squares[counted];
+
+  ASSAY_INLINE ColumnSize() {
+    for (Lanes& sum : squares) sum = broadcast(0);
+  }
+  ASSAY_INLINE void add(const Words<Lanes, W>& x) {
+    double unit = 1;
+#pragma GCC unroll 4
+    for (int w = 0; w < counted; ++w) {
+      const Lanes scaled = w == 0 ? x.w[0] : x.w[w] * broadcast(unit);
+      squares[w] = fma(scaled, scaled, squares[w]);
+      unit *= 0x1p53;
+    }
+  }
+  /// Rounded up, squares that underflow included.
+  ASSAY_INLINE Lanes total() const {
+    Lanes sum = squares[counted - 1];
+    for (int w = counted - 2; w >= 0; --w) sum = sum + squares[w];
+    if constexpr (counted < W) sum = sum + sum;
+    return fma(sqrt(sum), broadcast(1 + 0x1p-30), broadcast(0x1p-530));
+  }
+};
+
+/// A sum of products along the keys, in `parts` sums of every parts-th term that do not wait for each other.
+template <int W>
+struct KeySum {
+  static constexpr std::size_t parts = delta_parts(W);
+  Words<Lanes, W> part[parts];
+
+  ASSAY_INLINE KeySum() {
+    for (auto& p : part) p = words<Lanes, W>(0);
+  }
+  ASSAY_INLINE void settle() {
+    for (auto& p : part) renormalise<W>(p.w);
+  }
+  ASSAY_INLINE Words<Lanes, W> total() {
+    settle();
+    Words<Lanes, W> sum = part[0];
+    for (std::size_t i = 1; i < parts; ++i) sum = sum + part[i];
+    return sum;
+  }
+};
+
+/// What step t does with element i of a column before the update: reads it, and decays it where each channel has a
+/// decay of its own.
+template <int W, DeltaDecay Decay, DeltaError Error>
+ASSAY_INLINE void look_ahead(const DeltaSlab& s, std::size_t t, std::size_t i, Words<Lanes, W>& x,
+                             Words<Lanes, W>& read) {
+  const std::size_t at = t * s.keys + i;
+  if constexpr (Error == DeltaError::undecayed) multiply_add<W, W>(read.w, broadcast(s.p[at]), x.w);
+  if constexpr (Decay == DeltaDecay::per_channel) x = broadcast_words<W>(s.decay + at * W) * x;
+  if constexpr (Error == DeltaError::decayed) multiply_add<W, W>(read.w, broadcast(s.p[at]), x.w);
+}
+
+/// Calls f(i, part) for every element of a column, and `settle` often enough for sums in KeySum::parts parts.
+template <int W, class F, class Settle>
+ASSAY_INLINE void each_key(std::size_t keys, F&& f, Settle&& settle) {
+  constexpr std::size_t parts = KeySum<W>::parts, run = parts * terms_per_renormalisation;
+  std::size_t i = 0;
+  for (; i + parts <= keys; i += parts) {
+#pragma GCC unroll 4
+    for (std::size_t part = 0; part < parts; ++part) f(i + part, part);
+    if ((i + parts) % run == 0) settle();
+  }
+  for (; i < keys; ++i) f(i, 0);
+}
+
+/// One pass over the column for every step: the update, the output's sum, and the next step's look ahead.
+template <int W, DeltaDecay Decay, DeltaError Error>
+inline void delta_steps(const DeltaSlab& s) {
+  constexpr bool by_step = Decay == DeltaDecay::per_step;
+  const std::size_t K = s.keys;
+  ColumnSize<W> column;
+  Lanes error = load(s.error);
+  KeySum<W> reads;
+  each_key<W>(
+      K,
+      [&](std::size_t i, std::size_t part) {
+        double* row = s.state + i * W * lane_count;
+        Words<Lanes, W> x = load_words<W>(row);
+        column.add(x);
+        if (s.steps > 0) look_ahead<W, Decay, Error>(s, 0, i, x, reads.part[part]);
+        if (s.steps > 0) store_words<W>(row, x);
+      },
+      [&] { reads.settle(); });
+  Lanes size = column.total();
+  const Words<Lanes, W> scale = broadcast_words<W>(s.scale);
+
+  for (std::size_t t = 0; t < s.steps; ++t) {
+    const double *q = s.q + t * K, *k = s.k + t * K;
+    const DeltaBound& bound = s.bound[t];
+    const bool last = t + 1 == s.steps;
+
+    Words<Lanes, W> alpha, read = reads.total();
+    if constexpr (by_step) alpha = broadcast_words<W>(s.decay + t * W);
+    if constexpr (by_step && Error == DeltaError::decayed) read = alpha * read;
+    const Lanes v = load(s.v + t * s.value_stride);
+    const Words<Lanes, W> write = times(plus(-read, v), broadcast(s.beta[t]));
+
+    KeySum<W> outs;
+    reads = KeySum<W>();
+    column = ColumnSize<W>();
+    const auto update = [&](std::size_t i, std::size_t part, const auto& next) __attribute__((always_inline)) {
+      double* row = s.state + i * W * lane_count;
+      Words<Lanes, W> x = load_words<W>(row);
+      if constexpr (by_step) x = product(alpha, x);
+      multiply_add<W, W>(x.w, broadcast(k[i]), write.w);
+      renormalise<W>(x.w);
+      column.add(x);
+      multiply_add<W, W>(outs.part[part].w, broadcast(q[i]), x.w);
+      next(i, part, x);
+      store_words<W>(row, x);
+    };
+    const auto settle = [&] { outs.settle(), reads.settle(); };
+    const auto ahead = [&](std::size_t i, std::size_t part, Words<Lanes, W> & x) __attribute__((always_inline)) {
+      look_ahead<W, Decay, Error>(s, t + 1, i, x, reads.part[part]);
+    };
+    const auto stay = [](std::size_t, std::size_t, Words<Lanes, W>&) {};
+    if (last)
+      each_key<W>(
+          K, [&](std::size_t i, std::size_t part) __attribute__((always_inline)) { update(i, part, stay); }, settle);
+    else
+      each_key<W>(
+          K, [&](std::size_t i, std::size_t part) __attribute__((always_inline)) { update(i, part, ahead); }, settle);
+    const Words<Lanes, W> out = outs.total();
+
+    // Everything here is a sum of non-negative products; the coefficients have room for its roundings.
+    const Lanes residual = abs(v) + size_of(read);
+    Lanes e = fma(broadcast(bound.growth), error, broadcast(bound.floor));
+    e = fma(broadcast(bound.of_state), size, e);
+    e = fma(broadcast(bound.of_residual), residual, e);
+    error = fma(broadcast(bound.of_write), size_of(write), e);
+    size = column.total();
+    const Lanes read_error = fma(broadcast(s.read_error), size, error);
+    const Words<Lanes, W> o = out * scale;
+    for (int w = 0; w < W; ++w) store(s.out[w] + t * s.value_stride, o.w[w]);
+    const Lanes scaling = fma(broadcast(s.scale_error), size_of(out), broadcast(bound.out_floor));
+    store(s.out_bound + t * s.value_stride, fma(broadcast(bound.out_of_state), read_error, scaling));
+  }
+  store(s.error, error);
+}
+
+template <int W, DeltaDecay Decay>
+inline void delta_steps_of(const DeltaSlab& s) {
+  switch (s.error_form) {
+    case DeltaError::none:
+      return delta_steps<W, Decay, DeltaError::none>(s);
+    case DeltaError::undecayed:
+      return delta_steps<W, Decay, DeltaError::undecayed>(s);
+    case DeltaError::decayed:
+      // Without decay the two are one.
+      return delta_steps < W, Decay, Decay == DeltaDecay::none ? DeltaError::undecayed : DeltaError::decayed > (s);
+  }
+}
+
+template <int W>
+void delta_slab(const DeltaSlab& s) {
+  switch (s.decay_form) {
+    case DeltaDecay::none:
+      return delta_steps_of<W, DeltaDecay::none>(s);
+    case DeltaDecay::per_step:
+      return delta_steps_of<W, DeltaDecay::per_step>(s);
+    case DeltaDecay::per_channel:
+      return delta_steps_of<W, DeltaDecay::per_channel>(s);
+  }
+}
+
+/// out[i] = exp(x[i]) for one x per lane, 0 if below -500; layout [i][W].
+template <int W>
+void exp_of_doubles(const double* x, double* out) {
+  Words<Lanes, W> a = words<Lanes, W>(0);
+  double clamped[lane_count], planes[W][lane_count];
+  for (int i = 0; i < lane_count; ++i) clamped[i] = x[i] < exp_lowest ? 0 : x[i];
+  a.w[0] = load(clamped);
+  a = exp<W>(a);
+  for (int w = 0; w < W; ++w) store(planes[w], a.w[w]);
+  for (int i = 0; i < lane_count; ++i)
+    for (int w = 0; w < W; ++w) out[i * W + w] = x[i] < exp_lowest ? 0 : planes[w][i];
+}
+
+}  // namespace assay::words::ASSAY_WORDS_ISA

@@ -1,0 +1,10 @@
+// Compiled with the flags of its instruction set, on x86-64 alone.
+#ifdef __x86_64__
+#define ASSAY_WORDS_ISA avx2
+#define ASSAY_WORDS_WIDTH 4
+#include "oracles/multiword/lanes/kernels_body.hpp"
+
+namespace assay::words {
+const Kernels& kernels_avx2() { return avx2::table(); }
+}  // namespace assay::words
+#endif

@@ -1,0 +1,8 @@
+// For every machine; slow where fma is a call.
+#define ASSAY_WORDS_ISA scalar
+#define ASSAY_WORDS_WIDTH 1
+#include "oracles/multiword/lanes/kernels_body.hpp"
+
+namespace assay::words {
+const Kernels& kernels_scalar() { return scalar::table(); }
+}  // namespace assay::words

@@ -1,9 +1,0 @@
-#include "proptests/core/property.hpp"
-
-#include <rapidcheck/gtest.h>
-
-namespace assay::laws {
-
-void check_property(void (*property)()) { rc::detail::checkGTest(property); }
-
-}  // namespace assay::laws

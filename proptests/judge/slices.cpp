@@ -1,0 +1,257 @@
+// Signed sums over slices on trial: worked by hand, against errors of known correlation, and for what only they see.
+#include "judge/verdict/slices.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "judge/sigma/expected.hpp"
+#include "judge/verdict/judge.hpp"
+#include "proptests/judge/noise.hpp"
+
+namespace assay {
+namespace {
+
+using Numbers = std::vector<double>;
+
+TEST(Slices, sum_heads_chunks_positions_and_columns) {
+  const Layout layout{2, 65, 2};
+  Numbers weight(layout.size(), 1), error(layout.size());
+  const auto at = [](int h, int r, int c) { return static_cast<std::size_t>((h * 65 + r) * 2 + c); };
+  error[at(0, 0, 0)] = 1, error[at(1, 64, 0)] = 10, error[at(1, 3, 1)] = 100;
+  error[at(0, 5, 1)] = 1e6, weight[at(0, 5, 1)] = 0;
+  weight[at(1, 3, 1)] = 0.5;
+  const std::vector<Slice> slices = slices_of(layout);
+  const Numbers sums = slice_sums(layout, weight, error);
+  ASSERT_EQ(sums.size(), 1U + 2 + 2 + 64 + 2);
+  ASSERT_EQ(slices.size(), sums.size());
+  const auto sum = [&](const char* name) {
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      if (slices[i].name() == name) return sums[i];
+    ADD_FAILURE() << name;
+    return 0.0;
+  };
+  EXPECT_EQ(sum("the whole tensor"), 61);
+  EXPECT_EQ(sum("head 0"), 1);
+  EXPECT_EQ(sum("head 1"), 60);
+  EXPECT_EQ(sum("rows 0 to 63"), 51);
+  EXPECT_EQ(sum("rows 64 to 127"), 10);
+  EXPECT_EQ(sum("position 0 of every chunk of 64"), 11);
+  EXPECT_EQ(sum("position 3 of every chunk of 64"), 50);
+  EXPECT_EQ(sum("position 5 of every chunk of 64"), 0);
+  EXPECT_EQ(sum("column 0"), 11);
+  EXPECT_EQ(sum("column 1"), 50);
+  EXPECT_EQ(slices_of({1, 64, 1}).size(), 1U) << "one head, one chunk, one column: nothing to tell apart";
+}
+
+/// Errors of standard deviation 1: independent, common to a column, or to everything.
+struct Model {
+  const char* name;
+  Layout layout;
+  double of_column, of_all;
+};
+constexpr Model models[] = {{"independent", {2, 70, 4}, 0, 0},
+                            {"columns", {1, 70, 8}, 0.6, 0},
+                            {"common", {2, 20, 4}, 0, 1},
+                            {"number", {1, 1, 1}, 0, 0}};
+
+Numbers errors_of(const Model& model, Noise& random) {
+  const Layout& n = model.layout;
+  Numbers column(static_cast<std::size_t>(n.cols)), errors;
+  const double all = random.normal(), rest = std::sqrt(1 - model.of_column * model.of_column);
+  for (double& x : column) x = random.normal();
+  for (std::size_t i = 0; i < n.size(); ++i) {
+    const double x = rest * random.normal() + model.of_column * column[i % column.size()];
+    errors.push_back(model.of_all * all + std::sqrt(1 - model.of_all * model.of_all) * x);
+  }
+  return errors;
+}
+
+constexpr int draws = default_draws;
+
+/// Jittered rounding has twice the variance; every element leans by `lean`.
+std::vector<Numbers> draws_of(const Model& model, Noise& random, double lean = 0) {
+  std::vector<Numbers> list;
+  for (int k = 0; k < draws; ++k) {
+    list.push_back(errors_of(model, random));
+    for (double& x : list.back()) x = lean + std::sqrt(2.0) * x;
+  }
+  return list;
+}
+
+bool rejects(const std::vector<SliceSum>& expected, const Layout& layout, const Numbers& error) {
+  const Numbers sums = slice_sums(layout, Numbers(error.size(), 1), error);
+  for (std::size_t s = 0; s < sums.size(); ++s)
+    if (!(std::fabs(sums[s]) <= expected[s].reach * expected[s].sigma)) return true;
+  return false;
+}
+
+TEST(Slices, raise_false_alarms_no_more_often_than_stated) {
+  constexpr double rate = 0.02;
+  for (const Model& model : models) {
+    Noise random(9);
+    const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1);
+    const int trials = zeros.size() > 100 ? 400 : 2000;
+    int alarms = 0;
+    for (int t = 0; t < trials; ++t) {
+      const std::vector<SliceSum> expected =
+          expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, ones, zeros, rate);
+      alarms += rejects(expected, model.layout, errors_of(model, random)) ? 1 : 0;
+    }
+    EXPECT_LE(alarms, trials * rate + 5 * std::sqrt(trials * rate)) << model.name;
+  }
+}
+
+TEST(Slices, know_the_standard_deviation_of_their_sums) {
+  Noise random(3);
+  const Model& model = models[1];  // 70 rows: 70 * 0.64 + (70 * 0.6)^2 a column
+  const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1);
+  const std::vector<SliceSum> expected =
+      expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, ones, zeros, 1e-6);
+  const double truth = 70 * 0.64 + 42 * 42;
+  for (const SliceSum& sum : expected) {
+    if (sum.slice.axis != Slice::Axis::column) continue;
+    EXPECT_GT(sum.sigma * sum.sigma, truth / 2) << sum.slice.name();
+    EXPECT_LT(sum.sigma * sum.sigma, truth * 2) << sum.slice.name();
+  }
+  // Last roundings are every element's own, and not drawn.
+  const Numbers last(zeros.size(), 3);
+  const std::vector<SliceSum> stored =
+      expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, ones, last, 1e-6);
+  for (std::size_t s = 0; s < stored.size(); ++s)
+    if (stored[s].slice.axis == Slice::Axis::column) {
+      EXPECT_GT(stored[s].sigma * stored[s].sigma, truth / 2 + 70 * 3);
+    }
+}
+
+TEST(Slices, let_pass_what_correct_kernels_lean) {
+  const Model& model = models[0];
+  const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1), leaning(model.layout.size(), 0.8);
+  Noise random(5);
+  const auto expected_of = [&](double lean_of_draws, const Numbers& own) {
+    return expected_sums(draws_of(model, random, lean_of_draws), zeros, {own}, model.layout, ones, zeros, 1e-6);
+  };
+  EXPECT_TRUE(rejects(expected_of(0, zeros), model.layout, leaning));
+  EXPECT_FALSE(rejects(expected_of(0.8, zeros), model.layout, leaning)) << "random rounding leans as well";
+  EXPECT_FALSE(rejects(expected_of(0, leaning), model.layout, leaning)) << "the contract's own rounding leans";
+}
+
+/// Elements that all draws answer alike, off by sigma: in one head to one side, in the other to the other.
+TEST(Slices, do_not_forget_biases_that_cancel) {
+  const Layout layout{2, 5, 1};
+  const Numbers exact(layout.size()), ones(layout.size(), 1);
+  Numbers stalled;
+  for (std::size_t i = 0; i < layout.size(); ++i) stalled.push_back(i < 5 ? 1 : -1);
+  const std::vector<Numbers> samples(draws, stalled);
+  const Spread spread = spread_of(samples, exact, layout, Format::fp64);
+  Numbers undrawn;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    EXPECT_EQ(spread.sigma[i], 1);
+    undrawn.push_back(spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
+  }
+  const std::vector<SliceSum> expected = expected_sums(samples, exact, {stalled}, layout, ones, undrawn, 1e-6);
+  Numbers got = stalled;
+  EXPECT_FALSE(rejects(expected, layout, got));
+  got[7] *= 1 + 1e-12;
+  EXPECT_FALSE(rejects(expected, layout, got)) << "nothing is left of the whole tensor's sum but its rounding";
+  got[7] = 0;
+  EXPECT_FALSE(rejects(expected, layout, got)) << "one that does not stall";
+  EXPECT_TRUE(rejects(expected, layout, Numbers(layout.size(), 4))) << "all to one side, and further";
+}
+
+/// All of a column rounds the same number, off by the column's own part of a spacing: where the sum leans less than its
+/// neighbours, that part happens to be small, and is another in a kernel that sums in another order.
+TEST(Slices, lean_like_the_slices_next_to_them) {
+  constexpr int rows = 400, columns = 12;
+  const Layout layout{1, rows, columns};
+  const Numbers zeros(layout.size()), ones(layout.size(), 1);
+  // To one side in half of the columns, to the other in the others: nothing is left of the rows.
+  const auto leaning = [&](auto part) {
+    Numbers errors;
+    for (std::size_t i = 0; i < layout.size(); ++i) {
+      const int column = static_cast<int>(i % columns);
+      errors.push_back((column < 6 ? 1 : -1) * part(column % 6));
+    }
+    return errors;
+  };
+  const Numbers own = leaning([](int c) { return c == 0 ? 0.02 : 0.6 - 0.1 * c; });
+  const Numbers other = leaning([](int c) { return c == 5 ? 0.02 : 0.5 - 0.1 * c; });
+  const auto expected_of = [&](const Numbers& kept) {
+    Noise random(17);
+    std::vector<Numbers> samples;
+    for (int k = 0; k < draws; ++k) {
+      samples.emplace_back();
+      for (std::size_t i = 0; i < layout.size(); ++i) samples.back().push_back(random.normal());
+    }
+    return expected_sums(samples, zeros, {kept}, layout, ones, zeros, 1e-6);
+  };
+  const std::vector<SliceSum> plain = expected_of(zeros), expected = expected_of(own);
+  EXPECT_TRUE(rejects(plain, layout, own));
+  EXPECT_FALSE(rejects(expected, layout, own));
+  EXPECT_FALSE(rejects(expected, layout, other));
+  EXPECT_TRUE(rejects(expected, layout, leaning([](int c) { return c == 0 ? 4.0 : 0.0; })));
+  for (std::size_t s = 0; s < expected.size(); ++s) {
+    const bool column = expected[s].slice.axis == Slice::Axis::column;
+    EXPECT_FALSE(plain[s].widened);
+    EXPECT_EQ(expected[s].widened, column) << expected[s].slice.name();
+    if (!expected[s].widened) {
+      EXPECT_EQ(expected[s].sigma, plain[s].sigma) << expected[s].slice.name();
+    }
+    // 400 times the root mean square of the first five columns' parts.
+    if (column && expected[s].slice.index == 0) {
+      EXPECT_NEAR(expected[s].sigma, rows * std::sqrt((0.02 * 0.02 + 0.25 + 0.16 + 0.09 + 0.04) / 5), 1e-9);
+    }
+  }
+}
+
+/// A column of which nothing counts has nothing to lean by, whatever those next to it do.
+TEST(Slices, stay_exact_where_nothing_may_be_off) {
+  const Layout layout{1, 50, 2};
+  const Numbers zeros(layout.size());
+  Numbers weight, own;
+  for (std::size_t i = 0; i < layout.size(); ++i) weight.push_back(i % 2 ? 1 : 0), own.push_back(1);
+  const std::vector<SliceSum> expected =
+      expected_sums(std::vector<Numbers>(draws, zeros), zeros, {own}, layout, weight, zeros, 1e-6);
+  for (const SliceSum& sum : expected) {
+    EXPECT_EQ(sum.sigma, sum.slice.name() == "column 0" ? 0 : 50) << sum.slice.name();
+  }
+}
+
+/// A fifth of sigma, in one column: no element and no mean square shows it.
+TEST(Slices, see_what_nothing_else_sees) {
+  const Layout layout{1, 4096, 8};
+  Expected e{.shape = {4096, 8}, .layout = layout, .value = {}, .bound = {}, .sigma = {}, .reach = {}};
+  Noise random(11);
+  std::vector<Numbers> samples(draws, Numbers(layout.size()));
+  Numbers exact, got;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    exact.push_back(random.normal());
+    for (Numbers& draw : samples) draw[i] = exact[i] + std::sqrt(2.0) * 0.01 * random.normal();
+    got.push_back(exact[i] + 0.01 * random.normal());
+    e.value.push_back({exact[i], 0});
+  }
+  const Spread spread = spread_of(samples, exact, layout, Format::fp64);
+  e.bound.assign(exact.size(), 0), e.sigma = spread.sigma;
+  e.rms_limit = rms_limit(spread, false_alarm_rate);
+  for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
+  for (const double sigma : e.sigma) e.weight.push_back(1 / sigma);
+  Numbers undrawn;
+  for (std::size_t i = 0; i < layout.size(); ++i)
+    undrawn.push_back(spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
+  e.sums = expected_sums(samples, exact, {exact}, layout, e.weight, undrawn, false_alarm_rate);
+  const Judgement healthy = judge(e, got);
+  EXPECT_EQ(healthy.verdict, Verdict::pass) << healthy.reason;
+  for (std::size_t i = 5; i < got.size(); i += 8) got[i] += 0.002;
+  const Judgement leaning = judge(e, got);
+  EXPECT_EQ(leaning.verdict, Verdict::fail);
+  EXPECT_EQ(leaning.worst_sum_slice, "column 5");
+  EXPECT_NE(leaning.reason.find("errors of column 5 lean to one side"), std::string::npos) << leaning.reason;
+  EXPECT_LE(leaning.rms_z, leaning.rms_limit);
+  EXPECT_LT(leaning.worst_z, 7);
+  e.sums.clear();
+  EXPECT_EQ(judge(e, got).verdict, Verdict::pass) << "it is the sums that see it";
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,363 @@
+// Kernels that are right and sum in another order: a foreign one has its own blocks of products, its own order and its
+// own way to the same number, and none of it is a fault.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "judge/forms/sequential.hpp"
+#include "judge/sigma/expected.hpp"
+#include "judge/sigma/terms.hpp"
+#include "kernels/core/tensor_core.hpp"
+#include "oracles/scalars/sized.hpp"
+#include "reference/core/random.hpp"
+#include "reference/families/visible.hpp"
+
+namespace assay {
+namespace {
+
+struct Other {
+  std::string name;
+  std::function<Answer(const Problem&)> run;
+};
+
+/// The tile program in the ways that hardware sums.
+std::vector<Other> other_sums(const KernelForm& form, Format precision) {
+  std::vector<Other> list;
+  for (const int products : {1, 2, 4, 8, 16})
+    list.push_back({"sums of " + std::to_string(products), [&form, precision, products](const Problem& p) {
+                      Contract contract = Contract::of(precision);
+                      contract.products = products;
+                      return form.run(p, KernelUnderTest{&form, precision, 0, 1, &contract}.policy(), 0);
+                    }});
+  if (precision != Format::fp32)
+    list.push_back({"cut off", [&form, precision](const Problem& p) {
+                      const tile::TensorCore hopper;
+                      const tile::TensorCoreEmulation cutting(hopper);
+                      return form.run(p, KernelUnderTest{&form, precision, 0, 1}.policy(), 0);
+                    }});
+  return list;
+}
+
+/// What is no tile program at all: token by token, and D = sum_j P_ij dP_ij.
+std::vector<Other> references(const Room& room, Format precision) {
+  std::vector<Other> list;
+  for (const KernelForm* other : {sequential_form(room.name), product_sum_form(room.name)})
+    if (other != nullptr)
+      list.push_back({std::string(other->name), [other, precision](const Problem& p) {
+                        return other->run(p, KernelUnderTest{other, precision, 0, 1}.policy(), 0);
+                      }});
+  return list;
+}
+
+/// Which channel comes to each place.
+struct Orders {
+  std::vector<int> keys, values;
+  const std::vector<int>* of(Axis axis) const {
+    return axis == Axis::key_dim ? &keys : axis == Axis::value_dim ? &values : nullptr;
+  }
+  Orders back() const {
+    const auto inverse = [](const std::vector<int>& order) {
+      std::vector<int> to(order.size());
+      for (std::size_t i = 0; i < order.size(); ++i) to[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+      return to;
+    };
+    return {inverse(keys), inverse(values)};
+  }
+};
+
+/// A field's axes are the last ones of its array.
+Array reordered(const Array& array, const RoomFacts::Ranked& field, const Orders& orders) {
+  Array to = array;
+  const auto rank = static_cast<std::size_t>(field.rank);
+  if (array.shape.size() != rank + 1) return to;  // all have heads; one number for all channels
+  std::size_t inner = 1;
+  for (std::size_t axis = rank; axis-- > 0;) {
+    const auto extent = static_cast<std::size_t>(array.shape[array.shape.size() - rank + axis]);
+    const std::vector<int>* order = orders.of(field.field.axes[axis]);
+    if (order != nullptr && order->size() == extent) {
+      const std::vector<double> from = to.data;
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        const std::size_t x = i / inner % extent;
+        to.data[i] = from[i - x * inner + static_cast<std::size_t>((*order)[x]) * inner];
+      }
+    }
+    inner *= extent;
+  }
+  return to;
+}
+
+void reorder(Arrays& arrays, const std::vector<RoomFacts::Ranked>& fields, const Orders& orders) {
+  for (const RoomFacts::Ranked& field : fields)
+    if (const auto it = arrays.find(std::string(field.field.name)); it != arrays.end())
+      it->second = reordered(it->second, field, orders);
+}
+
+/// The answer of a kernel that goes through the channels in that order.
+Answer through(const Orders& orders, const Room& room, const Problem& problem,
+               const std::function<Answer(const Problem&)>& run) {
+  Problem other = problem;
+  reorder(other.inputs, room.inputs(), orders), reorder(other.cotangents, room.outputs(), orders);
+  Answer answer = run(other);
+  reorder(answer.outputs, room.outputs(), orders.back()), reorder(answer.gradients, room.inputs(), orders.back());
+  return answer;
+}
+
+/// Calls f(room, form, precision, problem, expectation) of every room that takes so many tokens.
+template <class F>
+void for_short_cases(F f) {
+  for (const KernelRoom* kernels : kernel_rooms())
+    for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
+      for (int length = 1; length <= 8; ++length) {
+        const Room& room = *find_room(kernels->name);
+        const KernelForm& form = kernels->forms.front();
+        const CaseSpec spec{std::string(room.name), {1, length, 2, 0, 8, 8, 0},         precision,
+                            Style::normal,          static_cast<std::uint64_t>(length), {}};
+        const Problem problem = room.make(spec);
+        if (!form.obstacle(problem).empty()) continue;
+        f(room, form, spec, problem,
+          expect(oracle_of(room, problem, 4), {&form, precision, 0, 1}, problem, default_draws));
+      }
+}
+
+int expect_no_alarm(const Answer& answer, const Expectation& expectation, const CaseSpec& spec,
+                    const std::string& name) {
+  int judged = 0;
+  const auto got = in_report_order(answer, expectation);
+  for (std::size_t t = 0; t < got.size(); ++t, ++judged) {
+    const Judgement j = judge(expectation.tensors[t].second, got[t].second);
+    EXPECT_NE(j.verdict, Verdict::fail) << spec.repro() << ": " << name << ": " << got[t].first << ": " << j.reason;
+  }
+  return judged;
+}
+
+/// Any splitting of any accumulator's terms. Of 16-bit contracts' these were false alarms, of what is stored in fp32
+/// and of a first row's d_q, which is dP - D = 0 where both are sums of few products.
+TEST(Witnesses, other_sums_are_no_fault) {
+  int judged = 0;
+  for_short_cases([&](const Room&, const KernelForm& form, const CaseSpec& spec, const Problem& problem,
+                      const Expectation& expectation) {
+    for (const Other& other : other_sums(form, spec.precision))
+      judged += expect_no_alarm(other.run(problem), expectation, spec, other.name);
+  });
+  EXPECT_GT(judged, 15000);
+}
+
+/// Any order: the channels of keys and values come reversed and shuffled, one product at a time.
+TEST(Witnesses, other_orders_are_no_fault) {
+  int judged = 0;
+  for_short_cases([&](const Room& room, const KernelForm& form, const CaseSpec& spec, const Problem& problem,
+                      const Expectation& expectation) {
+    const Stream stream(spec.seed, "orders");
+    std::vector<int> reversed(8), shuffled(8);
+    std::iota(reversed.rbegin(), reversed.rend(), 0), std::iota(shuffled.begin(), shuffled.end(), 0);
+    for (std::size_t i = 8; i-- > 1;)
+      std::swap(shuffled[i], shuffled[static_cast<std::size_t>(stream.integer(i, static_cast<int>(i) + 1))]);
+    for (const Orders& orders : {Orders{reversed, reversed}, Orders{shuffled, shuffled}})
+      for (const Other& other : other_sums(form, spec.precision)) {
+        if (other.name != "sums of 1" && other.name != "sums of 4") continue;
+        judged += expect_no_alarm(through(orders, room, problem, other.run), expectation, spec, other.name);
+      }
+  });
+  EXPECT_GT(judged, 8000);
+}
+
+/// The reference, each operation rounded by itself. Not those that solve, whose errors their steps decide, nor the
+/// three that have more roundings on the way than their tile programs.
+TEST(Witnesses, references_are_no_fault) {
+  int judged = 0;
+  for_short_cases([&](const Room& room, const KernelForm& form, const CaseSpec& spec, const Problem& problem,
+                      const Expectation& expectation) {
+    constexpr std::string_view others[] = {"mesanet", "affine_mesanet", "falcon3", "falcon3a", "retnet"};
+    if (form.iterative || std::ranges::find(others, room.name) != std::end(others)) return;
+    for (const Other& other : references(room, spec.precision))
+      judged += expect_no_alarm(other.run(problem), expectation, spec, other.name);
+  });
+  EXPECT_GT(judged, 2000);
+}
+
+/// Integers far below 2^24 leave nothing in any order: their answers are to be exact.
+TEST(Witnesses, what_is_exact_in_any_order_stays_exact) {
+  const Room& room = *find_room("linear_attention");
+  const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
+  const CaseSpec spec{std::string(room.name), {1, 20, 2, 0, 8, 8, 0}, Format::bf16, Style::integers, 3, {}};
+  const Problem problem = room.make(spec);
+  const Expectation expectation =
+      expect(oracle_of(room, problem, 4), {&form, spec.precision, 0, 1}, problem, default_draws);
+  for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+    const auto& [name, expected] = expectation.tensors[t];
+    if (name != "final_state") continue;
+    EXPECT_TRUE(std::ranges::all_of(expected.sigma, [](double sigma) { return sigma == 0; }));
+    std::vector<double> got = expectation.emulated[t].second;
+    EXPECT_EQ(judge(expected, got).verdict, Verdict::pass);
+    got[5] += 0x1p-20;
+    const Judgement j = judge(expected, got);
+    EXPECT_EQ(j.verdict, Verdict::fail);
+    EXPECT_EQ(j.reason.find("inf"), std::string::npos) << j.reason;
+  }
+}
+
+/// A gradient of 10^8 beside an output of one: what fp64 loses of the one is no excuse for the other.
+TEST(Witnesses, one_tensor_does_not_hide_another) {
+  const Room& room = *find_room("value_averaging");
+  Problem problem = room.make({"value_averaging", {1, 2, 1, 0, 2, 1, 0}, Format::fp64, Style::normal, 0, {}});
+  problem.mechanism = "numbers that no reference knows";
+  const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
+  Oracle oracle;
+  const std::vector<int> shape{4};
+  oracle.tensors = {{"o", {shape, std::vector<HiLo>(4, {1 + 1e-8, 0}), std::vector<double>(4)}},
+                    {"d_v", {shape, std::vector<HiLo>(4, {1e8, 0}), std::vector<double>(4)}}};
+  KernelRuns runs;
+  runs.exact = {{"o", Array(shape, {1, 1, 1, 1})}, {"d_v", Array(shape, {1e8, 1e8, 1e8, 1e8})}};
+  runs.emulated = runs.exact;
+  runs.drawn.assign(static_cast<std::size_t>(default_draws), runs.exact);
+  const Expectation expectation = expect(oracle, {&form, Format::fp64, 0, 1}, problem, runs);
+  EXPECT_EQ(judge(expectation.tensors[0].second, runs.exact[0].second.data).verdict, Verdict::fail);
+  EXPECT_NE(judge(expectation.tensors[1].second, runs.exact[1].second.data).verdict, Verdict::fail);
+}
+
+/// A window of more keys than there are is none, up to the largest that a problem may ask for.
+TEST(Witnesses, windows_of_any_length_are_taken) {
+  for (const char* name : {"softmax_attention", "parallax", "lla", "falcon3", "falcon3a"}) {
+    const Room& room = *find_room(name);
+    for (const KernelForm& form : find_kernels(kernel_rooms(), name)->forms) {
+      CaseSpec spec{name, {1, 20, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 3, {{"window", 20L}}};
+      if (form.name == "split_decode") spec.shape.query_len = 3;
+      const Problem problem = room.make(spec);
+      Problem longest = problem;
+      longest.params["window"] = 2147483647L;
+      if (!form.obstacle(problem).empty() || !form.unstable.empty()) continue;
+      const Policy policy = Policy::of(form.sites, Format::bf16);
+      const int tile = static_cast<int>(form.tiles.size()) - 1;
+      const Answer known = form.run(problem, policy, tile), got = form.run(longest, policy, tile);
+      EXPECT_EQ(known.outputs, got.outputs) << name << ' ' << form.name;
+      EXPECT_EQ(known.gradients, got.gradients) << name << ' ' << form.name;
+    }
+  }
+}
+
+// ---- sizes of terms
+
+TEST(Sized, knows_what_cancelled) {
+  Sized::accumulate_in(24);
+  const Sized a = 0.1, b = 3 * a - 3 * a, c = b * Sized(2);
+  EXPECT_EQ(c.value, 0);
+  EXPECT_FALSE(c.exact());
+  EXPECT_EQ(c.size, 2 * (3 * 0.1));
+  EXPECT_EQ((exp(Sized(1)) - exp(Sized(1))).size, std::exp(1.0));
+  EXPECT_EQ((Sized(5) * Sized(0)).size, 0);
+  EXPECT_EQ((b * b).size, b.size * b.size) << "multiplied out, its terms are as large";
+}
+
+/// Numbers as they come to lines: zeros, small integers, what has cancelled, infinities, and any other.
+Sized some_sized(const Stream& random, std::uint64_t i) {
+  const double x = random.normal(4 * i), y = static_cast<double>(random.integer(4 * i + 1, 8));
+  switch (random.integer(4 * i + 2, 8)) {
+    case 0:
+      return 0;
+    case 1:
+      return Sized(x) - Sized(x);
+    case 2:
+      return Sized(x) * Sized(y) - Sized(x);
+    case 3:
+      return random.integer(4 * i + 3, 8) == 0 ? Sized(1) / Sized(0) : Sized(y);
+    case 4:
+      return Sized(x) * Sized(0);
+    default:
+      return random.integer(4 * i + 3, 2) == 0 ? Sized(y) : Sized(x);
+  }
+}
+
+bool same_bits(const Sized& a, const Sized& b) {
+  const auto bits = [](double x) { return std::isnan(x) ? 0 : std::bit_cast<std::uint64_t>(x); };
+  return bits(a.value) == bits(b.value) && bits(a.size) == bits(b.size) && bits(a.total) == bits(b.total) &&
+         bits(a.unit) == bits(b.unit) && bits(a.rest) == bits(b.rest);
+}
+
+TEST(Sized, takes_lines_as_it_takes_numbers) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Sized::accumulate_in(seed % 3 == 0 ? 53 : 6);
+    const Stream random(seed, "sized");
+    const int n = random.integer(1, 200), step = 1 + random.integer(2, 2);
+    std::vector<Sized> a(400), b(400), y(200);
+    std::uint64_t at = 0;
+    for (auto* list : {&a, &b, &y})
+      for (Sized& x : *list) x = some_sized(random, at++);
+    const Line<const Sized> left{a.data(), step, n}, right{b.data(), 1, n};
+    Sized sum = y[0], difference = y[0];
+    add_dot(sum, left, right), subtract_dot(difference, left, right);
+    Sized expected_sum = y[0], expected_difference = y[0];
+    for (int i = 0; i < n; ++i) expected_sum += left[i] * right[i], expected_difference -= left[i] * right[i];
+    EXPECT_TRUE(same_bits(sum, expected_sum)) << seed;
+    EXPECT_TRUE(same_bits(difference, expected_difference)) << seed;
+    std::vector<Sized> more = y, less = y;
+    add_scaled(line(more), b[0], left), subtract_scaled(line(less), b[0], left);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const Sized term = i < static_cast<std::size_t>(n) ? b[0] * left[static_cast<int>(i)] : Sized(0);
+      EXPECT_TRUE(same_bits(more[i], i < static_cast<std::size_t>(n) ? y[i] + term : y[i])) << seed << ' ' << i;
+      EXPECT_TRUE(same_bits(less[i], i < static_cast<std::size_t>(n) ? y[i] - term : y[i])) << seed << ' ' << i;
+    }
+  }
+  Sized::accumulate_in(53);
+}
+
+TEST(Sized, knows_what_is_exact_in_any_order) {
+  Sized::accumulate_in(24);
+  const auto sum = [](std::initializer_list<double> terms) {
+    Sized total = 0;
+    for (const double x : terms) total += x;
+    return total.exact();
+  };
+  EXPECT_TRUE(sum({3, -5, 0.25, 0}));
+  EXPECT_TRUE(sum({0x1p23, 1, 0x1p22}));
+  EXPECT_FALSE(sum({0x1p24, 1})) << "2^24 + 1 takes 25 bits";
+  EXPECT_FALSE(sum({0x1p24, -0x1p24, 1})) << "1 + 2^24 comes first in another order";
+  EXPECT_TRUE((Sized(3) / Sized(-4)).exact());
+  EXPECT_FALSE((Sized(3) / Sized(3)).exact()) << "kernels multiply by 1 / 3";
+  EXPECT_TRUE(exp(Sized(0) * Sized(0.1)).exact());
+  EXPECT_FALSE(exp(Sized(2) - Sized(2)).exact()) << "kernels take 2^x of multiples of log2(e)";
+  EXPECT_TRUE((Sized(0) * Sized(0.1)).exact());
+  EXPECT_TRUE(sqrt(Sized(4)).exact());
+  EXPECT_FALSE(sqrt(Sized(2)).exact());
+  Sized::accumulate_in(53);
+  EXPECT_TRUE(sum({0x1p24, 1}));
+}
+
+TEST(Sized, knows_what_leaves_no_trace) {
+  Sized::accumulate_in(53);
+  const Sized tiny = exp(Sized(-128)), weights = Sized(1) + Sized(1) + tiny;
+  EXPECT_TRUE(weights.exact()) << "2 + 2.6e-56 is 2 in any order";
+  EXPECT_TRUE((Sized(3) / weights).exact());
+  EXPECT_TRUE((weights * Sized(0.75)).exact());
+  EXPECT_FALSE((weights - exp(Sized(-1))).exact()) << "0.37 leaves a trace";
+
+  const Sized left = weights - Sized(2);
+  EXPECT_FALSE(left.exact()) << "2.6e-56 in one order, 0 in another";
+  EXPECT_GE(left.rounded_at() * 0x1p-53, tiny.value) << "what is left may be lost as a whole";
+  EXPECT_LE(left.rounded_at() * 0x1p-53, 2 * 128 * tiny.value) << "and nothing else";
+  EXPECT_EQ(log(weights - Sized(1)).value, 0);
+  EXPECT_FALSE(log(weights - Sized(1)).exact());
+
+  Sized::accumulate_in(24);
+  EXPECT_FALSE((Sized(1) + exp(Sized(-16))).exact()) << "1.1e-7 of 2^-23";
+  EXPECT_TRUE((Sized(1) + exp(Sized(-24))).exact());
+  Sized::accumulate_in(53);
+}
+
+/// Kernels centre scores on the lse, rational proofs on the largest: the gradient is the same, and what rounds is not.
+TEST(Sized, is_centred_as_kernels_centre) {
+  const VisibleRow<Sized> sized{{0, 2}, Sized(0), Sized(2), {Sized(0), Sized(0)}, {Sized(1), Sized(1)}};
+  const VisibleRow<double> plain{{0, 2}, 0, 2, {0, 0}, {1, 1}};
+  EXPECT_EQ(sized.centre().value, std::log(2));
+  EXPECT_FALSE((sized.s(0) - sized.centre()).exact());
+  EXPECT_EQ(plain.centre(), 0);
+}
+
+}  // namespace
+}  // namespace assay

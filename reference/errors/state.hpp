@@ -1,0 +1,185 @@
+#pragma once
+// The state S [K, V] of a linear recurrence, S_t = M_t S_{t-1} + ..., or the gradient of one, which carries the errors
+// of scalars that enclose their numbers: as those of whole columns (carried_error.hpp), so that the reference of a
+// mechanism says what a step computes, and nothing about errors but which matrix M_t is. A step takes a column, which
+// then holds the step's own errors alone, maps it by decays, writes and erasures, and puts it back with the matrix that
+// it was mapped by. What it reads meanwhile, a number that is linear in the column, comes without the column's errors,
+// for what is written back, and with them, for everybody else.
+#include <vector>
+
+#include "reference/core/columns.hpp"
+#include "reference/core/tensor.hpp"
+#include "reference/errors/carried_error.hpp"
+#include "reference/errors/kept.hpp"
+#include "reference/errors/lines.hpp"
+
+namespace assay {
+
+/// A vector that states are read and written along, with its length for those who ask.
+template <class S>
+struct Direction {
+  Line<const S> at = {nullptr, 1, 0};
+  S square = S(0);        ///< |x|^2
+  Bounds<S> length = {};  ///< |x|
+
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): it is a line
+  operator Line<const S>() const { return at; }
+};
+template <class S>
+Direction<S> direction(const Line<const S>& x) {
+  Direction<S> d{x};
+  if constexpr (Enclosure<S>) {
+    d.square = squares_of<S>(x.size, [&x](int i) -> const S& { return x[i]; });
+    d.length = sqrt(size_of(d.square));
+  }
+  return d;
+}
+
+/// At least the 2-norm.
+template <class S>
+Bounds<S> length_of([[maybe_unused]] const Line<const S>& x) {
+  if constexpr (Enclosure<S>)
+    return sqrt(size_of(dot(x, x)));
+  else
+    return {};
+}
+
+/// The matrix that a step maps a column by, as far as errors ask for it: its 2-norm. The identity, if nothing is said.
+template <class S>
+struct StepMatrix {
+  Bounds<S> norm = size_of(S(1));
+
+  /// First b, then a.
+  friend StepMatrix operator*(const StepMatrix& a, const StepMatrix& b) { return {a.norm * b.norm}; }
+  friend StepMatrix operator+(const StepMatrix& a, const StepMatrix& b) { return {a.norm + b.norm}; }
+};
+/// alpha I.
+template <class S>
+StepMatrix<S> decay_matrix(const S& alpha) {
+  return {size_of(alpha)};
+}
+/// diag(alpha_0, ..., alpha_{n-1}).
+template <class S, class F>
+StepMatrix<S> decay_matrix([[maybe_unused]] int n, [[maybe_unused]] F&& alpha) {
+  Bounds<S> largest = {};
+  if constexpr (Enclosure<S>)
+    for (int i = 0; i < n; ++i) largest = larger(largest, size_of(alpha(i)));
+  return {largest};
+}
+/// beta k p^T.
+template <class S>
+StepMatrix<S> outer_matrix(const S& beta, const Direction<S>& k, const Direction<S>& p) {
+  return {size_of(beta) * k.length * p.length};
+}
+/// alpha I - beta x x^T, |x|^2 = `square`.
+template <class S>
+StepMatrix<S> delta_matrix(const S& alpha, const S& beta, const S& square) {
+  return {symmetric_norm(alpha, beta, square)};
+}
+/// alpha I - beta k p^T.
+template <class S>
+StepMatrix<S> delta_matrix(const S& alpha, const S& beta, const Direction<S>& k, const Direction<S>& p) {
+  return {rank_one_norm<S>(
+      alpha, beta, k.at.size, [&k](int i) -> const S& { return k.at[i]; },
+      [&p](int i) -> const S& { return p.at[i]; })};
+}
+
+/// A number that is linear in a column of a state: without the errors of the column, and with them.
+template <class S>
+struct Reading {
+  S own, whole;
+
+  friend Reading operator*(const S& a, const Reading& x) {
+    S product = a * x.own;
+    return {product, a * x.whole};
+  }
+};
+
+/// A column of a state while a step maps it.
+template <class S>
+class TakenColumn {
+ public:
+  TakenColumn(Columns<S>& state, int j) : state_(state), j_(j), carried_(state, j) {}
+
+  S& operator[](int i) const { return state_(i, j_); }
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): it is a line
+  operator Line<S>() const { return column(state_, j_); }
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): it is a line
+  operator Line<const S>() const { return column(state_, j_); }
+
+  void decay(const S& alpha) const {
+    for (int i = 0; i < state_.size(0); ++i) state_(i, j_) *= alpha;
+  }
+  /// s += u x.
+  void write(const S& u, const Line<const S>& x) const { add_scaled(column(state_, j_), u, x); }
+  /// s -= u x, of a reading without the column's errors.
+  void erase(const S& u, const Line<const S>& x) const { subtract_scaled(column(state_, j_), u, x); }
+  void erase(const Reading<S>& u, const Line<const S>& x) const { erase(u.own, x); }
+
+  /// x^T s as the column is now, without its errors.
+  S dot(const Line<const S>& x) const { return assay::dot(column(state_, j_), x); }
+  /// x^T s, before the step has mapped the column.
+  Reading<S> read(const Direction<S>& x) const {
+    S own = dot(x);
+    return {own, carried_.whole(own, x.length)};
+  }
+  /// x^T s, where the column was mapped so far by `so_far`.
+  Reading<S> read(const Line<const S>& x, const StepMatrix<S>& so_far) const {
+    S own = dot(x);
+    return {own, carried_.whole(own, so_far.norm * length_of(x))};
+  }
+  /// `x` with the column's errors: it is linear in the column, along `a`, where that was mapped so far by `so_far`.
+  S whole(const S& x, const Direction<S>& a) const { return carried_.whole(x, a.length); }
+  S whole(const S& x, const Direction<S>& a, const StepMatrix<S>& so_far) const {
+    return carried_.whole(x, so_far.norm * a.length);
+  }
+  /// One of its numbers likewise.
+  S whole(const S& x, const StepMatrix<S>& so_far) const { return carried_.whole(x, so_far.norm); }
+
+  /// Stores the column as a kernel stores it.
+  void keep(Kept what) const { assay::keep(what, column(state_, j_)); }
+  void put_back(const StepMatrix<S>& M) const { carried_.put_back(state_, j_, M.norm); }
+
+ private:
+  Columns<S>& state_;
+  int j_;
+  CarriedError<S> carried_;
+};
+
+template <class S>
+class State : public Columns<S> {
+ public:
+  explicit State(const Tensor<S, 2>& matrix) : Columns<S>(matrix) { join_errors(*this); }
+
+  using Columns<S>::operator=;
+
+  TakenColumn<S> take(int j) { return {*this, j}; }
+  /// All of them.
+  std::vector<TakenColumn<S>> take() {
+    std::vector<TakenColumn<S>> all;
+    for (int j = 0; j < this->size(1); ++j) all.push_back(take(j));
+    return all;
+  }
+};
+
+/// y += S u, columns times numbers: what a write feature's gradient gathers.
+template <class S>
+class ColumnSum {
+ public:
+  explicit ColumnSum(const Line<S>& y) : y_(y) {}
+  void add(const S& u, const TakenColumn<S>& s) {
+    add_scaled(y_, u, s);
+    of_errors_ += s.whole(S(0), one_) * u;
+  }
+  /// Puts the columns' errors on what was gathered: once, after the last.
+  void finish() const {
+    for (int i = 0; i < y_.size; ++i) y_[i] += of_errors_;
+  }
+
+ private:
+  Line<S> y_;
+  StepMatrix<S> one_;
+  S of_errors_ = S(0);
+};
+
+}  // namespace assay

@@ -1,0 +1,181 @@
+#include "tools/baseline/baseline_file.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "files/input_file.hpp"
+#include "judge/contract/contract.hpp"
+#include "reference/core/error.hpp"
+#include "tools/print/escape.hpp"
+
+namespace assay {
+namespace {
+
+Json json_of_case(const SeededCase& one) {
+  return {{"mechanism", one.spec.mechanism},
+          {"shape", text_of(one.spec.shape)},
+          {"precision", name_of(one.spec.precision)},
+          {"style", name_of(one.spec.style)},
+          {"seed", one.spec.seed},
+          {"params", json_of(one.spec.params)},
+          {"fill", one.fill},
+          {"cotangents", one.cotangents}};
+}
+
+Json json_of_subject(const BaselineSubject& subject) {
+  Json json = {{"seeds", subject.seeds}};
+  if (!subject.contract.is_null()) json["contract"] = subject.contract;
+  if (subject.is_user()) {
+    json[subject.check.kernel.empty() ? "plugin" : "kernel"] = subject.check.kernel + subject.check.plugin;
+    json["form"] = subject.check.standard.form;
+    json["cases"] = Json::array();
+    for (const SeededCase& one : subject.cases) json["cases"].push_back(json_of_case(one));
+    return json;
+  }
+  const ReportOptions& options = subject.report;
+  json["mechanisms"] = options.mechanisms, json["form"] = options.form;
+  json["precisions"] = Json::array();
+  for (const Format precision : options.precisions) json["precisions"].push_back(name_of(precision));
+  json["device"] = name_of(options.device), json["shape"] = options.shape, json["style"] = name_of(options.style);
+  json["seed"] = options.seed, json["params"] = json_of(options.params);
+  return json;
+}
+
+template <class T>
+T known(const std::optional<T>& value, const char* what) {
+  require(value.has_value(), "unknown ", what);
+  return *value;
+}
+
+/// An integer: the library would make one of any number.
+template <class T>
+T whole(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  require(value.is_number_integer(), key, ": expected an integer");
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                               : std::in_range<T>(value.get<std::int64_t>());
+  require(fits, key, ": ", value.dump(), " is out of range");
+  return value.get<T>();
+}
+
+SeededCase case_of(const Json& json) {
+  SeededCase one;
+  one.spec.mechanism = json.at("mechanism").get<std::string>();
+  one.room = &room_named(one.spec.mechanism, "mechanism");
+  one.spec.shape = shape_from(json.at("shape").get<std::string>());
+  one.spec.precision = known(format_from(json.at("precision").get<std::string>()), "precision");
+  one.spec.style = known(style_from(json.at("style").get<std::string>()), "style");
+  one.spec.seed = whole<std::uint64_t>(json, "seed");
+  one.spec.params = params_from(json);
+  if (json.contains("fill")) one.fill = json.at("fill").get<std::map<std::string, std::string>>();
+  one.cotangents = json.at("cotangents").get<bool>();
+  return one;
+}
+
+BaselineSubject subject_of(const Json& json) {
+  BaselineSubject subject;
+  subject.seeds = whole<int>(json, "seeds");
+  require(subject.seeds >= fewest_baseline_seeds && subject.seeds <= most_baseline_seeds, "seeds: expected ",
+          fewest_baseline_seeds, " to ", most_baseline_seeds);
+  set_contract(subject, json.value("contract", Json()), "contract");
+  if (json.contains("cases")) {
+    if (json.contains("kernel")) subject.check.kernel = json.at("kernel").get<std::string>();
+    if (json.contains("plugin")) subject.check.plugin = json.at("plugin").get<std::string>();
+    require(subject.check.kernel.empty() != subject.check.plugin.empty(), "expected a kernel or a plugin");
+    subject.check.standard.form = json.at("form").get<std::string>();
+    for (const Json& one : json.at("cases")) subject.cases.push_back(case_of(one));
+    return subject;
+  }
+  ReportOptions& options = subject.report;
+  options.mechanisms = json.at("mechanisms").get<std::vector<std::string>>();
+  options.form = json.at("form").get<std::string>();
+  for (const Json& name : json.at("precisions"))
+    options.precisions.push_back(known(format_from(name.get<std::string>()), "precision"));
+  for (const RunsOn where : all_runs_on)
+    if (name_of(where) == json.at("device").get<std::string>()) options.device = where;
+  options.shape = json.at("shape").get<std::string>();
+  if (!options.shape.empty()) shape_from(options.shape);  // refused with the file's name
+  options.style = known(style_from(json.at("style").get<std::string>()), "style");
+  options.seed = whole<std::uint64_t>(json, "seed");
+  options.params = params_from(json);
+  return subject;
+}
+
+/// Numbers that are none are null in JSON.
+std::vector<double> numbers_of(const Json& list, int seeds) {
+  std::vector<double> numbers;
+  for (const Json& x : list)
+    numbers.push_back(x.is_null() ? std::numeric_limits<double>::quiet_NaN() : x.get<double>());
+  require(numbers.size() == static_cast<std::size_t>(seeds), "expected a number for each seed");
+  return numbers;
+}
+
+}  // namespace
+
+std::string BaselineRow::name() const {
+  return mechanism + ' ' + form + ' ' + precision + ' ' + tensor + " (" + inputs + ')';
+}
+
+bool same_place(const BaselineRow& a, const BaselineRow& b) {
+  return a.device == b.device && a.mechanism == b.mechanism && a.form == b.form && a.precision == b.precision &&
+         a.inputs == b.inputs && a.tensor == b.tensor;
+}
+
+void set_contract(BaselineSubject& subject, Json contract, const std::string& source) {
+  if (contract.is_null()) return;
+  subject.report.contract =
+      contract.is_string() ? contract_from(contract.get<std::string>()) : parse_contract(contract.dump(), source);
+  subject.check.standard.contract = subject.report.contract->name;
+  subject.contract = std::move(contract);
+}
+
+std::string dumped(const BaselineSubject& subject, const std::vector<BaselineRow>& rows) {
+  Json records = Json::array();
+  for (const BaselineRow& row : rows)
+    records.push_back({{"device", row.device},
+                       {"mechanism", row.mechanism},
+                       {"form", row.form},
+                       {"precision", row.precision},
+                       {"inputs", row.inputs},
+                       {"tensor", row.tensor},
+                       {"relative_error", row.relative_error},
+                       {"rms_z", row.rms_z},
+                       {"worst_z", row.worst_z},
+                       {"verdicts", row.verdicts}});
+  return Json{{"format", "assay-baseline"},
+              {"version", 1},
+              {"tool_version", ASSAY_VERSION},
+              {"subject", json_of_subject(subject)},
+              {"rows", std::move(records)}}
+             .dump(1, ' ', false, Json::error_handler_t::replace) +
+         '\n';
+}
+
+std::pair<BaselineSubject, std::vector<BaselineRow>> parse_baseline(const std::string& text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  const auto says = [&](const char* key, const Json& value) { return json.contains(key) && json[key] == value; };
+  require(json.is_object() && says("format", "assay-baseline") && says("version", 1), where,
+          ": no baseline of this version; `assay baseline save` writes them");
+  try {
+    BaselineSubject subject = subject_of(json.at("subject"));
+    std::vector<BaselineRow> rows;
+    for (const Json& row : json.at("rows")) {
+      const auto word = [&](const char* key) { return row.at(key).get<std::string>(); };
+      rows.push_back({word("device"), word("mechanism"), word("form"), word("precision"), word("inputs"),
+                      word("tensor"), numbers_of(row.at("relative_error"), subject.seeds),
+                      numbers_of(row.at("rms_z"), subject.seeds), numbers_of(row.at("worst_z"), subject.seeds),
+                      row.at("verdicts").get<std::vector<std::string>>()});
+      require(rows.back().verdicts.size() == static_cast<std::size_t>(subject.seeds),
+              "expected a verdict for each seed");
+    }
+    return {std::move(subject), std::move(rows)};
+  } catch (const Json::exception& e) {
+    throw InputError(where + ": " + excerpt(e.what()));
+  } catch (const InputError& e) {
+    throw InputError(where + ": " + excerpt(e.what(), 1000));
+  }
+}
+
+// ---- the page ----
+
+}  // namespace assay

@@ -1,0 +1,170 @@
+#include "tools/pages/arguments_page.hpp"
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "arguments/drawn_case.hpp"
+#include "arguments/registry.hpp"
+
+namespace assay {
+namespace {
+
+using arguments::Argument;
+using arguments::Facts;
+using arguments::Group;
+using arguments::Part;
+
+constexpr std::string_view opening =
+    R"(<!-- written by `assay docs`; edit arguments/registry.cpp and tools/pages/arguments_page.cpp instead -->
+
+# Arguments
+
+What real kernels take beside q, k and v: scales, caps, biases, sinks, packed sequences, raw gates, pages.
+`assay oracle` answers cases with them exactly, values and gradients, and `assay check` judges kernels that take them. A case without any of these names means what it meant.
+
+```
+assay case softmax_attention --shape 1,24/40,4/2,16 --param soft_cap=30 --with sink --with lse -o case.safetensors
+assay check case.safetensors out.safetensors --mutants
+assay oracle cases.json -o answers.json
+```
+
+- An argument is defined once, as a program of [the mechanism language](mechanism-language.md): [arguments/programs](../arguments/programs). Programs are joined,
+  front end and recurrence and what follows, so that gradients run through all of it by the language's own rules.
+- An argument that a mechanism does not take is refused with its name and the reason; so is a name that nobody knows. The status is DOMAIN.
+- Rows outside of every sequence are padding: inputs and cotangents there may be "nan", outputs and gradients are null. Gradients of what sequences share are summed.
+- A row that sees nothing has o = 0, lse = -inf and no gradient; with a sink its lse is the sink.
+- `assay check` judges such cases by evidence model: draws of the joined program, each operand of a product off by one rounding and every operation by one of fp32. No tile
+  program or CUDA kernel of ours takes arguments, so no contract can be asked. `--mutants` says which errors in the joined formula the case would have failed.
+
+## Names
+
+Shapes are of one head of one sequence; heads stand in front of all axes, sequences in front of heads.
+)";
+
+constexpr std::string_view files = R"(
+## Files
+
+`assay case` writes cases with arguments: what is a setting as `--param NAME=VALUE`, what is a tensor as `--with NAME` (drawn) or `--with NAME=NUMBERS`, one for all or one for each. `--with lse` adds the cotangent of lse.
+Names are those above, cotangents `d_o`, `d_lse`, ..., gradients `d_q`, `d_sink`, ...
+
+- Tensors with a row for every token lie as `__metadata__.layout` says (`--layout`): `bthd` [B, T, H, d], which is the default, `bhtd` [B, H, T, d], or `thd` [T, H, d], packed. Pages are [pages, S, H, d], of `bhtd` [pages, H, S, d].
+- States have sequences first, [N, H, K, V] (`v_first`: [N, H, V, K]); N is B where there is no `cu_seqlens`. Everything else lies as in JSON, heads first, and the batch shares it: `sink` [H], `dt_bias` [H, K], scales [H, ...].
+- `bias` and `mask` are [Tq, Tk], [H, Tq, Tk] or [B, 1 or H, Tq, Tk]; `documents_q` [Tq] or [B, Tq]. Rows that `state_at` names count through the batch.
+- Integers are I32 or I64, `mask` BOOL or U8. `cu_seqlens` need a batch of one; `lengths` of a batch count the rows of each sequence.
+- Padding is NaN in cases that `assay case` writes, and nobody judges what a kernel leaves there. `lse` and the gradients of slopes, of scales and of settings are judged where the answer has them, `lse` always where the case has `d_lse`.
+
+Styles that random numbers do not have, `--style`:
+
+)";
+
+constexpr std::string_view closing = R"(
+## Components
+
+Mechanisms of their own; in files without heads: x [B, T, D]. `assay case short_conv --shape B,T,1,D,W`.
+
+| mechanism | inputs | params |
+| --- | --- | --- |
+| `short_conv` | `x` [T][D], `weight` [D][W], `bias` [D], `initial_state` [D][W - 1], the last inputs, oldest first; `cu_seqlens`, `lengths` | `activation`: silu, none |
+| `gated_rmsnorm` | `x`, `z` [T][D], `weight` [D] | `eps`, `norm_before_gate` (true), `activation`: silu, sigmoid; `group_size` |
+| `quantize` | `x` [R][C], `tensor_scale` of nvfp4 | `format`: fp8_e4m3, fp8_e5m2, mxfp8_e4m3, mxfp8_e5m2, nvfp4; `scale_block`, `scale_rounding` |
+
+`quantize` gives `codes`, `scales`, `dequantized` and, for nvfp4, `tensor_scale`; it decides ties in rational numbers and has no gradient.
+A cast goes to the nearest code, ties to the even one, and saturates.
+
+## What programs cannot say
+
+Three numbers of a case are -inf, which programs do not take: a bias of -inf is a mask, a sink of -inf is no sink, and the lse of a row that sees nothing is printed for
+a zero. Packing, pages, blocks of scales and transposed states are lists of which number of the case a program reads ([arguments/plan.hpp](../arguments/plan.hpp)).
+)";
+
+struct Section {
+  Group group;
+  std::string_view title;
+};
+constexpr Section sections[] = {
+    {Group::scores, "Scores and what a row sees"},
+    {Group::sink, "Sink"},
+    {Group::operands, "Operands"},
+    {Group::sequences, "Sequences"},
+    {Group::both_sequences, "Sequences of queries and of keys"},
+    {Group::states, "States"},
+    {Group::gate, "Gates"},
+    {Group::log_gate, "Their parameters"},
+    {Group::write_gate, "Write strength"},
+    {Group::norm, "Normalisation"},
+    {Group::step, "Step, skip and output gate"},
+};
+
+std::vector<Facts> mechanisms() {
+  std::vector<Facts> list;
+  for (const Room* room : rooms()) list.push_back(arguments::facts_of(std::string(room->name)));
+  for (const char* component : {"short_conv", "gated_rmsnorm", "quantize"})
+    list.push_back(arguments::facts_of(component));
+  return list;
+}
+
+const Argument& one_of(Group group) {
+  for (const Argument& argument : arguments::all_arguments())
+    if (argument.group == group && argument.name != "scale") return argument;
+  return arguments::all_arguments().front();
+}
+
+std::string names_table() {
+  std::string text;
+  for (const Section& section : sections) {
+    text += "\n### " + std::string(section.title) + "\n\n| name | is | what |\n| --- | --- | --- |\n";
+    for (const Argument& argument : arguments::all_arguments())
+      if (argument.group == section.group)
+        text += "| `" + std::string(argument.name) + "` | " +
+                (argument.part == Part::params   ? "param"
+                 : argument.part == Part::inputs ? "input"
+                                                 : "output") +
+                " | " + std::string(argument.what) + " |\n";
+  }
+  return text;
+}
+
+std::string styles_table() {
+  std::string text = "| style | what |\n| --- | --- |\n";
+  for (const arguments::ArgumentStyle& style : arguments::argument_styles())
+    text += "| `" + std::string(style.name) + "` | " + std::string(style.summary) + " |\n";
+  return text;
+}
+
+std::string matrix() {
+  std::string
+      text =
+          "\n## Who takes what\n\nFrom the table that refuses. O: `assay oracle` answers it, in JSON and in files; M: "
+          "`assay check` judges it, by evidence model. Tile programs and CUDA kernels take none of it. `scale` is "
+          "of every recurrence with a state, too.\n\n| mechanism |",
+      line = "\n| --- |";
+  for (const Section& section : sections) text += ' ' + std::string(section.title) + " |", line += " --- |";
+  text += line + '\n';
+  std::map<std::string, std::vector<std::string>> reasons;
+  for (const Facts& facts : mechanisms()) {
+    text += "| `" + facts.name + "` |";
+    for (const Section& section : sections) {
+      const std::string why = arguments::why_not(facts, one_of(section.group));
+      text += why.empty() ? " O M |" : " |";
+      if (!why.empty()) reasons[why].push_back(facts.name);
+    }
+    text += '\n';
+  }
+  text += "\nThe reasons that refusals give:\n\n";
+  for (const auto& [why, names] : reasons) {
+    std::string list, last;
+    for (const std::string& name : names)
+      if (name != last) list += (list.empty() ? "`" : ", `") + name + '`', last = name;
+    text += "- " + why + ": " + list + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string arguments_page() {
+  return std::string(opening) + names_table() + std::string(files) + styles_table() + matrix() + std::string(closing);
+}
+
+}  // namespace assay

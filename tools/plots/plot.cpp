@@ -1,0 +1,148 @@
+#include "tools/plots/plot.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/print/escape.hpp"
+
+namespace assay {
+namespace {
+
+std::string number(double x) {
+  std::string digits = fmt::format("{:.1f}", x);
+  if (digits.ends_with(".0")) digits.resize(digits.size() - 2);
+  return digits == "-0" ? "0" : digits;
+}
+
+/// Words in lines of a drawing's width.
+std::vector<std::string> lines_of(const std::string& words) {
+  constexpr std::size_t longest = 95;
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < words.size();) {
+    std::size_t end = std::min(words.size(), at + longest);
+    if (end < words.size())
+      end = words.rfind(' ', end) > at && words.rfind(' ', end) != std::string::npos ? words.rfind(' ', end) : end;
+    lines.push_back(words.substr(at, end - at));
+    at = end + (end < words.size() && words[end] == ' ' ? 1 : 0);
+  }
+  return lines;
+}
+
+std::string classed(std::string_view style) { return style.empty() ? "" : fmt::format(" class=\"{}\"", style); }
+
+}  // namespace
+
+const std::string_view plot_style =
+    "svg { --ink: #222; --faint: #bbb; --paper: #fff; --bad: #b00020; --mark: #d55e00;\n"
+    "  --h0: #eef3f8; --h1: #c6dbef; --h2: #6baed6; --h3: #fdae6b; --h4: #e6550d; --h5: #7f0000;\n"
+    "  font: 12px sans-serif; }\n"
+    "@media (prefers-color-scheme: dark) { svg { --ink: #e8e8e8; --faint: #555; --paper: #16181c; --bad: #ff8a80;\n"
+    "  --mark: #ffb74d; --h0: #20262d; --h1: #2b4a66; --h2: #4a90c2; --h3: #b5651d; --h4: #f0803c; --h5: #ffd0b0; } }\n"
+    "svg .paper { fill: var(--paper); } svg text { fill: var(--ink); } svg .bad { fill: var(--bad); font-weight: bold; "
+    "}\n"
+    "svg .axis { stroke: var(--ink); } svg .grid { stroke: var(--faint); stroke-width: 0.5; }\n"
+    "svg .curve { stroke: var(--h2); stroke-width: 2; fill: none; } svg .law { stroke: var(--ink); fill: none; }\n"
+    "svg .limit { stroke: var(--mark); stroke-dasharray: 5 3; } svg .interval { stroke: var(--mark); stroke-width: 4; "
+    "}\n"
+    "svg .bar { fill: var(--h2); } svg .wrong { fill: var(--bad); } svg .none { fill: var(--faint); }\n"
+    "svg .h0 { fill: var(--h0); } svg .h1 { fill: var(--h1); } svg .h2 { fill: var(--h2); }\n"
+    "svg .h3 { fill: var(--h3); } svg .h4 { fill: var(--h4); } svg .h5 { fill: var(--h5); }\n"
+    "svg text.on { fill: #111; } svg text.dark { fill: #fff; }\n"
+    "@media (prefers-color-scheme: dark) { svg text.on { fill: #fff; } svg text.dark { fill: #111; } }\n";
+
+Plot::Plot(std::string kind, std::string title, double width, double height)
+    : kind_(std::move(kind)), title_(std::move(title)), width_(width), height_(height) {}
+
+void Plot::rect(double x, double y, double width, double height, std::string_view style, std::string_view hint) {
+  body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}", number(x), number(y), number(width),
+                       number(height), classed(style));
+  body_ += hint.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", xml(hint));
+}
+
+void Plot::line(double x1, double y1, double x2, double y2, std::string_view style) {
+  body_ += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"{}/>\n", number(x1), number(y1), number(x2),
+                       number(y2), classed(style));
+}
+
+void Plot::curve(const std::vector<std::pair<double, double>>& points, std::string_view style) {
+  if (points.empty()) return;
+  std::string list;
+  for (const auto& [x, y] : points) list += (list.empty() ? "" : " ") + number(x) + ',' + number(y);
+  body_ += fmt::format("<polyline points=\"{}\"{}/>\n", list, classed(style));
+}
+
+void Plot::words(double x, double y, std::string_view text, std::string_view style, std::string_view anchor) {
+  body_ += fmt::format("<text x=\"{}\" y=\"{}\"{}", number(x), number(y), classed(style));
+  if (anchor != "start") body_ += fmt::format(" text-anchor=\"{}\"", anchor);
+  body_ += '>' + xml(text) + "</text>\n";
+}
+
+std::string Plot::in_page() const {
+  // As wide as the page at most; whoever has no pointer comes to it with the keyboard, and hears its title.
+  return fmt::format(
+      "<figure class=\"plot\"><svg class=\"{}\" role=\"img\" tabindex=\"0\" viewBox=\"0 0 {} {}\" width=\"{}\">\n"
+      "<title>{}</title>\n{}</svg>\n<figcaption>{}</figcaption></figure>\n",
+      kind_, number(width_), number(height_), number(width_), xml(title_), body_, xml(title_));
+}
+
+std::string Plot::at(double y) const {
+  return fmt::format("<svg class=\"{}\" x=\"0\" y=\"{}\" width=\"{}\" height=\"{}\">\n<title>{}</title>\n{}</svg>\n",
+                     kind_, number(y), number(width_), number(height_), xml(title_), body_);
+}
+
+std::string svg_file(const std::vector<Plot>& plots) {
+  constexpr double line = 18;
+  double width = 0, height = 0;
+  std::string body;
+  for (const Plot& plot : plots) {
+    width = std::max(width, plot.width());
+    for (const std::string& words : lines_of(plot.title())) {
+      height += line;
+      body += fmt::format("<text x=\"4\" y=\"{}\">{}</text>\n", number(height - 6), xml(words));
+    }
+    body += plot.at(height), height += plot.height();
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\">\n<style>\n{2}"
+      "</style>\n<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n{3}</svg>\n",
+      number(width), number(height), plot_style, body);
+}
+
+double Scale::at(double x) const {
+  const auto map = [&](double value) { return logarithmic ? std::log10(value) : value; };
+  const double share = (map(x) - map(low)) / (map(high) - map(low));
+  return first + std::clamp(share, 0.0, 1.0) * (last - first);
+}
+
+std::vector<double> Scale::marks() const {
+  std::vector<double> found;
+  if (logarithmic) {
+    const int from = static_cast<int>(std::ceil(std::log10(low) - 1e-9));
+    const int to = static_cast<int>(std::floor(std::log10(high) + 1e-9)), step = std::max(1, (to - from) / 6);
+    for (int power = from; power <= to; power += step) found.push_back(std::pow(10.0, power));
+    return found;
+  }
+  double step = std::pow(10.0, std::floor(std::log10((high - low) / 5)));
+  for (const double factor : {2.0, 2.5, 2.0})
+    if ((high - low) / step > 5) step *= factor;
+  for (double mark = std::ceil(low / step) * step; mark <= high * (1 + 1e-12); mark += step) found.push_back(mark);
+  return found;
+}
+
+void draw_axes(Plot& plot, const Scale& x, const Scale& y, std::string_view x_words, std::string_view y_words) {
+  for (const double mark : y.marks()) {
+    plot.line(x.first, y.at(mark), x.last, y.at(mark), "grid");
+    plot.words(x.first - 5, y.at(mark) + 4, fmt::format("{:.4g}", mark), {}, "end");
+  }
+  for (const double mark : x.marks()) {
+    plot.line(x.at(mark), y.first, x.at(mark), y.first + 4, "axis");
+    plot.words(x.at(mark), y.first + 17, fmt::format("{:.4g}", mark), {}, "middle");
+  }
+  plot.line(x.first, y.first, x.last, y.first, "axis"), plot.line(x.first, y.first, x.first, y.last, "axis");
+  plot.words((x.first + x.last) / 2, y.first + 33, x_words, {}, "middle");
+  plot.words(4, y.last - 8, y_words);
+}
+
+}  // namespace assay
