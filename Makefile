@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/local/cuda/bin
 JOBS ?= $(shell nproc)
 # More options for CMake, as in: make test CMAKE_ARGS=-DASSAY_CUDA=OFF
 CMAKE_ARGS ?=
-# More options for ctest, as in: make test CTEST_ARGS='-L parallax'
+# More options for ctest, as in: make test CTEST_ARGS='-R parallax'
 CTEST_ARGS ?=
 
 build-preset = { cmake --preset $(1) $(CMAKE_ARGS) && cmake --build --preset $(1) --parallel $(JOBS) $(2); } >&2

@@ -27,7 +27,7 @@ ASSAY_KILLS_ITS_MUTANTS(affine_mesanet)
 namespace assay::laws {
 namespace {
 
-bool scales_means(const ExactProblem& p) {
+bool averages_moments(const ExactProblem& p) {
   const auto it = p.params.find("lambda_scaling");
   return it != p.params.end() && std::get<std::string>(it->second) == "mean";
 }
@@ -47,7 +47,7 @@ std::string is_a_regression_with_an_intercept(const Room& room, const Problem& g
       for (int j = 0; j <= i; ++j)
         for (int x = 0; x < k.size(1); ++x) z(j, x) -= q(i, x);
       std::vector<Mp100> l = row_of(ridge, i);
-      for (Mp100& x : l) x *= scales_means(p) ? i + 1 : 1;
+      for (Mp100& x : l) x *= averages_moments(p) ? i + 1 : 1;
       const auto at_query =
           regression_intercept(std::vector<Mp100>(static_cast<std::size_t>(i + 1), 1), z, first_rows(v, i + 1), l);
       o.data.insert(o.data.end(), at_query.begin(), at_query.end());
@@ -63,7 +63,7 @@ std::string is_lla_of_a_wide_bandwidth(const Room& room, const Problem& given) {
   const ExactProblem p = of_output_alone(exact(given));
   const ExactAnswer got = answer(room, p);
   const std::vector<std::string> modes =
-      scales_means(p) ? std::vector<std::string>{"mass"} : std::vector<std::string>{"absolute", "max"};
+      averages_moments(p) ? std::vector<std::string>{"mass"} : std::vector<std::string>{"absolute", "max"};
   for (const std::string& mode : modes) {
     ExactProblem local = p;
     local.params = {{"bandwidth", "1e95"}, {"lambda_mode", mode}};
@@ -74,7 +74,7 @@ std::string is_lla_of_a_wide_bandwidth(const Room& room, const Problem& given) {
 }
 
 /// Values on a line v = b + B k come out as b + B q without a ridge, once the keys span the dimensions affinely.
-std::string lines_are_reproduced(const Room& room, const Problem& given) {
+std::string lines_with_an_intercept_are_reproduced(const Room& room, const Problem& given) {
   ExactProblem p = of_output_alone(exact(given));
   const int H = heads_of(p), T = p.inputs.at("k").shape[1], K = p.inputs.at("k").shape[2];
   const int V = p.inputs.at("v").shape[2], shared = p.inputs.at("k").shape[0];
@@ -122,7 +122,7 @@ ASSAY_REFERENCE_OBEYS(affine_mesanet, constants_are_reproduced)
 ASSAY_REFERENCE_OBEYS(affine_mesanet, the_future_is_unseen)
 ASSAY_REFERENCE_OBEYS(affine_mesanet, is_a_regression_with_an_intercept)
 ASSAY_REFERENCE_OBEYS(affine_mesanet, is_lla_of_a_wide_bandwidth)
-ASSAY_REFERENCE_OBEYS(affine_mesanet, lines_are_reproduced)
+ASSAY_REFERENCE_OBEYS(affine_mesanet, lines_with_an_intercept_are_reproduced)
 ASSAY_REFERENCE_OBEYS(affine_mesanet, large_ridges_leave_value_averaging)
 ASSAY_REFERENCE_OBEYS(affine_mesanet, final_moments_are_sums)
 ASSAY_REFERENCE_OBEYS(affine_mesanet, keys_may_be_turned)

@@ -85,11 +85,11 @@ ASSAY_REFERENCE_KILLS_ITS_FAULTS(gated_deltanet, backward_is_the_adjoint, linear
 namespace assay {
 namespace {
 
-laws::Subject chunkwise() { return laws::subject(kernel_rooms(), "gated_deltanet", "chunkwise"); }
+laws::Subject gated_chunkwise() { return laws::subject(kernel_rooms(), "gated_deltanet", "chunkwise"); }
 
 /// Without decay it is DeltaNet, in either convention of the error.
 ASSAY_PROPERTY(gated_deltanet_chunkwise, no_decay_is_deltanet) {
-  const laws::Subject s = chunkwise(), plain = laws::subject(kernel_rooms(), "deltanet", "chunkwise");
+  const laws::Subject s = gated_chunkwise(), plain = laws::subject(kernel_rooms(), "deltanet", "chunkwise");
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
   for (double& x : p.inputs.at("log_decay").data) x = 0;
@@ -104,7 +104,7 @@ ASSAY_PROPERTY(gated_deltanet_chunkwise, no_decay_is_deltanet) {
 
 /// log decay -inf at the last token: the state holds that write alone, beta k v^T, whatever came before.
 ASSAY_PROPERTY(gated_deltanet_chunkwise, a_closed_gate_forgets_everything) {
-  const laws::Subject s = chunkwise();
+  const laws::Subject s = gated_chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {};
   Problem p = s.problem(c);
@@ -126,7 +126,7 @@ ASSAY_PROPERTY(gated_deltanet_chunkwise, a_closed_gate_forgets_everything) {
 
 /// undecayed(g, beta, v) = decayed(g, beta / alpha, alpha v) (delta-family.md I16), for alpha a power of two.
 ASSAY_PROPERTY(gated_deltanet_chunkwise, the_two_errors_are_one_rule) {
-  const laws::Subject s = chunkwise();
+  const laws::Subject s = gated_chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {{"error", "undecayed"}};
   Problem p = s.problem(c);
@@ -145,7 +145,7 @@ ASSAY_PROPERTY(gated_deltanet_chunkwise, the_two_errors_are_one_rule) {
 ///   dg_t + 2 beta_t dbeta_t - <k_t, dk_t> - <q_t, dq_t> = dg_{t+1},  and <dS_T, S_T> after the last token
 /// since <k, dk> holds the write part, beta dbeta, and the read part <p, dp>.
 ASSAY_PROPERTY(gated_deltanet_chunkwise, gate_gradients_telescope) {
-  const laws::Subject s = chunkwise();
+  const laws::Subject s = gated_chunkwise();
   LawCase c = *law_cases(s.room, s.form);
   c.spec.params = {};
   c.spec.shape.heads = c.spec.shape.shared_heads;  // a shared key's gradient is a sum over heads

@@ -64,7 +64,7 @@ ASSAY_REFERENCE_KILLS_ITS_FAULTS(parallax, backward_is_the_adjoint, linear_in_va
 namespace assay {
 namespace {
 
-laws::Subject tiled() { return laws::subject(kernel_rooms(), "parallax", "tiled"); }
+laws::Subject tiled_parallax() { return laws::subject(kernel_rooms(), "parallax", "tiled"); }
 laws::Subject covariance() { return laws::subject(kernel_rooms(), "parallax", "covariance"); }
 
 TEST(parallax_units, wide_heads_need_them) {
@@ -76,7 +76,7 @@ TEST(parallax_units, wide_heads_need_them) {
 /// (c q, c k, rho / c, c^2 h) changes nothing (lla-family.md section 10):
 ///   <q, dq> = -h dh,   sum_j dk_j = 0,   <k, dk> = <q, dq> + <rho, drho>
 ASSAY_PROPERTY(parallax_tiled, gradients_obey_scale_and_translation) {
-  const laws::Subject s = tiled();
+  const laws::Subject s = tiled_parallax();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
   const Arrays got = flat(s.run(p, c.spec.precision, c.tile));
@@ -99,7 +99,7 @@ ASSAY_PROPERTY(parallax_tiled, gradients_obey_scale_and_translation) {
 
 /// The weights sum to one whatever the probe: constant values come out as they went in.
 ASSAY_PROPERTY(parallax_tiled, constant_values_come_out) {
-  const laws::Subject s = tiled();
+  const laws::Subject s = tiled_parallax();
   const LawCase c = *law_cases(s.room, s.form);
   Problem p = s.problem(c);
   for (double& x : p.inputs.at("v").data) x = 0.75;
@@ -122,12 +122,12 @@ void no_probe_is_softmax_attention(const laws::Subject& s) {
   RC_ASSERT(s.run(p, c.spec.precision, c.tile).outputs.at("o") ==
             softmax.run(plain, c.spec.precision, c.tile).outputs.at("o"));
 }
-ASSAY_PROPERTY(parallax_tiled, no_probe_is_softmax_attention) { no_probe_is_softmax_attention(tiled()); }
+ASSAY_PROPERTY(parallax_tiled, no_probe_is_softmax_attention) { no_probe_is_softmax_attention(tiled_parallax()); }
 ASSAY_PROPERTY(parallax_covariance, no_probe_is_softmax_attention) { no_probe_is_softmax_attention(covariance()); }
 
 /// The correction is linear in the probe: o(2 rho) - o(rho) = o(rho) - o(0).
 ASSAY_PROPERTY(parallax_tiled, linear_in_the_probe) {
-  const laws::Subject s = tiled();
+  const laws::Subject s = tiled_parallax();
   const LawCase c = *law_cases(s.room, s.form);
   const Problem p = s.problem(c);
   Problem twice = p, none = p;
@@ -149,7 +149,7 @@ ASSAY_PROPERTY(parallax_split_decode, is_the_tiled_kernel) {
   const laws::Subject split = laws::subject(kernel_rooms(), "parallax", "split_decode");
   const LawCase c = *law_cases(split.room, split.form);
   const Problem p = split.problem(c);
-  laws::expect_within(flat(split.run(p, Format::exact, c.tile)), flat(tiled().run(p, Format::exact, 0)),
+  laws::expect_within(flat(split.run(p, Format::exact, c.tile)), flat(tiled_parallax().run(p, Format::exact, 0)),
                       laws::allowance(split, p, Format::fp64, c.tile), 2);
 }
 
@@ -175,7 +175,7 @@ Problem with_offset(double offset, Format precision) {
 /// magnitude, and the covariance form by 1e-7, here to an order.
 TEST(parallax_covariance, keeps_the_digits_that_an_offset_takes) {
   const Problem p = with_offset(30, Format::fp32);
-  const Oracle truth = oracle_of(tiled().room, p);
+  const Oracle truth = oracle_of(tiled_parallax().room, p);
   const auto error_of = [&](const laws::Subject& s, Format precision) {
     const std::vector<double> o = s.run(p, precision, 0).outputs.at("o").data;
     double error = 0, size = 0;
@@ -186,10 +186,10 @@ TEST(parallax_covariance, keeps_the_digits_that_an_offset_takes) {
     return error / size;
   };
   ASSERT_EQ(truth.tensors.at(0).first, "o");
-  const double expanded = error_of(tiled(), Format::fp32), centred = error_of(covariance(), Format::fp32);
+  const double expanded = error_of(tiled_parallax(), Format::fp32), centred = error_of(covariance(), Format::fp32);
   EXPECT_NEAR(std::log10(expanded), std::log10(3e-5), 0.5);
   EXPECT_NEAR(std::log10(centred), std::log10(1e-7), 1);
-  for (const laws::Subject& s : {tiled(), covariance()})
+  for (const laws::Subject& s : {tiled_parallax(), covariance()})
     EXPECT_LT(error_of(s, Format::exact), centred * 0x1p-20) << s.form.name;
 }
 
@@ -201,10 +201,10 @@ TEST(parallax_covariance, expects_what_the_expanded_form_does_not_keep) {
   };
   for (const Format precision : {Format::fp64, Format::fp32, Format::bf16}) {
     const Problem p = with_offset(30, precision), none = with_offset(0, precision);
-    EXPECT_EQ(verdict(p, covariance(), tiled(), precision), Verdict::fail) << name_of(precision);
+    EXPECT_EQ(verdict(p, covariance(), tiled_parallax(), precision), Verdict::fail) << name_of(precision);
     EXPECT_EQ(verdict(p, covariance(), covariance(), precision), Verdict::pass) << name_of(precision);
-    EXPECT_EQ(verdict(p, tiled(), tiled(), precision), Verdict::pass) << name_of(precision);
-    EXPECT_EQ(verdict(none, covariance(), tiled(), precision), Verdict::pass) << name_of(precision);
+    EXPECT_EQ(verdict(p, tiled_parallax(), tiled_parallax(), precision), Verdict::pass) << name_of(precision);
+    EXPECT_EQ(verdict(none, covariance(), tiled_parallax(), precision), Verdict::pass) << name_of(precision);
   }
 }
 

@@ -85,4 +85,7 @@ std::string conviction(const PlantedFault& fault) {
   return "";
 }
 
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Mutants);  // programs without rooms have this unit, too
+TEST_P(Mutants, is_killed) { EXPECT_NE(conviction(GetParam()), ""); }
+
 }  // namespace assay::laws

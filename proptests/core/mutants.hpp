@@ -17,6 +17,9 @@ struct PlantedFault {
   }
 };
 
+/// Its test says that the fault is found; rooms instantiate it.
+class Mutants : public ::testing::TestWithParam<PlantedFault> {};
+
 /// Every mutant of a room's forms.
 std::vector<PlantedFault> planted_faults(std::string_view room);
 
@@ -31,8 +34,7 @@ std::string unmatched_faults(std::string_view room);
 
 /// One test a mutant, `room/Mutants.is_killed/form_mutant`, and one for their list.
 #define ASSAY_KILLS_ITS_MUTANTS(mechanism)                                                                     \
-  class Mutants : public ::testing::TestWithParam<::assay::laws::PlantedFault> {};                             \
-  TEST_P(Mutants, is_killed) { EXPECT_NE(::assay::laws::conviction(GetParam()), ""); }                         \
+  using ::assay::laws::Mutants;                                                                                \
   TEST(mechanism##_mutants, are_listed) { EXPECT_EQ(::assay::laws::unmatched_faults(#mechanism), ""); }        \
   INSTANTIATE_TEST_SUITE_P(mechanism, Mutants, ::testing::ValuesIn(::assay::laws::planted_faults(#mechanism)), \
                            [](const auto& fault) { return fault.param.form + "_" + fault.param.mutant; });

@@ -417,16 +417,16 @@ std::string first_violation(const Room& room, ReferenceLaw law) {
   return "";
 }
 
-std::vector<PlantedReferenceFault> reference_faults(std::string_view room) {
+std::vector<PlantedReferenceFault> reference_faults(std::string_view room, const std::vector<ReferenceLaw>& laws) {
   std::vector<PlantedReferenceFault> list;
-  for (const Fault& fault : planted_room(room).faults) list.push_back({room, fault.name});
+  for (const Fault& fault : planted_room(room).faults) list.push_back({room, fault.name, laws});
   return list;
 }
 
-std::string conviction(const PlantedReferenceFault& fault, const std::vector<ReferenceLaw>& laws) {
+std::string conviction(const PlantedReferenceFault& fault) {
   const Room room = with_faults(planted_room(fault.room));
   const PlantFault plant(fault.fault);
-  for (const ReferenceLaw law : laws) {
+  for (const ReferenceLaw law : fault.laws) {
     std::string violation;
     try {
       violation = first_violation(room, law);
@@ -437,5 +437,8 @@ std::string conviction(const PlantedReferenceFault& fault, const std::vector<Ref
   }
   return "";
 }
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReferenceFaults);  // programs without rooms have this unit, too
+TEST_P(ReferenceFaults, is_found) { EXPECT_NE(conviction(GetParam()), ""); }
 
 }  // namespace assay::laws
