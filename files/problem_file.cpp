@@ -225,9 +225,13 @@ std::string in_terms_of(const ProblemFile& file, const std::string& message) {
   std::vector<int> shape(axes, 1);
   shape[0] = file.batch * (ranked->field.heads == Field::Heads::own ? file.heads : file.shared_heads);
   if (given != file.problem.inputs.end() && !cotangent && !gradient) shape[0] = given->second.shape.front();
-  const int block = index.front();
+  int block = index.front(), batch = file.batch;
   index.erase(index.begin());
-  return shown + FileLayout::of_problem(*ranked, shape, file.batch).place_in_file(block, index) + std::string(rest);
+  if (file.parts) {
+    block = file.parts->whole_block(block, shape[0] / batch);
+    shape[0] = shape[0] / batch * file.parts->all(), batch = file.parts->sequences;
+  }
+  return shown + FileLayout::of_problem(*ranked, shape, batch).place_in_file(block, index) + std::string(rest);
 }
 
 /// The arrays' tensors, in the order of the room; frees what it has put.
@@ -290,6 +294,10 @@ std::function<std::string(std::size_t)> ProblemFile::places_in_file(const std::s
                                                                     const std::vector<int>& in_problem) const {
   if (const auto found = scattered.find(tensor); found != scattered.end())
     return [one = found->second](std::size_t i) { return place(one.shape, one.at[i]); };
+  if (parts)
+    return [some = *parts, ranked = answer_field(*room, tensor), in_problem](std::size_t i) {
+      return some.place(ranked, in_problem, i);
+    };
   return [layout = FileLayout::of_problem(answer_field(*room, tensor), in_problem, batch)](std::size_t i) {
     return layout.place_in_file(i);
   };
@@ -402,6 +410,17 @@ std::string missing(const std::string& name, const GivenAnswer& given) {
   return near.empty() ? "" : "; is it " + near + "?";
 }
 
+/// What the tensor of an answer has of the parts that were sampled. Throws InputError, as read_outputs() does, if the
+/// whole has another shape.
+StoredTensor sampled_of(const StoredTensor& whole, const ProblemFile& problem, const std::string& name,
+                        const std::vector<int>& shape, const std::string& where) {
+  const RoomFacts::Ranked ranked = answer_field(*problem.room, name);
+  const std::vector<int> expected = problem.parts->whole_shape(FileLayout::of_problem(ranked, shape, problem.batch));
+  require(whole.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected), ", got ",
+          shape_text(whole.shape), mistaken_axes(ranked, expected, whole.shape));
+  return problem.parts->cut(whole, FileLayout::of_file(ranked, expected));
+}
+
 /// A plugin's output is bytes of ones until something is written there.
 bool is_written(const StoredTensor& tensor) {
   return std::any_of(tensor.bytes.begin(), tensor.bytes.end(), [](std::uint8_t byte) { return byte != 0xff; });
@@ -421,6 +440,10 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     if (truth.value.empty() || !(asked || tensors.empty())) continue;
     const RoomFacts::Ranked ranked = answer_field(*problem.room, name);
     const bool gradient = name.starts_with("d_");
+    if (problem.parts && gradient && !FileLayout::of_problem(ranked, truth.shape, problem.batch).has_heads()) {
+      given.of_all_parts.push_back(name);
+      continue;
+    }
     const auto found = file.tensors.find(name);
     // Few kernels have the gradient of what their caller passes as a number, or of what the case leaves out.
     const auto scattered = problem.scattered.find(name);
@@ -433,6 +456,7 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     }
     require(found != file.tensors.end(), where, ": tensor ", name, ": missing", missing(name, given), "; to this case ",
             problem.room->name, " answers ", listed(known), "; --tensor judges some of them");
+    if (problem.parts) found->second = sampled_of(found->second, problem, name, truth.shape, where);
     const std::vector<int> expected = problem.shape_in_file(name, truth.shape);
     require(found->second.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected),
             ", got ", shape_text(found->second.shape),

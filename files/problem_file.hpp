@@ -9,6 +9,7 @@
 
 #include "files/case_file.hpp"
 #include "files/safetensors.hpp"
+#include "files/sampled_parts.hpp"
 #include "oracles/core/large.hpp"
 #include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
@@ -66,6 +67,7 @@ struct ProblemFile {
   std::optional<CaseResult> refusal;           ///< why it poses none: an unknown mechanism, or heads that do not fit
   std::map<std::string, Scattered> scattered;  ///< of a case with arguments, every tensor of its answer
   std::optional<Shape> shape;                  ///< of a case with arguments
+  std::optional<SampledParts> parts;           ///< which of a larger case these are
 
   bool has_arguments() const { return shape.has_value(); }
   /// The shape in a file of a tensor of an answer that the problem has in `shape`.
@@ -101,9 +103,10 @@ RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor);
 /// Somebody's answer to a problem.
 struct GivenAnswer {
   Answer answer;
-  std::map<std::string, Format> stored;  ///< the dtypes of its tensors
-  std::vector<std::string> not_judged;   ///< gradients of parameters that it does not have, and need not
-  std::vector<std::string> ignored;      ///< tensors that it has and nobody asked for
+  std::map<std::string, Format> stored;   ///< the dtypes of its tensors
+  std::vector<std::string> not_judged;    ///< gradients of parameters that it does not have, and need not
+  std::vector<std::string> of_all_parts;  ///< gradients that sum over more than the parts that were sampled
+  std::vector<std::string> ignored;       ///< tensors that it has and nobody asked for
 };
 
 /// What `file` has of the oracle's tensors: of those named, or of all if none is. Throws InputError, one sentence that

@@ -129,7 +129,7 @@ bool is_in_domain(const ProblemFile& file) {
   return true;
 }
 
-/// "B,T,H,K,V" as its tensors have them.
+/// "B,T,H,K,V" as its tensors have them, those of the whole case where it is a part of one.
 Shape shape_of(const ProblemFile& file) {
   if (file.shape) return *file.shape;
   Extents extents;
@@ -147,6 +147,10 @@ Shape shape_of(const ProblemFile& file) {
               .key_dim = known(Axis::key_dim),
               .value_dim = known(Axis::value_dim),
               .query_len = known(Axis::query_len)};
+  if (file.parts) {
+    shape.batch = file.parts->sequences;
+    shape.heads *= file.parts->groups, shape.shared_heads *= file.parts->groups;
+  }
   if (shape.query_len == shape.seq_len) shape.query_len = 0;
   if (shape.shared_heads == shape.heads) shape.shared_heads = 0;
   return shape;
@@ -154,13 +158,16 @@ Shape shape_of(const ProblemFile& file) {
 
 }  // namespace
 
-CaseTrial::CaseTrial(Safetensors stored, Standard standard, std::string where)
+CaseTrial::CaseTrial(Safetensors stored, Standard standard, std::string where, std::optional<SampledParts> parts)
     : standard_(std::move(standard)),
       where_(std::move(where)),
       file_(read_problem(with_mechanism(std::move(stored), standard_.mechanism), where_)),
       kernels_(kernels_of(file_, where_)),
       contract_(contract_for(standard_, file_, where_, precision_guess_)) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  require(!parts || !file_.has_arguments(), where_,
+          ": --sample: a case with arguments cannot be taken apart; without --sample all of it is judged");
+  file_.parts = std::move(parts);
   kernel_.precision = contract_.precision, kernel_.contract = &contract_;
   kernel_.threads = standard_.threads > 0 ? standard_.threads : cores;
 }
@@ -300,7 +307,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .problem = file_.problem,
           .oracle = oracle_,
           .batch = file_.batch,
-          .in_file = true,
+          .file = &file_,
           .false_alarms = standard_.false_alarms,
           .tiles = tiles_,
           .detects = standard_.detects,
@@ -322,8 +329,11 @@ namespace {
 /// Of the tensors that `wanted` holds those that the answer has.
 std::function<bool(const std::string&)> present(const GivenAnswer& got,
                                                 const std::function<bool(const std::string&)>& wanted) {
-  return [&](const std::string& name) {
-    return wanted(name) && std::find(got.not_judged.begin(), got.not_judged.end(), name) == got.not_judged.end();
+  const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  return [&got, &wanted, is_in](const std::string& name) {
+    return wanted(name) && !is_in(got.not_judged, name) && !is_in(got.of_all_parts, name);
   };
 }
 

@@ -31,7 +31,8 @@ class CaseTrial {
  public:
   /// `where` names the case in messages. Throws InputError if it poses no problem that a kernel of this build answers,
   /// or if it is not clear which contract counts.
-  CaseTrial(Safetensors stored, Standard standard, std::string where);
+  /// `parts` are those of a larger case that `stored` is.
+  CaseTrial(Safetensors stored, Standard standard, std::string where, std::optional<SampledParts> parts = {});
   CaseTrial(const CaseTrial&) = delete;
   CaseTrial(CaseTrial&&) = delete;
   CaseTrial& operator=(const CaseTrial&) = delete;

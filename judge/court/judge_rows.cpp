@@ -90,7 +90,7 @@ class Court {
     row.errors.reset();
     row.stored.clear(), row.stored_by_contract.clear();
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
-    if (trial_.in_file) row.place = place_in_file_of(trial_.room, row.tensor, row.extents, trial_.batch);
+    if (trial_.file != nullptr) row.place = trial_.file->places_in_file(row.tensor, row.extents);
     for (std::size_t t = 0; t < answer_.size(); ++t)
       if (answer_[t].first == row.tensor) judge(t, row);
   }
@@ -197,13 +197,6 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
     rows.push_back(row);
   }
   return rows;
-}
-
-std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
-                                                         const std::vector<int>& shape, int batch) {
-  return [layout = FileLayout::of_problem(answer_field(room, tensor), shape, batch)](std::size_t flat) {
-    return layout.place_in_file(flat);
-  };
 }
 
 }  // namespace assay

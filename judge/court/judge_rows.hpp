@@ -14,6 +14,7 @@
 namespace assay {
 
 class Cache;
+struct ProblemFile;
 
 /// Told what is being done, how much of it is done, and of how much; a total of 0 is not known. From any thread.
 using Phase = std::function<void(std::string_view what, std::size_t done, std::size_t total)>;
@@ -28,7 +29,7 @@ struct Trial {
   const Problem& problem;
   const Oracle& oracle;
   int batch = 1;                           ///< sequences that the problem's heads are of
-  bool in_file = false;                    ///< elements are named by their indices in a file, [b][t][h][d]
+  const ProblemFile* file = nullptr;       ///< by whose indices, [b][t][h][d], elements are named; null: the problem's
   double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
   std::vector<int> tiles = {};  ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
   bool detects = false;         ///< whether rows say what the problem could have shown
@@ -59,9 +60,5 @@ Learnt learn(const Trial& trial, const Wanted& wanted = {});
 /// `got` lacks a tensor or has it in another shape.
 std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
                                   const Wanted& wanted = {});
-
-/// What names an element of that tensor by its index in a file.
-std::function<std::string(std::size_t)> place_in_file_of(const Room& room, const std::string& tensor,
-                                                         const std::vector<int>& shape, int batch);
 
 }  // namespace assay

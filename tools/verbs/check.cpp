@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
+#include <random>
 
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
@@ -12,6 +14,7 @@
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/rows_page.hpp"
+#include "tools/print/sample.hpp"
 #include "tools/print/why.hpp"
 #include "tools/run/plugin.hpp"
 #include "tools/run/same_bits.hpp"
@@ -30,7 +33,30 @@ Safetensors answer_in(const std::string& path) {
   return read_safetensors(path);
 }
 
-/// What the plugin is asked: of the oracle's tensors those wanted.
+using Shapes = std::vector<std::pair<std::string, std::vector<int>>>;
+
+/// The tensors that the case has an answer of, as a file has them: all that the oracle knows, or, of a case of which
+/// some parts will be judged, what the reference answers to one in doubles.
+Shapes shapes_of_answer(const CaseTrial& trial) {
+  const ProblemFile& file = trial.file();
+  Shapes shapes;
+  if (!file.parts) {
+    for (const auto& [name, truth] : trial.oracle().tensors)
+      if (!truth.value.empty()) shapes.emplace_back(name, file.shape_in_file(name, truth.shape));
+    return shapes;
+  }
+  const auto answer = file.room->values(file.problem, Tier::fp64);
+  const auto add = [&](const std::string& name, const std::vector<int>& shape) {
+    const FileLayout layout = FileLayout::of_problem(answer_field(*file.room, name), shape, file.batch);
+    if (std::find(shape.begin(), shape.end(), 0) == shape.end())
+      shapes.emplace_back(name, file.parts->whole_shape(layout));
+  };
+  for (const auto& [name, array] : answer.outputs) add(name, array.shape);
+  for (const auto& [name, array] : answer.gradients) add("d_" + name, array.shape);
+  return shapes;
+}
+
+/// What the plugin is asked: of the answer's tensors those wanted.
 PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTensor> inputs,
                        const std::function<bool(const std::string&)>& wanted) {
   const ProblemFile& file = trial.file();
@@ -38,8 +64,8 @@ PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTenso
   if (trial.kernel().form != nullptr && !trial.kernel().form->has_gradients)
     std::erase_if(call.inputs, [](const auto& x) { return x.first.starts_with("d_"); });
   if (trial.kernel().precision == Format::fp64) call.dtype = "F64";
-  for (const auto& [name, truth] : trial.oracle().tensors)
-    if (!truth.value.empty() && wanted(name)) call.outputs.emplace_back(name, file.shape_in_file(name, truth.shape));
+  for (auto& [name, shape] : shapes_of_answer(trial))
+    if (wanted(name)) call.outputs.emplace_back(name, std::move(shape));
   return call;
 }
 
@@ -95,6 +121,7 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
         "tiles     each tensor is judged by the one of " +
         names_in(trial.tiles(), [&](int t) { return trial.kernel().form->tiles[static_cast<std::size_t>(t)]; }) +
         " that it fits; --tile asks for one");
+  if (trial.file().parts) tell_sample(*trial.file().parts, trial.file().heads, page);
   page.facts = {{"case", options.problem},
                 {kind, subject},
                 {"contract", trial.kernel().contract->name},
@@ -104,6 +131,8 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
                  (kind == "answer" ? "" : "--" + kind + ' ') + shown_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
   if (options.same_bits) page.command += " --same-bits";
+  if (trial.file().parts)
+    page.command += text(" --sample ", options.sample, " --sample-seed ", trial.file().parts->seed);
   if (options.standard.strict_dtypes) page.command += " --strict-dtypes";
   if (options.standard.false_alarms != false_alarm_rate)
     page.command += " --false-alarms " + round_trip(options.standard.false_alarms);
@@ -128,6 +157,9 @@ void tell_what_was_read(Checked& checked) {
     checked.remarks.push_back(listed(tensors) + ": stored " + how + "; " + outcome);
   if (!got.not_judged.empty())
     checked.remarks.push_back("not judged: " + listed(got.not_judged) + " (the answer has none)");
+  if (!got.of_all_parts.empty())
+    checked.remarks.push_back("not judged: " + listed(got.of_all_parts) +
+                              " (all parts add to it, and not all are known)");
   if (!got.ignored.empty()) checked.remarks.push_back("ignored: " + listed(got.ignored));
   const std::string& guess = checked.trial->precision_guess();
   if (!guess.empty()) checked.remarks.push_back("precision: " + guess + "; the case names none");
@@ -135,7 +167,10 @@ void tell_what_was_read(Checked& checked) {
   for (const auto& [name, dtype] : got.stored) stored[name] = name_of(dtype);
   auto& facts = checked.page.facts;
   facts.emplace_back("stored", std::move(stored));
-  facts.emplace_back("not_judged", got.not_judged), facts.emplace_back("ignored", got.ignored);
+  std::vector<std::string> not_judged = got.not_judged;
+  not_judged.insert(not_judged.end(), got.of_all_parts.begin(), got.of_all_parts.end());
+  facts.emplace_back("not_judged", std::move(not_judged)), facts.emplace_back("ignored", got.ignored);
+  if (const auto& parts = checked.trial->file().parts) facts.emplace_back("sample", facts_of(*parts));
 }
 
 /// Asks the oracle.
@@ -159,12 +194,40 @@ void judge_given(Checked& checked, const CheckOptions& options, Safetensors give
   for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;
 }
 
+/// The trial of some parts of the case, or of all where none is sampled.
+std::unique_ptr<CaseTrial> trial_of(const CheckOptions& options, Safetensors problem,
+                                    const std::optional<SampledParts>& parts) {
+  if (parts) problem = cut(problem, *parts);
+  return std::make_unique<CaseTrial>(std::move(problem), options.standard, options.problem, parts);
+}
+
+/// The parts of the case, where some are to be judged; for now the last one is as good as any.
+std::optional<SampledParts> parts_to_judge(const CheckOptions& options, Safetensors& problem) {
+  require(options.sample > 0 || !options.sample_seed, "--sample-seed: expected with --sample");
+  if (options.sample == 0) return std::nullopt;
+  problem = with_mechanism(std::move(problem), options.standard.mechanism);
+  SampledParts parts = parts_of(problem, options.problem);
+  parts.choose(options.sample, 0);
+  parts.chosen.assign(1, {parts.sequences - 1, parts.groups - 1});
+  return parts;
+}
+
+/// The answer is known: now, and no earlier, it is decided where to look.
+void choose_parts(const CheckOptions& options, SampledParts& parts) {
+  parts.was_secret = !options.sample_seed.has_value();
+  std::random_device system;
+  const std::uint64_t drawn = std::uint64_t{system()} << 32 | system();
+  parts.choose(options.sample, options.sample_seed.value_or(drawn));
+}
+
 int run_check(const CheckOptions& options, Console& console) {
   std::vector<std::string> inputs = {options.problem, options.answer, options.plugin, options.standard.contract};
   OutputFile output(options.output, console.out, inputs);
   PlotFile plot(options.plot, console);
   std::optional<OutputFile> smallest;
   require(options.shrink_output.empty() || options.shrinks, "--shrink-output: expected with --shrink");
+  require(!options.shrinks || options.sample == 0,
+          "--shrink: looks for a smaller case that fails as a whole; leave out --sample");
   if (options.output != "-") inputs.push_back(options.output);
   if (!options.shrink_output.empty()) smallest.emplace(options.shrink_output, console.out, inputs);
   std::optional<SeededCase> seeded;
@@ -212,6 +275,13 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option(
+         "--sample", options->sample,
+         "judge so many parts of the case and not all of it: a part is, of one sequence, the heads that share a "
+         "key/value head; the last one and others that nobody knows before the answer is read")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  app.add_option("--sample-seed", options->sample_seed,
+                 "of --sample: the seed of a report, to judge the same parts again");
   app.add_flag("--strict-dtypes", options->standard.strict_dtypes,
                "fail a tensor that is stored in fewer bits than the contract stores it in; without, one rounding to "
                "its dtype is allowed");
@@ -278,33 +348,40 @@ void require_command(const CheckOptions& options) {
 Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel) {
   require_one_source(options);
   const std::chrono::duration<double> limit(options.timeout);
-  Safetensors stored = read_safetensors(options.problem), problem;
+  Safetensors problem = read_safetensors(options.problem);
   const bool runs = options.answer.empty();
-  if (runs) problem = stored;
   Checked checked;
   checked.kernel = std::move(kernel);
   // Before a kernel runs: what is written from here on is not read.
   if (options.keeps) checked.cache = std::make_unique<Cache>();
-  checked.trial = std::make_unique<CaseTrial>(std::move(stored), options.standard, options.problem);
-  CaseTrial& trial = *checked.trial;
+  std::optional<SampledParts> parts = parts_to_judge(options, problem);
+  if (runs || parts)
+    checked.trial = trial_of(options, problem, parts);
+  else
+    checked.trial = trial_of(options, std::move(problem), parts);
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr)
     checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);
   Safetensors given;
   if (!runs) given = answer_in(options.answer);
   // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.
-  const bool at_once = !options.kernel.empty() && trial.is_admitted(options.tensors);
+  const bool at_once = !options.kernel.empty() && (checked.trial->is_admitted(options.tensors) || parts);
   if (at_once) given = checked.kernel->answer(problem, limit);
-  if (at_once && !options.same_bits) problem = {};
+  if (at_once && !options.same_bits && !parts) problem = {};
 
   Progress progress(console);
-  prepare(checked, options, progress);
+  if (!parts) prepare(checked, options, progress);
   const auto wanted = [&](const std::string& name) { return asks_for(options.tensors, name); };
   PluginCall call;
   if (!options.kernel.empty() && !at_once) given = checked.kernel->answer(problem, limit);
   if (!options.plugin.empty()) {
-    call = plugin_call(trial, problem.tensors, wanted);
+    call = plugin_call(*checked.trial, problem.tensors, wanted);
     given = checked.kernel->answer(call, limit);
+  }
+  if (parts) {
+    choose_parts(options, *parts);
+    checked.trial = trial_of(options, options.same_bits ? problem : std::move(problem), parts);
+    prepare(checked, options, progress);
   }
   std::map<std::string, std::string> changed;
   if (options.same_bits) {
@@ -330,7 +407,9 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
 Checked check_answer(const CheckOptions& options, Safetensors problem, Safetensors answer, Console& console) {
   Checked checked;
   if (options.keeps) checked.cache = std::make_unique<Cache>();
-  checked.trial = std::make_unique<CaseTrial>(std::move(problem), options.standard, options.problem);
+  std::optional<SampledParts> parts = parts_to_judge(options, problem);
+  if (parts) choose_parts(options, *parts);
+  checked.trial = trial_of(options, problem, parts);
   Progress progress(console);
   prepare(checked, options, progress);
   judge_given(checked, options, std::move(answer), progress);

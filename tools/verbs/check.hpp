@@ -1,6 +1,8 @@
 #pragma once
 // One case and what somebody else's kernel answers to it, judged.
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct CheckOptions {
   bool mutants = false;  ///< of a program: whether the page says which errors in its formula would have failed
   bool no_cache = false;
   bool keeps = false;  ///< whether truth and sigma are kept for the next check (judge/court/cache.hpp)
+  int sample = 0;      ///< parts of the case to judge, chosen when the answer has been read; 0: all of it
+  std::optional<std::uint64_t> sample_seed = {};  ///< that chooses them; without, one that nobody knows before
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output, plot;

@@ -1,0 +1,47 @@
+#pragma once
+// Parts of a case that are problems of their own: of one sequence, the heads that share what they read.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "files/layout.hpp"
+#include "files/safetensors.hpp"
+
+namespace assay {
+
+/// Some parts of a case, which are judged in place of all. As a smaller case each of them is one sequence.
+struct SampledParts {
+  struct Part {
+    int sequence = 0, group = 0;
+  };
+  int sequences = 1, groups = 1;  ///< of the whole case; a part for each pair of them
+  std::vector<Part> chosen = {};
+  std::uint64_t seed = 0;   ///< that they were chosen by
+  bool was_secret = false;  ///< whether nobody knew it before the answer was read
+
+  int all() const { return sequences * groups; }
+  /// The last part, and count - 1 of the others; of one alone, any. By a seed nobody knows before: a kernel could be
+  /// right where it is looked at.
+  void choose(int count, std::uint64_t by_seed);
+  /// With what probability parts chosen so miss a fault of `faulty` parts, the last one not among them.
+  double miss(int faulty) const;
+
+  /// The chosen parts of a tensor of the whole case or of its answer.
+  StoredTensor cut(const StoredTensor& whole, const FileLayout& layout) const;
+  /// The shape of the whole case's tensor that has this shape in the smaller one.
+  std::vector<int> whole_shape(const FileLayout& smaller) const;
+  /// The number in the whole case of a head of the smaller problem, of `heads` to a part.
+  int whole_block(int block, int heads) const;
+  /// "[1][5][0][2]" in the whole case's tensor: element `flat` of the smaller problem's, of that shape.
+  std::string place(const RoomFacts::Ranked& ranked, const std::vector<int>& shape, std::size_t flat) const;
+};
+
+/// The parts of a case that `assay case` could have written, none chosen yet. Throws InputError, one sentence that
+/// starts with `where`, if heads cannot be told apart.
+SampledParts parts_of(const Safetensors& problem, const std::string& where);
+
+/// The chosen parts as a case of their own.
+Safetensors cut(const Safetensors& problem, const SampledParts& parts);
+
+}  // namespace assay

@@ -1,0 +1,226 @@
+// assay check --sample: some parts of a case, judged as all of it would be, and chosen when it is too late to cheat.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "files/problem_file.hpp"
+#include "files/sampled_parts.hpp"
+#include "kernels/core/kernel_room.hpp"
+#include "proptests/tools/cli.hpp"
+
+namespace assay {
+namespace {
+
+/// Where a number of an answer lies, in [B][T][H][d] or [B][H][K][V], and how many there are in front of it.
+struct At {
+  std::vector<int> index, shape;
+  std::size_t flat = 0;
+  bool by_token = false;
+};
+using Fault = std::function<bool(const At&)>;
+
+class Sample : public CliFiles {
+ protected:
+  void make(const std::string& mechanism, const std::string& shape, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = {"case", mechanism, "--shape", shape, "-o", path("case.st")};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ran made = run_assay(args);
+    ASSERT_EQ(made.code, exit_passed) << made.err;
+  }
+
+  /// Writes what our own kernel answers, and zeros where `is_wrong`.
+  void answer(const Fault& is_wrong = {}) const {
+    ProblemFile file = read_problem(read_safetensors(path("case.st")), "case");
+    const KernelForm& form = find_kernels(kernel_rooms(), file.room->name)->forms.front();
+    Answer answered = form.run(file.problem, Policy::of(form.sites, Format::bf16), 0);
+    TensorFile to;
+    const auto put = [&](const std::string& name, Array array) {
+      const RoomFacts::Ranked field = answer_field(*file.room, name);
+      const FileLayout layout = FileLayout::of_problem(field, array.shape, file.batch);
+      array = layout.to_file(std::move(array));
+      At at{std::vector<int>(array.shape.size()), array.shape, 0, layout.by_token()};
+      for (double& x : array.data) {
+        if (is_wrong && is_wrong(at)) x = 0;
+        ++at.flat;
+        for (std::size_t a = at.index.size(); a-- > 0;) {
+          if (++at.index[a] < at.shape[a]) break;
+          at.index[a] = 0;
+        }
+      }
+      to.put(name, layout.to_problem(std::move(array)), field, file.batch, "BF16");
+    };
+    for (auto& [name, array] : answered.outputs) put(name, std::move(array));
+    for (auto& [name, array] : answered.gradients) put("d_" + name, std::move(array));
+    write_safetensors(path("out.st"), std::move(to).finish({}));
+  }
+
+  Ran check(const std::vector<std::string>& more) const {
+    std::vector<std::string> args = {"check", path("case.st"), path("out.st")};
+    args.insert(args.end(), more.begin(), more.end());
+    return run_assay(args);
+  }
+  Json verdicts(std::vector<std::string> more) const {
+    more.insert(more.end(), {"--format", "json"});
+    const Ran ran = check(more);
+    EXPECT_EQ(ran.err, "");
+    return Json::parse(ran.out);
+  }
+};
+
+/// Every part, chosen one by one, is what the whole is: not a digit differs.
+TEST_F(Sample, of_all_parts_is_the_whole) {
+  make("gated_deltanet", "2,40,4/2,8,6");
+  answer();
+  Json whole = verdicts({})["rows"], sampled = verdicts({"--sample", "4"})["rows"];
+  ASSERT_EQ(whole.size(), sampled.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    whole[i].erase("command"), sampled[i].erase("command");
+    EXPECT_EQ(whole[i], sampled[i]);
+  }
+}
+
+/// Grouped heads, states, gates, and a gradient that all heads add to, which no part knows.
+TEST_F(Sample, passes_what_is_healthy) {
+  for (const char* mechanism : {"deltanet", "kda", "mamba2", "softmax_attention", "lla"}) {
+    make(mechanism, "3,33,4/2,8");
+    answer();
+    const Json page = verdicts({"--sample", "2"});
+    EXPECT_FALSE(page["rows"].empty());
+    for (const Json& row : page["rows"]) {
+      EXPECT_EQ(row["verdict"], "PASS") << mechanism << ' ' << row;
+      EXPECT_EQ(row["shape"], "3,33,4/2,8,8");
+      EXPECT_NE(row["tensor"], "d_bandwidth");
+    }
+    const bool has_bandwidth = mechanism == std::string("softmax_attention") || mechanism == std::string("lla");
+    EXPECT_EQ(page["not_judged"], has_bandwidth ? Json{"d_bandwidth"} : Json::array()) << mechanism;
+    EXPECT_EQ(page["sample"]["parts"], 6);
+    EXPECT_EQ(page["sample"]["judged"].size(), 2U);
+    EXPECT_EQ(page["sample"]["judged"][1], (Json{{"sequence", 2}, {"group", 1}})) << "the last part, always";
+  }
+}
+
+/// A fault is named by where it lies in the whole case.
+TEST_F(Sample, names_places_of_the_whole) {
+  make("deltanet", "3,20,4/2,8", {"--no-cotangents"});
+  answer([](const At& at) { return at.by_token && at.index == std::vector{2, 11, 3, 5}; });
+  int found = 0;
+  for (int seed = 0; seed < 40 && found == 0; ++seed) {
+    const Ran sampled = check({"--sample", "1", "--sample-seed", std::to_string(seed)});
+    if (sampled.code == exit_passed) continue;
+    found = 1;
+    EXPECT_NE(sampled.out.find("[2][11][3][5] is 0, expected"), std::string::npos) << sampled.out;
+    EXPECT_NE(sampled.out.find("0: heads 2..3 of sequence 2"), std::string::npos) << sampled.out;
+    EXPECT_NE(sampled.out.find(text(" --sample 1 --sample-seed ", seed, " --form")), std::string::npos) << sampled.out;
+  }
+  EXPECT_EQ(found, 1) << "a part of six in forty samples";
+  EXPECT_EQ(check({"--sample", "6"}).code, exit_failed);
+}
+
+/// What only a case of production size shows, with the sizes that it takes scaled down: an index past 2^31 wraps, a
+/// grid ends at 65,535 blocks, a second split of the keys is not added. The first two are the last part's, the third
+/// everybody's.
+TEST_F(Sample, finds_faults_of_scale) {
+  make("deltanet", "8,64,4,8", {"--no-cotangents"});
+  const std::size_t beyond = std::size_t{8 * 64 * 4 * 8} * 31 / 32;
+  const std::vector<std::pair<std::string, Fault>> faults = {
+      {"an index past its limit", [&](const At& at) { return at.by_token && at.flat >= beyond; }},
+      {"a grid that ends", [](const At& at) { return at.by_token && at.index[0] * 4 + at.index[2] >= 30; }},
+      {"a split at token 32", [](const At& at) { return at.by_token && at.index[1] >= 32; }},
+  };
+  for (const auto& [name, fault] : faults) {
+    answer(fault);
+    for (const char* seed : {"1", "2", "3"})
+      EXPECT_EQ(check({"--sample", "2", "--sample-seed", seed}).code, exit_failed) << name;
+  }
+  // What reaches one head in the middle most samples do not see, and say so.
+  answer([](const At& at) { return at.by_token && at.index[0] == 3 && at.index[2] == 1; });
+  EXPECT_EQ(check({}).code, exit_failed);
+  int missed = 0;
+  for (int seed = 0; seed < 4; ++seed) {
+    const Ran ran = check({"--sample", "2", "--sample-seed", std::to_string(seed)});
+    missed += ran.code == exit_passed ? 1 : 0;
+    EXPECT_NE(ran.out.find("of 1 part but the last 97%, of 4 87%, of 16 48%, of 31 0%"), std::string::npos) << ran.out;
+  }
+  EXPECT_GT(missed, 0);
+}
+
+/// As often as the report says.
+TEST_F(Sample, misses_as_often_as_it_says) {
+  SampledParts parts{4, 5};
+  for (const int count : {1, 2, 5, 20}) {
+    for (const int faulty : {1, 7}) {
+      int missed = 0;
+      constexpr int seeds = 4000;
+      for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+        parts.choose(count, seed);
+        std::set<int> chosen;
+        for (const auto& part : parts.chosen) chosen.insert(part.sequence * 5 + part.group);
+        ASSERT_EQ(chosen.size(), static_cast<std::size_t>(count));
+        ASSERT_TRUE(count == 1 || chosen.contains(19));
+        missed += *chosen.begin() >= faulty ? 1 : 0;
+      }
+      const double p = parts.miss(faulty), spread = std::sqrt(p * (1 - p) / seeds);
+      EXPECT_NEAR(missed / double{seeds}, p, 5 * spread) << count << ' ' << faulty;
+    }
+  }
+}
+
+/// Nobody knows the seed before the answer is read; whoever knows it gets the same page again.
+TEST_F(Sample, is_secret_and_can_be_repeated) {
+  make("deltanet", "4,20,8,8", {"--no-cotangents"});
+  answer();
+  std::set<std::string> seeds;
+  for (int run = 0; run < 3; ++run) {
+    const Json page = verdicts({"--sample", "2"});
+    EXPECT_EQ(page["sample"]["secret"], true);
+    const std::string seed = page["sample"]["seed"].dump();
+    seeds.insert(seed);
+    Json again = verdicts({"--sample", "2", "--sample-seed", seed});
+    EXPECT_EQ(again["sample"]["judged"], page["sample"]["judged"]);
+    EXPECT_EQ(again["sample"]["secret"], false);
+    for (std::size_t i = 0; i < page["rows"].size(); ++i) EXPECT_EQ(again["rows"][i]["rms_z"], page["rows"][i]["rms_z"]);
+  }
+  EXPECT_EQ(seeds.size(), 3U);
+}
+
+/// A command gets the whole case, and so does a plugin.
+TEST_F(Sample, runs_a_kernel_on_the_whole_case) {
+  make("deltanet", "2,20,4/2,8", {"--no-cotangents"});
+  answer();
+  const std::string copy = "cp {case} " + path("seen.st") + " && cp " + path("out.st") + " {out}";
+  const Ran ran = run_assay({"check", path("case.st"), "--kernel", copy, "--sample", "2"});
+  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+  EXPECT_EQ(read_safetensors(path("seen.st")).tensors.at("v").shape, (std::vector{2, 20, 4, 8}));
+  const Ran plugin = run_assay({"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG, "--sample", "2"});
+  EXPECT_EQ(plugin.code, exit_passed) << plugin.out << plugin.err;
+}
+
+TEST_F(Sample, refuses_in_one_sentence) {
+  make("deltanet", "2,20,4/2,8", {"--no-cotangents"});
+  answer();
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& part) {
+    const Ran ran = check(args);
+    EXPECT_EQ(ran.code, exit_usage);
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    EXPECT_NE(ran.err.find(part), std::string::npos) << ran.err;
+  };
+  refused({"--sample", "5"}, "--sample: expected 1 to 4, the parts of this case");
+  refused({"--sample-seed", "5"}, "--sample-seed: expected with --sample");
+  refused({"--sample", "2", "--shrink"}, "leave out --sample");
+  Safetensors out = read_safetensors(path("out.st"));
+  out.tensors.at("o").shape = {2, 4, 20, 8};
+  write_safetensors(path("out.st"), out);
+  refused({"--sample", "2"}, "tensor o: expected shape [2, 20, 4, 8], got [2, 4, 20, 8]; that is [B, H, T, V]");
+  make("softmax_attention", "2,20,4/2,8", {"--no-cotangents", "--layout", "bhtd"});
+  refused({"--sample", "2"}, "--sample: expected layout bthd, got bhtd");
+  make("softmax_attention", "2,20,4/2,8", {"--no-cotangents", "--with", "sink"});
+  refused({"--sample", "2"}, "--sample: a case with arguments cannot be taken apart");
+}
+
+}  // namespace
+}  // namespace assay

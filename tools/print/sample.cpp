@@ -1,0 +1,65 @@
+#include "tools/print/sample.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+std::string name_of(const SampledParts::Part& part, int heads) {
+  const int first = part.group * heads;
+  return heads == 1 ? text("head ", first, " of sequence ", part.sequence)
+                    : text("heads ", first, "..", first + heads - 1, " of sequence ", part.sequence);
+}
+
+/// Numbers of parts that a fault may be in, and not in the last: one, a tenth, half and all others.
+std::vector<int> faults_of(const SampledParts& parts) {
+  const int others = parts.chosen.size() == 1 ? parts.all() : parts.all() - 1;
+  std::vector<int> list;
+  for (const int faulty : {1, (parts.all() + 9) / 10, (parts.all() + 1) / 2, others})
+    if (faulty <= others && (list.empty() || faulty > list.back())) list.push_back(faulty);
+  return list;
+}
+
+}  // namespace
+
+void tell_sample(const SampledParts& parts, int heads, Page& page) {
+  const auto add = [&](const std::string& line) { page.header.push_back(line); };
+  const int count = static_cast<int>(parts.chosen.size()), all = parts.all();
+  std::string names;
+  constexpr std::size_t shown = 8;
+  for (std::size_t i = 0; i < std::min(parts.chosen.size(), shown); ++i)
+    names += text(names.empty() ? "" : "; ", i, ": ", name_of(parts.chosen[i], heads));
+  if (parts.chosen.size() > shown) names += "; ...";
+  add(fmt::format("sample    judged {} of {} parts ({:.2g}%), each as a sequence of its own: {}", count, all,
+                  100.0 * count / all, names));
+  add(text("          seed ", parts.seed, parts.was_secret ? ", drawn after the answer was read" : ", given",
+           count > 1 ? "; the last part always" : "", "; places in [] are those of the whole case"));
+  if (count == all) return;
+  std::string missed;
+  for (const int faulty : faults_of(parts))
+    missed += fmt::format("{} {:.2g}%",
+                          !missed.empty() ? text(", of ", faulty)
+                          : count > 1     ? "of 1 part but the last"
+                                          : "of 1 part",
+                          100 * parts.miss(faulty));
+  add("          probability that a fault is missed: " + missed);
+}
+
+Json facts_of(const SampledParts& parts) {
+  Json chosen = Json::array(), missed = Json::array();
+  for (const SampledParts::Part& part : parts.chosen)
+    chosen.push_back({{"sequence", part.sequence}, {"group", part.group}});
+  for (const int faulty : faults_of(parts)) missed.push_back({{"parts", faulty}, {"probability", parts.miss(faulty)}});
+  return {{"parts", parts.all()},
+          {"judged", std::move(chosen)},
+          {"seed", parts.seed},
+          {"secret", parts.was_secret},
+          {"fault_missed", std::move(missed)}};
+}
+
+}  // namespace assay
