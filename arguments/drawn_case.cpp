@@ -283,6 +283,9 @@ class Maker {
 
   /// What was typed, one number for all or one for each; drawn where nothing was.
   void add_drawn(const std::string& name, Array drawn, bool narrow) {
+    add(name, as_typed(name, std::move(drawn)), narrow);
+  }
+  Array as_typed(const std::string& name, Array drawn) const {
     const std::string words = words_of(name);
     if (!words.empty()) {
       const std::vector<std::string> list = split(words);
@@ -291,7 +294,7 @@ class Maker {
       for (std::size_t i = 0; i < drawn.data.size(); ++i)
         drawn.data[i] = number_from(name, list[list.size() == 1 ? 0 : i]);
     }
-    add(name, std::move(drawn), narrow);
+    return drawn;
   }
 
   void draw_gates() {
@@ -363,7 +366,8 @@ class Maker {
       add_drawn("bias", draw_.normal("bias", shape, 1, middle), true);
     }
     if (is_wished("mask")) {
-      Array mask = draw_.each("mask", pairs, [&](const Stream& s, std::size_t i) { return s.uniform(i) < 0.7; });
+      const auto drawn = draw_.each("mask", pairs, [&](const Stream& s, std::size_t i) { return s.uniform(i) < 0.7; });
+      Array mask = as_typed("mask", drawn);
       for (std::size_t row = 1; is("empty_rows") && row < static_cast<std::size_t>(T_); row += 3)
         std::fill_n(mask.data.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(S_)), S_, 0.0);
       tensors_["mask"] = std::move(mask), dtypes_["mask"] = "BOOL";
@@ -584,10 +588,13 @@ class Maker {
 
 std::span<const ArgumentStyle> argument_styles() { return styles; }
 
+bool is_argument_style(std::string_view name) {
+  return std::any_of(std::begin(styles), std::end(styles), [&](const ArgumentStyle& s) { return s.name == name; });
+}
+
 bool asks_for_arguments(const CaseRequest& request) {
   if (!request.with.empty() || request.layout != "bthd") return true;
-  if (std::any_of(std::begin(styles), std::end(styles), [&](const auto& s) { return s.name == request.style; }))
-    return true;
+  if (is_argument_style(request.style)) return true;
   const Facts facts = facts_of(request.mechanism);
   if (facts.room == nullptr) return facts.family != Family::other;
   const std::vector<std::string> own = own_names(facts, Part::params);

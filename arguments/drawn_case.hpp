@@ -18,6 +18,7 @@ struct ArgumentStyle {
   std::string_view name, summary;
 };
 std::span<const ArgumentStyle> argument_styles();
+bool is_argument_style(std::string_view name);
 
 /// What is asked for.
 struct CaseRequest {

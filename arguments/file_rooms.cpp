@@ -374,6 +374,8 @@ const language::Mechanism* joined_mechanism(const Problem& problem) {
   return without_suffix(problem.mechanism).empty() ? nullptr : &FileCase::of(problem)->plan().mechanism;
 }
 
+Answer answer_in_doubles(const Problem& problem) { return FileCase::of(problem)->answer_in_doubles(); }
+
 Answer answer_in_doubles(const Problem& problem, const language::Mechanism& mechanism) {
   return FileCase::of(problem)->answer_in_doubles(mechanism);
 }

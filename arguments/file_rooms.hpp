@@ -11,7 +11,9 @@ void know_arguments();
 
 /// The joined program of a case with arguments; null of any other problem. It lives as long as the case is remembered.
 const language::Mechanism* joined_mechanism(const Problem& problem);
-/// The answer to a case with arguments, in doubles, of such a program or of another one in its place.
+/// The answer to a case with arguments, in doubles.
+Answer answer_in_doubles(const Problem& problem);
+/// As above, of such a program or of another one in its place.
 Answer answer_in_doubles(const Problem& problem, const language::Mechanism& mechanism);
 
 }  // namespace assay::arguments

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "arguments/registry.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
 #include "files/shown.hpp"
@@ -19,10 +20,25 @@ namespace {
 /// Takes what the file keeps of the command line that made it.
 void read_words(const std::string& generator, SeededCase& seeded) {
   std::istringstream words(generator);
-  for (std::string word; words >> word;) {
-    if (word == "--param" && words >> word) seeded.spec.params.insert(param_from(word));
-    if (word == "--fill" && words >> word) seeded.fill.insert(fill_from(word));
+  for (std::string flag, word; words >> flag;) {
+    if (!flag.starts_with("--") || flag == "--no-cotangents" || !(words >> word)) continue;
+    if (word.size() > 1 && word.front() == '\'' && word.back() == '\'') word = word.substr(1, word.size() - 2);
+    if (flag == "--param") seeded.spec.params.insert(param_from(word));
+    if (flag == "--fill") seeded.fill.insert(fill_from(word));
+    if (flag == "--with") seeded.with.push_back(with_from(word));
+    if (flag == "--layout") seeded.layout = word;
   }
+}
+
+/// The numbers of a tensor, what is padding left as it is.
+void fill_with(const std::string& name, StoredTensor& tensor, double number, Json& digests) {
+  require(!load_integers(tensor).has_value(), "--fill: ", name, " has no numbers but integers; --with ", name,
+          "=NUMBERS says them");
+  Array array = load(name, tensor);
+  for (double& x : array.data)
+    if (!std::isnan(x)) x = number;
+  tensor = store(array, tensor.dtype);
+  digests[name] = sha256(load(name, tensor));
 }
 
 /// What a case of that shape would hold at least, in numbers, is not much more than what the file holds.
@@ -82,18 +98,35 @@ Fill::value_type fill_from(const std::string& flag) {
   return filled;
 }
 
+std::pair<std::string, std::string> with_from(const std::string& flag) {
+  const std::size_t equals = flag.find('=');
+  return {flag.substr(0, equals), equals == std::string::npos ? "" : flag.substr(equals + 1)};
+}
+
+arguments::CaseRequest SeededCase::request() const {
+  return {.mechanism = spec.mechanism,
+          .shape = spec.shape,
+          .precision = spec.precision,
+          .style = style.empty() ? std::string(name_of(spec.style)) : style,
+          .seed = spec.seed,
+          .params = spec.params,
+          .with = with,
+          .layout = layout,
+          .cotangents = cotangents};
+}
+
 Safetensors SeededCase::make() const {
-  Safetensors file = case_file(*room, spec, cotangents, ASSAY_VERSION);
+  const arguments::CaseRequest asked = request();
+  Safetensors file = room == nullptr || arguments::asks_for_arguments(asked)
+                         ? arguments::draw_case(asked, ASSAY_VERSION)
+                         : case_file(*room, spec, cotangents, ASSAY_VERSION);
   if (fill.empty()) return file;
   Json digests = Json::parse(file.metadata.at("sha256"));
   for (const auto& filled : fill) {
     const auto it = file.tensors.find(filled.first);
-    require(it != file.tensors.end(), "--fill: ", room->name, " has no input ", filled.first, "; this case has ",
+    require(it != file.tensors.end(), "--fill: ", spec.mechanism, " has no input ", filled.first, "; this case has ",
             names_in(file.tensors, [](const auto& tensor) { return tensor.first; }));
-    Array array = load(filled.first, it->second);
-    std::fill(array.data.begin(), array.data.end(), number_of(filled));
-    it->second = store(array, it->second.dtype);
-    digests[filled.first] = sha256(load(filled.first, it->second));
+    fill_with(filled.first, it->second, number_of(filled), digests);
   }
   file.metadata["sha256"] = digests.dump();
   file.metadata["generator"] += flags_of(fill);
@@ -101,7 +134,12 @@ Safetensors SeededCase::make() const {
 }
 
 std::string SeededCase::command(const std::string& path) const {
-  return "build/assay case " + spec.repro() + flags_of(fill) + (cotangents ? "" : " --no-cotangents") + " -o " +
+  std::string more;
+  for (const auto& [name, value] : with) more += " --with " + shown_word(value.empty() ? name : name + "=" + value);
+  if (layout != "bthd") more += " --layout " + layout;
+  std::string words = spec.repro();
+  if (!style.empty()) words.replace(words.find(" --style ") + 9, name_of(spec.style).size(), style);
+  return "build/assay case " + words + more + flags_of(fill) + (cotangents ? "" : " --no-cotangents") + " -o " +
          shown_word(path);
 }
 
@@ -117,14 +155,17 @@ SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
   SeededCase seeded;
   seeded.spec.mechanism = said("mechanism");
   seeded.room = find_room(seeded.spec.mechanism);
-  require(seeded.room != nullptr, stranger, "there is no mechanism ", seeded.spec.mechanism);
+  const bool is_component =
+      seeded.room == nullptr && arguments::facts_of(seeded.spec.mechanism).family != arguments::Family::other;
+  require(seeded.room != nullptr || is_component, stranger, "there is no mechanism ", seeded.spec.mechanism);
   const auto precision = format_from(said("precision"));
   const auto style = style_from(said("style"));
-  require(precision && style, stranger, "its precision or its style is unknown");
+  if (!style && arguments::is_argument_style(said("style"))) seeded.style = said("style");
+  require(precision && (style || !seeded.style.empty()), stranger, "its precision or its style is unknown");
   const std::string seed = said("seed"), generator = said("generator");
   const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), seeded.spec.seed);
   require(error == std::errc{} && end == seed.data() + seed.size(), stranger, "its seed is no number");
-  seeded.spec.precision = *precision, seeded.spec.style = *style;
+  seeded.spec.precision = *precision, seeded.spec.style = style.value_or(Style::normal);
   seeded.cotangents = generator.find(" --no-cotangents") == std::string::npos;
   try {
     seeded.spec.shape = shape_from(said("shape"));

@@ -3,7 +3,10 @@
 // seed.
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "arguments/drawn_case.hpp"
 #include "files/safetensors.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/inputs.hpp"
@@ -20,16 +23,27 @@ std::string flags_of(const Fill& fill);
 /// The inverse for one of them. Throws InputError unless it is NAME=NUMBER.
 Fill::value_type fill_from(const std::string& flag);
 
+/// Of "sink" or "sink=NUMBERS", as --with has it.
+std::pair<std::string, std::string> with_from(const std::string& flag);
+
 struct SeededCase {
-  const Room* room = nullptr;
+  const Room* room = nullptr;  ///< null of a component (docs/arguments.md), which has arguments
   CaseSpec spec;
   bool cotangents = true;
   Fill fill = {};
+  // Of a case with arguments (docs/arguments.md), beside those that are params:
+  std::vector<std::pair<std::string, std::string>> with = {};  ///< tensors, and what they are: "" drawn
+  std::string style = {};                                      ///< a style of arguments in place of the spec's; or ""
+  std::string layout = "bthd";
 
-  /// Throws InputError if the room has no input that `fill` names.
+  bool has_arguments() const { return arguments::asks_for_arguments(request()); }
+  /// Throws InputError if the case has no input that `fill` names.
   Safetensors make() const;
   /// "build/assay case --mechanism ... -o PATH"
   std::string command(const std::string& path) const;
+
+ private:
+  arguments::CaseRequest request() const;
 };
 
 /// What the file was made from. Throws InputError that begins with `flag` and the path unless it says so and holds,

@@ -5,8 +5,9 @@ from ._native import InputError
 
 # The file format's names, those of torch, and those of NumPy with ml_dtypes.
 TORCH = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
-NUMPY = TORCH
-SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+# Lengths, documents, pages; and masks. NumPy and torch call them alike.
+COUNTS = {"I32": "int32", "I64": "int64", "BOOL": "bool", "U8": "uint8"}
+SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I32": 4, "I64": 8, "BOOL": 1, "U8": 1}
 # What a case's precision is called: by us, and by the frameworks.
 PRECISIONS = {"fp64": "F64", "fp32": "F32", "tf32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
 PLAIN = {"F64": "float64", "F32": "float32", "F16": "float16"}
@@ -36,15 +37,17 @@ def framework_of(values):
     return "jax" if jax is not None and any(isinstance(x, jax.Array) for x in values) else "numpy"
 
 
-def stored(x, name):
-    """The tensor as (dtype, shape, bytes): on the CPU, once everything that was launched is done."""
-    return stored_torch(x, name) if is_torch(x) else stored_numpy(x, name)
+def stored(x, name, *, counts=False):
+    """The tensor as (dtype, shape, bytes): on the CPU, once everything that was launched is done. counts: whether it may have
+    integers or truth values."""
+    known = {**TORCH, **COUNTS} if counts else TORCH
+    return stored_torch(x, name, known) if is_torch(x) else stored_numpy(x, name, known)
 
 
-def stored_torch(x, name):
+def stored_torch(x, name, known):
     import torch
 
-    dtype = next((ours for ours, theirs in TORCH.items() if getattr(torch, theirs, None) == x.dtype), None)
+    dtype = next((ours for ours, theirs in known.items() if getattr(torch, theirs, None) == x.dtype), None)
     if dtype is None:
         raise InputError(f"{name}: expected a floating-point tensor, got {x.dtype}")
     if x.layout != torch.strided or x.is_quantized:
@@ -53,11 +56,11 @@ def stored_torch(x, name):
         torch.cuda.synchronize(x.device)
     x = x.detach().cpu().contiguous()
     # NumPy has no bfloat16, and DLPack may refuse the formats of eight bits.
-    view = {2: torch.int16, 1: torch.uint8}.get(SIZES[dtype])
+    view = {2: torch.int16, 1: torch.uint8}.get(SIZES[dtype]) if dtype in TORCH else None
     return dtype, tuple(x.shape), (x.view(view) if view is not None else x).numpy()
 
 
-def stored_numpy(x, name):
+def stored_numpy(x, name, known):
     import numpy
 
     if isinstance(x, (list, tuple, str, bytes, dict)) or x is None or not (hasattr(x, "__array__") or hasattr(x, "__dlpack__")):
@@ -66,7 +69,7 @@ def stored_numpy(x, name):
         a = numpy.asarray(x) if hasattr(x, "__array__") else numpy.from_dlpack(x)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         raise InputError(f"{name}: NumPy cannot read this {type(x).__name__}: {error}") from None
-    dtype = next((ours for ours, theirs in NUMPY.items() if theirs == a.dtype.name), None)
+    dtype = next((ours for ours, theirs in known.items() if theirs == a.dtype.name), None)
     if dtype is None:
         raise InputError(f"{name}: expected floating-point numbers, got {a.dtype.name}")
     shape = tuple(a.shape)
@@ -92,7 +95,7 @@ def torch_array(tensor, device=None):
     except ImportError:
         raise InputError("arrays: torch is not installed here; arrays=\"numpy\" needs none") from None
     dtype, shape, data = tensor
-    theirs = getattr(torch, TORCH[dtype])
+    theirs = getattr(torch, {**TORCH, **COUNTS}[dtype])
     data = bytearray(data)
     x = torch.frombuffer(data, dtype=torch.uint8).view(theirs).reshape(shape) if data else torch.empty(shape, dtype=theirs)
     return x if device is None else x.to(device)
@@ -102,14 +105,14 @@ def numpy_array(tensor):
     import numpy
 
     dtype, shape, data = tensor
-    if dtype in PLAIN:
-        theirs = numpy.dtype(PLAIN[dtype])
+    if dtype in PLAIN or dtype in COUNTS:
+        theirs = numpy.dtype({**PLAIN, **COUNTS}[dtype])
     else:
         try:
             import ml_dtypes
         except ImportError:
-            raise InputError(f"dtype: NumPy has no {NUMPY[dtype]} without the package ml_dtypes: pip install ml_dtypes") from None
-        theirs = numpy.dtype(getattr(ml_dtypes, NUMPY[dtype]))
+            raise InputError(f"dtype: NumPy has no {TORCH[dtype]} without the package ml_dtypes: pip install ml_dtypes") from None
+        theirs = numpy.dtype(getattr(ml_dtypes, TORCH[dtype]))
     return numpy.frombuffer(bytearray(data), dtype=numpy.uint8).view(theirs).reshape(shape)
 
 
@@ -121,8 +124,8 @@ def doubles(tensor):
     if dtype == "BF16":
         bits = numpy.frombuffer(data, numpy.uint16).astype(numpy.uint32) << 16
         return bits.view(numpy.float32).astype(numpy.float64).reshape(shape)
-    if dtype in PLAIN:
-        return numpy.frombuffer(data, PLAIN[dtype]).astype(numpy.float64).reshape(shape)
+    if dtype in PLAIN or dtype in COUNTS:
+        return numpy.frombuffer(data, {**PLAIN, **COUNTS}[dtype]).astype(numpy.float64).reshape(shape)
     return numpy_array(tensor).astype(numpy.float64)
 
 

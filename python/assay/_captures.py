@@ -6,6 +6,7 @@ import pathlib
 import threading
 import warnings
 
+from . import _native
 from ._cases import ANSWER, CASE, Case, posed, save
 from ._kernels import as_number, copied, named_outputs
 from ._native import InputError
@@ -38,7 +39,7 @@ def capture(function=None, *, every=1, mechanism=None, adapter=None, rename=None
             return Case(tensors, case.metadata)
 
         def answer_of(case, result):
-            named = adapter.take(result) if adapter is not None else named_outputs(case, result, outputs, rename or {})
+            named = adapter.take(result, case) if adapter is not None else named_outputs(case, result, outputs, rename or {})
             return copied({name: x for name, x in named.items() if x is not None})
 
         @functools.wraps(function)
@@ -80,10 +81,15 @@ def posed_by_names(mechanism, bound, rename):
     facts = facts_of(mechanism)
     for name, value in bound.pop("kwargs", {}).items():
         bound.setdefault(name, value)
-    given = {ours: bound.get(rename.get(ours, ours)) for ours in [field["name"] for field in facts["inputs"]] + facts["options"]}
+    arguments = _native.arguments()
+    known = [field["name"] for field in facts["inputs"]] + facts["options"]
+    taken = {*known, *rename.values()} - set(rename)  # what is another input's name there is no argument
+    known += [name for name, part in arguments.items() if part != "cotangents" and name not in taken and rename.get(name, name) in bound]
+    given = {ours: bound.get(rename.get(ours, ours)) for ours in known}
     tensors = [field["name"] for field in facts["inputs"] if not field["is_param"]]
-    inputs = {name: given[name] for name in tensors if given[name] is not None}
+    tensors += [name for name, part in arguments.items() if part == "inputs" and name in given and name not in tensors]
+    inputs = {name: given[name] for name in tensors if given.get(name) is not None}
     params = {name: as_number(x) for name, x in given.items() if name not in tensors and x is not None}
     if "bandwidth" in given and given["bandwidth"] is None and bound.get("scale") is not None:
         params["scale"] = bound["scale"]
-    return posed(mechanism, inputs, params)
+    return posed(mechanism, inputs, params, layout=bound.get("layout", "bthd"))

@@ -12,6 +12,8 @@ from ._native import InputError
 CASE, ANSWER = "case.safetensors", "answer.safetensors"
 
 _mechanism_facts = {}
+# Mechanisms beside assay.mechanisms(), of cases with arguments alone (docs/arguments.md).
+COMPONENTS = ("short_conv", "gated_rmsnorm")
 
 
 def mechanisms():
@@ -22,7 +24,9 @@ def mechanisms():
 def facts_of(mechanism):
     """What is known of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
     if mechanism not in _mechanism_facts:
-        facts = _native.facts(mechanism)
+        facts = _native.facts(mechanism + "+arguments" if mechanism in COMPONENTS else mechanism)
+        if facts is not None:
+            facts["name"] = mechanism
         if facts is None:
             near = _near(mechanism, mechanisms())
             raise InputError(f"mechanism: there is no {mechanism}{near}; there are {', '.join(mechanisms())}")
@@ -37,6 +41,30 @@ def _near(word, words):
     return f" (did you mean {near[0]}?)" if near else ""
 
 
+class Asked:
+    """What an answer to a case has."""
+
+    def __init__(self, outputs, differentiable, optional=(), by_arguments=False):
+        self.outputs, self.differentiable, self.optional = list(outputs), set(differentiable), set(optional)
+        self.by_arguments = by_arguments
+
+    @classmethod
+    def of(cls, mechanism):
+        facts = facts_of(mechanism)
+        names = [field["name"] for field in facts["outputs"]]
+        return cls(names, [field["name"] for field in facts["inputs"] if field["differentiable"] and not field["is_param"]])
+
+    @classmethod
+    def of_arguments(cls, mechanism, tensors):
+        known = [field["name"] for field in _native.facts(mechanism + "+arguments")["outputs"]]
+        return cls(
+            sorted((name for name in tensors if not name.startswith("d_")), key=known.index),
+            [name[2:] for name in tensors if name.startswith("d_")],
+            [name for name, (_, may_be_missing) in tensors.items() if may_be_missing],
+            by_arguments=True,
+        )
+
+
 class Case:
     """One problem: tensors by name, as a file has them ([B, T, H, d]; docs/case-format.md), and what it says of itself.
 
@@ -46,8 +74,10 @@ class Case:
     def __init__(self, tensors, metadata, *, arrays=None, device=None, origin=""):
         self.tensors, self.metadata = dict(tensors), dict(metadata)
         self.arrays, self.device, self.origin = arrays, device, origin
+        self._asked = None
 
     mechanism = property(lambda self: self.metadata["mechanism"])
+    layout = property(lambda self: self.metadata.get("layout", "bthd"))
     params = property(lambda self: json.loads(self.metadata.get("params") or "{}"))
     inputs = property(lambda self: [name for name in self.tensors if not name.startswith("d_")])
     cotangents = property(lambda self: [name for name in self.tensors if name.startswith("d_")])
@@ -78,6 +108,29 @@ class Case:
         # It is no longer what `assay case` made.
         metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")}
         return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=origin)
+
+    def zeroed(self, *names):
+        """The case with these tensors zero."""
+        tensors = dict(self.tensors)
+        for name in names:
+            dtype, shape, data = tensors[name]
+            tensors[name] = dtype, shape, bytes(memoryview(data).cast("B").nbytes)
+        metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")}
+        return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=self.origin)
+
+    @property
+    def has_arguments(self):
+        """Whether it says something that its mechanism knows only with arguments (docs/arguments.md)."""
+        return self.asked().by_arguments
+
+    def asked(self):
+        """What is asked of a kernel: the outputs in their order, inputs that have a gradient, and of each those that a kernel may
+        leave out."""
+        if self._asked is None:
+            with errors_in_python():
+                tensors = _native.asked((self.tensors, self.metadata), CASE)
+            self._asked = Asked.of_arguments(self.mechanism, tensors) if tensors is not None else Asked.of(self.mechanism)
+        return self._asked
 
     def file(self):
         return self.tensors, self.metadata
@@ -113,35 +166,67 @@ def load(path, *, arrays=None, device=None):
     return Case(tensors, metadata, arrays=arrays, device=device, origin=f"assay.load({os.fspath(path)!r})")
 
 
-def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=True, fill=None, arrays=None, device=None, **params):
+def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=True, fill=None, with_=(), layout="bthd", arrays=None,
+         device=None, **params):  # fmt: skip
     """A seeded problem: the same bits on any machine.
 
     shape is (B, T, H, d) or (B, T, H, K, V). "8/4" in place of H are 8 heads that share 4 (q's and k's of a delta rule, k's and
     v's of attention); "4/128" in place of T are 4 queries on 128 keys. dtype is what q, k, v and cotangents are rounded to; gates
     and states are fp32. params are the mechanism's settings (window=16, causal=False, scale=0.25); fill={"log_decay": -0.5} makes
     all numbers of an input that one. With a device, arrays are torch's.
+
+    Arguments of real kernels (docs/arguments.md) are params, too: soft_cap=30.0, gate="softplus", sink=True, cu_seqlens=[0, 5, 64].
+    Those that are tensors are drawn for True; a number, or an array, says what they are. with_=["sink", "lse"] asks for tensors
+    by name. layout is that of the rows: "bthd", "bhtd" or "thd".
     """
     precision = precision_named(dtype)
     words = [str(mechanism), "--shape", shape_text(shape), "--precision", precision, "--style", str(style), "--seed", str(seed)]
+    words += ["--layout", str(layout)] if layout != "bthd" else []
+    parts = _native.arguments()
+    tensors = {name: True for name in with_} if not isinstance(with_, dict) else dict(with_)
+    tensors.update((name, value) for name, value in params.items() if parts.get(name, "params") != "params")
     for name, value in params.items():
-        words += ["--param", f"{name}={word_of(value)}"]
+        if name not in tensors and value is not None:
+            words += ["--param", f"{name}={word_of(value)}"]
+    for name, value in tensors.items():
+        words += with_words(name, value)
     for name, value in (fill or {}).items():
         words += ["--fill", f"{name}={word_of(value)}"]
     with errors_in_python({"precision": "dtype", "param": "params"}):
         data = said("case", *words, *([] if cotangents else ["--no-cotangents"]), "-o", "-")
     tensors, metadata = _native.parse(data, "case")
-    given = {"seed": seed, "style": style, "cotangents": cotangents, "fill": fill, **params}
-    usual = {"seed": 0, "style": "normal", "cotangents": True, "fill": None}
-    changed = "".join(f", {name}={x!r}" for name, x in given.items() if name in params or x != usual[name])
+    usual = {"seed": 0, "style": "normal", "cotangents": True, "fill": None, "with_": (), "layout": "bthd"}
+    given = {"seed": seed, "style": style, "cotangents": cotangents, "fill": fill, "with_": with_, "layout": layout, **params}
+    changed = "".join(f", {name}={shown(x)!r}" for name, x in given.items() if name in params or x != usual[name])
     origin = f"assay.case({mechanism!r}, {shape!r}, {precision!r}{changed})"
     return Case(tensors, metadata, arrays=arrays or ("torch" if device is not None else None), device=device, origin=origin)
+
+
+def with_words(name, value):
+    """--with NAME, or NAME=NUMBERS."""
+    if value is None or value is False:
+        return []
+    if value is True or isinstance(value, str):
+        return ["--with", name if value is True else f"{name}={value}"]
+    numbers = flat(shown(value))
+    return ["--with", f"{name}={','.join(word_of(x).replace('true', '1').replace('false', '0') for x in numbers)}"]
+
+
+def shown(value):
+    """An array as a list."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def flat(value):
+    return [x for one in value for x in flat(one)] if isinstance(value, (list, tuple)) else [value]
 
 
 def said(*words, progress=None):
     """What the command line prints. Raises InputError with its sentence where it refuses."""
     code, out, err = _native.verb([str(word) for word in words], progress)
     if code >= 2:
-        raise InputError(err.strip().splitlines()[-1].removeprefix("assay: ") if err.strip() else f"assay {words[0]}: exit code {code}")
+        lines = [line for line in err.strip().splitlines() if not line.startswith("Run with ")]
+        raise InputError(lines[-1].removeprefix("assay: ") if lines else f"assay {words[0]}: exit code {code}")
     return out
 
 
@@ -158,6 +243,8 @@ def shape_text(shape):
 
 
 def word_of(value):
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(word_of, value))
     return str(value).lower() if isinstance(value, bool) else repr(float(value)) if isinstance(value, float) else str(value)
 
 
@@ -173,14 +260,17 @@ def errors_in_python(names=None):
         raise InputError(sentence) from None
 
 
-def posed(mechanism, inputs, params=None, precision=None, cotangents=None, origin=""):
+def posed(mechanism, inputs, params=None, precision=None, cotangents=None, layout="bthd", origin=""):
     """A case out of one's own arrays."""
     facts = facts_of(mechanism)
     arrays = framework_of(inputs.values())
-    tensors = {name: stored(x, name) for name, x in inputs.items()}
+    counts = _native.arguments()
+    tensors = {name: stored(x, name, counts=name in counts) for name, x in inputs.items()}
     for name, x in (cotangents or {}).items():
         tensors[name if name.startswith("d_") else "d_" + name] = stored(x, name)
     metadata = {"format": "assay-case 1", "mechanism": facts["name"], "params": json.dumps(spelled(params or {}))}
+    if layout != "bthd":
+        metadata["layout"] = layout
     if precision is not None:
         metadata["precision"] = precision_named(precision)
     return Case(tensors, metadata, arrays=arrays, origin=origin)
@@ -188,4 +278,4 @@ def posed(mechanism, inputs, params=None, precision=None, cotangents=None, origi
 
 def spelled(params):
     """Params as a case has them: counts and switches as they are, other numbers as decimals."""
-    return {name: x if isinstance(x, (bool, int, str)) else repr(float(x)) for name, x in params.items()}
+    return {name: list(x) if isinstance(x, (list, tuple)) else x if isinstance(x, (bool, int, str)) else repr(float(x)) for name, x in params.items()}

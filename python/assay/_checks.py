@@ -76,14 +76,16 @@ def passed(report, raises):
     raise Mismatch(report)
 
 
-def assert_close(mechanism, inputs, outputs, contract=None, *, params=None, cotangents=None, precision=None, raises=True, **how):
+def assert_close(mechanism, inputs, outputs, contract=None, *, params=None, cotangents=None, precision=None, layout="bthd",
+                 raises=True, **how):  # fmt: skip
     """Judges one's own tensors: inputs {"q": ..., "k": ...} of a mechanism, outputs {"o": ..., "d_q": ...} of a kernel.
 
     Raises Mismatch, an AssertionError, unless every tensor is PASS. Cotangents, {"o": ...} or {"d_o": ...}, are needed where outputs has
-    gradients. params are the mechanism's settings, precision the one that counts where the dtype of q does not say.
+    gradients. params are the mechanism's settings, precision the one that counts where the dtype of q does not say. Arguments of real
+    kernels (docs/arguments.md) are among inputs and params; layout is that of their rows.
     """
     __tracebackhide__ = True
-    case = mechanism if isinstance(mechanism, Case) else posed(mechanism, inputs, params, precision, cotangents)
+    case = mechanism if isinstance(mechanism, Case) else posed(mechanism, inputs, params, precision, cotangents, layout)
     outputs = {name: x for name, x in outputs.items() if x is not None}
     notes = []
     if not case.cotangents and any(name.startswith("d_") for name in outputs):
@@ -95,13 +97,10 @@ def assert_close(mechanism, inputs, outputs, contract=None, *, params=None, cota
 
 def answered(case, answer, notes):
     """The tensors to judge, and the case without cotangents of outputs that the kernel does not have."""
-    from ._cases import facts_of
-
-    facts = facts_of(case.mechanism)
-    outputs = [field["name"] for field in facts["outputs"]]
-    there = [name for name in outputs if name in answer]
+    asked = case.asked()
+    there = [name for name in asked.outputs if name in answer]
     if not there and not any(name.startswith("d_") for name in answer):
-        raise InputError(f"the kernel answered none of {', '.join(outputs)}")
+        raise InputError(f"the kernel answered none of {', '.join(asked.outputs)}")
     gradients = any(name.startswith("d_") for name in answer)
     dropped = [name for name in case.cotangents if not gradients or name[2:] not in answer]
     if gradients and dropped:
@@ -110,15 +109,15 @@ def answered(case, answer, notes):
         notes.append("no gradients: the kernel has none, and they are not judged")
     kept = case.without(*dropped) if dropped else case
     kept.origin = case.origin
-    missing = [name for name in outputs if name not in answer]
+    missing = [name for name in asked.outputs if name not in answer and name not in asked.optional]
     # Some outputs appear only with settings; those that do have cotangents, if any has.
     silent = [name for name in missing if case.cotangents and "d_" + name not in case]
     if len(silent) < len(missing):
         notes.append(f"{', '.join(name for name in missing if name not in silent)}: not answered, and not judged")
     if not missing:
         return [], kept
-    differentiable = ["d_" + field["name"] for field in facts["inputs"] if field["differentiable"] and field["name"] in case]
-    return there + (sorted({*differentiable, *(n for n in answer if n.startswith("d_"))}) if gradients else []), kept
+    must = {"d_" + name for name in asked.differentiable if name in case} - asked.optional
+    return there + (sorted({*must, *(n for n in answer if n.startswith("d_"))}) if gradients else []), kept
 
 
 def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=None, same_bits=True, poisons=True, arrays=None,
@@ -198,11 +197,10 @@ def takes_cotangent(kernel, name):
 
 
 def require_gradients(case, ran):
-    from ._cases import facts_of
-
-    for field in facts_of(case.mechanism)["inputs"]:
-        name = field["name"]
-        if field["differentiable"] and name in case and "d_" + name not in ran.answer:
+    asked = case.asked()
+    for name in case.inputs:
+        missing = name in asked.differentiable and "d_" + name not in ran.answer
+        if missing and "d_" + name not in asked.optional:
             raise InputError(f"d_{name}: the kernel gives {name} no gradient (its grad is None); gradients=False judges outputs alone")
 
 
@@ -244,7 +242,8 @@ def took_part(case, ran: Ran, notes):
     lost = [name for name in case.cotangents if ran.cotangents and name[2:] in ran.answer and name[2:] not in ran.cotangents]
     if not lost:
         return case
-    notes.append(f"{', '.join(name[2:] for name in lost)}: requires no gradient, so {', '.join(lost)} is not part of the problem")
-    kept = case.without(*lost)
+    said = "counts as 0" if case.has_arguments else "is not part of the problem"  # lse is an output where it has a cotangent
+    notes.append(f"{', '.join(name[2:] for name in lost)}: requires no gradient, so {', '.join(lost)} {said}")
+    kept = case.zeroed(*lost) if case.has_arguments else case.without(*lost)
     kept.origin = case.origin
     return kept

@@ -3,7 +3,7 @@ import inspect
 import math
 
 from ._arrays import array, stored
-from ._cases import _near, facts_of
+from ._cases import _near
 from ._native import InputError
 
 # Arguments of published kernels without which they do not answer what a case asks for.
@@ -50,7 +50,7 @@ def arguments(case, kernel, rename):
         tensors[theirs] = ours
     for ours, value in case.params.items():
         put_setting(case, signature, rename, settings, ours, value)
-    outputs = [output["name"] for output in facts_of(case.mechanism)["outputs"]]
+    outputs = case.asked().outputs
     for switch, output in SWITCHES.items():
         if signature.names_one(switch) and output in outputs:
             settings[switch] = True
@@ -60,7 +60,8 @@ def arguments(case, kernel, rename):
 def put_setting(case, signature, rename, settings, ours, value):
     number = as_number(value)
     if ours in rename:
-        settings[rename[ours]] = number
+        if rename[ours] is not None:
+            settings[rename[ours]] = number
         return
     if signature.takes(ours) and not (ours == "bandwidth" and any(signature.names_one(s) for s in SCALES)):
         settings[ours] = number
@@ -71,8 +72,8 @@ def put_setting(case, signature, rename, settings, ours, value):
         settings[name] = scale
     elif scale is None or not math.isclose(scale, key_dim(case) ** -0.5, rel_tol=2**-20):
         raise InputError(
-            f"{ours}={value}: the kernel takes no argument of that name; rename={{{ours!r}: NAME}} says what it is called there, and a"
-            " lambda may pass it otherwise"
+            f"{ours}={value}: the kernel takes no argument of that name; rename={{{ours!r}: NAME}} says what it is called there, None"
+            " that it does so without being told, and a lambda may pass it otherwise"
         )
 
 
@@ -95,7 +96,7 @@ def named_outputs(case, result, names, rename):
     if isinstance(result, dict):
         ours = {theirs: own for own, theirs in rename.items()}
         return {ours.get(name, name): x for name, x in result.items() if x is not None}
-    known = [output["name"] for output in facts_of(case.mechanism)["outputs"]]
+    known = case.asked().outputs
     values = list(result) if isinstance(result, (tuple, list)) else [result]
     names = list(names or known)
     if len(values) > len(names):
@@ -106,11 +107,11 @@ def named_outputs(case, result, names, rename):
     return {name: x for name, x in zip(names, values) if name is not None and x is not None}
 
 
-def copied(answer):
+def copied(answer, *, counts=False):
     """Arrays as (dtype, shape, bytes) of their own: kernels may use their buffers again."""
     found = {}
     for name, x in answer.items():
-        dtype, shape, data = stored(x, name)
+        dtype, shape, data = stored(x, name, counts=counts)
         found[name] = (dtype, shape, bytes(memoryview(data).cast("B")) if data.size else b"")
     return found
 
@@ -136,10 +137,10 @@ def run_torch(case, call, device, gradients):
     import torch
 
     leaves = {name: case.array(name, "torch", device) for name in case.inputs}
-    differentiable = {field["name"] for field in facts_of(case.mechanism)["inputs"] if field["differentiable"]}
+    differentiable = case.asked().differentiable
     wants = gradients is not False and bool(case.cotangents)
     for name, leaf in leaves.items():
-        leaf.requires_grad_(wants and name in differentiable)
+        leaf.requires_grad_(wants and name in differentiable and leaf.is_floating_point())
     with torch.enable_grad():
         outputs = call(leaves)
     for name, x in outputs.items():
@@ -154,7 +155,7 @@ def run_torch(case, call, device, gradients):
         for name, leaf in leaves.items():
             if leaf.requires_grad and leaf.grad is not None:
                 answer["d_" + name] = leaf.grad
-    return Ran(copied(answer), copied(leaves), took)
+    return Ran(copied(answer), copied(leaves, counts=True), took)
 
 
 def cotangent_for(case, name, output):
@@ -164,7 +165,8 @@ def cotangent_for(case, name, output):
     given = case.array("d_" + name, "torch", output.device)
     require_shape(name, given.shape, output.shape)
     cast = given.to(output.dtype)
-    if not torch.equal(cast.to(torch.float64), given.to(torch.float64)):
+    differs = cast.to(torch.float64) != given.to(torch.float64)
+    if bool((differs & ~given.isnan()).any()):  # rows outside of every sequence are NaN
         ours, theirs = (str(dtype).removeprefix("torch.") for dtype in (given.dtype, output.dtype))
         raise InputError(f"d_{name}: is {ours}, which the kernel's {theirs} output cannot hold; make the case in {theirs}")
     return cast
@@ -176,7 +178,7 @@ def run_numpy(case, call, kernel_takes):
     outputs = call(given)
     explicit = any(name.startswith("d_") for name in outputs)
     took = [name[2:] for name in case.cotangents] if explicit else []
-    return Ran(copied(outputs), copied({name: given[name] for name in case.inputs}), took)
+    return Ran(copied(outputs), copied({name: given[name] for name in case.inputs}, counts=True), took)
 
 
 def run_jax(case, call, gradients):
@@ -184,10 +186,10 @@ def run_jax(case, call, gradients):
 
     given = {name: case.array(name, "jax") for name in case.inputs}
     wants = gradients is not False and bool(case.cotangents)
-    differentiable = {field["name"] for field in facts_of(case.mechanism)["inputs"] if field["differentiable"]}
+    differentiable = case.asked().differentiable
     leaves = {name: x for name, x in given.items() if name in differentiable}
     if not wants:
-        return Ran(copied(call(given)), copied(given), [])
+        return Ran(copied(call(given)), copied(given, counts=True), [])
     outputs, back = jax.vjp(lambda moving: call({**given, **moving}), leaves)
     took = [name for name in outputs if "d_" + name in case]
     cotangents = {}
@@ -196,7 +198,7 @@ def run_jax(case, call, gradients):
         require_shape(name, cotangent.shape, x.shape)
         cotangents[name] = cotangent.astype(x.dtype)
     (grads,) = back(cotangents)
-    return Ran(copied({**outputs, **{"d_" + name: g for name, g in grads.items()}}), copied(given), took)
+    return Ran(copied({**outputs, **{"d_" + name: g for name, g in grads.items()}}), copied(given, counts=True), took)
 
 
 # As bytes: NaN in every format, and an ordinary number in every format.

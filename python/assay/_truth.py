@@ -31,34 +31,48 @@ class Expectation:
         return cls(*(doubles(file[tensor + part]) for part in ("", ".lo", ".bound", ".sigma", ".limit")))
 
 
-def as_case(problem, inputs, params, cotangents=None):
+def as_case(problem, inputs, params, cotangents=None, layout="bthd"):
     """A case, or one of the mechanism of that name with these inputs."""
     if isinstance(problem, Case):
         return problem
-    return posed(problem, inputs or {}, params, cotangents=cotangents)
+    return posed(problem, inputs or {}, params, cotangents=cotangents, layout=layout)
 
 
-def oracle(problem, inputs=None, *, params=None, cotangents=None, tier="", threads=0, progress=None):
+def oracle(problem, inputs=None, *, params=None, cotangents=None, layout="bthd", tier="", threads=0, progress=None):
     """The exact answer to a case, or to a mechanism's own inputs: {"o": Truth, "d_q": Truth, ...}.
 
     Gradients are there if there are cotangents. tier ("double", "w2", "ball", ...) asks for other arithmetic than the proven one.
     """
     with errors_in_python():
-        file, _ = _native.oracle(as_case(problem, inputs, params, cotangents).file(), tier, threads, progress)
+        file, _ = _native.oracle(as_case(problem, inputs, params, cotangents, layout).file(), tier, threads, progress)
     values = {name: doubles(x) for name, x in file.items()}
     names = [name for name in values if not name.endswith((".lo", ".bound"))]
     return {name: Truth(values[name], values[name + ".lo"], values.get(name + ".bound")) for name in names}
 
 
-def expect(problem, contract=None, *, inputs=None, params=None, cotangents=None, form=None, precision=None, tile=None,
+def expect(problem, contract=None, *, inputs=None, params=None, cotangents=None, layout="bthd", form=None, precision=None, tile=None,
            false_alarms=None, threads=0, progress=None):  # fmt: skip
-    """What a contract lets a correct kernel answer: {"o": Expectation, ...}. Without one, that of the case's precision."""
+    """What a contract lets a correct kernel answer: {"o": Expectation, ...}. Without one, that of the case's precision.
+
+    Cases with arguments (docs/arguments.md) have no contract: limit is where the model's PASS ends.
+    """
+    case = as_case(problem, inputs, params, cotangents, layout)
+    if contract is None and form is None and tile is None and case.has_arguments:
+        return expected_by_model(case, precision=precision, false_alarms=false_alarms, threads=threads, progress=progress)
     asked = {"contract": contract, "form": form, "precision": precision, "tile": tile}
     rate = _native.default_false_alarms if false_alarms is None else false_alarms
     with errors_in_python():
-        file, _ = _native.expect(as_case(problem, inputs, params, cotangents).file(), words(asked), rate, threads, progress)
+        file, _ = _native.expect(case.file(), words(asked), rate, threads, progress)
     names = [name for name in file if "." not in name]
     return {name: Expectation.of(name, file) for name in names}
+
+
+def expected_by_model(case, **how):
+    """What the model expects of the truth itself."""
+    from ._checks import judge
+
+    report = judge(case, {name: truth.hi for name, truth in oracle(case, threads=how["threads"]).items()}, **how)
+    return {row["tensor"]: report.expected(row["tensor"]) for row in report.rows}
 
 
 def words(asked):

@@ -92,6 +92,13 @@ Safetensors Verdicts::expected(const std::string& tensor) const {
   return std::move(to).finish({});
 }
 
+std::optional<std::map<std::string, Scattered>> asked_of(Safetensors problem, const std::string& where) {
+  ProblemFile file = read_problem(std::move(problem), where);
+  if (!file.has_arguments()) return std::nullopt;
+  require(!file.refusal, where, ": ", file.refusal ? file.refusal->message : "");
+  return std::move(file.scattered);
+}
+
 Safetensors oracle_answer(Safetensors problem, const std::string& where, const std::string& tier, int threads,
                           const Watch& watch) {
   const std::optional<Tier> asked = tier_from(tier);

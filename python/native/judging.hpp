@@ -2,12 +2,14 @@
 // What Python asks for, in tensors as safetensors files have them: thin calls of what the command line calls.
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "files/problem_file.hpp"
 #include "files/safetensors.hpp"
 #include "tools/verbs/check.hpp"
 
@@ -43,6 +45,10 @@ class Verdicts {
  private:
   std::shared_ptr<Checked> checked_;
 };
+
+/// What an answer to a case with arguments has, tensor by tensor; nothing of a case without. Throws InputError if the
+/// case is refused.
+std::optional<std::map<std::string, Scattered>> asked_of(Safetensors problem, const std::string& where);
 
 /// The oracle's answer, as `assay oracle` writes it.
 Safetensors oracle_answer(Safetensors problem, const std::string& where, const std::string& tier, int threads,

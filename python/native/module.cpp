@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "arguments/file_rooms.hpp"
+#include "arguments/registry.hpp"
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "oracles/core/room.hpp"
@@ -56,7 +57,9 @@ std::vector<std::uint8_t> bytes_of(nb::handle object) {
 }
 
 std::size_t bytes_each(const std::string& dtype) {
-  return dtype == "F64" ? 8 : dtype == "F32" ? 4 : dtype.starts_with("F8") ? 1 : 2;
+  if (dtype == "F64" || dtype == "I64") return 8;
+  if (dtype == "F32" || dtype == "I32") return 4;
+  return dtype.starts_with("F8") || dtype == "BOOL" || dtype == "U8" ? 1 : 2;
 }
 
 Safetensors from_python(const PythonFile& file) {
@@ -192,6 +195,20 @@ void define(nb::module_& m) {
   m.def("facts", [](const std::string& mechanism) -> std::optional<nb::dict> {
     const Room* room = find_room(mechanism);
     return room == nullptr ? std::nullopt : std::optional(facts_of(*room));
+  });
+  m.def("arguments", [] {
+    nb::dict parts;
+    for (const arguments::Argument& argument : arguments::all_arguments())
+      parts[std::string(argument.name).c_str()] = arguments::name_of(argument.part);
+    return parts;
+  });
+  m.def("asked", [](const PythonFile& file, const std::string& where) -> std::optional<nb::dict> {
+    const auto asked = asked_of(from_python(file), where);
+    if (!asked) return std::nullopt;
+    nb::dict tensors;
+    for (const auto& [name, scattered] : *asked)
+      tensors[name.c_str()] = nb::make_tuple(nb::tuple(nb::cast(scattered.shape)), scattered.is_optional);
+    return tensors;
   });
   m.def("mechanisms", [] {
     std::vector<std::string> names;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "arguments/registry.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"
@@ -86,8 +87,10 @@ Params params_of(const CaseFlags& flags) {
 void refuse_params(const Room& room, const Params& params, Shape shape) {
   if (params.empty()) return;
   const std::vector<std::string> names = params_known_to(room);
+  std::vector<std::string> known = names;  // and what kernels take beside these
+  for (const arguments::Argument& argument : arguments::all_arguments()) known.emplace_back(argument.name);
   for (const auto& [name, value] : params)
-    require(takes(room, name), "--param: ", room.name, " has no ", name, did_you_mean(name, names),
+    require(takes(room, name), "--param: ", room.name, " has no ", name, did_you_mean(name, known),
             names.empty() ? ", and no other" : "; it has ",
             names_in(names, [](const std::string& one) { return one; }));
   shape.seq_len = 1, shape.query_len = 0;

@@ -96,10 +96,12 @@ std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows
         sharpest = rows[end];
     }
     const std::string gain = sharpest == nullptr ? ""
-                                                 : fmt::format("{} {} too large; ", sharpest->tensor,
+                                                 : fmt::format("{} {} too large", sharpest->tensor,
                                                                percent(sharpest->judgement.smallest_gain));
     if (told != nullptr) {
-      lines.push_back(fmt::format("detects  {}: {}{}", rows[first]->precision, gain, told->detects->sentence()));
+      const std::string others = detected_by(*told), between = gain.empty() || others.empty() ? "" : "; ";
+      if (!gain.empty() || !others.empty())
+        lines.push_back(fmt::format("detects  {}: {}{}{}", rows[first]->precision, gain, between, others));
       if (const std::string unseen = cannot_see(*told); !unseen.empty())
         lines.push_back(fmt::format("cannot see  {}: {}", rows[first]->precision, unseen));
     }
@@ -274,6 +276,10 @@ std::vector<std::string> evidence_legend(Format precision, const std::string& co
                                     "mechanism on this case",
                                     form, contract));
   return lines;
+}
+
+std::string detected_by(const ReportRow& row) {
+  return row.detects && row.form != "any" ? row.detects->sentence() : "";
 }
 
 std::string location(const ReportRow& row, std::size_t flat) {

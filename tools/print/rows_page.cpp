@@ -93,7 +93,7 @@ Json record_of(const ReportRow& row) {
   set("worst_z", j.worst_z), set("worst_z_at", location(row, j.worst_z_at));
   set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by), set("fits", row.fits),
       set("smallest_gain", j.smallest_gain);
-  set("detects", row.detects ? row.detects->sentence() : "");
+  set("detects", detected_by(row));
   set("cannot_see", row.detects ? names_in(row.detects->unseen, [](const std::string& name) { return name; }) : "");
   set("bound_over_sigma", j.bound_over_sigma);
   set("evidence", row.evidence);

@@ -39,7 +39,7 @@ Shape shape_of(const std::string& words) {
 /// Throws InputError if a number that fills an input is none that the mechanism takes.
 void refuse_fill(const Safetensors& made, const std::string& where) {
   const ProblemFile file = read_problem(made, where);
-  const CaseResult known = attempt([&] { file.room->values(file.problem, Tier::fp64); });
+  const CaseResult known = file.refusal ? *file.refusal : attempt([&] { file.room->values(file.problem, Tier::fp64); });
   require(known.status == Status::ok, "--fill: ", known.message);
 }
 
@@ -58,55 +58,43 @@ std::string obstacles_of(const Room& room, CaseSpec spec) {
   return obstacles;
 }
 
-arguments::CaseRequest request_of(const CaseOptions& options, const Params& params) {
-  arguments::CaseRequest request{.mechanism = options.mechanism,
-                                 .shape = shape_of(options.shape),
-                                 .precision = *format_from(options.precision),
-                                 .style = options.flags.style,
-                                 .seed = options.flags.seed,
-                                 .params = params,
-                                 .layout = options.layout,
-                                 .cotangents = !options.without_cotangents};
-  for (const std::string& flag : options.with) {
-    const std::size_t equals = flag.find('=');
-    request.with.emplace_back(flag.substr(0, equals), equals == std::string::npos ? "" : flag.substr(equals + 1));
+/// What was asked for.
+SeededCase seeded_case(const CaseOptions& options) {
+  const std::string& style = options.flags.style;
+  SeededCase seeded{.room = find_room(options.mechanism),
+                    .spec = {.mechanism = options.mechanism,
+                             .shape = shape_of(options.shape),
+                             .precision = *format_from(options.precision),
+                             .style = style_from(style).value_or(Style::normal),
+                             .seed = options.flags.seed,
+                             .params = params_of(options.flags)},
+                    .cotangents = !options.without_cotangents,
+                    .style = arguments::is_argument_style(style) ? style : "",
+                    .layout = options.layout};
+  for (const std::string& flag : options.fill) {
+    Fill::value_type filled = fill_from(flag);
+    seeded.fill.insert_or_assign(filled.first, filled.second);
   }
-  return request;
-}
-
-int write_with_arguments(const CaseOptions& options, const arguments::CaseRequest& request, Console& console) {
-  require(options.fill.empty(), "--fill: is of cases without arguments; --with NAME=NUMBER fills an argument");
-  OutputFile file(options.output, console.out);
-  const Safetensors made = arguments::draw_case(request, ASSAY_VERSION);
-  file.commit([&](std::ostream& out) { write_safetensors(out, made); });
-  return exit_passed;
+  for (const std::string& flag : options.with) seeded.with.push_back(with_from(flag));
+  return seeded;
 }
 
 int run_case(const CaseOptions& options, Console& console) {
   require(options.output != "-" || !console.shows_output,
           "case: standard output is a terminal, and a case is no text; -o FILE says where it goes");
-  Params params = params_of(options.flags);
-  if (const arguments::CaseRequest request = request_of(options, params); arguments::asks_for_arguments(request))
-    return write_with_arguments(options, request, console);
-  const Room& room = room_named(options.mechanism, "mechanism");
-  take_scale(room, params);
-  const CaseSpec spec{.mechanism = options.mechanism,
-                      .shape = shape_of(options.shape),
-                      .precision = *format_from(options.precision),
-                      .style = *style_from(options.flags.style),
-                      .seed = options.flags.seed,
-                      .params = std::move(params)};
-  refuse_params(room, spec.params, spec.shape);
-  SeededCase seeded{&room, spec, !options.without_cotangents, {}};
-  for (const std::string& flag : options.fill) {
-    Fill::value_type filled = fill_from(flag);
-    seeded.fill.insert_or_assign(filled.first, filled.second);
+  SeededCase seeded = seeded_case(options);
+  const bool has_arguments = seeded.has_arguments();
+  if (!has_arguments) {
+    const Room& room = room_named(options.mechanism, "mechanism");
+    take_scale(room, seeded.spec.params);
+    refuse_params(room, seeded.spec.params, seeded.spec.shape);
   }
   OutputFile file(options.output, console.out);
   const Safetensors made = seeded.make();
   if (!seeded.fill.empty()) refuse_fill(made, options.output);
   file.commit([&](std::ostream& out) { write_safetensors(out, made); });
-  if (const std::string obstacle = obstacles_of(room, spec); !obstacle.empty())
+  if (has_arguments) return exit_passed;
+  if (const std::string obstacle = obstacles_of(*seeded.room, seeded.spec); !obstacle.empty())
     console.err << "note: no kernel of this build takes this case: " << obstacle
                 << "; `assay check` judges it by the model alone, and no contract can be asked\n";
   return exit_passed;

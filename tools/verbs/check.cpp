@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 
+#include "judge/court/blind_spots.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/plots/error_plots.hpp"
@@ -190,6 +191,11 @@ void judge_given(Checked& checked, const CheckOptions& options, Safetensors give
       checked.got, [&](const std::string& name) { return asks_for(options.tensors, name); }, checked.page.command,
       &checked.others,
       [&](std::string_view what, std::size_t done, std::size_t total) { progress.phase(what, done, total); });
+  if (options.standard.detects && trial.file().has_arguments() && !checked.rows.empty()) {
+    progress.phase("what the case hides");
+    Detectability& told = checked.rows.back().detects.emplace();
+    told.unseen = blind_spots_of(trial, checked.rows);
+  }
   tell_what_was_read(checked);
   for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;
 }

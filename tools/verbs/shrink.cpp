@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <ostream>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "judge/trial/shrink.hpp"
 #include "reference/core/error.hpp"
@@ -16,6 +19,30 @@ SeededCase case_to_shrink(const CheckOptions& options) {
           "--shrink: expected --kernel, --kernel-loop or --plugin, which answers other cases, too");
   return read_seeded_case(options.problem, "--shrink");
 }
+
+namespace {
+
+/// Whether the case still fails without what it has beside its shape: the style of its arguments, then its tensors.
+void drop_arguments(SeededCase& one, const std::function<bool(const SeededCase&)>& fails) {
+  const auto take = [&](SeededCase smaller) {
+    try {
+      if (fails(smaller)) one = std::move(smaller);
+    } catch (const InputError&) {  // another argument needs it
+    }
+  };
+  if (!one.style.empty()) {
+    SeededCase plain = one;
+    plain.style.clear();
+    take(std::move(plain));
+  }
+  for (const auto& argument : std::vector(one.with)) {
+    SeededCase fewer = one;
+    std::erase(fewer.with, argument);
+    take(std::move(fewer));
+  }
+}
+
+}  // namespace
 
 void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked& checked, OutputFile* file,
                   Console& console) {
@@ -32,9 +59,8 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
   const std::vector<ReportRow>* rows = &checked.rows;
   Checked last;
   SeededCase one = seeded;
-  const auto fails = [&](const CaseSpec& spec) {
-    one.spec = spec;
-    write_safetensors(smaller.problem, one.make());
+  const auto case_fails = [&](const SeededCase& smaller_case) {
+    write_safetensors(smaller.problem, smaller_case.make());
     Checked now = check_case(smaller, console, checked.kernel);
     if (std::none_of(now.rows.begin(), now.rows.end(), [&](const ReportRow& row) {
           return row.judgement.verdict == Verdict::fail && failing.contains(row.tensor);
@@ -43,9 +69,18 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
     last = std::move(now), rows = &last.rows;
     return true;
   };
-  const Shrunk found = shrink(seeded.spec, groups_heads(seeded.room->inputs()), fails, options.shrink_runs);
-
+  const auto fails = [&](const CaseSpec& spec) {
+    one.spec = spec;
+    return case_fails(one);
+  };
+  const bool grouped = seeded.room != nullptr && groups_heads(seeded.room->inputs());
+  Shrunk found = shrink(seeded.spec, grouped, fails, options.shrink_runs);
   one.spec = found.spec;
+  drop_arguments(one, [&](const SeededCase& fewer) {
+    if (found.stopped) return false;
+    found.stopped = found.runs == options.shrink_runs;
+    return !found.stopped && (++found.runs, case_fails(fewer));
+  });
   if (file != nullptr) file->commit([&](std::ostream& out) { write_safetensors(out, one.make()); });
   const std::string path = options.shrink_output.empty() ? "smallest.safetensors" : options.shrink_output;
   const std::string made = one.command(path);

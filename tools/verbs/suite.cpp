@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "kernels/core/kernel_room.hpp"
 #include "language/room.hpp"
@@ -28,7 +29,8 @@ struct SuiteFlags {
   std::string mechanism;
   CheckOptions check;  ///< of each case
   std::string write_cases, answers, precision{name_of(Format::bf16)};
-  std::vector<std::string> params;
+  std::vector<std::string> params, with;
+  std::string layout = "bthd";
   std::vector<int> only;  ///< of the eight, from 1; none: all
   std::uint64_t seed = 0;
   int head_dim = 64;
@@ -49,6 +51,7 @@ struct Posed {
     for (const auto& [name, value] : seeded.fill) words += ", " + name + '=' + value;
     std::string params = flags_of(seeded.spec.params);
     for (std::size_t at = 0; (at = params.find(" --param ")) != std::string::npos;) params.replace(at, 9, ", ");
+    for (const auto& [name, value] : seeded.with) params += ", " + name + (value.empty() ? "" : "=" + value);
     return words + params;
   }
 };
@@ -88,6 +91,18 @@ const Suite* suite_of(std::string_view mechanism) {
   return is_unlisted(mechanism) ? &suite_of_programs() : find_suite(mechanism);
 }
 
+/// Packed sequences are a batch of one, and what an argument stands for is not filled. Throws InputError if the case
+/// takes no such arguments.
+void fit_arguments(SeededCase& seeded) {
+  const auto is_packed = [](const auto& argument) { return argument.first.starts_with("cu_seqlens"); };
+  if (seeded.layout == "thd" || std::any_of(seeded.with.begin(), seeded.with.end(), is_packed))
+    seeded.spec.shape.batch = 1;
+  const Fill fill = std::exchange(seeded.fill, {});
+  const Safetensors made = seeded.make();
+  for (const auto& filled : fill)
+    if (made.tensors.contains(filled.first)) seeded.fill.insert(filled);
+}
+
 std::vector<Posed> posed_by(const SuiteFlags& flags) {
   const Room& room = room_named(flags.mechanism, "mechanism");
   const Suite* suite = suite_of(room.name);
@@ -117,8 +132,13 @@ std::vector<Posed> posed_by(const SuiteFlags& flags) {
       auto [name, value] = param_from(word);
       posed.seeded.spec.params.insert_or_assign(std::move(name), std::move(value));
     }
-    refuse_params(room, posed.seeded.spec.params, shape);
+    for (const std::string& word : flags.with) posed.seeded.with.push_back(with_from(word));
+    posed.seeded.layout = flags.layout;
     for (const std::string& word : words_after(cases[c].fill, " --fill ")) posed.seeded.fill.insert(fill_from(word));
+    if (posed.seeded.has_arguments())
+      fit_arguments(posed.seeded);
+    else
+      refuse_params(room, posed.seeded.spec.params, shape);
     all.push_back(std::move(posed));
   }
   require(!all.empty(), "--case: expected numbers from 1 to ", cases.size());
@@ -134,11 +154,21 @@ void take_written(const std::string& folder, std::vector<Posed>& cases) {
     SeededCase written = read_seeded_case(path, "--answers");
     const CaseSpec &is = written.spec, &was = posed.seeded.spec;
     require(language::pinned_name(*written.room) == language::pinned_name(*posed.seeded.room) &&
-                is.style == was.style && is.shape.seq_len == was.shape.seq_len && written.fill == posed.seeded.fill,
+                is.style == was.style && is.shape.seq_len == was.shape.seq_len && written.fill == posed.seeded.fill &&
+                written.with == posed.seeded.with && written.layout == posed.seeded.layout,
             path, ": is not case ", posed.number, " of the suite of ", was.mechanism,
             "; --write-cases writes the cases anew");
     posed.seeded = std::move(written);
   }
+}
+
+/// What all cases are made with.
+std::string arguments_of(const SuiteFlags& flags) {
+  std::string words;
+  for (const std::string& param : flags.params) words += " --param " + shown_word(param);
+  for (const std::string& argument : flags.with) words += " --with " + shown_word(argument);
+  if (flags.layout != SuiteFlags{}.layout) words += " --layout " + flags.layout;
+  return words;
 }
 
 int write_cases(const SuiteFlags& flags, const std::vector<Posed>& cases, Console& console) {
@@ -150,7 +180,7 @@ int write_cases(const SuiteFlags& flags, const std::vector<Posed>& cases, Consol
     console.out << path << "  " << text_of(posed.seeded.spec.shape) << "  " << posed.inputs() << '\n';
   }
   console.out << "write each answer to out1.safetensors, ... in the same folder, then: build/assay suite "
-              << flags.mechanism << " --answers " << shown_word(flags.write_cases) << '\n';
+              << flags.mechanism << " --answers " << shown_word(flags.write_cases) << arguments_of(flags) << '\n';
   return exit_passed;
 }
 
@@ -167,7 +197,7 @@ std::string command_of(const SuiteFlags& flags) {
   if (flags.precision != SuiteFlags{}.precision) command += " --precision " + flags.precision;
   if (flags.seed != 0) command += fmt::format(" --seed {}", flags.seed);
   if (flags.settings) command += " --settings";
-  for (const std::string& param : flags.params) command += " --param " + shown_word(param);
+  command += arguments_of(flags);
   if (flags.without_groups) command += " --no-groups";
   if (flags.without_cotangents) command += " --no-cotangents";
   for (const std::string& tensor : check.tensors) command += " --tensor " + tensor;
@@ -289,8 +319,12 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
   page.header = {fmt::format("assay suite: {} against the oracle's answers to {} cases of {}", subject, cases.size(),
                              flags.mechanism)};
   const Suite& suite = *suite_of(flags.mechanism);
+  const bool has_arguments = cases.front().seeded.has_arguments();
   page.header.push_back(
-      suite.faults == 0
+      has_arguments
+          ? "cases     those of the mechanism, with these arguments; `assay check --mutants` says of each which "
+            "errors in the joined formula it shows"
+      : suite.faults == 0
           ? "cases     those of any program; `assay check --mutants` says of each which errors in the formula it shows"
           : fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
                         flags.settings ? suite.shown_with_settings : suite.shown, suite.faults, suite.by_contract));
@@ -384,6 +418,13 @@ void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
                "the eight that show most of a kernel that has the mechanism's settings, too");
   app.add_option("--param", flags.params, "a setting of all cases, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
+  app.add_option("--with", flags.with,
+                 "an argument of all cases that is a tensor, NAME or NAME=NUMBERS (docs/arguments.md); may be given "
+                 "several times")
+      ->allow_extra_args(false);
+  app.add_option("--layout", flags.layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]")
+      ->check(one_of({"bthd", "bhtd", "thd"}))
+      ->capture_default_str();
   app.add_flag("--no-groups", flags.without_groups, "as many key/value heads as heads");
   app.add_flag("--no-cotangents", flags.without_cotangents,
                "leave out the cotangents d_o, ...: the answers then have no gradients");

@@ -11,14 +11,17 @@ from .._native import InputError
 class Adapter:
     """A function with a published signature, as one that takes a case's tensors.
 
-    refused has its arguments that assay does not judge, with the value that is as if they were not there; harmless those that change
-    nothing but how it is computed.
+    refused has its arguments that assay does not judge, with the value that is as if they were not there; posed_as those that cases say
+    in our names, by which they are asked for; harmless those that change nothing but how it is computed.
     """
 
     mechanism = ""
     has_backward = True
     refused = {}
+    posed_as = {}
     harmless = ()
+    # Our names that the function has: tensors and settings.
+    tensors, settings = (), ()
 
     def __init__(self, home, name):
         self.home, self.name = home, name
@@ -33,10 +36,14 @@ class Adapter:
         changed.function = function or self.function
         for argument, value in arguments.items():
             self.refuse(argument, value)
+            if argument in self.posed_as and (value is None or value is False):
+                continue
+            if argument in self.posed_as:
+                raise InputError(f"{argument}: is of the case, not of the adapter: assay.case({self.mechanism!r}, ..., {self.posed_as[argument]})")
             if argument not in self.harmless and argument not in self.refused:
                 known = ", ".join(self.harmless) or "none"
                 raise InputError(f"{argument}: the adapter of {self.name} passes no argument of that name; it passes {known}")
-        changed.arguments = {**self.arguments, **arguments}
+        changed.arguments = {**self.arguments, **{name: x for name, x in arguments.items() if name not in self.posed_as}}
         return changed
 
     def refuse(self, argument, value):
@@ -66,8 +73,10 @@ class Adapter:
         if case.mechanism != self.mechanism:
             raise InputError(f"{self.name}: computes {self.mechanism}, and this is a case of {case.mechanism}")
         params = {name: as_number(value) for name, value in case.params.items()}
+        self.refuse_ours(given, params)
         kwargs = self.give(dict(given), dict(params), case)
-        return {name: x for name, x in self.take(self.resolved()(**{**kwargs, **self.arguments})).items() if x is not None}
+        kwargs = {name: x for name, x in kwargs.items() if x is not None or name in ("scale", "softmax_scale", "sm_scale", "initial_state")}
+        return {name: x for name, x in self.take(self.resolved()(**{**kwargs, **self.arguments}), case).items() if x is not None}
 
     def posed(self, *args, **kwargs):
         """The case that a call of the published function poses."""
@@ -80,24 +89,63 @@ class Adapter:
         for argument, value in bound.items():
             self.refuse(argument, value)
         inputs, params = self.pose(bound)
-        return posed(self.mechanism, {name: x for name, x in inputs.items() if x is not None}, params)
+        layout = params.pop("layout", "bthd")
+        return posed(self.mechanism, {name: x for name, x in inputs.items() if x is not None}, params, layout=layout)
 
     def give(self, given, params, case):
         """The function's arguments."""
         raise NotImplementedError
 
-    def take(self, result):
-        """Its outputs by our names."""
+    def take(self, result, case):
+        """Its outputs by our names, in the case's layout."""
         raise NotImplementedError
 
     def pose(self, bound):
         """Inputs and settings of a call."""
         raise NotImplementedError
 
-    def refuse_params(self, params, *known):
+    def refuse_ours(self, given, params):
+        """Raises InputError for what a case has and the function does not."""
+        for name in given:
+            if name not in self.tensors:
+                raise InputError(f"{name}: {self.name} has no such argument")
         for name, value in params.items():
-            if name not in known:
+            if name not in self.settings:
                 raise InputError(f"{name}={value}: {self.name} has no such setting")
+
+    def refuse_other(self, params, name, *values):
+        """Of a setting that it has as one of these values alone; the first is what goes without saying."""
+        value = params.get(name, values[0])
+        if value not in values:
+            raise InputError(f"{name}={value}: {self.name} has it as {' or '.join(map(str, values))}")
+
+
+def in_layout(x, own, wanted):
+    """Rows [B, T, H, ...], [B, H, T, ...] or [T, H, ...] as one of these."""
+    if own == wanted:
+        return x
+    x = x[None] if own == "thd" else x.transpose(1, 2) if own == "bhtd" else x
+    if wanted == "thd":
+        return x.reshape(-1, *x.shape[2:])
+    return x.transpose(1, 2) if wanted == "bhtd" else x
+
+
+def in_layout_of(case, x, own):
+    """The function's rows as the case has them; of packed ones every sequence again."""
+    if own == "thd" and case.layout != "thd":
+        rows = case.tensors["q"][1][1 if case.layout == "bthd" else 2]
+        x, own = x.reshape(-1, rows, *x.shape[1:]), "bthd"
+    return in_layout(x, own, case.layout)
+
+
+def starts_of(given, case, name, like):
+    """cu_seqlens as the case says them; of a batch of equal sequences as they are."""
+    import torch
+
+    if name in given:
+        return given[name]
+    batch, rows = (1, like.shape[0]) if case.layout == "thd" else (like.shape[0], like.shape[1 if case.layout == "bthd" else 2])
+    return torch.arange(batch + 1, device=like.device, dtype=torch.int32) * rows
 
 
 def shared_heads(given, like, names):

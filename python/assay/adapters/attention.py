@@ -5,25 +5,33 @@ from .adapter import Adapter
 
 class Attention(Adapter):
     mechanism = "softmax_attention"
+    tensors = ("q", "k", "v")
+    settings = ("scale", "bandwidth", "causal", "window", "window_left", "window_right", "causal_align")
 
-    def settings(self, params):
-        """Scale (None: K^-1/2), causal, and the newest so many keys (0: all)."""
-        self.refuse_params(params, "bandwidth", "causal", "window")
+    def scale(self, params):
+        """None: K^-1/2."""
         bandwidth = params.get("bandwidth")
-        return None if bandwidth is None else 1 / bandwidth, params.get("causal", True), params.get("window", 0)
+        return params.get("scale", None if bandwidth is None else 1 / bandwidth)
 
-    def params(self, scale, causal, window=0):
-        params = {"causal": bool(causal)}
-        if scale is not None:
-            params["scale"] = scale
-        if window:
-            params["window"] = window
+    def window(self, params):
+        """How many keys before its own, and after it, a query sees; None: all."""
+        if params.get("window"):
+            return params["window"] - 1, 0
+        return params.get("window_left"), 0 if params.get("causal", True) else params.get("window_right")
+
+    def require_end(self, params, q, k):
+        """Of a function whose last query stands at the last key."""
+        if params.get("causal_align") == "start" and q != k:
+            raise InputError(f"causal_align=start: the last of {self.name}'s queries stands at the last key")
+
+    def posed_settings(self, scale, key_dim, causal, left=None, right=None):
+        params = {"causal": bool(causal), "scale": key_dim**-0.5 if scale is None else scale}
+        if left is not None:
+            params["window_left"] = int(left)
+        if right is not None and not causal:
+            params["window_right"] = int(right)
         return params
 
-    def one_sided(self, left, right, causal):
-        """Our window of a pair of windows that exclude nothing but the past."""
-        if not causal and right not in (-1, None, 0):
-            raise InputError(f"window_size: assay does not judge windows into the future ({right}) yet")
-        if not causal and left not in (-1, None):
-            raise InputError("window_size: assay judges windows of causal attention only")
-        return 0 if left in (-1, None) else left + 1
+
+def answers_lse(case):
+    return "d_lse" in case

@@ -1,39 +1,107 @@
 """flash-linear-attention (fla/ops): [B, T, H, d], natural logs of decays, scale K^-1/2."""
-from .adapter import Adapter, shared_heads
+from .._native import InputError
+from .adapter import Adapter, in_layout, shared_heads
 
-NAMES = {"q": "q", "k": "k", "v": "v", "log_decay": "g", "beta": "beta", "initial_state": "initial_state"}
+NAMES = {"q": "q", "k": "k", "v": "v", "beta": "beta", "initial_state": "initial_state"}
+EPS = 1e-6
+NORM = {"use_qk_l2norm_in_kernel": 'l2_norm="root", l2_eps=1e-6'}
+FIRST = {"state_v_first": 'state_layout="v_first"'}
+GATE = {"use_gate_in_kernel": 'gate="softplus"', "A_log": 'gate="softplus"', "dt_bias": 'gate="softplus"'}
+WRITE = {"use_beta_sigmoid_in_kernel": 'beta_gate="sigmoid"', "allow_neg_eigval": 'beta_gate="sigmoid", beta_scale=2'}
 
 
 class Recurrence(Adapter):
     refused = {
-        "cu_seqlens": None, "cu_seqlens_cpu": None, "chunk_indices": None, "cp_context": None,
-        "use_qk_l2norm_in_kernel": False, "use_beta_sigmoid_in_kernel": False, "allow_neg_eigval": False,
-        "use_gate_in_kernel": False, "A_log": None, "dt_bias": None, "lower_bound": None, "state_v_first": False,
-        "transpose_state_layout": False, "return_intermediate_states": False, "g_gamma": None, "gk": None, "gv": None, "head_first": False,
+        "cp_context": None, "return_intermediate_states": False, "g_gamma": None, "gk": None, "gv": None, "head_first": False,
+        "transpose_state_layout": False,
     }  # fmt: skip
-    harmless = ("chunk_size", "safe_gate", "disable_recompute", "use_graph", "max_num_seqs")
+    harmless = ("chunk_size", "safe_gate", "disable_recompute", "use_graph", "max_num_seqs", "cu_seqlens_cpu", "chunk_indices")
 
-    def __init__(self, home, name, mechanism, groups, has_backward=True):
+    def __init__(self, home, name, mechanism, groups, has_backward=True, takes=(NORM, FIRST, GATE, WRITE), gates=("log", "softplus")):
         super().__init__(home, name)
-        self.mechanism, self.groups, self.has_backward = mechanism, groups, has_backward
+        self.mechanism, self.groups, self.has_backward, self.gates = mechanism, groups, has_backward, gates
+        self.posed_as = {"cu_seqlens": 'layout="thd", cu_seqlens=True', "scale": "scale=0.125"}
+        self.tensors = (*NAMES, "log_decay", "cu_seqlens")
+        self.settings = ("scale",)
+        for names in takes:
+            self.posed_as = {**self.posed_as, **names}
+        if NORM in takes:
+            self.settings += ("l2_norm", "l2_eps")
+        if FIRST in takes:
+            self.settings += ("state_layout",)
+        if GATE in takes:
+            self.tensors += ("a", "a_log", "dt_bias")
+            self.settings += ("gate", "softplus_threshold", "lower_bound")
+        if WRITE in takes:
+            self.tensors += ("b",)
+            self.settings += ("beta_gate", "beta_scale")
+        if "bounded" in gates:
+            self.posed_as["lower_bound"] = 'gate="bounded", lower_bound=-5.0'
 
     def give(self, given, params, case):
-        self.refuse_params(params, "scale")
+        rows = {name: in_layout(given.pop(name), case.layout, "bthd") for name in ("q", "k", "v", "log_decay", "beta", "a", "b") if name in given}
         if not self.groups:
-            shared_heads(given, "v", ("q", "k"))
-        return {**{NAMES[ours]: x for ours, x in given.items()}, "scale": params.get("scale"), "output_final_state": True}
+            shared_heads(rows, "v", ("q", "k"))
+        kwargs = {theirs: rows.get(ours, given.get(ours)) for ours, theirs in NAMES.items()}
+        kwargs.update(g=rows.get("log_decay", rows.get("a")), scale=params.get("scale"), output_final_state=True)
+        if "cu_seqlens" in given:
+            kwargs["cu_seqlens"] = given["cu_seqlens"].long()
+        if "l2_norm" in params:
+            self.refuse_other(params, "l2_norm", "root")
+            self.refuse_other(params, "l2_eps", EPS)
+            kwargs["use_qk_l2norm_in_kernel"] = True
+        if params.get("state_layout") == "v_first":
+            kwargs["state_v_first"] = True
+        return {**kwargs, **self.gate(given, params), **self.write(rows, params)}
 
-    def take(self, result):
-        return dict(zip(("o", "final_state"), result))
+    def gate(self, given, params):
+        self.refuse_other(params, "gate", *self.gates)
+        if params.get("gate", "log") == "log":
+            return {}
+        self.refuse_other(params, "softplus_threshold", None, 20)
+        bias = given.get("dt_bias")
+        return {
+            "use_gate_in_kernel": True, "A_log": given.get("a_log"), "dt_bias": None if bias is None else bias.reshape(-1),
+            "lower_bound": params.get("lower_bound"),
+        }  # fmt: skip
+
+    def write(self, rows, params):
+        if "beta_gate" not in params:
+            return {}
+        doubled = True if params.get("beta_scale") == 2 else None
+        return {"beta": rows["b"], "use_beta_sigmoid_in_kernel": True, "allow_neg_eigval": doubled}
+
+    def take(self, result, case):
+        o, state = result[:2]
+        return {"o": in_layout(o, "bthd", case.layout), "final_state": state}
 
     def pose(self, bound):
-        scale = bound.get("scale")
-        return {ours: bound.get(theirs) for ours, theirs in NAMES.items()}, {} if scale is None else {"scale": scale}
+        inputs = {ours: bound.get(theirs) for ours, theirs in NAMES.items()}
+        params = {} if bound.get("scale") is None else {"scale": bound["scale"]}
+        inputs["cu_seqlens"] = bound.get("cu_seqlens")
+        if bound.get("use_qk_l2norm_in_kernel"):
+            params.update(l2_norm="root", l2_eps=EPS)
+        if bound.get("state_v_first"):
+            params["state_layout"] = "v_first"
+        if bound.get("use_beta_sigmoid_in_kernel"):
+            inputs["b"] = inputs.pop("beta")
+            params.update(beta_gate="sigmoid", **({"beta_scale": 2} if bound.get("allow_neg_eigval") else {}))
+        elif bound.get("allow_neg_eigval"):
+            raise InputError("allow_neg_eigval=True: doubles beta only where use_beta_sigmoid_in_kernel computes it")
+        if not bound.get("use_gate_in_kernel"):
+            return {**inputs, "log_decay": bound.get("g")}, params
+        bounded = bound.get("lower_bound") is not None
+        params.update({"gate": "bounded", "lower_bound": bound["lower_bound"]} if bounded else {"gate": "softplus"})
+        inputs.update(a=bound["g"], a_log=bound.get("A_log"), dt_bias=bound.get("dt_bias"))
+        if inputs["dt_bias"] is not None and bound["g"].dim() == 4:
+            inputs["dt_bias"] = inputs["dt_bias"].reshape(bound["g"].shape[2:])
+        return inputs, params
 
 
+BOUNDED = ("log", "softplus", "bounded")
 chunk_gated_delta_rule = Recurrence("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", "gated_deltanet", True)
 fused_recurrent_gated_delta_rule = Recurrence("fla.ops.gated_delta_rule", "fused_recurrent_gated_delta_rule", "gated_deltanet", True, False)
-chunk_kda = Recurrence("fla.ops.kda", "chunk_kda", "kda", True)
-chunk_delta_rule = Recurrence("fla.ops.delta_rule", "chunk_delta_rule", "deltanet", False)
-chunk_gla = Recurrence("fla.ops.gla", "chunk_gla", "gla", False)
-chunk_simple_gla = Recurrence("fla.ops.simple_gla", "chunk_simple_gla", "mamba2", False)
+chunk_kda = Recurrence("fla.ops.kda", "chunk_kda", "kda", True, gates=BOUNDED)
+chunk_delta_rule = Recurrence("fla.ops.delta_rule", "chunk_delta_rule", "deltanet", False, takes=(NORM,))
+chunk_gla = Recurrence("fla.ops.gla", "chunk_gla", "gla", False, takes=(FIRST,))
+chunk_simple_gla = Recurrence("fla.ops.simple_gla", "chunk_simple_gla", "mamba2", False, takes=(FIRST,))

@@ -1,33 +1,68 @@
 """PyTorch's own: scaled_dot_product_attention of torch.nn.functional, [B, H, T, d]; its causal mask starts at the top left."""
-from .._native import InputError
+from .adapter import in_layout
 from .attention import Attention
 
 
 class ScaledDotProductAttention(Attention):
-    refused = {"dropout_p": 0.0, "attn_mask": None}
+    refused = {"dropout_p": 0.0}
+    posed_as = {"attn_mask": "mask=True or bias=True", "is_causal": 'causal_align="start"', "scale": "scale=0.125"}
+    tensors = ("q", "k", "v", "mask", "bias", "documents_q", "documents_k")
+    settings = (*Attention.settings, "bias_place")
 
     def give(self, given, params, case):
-        import torch
-
-        scale, causal, window = self.settings(params)
-        q, k, v = (given[name].transpose(1, 2) for name in "qkv")
+        q, k, v = (in_layout(given[name], case.layout, "bhtd") for name in "qkv")
         queries, keys = q.shape[2], k.shape[2]
-        mask = {"is_causal": causal}
-        if causal and (window or queries != keys):  # ours ends where the keys end
-            own = torch.arange(queries, device=q.device)[:, None] + keys - queries
-            key = torch.arange(keys, device=q.device)[None]
-            mask = {"attn_mask": (key <= own) & (key > own - (window or keys))}
-        return {"query": q, "key": k, "value": v, "scale": scale, "enable_gqa": q.shape[1] != k.shape[1], **mask}
+        shift = 0 if params.get("causal_align") == "start" else keys - queries
+        left, right = self.window(params)
+        if left is None and right == 0 and shift == 0 and not {"mask", "bias", "documents_q"} & set(given):
+            mask = {"is_causal": True}
+        else:
+            self.refuse_other(params, "bias_place", "after_cap", "before_cap")
+            mask = {"attn_mask": additive(given, visible(given, queries, keys, shift, left, right, q.device), q.dtype)}
+        return {"query": q, "key": k, "value": v, "scale": self.scale(params), "enable_gqa": True if q.shape[1] != k.shape[1] else None, **mask}
 
-    def take(self, result):
-        return {"o": result.transpose(1, 2)}
+    def take(self, result, case):
+        return {"o": in_layout(result, "bhtd", case.layout)}
 
     def pose(self, bound):
-        q, k, v = (bound[name].transpose(1, 2) for name in ("query", "key", "value"))
-        causal = bound.get("is_causal", False)
-        if causal and q.shape[1] != k.shape[1]:
-            raise InputError(f"is_causal: of {q.shape[1]} queries and {k.shape[1]} keys torch's mask starts at the first; assay's ends at the last")
-        return {"q": q, "k": k, "v": v}, self.params(bound.get("scale"), causal)
+        inputs = {ours: bound[theirs].transpose(1, 2) for ours, theirs in zip("qkv", ("query", "key", "value"))}
+        causal, mask = bound.get("is_causal", False), bound.get("attn_mask")
+        params = self.posed_settings(bound.get("scale"), inputs["q"].shape[-1], causal)
+        if causal and inputs["q"].shape[1] != inputs["k"].shape[1]:
+            params["causal_align"] = "start"
+        if mask is not None:
+            mask = mask.expand(*mask.shape[:-2], inputs["q"].shape[1], inputs["k"].shape[1])
+            inputs["bias" if mask.is_floating_point() else "mask"] = mask
+        return inputs, params
+
+
+def visible(given, queries, keys, shift, left, right, device):
+    """Which keys a query sees, as far as something hides any; else None."""
+    import torch
+
+    own, key = torch.arange(queries, device=device)[:, None] + shift, torch.arange(keys, device=device)[None]
+    parts = [given["mask"]] if "mask" in given else []
+    if left is not None:
+        parts.append(key >= own - left)
+    if right is not None:
+        parts.append(key <= own + right)
+    if "documents_q" in given:
+        of_queries, of_keys = given["documents_q"], given.get("documents_k", given["documents_q"])
+        same = of_queries[..., :, None] == of_keys[..., None, :]
+        parts.append(same[:, None] if same.dim() == 3 else same)
+    if not parts:
+        return None
+    seen = parts[0]
+    for part in parts[1:]:
+        seen = seen & part
+    return seen
+
+
+def additive(given, seen, dtype):
+    if "bias" not in given:
+        return seen
+    bias = given["bias"].to(dtype)
+    return bias if seen is None else bias.masked_fill(~seen, float("-inf"))
 
 
 scaled_dot_product_attention = ScaledDotProductAttention("torch.nn.functional", "scaled_dot_product_attention")

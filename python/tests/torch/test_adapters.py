@@ -1,0 +1,402 @@
+"""Adapters with arguments: torch's own attention, fla's naive functions, and textbook formulas behind published signatures."""
+import math
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import assay
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "proptests" / "foreign")]
+
+from kernels import fla  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+
+A = assay.adapters
+
+
+def math_attention(*args, **kwargs):
+    with sdpa_kernel([SDPBackend.MATH]):
+        return torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
+
+
+def attend(q, k, v, *, scale, hidden, cap=0.0, bias=None, sink=None):
+    """[B, T, H, d] as the formula is: o, lse [B, H, T]."""
+    dtype, group = q.dtype, q.shape[2] // k.shape[2]
+    q, k, v = (x.to(torch.float64).transpose(1, 2) for x in (q, k, v))
+    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    s = scale * (q @ k.mT)
+    if cap:
+        s = cap * torch.tanh(s / cap)
+    if bias is not None:
+        s = s + bias
+    s = s.masked_fill(hidden, -math.inf)
+    if sink is not None:
+        s = torch.cat([s, sink.to(s.dtype)[None, :, None, None].expand(*s.shape[:3], 1)], -1)
+    lse = torch.logsumexp(s, -1)
+    p = torch.exp(s - torch.where(lse.isinf(), 0, lse)[..., None])[..., : k.shape[2]]
+    return (p @ v).transpose(1, 2).to(dtype), lse.float()
+
+
+def places(q, k):
+    return torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1], torch.arange(k.shape[1])[None]
+
+
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
+                    deterministic=False, return_attn_probs=False, *, off=0):  # fmt: skip
+    """FlashAttention 2: pure causal ALiBi adds slope j, and rows that see nothing have lse = +inf."""
+    own, key = places(q, k)
+    left, right = window_size
+    if causal:
+        right = 0
+    hidden = torch.zeros(q.shape[1], k.shape[1], dtype=bool)
+    if left >= 0:
+        hidden |= key < own - left - off
+    if right >= 0:
+        hidden |= key > own + right
+    bias = None
+    if alibi_slopes is not None:
+        distance = key.double() if left < 0 and right == 0 else -(own - key).abs().double()
+        bias = alibi_slopes.double()[:, None, None] * distance
+    o, lse = attend(q, k, v, scale=softmax_scale or q.shape[-1] ** -0.5, hidden=hidden, cap=softcap, bias=bias)
+    return (o, torch.where(lse == -math.inf, math.inf, lse), None) if return_attn_probs else o
+
+
+def cute_flash_attn_func(q, k, v, softmax_scale=None, causal=False, window_size=(None, None), learnable_sink=None, softcap=0.0, return_lse=False):
+    """FlashAttention 4."""
+    own, key = places(q, k)
+    left, right = (None, 0) if causal and window_size[0] is None else window_size
+    hidden = torch.zeros(q.shape[1], k.shape[1], dtype=bool)
+    if left is not None:
+        hidden |= key < own - left
+    if right is not None or causal:
+        hidden |= key > own + (0 if causal else right)
+    o, lse = attend(q, k, v, scale=softmax_scale or q.shape[-1] ** -0.5, hidden=hidden, cap=softcap, sink=learnable_sink)
+    return (o, lse) if return_lse else o
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *, block_table=None, short=0, **settings):
+    """Sequence by sequence; rows after the last are not written."""
+    assert cu_seqlens_q.dtype == torch.int32 and max_seqlen_q == int(cu_seqlens_q.diff().max())
+    rows, lse = torch.zeros_like(v[:0]).new_zeros(q.shape[0], q.shape[1], v.shape[-1]), []
+    parts = []
+    for n, (a, b) in enumerate(zip(cu_seqlens_q.tolist(), cu_seqlens_q.tolist()[1:])):
+        c, d = cu_seqlens_k[n].item(), cu_seqlens_k[n + 1].item() - short
+        if block_table is None:
+            own_k, own_v = k[c:d], v[c:d]
+        else:
+            pages = block_table[n, : -(-(d - c) // k.shape[1])].long()
+            own_k, own_v = (x[pages].reshape(-1, *x.shape[2:])[: d - c] for x in (k, v))
+        found = flash_attn_func(q[None, a:b], own_k[None], own_v[None], **settings)
+        o, l = (found[0], found[1]) if isinstance(found, tuple) else (found, None)
+        parts.append(o[0])
+        lse.append(l[0] if l is not None else None)
+    o = torch.cat([*parts, rows[int(cu_seqlens_q[-1]) :]])
+    if not settings.get("return_attn_probs"):
+        return o
+    return o, torch.nn.functional.pad(torch.cat(lse, -1), (0, q.shape[0] - int(cu_seqlens_q[-1]))), None
+
+
+class Judged(unittest.TestCase):
+    def passes(self, case, kernel, **how):
+        report = assay.check(case, kernel, arrays="torch", **how)
+        self.assertTrue(report.passed, str(report))
+        return {row["tensor"] for row in report.rows}
+
+    def fails(self, case, kernel, tensor, **how):
+        with self.assertRaises(assay.Mismatch) as raised:
+            assay.check(case, kernel, arrays="torch", **how)
+        self.assertEqual(raised.exception.report[tensor]["verdict"], "FAIL", str(raised.exception))
+
+    def refuses(self, case, kernel, sentence):
+        with self.assertRaisesRegex(assay.InputError, sentence):
+            assay.check(case, kernel, arrays="torch")
+
+
+def attention(shape=(1, 24, "4/2", 16), dtype="fp32", **arguments):
+    return assay.case("softmax_attention", shape, dtype, seed=3, **arguments)
+
+
+class Torch(Judged):
+    kernel = A.torch.scaled_dot_product_attention.using(math_attention)
+    gradients = {"o", "d_q", "d_k", "d_v"}
+
+    def test_masks_and_biases(self):
+        for arguments, more in [
+            ({"mask": True}, set()), ({"style": "empty_rows"}, set()), ({"bias": True}, {"d_bias"}), ({"bias": "shared"}, {"d_bias"}),
+            ({"bias": True, "mask": True, "causal": False}, {"d_bias"}), ({"documents_q": True}, set()),
+            ({"shape": (2, 12, 2, 16), "bias": True}, {"d_bias"}), ({"shape": (2, "6/20", "4/2", 16), "mask": True, "layout": "bhtd"}, set()),
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                self.assertEqual(self.passes(attention(**arguments), self.kernel), self.gradients | more)
+
+    def test_alignment_and_windows(self):
+        for arguments in [
+            {"shape": (1, "6/20", 2, 16), "causal_align": "start"}, {"shape": (1, "6/20", 2, 16), "window_left": 3},
+            {"shape": (1, "20/6", 2, 16), "causal_align": "start"}, {"causal": False, "window_left": 4, "window_right": 2},
+            {"shape": (1, "20/6", 2, 16), "mask": True}, {"scale": -0.25, "window_left": 30}, {"layout": "thd"},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                self.assertEqual(self.passes(attention(**arguments), self.kernel), self.gradients)
+
+    def test_what_is_wrong_fails(self):
+        top_left = self.kernel.using(lambda **x: math_attention(**{**x, "attn_mask": None, "is_causal": True}))
+        self.fails(attention((1, "6/20", 2, 16)), top_left, "o")
+        self.fails(attention((1, 20, 2, 16), mask=True), top_left, "o")
+        detached = self.kernel.using(lambda attn_mask, **x: math_attention(attn_mask=2 * attn_mask - attn_mask.detach(), **x))
+        self.fails(attention(bias=True), detached, "d_bias")
+
+    def test_what_torch_has_not_is_refused(self):
+        for arguments, sentence in [
+            ({"soft_cap": 2.0}, "soft_cap=2: scaled_dot_product_attention has no such setting|soft_cap=2.0: scaled_dot"),
+            ({"sink": True}, "sink: scaled_dot_product_attention has no such argument"),
+            ({"cu_seqlens": True}, "cu_seqlens: scaled_dot_product_attention has no such argument"),
+            ({"alibi_slopes": True}, "alibi_slopes: scaled_dot_product_attention has no such argument"),
+        ]:
+            self.refuses(attention(**arguments), self.kernel, sentence)
+        with self.assertRaisesRegex(assay.InputError, r"attn_mask: is of the case, .* assay.case\('softmax_attention', ..., mask=True or bias=True\)"):
+            self.kernel.using(attn_mask=torch.ones(3, 3))
+        with self.assertRaisesRegex(assay.InputError, "dropout_p=0.1: assay does not judge this argument"):
+            self.kernel.using(dropout_p=0.1)
+
+    def test_a_call_with_a_mask_is_a_case(self):
+        def sdpa(query, key, value, attn_mask=None, is_causal=False):
+            return math_attention(query, key, value, attn_mask=attn_mask, is_causal=is_causal)
+
+        case, kernel = attention((2, 12, 2, 16)), self.kernel.using(sdpa)
+        q, k, v = (case.array(n, "torch").transpose(1, 2) for n in "qkv")
+        for mask in (torch.rand(12, 12) < 0.7, torch.rand(2, 1, 1, 12) < 0.7, torch.randn(2, 2, 12, 12)):
+            posed = kernel.posed(q, k, v, attn_mask=mask)
+            o = math_attention(q, k, v, attn_mask=mask).transpose(1, 2)
+            self.assertTrue(assay.assert_close(posed, {}, {"o": o}, tensors="o", precision="fp32"))
+        posed = kernel.posed(q[:, :, :5], k, v, is_causal=True)
+        o = math_attention(q[:, :, :5], k, v, is_causal=True).transpose(1, 2)
+        self.assertTrue(assay.assert_close(posed, {}, {"o": o}, tensors="o", precision="fp32"))
+
+
+class Flash(Judged):
+    def test_flash_attention_2(self):
+        kernel = A.flash_attn.flash_attn_func.using(flash_attn_func)
+        for arguments in [
+            {"soft_cap": 2.0}, {"window_left": 5}, {"causal": False, "window_left": 3, "window_right": 2}, {"alibi_slopes": True, "lse": True},
+            {"alibi_slopes": True, "lse": True, "window_left": 4}, {"shape": (1, "6/20", 2, 16), "alibi_slopes": True, "lse": True},
+            {"shape": (1, "20/6", 2, 16), "lse": True}, {"alibi_slopes": True, "soft_cap": 3.0}, {"layout": "bhtd", "soft_cap": 2.0, "lse": True},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                tensors = self.passes(attention(**arguments), kernel)
+                self.assertLessEqual({"o", "d_q", "d_k", "d_v"} | ({"lse"} if "lse" in arguments else set()), tensors)
+        self.fails(attention(soft_cap=2.0), kernel.using(lambda softcap, **x: flash_attn_func(softcap=softcap * x["softmax_scale"], **x)), "o")
+        self.fails(attention(window_left=5), kernel.using(lambda **x: flash_attn_func(**x, off=1)), "o")
+        self.refuses(attention(sink=True), kernel, "sink: flash_attn_func has no such argument")
+        self.refuses(attention(alibi_slopes=True, alibi_form="signed"), kernel, "alibi_form=signed: flash_attn_func has it as distance")
+        self.refuses(attention((1, "6/20", 2, 16), causal_align="start"), kernel, "causal_align=start: the last of flash_attn_func's queries")
+
+    def test_flash_attention_4(self):
+        kernel = A.flash_attn.cute_flash_attn_func.using(cute_flash_attn_func)
+        for arguments in [{"sink": True, "lse": True}, {"sink": True, "window_left": 3}, {"soft_cap": 2.0, "lse": True}, {"shape": (1, "20/6", 2, 16), "sink": True}]:
+            with self.subTest(**arguments):
+                tensors = self.passes(attention(**arguments), kernel)
+                self.assertEqual({"d_sink"} & tensors, {"d_sink"} if "sink" in arguments else set())
+        twice = kernel.using(lambda learnable_sink, **x: cute_flash_attn_func(learnable_sink=learnable_sink + math.log(2), **x))
+        self.fails(attention(sink=True), twice, "o")
+
+    def test_packed_sequences(self):
+        kernel = A.flash_attn.flash_attn_varlen_func.using(flash_attn_varlen_func)
+        for arguments in [
+            {"layout": "thd", "cu_seqlens": True, "lse": True}, {"layout": "thd", "cu_seqlens": [0, 5, 5, 24], "soft_cap": 2.0}, {"shape": (2, 12, "4/2", 16)},
+            {"shape": (1, "10/20", 2, 16), "layout": "thd", "cu_seqlens_q": [0, 4, 10], "cu_seqlens_k": [0, 9, 20], "alibi_slopes": True, "lse": True},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                self.assertLessEqual({"o", "d_q", "d_k", "d_v"}, self.passes(attention(**arguments), kernel))
+        paged = attention((2, 20, 2, 16), page_table=8)
+        self.assertEqual(self.passes(paged, kernel, gradients=False), {"o"})
+        short = kernel.using(lambda **x: flash_attn_varlen_func(**x, short=1))
+        self.fails(paged, short, "o", gradients=False)
+        self.fails(attention(layout="thd", cu_seqlens=[0, 9, 24]), short, "o")
+
+
+def recurrent(q, k, v, g, beta=None, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, cu_seqlens=None,
+              state_v_first=False, use_gate_in_kernel=False, A_log=None, dt_bias=None, lower_bound=None, use_beta_sigmoid_in_kernel=False,
+              allow_neg_eigval=False, *, naive, eps=1e-6):  # fmt: skip
+    """A naive function of fla with what its chunk kernels do besides."""
+    rows_of_all, starts = q.shape[1], [0, q.shape[1]] if cu_seqlens is None else cu_seqlens.tolist()
+    q, k, v, g, beta = (y if y is None else y[:, : starts[-1]] for y in (q, k, v, g, beta))  # padding is NaN, and 0 NaN is NaN
+    x, heads = g.float(), g.shape[2]
+    if use_gate_in_kernel:
+        by_head = (heads, 1) if x.dim() == 4 else (heads,)
+        if dt_bias is not None:
+            x = x + dt_bias.reshape(x.shape[2:])
+        rate = A_log.exp().reshape(by_head)
+        x = lower_bound * torch.sigmoid(rate * x) if lower_bound is not None else -rate * torch.nn.functional.softplus(x)
+    if use_qk_l2norm_in_kernel:
+        q, k = (y.float() / (y.float().square().sum(-1, keepdim=True) + eps).sqrt() for y in (q, k))
+    if use_beta_sigmoid_in_kernel:
+        beta = (2 if allow_neg_eigval else 1) * beta.float().sigmoid()
+    turn = (lambda s: s.mT) if state_v_first else (lambda s: s)
+    rows, states = [], []
+    for n, (a, b) in enumerate(zip(starts, starts[1:])):
+        start = turn(initial_state if cu_seqlens is None else initial_state[n : n + 1])
+        if a == b:
+            states.append(turn(start))
+            continue
+        args = [y[:, a:b].float() for y in (q, k, v)]
+        more = {} if beta is None else {"beta": beta[:, a:b].float()}
+        o, state = naive(*args, g=x[:, a:b], **more, scale=scale, initial_state=start, output_final_state=True)
+        rows.append(o.to(v.dtype))
+        states.append(turn(state))
+    o = torch.cat(rows, 1)
+    padded = torch.nn.functional.pad(o, (0, 0, 0, 0, 0, rows_of_all - o.shape[1]))
+    return padded, torch.cat(states)
+
+
+def behind(adapter, module, name, **how):
+    naive = getattr(fla(module), name)
+    return adapter.using(lambda *args, **kwargs: recurrent(*args, **kwargs, naive=naive, **how))
+
+
+class Fla(Judged):
+    def test_the_gated_delta_rule(self):
+        kernel = behind(A.fla.chunk_gated_delta_rule, "gated_delta_rule", "naive_recurrent_gated_delta_rule")
+        norm = {"l2_norm": "root", "l2_eps": 1e-6}
+        for dtype in ("fp32", "bf16"):
+            for arguments, more in [
+                (norm, set()), ({"gate": "softplus"}, {"d_a", "d_a_log", "d_dt_bias"}), ({"beta_gate": "sigmoid", "beta_scale": 2}, {"d_b"}),
+                ({"layout": "thd", "cu_seqlens": [0, 5, 5, 20], "state_layout": "v_first"}, {"d_initial_state"}),
+                ({"gate": "softplus", "beta_gate": "sigmoid", **norm, "layout": "thd", "cu_seqlens": True}, {"d_a_log", "d_b"}),
+                ({"style": "saturated_gates"}, {"d_a", "d_b"}), ({"style": "tiny_norms"}, set()), ({"scale": 0.5, "layout": "bhtd"}, set()),
+            ]:  # fmt: skip
+                with self.subTest(dtype, **arguments):
+                    case = assay.case("gated_deltanet", (1, 24, 2, 16), dtype, seed=2, **arguments)
+                    self.assertLessEqual({"o", "final_state", "d_q", "d_k", "d_v"} | more, self.passes(case, kernel))
+
+    def test_what_is_wrong_fails(self):
+        naive = ("gated_delta_rule", "naive_recurrent_gated_delta_rule")
+        case = assay.case("gated_deltanet", (1, 24, 2, 16), "fp32", seed=2, style="tiny_norms")
+        self.fails(case, behind(A.fla.chunk_gated_delta_rule, *naive, eps=1e-4), "o")
+        case = assay.case("gated_deltanet", (1, 24, 2, 16), "fp32", seed=2, state_layout="v_first", l2_norm="root", l2_eps=1e-6)
+        kernel = A.fla.chunk_gated_delta_rule.using(lambda state_v_first, **x: recurrent(**x, naive=getattr(fla(naive[0]), naive[1])))
+        self.fails(case, kernel, "final_state")
+
+    def test_kda(self):
+        kernel = behind(A.fla.chunk_kda, "kda", "naive_recurrent_kda")
+        for arguments in [
+            {"gate": "softplus", "l2_norm": "root", "l2_eps": 1e-6}, {"gate": "bounded", "lower_bound": -5.0}, {"gate": "bounded", "layout": "thd", "cu_seqlens": True},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                case = assay.case("kda", (1, 24, "4/2", 16), "fp32", seed=2, **arguments)
+                self.assertLessEqual({"o", "final_state", "d_a", "d_a_log", "d_dt_bias", "d_k"}, self.passes(case, kernel))
+
+    def test_the_others(self):
+        case = assay.case("mamba2", (1, 24, "4/2", 16), "fp32", seed=2, layout="thd", cu_seqlens=[0, 7, 24], state_layout="v_first")
+        self.passes(case, behind(A.fla.chunk_simple_gla, "simple_gla", "naive_recurrent_simple_gla"))
+
+    def test_what_fla_has_not_is_refused(self):
+        def case(mechanism, **arguments):
+            return assay.case(mechanism, (1, 8, 2, 8), "fp32", **arguments)
+
+        for adapter, problem, sentence in [
+            (A.fla.chunk_gla, case("gla", l2_norm="root", l2_eps=1e-6), "l2_.*: chunk_gla has no such setting"),
+            (A.fla.chunk_delta_rule, case("deltanet", state_layout="v_first"), "state_layout=v_first: chunk_delta_rule has no such setting"),
+            (A.fla.chunk_gated_delta_rule, case("gated_deltanet", gate="bounded"), "gate=bounded: chunk_gated_delta_rule has it as log or softplus"),
+            (A.fla.chunk_kda, case("kda", l2_norm="sum", l2_eps=1e-6), "l2_norm=sum: chunk_kda has it as root"),
+            (A.fla.chunk_kda, case("kda", l2_norm="root", l2_eps=1e-3), "l2_eps=0.001: chunk_kda has it as 1e-06"),
+            (A.fla.chunk_kda, case("kda", state_every=4, with_=["chunk_states"]), "state_every=4: chunk_kda has no such setting"),
+        ]:  # fmt: skip
+            self.refuses(problem, adapter.using(lambda **x: None), sentence)
+        with self.assertRaisesRegex(assay.InputError, "use_qk_l2norm_in_kernel: is of the case, not of the adapter: assay.case"):
+            A.fla.chunk_kda.using(use_qk_l2norm_in_kernel=True)
+        with self.assertRaisesRegex(assay.InputError, "return_intermediate_states=True: assay does not judge this argument of chunk_kda yet"):
+            A.fla.chunk_kda.using(return_intermediate_states=True)
+
+    def test_a_live_call_with_arguments_is_captured(self):
+        def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, cu_seqlens=None, **kwargs):
+            return recurrent(q, k, v, g, beta, q.shape[-1] ** -0.5, initial_state, True, use_qk_l2norm_in_kernel, cu_seqlens, **kwargs,
+                             naive=fla("gated_delta_rule").naive_recurrent_gated_delta_rule)  # fmt: skip
+
+        case = assay.case("gated_deltanet", (1, 24, 2, 16), "fp32", seed=6, gate="softplus", cu_seqlens=[0, 7, 24])
+        x = {n: case.array(n, "torch") for n in case.inputs}
+        with tempfile.TemporaryDirectory() as folder:
+            live = assay.capture(chunk_gated_delta_rule, adapter=A.fla.chunk_gated_delta_rule, folder=folder)
+            live(x["q"], x["k"], x["v"], x["a"], x["beta"], initial_state=x["initial_state"], output_final_state=True, cu_seqlens=x["cu_seqlens"],
+                 use_qk_l2norm_in_kernel=True, use_gate_in_kernel=True, A_log=x["a_log"], dt_bias=x["dt_bias"])  # fmt: skip
+            (saved,) = pathlib.Path(folder).iterdir()
+            seen = assay.load(saved / "case.safetensors")
+            self.assertEqual(seen.params, {"l2_norm": "root", "l2_eps": "1e-06", "gate": "softplus"})
+            answer, _ = assay._native.parse((saved / "answer.safetensors").read_bytes(), "answer")
+            self.assertTrue(assay.judge(seen, answer, precision="fp32").passed)
+
+
+class Inference(Judged):
+    def test_flashinfer(self):
+        def chunk_gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens):
+            o, state = recurrent(q[None], k[None], v[None], g.log()[None], beta[None], scale, initial_state, cu_seqlens=cu_seqlens, state_v_first=True,
+                                 naive=fla("gated_delta_rule").naive_recurrent_gated_delta_rule)  # fmt: skip
+            return o[0], state
+
+        kernel = A.flashinfer.chunk_gated_delta_rule.using(chunk_gated_delta_rule)
+        for arguments in [{}, {"layout": "thd", "cu_seqlens": [0, 5, 5, 20]}, {"layout": "thd", "cu_seqlens": True, "state_layout": "v_first"}]:
+            case = assay.case("gated_deltanet", (1 if arguments else 2, 24, 2, 16), "fp32", seed=6, **arguments)
+            self.assertEqual(self.passes(case, kernel), {"o", "final_state"})
+        case = assay.case("gated_deltanet", (1, 8, 2, 8), "fp32", l2_norm="root", l2_eps=1e-6)
+        self.refuses(case, kernel, "l2_.*: chunk_gated_delta_rule has no such setting")
+        with self.assertRaisesRegex(assay.InputError, "use_qk_l2norm_in_kernel=True: assay does not judge"):
+            kernel.using(use_qk_l2norm_in_kernel=True)
+
+        def single_prefill_with_kv_cache(q, k, v, causal=False, sm_scale=None, window_left=-1, custom_mask=None, logits_soft_cap=None,
+                                         pos_encoding_mode="NONE", return_lse=False, k_scale=None, v_scale=None):  # fmt: skip
+            q, k, v = q[None], k[None] * (k_scale or 1), v[None] * (v_scale or 1)
+            own, key = places(q, k)
+            hidden = ~custom_mask if custom_mask is not None else (key > own) if causal else torch.zeros(q.shape[1], k.shape[1], dtype=bool)
+            if window_left >= 0:
+                hidden = hidden | (key < own - window_left)
+            slopes = 2.0 ** (-8.0 * torch.arange(1, q.shape[2] + 1) / q.shape[2])
+            bias = slopes[:, None, None] * (key - torch.arange(q.shape[1])[:, None]) if pos_encoding_mode == "ALIBI" else None
+            o, lse = attend(q, k, v, scale=sm_scale or q.shape[-1] ** -0.5, hidden=hidden, cap=logits_soft_cap or 0.0, bias=bias)
+            return (o[0], lse[0].T / math.log(2)) if return_lse else o[0]
+
+        kernel = A.flashinfer.single_prefill_with_kv_cache.using(single_prefill_with_kv_cache)
+        for arguments in [
+            {"soft_cap": 2.0, "lse": True}, {"mask": True}, {"window_left": 4, "lse": True, "lse_base": "2"}, {"k_scale": 0.5, "v_scale": 2.0},
+            {"alibi_slopes": True, "lse": True, "alibi_form": "signed"}, {"shape": (1, "6/20", "4/2", 16), "alibi_slopes": True, "lse": True}, {"layout": "thd", "causal": False},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                self.assertEqual(self.passes(attention(**arguments), kernel), {"o"} | ({"lse"} if "lse" in arguments else set()))
+        self.refuses(attention(alibi_slopes=1.0), kernel, "alibi_slopes: single_prefill_with_kv_cache has those that follow from the number of heads")
+        self.refuses(attention(alibi_slopes=True, soft_cap=2.0), kernel, "alibi_slopes: beside soft_cap single_prefill_with_kv_cache scales twice")
+
+    def test_mamba(self):
+        def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None, dt_softplus=False,
+                                      dt_limit=(0.0, math.inf), return_final_states=False, *, first=True):  # fmt: skip
+            dtype, u = x.dtype, dt.float() if dt_bias is None else dt.float() + dt_bias
+            step = (torch.nn.functional.softplus(u) if dt_softplus else u).clamp(*dt_limit)
+            group = x.shape[2] // B.shape[2]
+            x, B, C = x.float(), *(y.float().repeat_interleave(group, 2) for y in (B, C))
+            S, rows = initial_states, []
+            for t in range(x.shape[1]):
+                S = (step[:, t] * A).exp()[..., None, None] * S + torch.einsum("bhp,bhn->bhpn", step[:, t, :, None] * x[:, t], B[:, t])
+                rows.append(torch.einsum("bhpn,bhn->bhp", S, C[:, t]))
+            o = torch.stack(rows, 1)
+            gate = 1 if z is None else torch.nn.functional.silu(z.float())
+            skipped = 0 if D is None else D[:, None] * x
+            o = (o + skipped) * gate if first else o * gate + skipped
+            return (o.to(dtype), S) if return_final_states else o.to(dtype)
+
+        kernel = A.mamba_ssm.mamba_chunk_scan_combined.using(mamba_chunk_scan_combined)
+        for arguments, more in [
+            ({}, {"d_rate"}), ({"skip": True, "z": True}, {"d_skip", "d_z"}), ({"with_": ["dt_bias", "a_log"], "dt_min": 0.01, "dt_max": 0.5}, {"d_a_log", "d_dt_bias"}),
+            ({"state_layout": "v_first", "layout": "bhtd"}, {"d_rate"}),
+        ]:  # fmt: skip
+            for dtype in ("fp32", "bf16"):
+                with self.subTest(dtype, **arguments):
+                    case = assay.case("mamba2", (1, 24, "4/2", 16, 8), dtype, seed=2, dt=True, **arguments)
+                    self.assertLessEqual({"o", "final_state", "d_dt", "d_v", "d_q", "d_k"} | more, self.passes(case, kernel))
+        case = assay.case("mamba2", (1, 24, "4/2", 16, 8), "fp32", seed=2, dt=True, skip=True, z=True)
+        self.fails(case, kernel.using(lambda **x: mamba_chunk_scan_combined(**x, first=False)), "o")
+        self.refuses(assay.case("mamba2", (1, 4, 2, 8)), kernel, "dt: mamba_chunk_scan_combined multiplies")
+        self.refuses(assay.case("mamba2", (1, 4, 2, 8), dt=True, scale=0.5), kernel, "scale=0.5: mamba_chunk_scan_combined has it as 1")
+
+
+if __name__ == "__main__":
+    unittest.main()
