@@ -16,13 +16,13 @@ namespace assay {
 template <class J>
 class StrictJson final : public nlohmann::json_sax<J> {
  public:
-  struct Limits {
+  struct Caps {
     std::size_t depth, names;  ///< brackets in one another, names in one object
   };
   /// Says what is wrong and throws.
   using Refuse = std::function<void(const std::string& why)>;
 
-  StrictJson(Limits limits, Refuse refuse) : limits_(limits), refuse_(std::move(refuse)) {}
+  StrictJson(Caps caps, Refuse refuse) : caps_(caps), refuse_(std::move(refuse)) {}
 
   J take() && { return std::move(root_); }
 
@@ -40,7 +40,7 @@ class StrictJson final : public nlohmann::json_sax<J> {
   bool key(typename J::string_t& name) override {
     std::set<std::string>& names = names_[open_.size() - 1];
     if (!names.insert(name).second) refuse_("the name '" + name + "' occurs twice in one object");
-    if (names.size() > limits_.names) refuse_("more than " + std::to_string(limits_.names) + " names in one object");
+    if (names.size() > caps_.names) refuse_("more than " + std::to_string(caps_.names) + " names in one object");
     name_ = std::move(name);
     return true;
   }
@@ -73,7 +73,7 @@ class StrictJson final : public nlohmann::json_sax<J> {
     return true;
   }
   bool open(J value) {
-    if (open_.size() >= limits_.depth) refuse_("more than " + std::to_string(limits_.depth) + " brackets deep");
+    if (open_.size() >= caps_.depth) refuse_("more than " + std::to_string(caps_.depth) + " brackets deep");
     // What is open stays where it is: only the innermost of them grows.
     open_.push_back(&put(std::move(value)));
     names_.resize(open_.size());
@@ -84,7 +84,7 @@ class StrictJson final : public nlohmann::json_sax<J> {
     return true;
   }
 
-  Limits limits_;
+  Caps caps_;
   Refuse refuse_;
   J root_;
   std::vector<J*> open_;                      ///< from the outermost to the innermost

@@ -1,12 +1,12 @@
-// The mistakes of the FALCON paper (falcon-family.md section 7). Its algorithms run in falcon_forms.cpp, one line as
+// The mistakes of the FALCON paper (falcon-family.md section 7). Its algorithms run in falcon_formulas.cpp, one line as
 // printed and the others correct; formulas outside of them stand here.
 #include <algorithm>
 
 #include "oracles/identities/errata.hpp"
-#include "oracles/identities/falcon_forms.hpp"
+#include "oracles/identities/falcon_formulas.hpp"
 
 namespace assay::identities {
-namespace falcon_forms {
+namespace falcon_formulas {
 namespace {
 
 using Values = Erratum::Values;
@@ -37,7 +37,7 @@ using Names = std::vector<std::string_view>;
 std::function<Values()> line_of_algorithm_6(std::string_view id, const Names& names) {
   return [=] {
     const ExactProblem p = small("falcon3a", {{"window", 3L}});
-    return Values{gradients(masked_form(p, chunk, {id}), names), gradients(masked_form(p, chunk), names),
+    return Values{gradients(masked_formula(p, chunk, {id}), names), gradients(masked_formula(p, chunk), names),
                   gradients(answer(p), names)};
   };
 }
@@ -47,7 +47,7 @@ ExactProblem delta_rule() { return small("deltanet", {{"alignment", "next_latent
 std::function<Values()> line_of_algorithm_8(std::string_view id, const Names& names) {
   return [=] {
     const ExactProblem p = delta_rule();
-    return Values{gradients(wy_form(p, chunk, {id}), names), gradients(wy_form(p, chunk), names),
+    return Values{gradients(wy_formula(p, chunk, {id}), names), gradients(wy_formula(p, chunk), names),
                   gradients(answer(p), names)};
   };
 }
@@ -58,7 +58,7 @@ ExactProblem clamped() { return small("falcon2_lite", {{"decay_floor", "0.75"}})
 std::function<Values()> line_of_algorithm_11(std::string_view id, const Names& names) {
   return [=] {
     const ExactProblem p = clamped();
-    return Values{gradients(lite_form(p, chunk, {id}), names), gradients(lite_form(p, chunk), names),
+    return Values{gradients(lite_formula(p, chunk, {id}), names), gradients(lite_formula(p, chunk), names),
                   gradients(answer(p), names)};
   };
 }
@@ -67,7 +67,7 @@ std::function<Values()> line_of_algorithm_11(std::string_view id, const Names& n
 Values zero_gain() {
   ExactProblem p = delta_rule();
   p.inputs["beta"].data[3] = 0;
-  return {gradients(wy_form(p, chunk), {"beta"}), gradients(ratio_form(p, chunk), {"beta"}),
+  return {gradients(wy_formula(p, chunk), {"beta"}), gradients(ratio_formula(p, chunk), {"beta"}),
           gradients(answer(p), {"beta"})};
 }
 
@@ -78,7 +78,7 @@ Values dummy_gain_in_dx() {
   Vector reference(static_cast<std::size_t>(p.inputs.at("k").shape[1]), 0);
   const Vector keys = gradients(answer(p), {"k"});
   reference.insert(reference.end(), keys.begin(), keys.end() - p.inputs.at("k").shape[1]);
-  return {gradients(lite_form(p, chunk, {}, {}, dummy), {"x"}), gradients(lite_form(p, chunk), {"x"}), reference};
+  return {gradients(lite_formula(p, chunk, {}, {}, dummy), {"x"}), gradients(lite_formula(p, chunk), {"x"}), reference};
 }
 
 // ---- what the algorithms cannot do -----------------------------------------------------------
@@ -102,8 +102,8 @@ Values segment_starts_again() {
 Values dummy_gain_writes() {
   const ExactProblem p = clamped();
   const Vector ones(static_cast<std::size_t>(p.inputs.at("k").shape[1]), 1);
-  return {output(lite_form(p, chunk, {}, ones, Mp200(1) / 10), "final_state"),
-          output(lite_form(p, chunk, {}, ones), "final_state"), room_output(p, "final_state")};
+  return {output(lite_formula(p, chunk, {}, ones, Mp200(1) / 10), "final_state"),
+          output(lite_formula(p, chunk, {}, ones), "final_state"), room_output(p, "final_state")};
 }
 
 /// Algorithm 4 against Algorithm 3 where eta lambda > 1.
@@ -113,7 +113,7 @@ Values clamp_of_algorithm_4() {
   for (Mp200& beta : raw.inputs["beta"].data) beta = Mp200(15) / 8;
   ExactProblem clamped_raw = raw;
   clamped_raw.set_number("decay_floor", Mp200(1) / 16);
-  return {output(flow_form(clamped_raw, chunk), "final_state"), output(ratio_form(raw, chunk), "final_state"),
+  return {output(flow_formula(clamped_raw, chunk), "final_state"), output(ratio_formula(raw, chunk), "final_state"),
           room_output(raw, "final_state")};
 }
 
@@ -259,8 +259,8 @@ std::vector<Erratum> all_errata() {
 }
 
 }  // namespace
-}  // namespace falcon_forms
+}  // namespace falcon_formulas
 
-ErrataChapter falcon_errata() { return {"FALCON", "falcon-family.md, section 7", falcon_forms::all_errata()}; }
+ErrataChapter falcon_errata() { return {"FALCON", "falcon-family.md, section 7", falcon_formulas::all_errata()}; }
 
 }  // namespace assay::identities

@@ -3,12 +3,12 @@
 #include <numeric>
 #include <utility>
 
-#include "oracles/identities/falcon_forms.hpp"
+#include "oracles/identities/falcon_formulas.hpp"
 #include "oracles/identities/limits.hpp"
 #include "reference/families/dense.hpp"
 
 namespace assay::identities {
-namespace falcon_forms {
+namespace falcon_formulas {
 namespace {
 
 using Name = std::string_view;
@@ -176,10 +176,10 @@ BasicAnswer<Mp200> by_channel(const ExactProblem& p, const std::function<BasicAn
   return of_channels(channels);
 }
 BasicAnswer<Mp200> ratio_by_channel(const ExactProblem& p, int chunk) {
-  return by_channel(p, [chunk](const ExactProblem& channel) { return ratio_form(channel, chunk); });
+  return by_channel(p, [chunk](const ExactProblem& channel) { return ratio_formula(channel, chunk); });
 }
 BasicAnswer<Mp200> lite_by_channel(const ExactProblem& p, int chunk) {
-  return by_channel(p, [chunk](const ExactProblem& channel) { return lite_form(channel, chunk); });
+  return by_channel(p, [chunk](const ExactProblem& channel) { return lite_formula(channel, chunk); });
 }
 
 List chunk_identities() {
@@ -188,18 +188,18 @@ List chunk_identities() {
                  ratio = "chunks of 1..T+2 tokens, ratio kernel (4.6), gamma < 0 too, forward and gradients",
                  masked = "chunks of 1..T+2 tokens, masked attention (4.5), forward and gradients";
   const Params floor = {{"decay_floor", "0.875"}};  // some rows at the floor, some above
-  const auto lite = [](const ExactProblem& p, int chunk) { return lite_form(p, chunk); };
-  const auto mask = [](const ExactProblem& p, int chunk) { return masked_form(p, chunk); };
+  const auto lite = [](const ExactProblem& p, int chunk) { return lite_formula(p, chunk); };
+  const auto mask = [](const ExactProblem& p, int chunk) { return masked_formula(p, chunk); };
   return {
       chunks("chunks_wy", "deltanet", wy, seeded("deltanet", {{"alignment", "next_latent"}, {"scale", "1"}}),
-             [](const ExactProblem& p, int chunk) { return wy_form(p, chunk); }),
-      chunks("chunks_by_ratios", "falcon1", ratio, overshooting(family("falcon1")), ratio_form),
+             [](const ExactProblem& p, int chunk) { return wy_formula(p, chunk); }),
+      chunks("chunks_by_ratios", "falcon1", ratio, overshooting(family("falcon1")), ratio_formula),
       chunks("chunks_by_ratios", "falcon2", ratio, overshooting(family("falcon2")), ratio_by_channel),
       chunks("chunks", "falcon2", log_domain, family("falcon2", floor), lite_by_channel),
       chunks("chunks", "falcon2_lite", log_domain, family("falcon2_lite", floor), lite),
       chunks("chunks", "falcon2a", masked, family("falcon2a"), mask),
-      chunks("chunks", "falcon3", log_domain, family("falcon3", floor), flow_form),
-      chunks("chunks_by_ratios", "falcon3", ratio, overshooting(family("falcon3")), ratio_form),
+      chunks("chunks", "falcon3", log_domain, family("falcon3", floor), flow_formula),
+      chunks("chunks_by_ratios", "falcon3", ratio, overshooting(family("falcon3")), ratio_formula),
       chunks("chunks", "falcon3a", masked, family("falcon3a"), mask),
   };
 }
@@ -1346,8 +1346,8 @@ List all_limits() {
 }
 
 }  // namespace
-}  // namespace falcon_forms
+}  // namespace falcon_formulas
 
-std::vector<Limit> falcon_limits() { return falcon_forms::all_limits(); }
+std::vector<Limit> falcon_limits() { return falcon_formulas::all_limits(); }
 
 }  // namespace assay::identities

@@ -73,7 +73,7 @@ double undecayed_norm(double beta, const StepNorms& n, bool same, double slack) 
 struct Prepared {
   std::size_t lanes, stride;
   int words;
-  DeltaDecay decay_form;
+  DeltaDecay decay_kind;
   std::vector<double> v, beta, decay;
   std::vector<DeltaBound> bound;
   double read_error, scale_error;
@@ -91,8 +91,8 @@ StepNorms norms(const DeltaProblem& x, const Prepared& y, std::span<const double
   const std::size_t K = x.keys, w = static_cast<std::size_t>(y.words);
   StepNorms n{norm(&x.k[t * K], K), norm(&p[t * K], K), norm(&x.q[t * K], K), 0};
   for (std::size_t i = 0; i < K; ++i) n.overlap += x.k[t * K + i] * p[t * K + i];
-  if (y.decay_form == DeltaDecay::none) return n;
-  const std::size_t count = y.decay_form == DeltaDecay::per_step ? 1 : K;
+  if (y.decay_kind == DeltaDecay::none) return n;
+  const std::size_t count = y.decay_kind == DeltaDecay::per_step ? 1 : K;
   n.decay_most = 0;
   for (std::size_t i = t * count; i < (t + 1) * count; ++i) {
     n.decay_most = std::max(n.decay_most, y.decay[i * w]);
@@ -113,7 +113,7 @@ DeltaBound step_bound(const DeltaProblem& x, const Prepared& y, std::span<const 
   const Constants& c = constants(y.words);
   const StepNorms n = norms(x, y, p, t);
   const double beta = y.beta[t], written = n.key * std::fabs(beta);
-  const bool decaying = y.decay_form != DeltaDecay::none, same = p.data() == x.k.data();
+  const bool decaying = y.decay_kind != DeltaDecay::none, same = p.data() == x.k.data();
   // Roundings of a dot product of K terms and a few more operations, relative to the product of the norms.
   const double slack = static_cast<double>(x.keys + 64) * 0x1p-52;
   // Sizes of computed decays and the decays themselves: within 2^-40 of the first word; slack covers it.
@@ -128,7 +128,7 @@ DeltaBound step_bound(const DeltaProblem& x, const Prepared& y, std::span<const 
     growth = kept * most;
   }
   // A decay of the whole state is part of the update, and multiplies what was read; others make a state of their own.
-  const bool by_step = y.decay_form == DeltaDecay::per_step, decayed = x.error == DeltaError::decayed;
+  const bool by_step = y.decay_kind == DeltaDecay::per_step, decayed = x.error == DeltaError::decayed;
   double read = reading(y.words, x.keys) * (decayed ? most : 1);
   if (by_step && decayed) read += c.multiply * most + exp_error;
   if (x.error == DeltaError::none) read = 0;
@@ -156,7 +156,7 @@ Prepared prepare(const DeltaProblem& x, const Effort& effort, const Kernels& tab
     for (std::size_t j = 0; j < x.values; ++j) y.v[t * y.stride + j] = x.v[t * x.values + j];
   y.beta.assign(x.beta.begin(), x.beta.end());
   y.beta.resize(x.steps, 1);
-  y.decay_form = x.log_decay.empty()             ? DeltaDecay::none
+  y.decay_kind = x.log_decay.empty()             ? DeltaDecay::none
                  : x.log_decay.size() == x.steps ? DeltaDecay::per_step
                                                  : DeltaDecay::per_channel;
   y.decay = decays(x, y.words, table);
@@ -183,7 +183,7 @@ void run_slab(const DeltaProblem& x, const Prepared& y, const Kernels& table, st
   for (std::size_t i = 0; i < w; ++i) out[i] = padded_o.word[i].data() + first;
   DeltaSlab slab{};
   slab.steps = x.steps, slab.keys = x.keys, slab.value_stride = y.stride;
-  slab.decay_form = y.decay_form, slab.error_form = x.error;
+  slab.decay_kind = y.decay_kind, slab.error_kind = x.error;
   slab.q = x.q.data(), slab.k = x.k.data(), slab.p = x.p.empty() ? x.k.data() : x.p.data();
   slab.v = y.v.data() + first, slab.beta = y.beta.data(), slab.decay = y.decay.data(), slab.scale = x.scale.word.data();
   slab.bound = y.bound.data(), slab.read_error = y.read_error, slab.scale_error = y.scale_error;

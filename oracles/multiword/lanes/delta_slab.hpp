@@ -173,7 +173,7 @@ inline void delta_steps(const DeltaSlab& s) {
 
 template <int W, DeltaDecay Decay>
 inline void delta_steps_of(const DeltaSlab& s) {
-  switch (s.error_form) {
+  switch (s.error_kind) {
     case DeltaError::none:
       return delta_steps<W, Decay, DeltaError::none>(s);
     case DeltaError::undecayed:
@@ -186,7 +186,7 @@ inline void delta_steps_of(const DeltaSlab& s) {
 
 template <int W>
 void delta_slab(const DeltaSlab& s) {
-  switch (s.decay_form) {
+  switch (s.decay_kind) {
     case DeltaDecay::none:
       return delta_steps_of<W, DeltaDecay::none>(s);
     case DeltaDecay::per_step:

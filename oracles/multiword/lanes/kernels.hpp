@@ -39,8 +39,8 @@ constexpr std::size_t delta_parts(int words) { return words < 4 ? 2 : 1; }
 /// [step][key][word].
 struct DeltaSlab {
   std::size_t steps, keys, value_stride;
-  DeltaDecay decay_form;
-  DeltaError error_form;
+  DeltaDecay decay_kind;
+  DeltaError error_kind;
   const double *q, *k, *p;  ///< [steps][keys]
   const double* v;          ///< [steps][value_stride], at the slab's first column
   const double* beta;       ///< [steps]

@@ -1,10 +1,10 @@
-#include "oracles/identities/falcon_forms.hpp"
+#include "oracles/identities/falcon_formulas.hpp"
 
 #include <algorithm>
 
 #include "reference/core/error.hpp"
 
-namespace assay::identities::falcon_forms {
+namespace assay::identities::falcon_formulas {
 
 // ---- small matrices -------------------------------------------------------------------
 
@@ -473,7 +473,7 @@ WyGradients wy_backward(const WyChunk& c, const Matrix& d_o, const Matrix& d_S_o
 
 }  // namespace
 
-BasicAnswer<Mp200> wy_form(const ExactProblem& p, int chunk, const Trial& trial) {
+BasicAnswer<Mp200> wy_formula(const ExactProblem& p, int chunk, const Trial& trial) {
   const Sequence s = sequence_of(p);
   Vector eta = vector_of(p, "beta");
   if (first_row(p) == 1) eta[0] = 0;
@@ -517,8 +517,8 @@ LiteChunk lite_forward(const Sequence& s, const Rows& r, const Vector& eta_hat, 
 
 }  // namespace
 
-BasicAnswer<Mp200> lite_form(const ExactProblem& p, int chunk, const Trial& trial, const Vector& first,
-                             const Mp200& dummy) {
+BasicAnswer<Mp200> lite_formula(const ExactProblem& p, int chunk, const Trial& trial, const Vector& first,
+                                const Mp200& dummy) {
   Sequence s = sequence_of(p);
   const Gains g = gains_of(p);
   for (std::size_t i = 0; i < first.size(); ++i) s.x.data[i] = first[i];
@@ -643,7 +643,7 @@ FlowChunk flow_forward(const ExactProblem& p, const Sequence& s, const Gains& g,
 
 }  // namespace
 
-BasicAnswer<Mp200> flow_form(const ExactProblem& p, int chunk) {
+BasicAnswer<Mp200> flow_formula(const ExactProblem& p, int chunk) {
   const Sequence s = sequence_of(p);
   const Gains g = gains_of(p);
   const int B = window_of(p);
@@ -738,7 +738,7 @@ MaskedChunk masked_chunk(const ExactProblem& p, const Sequence& s, const Gains& 
 
 }  // namespace
 
-BasicAnswer<Mp200> masked_form(const ExactProblem& p, int chunk, const Trial& trial) {
+BasicAnswer<Mp200> masked_formula(const ExactProblem& p, int chunk, const Trial& trial) {
   const Sequence s = sequence_of(p);
   const Gains g = gains_of(p);
   const std::vector<Rows> rows = chunks_of(s.q.rows, chunk);
@@ -907,7 +907,7 @@ void ratio_backward(const ExactProblem& p, const RatioChunk& c, const Matrix& q,
 
 }  // namespace
 
-BasicAnswer<Mp200> ratio_form(const ExactProblem& p, int chunk) {
+BasicAnswer<Mp200> ratio_formula(const ExactProblem& p, int chunk) {
   const Sequence s = sequence_of(p);
   Gains g;
   if (p.mechanism == "deltanet") {
@@ -930,4 +930,4 @@ BasicAnswer<Mp200> ratio_form(const ExactProblem& p, int chunk) {
   return through_gains(p, path, d);
 }
 
-}  // namespace assay::identities::falcon_forms
+}  // namespace assay::identities::falcon_formulas

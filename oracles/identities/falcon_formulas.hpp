@@ -6,7 +6,7 @@
 
 #include "oracles/identities/exact_problem.hpp"
 
-namespace assay::identities::falcon_forms {
+namespace assay::identities::falcon_formulas {
 
 // ---- small matrices -------------------------------------------------------------------
 
@@ -124,19 +124,19 @@ struct Trial {
 // zero.
 
 /// Algorithms 7 and 8 (4.1): deltanet with scale 1 and beta >= 0.
-BasicAnswer<Mp200> wy_form(const ExactProblem& p, int chunk, const Trial& trial = {});
+BasicAnswer<Mp200> wy_formula(const ExactProblem& p, int chunk, const Trial& trial = {});
 /// Algorithms 10 and 11 (4.3): falcon1 or falcon2_lite, decay > 0. `first` and `dummy` are the write feature and the
 /// renormalized gain of a sequence start.
-BasicAnswer<Mp200> lite_form(const ExactProblem& p, int chunk, const Trial& trial = {}, const Vector& first = {},
-                             const Mp200& dummy = 0);
+BasicAnswer<Mp200> lite_formula(const ExactProblem& p, int chunk, const Trial& trial = {}, const Vector& first = {},
+                                const Mp200& dummy = 0);
 /// Algorithm 4 and its reverse (4.4): falcon3 without incoming tail, decay > 0.
-BasicAnswer<Mp200> flow_form(const ExactProblem& p, int chunk);
+BasicAnswer<Mp200> flow_formula(const ExactProblem& p, int chunk);
 /// Algorithms 5 and 6 (4.5): falcon3a without incoming tail.
-BasicAnswer<Mp200> masked_form(const ExactProblem& p, int chunk, const Trial& trial = {});
+BasicAnswer<Mp200> masked_formula(const ExactProblem& p, int chunk, const Trial& trial = {});
 /// The ratio kernel (4.6): falcon1, falcon3, or deltanet with scale 1; any decay but 0, any gain.
-BasicAnswer<Mp200> ratio_form(const ExactProblem& p, int chunk);
+BasicAnswer<Mp200> ratio_formula(const ExactProblem& p, int chunk);
 
 /// M = D Diag(rho) A of 3.7, from FALCON-3A's gains: M(t, j) weighs the pair of row j at step t.
 Matrix mask_of(const ExactProblem& p);
 
-}  // namespace assay::identities::falcon_forms
+}  // namespace assay::identities::falcon_formulas
