@@ -186,6 +186,36 @@ TEST_F(SuiteRun, refuses_in_one_sentence) {
   refused({"deltanet", "--answers", folder.string()}, "is not case 1 of the suite of deltanet");
 }
 
+/// Of kernels with arguments: the same eight, drawn with them, judged by the model.
+TEST_F(SuiteRun, has_the_arguments_that_are_asked_for) {
+  const std::vector<std::string> with = {"--param", "soft_cap=2", "--with", "sink", "--no-cotangents"};
+  write_cases("softmax_attention", with);
+  const auto answer = [&](int number, const std::string& cap) {
+    const std::string n = std::to_string(number) + ".safetensors";
+    Safetensors file = read_safetensors(path("case" + n));
+    ASSERT_TRUE(file.tensors.contains("sink"));
+    Json params = Json::parse(file.metadata.at("params"));
+    params["soft_cap"] = cap, file.metadata["params"] = params.dump();
+    write_safetensors(path("misread"), file);
+    ASSERT_EQ(run_assay({"oracle", path("misread"), "-o", path("out" + n)}).code, exit_passed);
+  };
+  for (int number = 1; number <= suite_size; ++number) answer(number, "2");
+  std::vector<std::string> args = {"softmax_attention", "--answers", folder.string(), "--head-dim", "8"};
+  EXPECT_NE(suite(args).err.find("is not case 1 of the suite of softmax_attention"), std::string::npos);
+  args.insert(args.end(), with.begin(), with.end());
+  const Ran right = suite(args, {"--format", "json"});
+  ASSERT_EQ(right.code, exit_passed) << right.out << right.err;
+  const auto command = Json::parse(right.out)["cases"][0]["command"].get<std::string>();
+  EXPECT_NE(command.find(" --param soft_cap=2 --with sink --no-cotangents -o "), std::string::npos) << command;
+  answer(1, "2.1");
+  const Json all = Json::parse(suite(args, {"--case", "1", "--case", "2", "--format", "json"}).out);
+  EXPECT_EQ(all["cases"][0]["verdict"], "FAIL");
+  EXPECT_EQ(all["cases"][1]["verdict"], "PASS");
+  const Ran refused = suite({"deltanet", "--kernel", "{case} {out}", "--with", "sink"});
+  EXPECT_EQ(refused.code, exit_usage);
+  EXPECT_NE(refused.err.find("sink: deltanet does not take it: it has no scores"), std::string::npos) << refused.err;
+}
+
 TEST_F(SuiteRun, has_the_cases_that_are_asked_for) {
   write_cases("deltanet", {"--precision", "fp32", "--seed", "5", "--no-groups", "--no-cotangents"});
   for (int number = 1; number <= suite_size; ++number) {

@@ -133,12 +133,27 @@ def same_bytes(a, b):
     return bytes(memoryview(a).cast("B")) == bytes(memoryview(b).cast("B"))
 
 
-def first_difference(a, b):
+def differs(a, b, judged=None):
+    """Whether bits differ, of the numbers for which judged has a 1 if it is there."""
+    return a[2] != b[2] and different(a, b, judged).size > 0
+
+
+def different(a, b, judged=None):
+    """The places of elements whose bits differ."""
+    import numpy
+
+    width = f"u{SIZES[a[0]]}"
+    bits = [numpy.frombuffer(bytes(memoryview(x[2]).cast("B")), width) for x in (a, b)]
+    unlike = bits[0] != bits[1]
+    # Of an answer of another shape the judge says what is wrong.
+    return numpy.flatnonzero(unlike & numpy.frombuffer(judged, bool) if judged is not None and len(judged) == unlike.size else unlike)
+
+
+def first_difference(a, b, judged=None):
     """The index of the first element whose bits differ, and its values: ((1, 5, 0, 2), 0.25, 0.5)."""
     import numpy
 
     dtype, shape, _ = a
-    bits = [numpy.frombuffer(bytes(memoryview(x[2]).cast("B")), f"u{SIZES[dtype]}") for x in (a, b)]
-    at = int(numpy.flatnonzero(bits[0] != bits[1])[0])
+    at = int(different(a, b, judged)[0])
     values = [float(doubles((dtype, (-1,), memoryview(x[2]).cast("B")))[at]) for x in (a, b)]
     return numpy.unravel_index(at, shape), *values

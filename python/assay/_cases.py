@@ -44,9 +44,10 @@ def _near(word, words):
 class Asked:
     """What an answer to a case has."""
 
-    def __init__(self, outputs, differentiable, optional=(), by_arguments=False):
+    def __init__(self, outputs, differentiable, optional=(), judged=None, by_arguments=False):
         self.outputs, self.differentiable, self.optional = list(outputs), set(differentiable), set(optional)
-        self.by_arguments = by_arguments
+        # Of tensors with padding a byte for every number, 1 where it is judged.
+        self.judged, self.by_arguments = judged or {}, by_arguments
 
     @classmethod
     def of(cls, mechanism):
@@ -60,7 +61,8 @@ class Asked:
         return cls(
             sorted((name for name in tensors if not name.startswith("d_")), key=known.index),
             [name[2:] for name in tensors if name.startswith("d_")],
-            [name for name, (_, may_be_missing) in tensors.items() if may_be_missing],
+            [name for name, (_, may_be_missing, _) in tensors.items() if may_be_missing],
+            {name: judged for name, (_, _, judged) in tensors.items() if judged is not None},
             by_arguments=True,
         )
 
@@ -183,7 +185,7 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     words = [str(mechanism), "--shape", shape_text(shape), "--precision", precision, "--style", str(style), "--seed", str(seed)]
     words += ["--layout", str(layout)] if layout != "bthd" else []
     parts = _native.arguments()
-    tensors = {name: True for name in with_} if not isinstance(with_, dict) else dict(with_)
+    tensors = dict(with_) if isinstance(with_, dict) else dict.fromkeys([with_] if isinstance(with_, str) else with_, True)
     tensors.update((name, value) for name, value in params.items() if parts.get(name, "params") != "params")
     for name, value in params.items():
         if name not in tensors and value is not None:

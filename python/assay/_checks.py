@@ -2,7 +2,7 @@
 import sys
 
 from . import _native, _reports
-from ._arrays import FRAMEWORKS, first_difference, same_bytes
+from ._arrays import FRAMEWORKS, differs, first_difference, same_bytes
 from ._cases import ANSWER, CASE, Case, errors_in_python, posed
 from ._kernels import A_NUMBER, NOT_A_NUMBER, Ran, Signature, arguments, copied, named_outputs, poison, run_jax, run_numpy, run_torch
 from ._native import InputError
@@ -162,7 +162,7 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=N
     if gradients is False:
         ran.answer = {name: x for name, x in ran.answer.items() if not name.startswith("d_")}
     if same_bits:
-        faults += changed_bits(ran.answer, run(A_NUMBER).answer)
+        faults += changed_bits(case, ran.answer, run(A_NUMBER).answer)
     judged = took_part(case, ran, notes)
     if "tensors" not in how:
         how["tensors"], judged = answered(judged, ran.answer, notes)
@@ -216,16 +216,17 @@ def changed_inputs(case, ran):
     return faults
 
 
-def changed_bits(first, second):
+def changed_bits(case, first, second):
     faults = []
+    judged = case.asked().judged
     for name, was in first.items():
         now = second.get(name)
         if now is None:
             faults.append(f"{name}: not answered when the kernel is run again")
         elif was[:2] != now[:2]:
             faults.append(f"{name}: is {now[0]} {list(now[1])} when the kernel is run again, and was {was[0]} {list(was[1])}")
-        elif was[2] != now[2]:
-            index, before, after = first_difference(was, now)
+        elif differs(was, now, judged.get(name)):
+            index, before, after = first_difference(was, now, judged.get(name))
             faults.append(
                 f"{name}: other bits when the kernel is run again, with other numbers in memory that it has not written:"
                 f" {place(name, index)} is {after!r}, and was {before!r}; same_bits=False leaves this out"

@@ -125,6 +125,16 @@ nb::dict facts_of(const Room& room) {
   return facts;
 }
 
+/// Of every number of the file's tensor whether it is judged, a byte each; None if all are.
+nb::object judged_of(const Scattered& scattered) {
+  std::size_t count = 1;
+  for (const int n : scattered.shape) count *= static_cast<std::size_t>(n);
+  if (scattered.at.size() == count) return nb::none();
+  std::string judged(count, '\0');
+  for (const std::size_t i : scattered.at) judged[i] = '\1';
+  return nb::bytes(judged.data(), judged.size());
+}
+
 Verdicts judge(const PythonFile& problem, const PythonFile& answer, const Metadata& asked,
                const std::vector<std::string>& tensors, double false_alarms, bool strict_dtypes, int threads,
                bool keeps, std::optional<double> why, const nb::object& progress) {
@@ -207,7 +217,8 @@ void define(nb::module_& m) {
     if (!asked) return std::nullopt;
     nb::dict tensors;
     for (const auto& [name, scattered] : *asked)
-      tensors[name.c_str()] = nb::make_tuple(nb::tuple(nb::cast(scattered.shape)), scattered.is_optional);
+      tensors[name.c_str()] =
+          nb::make_tuple(nb::tuple(nb::cast(scattered.shape)), scattered.is_optional, judged_of(scattered));
     return tensors;
   });
   m.def("mechanisms", [] {

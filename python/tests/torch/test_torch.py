@@ -140,10 +140,11 @@ class Faults(unittest.TestCase):
 class Adapters(unittest.TestCase):
     def test_arguments_that_are_not_judged_are_refused_by_name(self):
         for adapter, arguments, sentence in [
-            (A.fla.chunk_kda, {"use_qk_l2norm_in_kernel": True}, "use_qk_l2norm_in_kernel=True: assay does not judge this argument of chunk_kda yet"),
-            (A.fla.chunk_gla, {"cu_seqlens": torch.tensor([0, 4])}, "cu_seqlens=...: assay does not judge this argument of chunk_gla yet"),
-            (A.flash_attn.flash_attn_func, {"softcap": 30.0}, "softcap=30.0: assay does not judge"),
-            (A.flashinfer.single_prefill_with_kv_cache, {"return_lse": True}, "return_lse=True: assay does not judge"),
+            (A.fla.chunk_kda, {"gk": torch.zeros(2)}, "gk=...: assay does not judge this argument of chunk_kda yet"),
+            (A.fla.chunk_kda, {"use_qk_l2norm_in_kernel": True}, "use_qk_l2norm_in_kernel: is of the case, not of the adapter: .* l2_norm="),
+            (A.flash_attn.flash_attn_func, {"softcap": 30.0}, "softcap: is of the case, not of the adapter: .* soft_cap=30.0"),
+            (A.flash_attn.flash_attn_func, {"dropout_p": 0.5}, "dropout_p=0.5: assay does not judge this argument of flash_attn_func yet"),
+            (A.flashinfer.single_prefill_with_kv_cache, {"kv_layout": "HND"}, "kv_layout='HND': assay does not judge"),
             (A.fla.chunk_kda, {"chunksize": 32}, "chunksize: the adapter of chunk_kda passes no argument of that name; it passes chunk_size"),
         ]:
             with self.assertRaisesRegex(assay.InputError, sentence):
@@ -154,45 +155,8 @@ class Adapters(unittest.TestCase):
         with self.assertRaisesRegex(assay.InputError, "chunk_kda: computes kda, and this is a case of gla"):
             assay.check(assay.case("gla", (1, 4, 2, 8)), A.fla.chunk_kda, arrays="torch")
 
-    def test_flash_attention(self):
-        def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0):
-            kernel = A.torch.scaled_dot_product_attention
-            params = {"causal": causal or window_size[1] == 0}
-            if window_size[0] >= 0:
-                params["window"] = window_size[0] + 1
-            params["bandwidth"] = 1 / (softmax_scale or q.shape[-1] ** -0.5)
-            arguments = kernel.give({"q": q, "k": k, "v": v}, params, None)
-            return math_attention(**arguments).transpose(1, 2)
-
-        for params in ({}, {"causal": False}, {"window": 5}, {"scale": 0.5}):
-            case = assay.case("softmax_attention", (2, 20, "4/2", 16), "fp32", seed=6, **params)
-            self.assertTrue(assay.check(case, A.flash_attn.flash_attn_func.using(flash_attn_func), arrays="torch").passed)
-
-    def test_flashinfer(self):
-        def chunk_gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens):
-            rows, states = [], []
-            for n, (a, b) in enumerate(zip(cu_seqlens, cu_seqlens[1:])):
-                o, S = gated_delta_rule(*(x[None, a:b] for x in (q, k, v, g.log(), beta)), scale, initial_state[n : n + 1].mT, work=torch.float32)
-                rows.append(o[0])
-                states.append(S.mT)
-            return torch.cat(rows), torch.cat(states)
-
-        def single_prefill_with_kv_cache(q, k, v, causal=False, sm_scale=None, window_left=-1):
-            window = {"window": window_left + 1} if window_left >= 0 else {}
-            arguments = A.torch.scaled_dot_product_attention.give(
-                {"q": q[None], "k": k[None], "v": v[None]}, {"causal": causal, "bandwidth": 1 / sm_scale, **window}, None
-            )
-            return math_attention(**arguments).transpose(1, 2)[0]
-
-        case = assay.case("gated_deltanet", (2, 20, "4/2", 16), "bf16", seed=6)
-        report = assay.check(case, A.flashinfer.chunk_gated_delta_rule.using(chunk_gated_delta_rule), arrays="torch")
-        self.assertEqual([row["tensor"] for row in report.rows], ["final_state", "o"])
-        for params in ({}, {"window": 5}, {"causal": False}):
-            case = assay.case("softmax_attention", (1, "6/20", "4/2", 16), "fp32", seed=6, **params)
-            self.assertTrue(assay.check(case, A.flashinfer.single_prefill_with_kv_cache.using(single_prefill_with_kv_cache), arrays="torch").passed)
-
     def test_a_live_call_is_captured(self):
-        def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None):
+        def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False, cp_context=None):
             return fla("gla").naive_recurrent_gla(q, k, v, g, initial_state, output_final_state)
 
         case = assay.case("gla", (1, 20, 2, 16), "bf16", seed=6)
@@ -201,9 +165,9 @@ class Adapters(unittest.TestCase):
             live = assay.capture(chunk_gla, every=2, adapter=A.fla.chunk_gla, folder=folder)
             for _ in range(3):
                 live(q, k, v, g)
-            with self.assertWarnsRegex(RuntimeWarning, "nothing saved: cu_seqlens=...: assay does not judge"):
+            with self.assertWarnsRegex(RuntimeWarning, "nothing saved: cp_context=...: assay does not judge"):
                 for _ in range(2):
-                    live(q, k, v, g, cu_seqlens=torch.tensor([0, 20]))
+                    live(q, k, v, g, cp_context=q)
             self.assertEqual(sorted(p.name for p in pathlib.Path(folder).iterdir()), ["chunk_gla-000000", "chunk_gla-000002"])
             saved = assay.load(pathlib.Path(folder, "chunk_gla-000002", "case.safetensors"))
             self.assertEqual(saved.inputs, ["k", "log_decay", "q", "v"])

@@ -1,0 +1,226 @@
+"""Cases with the arguments of real kernels, in NumPy: what is healthy passes, what drops an argument does not, and refusals name it."""
+import functools
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import assay
+import numpy as np
+import pytest
+
+SHAPE = (1, 24, "4/2", 16)
+
+
+def attention(q, k, v, scale, soft_cap=0.0, sink=None, cu_seqlens=None, bias=None, *, causal=True):
+    """o and lse, every sequence by itself; rows outside are what memory had."""
+    o, lse = np.full(q.shape[:3] + v.shape[3:], 7, v.dtype), np.full(q.shape[:3], 7, np.float32)
+    starts = [0, q.shape[1]] if cu_seqlens is None else cu_seqlens
+    group = q.shape[2] // k.shape[2]
+    for b, h in np.ndindex(q.shape[0], q.shape[2]):
+        for first, end in zip(starts, starts[1:]):
+            one, keys, values = (x[b, first:end, h if x is q else h // group].astype(np.float64) for x in (q, k, v))
+            s = scale * one @ keys.T
+            s = soft_cap * np.tanh(s / soft_cap) if soft_cap else s
+            s = s if bias is None else s + bias[h].astype(np.float64)
+            s[np.triu(np.ones(s.shape, bool), 1)] = -np.inf
+            z = np.exp(s).sum(1) + (0 if sink is None else np.exp(np.float64(sink[h])))
+            o[b, first:end, h] = np.exp(s) @ values / z[:, None]
+            lse[b, first:end, h] = np.log(z)
+    return o, lse
+
+
+def changed(**values):
+    """The kernel with these arguments, whatever it is told."""
+
+    @functools.wraps(attention)
+    def kernel(*args, **given):
+        return attention(*args, **{**given, **values})
+
+    return kernel
+
+
+def case(**arguments):
+    return assay.case("softmax_attention", SHAPE, "fp32", seed=3, cotangents=arguments.pop("cotangents", False), **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"soft_cap": 2.0}, {"sink": True}, {"sink": -1.5, "soft_cap": 2.0}, {"cu_seqlens": [0, 5, 5, 20]}, {"bias": True}])
+def test_a_kernel_that_takes_them_passes_and_one_that_drops_them_does_not(arguments):
+    one = case(**arguments)
+    assert one.has_arguments and one.asked().outputs == ["o", "lse"]
+    report = assay.check(one, attention)
+    assert report.passed and {row["tensor"] for row in report.rows} == {"o", "lse"}
+    for name in set(arguments) & {"soft_cap", "sink", "cu_seqlens"}:
+        with pytest.raises(assay.Mismatch) as raised:
+            assay.check(one, changed(**{name: 0.0 if name == "soft_cap" else None}))
+        assert raised.value.report["o"]["verdict"] == "FAIL"
+
+
+def test_what_a_case_hides_is_said():
+    report = assay.check(case(soft_cap=1e6, sink=True), attention)
+    assert "cannot see  fp32: soft_cap left out" in str(report)
+    assert "soft_cap left out" not in str(assay.check(case(soft_cap=2.0), attention))
+
+
+def test_rows_outside_of_every_sequence_are_nan_and_not_judged():
+    one = case(cu_seqlens=[0, 5, 5, 20])
+    assert np.isnan(one["q"][:, 20:]).all() and not np.isnan(one["q"][:, :20]).any()
+    assert one["cu_seqlens"].tolist() == [0, 5, 5, 20] and one["cu_seqlens"].dtype == np.int32
+    truth = assay.oracle(one)["o"]
+    assert np.isnan(truth.hi[:, 20:]).all() and truth.bound[:, :20].max() < 1e-20
+    expected = assay.expect(one)["o"]
+    o, lse = attention(one["q"], one["k"], one["v"], scale=0.25, cu_seqlens=one["cu_seqlens"])
+    assert (abs(o - expected.value) <= expected.limit)[:, :20].all() and (expected.sigma[:, 5:20] > 0).all()
+
+    runs = []
+
+    def leaves(q, k, v, scale, cu_seqlens, *, row=20):
+        """Never writes from that row on."""
+        found = attention(q, k, v, scale, cu_seqlens=cu_seqlens)
+        runs.append(0)
+        for x in found:
+            x[:, row:] = len(runs)
+        return found
+
+    assert assay.check(one, leaves).passed
+    with pytest.raises(assay.Mismatch, match=r"^o: other bits .*: o\[0\]\[19\]\[0\]\[0\] is 4.0, and was 3.0"):
+        assay.check(one, lambda q, k, v, scale, cu_seqlens: leaves(q, k, v, scale, cu_seqlens, row=19))
+    with pytest.raises(assay.Mismatch, match="o: .* is -?nan, not a finite number"):
+        assay.check(one, changed(cu_seqlens=[0, 24]))
+
+
+def test_ones_own_tensors():
+    one = case(sink=True, soft_cap=2.0)
+    inputs = {name: one[name] for name in one.inputs}
+    params = {"scale": 0.25, "soft_cap": 2.0}
+    o, lse = attention(**inputs, **params)
+    assert assay.assert_close("softmax_attention", inputs, {"o": o}, params=params).passed
+    with pytest.raises(assay.Mismatch):
+        assay.assert_close("softmax_attention", inputs, {"o": o}, params={**params, "soft_cap": 2.01})
+    turned = {name: x if name == "sink" else x.transpose(0, 2, 1, 3).copy() for name, x in inputs.items()}
+    assert assay.assert_close("softmax_attention", turned, {"o": o.transpose(0, 2, 1, 3).copy()}, params=params, layout="bhtd").passed
+    truth = assay.oracle("softmax_attention", inputs, params=params)["o"]
+    assert (truth.hi == assay.oracle(one)["o"].hi).all()
+    mask = np.tril(np.ones((24, 24), bool))
+    assert assay.oracle("softmax_attention", {**{n: inputs[n] for n in "qkv"}, "mask": mask}, params={"scale": 0.25})["o"].hi.shape == (1, 24, 4, 16)
+
+
+def test_gates_states_and_layouts_of_recurrences():
+    one = assay.case("gated_deltanet", SHAPE, "bf16", gate="softplus", beta_gate="sigmoid", l2_norm="root", l2_eps=1e-6, layout="thd",
+                     cu_seqlens=[0, 5, 5, 20], state_layout="v_first", state_every=4, with_=["chunk_states"], arrays="torch")  # fmt: skip
+    assert one.layout == "thd" and one.asked().outputs == ["o", "final_state", "chunk_states"]
+    assert {"a", "b", "a_log", "dt_bias"} <= one.asked().differentiable and not {"beta", "log_decay"} & set(one)
+    shapes = {name: x.hi.shape for name, x in assay.oracle(one).items()}
+    assert shapes["final_state"] == (3, 4, 16, 16) and shapes["chunk_states"] == (6, 4, 16, 16) and shapes["d_a"] == (24, 4)
+
+
+def test_components():
+    one = assay.case("short_conv", (1, 9, 1, 8, 4), "fp32", cotangents=False)
+
+    def short_conv(x, weight, bias, initial_state):
+        whole = np.concatenate([initial_state.transpose(0, 2, 1), x], 1)
+        u = bias + sum(weight[:, w] * whole[:, w : w + x.shape[1]] for w in range(4))
+        return u / (1 + np.exp(-u)), whole[:, -3:].transpose(0, 2, 1).copy()
+
+    assert {row["tensor"] for row in assay.check(one, short_conv).rows} == {"o", "final_state"}
+
+
+def test_settings_that_a_kernel_has_built_in():
+    one = case(soft_cap=2.0)
+    built_in = lambda q, k, v, scale: attention(q, k, v, scale, 2.0)  # noqa: E731
+    with pytest.raises(assay.InputError, match=r"soft_cap=2.0: the kernel takes no argument of that name; rename=\{'soft_cap': NAME\}.* None that it does"):
+        assay.check(one, built_in)
+    assert assay.check(one, built_in, rename={"soft_cap": None}).passed
+
+
+def test_integers_that_are_overwritten():
+    def overwrites(q, k, v, scale, cu_seqlens):
+        found = attention(q, k, v, scale, cu_seqlens=cu_seqlens)
+        cu_seqlens[1] = 6
+        return found
+
+    with pytest.raises(assay.Mismatch, match=r"^cu_seqlens: the kernel has overwritten its input: cu_seqlens\[1\] is 6, and was 5"):
+        assay.check(case(cu_seqlens=[0, 5, 20]), overwrites)
+
+
+def test_a_live_call_is_captured(tmp_path):
+    one = case(sink=True, soft_cap=2.0)
+    live = assay.capture(attention, mechanism="softmax_attention", outputs=("o", "lse"), folder=tmp_path)
+    live(one["q"], one["k"], one["v"], 0.25, soft_cap=2.0, sink=one["sink"])
+    seen = assay.load(tmp_path / "attention-000000" / "case.safetensors")
+    assert set(seen) == {"q", "k", "v", "sink"} and float(seen.params["soft_cap"]) == 2.0
+    assert (assay.oracle(seen)["o"].hi == assay.oracle(one)["o"].hi).all()
+
+
+def test_values_are_what_assay_case_makes_of_them():
+    for one, words in [
+        (case(sink=[1, 2, 3, 4]), [1, 2, 3, 4]),
+        (case(sink=-float("inf")), [-np.inf] * 4),
+        (case(sink=np.array([1.0, 2, 3, 4])), [1, 2, 3, 4]),
+        (case(with_={"sink": 2}), [2] * 4),
+    ]:
+        assert one["sink"].tolist() == words
+    assert case(mask=np.eye(24, dtype=bool))["mask"].tolist() == np.eye(24, dtype=bool).tolist()
+    again = eval(case(sink=[1, 2, 3, 4], with_=["lse"], cotangents=True).origin)
+    assert {n: bytes(x[2]) for n, x in again.tensors.items()} == {
+        n: bytes(x[2]) for n, x in case(sink=[1, 2, 3, 4], with_="lse", cotangents=True).tensors.items()
+    }
+    assert not case(sink=False).has_arguments and not case(sink=None).has_arguments
+    assert (case(sink=True, fill={"sink": 0.5})["sink"] == 0.5).all()
+
+
+@pytest.mark.parametrize("mechanism,arguments,sentence", [
+    ("gated_deltanet", {"sink": True}, "with: sink: gated_deltanet does not take it: it has no scores"),
+    ("softmax_attention", {"gate": "softplus"}, "params: gate: softmax_attention does not take it: it is an attention form"),
+    ("parallax", {"sink": True}, "with: sink: parallax does not take it: with a sink its weights do not sum to one"),
+    ("softmax_attention", {"sinc": True}, r"params: softmax_attention has no sinc \(did you mean sink\?\)"),
+    ("softmax_attention", {"with_": ["sinc"]}, r"with: softmax_attention has no sinc \(did you mean sink\?\)"),
+    ("softmax_attention", {"soft_cap": -1.0}, "params.soft_cap: expected a number above 0, got -1.0"),
+    ("softmax_attention", {"cu_seqlens": [0, 99]}, "cu_seqlens: ends at 99, and there are 24 rows"),
+    ("softmax_attention", {"sink": [1, 2]}, "with: sink: expected one number or 4, got 2"),
+    ("softmax_attention", {"sink": True, "layout": "hbtd"}, "layout: there is no hbtd"),
+    ("softmax_attention", {"sink": True, "fill": {"zink": 1.0}}, "fill: softmax_attention has no input zink; this case has d_o, k, q, sink, v"),
+    ("gated_deltanet", {"gate": "softplus", "fill": {"log_decay": -0.5}}, "fill: gated_deltanet has no input log_decay"),
+])  # fmt: skip
+def test_refusals_name_the_argument_and_the_reason(mechanism, arguments, sentence):
+    with pytest.raises(assay.InputError, match="^" + sentence):
+        assay.case(mechanism, SHAPE, **arguments)
+
+
+def test_what_no_kernel_of_ours_takes_has_no_contract():
+    for use in (lambda: assay.expect(case(soft_cap=2.0), "bf16"), lambda: assay.check(case(soft_cap=2.0), attention, "fla")):
+        with pytest.raises(assay.InputError, match="case: no kernel of ours takes a case with arguments: without contract, form and tile the model judges it"):
+            use()
+
+
+LOOP = """
+import sys
+sys.path[:0] = [{here!r}]
+import assay
+from test_arguments import attention
+for line in sys.stdin:
+    source, out = line.split()
+    case = assay.load(source)
+    x = {{name: case[name] for name in case.inputs}}
+    o, lse = attention(**x, scale=case["q"].shape[-1] ** -0.5)  # and no soft_cap
+    from assay._cases import save
+    from assay._kernels import copied
+    save(out, (copied({{"o": o}}), {{}}))
+    print("done", flush=True)
+"""
+
+
+def test_a_smaller_case_has_no_argument_that_the_failure_does_not_need(tmp_path):
+    case(soft_cap=2.0, sink=True, bias=True, style="high_lse").save(tmp_path / "case.st")
+    (tmp_path / "loop.py").write_text(LOOP.format(here=str(pathlib.Path(__file__).parent)))
+    loop = shlex.join([sys.executable, str(tmp_path / "loop.py")])
+    words = [sys.executable, "-m", "assay", "check", str(tmp_path / "case.st"), "--kernel-loop", loop, "--tensor", "o", "--no-cache", "--format", "json"]
+    ran = subprocess.run([*words, "--shrink", "--shrink-output", str(tmp_path / "small.st")], capture_output=True, text=True)
+    assert ran.returncode == 1, ran.stderr
+    smallest = json.loads(ran.stdout)["smallest"]
+    assert "--with" not in smallest["command"] and "--style normal" in smallest["command"] and "--param soft_cap=2.0" in smallest["command"]
+    small = assay.load(tmp_path / "small.st")
+    assert small.inputs == ["k", "q", "v"] and small["q"].shape[1] < 4
+    with pytest.raises(assay.Mismatch):
+        assay.check(small, changed(soft_cap=0.0))
