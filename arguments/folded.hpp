@@ -19,6 +19,8 @@ class BasicFolded {
 
   const Plan& plan() const { return plan_; }
   const std::deque<language::Posed<X>>& posed() const { return posed_; }
+  /// Those at the door, one for every sequence.
+  const std::deque<BasicProblem<X>>& problems() const { return problems_; }
   bool has_cotangents() const { return !plan_.cotangents.empty(); }
 
  private:

@@ -9,6 +9,7 @@
 #include "files/input_file.hpp"
 #include "files/names.hpp"
 #include "files/shown.hpp"
+#include "judge/court/argument_form.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/court/program_form.hpp"
 #include "judge/court/second_form.hpp"
@@ -19,11 +20,11 @@
 namespace assay {
 namespace {
 
-/// The room's kernels; null of a program, which the model judges. Throws InputError if it has none else.
+/// The room's kernels; null of a program, and of what no tile program takes, which the model judges. Throws InputError if it has none else.
 const KernelRoom* kernels_of(const ProblemFile& file, const std::string& where) {
   const std::string& mechanism = file.problem.mechanism;
   const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
-  if (kernels == nullptr && is_unlisted(mechanism)) return nullptr;
+  if (kernels == nullptr && is_unlisted(mechanism)) return find_argument_forms(mechanism);
   require(kernels != nullptr || file.room == nullptr, where, ": ", mechanism,
           " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
   require(kernels != nullptr, where, ": ", unknown_mechanism(mechanism).what());

@@ -9,16 +9,18 @@
 //   backward   a_ij = g_i.v_j,  delta_i = g_i.o_i,  D_ij = p_ij (a_ij - delta_i),  dv_j = sum_i p_ij g_i,
 //              dq_i = 1/h sum_j D_ij k_j,  dk_j = 1/h sum_i D_ij q_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
+// What changes scores, hides keys or adds to the sum are steps of `Scores` (kernels/programs/scores.hpp).
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 #include "kernels/core/functions.hpp"
 #include "kernels/core/operand_units.hpp"
+#include "kernels/programs/scores.hpp"
 #include "kernels/programs/split_decode.hpp"
 
 namespace assay::tile {
 
 /// The faults of this room's masks.
-template <class X>
-TILE_FN Visibility softmax_visibility(X& b, Visibility sees) {
+template <class X, class Sees>
+TILE_FN Sees softmax_visibility(X& b, Sees sees) {
   sees.ahead = b.planted("mask_one_key_more"_s, 0, 1);
   sees.window += b.planted("window_one_wider"_s, 0, sees.window > 0);
   return sees;
@@ -26,7 +28,7 @@ TILE_FN Visibility softmax_visibility(X& b, Visibility sees) {
 
 /// One query tile over its key tiles: o, and lse if wanted. Keys run one step ahead of values: the products of the next
 /// scores and of this step's values are in flight together, while the next weights are computed.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
 struct SoftmaxForward {
   using Real = typename B::Real;
   struct Args {
@@ -34,9 +36,10 @@ struct SoftmaxForward {
     typename B::Out o;
     typename B::RowOut lse;
     Real scale;  // log2(e) / h
-    Visibility sees;
+    typename Scores::Sees sees;
     int group, kv_heads;
     const OperandUnits<Real>* units;  // [kv heads]
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -46,14 +49,15 @@ struct SoftmaxForward {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
-    const Visibility sees = softmax_visibility(b, a.sees);
+    const auto sees = softmax_visibility(b, Scores::windows(b, a.sees));
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const auto unit = b.units("Q"_s, a.units, b.planted("scale_of_other_head"_s, kv, (kv + 1) % a.kv_heads));
-    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale) * (unit.query * unit.key);
+    typename Scores::template Step<X, B, BM> scores(b, a.scores, unit.query * unit.key, head, q0);
+    const Real scale = scores.factor(b.planted("scale_twice"_s, a.scale, a.scale * a.scale) * (unit.query * unit.key));
     const Real undo = unit.value / b.planted("p_scale_not_undone"_s, unit.weight, Real{1});
     const int j0 = sees.first_key(q0) / BN, last = sees.last_key(q0 + BM);
     auto O = b.acc("O"_s, Shape<BM, D>{});
-    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto m = scores.first_maximum();
     auto l = b.partial("l"_s, Shape<BM>{});
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
@@ -63,7 +67,9 @@ struct SoftmaxForward {
     // Weights of step j in place of its scores; returns what O is rescaled by.
     const auto weigh = [&](auto& S, int j) {
       const int k0 = (j0 + j) * BN;
+      scores.enter(S, head, k0);
       if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
+      scores.hide(S, head, k0, -INFINITY);
       auto mx = b.rows("m"_s, top, m, S.row_max());
       if (b.planted("stale_max"_s, false, j > 0)) mx = m;
       const auto shift = b.rows("m"_s, finite_or_zero, mx);
@@ -90,9 +96,9 @@ struct SoftmaxForward {
         },
         [&](int j, int st, Middle) {
           auto S = b.exclusive([&] {
-            auto scores = b.abt_async("S"_s, s.Q, s.K[st]);
+            auto products = b.abt_async("S"_s, s.Q, s.K[st]);
             b.mma_async(O, P, s.V[st]);
-            return scores;
+            return products;
           });
           b.await(S);
           const auto alpha = weigh(S, j);
@@ -101,15 +107,17 @@ struct SoftmaxForward {
           P = cast_weights(b, "P"_s, "p"_s, S, unit.weight);
         },
         [&](int, int st, Last) { b.mma(O, P, s.V[st]); });
-    const auto z = l.total();
+    const auto z = scores.mass(l.total(), m);
     O.scale(b.rows("inv"_s, inverse, z));
-    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, z, m));
+    const auto lse = b.rows("lse"_s, log_sum, z, m);
+    b.store_row("lse"_s, a.lse, head, q0, lse);
+    scores.store_lse(lse);
     b.store("out"_s, a.o, head, q0, O);
   }
 };
 
 /// Backward, first pass: one query tile over its key tiles gives delta_i, dq_i and sum_j D_ij log2 p_ij.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
 struct SoftmaxBackwardQuery {
   using Real = typename B::Real;
   struct Args {
@@ -118,9 +126,10 @@ struct SoftmaxBackwardQuery {
     typename B::RowOut delta, dh;
     typename B::Out dq;
     Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
-    Visibility sees;
+    typename Scores::Sees sees;
     int group, kv_heads;
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -132,14 +141,15 @@ struct SoftmaxBackwardQuery {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
-    const Visibility sees = softmax_visibility(b, a.sees);
+    const auto sees = softmax_visibility(b, Scores::windows(b, a.sees));
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN;
     const auto unit = b.units("Q"_s, a.units, kv);
-    const Real scale = a.scale * (unit.query * unit.key);
+    typename Scores::template Step<X, B, BM> scores(b, a.scores, unit.query * unit.key, head, q0);
+    const Real scale = scores.factor(a.scale * (unit.query * unit.key));
     auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
     auto dh = b.partial("dh"_s, Shape<BM>{});
-    auto delta = b.row("delta"_s, Shape<BM>{}, 0);
+    auto delta = scores.of_lse(b.row("delta"_s, Shape<BM>{}, 0));
     const auto one = b.row("dh"_s, Shape<BM>{}, 1);
     const auto lse = b.rows("lse"_s, finite_or_zero, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
     const auto log_weight = [&](auto y, auto z) { return y * scale - z; };
@@ -160,25 +170,28 @@ struct SoftmaxBackwardQuery {
             auto O = b.acc("og"_s, Shape<BM, D>{}), G = O;
             O.zip("og"_s, copy, s.O);
             G.zip("og"_s, copy, s.G);
-            delta = b.planted("delta_omitted"_s, b.dot("delta"_s, O, G), delta);
+            delta = scores.of_lse(b.planted("delta_omitted"_s, b.dot("delta"_s, O, G), delta));
           }
           auto L = b.abt_async("S"_s, s.Q, s.K[st]);
           auto dS = b.abt_async("dP"_s, s.G, s.V[st]);
           b.await(L);
+          auto entered = scores.enter(L, head, k0);
           L.map("logp"_s, log_weight, lse);
           auto P = L;
           P.map("p"_s, [](auto x) { return ex2(x); });
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          scores.hide(P, head, k0, 0);
           b.await(dS);
           dS.zip("D"_s, score_gradient, P, delta);
-          L.zip("dh"_s, times, dS);
-          dh.fold(one, L);
+          scores.leave(dS, entered, head, k0);
+          scores.fold_scale(dh, one, L, dS, entered);
           b.mma(dQ, b.cast("dS"_s, dS), s.K[st]);
         });
     const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
     dQ.map("dq"_s, [&](auto x) { return x * (inv_h * unit.key); });
     b.store_row("delta"_s, a.delta, head, q0, delta);
     b.store_row("dh"_s, a.dh, head, q0, dh.total());
+    scores.store_gradients(lse, delta);
     b.store("out"_s, a.dq, head, q0, dQ);
   }
 };
@@ -186,7 +199,7 @@ struct SoftmaxBackwardQuery {
 /// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
 /// keys by queries, so that P^T and D^T are left factors as they stand. As in the first pass, the products of a_ij are
 /// in flight while the weights are computed.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
 struct SoftmaxBackwardKey {
   using Real = typename B::Real;
   struct Args {
@@ -194,9 +207,10 @@ struct SoftmaxBackwardKey {
     typename B::RowIn lse, delta;
     typename B::Out dk, dv;
     Real scale, inv_bandwidth;
-    Visibility sees;
+    typename Scores::Sees sees;
     int group, kv_heads;
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"K", BN, D> K;
@@ -207,10 +221,11 @@ struct SoftmaxBackwardKey {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
-    const Visibility sees = softmax_visibility(b, a.sees);
+    const auto sees = softmax_visibility(b, Scores::windows(b, a.sees));
     const int i0 = sees.first_row(k0) / BM, tiles = ceil_div(sees.last_row(k0 + BN), BM) - i0;
     const auto unit = b.units("Q"_s, a.units, kv);
-    const Real scale = a.scale * (unit.query * unit.key);
+    typename Scores::template Step<X, B, BN, true> scores(b, a.scores, unit.query * unit.key, kv, k0);
+    const Real scale = scores.factor(a.scale * (unit.query * unit.key));
     auto dK = b.acc("dK"_s, Shape<BN, D>{});
     auto dV = b.acc("dV"_s, Shape<BN, D>{});
     const auto weight = [&](auto y, auto z) { return ex2(y * scale - z); };
@@ -230,13 +245,16 @@ struct SoftmaxBackwardKey {
           auto dS = b.abt_async("dP"_s, s.V, s.G[st]);
           const auto lse = b.load_col("lse"_s, Shape<1, BM>{}, a.lse, head, q0);
           b.await(P);
+          const auto entered = scores.enter(P, head, q0);
           P.map("p"_s, weight, lse);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
+          scores.hide(P, head, q0, 0);
           auto weights = b.cast("P"_s, P);
           b.mma_async(dV, weights, s.G[st]);
           const auto delta = b.load_col("delta"_s, Shape<1, BM>{}, a.delta, head, q0);
           b.await(dS);
           dS.zip("D"_s, score_gradient, P, delta);
+          scores.leave(dS, entered, head, q0);
           b.mma(dK, b.cast("dS"_s, dS), s.Q[st]);
           b.await(dV);
         });
@@ -262,7 +280,7 @@ inline constexpr SiteTable softmax_tiled_sites(softmax_tiled_roles);
 
 /// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
 /// of the packed rows is query r % queries of its head. Gives the partial result (m, l, O), O in units of V and P.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
 struct SoftmaxSplit {
   using Real = typename B::Real;
   struct Args {
@@ -270,9 +288,10 @@ struct SoftmaxSplit {
     typename B::Out o;       // [kv heads * splits][group * queries][V]
     typename B::RowOut m, l;
     Real scale;
-    Visibility sees;
+    typename Scores::Sees sees;
     int splits, span;  // span: keys of one split, a multiple of BN
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -282,18 +301,20 @@ struct SoftmaxSplit {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
-    Visibility sees = a.sees;
+    auto sees = Scores::windows(b, a.sees);
     sees.ahead = b.planted("mask_one_key_less"_s, 0, -1);
     sees.window = b.planted("window_dropped"_s, sees.window, 0);
     const auto unit = b.units("Q"_s, a.units, kv);
-    const Real scale =
-        b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453}) * (unit.query * unit.key);
     const int r0 = x / a.splits * BM, split = x % a.splits;
+    typename Scores::template Step<X, B, BM> scores(b, a.scores, unit.query * unit.key, kv, r0);
+    const Real log_2 = Real{0.6931471805599453};
+    const Real scale =
+        scores.factor(b.planted("exp2_without_log2e"_s, a.scale, a.scale * log_2) * (unit.query * unit.key));
     const int first = imax(split * a.span, sees.first_key(0)), j0 = first / BN;
     const int end = (split + 1) * a.span + b.planted("split_one_tile_longer"_s, 0, BN);
     const int last = imin(end, sees.last_key(sees.queries));
     auto O = b.acc("O"_s, Shape<BM, D>{});
-    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
+    auto m = scores.maximum_of_split();
     auto l = b.partial("l"_s, Shape<BM>{});
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
@@ -308,8 +329,10 @@ struct SoftmaxSplit {
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
           auto S = b.abt("S"_s, s.Q, s.K[st]);
+          scores.enter(S, kv, k0);
           if (!sees.all(0, sees.queries, k0, k0 + BN))
             S.mask([&](int r, int c) { return sees((r0 + r) % sees.queries, k0 + c); }, -INFINITY);
+          scores.hide(S, kv, k0, -INFINITY);
           const auto mx = b.rows("m"_s, top, m, S.row_max());
           const auto shift = b.rows("m"_s, finite_or_zero, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
@@ -321,13 +344,13 @@ struct SoftmaxSplit {
         });
     b.store("Opart"_s, a.o, kv * a.splits + split, r0, O);
     b.store_row("m"_s, a.m, kv * a.splits + split, r0, m);
-    b.store_row("l"_s, a.l, kv * a.splits + split, r0, l.total());
+    b.store_row("l"_s, a.l, kv * a.splits + split, r0, scores.mass_of_split(l.total(), m));
   }
 };
 
 /// Merges the partial results of BM packed rows and DV columns over the splits, in their order; G splits are loaded at
 /// a time, for the time of one.
-template <ExecutorTypes B, int BM, int DV, int G, int ST>
+template <ExecutorTypes B, int BM, int DV, int G, int ST, class Scores = PlainScores>
 struct SoftmaxMerge {
   using Real = typename B::Real;
   struct Args {
@@ -336,6 +359,7 @@ struct SoftmaxMerge {
     typename B::Out out;  // [kv heads][group * queries][V]
     int splits, columns;  // columns: blocks of DV
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Opart", BM, DV> O[ST][G];
@@ -347,8 +371,9 @@ struct SoftmaxMerge {
     const auto unit = b.units("Q"_s, a.units, kv);
     const Real undo = b.planted("descale_dropped"_s, unit.value, Real{1}) / unit.weight;
     auto O = b.acc("O"_s, Shape<BM, DV>{});
-    auto m = b.row("m"_s, Shape<BM>{}, -INFINITY);
-    auto l = b.row("l"_s, Shape<BM>{}, 0);
+    typename Scores::template Step<X, B, BM> scores(b, a.scores, 1, kv, r0);
+    auto m = scores.first_maximum();
+    auto l = scores.first_mass();
     const auto one = b.row("alpha"_s, Shape<BM>{}, 1);
     const auto inverse = [&](auto y) { return y > 0 ? undo / y : 0; };
     const auto sum = [](auto y0, auto c0, auto y1, auto c1) { return y0 * c0 + y1 * c1; };
@@ -379,6 +404,7 @@ struct SoftmaxMerge {
           });
         });
     O.scale(b.rows("inv"_s, inverse, l));
+    if (v0 == 0) scores.store_lse(l, m);
     b.store("out"_s, a.out, kv, r0, O, v0);
   }
 };

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "arguments/drawn_case.hpp"
+#include "arguments/file_case.hpp"
 #include "arguments/registry.hpp"
+#include "judge/court/argument_form.hpp"
 
 namespace assay {
 namespace {
@@ -34,8 +36,8 @@ assay oracle cases.json -o answers.json
 - An argument that a mechanism does not take is refused with its name and the reason; so is a name that nobody knows. The status is DOMAIN.
 - Rows outside of every sequence are padding: inputs and cotangents there may be "nan", outputs and gradients are null. Gradients of what sequences share are summed.
 - A row that sees nothing has o = 0, lse = -inf and no gradient; with a sink its lse is the sink.
-- `assay check` judges such cases by evidence model: draws of the joined program, each operand of a product off by one rounding and every operation by one of fp32. No tile
-  program or CUDA kernel of ours takes arguments, so no contract can be asked. `--mutants` says which errors in the joined formula the case would have failed.
+- `assay check` judges such cases by evidence model: draws of the joined program, each operand of a product off by one rounding and every operation by one of fp32.
+  Where a tile program of ours takes the arguments (T below) it judges by contract, too: `--contract flash_attention`. `--mutants` says which errors in the joined formula the case would have failed.
 
 ## Names
 
@@ -132,12 +134,17 @@ std::string styles_table() {
   return text;
 }
 
+bool has_tile_program(const Facts& facts) {
+  return find_argument_forms(facts.name + std::string(arguments::room_suffix)) != nullptr;
+}
+
 std::string matrix() {
   std::string
       text =
           "\n## Who takes what\n\nFrom the table that refuses. O: `assay oracle` answers it, in JSON and in files; M: "
-          "`assay check` judges it, by evidence model. Tile programs and CUDA kernels take none of it. `scale` is "
-          "of every recurrence with a state, too.\n\n| mechanism |",
+          "`assay check` judges it, by evidence model; T: a tile program takes it, and contracts judge it; C: so does "
+          "its launch on the device. Of operands tile programs take pages alone. `scale` is of every recurrence with a "
+          "state, too.\n\n| mechanism |",
       line = "\n| --- |";
   for (const Section& section : sections) text += ' ' + std::string(section.title) + " |", line += " --- |";
   text += line + '\n';
@@ -146,7 +153,7 @@ std::string matrix() {
     text += "| `" + facts.name + "` |";
     for (const Section& section : sections) {
       const std::string why = arguments::why_not(facts, one_of(section.group));
-      text += why.empty() ? " O M |" : " |";
+      text += !why.empty() ? " |" : has_tile_program(facts) ? " O M T C |" : " O M |";
       if (!why.empty()) reasons[why].push_back(facts.name);
     }
     text += '\n';

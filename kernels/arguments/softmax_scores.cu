@@ -1,0 +1,60 @@
+// Softmax attention with arguments on the device: launches and instances. All of them run on warps of their own.
+#include "kernels/arguments/softmax_scores.hpp"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/plans/softmax_attention.hpp"
+
+namespace assay::tile {
+namespace {
+
+template <Format F>
+struct TiledPolicy : StaticPolicy<softmax_scores_sites, F> {};
+template <Format F>
+struct DecodePolicy : StaticPolicy<softmax_scores_decode_sites, F> {};
+
+template <class P, int D>
+struct Tiles {
+  using Shapes = AttentionTiles<P::precision>;
+  using Forward = TilePass<MmaBlock<P, Shapes::warps>, Shapes::rows, Shapes::keys, 2, 1>;
+  using Query = Forward;
+  using Key = Forward;
+  static constexpr int dim = D;
+  static constexpr bool has_gradients = P::precision != Format::e4m3;
+};
+
+Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
+  const Problem plain = without_arguments(problem);
+  const AttentionShape shape = shape_of(problem, plain);
+  return with_attention_instance(precision, shape, [&]<Format F, int D>() {
+    using Device = CudaAttentionDevice<TiledPolicy<F>>;
+    const Device device(shape, times);
+    return softmax_tiled_plan<Tiles<TiledPolicy<F>, D>>(device, shape, plain,
+                                                        ArgumentLaunch<Device>(device, shape, problem));
+  });
+}
+Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* times) {
+  const Problem plain = without_arguments(problem);
+  const AttentionShape shape = shape_of(problem, plain);
+  return with_attention_instance(precision, shape, [&]<Format F, int D>() {
+    using Device = CudaAttentionDevice<DecodePolicy<F>>;
+    const Device device(shape, times);
+    return softmax_decode_plan<DecodeTiles<DecodePolicy<F>, D>>(device, shape, plain,
+                                                                ArgumentLaunch<Device, true>(device, shape, problem));
+  });
+}
+
+std::string scores_obstacle(const Problem& problem, Format precision) {
+  return attention_obstacle(without_arguments(problem), precision);
+}
+std::string scores_decode_obstacle(const Problem& problem, Format precision) {
+  return decode_obstacle(without_arguments(problem), precision);
+}
+
+constexpr GpuForm forms[] = {{"tiled", scores_obstacle, tiled_tile, run_tiled},
+                             {"split_decode", scores_decode_obstacle, decode_tile, run_split_decode}};
+
+}  // namespace
+}  // namespace assay::tile
+
+namespace assay::gpu {
+extern const GpuRoom softmax_attention_with_arguments = {"softmax_attention+arguments", tile::forms};
+}
