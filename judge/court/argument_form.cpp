@@ -44,6 +44,7 @@ const KernelRoom& forms_of_cases() {
 const KernelRoom* find_argument_forms(std::string_view room) {
   const std::string_view mechanism = arguments::without_suffix(room);
   if (mechanism == "softmax_attention") return &forms_of_cases<&tile::kernel_rooms::softmax_attention_with_arguments>();
+  if (mechanism == "parallax") return &forms_of_cases<&tile::kernel_rooms::parallax_with_arguments>();
   return nullptr;
 }
 

@@ -1,14 +1,12 @@
 // Softmax attention's tile programs with arguments, on the CPU.
+#include "kernels/arguments/softmax_scores.hpp"
+
 #include "kernels/arguments/rooms.hpp"
 #include "kernels/host/attention_device.hpp"
 #include "kernels/plans/softmax_attention.hpp"
 
 namespace assay::tile {
 namespace {
-
-constexpr SiteTable tiled_sites = softmax_tiled_sites.with(score_roles);
-constexpr SiteTable::Init lse_roles[] = {{"lse", Role::gate}, {"dh", Role::accumulator}};
-constexpr SiteTable decode_sites = softmax_decode_sites.with(score_roles).with(lse_roles);
 
 template <class T, int Rows, int D>
 Answer tiled(const Problem& problem, const Policy& policy) {
@@ -21,7 +19,7 @@ Answer tiled(const Problem& problem, const Policy& policy) {
 
 Answer run_tiled(const Problem& problem, const Policy& policy, int tile) {
   return with_scalar_and_head_dim(policy, AttentionShape(without_arguments(problem)), [&]<class T, int D>() {
-    return tile == 1 ? tiled<T, 16, D>(problem, policy) : tiled<T, 64, D>(problem, policy);
+    return tile == 1 ? tiled<T, 32, D>(problem, policy) : tiled<T, 64, D>(problem, policy);
   });
 }
 
@@ -31,7 +29,7 @@ Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) 
   return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
     const HostAttentionDevice<T> device(shape, policy);
     const ArgumentLaunch<HostAttentionDevice<T>, true> scores(device, shape, problem);
-    if (tile == 1) return softmax_decode_plan<HostDecodeTiles<T, 16, 16, D>>(device, shape, plain, scores);
+    if (tile == 1) return softmax_decode_plan<HostDecodeTiles<T, 32, 64, D>>(device, shape, plain, scores);
     return softmax_decode_plan<HostDecodeTiles<T, 64, 256, D>>(device, shape, plain, scores);
   });
 }
@@ -39,8 +37,8 @@ Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) 
 std::string tiled_obstacle(const Problem& problem) { return head_dim_obstacle(without_arguments(problem)); }
 std::string decode_obstacle(const Problem& problem) { return split_decode_obstacle(without_arguments(problem)); }
 
-constexpr std::string_view tiled_tiles[] = {"64x64", "16x16"};
-constexpr std::string_view decode_tiles[] = {"16x64/256", "16x16/16"};
+constexpr std::string_view tiled_tiles[] = {"64x64", "32x32"};
+constexpr std::string_view decode_tiles[] = {"16x64/256", "16x32/64"};
 
 constexpr Mutant tiled_mutants[] = {
     {"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
@@ -54,9 +52,8 @@ constexpr Mutant tiled_mutants[] = {
     {"bias_after_the_cap", "a bias added after the cap, wherever it belongs", "FlashInfer variants.cuh"},
     {"bias_gradient_without_scale", "d_bias of one that enters before the scale, without it", "TE pre_scale_bias"},
     {"documents_ignored", "rows see keys of other documents", "pytorch#158212"},
-    {"mask_of_the_first_head", "every head takes the mask of head 0", "mlx#3360"},
+    {"mask_of_the_next_key", "a mask is read one key too far", "mlx#3360"},
     {"window_one_off_at_unequal_lengths", "a window one wider where Tq and Tk differ", "FA#2876 class"},
-    {"window_one_wider", "window W taken as W + 1, in every pass", "Parallax docstring against code"},
     {"aligned_at_the_first_key", "rows counted from the first key where the end is meant", "mlx#2835"},
 };
 constexpr Mutant decode_mutants[] = {
@@ -64,14 +61,13 @@ constexpr Mutant decode_mutants[] = {
     {"sink_in_base_e", "the sink's logit not in base 2", "vllm-metal#550"},
     {"lse_off_by_ln_2", "lse larger by ln 2", "pytorch#181645"},
     {"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
-    {"documents_ignored", "rows see keys of other documents", "pytorch#158212"},
     {"aligned_at_the_first_key", "rows counted from the first key where the end is meant", "mlx#2835"},
 };
 
 constexpr KernelForm forms[] = {
     {.name = "tiled",
      .summary = "one block per query tile, online softmax over key tiles; backward in two passes",
-     .sites = tiled_sites,
+     .sites = softmax_scores_sites,
      .tiles = tiled_tiles,
      .mutants = tiled_mutants,
      .has_gradients = true,
@@ -80,7 +76,7 @@ constexpr KernelForm forms[] = {
      .independent_rows = true},
     {.name = "split_decode",
      .summary = "few queries, the keys split over blocks, partial results merged",
-     .sites = decode_sites,
+     .sites = softmax_scores_decode_sites,
      .tiles = decode_tiles,
      .mutants = decode_mutants,
      .has_gradients = false,

@@ -16,17 +16,19 @@
 //              dq_i = 1/h sum_j D_ij k_j,  drho_i = sum_j E_ij k_j,  dk_j = sum_i 1/h D_ij q_i + E_ij rho_i,
 //              dv_j = sum_i p_ij (1 + tbar_i - t_ij) g_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
+// What changes scores or hides keys are steps of `Scores` (kernels/programs/scores.hpp).
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 // With rho = 0 every product and sum left is one of softmax attention's, in its order: the same bits.
 #include "kernels/core/functions.hpp"
 #include "kernels/core/operand_units.hpp"
+#include "kernels/programs/scores.hpp"
 #include "kernels/programs/split_decode.hpp"
 
 namespace assay::tile {
 
 /// The faults of this room's masks.
-template <class X>
-TILE_FN Visibility parallax_visibility(X& b, Visibility sees) {
+template <class X, class Sees>
+TILE_FN Sees parallax_visibility(X& b, Sees sees) {
   sees.ahead = b.planted("mask_one_key_less"_s, 0, -1);
   sees.window = b.planted("window_dropped"_s, sees.window, 0);
   return sees;
@@ -150,7 +152,7 @@ struct MomentAtMean {
 
 /// One query tile over its key tiles: o, and the row caches lse, tbar, vbar if wanted. Covariance: about a moving
 /// origin.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Covariance = false>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Covariance = false, class Scores = PlainScores>
 struct ParallaxForward {
   using Real = typename B::Real;
   struct Args {
@@ -158,9 +160,10 @@ struct ParallaxForward {
     typename B::Out o, vbar;
     typename B::RowOut lse, tbar;
     Real scale;  // log2(e) / h
-    Visibility sees;
+    typename Scores::Sees sees;
     int group, kv_heads;
     const OperandUnits<Real>* units;  // [kv heads]
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -171,11 +174,13 @@ struct ParallaxForward {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
-    const Visibility sees = parallax_visibility(b, a.sees);
+    const auto sees = parallax_visibility(b, Scores::windows(b, a.sees));
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const auto unit = b.units("Q"_s, a.units, b.planted("scale_of_other_head"_s, kv, (kv + 1) % a.kv_heads));
+    typename Scores::template Step<X, B, BM> scores(b, a.scores, unit.query * unit.key, head, q0);
+    const Real log_2 = Real{0.6931471805599453};
     const Real scale =
-        b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453}) * (unit.query * unit.key);
+        scores.factor(b.planted("exp2_without_log2e"_s, a.scale, a.scale * log_2) * (unit.query * unit.key));
     const Real of_t = unit.probe * unit.key,
                of_o = unit.value / b.planted("p_scale_not_undone"_s, unit.weight, Real{1});
     const int j0 = sees.first_key(q0) / BN + b.planted("first_tile_skipped"_s, 0, head == 0 && q0 > 0);
@@ -200,8 +205,10 @@ struct ParallaxForward {
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
           auto [S, T] = products_of_keys(b, s, st);
+          scores.enter(S, head, k0);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN))
             S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, -INFINITY);
+          scores.hide(S, head, k0, -INFINITY);
           const auto mx = b.rows("m"_s, top, m, S.row_max());
           const auto shift = b.rows("m"_s, finite_or_zero, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
@@ -228,7 +235,7 @@ struct ParallaxForward {
           }
           m = mx;
         });
-    store(b, a, head, q0, of_t, of_o, moment, moment.mass(d1), m, O1, O2, unit.weight != 1, row_unit);
+    store(b, scores, a, head, q0, of_t, of_o, moment, moment.mass(d1), m, O1, O2, unit.weight != 1, row_unit);
   }
 
  private:
@@ -248,13 +255,16 @@ struct ParallaxForward {
     }
   }
   /// The row caches, and o of the streaming state.
-  template <class X, class Moment, class A, class Row>
-  TILE_FN static void store(X& b, const Args& a, int head, int q0, Real of_t, Real of_o, const Moment& moment,
-                            const Row& mass, const Row& m, A& O1, A& O2, bool has_units, const Row& row_unit) {
+  template <class X, class Step, class Moment, class A, class Row>
+  TILE_FN static void store(X& b, const Step& scores, const Args& a, int head, int q0, Real of_t, Real of_o,
+                            const Moment& moment, const Row& mass, const Row& m, A& O1, A& O2, bool has_units,
+                            const Row& row_unit) {
     const auto inv = b.rows("inv"_s, reciprocal, mass);
     const auto left = b.rows(
         "tbar"_s, [&](auto sum, auto y) { return sum * y * of_t; }, moment.second(), inv);
-    b.store_row("lse"_s, a.lse, head, q0, b.rows("lse"_s, log_sum, mass, m));
+    const auto lse = b.rows("lse"_s, log_sum, mass, m);
+    b.store_row("lse"_s, a.lse, head, q0, lse);
+    scores.store_lse(lse);
     b.store_row("tbar"_s, a.tbar, head, q0, moment.mean(left, of_t));
     if (a.vbar.p != nullptr) store_mean_value(b, a, head, q0, O1, inv, of_o);
     const auto c1 = b.rows(
@@ -275,25 +285,28 @@ struct ParallaxForward {
 };
 
 /// Backward, before its passes: tau_i and beta_i of a query tile.
-template <ExecutorTypes B, int BM, int D>
+template <ExecutorTypes B, int BM, int D, class Scores = PlainScores>
 struct ParallaxBackwardRows {
   struct Args {
     typename B::In o, vbar, g;
     typename B::RowOut tau, beta;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {};
 
   template <class X>
   TILE_FN static void run(X& b, Smem&, const Args& a, int head, int q0) {
     const auto G = b.load_acc("dO"_s, Shape<BM, D>{}, a.g, head, q0);
-    b.store_row("tau"_s, a.tau, head, q0, b.dot("tau"_s, b.load_acc("Oin"_s, Shape<BM, D>{}, a.o, head, q0), G));
+    const typename Scores::template Step<X, B, BM> scores(b, a.scores, 1, head, q0);
+    const auto tau = b.dot("tau"_s, b.load_acc("Oin"_s, Shape<BM, D>{}, a.o, head, q0), G);
+    b.store_row("tau"_s, a.tau, head, q0, scores.of_lse("tau"_s, tau));
     b.store_row("beta"_s, a.beta, head, q0, b.dot("beta"_s, b.load_acc("vbar"_s, Shape<BM, D>{}, a.vbar, head, q0), G));
   }
 };
 
 /// Backward, first pass: one query tile over its key tiles gives dq_i, drho_i and sum_j D_ij log2 p_ij. The products of
 /// a_ij are in flight while the weights are computed.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
 struct ParallaxBackwardQuery {
   using Real = typename B::Real;
   struct Args {
@@ -302,9 +315,10 @@ struct ParallaxBackwardQuery {
     typename B::RowOut dh;
     typename B::Out dq, drho;
     Real scale, inv_bandwidth;  // log2(e) / h, 1 / h
-    Visibility sees;
+    typename Scores::Sees sees;
     int group, kv_heads;
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -316,11 +330,13 @@ struct ParallaxBackwardQuery {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int head, int q0) {
-    const Visibility sees = parallax_visibility(b, a.sees);
+    const auto sees = parallax_visibility(b, Scores::windows(b, a.sees));
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN;
     const auto unit = b.units("Q"_s, a.units, kv);
-    const Real scale = a.scale * (unit.query * unit.key), of_t = unit.probe * unit.key, of_v = unit.value;
+    typename Scores::template Step<X, B, BM> scores(b, a.scores, unit.query * unit.key, head, q0);
+    const Real scale = scores.factor(a.scale * (unit.query * unit.key)), of_t = unit.probe * unit.key,
+               of_v = unit.value;
     auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
     auto dR = b.acc("dR"_s, Shape<BM, D>{});
     auto dh = b.partial("dh"_s, Shape<BM>{});
@@ -353,17 +369,19 @@ struct ParallaxBackwardQuery {
           auto T = b.abt_async("T"_s, s.R, s.K[st]);
           auto A = b.abt_async("dP"_s, s.G, s.V[st]);
           b.await(L);
+          auto entered = scores.enter(L, head, k0);
           L.map("logp"_s, log_weight, lse);
           auto P = L;
           P.map("p"_s, [](auto x) { return ex2(x); });
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
+          scores.hide(P, head, k0, 0);
           b.await(T);
           b.await(A);
           auto E = A;
           E.zip("E"_s, probe_gradient, P, beta);
           A.zip("D"_s, score_gradient, P, T, tbar, tau, b.planted("d_without_beta"_s, beta, zero));
-          L.zip("dh"_s, times, A);
-          dh.fold(one, L);
+          scores.leave(A, entered, head, k0);
+          scores.fold_scale(dh, one, L, A, entered);
           b.mma(dQ, b.cast("dS"_s, A), dR, b.cast("dT"_s, E), s.K[st]);
         });
     const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
@@ -371,6 +389,7 @@ struct ParallaxBackwardQuery {
     dQ.map("dq"_s, [&](auto x) { return x * (inv_h * unit.key); });
     dR.map("drho"_s, [&](auto x) { return x * (sign * unit.key); });
     b.store_row("dh"_s, a.dh, head, q0, dh.total());
+    scores.store_gradients(lse, tau);
     b.store("out"_s, a.dq, head, q0, dQ);
     b.store("out"_s, a.drho, head, q0, dR);
   }
@@ -379,7 +398,7 @@ struct ParallaxBackwardQuery {
 /// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
 /// keys by queries, so that what multiplies g, q and rho is a left factor as it stands. Both terms of dk share an
 /// accumulator: h dk_j = sum_i D_ij q_i + (h E_ij) rho_i, in units of q.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
 struct ParallaxBackwardKey {
   using Real = typename B::Real;
   struct Args {
@@ -387,9 +406,10 @@ struct ParallaxBackwardKey {
     typename B::RowIn lse, tbar, tau, beta;
     typename B::Out dk, dv;
     Real scale, bandwidth, inv_bandwidth;
-    Visibility sees;
+    typename Scores::Sees sees;
     int group, kv_heads;
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"K", BN, D> K;
@@ -401,10 +421,12 @@ struct ParallaxBackwardKey {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int k0) {
-    const Visibility sees = parallax_visibility(b, a.sees);
+    const auto sees = parallax_visibility(b, Scores::windows(b, a.sees));
     const int i0 = sees.first_row(k0) / BM, tiles = ceil_div(sees.last_row(k0 + BN), BM) - i0;
     const auto unit = b.units("Q"_s, a.units, kv);
-    const Real scale = a.scale * (unit.query * unit.key), of_t = unit.probe * unit.key, of_v = unit.value;
+    typename Scores::template Step<X, B, BN, true> scores(b, a.scores, unit.query * unit.key, kv, k0);
+    const Real scale = scores.factor(a.scale * (unit.query * unit.key)), of_t = unit.probe * unit.key,
+               of_v = unit.value;
     const Real h = b.planted("dk_without_probe"_s, a.bandwidth, Real{0}) * (unit.probe / unit.query);
     auto dK = b.acc("dK"_s, Shape<BN, D>{});
     auto dV = b.acc("dV"_s, Shape<BN, D>{});
@@ -432,8 +454,10 @@ struct ParallaxBackwardKey {
           const auto lse = b.load_col("lse"_s, Shape<1, BM>{}, a.lse, head, q0);
           const auto tbar = b.load_col("tbar"_s, Shape<1, BM>{}, a.tbar, head, q0);
           b.await(P);
+          const auto entered = scores.enter(P, head, q0);
           P.map("p"_s, weight, lse);
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) P.mask([&](int r, int c) { return sees(q0 + c, k0 + r); }, 0);
+          scores.hide(P, head, q0, 0);
           b.await(T);
           auto W = P;
           W.zip("w"_s, coefficient, T, tbar);
@@ -445,6 +469,7 @@ struct ParallaxBackwardKey {
           auto E = A;
           E.zip("E"_s, probe_gradient, P, beta);
           A.zip("D"_s, score_gradient, P, T, tbar, tau, beta);
+          scores.leave(A, entered, head, q0);
           b.mma(dK, b.cast("dS"_s, A), s.Q[st]);
           b.mma(dK, b.cast("dT"_s, E), s.R[st]);
           b.await(dV);
@@ -483,7 +508,7 @@ inline constexpr SiteTable parallax_covariance_sites = parallax_tiled_sites.with
 /// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
 /// of the packed rows is query r % queries of its head. Gives the partial result (m, d1, d2, O1, O2),
 /// all but m and d1 in units.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
 struct ParallaxSplit {
   using Real = typename B::Real;
   struct Args {
@@ -491,9 +516,10 @@ struct ParallaxSplit {
     typename B::Out o1, o2;       // [kv heads * splits][group * queries][V]
     typename B::RowOut m, d1, d2;
     Real scale;
-    Visibility sees;
+    typename Scores::Sees sees;
     int splits, span;  // span: keys of one split, a multiple of BN
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Q", BM, D> Q;
@@ -504,12 +530,13 @@ struct ParallaxSplit {
 
   template <class X>
   TILE_FN static void run(X& b, Smem& s, const Args& a, int kv, int x) {
-    Visibility sees = a.sees;
+    auto sees = Scores::windows(b, a.sees);
     sees.ahead = b.planted("mask_one_key_more"_s, 0, 1);
     sees.window += b.planted("window_one_wider"_s, 0, sees.window > 0);
     const auto unit = b.units("Q"_s, a.units, kv);
-    const Real scale = b.planted("scale_twice"_s, a.scale, a.scale * a.scale) * (unit.query * unit.key);
     const int r0 = x / a.splits * BM, split = x % a.splits;
+    typename Scores::template Step<X, B, BM> scores(b, a.scores, unit.query * unit.key, kv, r0);
+    const Real scale = scores.factor(b.planted("scale_twice"_s, a.scale, a.scale * a.scale) * (unit.query * unit.key));
     const int first = imax(split * a.span, sees.first_key(0)), j0 = first / BN;
     const int end = (split + 1) * a.span, last = imin(end, sees.last_key(sees.queries));
     auto O1 = b.acc("O1"_s, Shape<BM, D>{});
@@ -533,8 +560,10 @@ struct ParallaxSplit {
         [&](int j, int st) {
           const int k0 = (j0 + j) * BN;
           auto [S, T] = b.abt("S"_s, "T"_s, s.Q, s.R, s.K[st]);
+          scores.enter(S, kv, k0);
           if (!sees.all(0, sees.queries, k0, k0 + BN))
             S.mask([&](int r, int c) { return sees((r0 + r) % sees.queries, k0 + c); }, -INFINITY);
+          scores.hide(S, kv, k0, -INFINITY);
           const auto mx = b.rows("m"_s, top, m, S.row_max());
           const auto shift = b.rows("m"_s, finite_or_zero, mx);
           const auto alpha = b.rows("alpha"_s, rescaling, m, shift);
@@ -560,7 +589,7 @@ struct ParallaxSplit {
 
 /// Merges the partial results of BM packed rows and DV columns over the splits, in their order; G splits are loaded at
 /// a time, for the time of one.
-template <ExecutorTypes B, int BM, int DV, int G, int ST>
+template <ExecutorTypes B, int BM, int DV, int G, int ST, class Scores = PlainScores>
 struct ParallaxMerge {
   using Real = typename B::Real;
   struct Args {
@@ -569,6 +598,7 @@ struct ParallaxMerge {
     typename B::Out out;  // [kv heads][group * queries][V]
     int splits, columns;  // columns: blocks of DV
     const OperandUnits<Real>* units;
+    typename Scores::template Args<B> scores;
   };
   struct Smem {
     typename B::template Tile<"Opart", BM, DV> O1[ST][G];
@@ -624,7 +654,9 @@ struct ParallaxMerge {
             m = mx;
           });
         });
+    const typename Scores::template Step<X, B, BM> scores(b, a.scores, 1, kv, r0);
     const auto inv = b.rows("inv"_s, reciprocal, d1);
+    if (v0 == 0) scores.store_lse(d1, m);
     const auto tbar = b.rows("tbar"_s, mean, d2, inv);
     const auto c1 = b.rows("c1"_s, one_more, tbar, inv);
     O1.scale(b.planted("mean_term_dropped"_s, c1, inv));

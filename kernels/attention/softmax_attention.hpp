@@ -149,7 +149,7 @@ struct SoftmaxBackwardQuery {
     const Real scale = scores.factor(a.scale * (unit.query * unit.key));
     auto dQ = b.acc("dQ"_s, Shape<BM, D>{});
     auto dh = b.partial("dh"_s, Shape<BM>{});
-    auto delta = scores.of_lse(b.row("delta"_s, Shape<BM>{}, 0));
+    auto delta = scores.of_lse("delta"_s, b.row("delta"_s, Shape<BM>{}, 0));
     const auto one = b.row("dh"_s, Shape<BM>{}, 1);
     const auto lse = b.rows("lse"_s, finite_or_zero, b.load_row("lse"_s, Shape<BM>{}, a.lse, head, q0));
     const auto log_weight = [&](auto y, auto z) { return y * scale - z; };
@@ -170,7 +170,7 @@ struct SoftmaxBackwardQuery {
             auto O = b.acc("og"_s, Shape<BM, D>{}), G = O;
             O.zip("og"_s, copy, s.O);
             G.zip("og"_s, copy, s.G);
-            delta = scores.of_lse(b.planted("delta_omitted"_s, b.dot("delta"_s, O, G), delta));
+            delta = scores.of_lse("delta"_s, b.planted("delta_omitted"_s, b.dot("delta"_s, O, G), delta));
           }
           auto L = b.abt_async("S"_s, s.Q, s.K[st]);
           auto dS = b.abt_async("dP"_s, s.G, s.V[st]);

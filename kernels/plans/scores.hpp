@@ -31,6 +31,11 @@ struct PlainLaunch {
   typename Device::Real slope(const AttentionInputs<Device>& in) const {
     return in.inv_bandwidth();
   }
+  /// And a probe's by, for that of a score.
+  template <class Device>
+  typename Device::Real bandwidth(const AttentionInputs<Device>& in) const {
+    return in.device.template positive_gate<"bandwidth">(in.h);
+  }
   void add_outputs(Answer&) const {}
   template <class Device>
   void add_gradients(const AttentionInputs<Device>& in, const typename Device::Values& dh, Arrays& gradients) const {
@@ -111,7 +116,7 @@ class ArgumentLaunch {
         has_slopes_(problem.inputs.contains("alibi_slopes")),
         has_mask_(problem.inputs.contains("mask")),
         has_documents_(problem.inputs.contains("documents_q")),
-        has_sink_(problem.inputs.contains("sink")),
+        has_sink_(has_finite_sink(problem)),
         has_dlse_(problem.cotangents.contains("lse")),
         pair_columns_(padded(shape.keys)),
         heads_(Packed ? shape.kv_heads : shape.heads),
@@ -142,6 +147,9 @@ class ArgumentLaunch {
     return args<B>(bias_by_key_, seen_by_key_);
   }
   Real slope(const AttentionInputs<Device>&) const { return scale(); }
+  Real bandwidth(const AttentionInputs<Device>&) const {
+    return device_.template gate<"bandwidth">(1 / static_cast<typename Device::Wide>(scale_of(problem_)));
+  }
 
   void add_outputs(Answer& answer) const {
     Array lse = device_.array_of(lse_, {rows_}), empty = lse;
@@ -155,13 +163,18 @@ class ArgumentLaunch {
   void add_gradients(const AttentionInputs<Device>& in, const Values& dh, Arrays& gradients) const {
     gradients[problem_.inputs.contains("scale") ? "scale" : "bandwidth"] = scale_gradient(in, dh);
     if (has_slopes_) gradients["alibi_slopes"] = sums("alibi_slopes", dslope_);
-    if (has_sink_) gradients["sink"] = sums("sink", dsink_);
+    if (problem_.inputs.contains("sink")) gradients["sink"] = sums("sink", dsink_);
     if (has_bias_) gradients["bias"] = bias_gradient();
   }
 
  private:
   /// Rows of pairs are padded to where tiles may begin.
   static int padded(int columns) { return ceil_div(columns, 8) * 8; }
+  static bool has_finite_sink(const Problem& problem) {
+    const auto found = problem.inputs.find("has_sink");
+    return found != problem.inputs.end() &&
+           std::any_of(found->second.data.begin(), found->second.data.end(), [](double has) { return has > 0; });
+  }
   double number(const char* name, int i) const { return problem_.inputs.at(name).data[static_cast<std::size_t>(i)]; }
   /// As the program has it, a number for every head or one for all.
   double of_head(const char* name, int h) const {

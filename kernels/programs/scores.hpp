@@ -98,8 +98,8 @@ struct PlainScores {
     TILE_FN void store_lse(const Row&) const {}
     template <class Row>
     TILE_FN void store_lse(const Row&, const Row&) const {}
-    template <class Row>
-    TILE_FN Row of_lse(const Row& delta) const {
+    template <class St, class Row>
+    TILE_FN Row of_lse(St, const Row& delta) const {
       return delta;
     }
     /// D becomes E; L is log p.
@@ -243,8 +243,9 @@ struct ArgumentScores {
             "seen"_s, [=](auto s, auto x, auto y) { return x == y ? s : fill; }, document, other);
       }
       if (a.has_mask) {
-        const int masked = b.planted("mask_of_the_first_head"_s, Keys ? of : head, 0);
-        const auto seen = b.load_acc("seen"_s, Shape<A::rows, A::cols>{}, a.seen, masked, row0, col0);
+        const int next = b.planted("mask_of_the_next_key"_s, 0, 1);
+        const auto seen = b.load_acc("seen"_s, Shape<A::rows, A::cols>{}, a.seen, Keys ? of : head,
+                                     row0 + (Keys ? next : 0), col0 + (Keys ? 0 : next));
         S.zip(
             "seen"_s, [=](auto s, auto x) { return x > 0 ? s : fill; }, seen);
       }
@@ -289,10 +290,10 @@ struct ArgumentScores {
                       "lse"_s, [=](auto x) { return x * in_base + off; }, lse));
     }
     /// delta_i without the cotangent of lse.
-    template <class R_>
-    TILE_FN R_ of_lse(const R_& delta) const {
+    template <class St, class R_>
+    TILE_FN R_ of_lse(St site, const R_& delta) const {
       if (!a.has_dlse || b.planted("lse_cotangent_dropped"_s, false, true)) return delta;
-      return b.rows("delta"_s, minus, delta, b.load_row("dlse"_s, Shape<R>{}, a.dlse, head, row0));
+      return b.rows(site, minus, delta, b.load_row("dlse"_s, Shape<R>{}, a.dlse, head, row0));
     }
 
     /// D becomes E, and what biases and slopes have of it leaves where rows are queries.
@@ -370,8 +371,8 @@ struct ArgumentScores {
 };
 
 inline constexpr SiteTable::Init score_roles[] = {
-    {"x", Role::accumulator}, {"tanh", Role::gate},     {"bias", Role::gate},   {"slope", Role::gate},
-    {"position", Role::gate}, {"document", Role::gate}, {"seen", Role::gate},   {"sink", Role::gate},
-    {"dlse", Role::gate},     {"dbias", Role::gate},    {"dslope", Role::gate}, {"dsink", Role::gate}};
+    {"x", Role::accumulator}, {"tanh", Role::gate},     {"bias", Role::gate},        {"slope", Role::gate},
+    {"position", Role::gate}, {"document", Role::gate}, {"seen", Role::accumulator}, {"sink", Role::gate},
+    {"dlse", Role::gate},     {"dbias", Role::gate},    {"dslope", Role::gate},      {"dsink", Role::gate}};
 
 }  // namespace assay::tile
