@@ -54,25 +54,14 @@ def expect(problem, contract=None, *, inputs=None, params=None, cotangents=None,
            false_alarms=None, threads=0, progress=None):  # fmt: skip
     """What a contract lets a correct kernel answer: {"o": Expectation, ...}. Without one, that of the case's precision.
 
-    Cases with arguments (docs/arguments.md) have no contract: limit is where the model's PASS ends.
+    Where no kernel of ours takes the case, limit is where the model's PASS ends.
     """
-    case = as_case(problem, inputs, params, cotangents, layout)
-    if contract is None and form is None and tile is None and case.has_arguments:
-        return expected_by_model(case, precision=precision, false_alarms=false_alarms, threads=threads, progress=progress)
     asked = {"contract": contract, "form": form, "precision": precision, "tile": tile}
     rate = _native.default_false_alarms if false_alarms is None else false_alarms
     with errors_in_python():
-        file, _ = _native.expect(case.file(), words(asked), rate, threads, progress)
+        file, _ = _native.expect(as_case(problem, inputs, params, cotangents, layout).file(), words(asked), rate, threads, progress)
     names = [name for name in file if "." not in name]
     return {name: Expectation.of(name, file) for name in names}
-
-
-def expected_by_model(case, **how):
-    """What the model expects of the truth itself."""
-    from ._checks import judge
-
-    report = judge(case, {name: truth.hi for name, truth in oracle(case, threads=how["threads"]).items()}, **how)
-    return {row["tensor"]: report.expected(row["tensor"]) for row in report.rows}
 
 
 def words(asked):

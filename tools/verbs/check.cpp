@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "judge/court/blind_spots.hpp"
 #include "reference/core/error.hpp"
@@ -191,10 +192,15 @@ void judge_given(Checked& checked, const CheckOptions& options, Safetensors give
       checked.got, [&](const std::string& name) { return asks_for(options.tensors, name); }, checked.page.command,
       &checked.others,
       [&](std::string_view what, std::size_t done, std::size_t total) { progress.phase(what, done, total); });
-  if (options.standard.detects && trial.file().has_arguments() && !checked.rows.empty()) {
+  if (options.standard.detects && trial.file().has_arguments() && all_pass(checked.rows)) {
     progress.phase("what the case hides");
-    Detectability& told = checked.rows.back().detects.emplace();
-    told.unseen = blind_spots_of(trial, checked.rows);
+    const auto told =
+        std::find_if(checked.rows.begin(), checked.rows.end(), [](const auto& row) { return row.detects.has_value(); });
+    ReportRow& row = told == checked.rows.end() ? checked.rows.back() : *told;
+    if (!row.detects) row.detects.emplace();
+    std::vector<std::string>& unseen = row.detects->unseen;  // a form's own are there already
+    for (std::string& what : blind_spots_of(trial, checked.rows))
+      if (std::find(unseen.begin(), unseen.end(), what) == unseen.end()) unseen.push_back(std::move(what));
   }
   tell_what_was_read(checked);
   for (const std::string& name : options.tensors) checked.page.command += " --tensor " + name;

@@ -188,10 +188,13 @@ def test_refusals_name_the_argument_and_the_reason(mechanism, arguments, sentenc
         assay.case(mechanism, SHAPE, **arguments)
 
 
-def test_what_no_kernel_of_ours_takes_has_no_contract():
-    for use in (lambda: assay.expect(case(soft_cap=2.0), "bf16"), lambda: assay.check(case(soft_cap=2.0), attention, "fla")):
-        with pytest.raises(assay.InputError, match="case: no kernel of ours takes a case with arguments: without contract, form and tile the model judges it"):
-            use()
+def test_contracts_where_a_tile_program_of_ours_takes_the_arguments():
+    one = case(soft_cap=2.0)
+    assert assay.check(one, attention, "fp32").passed and assay.expect(one, "fp32")["o"].limit.min() > 0
+    gated = assay.case("gated_deltanet", SHAPE, gate="softplus")
+    assert set(assay.expect(gated)) == set(assay.oracle(gated))
+    with pytest.raises(assay.InputError, match="case: no kernel of ours takes a case with arguments: without contract, form and tile the model judges it"):
+        assay.expect(gated, "bf16")
 
 
 LOOP = """
