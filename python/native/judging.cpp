@@ -10,6 +10,7 @@
 #include "reference/core/error.hpp"
 #include "tools/plots/error_plots.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/print/rows_page.hpp"
 #include "tools/print/why.hpp"
 #include "tools/verbs/command.hpp"
 

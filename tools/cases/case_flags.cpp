@@ -88,7 +88,11 @@ void refuse_params(const Room& room, const Params& params, Shape shape) {
   if (params.empty()) return;
   const std::vector<std::string> names = params_known_to(room);
   std::vector<std::string> known = names;  // and what kernels take beside these
-  for (const arguments::Argument& argument : arguments::all_arguments()) known.emplace_back(argument.name);
+  for (const arguments::Argument& argument : arguments::all_arguments()) {
+    known.emplace_back(argument.name);
+    require(takes(room, argument.name) || !params.contains(argument.name), "--param: ", argument.name,
+            " is an argument (docs/arguments.md): `assay case`, `check` and `suite` take it, and nothing else");
+  }
   for (const auto& [name, value] : params)
     require(takes(room, name), "--param: ", room.name, " has no ", name, did_you_mean(name, known),
             names.empty() ? ", and no other" : "; it has ",
