@@ -80,3 +80,18 @@ def test_bad_use_has_one_sentence(tmp_path):
     command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", tmp_path]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert "test_own.py::test_x: a test marked assay_cases takes the argument assay_case" in ran.stdout + ran.stderr
+
+
+ARGUMENTS = """
+import assay, pytest
+
+@pytest.mark.assay_cases("softmax_attention", (1, 24, 2, 16), "fp32", sink=True, cu_seqlens=(0, 5, 24), soft_cap=[2.0, 30.0])
+def test_case(assay_case):
+    assert assay_case["cu_seqlens"].tolist() == [0, 5, 24] and assay_case.inputs == ["cu_seqlens", "k", "q", "sink", "v"]
+"""
+
+
+def test_arguments_of_a_mark(tmp_path):
+    (tmp_path / "test_own.py").write_text(ARGUMENTS)
+    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", tmp_path / "test_own.py"]
+    assert "2 passed" in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
