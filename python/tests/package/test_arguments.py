@@ -58,9 +58,10 @@ def test_a_kernel_that_takes_them_passes_and_one_that_drops_them_does_not(argume
 
 
 def test_what_a_case_hides_is_said():
-    report = assay.check(case(soft_cap=1e6, sink=True), attention)
-    assert "cannot see  fp32: soft_cap left out" in str(report)
-    assert "soft_cap left out" not in str(assay.check(case(soft_cap=2.0), attention))
+    def hidden(one):
+        return [line for line in str(assay.check(one, attention)).splitlines() if line.startswith("  cannot see") and "soft_cap left out" in line]
+
+    assert hidden(case(soft_cap=1e6, sink=True)) and not hidden(case(soft_cap=2.0))
 
 
 def test_rows_outside_of_every_sequence_are_nan_and_not_judged():
@@ -190,7 +191,7 @@ def test_refusals_name_the_argument_and_the_reason(mechanism, arguments, sentenc
 
 def test_contracts_where_a_tile_program_of_ours_takes_the_arguments():
     one = case(soft_cap=2.0)
-    assert assay.check(one, attention, "fp32").passed and assay.expect(one, "fp32")["o"].limit.min() > 0
+    assert assay.check(one, attention, "fp32").passed and assay.expect(one, "fp32")["o"].limit.max() > 0
     gated = assay.case("gated_deltanet", SHAPE, gate="softplus")
     assert set(assay.expect(gated)) == set(assay.oracle(gated))
     with pytest.raises(assay.InputError, match="case: no kernel of ours takes a case with arguments: without contract, form and tile the model judges it"):
