@@ -304,7 +304,7 @@ def read_compiled(root, build):
     for entry in json.loads(database.read_text()):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
         if path.is_relative_to(build):
-            texts.append(path.read_text())
+            texts.append(path.read_text().replace(f'"{root}/', '"'))  # a batch of units includes them by their full path
         elif path.is_relative_to(root):
             files.add(path.relative_to(root).as_posix())
     return Compiled(files, texts)
