@@ -14,6 +14,7 @@
 #include "judge/contract/contract.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/court/second_form.hpp"
+#include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/locate.hpp"
 #include "oracles/core/more_rooms.hpp"
@@ -114,8 +115,7 @@ class ModelTrial {
     for (;;) {
       const Expected* found = expected(row);
       if (found == nullptr) return nullptr;
-      const auto in_stored_states = [&] { return expected_in_stored_states(row.tensor); };
-      judgement = judge_by_model(*found, runs_.precision, values->second.data, in_stored_states,
+      judgement = judge_by_model(*found, runs_.precision, values->second.data, &others(), row.tensor,
                                  !is_unlisted(trial_.room.name));
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
       sharp_ = true;
@@ -128,20 +128,24 @@ class ModelTrial {
     return std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
   }
 
-  /// Whether a glance is enough: the answer passes within half of the limits of a sigma that is known. To fail by all
-  /// draws a wrong element would have to have a sigma that few draws find twice too large: chi-square / freedom > 4.
-  /// That is as likely as 3e-6 of 12 degrees of freedom, and 7e-3 of three, which one element in a hundred may have.
+  /// Whether a glance is enough: the answer would pass if every sigma were as small as few draws leave possible, each
+  /// with the probability that a healthy element is beyond its limit. Then more draws say nothing else.
   bool settles(const ReportRow& row) {
     const auto found = find(row.tensor);
     const auto values = answered_.find(row.tensor);
     if (found == expected_.end() || values == answered_.end()) return true;  // more draws know nothing either
     const Expected& e = found->second;
-    const double factor = model_factor(runs_.precision).passes, limit = e.known_reach / factor;
-    const double widest = factor * equivalent_sigmas(limit, 12);
-    const auto vague = std::count_if(e.reach.begin(), e.reach.end(), [&](double x) { return !(x <= widest); });
-    if (static_cast<double>(vague) > 0.01 * static_cast<double>(e.reach.size())) return false;
-    const Judgement j = judge_by_model(e, runs_.precision, values->second.data);
-    return j.verdict == Verdict::pass && 2 * j.worst_z <= e.known_reach && 2 * j.rms_z <= factor;
+    const double factor = model_factor(runs_.precision).passes, sigmas = e.known_reach / factor;
+    double sum = 0;
+    for (std::size_t i = 0; i < e.sigma.size(); ++i) {
+      // The upper quantile of chi-square / freedom (Wilson and Hilferty, PNAS 17, 1931).
+      const double spread = 2 / (9 * e.freedom[i]), root = 1 - spread + sigmas * std::sqrt(spread);
+      const double z = z_at(e, values->second.data, i), squared = z * z * root * root * root;
+      if (!(squared <= e.known_reach * e.known_reach)) return false;
+      sum += squared;
+    }
+    if (std::sqrt(sum / static_cast<double>(std::max<std::size_t>(e.sigma.size(), 1))) > factor) return false;
+    return judge_by_model(e, runs_.precision, values->second.data).verdict == Verdict::pass;
   }
 
   bool hides_zero(const ReportRow& row) {
@@ -154,12 +158,12 @@ class ModelTrial {
     return hidden;
   }
 
-  const Expected* expected_in_stored_states(const std::string& tensor) {
-    if (!in_stored_states_)
-      in_stored_states_.emplace(
+  OtherAlgorithms& others() {
+    if (!others_)
+      others_.emplace(
           trial_.problem, trial_.oracle, runs_.precision, draws_, trial_.kernel.threads,
           [&](const std::string& name) { return format_of(name); }, trial_.false_alarms);
-    return (*in_stored_states_)(tensor);
+    return *others_;
   }
 
   /// In which a tensor of the answer is stored: as its numbers show, or its file says where that is narrower (fp8).
@@ -202,7 +206,7 @@ class ModelTrial {
   ModelRuns runs_;
   int draws_ = 0;
   Named<Expected> expected_;
-  std::optional<InStoredStates> in_stored_states_;
+  std::optional<OtherAlgorithms> others_;
   bool sharp_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "judge/sigma/cumulated_gates.hpp"
+#include "judge/sigma/other_algorithms.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
@@ -60,7 +61,7 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
              .reach = {}};
   // The truth itself, and no run in doubles, is what the draws are about.
   const Spread spread = spread_of(draws, {std::move(value), truth.value}, e.layout, stored, 1);
-  e.sigma = spread.sigma, e.known_reach = factor * limits.sigmas;
+  e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;
   for (const double freedom : spread.freedom) e.reach.push_back(factor * equivalent_sigmas(limits.sigmas, freedom));
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
   return e;
@@ -120,38 +121,8 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
   return list;
 }
 
-bool multiplies_states(std::string_view mechanism, std::string_view tensor, Format precision) {
-  const Room* room = find_room(mechanism);
-  if (room == nullptr || sums_are_narrow(precision) || !tensor.starts_with("d_")) return false;
-  const auto inputs = room->inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& input) {
-    return input.field.domain == Domain::log_decay && input.field.name == tensor.substr(2);
-  });
-}
-
-InStoredStates::InStoredStates(const Problem& problem, const Oracle& oracle, Format precision, int draws, int threads,
-                               std::function<Format(const std::string&)> stored, double rate)
-    : problem_(problem),
-      oracle_(oracle),
-      precision_(precision),
-      draws_(draws),
-      threads_(threads),
-      stored_(std::move(stored)),
-      rate_(rate) {}
-
-const Expected* InStoredStates::operator()(const std::string& tensor) {
-  if (!multiplies_states(problem_.mechanism, tensor, precision_)) return nullptr;
-  if (expected_.empty()) {
-    ModelRuns runs{precision_, PerturbedArithmetic::States::stored, {}};
-    add_model_runs(runs, problem_, draws_, threads_);
-    expected_ = expect_by_model(oracle_, runs, stored_, rate_);
-  }
-  const auto found = std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
-  return found == expected_.end() ? nullptr : &found->second;
-}
-
 Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
-                         const std::function<const Expected*()>& in_stored_states, bool has_contracts) {
+                         OtherAlgorithms* others, const std::string& tensor, bool has_contracts) {
   Judgement j = judge(expected, got);
   const ModelFactor factor = model_factor(precision);
   if (j.verdict != Verdict::fail) return j;
@@ -163,15 +134,25 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
                     "chunk algorithm that cancels may do this; ", asks);
     return j;
   }
-  const Expected* stored = in_stored_states ? in_stored_states() : nullptr;
-  if (stored == nullptr) return j;
-  const double excess = judge(*stored, got).excess;
-  if (!(excess * factor.passes <= factor.fails)) return j;
-  j.verdict = Verdict::undecided;
-  j.reason = text(j.excess * factor.passes, " times what the precision's roundings do where states are multiplied as ",
-                  "wide as they are summed, ", excess * factor.passes,
-                  " times what they do where states are stored in ", name_of(precision), " before; ", asks);
-  j.excess = factor.fails / factor.passes;
+  if (others == nullptr) return j;
+  const auto leave_open = [&](const std::string& where) {
+    j.verdict = Verdict::undecided;
+    j.reason = text(j.excess * factor.passes, " times what the precision's roundings do ", where, "; ", asks);
+    j.excess = factor.fails / factor.passes;
+    return j;
+  };
+  if (const Expected* stored = others->in_stored_states(tensor)) {
+    const double excess = judge(*stored, got).excess;
+    if (excess * factor.passes <= factor.fails)
+      return leave_open(text("where states are multiplied as wide as they are summed, ", excess * factor.passes,
+                             " times what they do where states are stored in ", name_of(precision), " before"));
+  }
+  if (const std::optional<Expected> ours = others->as_ours(tensor, expected)) {
+    const double excess = judge(*ours, got).excess;
+    if (excess <= 1)
+      return leave_open(text("in the recurrence itself, but ", excess,
+                             " of what assay's own kernel is allowed that errs most on these inputs"));
+  }
   return j;
 }
 

@@ -44,33 +44,11 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
                                 const std::function<Format(const std::string&)>& stored,
                                 double rate = false_alarm_rate);
 
-/// Whether algorithms differ in that tensor of a mechanism by whether they store states as operands: a gate's gradient,
-/// a sum of products of two states. What is expected where they do is asked for when a tensor is beyond what is
-/// expected where they do not.
-bool multiplies_states(std::string_view mechanism, std::string_view tensor, Format precision);
-
-/// What is expected of tensors that multiply states where these are stored as operands; drawn when it is first asked.
-class InStoredStates {
- public:
-  /// All that it is given must live as long.
-  InStoredStates(const Problem& problem, const Oracle& oracle, Format precision, int draws, int threads,
-                 std::function<Format(const std::string&)> stored, double rate = false_alarm_rate);
-  /// Null of a tensor in which all algorithms are alike.
-  const Expected* operator()(const std::string& tensor);
-
- private:
-  const Problem& problem_;
-  const Oracle& oracle_;
-  Format precision_;
-  int draws_, threads_;
-  std::function<Format(const std::string&)> stored_;
-  double rate_;
-  Named<Expected> expected_;
-};
+class OtherAlgorithms;
 
 /// Judges by the model: PASS up to the factor that passes, FAIL beyond the one that fails, UNDECIDED between, and where
-/// an algorithm that stores states as operands is not beyond the latter; `in_stored_states` may be null.
+/// other algorithms do as much in that tensor as the answer does; `others` may be null.
 Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
-                         const std::function<const Expected*()>& in_stored_states = {}, bool has_contracts = true);
+                         OtherAlgorithms* others = nullptr, const std::string& tensor = {}, bool has_contracts = true);
 
 }  // namespace assay

@@ -9,6 +9,7 @@
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
 #include "judge/sigma/model.hpp"
+#include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
 #include "oracles/core/in_order.hpp"
 #include "reference/core/error.hpp"
@@ -27,6 +28,7 @@ struct Piece {
 struct Seen {
   std::vector<double> excess;
   std::size_t passed = 0, undecided = 0, failed = 0, other = 0;
+  std::vector<ModelAlarm> alarms;
 
   void add(const Judgement& j, double factor) {
     if (j.verdict == Verdict::unsupported) return;
@@ -39,6 +41,7 @@ struct Seen {
   void join(const Seen& more) {
     excess.insert(excess.end(), more.excess.begin(), more.excess.end());
     passed += more.passed, undecided += more.undecided, failed += more.failed, other += more.other;
+    alarms.insert(alarms.end(), more.alarms.begin(), more.alarms.end());
   }
   double quantile(double share) {
     if (excess.empty()) return 0;
@@ -78,11 +81,26 @@ std::vector<Piece> pieces_of(const CalibrateOptions& options) {
   return list;
 }
 
-/// Whether a kernel in that precision may be this variant. Tensor cores cut off what does not fit; where operands are
-/// as wide as sums there are none, and no machine cuts off.
+/// Whether a kernel in that precision may be this variant. Tensor cores cut off their operands in tf32 alone: in 16
+/// bits to cut off what is stored is a fault, and where operands are as wide as sums there are none. A contract that
+/// keeps a state in fewer digits is a promise of its own, which the model does not know.
 bool is_healthy(const HealthyVariant& variant, Format precision) {
-  const bool narrow_sums = precision == Format::fp32 || precision == Format::fp64;
-  return variant.fit != Fit::other && !(variant.fit == Fit::biased && narrow_sums);
+  if (variant.fit == Fit::other || (variant.fit == Fit::biased && precision != Format::tf32)) return false;
+  const tile::SiteTable& sites = variant.kernel.form->sites;
+  return !has_narrower_state(variant.kernel.contract.policy(sites).sites, Policy::of(sites, precision).sites);
+}
+
+std::vector<HealthyVariant> model_variants(std::string_view room, const KernelForm& form, Format precision) {
+  std::vector<HealthyVariant> list = healthy_variants(room, form, precision);
+  std::erase_if(list, [&](const HealthyVariant& v) { return !is_healthy(v, precision); });
+  if (precision != Format::bf16 && precision != Format::fp16) return list;
+  Contract contract = Contract::of(precision);
+  contract.name += ", sums cut off", contract.rounding = Rounding::toward_zero;
+  contract.rules = {{"operands", Format::exact}, {"out", Format::fp64, false}};
+  if (!contract.obstacle(form.sites).empty()) return list;
+  const Rounds rounds{&form, 0, contract};
+  list.push_back({"sums cut off", rounds, rounds, Fit::biased});
+  return list;
 }
 
 /// Answers of the healthy variants of the form that are asked for to one case, judged by the model.
@@ -94,8 +112,8 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
   const ModelRuns runs = model_runs(problem, piece.spec.precision, default_draws, 1);
   // Of an answer's formats there are few.
   std::map<std::map<std::string, Format>, Named<Expected>> by_formats;
-  for (const HealthyVariant& variant : healthy_variants(piece.room->name, *piece.form, piece.spec.precision)) {
-    if (!is_healthy(variant, piece.spec.precision) || !asks_for(options.variants, variant.name)) continue;
+  for (const HealthyVariant& variant : model_variants(piece.room->name, *piece.form, piece.spec.precision)) {
+    if (!asks_for(options.variants, variant.name)) continue;
     if (!variant.kernel.form->obstacle(problem).empty()) continue;
     const Arrays got = flat(variant.kernel.form->run(
         problem, variant.kernel.contract.policy(variant.kernel.form->sites), variant.kernel.tile));
@@ -107,13 +125,16 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
     };
     const auto [known, is_new] = by_formats.try_emplace(formats);
     if (is_new) known->second = expect_by_model(oracle, runs, stored);
-    InStoredStates in_stored_states(problem, oracle, piece.spec.precision, default_draws, 1, stored);
+    OtherAlgorithms others(problem, oracle, piece.spec.precision, default_draws, 1, stored);
     for (const auto& [name, e] : known->second) {
       const auto found = got.find(name);
       if (found == got.end()) continue;
-      const auto in_those = [&, &tensor = name] { return in_stored_states(tensor); };
-      seen.add(judge_by_model(e, piece.spec.precision, found->second.data, in_those),
-               model_factor(piece.spec.precision).passes);
+      const Judgement j = judge_by_model(e, piece.spec.precision, found->second.data, &others, name);
+      const double factor = model_factor(piece.spec.precision).passes;
+      seen.add(j, factor);
+      if (j.verdict == Verdict::fail)
+        seen.alarms.push_back({piece.spec.mechanism, piece.spec.precision, piece.spec.style, piece.spec.seed,
+                               variant.name, name, j.excess * factor});
     }
   }
   return seen;
@@ -138,7 +159,8 @@ ModelCalibration calibrate_model(const CalibrateOptions& options, const CaseDone
       },
       [&](std::size_t i) { done(pieces.size(), pieces[i].room->name); });
   ModelCalibration c{.options = options};
-  for (auto& [key, of] : seen)
+  for (auto& [key, of] : seen) {
+    c.alarms.insert(c.alarms.end(), of.alarms.begin(), of.alarms.end());
     c.rows.push_back({.room = key.first,
                       .precision = key.second,
                       .tensors = of.excess.size(),
@@ -149,6 +171,7 @@ ModelCalibration calibrate_model(const CalibrateOptions& options, const CaseDone
                       .median = of.quantile(0.5),
                       .high = of.quantile(0.99),
                       .largest = of.quantile(1)});
+  }
   return c;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // `assay calibrate --model`: how far healthy kernels are from what evidence `model` expects, by room and precision.
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,20 @@ struct ModelRow {
   double median = 0, high = 0, largest = 0;  ///< high: 99% are smaller
 };
 
+/// A tensor of a healthy kernel that the model FAILs.
+struct ModelAlarm {
+  std::string room;
+  Format precision{};
+  Style style{};
+  std::uint64_t seed = 0;
+  std::string variant, tensor;
+  double excess = 0;
+};
+
 struct ModelCalibration {
   CalibrateOptions options;
   std::vector<ModelRow> rows = {};
+  std::vector<ModelAlarm> alarms = {};
 
   /// Of all rows.
   std::size_t count(std::size_t ModelRow::*of) const;

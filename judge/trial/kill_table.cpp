@@ -11,6 +11,7 @@
 #include "judge/court/judge_rows.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/model.hpp"
+#include "judge/sigma/other_algorithms.hpp"
 #include "judge/trial/shrink.hpp"
 #include "oracles/core/in_order.hpp"
 #include "oracles/core/more_rooms.hpp"
@@ -120,7 +121,7 @@ struct Known {
   Tensors baseline = {};          ///< for those rules that want one; empty where only the judge is asked
   Named<Expected> by_model = {};  ///< empty where only the judge is asked, or the room has no model
   std::shared_ptr<const Oracle> oracle = {};
-  std::shared_ptr<InStoredStates> in_stored_states = {};
+  std::shared_ptr<OtherAlgorithms> others = {};
   Format precision = Format::exact;
   int keys = 0;
 };
@@ -136,9 +137,9 @@ bool fails_by_model(const Known& known, const Tensors& answer) {
   return std::any_of(known.by_model.begin(), known.by_model.end(), [&](const auto& tensor) {
     const auto found =
         std::find_if(answer.begin(), answer.end(), [&](const auto& got) { return got.first == tensor.first; });
-    const auto in_stored_states = [&] { return (*known.in_stored_states)(tensor.first); };
     return found != answer.end() &&
-           judge_by_model(tensor.second, known.precision, found->second, in_stored_states).verdict == Verdict::fail;
+           judge_by_model(tensor.second, known.precision, found->second, known.others.get(), tensor.first).verdict ==
+               Verdict::fail;
   });
 }
 
@@ -183,8 +184,7 @@ Known known_of(const Run& run, Rules rules) {
   for (const auto& [name, truth] : oracle->tensors) formats[name] = stored_format(known, name);
   const auto stored = [formats](const std::string& tensor) { return formats.at(tensor); };
   known.by_model = expect_by_model(*oracle, model_runs(run.problem, run.precision, default_draws, 1), stored);
-  known.in_stored_states =
-      std::make_shared<InStoredStates>(run.problem, *oracle, run.precision, default_draws, 1, stored);
+  known.others = std::make_shared<OtherAlgorithms>(run.problem, *oracle, run.precision, default_draws, 1, stored);
   known.oracle = std::move(oracle);
   return known;
 }

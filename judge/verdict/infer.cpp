@@ -8,6 +8,7 @@
 
 #include "files/case_file.hpp"
 #include "judge/sigma/model.hpp"
+#include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
 #include "reference/core/error.hpp"
 
@@ -287,13 +288,11 @@ class Search {
         return known == s.given.stored.end() ? Format::fp32 : known->second;
       };
       const ModelRuns runs = model_runs(s.given.problem, precision, default_draws, kernel_.threads);
-      InStoredStates in_stored_states(s.given.problem, s.given.oracle, precision, default_draws, kernel_.threads,
-                                      stored);
+      OtherAlgorithms others(s.given.problem, s.given.oracle, precision, default_draws, kernel_.threads, stored);
       for (const auto& [name, e] : expect_by_model(s.given.oracle, runs, stored)) {
         const auto got = s.given.got.find(name);
-        const auto in_those = [&, &tensor = name] { return in_stored_states(tensor); };
         if (got != s.given.got.end() &&
-            judge_by_model(e, precision, got->second.data, in_those).verdict == Verdict::fail)
+            judge_by_model(e, precision, got->second.data, &others, name).verdict == Verdict::fail)
           return true;
       }
     }

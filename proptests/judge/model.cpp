@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "judge/forms/sequential.hpp"
+#include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "judge/verdict/judge.hpp"
@@ -105,11 +106,11 @@ std::vector<Judged> judged(const Room& room, const Problem& problem, Format prec
     const auto found = got.find(name);
     return found == got.end() ? Format::fp64 : stored_format(found->second.data);
   };
-  InStoredStates in_stored_states(problem, oracle, precision, default_draws, 1, stored);
+  OtherAlgorithms others(problem, oracle, precision, default_draws, 1, stored);
   for (const auto& [name, expected] : expect_by_model(oracle, runs, stored)) {
     const auto found = got.find(name);
-    const auto in_those = [&, &tensor = name] { return in_stored_states(tensor); };
-    if (found != got.end()) list.push_back({name, judge_by_model(expected, precision, found->second.data, in_those)});
+    if (found != got.end())
+      list.push_back({name, judge_by_model(expected, precision, found->second.data, &others, name)});
   }
   return list;
 }
@@ -138,6 +139,42 @@ TEST(Model, healthy_kernels_of_every_room_are_within_it) {
     }
   }
   EXPECT_GT(tensors, 200U);
+}
+
+/// With outlier channels the system of a chunk cancels, and operands that tensor cores cut off lean together: far
+/// beyond what they do in the recurrence. No contract has to be named for the model to know that its own kernel is
+/// healthy.
+TEST(Model, leaves_open_what_our_own_kernels_do) {
+  const Room& room = *find_room("deltanet");
+  const Problem problem =
+      room.make({"deltanet", {1, 70, 2, 0, 16, 16, 0}, Format::tf32, Style::outlier_channels, 0, {}});
+  const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
+  Contract cutting = Contract::of(Format::tf32);
+  cutting.rounding = Rounding::toward_zero;
+  const Arrays got = flat(form.run(problem, cutting.policy(form.sites), 0));
+  const std::string tensor = "d_initial_state";
+  const auto verdict = [&](double factor) {
+    Array answer = got.at(tensor);
+    for (double& x : answer.data) x *= factor;
+    const std::vector<Judged> list = judged(room, problem, Format::tf32, {{tensor, answer}});
+    return list.size() == 1 ? list.front().judgement.verdict : Verdict::error;
+  };
+  EXPECT_EQ(verdict(1), Verdict::undecided);
+  EXPECT_EQ(verdict(1.02), Verdict::fail) << "an error that no kernel makes is none of theirs";
+
+  const Oracle oracle = oracle_of(room, problem);
+  const ModelRuns runs = model_runs(problem, Format::tf32, default_draws, 1);
+  for (const auto& [name, e] : expect_by_model(oracle, runs, [](const std::string&) { return Format::fp32; }))
+    if (name == tensor) {
+      EXPECT_EQ(judge_by_model(e, Format::tf32, got.at(tensor).data).verdict, Verdict::fail) << "nobody was asked";
+    }
+}
+
+TEST(Model, asks_no_kernel_that_carries_a_narrow_state) {
+  const tile::SiteTable& sites = find_kernels(kernel_rooms(), "deltanet")->forms.front().sites;
+  const tile::SiteTable own = Policy::of(sites, Format::bf16).sites;
+  EXPECT_TRUE(has_narrower_state(find_contract("bf16_state")->policy(sites).sites, own));
+  EXPECT_FALSE(has_narrower_state(find_contract("fla")->policy(sites).sites, own));
 }
 
 /// An answer that is 5 % too large is no algorithm's, in any tensor that has elements enough.

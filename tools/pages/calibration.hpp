@@ -25,6 +25,8 @@ std::string calibration_page(const Calibration& calibration);
 
 /// The table of a calibration of the model.
 Table table_of(const ModelCalibration& calibration);
+/// The tensors of healthy kernels that it FAILs.
+Table alarms_of(const ModelCalibration& calibration);
 /// records/model.md
 std::string model_page(const ModelCalibration& calibration);
 

@@ -247,6 +247,14 @@ Table table_of(const ModelCalibration& c) {
   return table;
 }
 
+Table alarms_of(const ModelCalibration& c) {
+  Table table{{{"mechanism"}, {"precision"}, {"style"}, {"seed", true}, {"variant"}, {"tensor"}, {"model", true}}, {}};
+  for (const ModelAlarm& a : c.alarms)
+    table.rows.push_back({a.room, std::string(name_of(a.precision)), std::string(name_of(a.style)),
+                          std::to_string(a.seed), a.variant, a.tensor, fmt::format("{:.2f}", a.excess)});
+  return table;
+}
+
 std::string model_page(const ModelCalibration& c) {
   std::string command = c.options.command();
   command.insert(std::string("build/assay calibrate").size(), " --model");
@@ -254,8 +262,10 @@ std::string model_page(const ModelCalibration& c) {
          "How far healthy kernels are from what evidence `model` expects "
          "([derivation](../docs/judge-derivation.md#model)): "
          "our tile "
-         "programs in every shape,\nunder every contract that fits, and the reference token by token. In 16 bits and "
-         "fewer also a kernel that cuts off what does not\nfit, as tensor cores do; in fp32 and fp64 no machine does. "
+         "programs in every shape,\nunder every contract that fits, and the reference token by token. In tf32 "
+         "also a kernel that cuts off what does not fit, and in\n16 bits one that cuts off its sums, as tensor cores "
+         "do; to cut off what is stored in 16 bits is a fault, and in fp32 and\nfp64 no machine cuts off. Contracts "
+         "that keep a state in fewer digits are promises of their own, and not here. "
          "An error is in the units of the column `model` of `assay check`:\nup to 2 (3 in fp32 and fp64) is PASS, "
          "beyond "
          "5 FAIL, between them UNDECIDED. What kernels of others do is "
@@ -264,7 +274,7 @@ std::string model_page(const ModelCalibration& c) {
          command + "\n\n" +
          fmt::format("{} tensors: {} UNDECIDED, {} FAIL.\n\n", c.count(&ModelRow::tensors),
                      c.count(&ModelRow::undecided), c.count(&ModelRow::failed)) +
-         table_of(c).markdown();
+         table_of(c).markdown() + (c.alarms.empty() ? "" : "\n## Beyond 5\n\n" + alarms_of(c).markdown());
 }
 
 }  // namespace assay

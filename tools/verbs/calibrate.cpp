@@ -24,6 +24,7 @@ int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& f
               : flags.format == "markdown" ? table_of(c).markdown()
               : flags.format == "csv"      ? table_of(c).csv()
                                            : table_of(c).text());
+  if (!flags.docs && !c.alarms.empty()) console.err << alarms_of(c).text();
   return flags.docs || c.passed() ? exit_passed : exit_failed;
 }
 

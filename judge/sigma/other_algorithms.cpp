@@ -1,0 +1,127 @@
+#include "judge/sigma/other_algorithms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "judge/contract/contract.hpp"
+#include "judge/sigma/model.hpp"
+#include "kernels/core/kernel_room.hpp"
+
+namespace assay {
+namespace {
+
+/// As a contract rounds, but for what leaves.
+Policy unstored(Policy policy) {
+  constexpr std::string_view output_site = "out";
+  if (policy.sites.find(output_site) >= 0) policy.sites = policy.sites.with(output_site, Format::fp64);
+  return policy;
+}
+
+/// What tensor cores cut off: sums, and operands in tf32. Nothing else is rounded.
+Policy cut_off(const Policy& contract, Format precision) {
+  Policy policy = contract;
+  policy.rounding = Rounding::toward_zero;
+  for (int i = 0; i < policy.sites.size; ++i) {
+    auto& [name, role, format] = policy.sites.entries[i];
+    const bool cut = role == tile::Role::accumulator || (role == tile::Role::operand && precision == Format::tf32);
+    if (!cut) format = Format::exact;
+  }
+  return policy;
+}
+
+std::vector<Policy> healthy_policies(const tile::SiteTable& sites, Format precision) {
+  const Policy own = unstored(Policy::of(sites, precision));
+  std::vector<Policy> list = {own};
+  // Where operands are as wide as sums there are no tensor cores.
+  if (precision != Format::fp32 && precision != Format::fp64) list.push_back(cut_off(own, precision));
+  for (const Contract& named : library_contracts()) {
+    const Contract contract = named.in(precision);
+    if (contract.precision != precision || !contract.obstacle(sites).empty()) continue;
+    const Policy policy = unstored(contract.policy(sites));
+    if (!has_narrower_state(policy.sites, own.sites)) list.push_back(policy);
+  }
+  return list;
+}
+
+}  // namespace
+
+bool has_narrower_state(const tile::SiteTable& sites, const tile::SiteTable& than) {
+  const auto digits = [](const tile::SiteTable& of, std::string_view site) { return info(of.at(site)).mantissa_bits; };
+  for (const SiteGroup& group : site_groups())
+    if (group.name == "state")
+      for (const std::string_view site : group.members(sites))
+        if (digits(sites, site) < digits(than, site)) return true;
+  return false;
+}
+
+bool multiplies_states(std::string_view mechanism, std::string_view tensor, Format precision) {
+  const Room* room = find_room(mechanism);
+  const bool narrow_sums = precision == Format::fp32 || precision == Format::fp64 || precision == Format::exact;
+  if (room == nullptr || narrow_sums || !tensor.starts_with("d_")) return false;
+  const auto inputs = room->inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& input) {
+    return input.field.domain == Domain::log_decay && input.field.name == tensor.substr(2);
+  });
+}
+
+std::vector<Arrays> healthy_answers(const Problem& problem, Format precision, int threads) {
+  const KernelRoom* kernels = find_kernels(kernel_rooms(), problem.mechanism);
+  if (kernels == nullptr || precision == Format::exact) return {};
+  const KernelForm& form = kernels->forms.front();
+  if (!form.unstable.empty() || !form.obstacle(problem).empty()) return {};
+  std::vector<Arrays> list;
+  for (Policy policy : healthy_policies(form.sites, precision)) {
+    policy.threads = threads;
+    for (int tile = 0; tile < static_cast<int>(form.tiles.size()); ++tile)
+      list.push_back(flat(form.run(problem, policy, tile)));
+  }
+  return list;
+}
+
+OtherAlgorithms::OtherAlgorithms(const Problem& problem, const Oracle& oracle, Format precision, int draws, int threads,
+                                 std::function<Format(const std::string&)> stored, double rate)
+    : problem_(problem),
+      oracle_(oracle),
+      precision_(precision),
+      draws_(draws),
+      threads_(threads),
+      stored_(std::move(stored)),
+      rate_(rate) {}
+
+const Expected* OtherAlgorithms::in_stored_states(const std::string& tensor) {
+  if (!multiplies_states(problem_.mechanism, tensor, precision_)) return nullptr;
+  if (in_stored_states_.empty()) {
+    ModelRuns runs{precision_, PerturbedArithmetic::States::stored, {}};
+    add_model_runs(runs, problem_, draws_, threads_);
+    in_stored_states_ = expect_by_model(oracle_, runs, stored_, rate_);
+  }
+  const auto found = std::find_if(in_stored_states_.begin(), in_stored_states_.end(),
+                                  [&](const auto& e) { return e.first == tensor; });
+  return found == in_stored_states_.end() ? nullptr : &found->second;
+}
+
+std::optional<Expected> OtherAlgorithms::as_ours(const std::string& tensor, const Expected& expected) {
+  if (!ours_) ours_ = healthy_answers(problem_, precision_, threads_);
+  const ModelFactor factor = model_factor(precision_);
+  std::vector<double> values;
+  for (const HiLo& x : expected.value) values.push_back(x.hi);
+  const ExactRun truth(std::move(values), expected.value);
+  // Limits of a sigma that is known: what a kernel did is no estimate.
+  Spread spread{.sigma = expected.sigma, .freedom = std::vector<double>(expected.sigma.size(), HUGE_VAL)};
+  bool any = false;
+  for (const Arrays& answer : *ours_) {
+    const auto found = answer.find(tensor);
+    if (found == answer.end() || found->second.data.size() != expected.value.size()) continue;
+    if (judge(expected, found->second.data).excess * factor.passes <= factor.fails) continue;
+    any = widen(spread, found->second.data, truth, expected.layout, 0, rate_) > 0 || any;
+  }
+  if (!any) return std::nullopt;
+  Expected wider = expected;
+  wider.sigma = std::move(spread.sigma), wider.rms_limit /= factor.passes;
+  for (double& reach : wider.reach) reach /= factor.passes;
+  return wider;
+}
+
+}  // namespace assay

@@ -1,0 +1,55 @@
+#pragma once
+// What healthy algorithms do that the model's draws do not show: asked before the model says that none answers so
+// (docs/judge-derivation.md, "Model").
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "judge/sigma/expected.hpp"
+#include "judge/verdict/judge.hpp"
+#include "kernels/core/policy.hpp"
+#include "reference/core/format.hpp"
+
+namespace assay {
+
+/// Whether algorithms differ in that tensor of a mechanism by whether they store states as operands: a gate's gradient,
+/// a sum of products of two states. What is expected where they do is asked for when a tensor is beyond what is
+/// expected where they do not.
+bool multiplies_states(std::string_view mechanism, std::string_view tensor, Format precision);
+
+/// Whether the state is carried in fewer digits than the other policy, of the same kernel, has for it.
+bool has_narrower_state(const tile::SiteTable& sites, const tile::SiteTable& than);
+
+/// The answers of the room's own tile program, in every shape, as hardware runs it: under the contract of the
+/// precision, with its sums cut off, and in tf32 its operands, as tensor cores do, and under the contracts of
+/// libraries. Not those of contracts that keep a state in fewer digits, which is a promise of its own. What leaves is
+/// not rounded.
+std::vector<Arrays> healthy_answers(const Problem& problem, Format precision, int threads);
+
+/// Learns what it is asked for when it is first asked.
+class OtherAlgorithms {
+ public:
+  /// All that it is given must live as long. `stored` and `rate` as in expect_by_model().
+  OtherAlgorithms(const Problem& problem, const Oracle& oracle, Format precision, int draws, int threads,
+                  std::function<Format(const std::string&)> stored, double rate = false_alarm_rate);
+
+  /// What is expected where states are stored as operands; null of a tensor in which all algorithms are alike.
+  const Expected* in_stored_states(const std::string& tensor);
+  /// `expected` by the model, with sigma at least what those of our own kernels do that the model would FAIL, and
+  /// limits without the model's factor; nothing where it would FAIL none.
+  std::optional<Expected> as_ours(const std::string& tensor, const Expected& expected);
+
+ private:
+  const Problem& problem_;
+  const Oracle& oracle_;
+  Format precision_;
+  int draws_, threads_;
+  std::function<Format(const std::string&)> stored_;
+  double rate_;
+  Named<Expected> in_stored_states_;
+  std::optional<std::vector<Arrays>> ours_;
+};
+
+}  // namespace assay
