@@ -8,6 +8,7 @@
 
 #include "arguments/file_rooms.hpp"
 #include "arguments/registry.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/model.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"

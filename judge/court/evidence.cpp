@@ -14,6 +14,7 @@
 #include "judge/contract/contract.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/court/second_form.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/locate.hpp"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "arguments/file_rooms.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/model.hpp"
 #include "language/program/mutants.hpp"
 #include "language/room.hpp"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "judge/sigma/cumulated_gates.hpp"
-#include "judge/sigma/other_algorithms.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
@@ -119,41 +118,6 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
         name, expected_of(truth, oracle.head_axis, draws, stored(name), limits, model_factor(runs.precision).passes));
   }
   return list;
-}
-
-Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
-                         OtherAlgorithms* others, const std::string& tensor, bool has_contracts) {
-  Judgement j = judge(expected, got);
-  const ModelFactor factor = model_factor(precision);
-  if (j.verdict != Verdict::fail) return j;
-  const std::string asks =
-      has_contracts ? "--contract says which roundings are its own" : "another input may show more";
-  if (j.excess * factor.passes <= factor.fails) {
-    j.verdict = Verdict::undecided;
-    j.reason = text(j.excess * factor.passes, " times what the precision's roundings do in the recurrence itself: a ",
-                    "chunk algorithm that cancels may do this; ", asks);
-    return j;
-  }
-  if (others == nullptr) return j;
-  const auto leave_open = [&](const std::string& where) {
-    j.verdict = Verdict::undecided;
-    j.reason = text(j.excess * factor.passes, " times what the precision's roundings do ", where, "; ", asks);
-    j.excess = factor.fails / factor.passes;
-    return j;
-  };
-  if (const Expected* stored = others->in_stored_states(tensor)) {
-    const double excess = judge(*stored, got).excess;
-    if (excess * factor.passes <= factor.fails)
-      return leave_open(text("where states are multiplied as wide as they are summed, ", excess * factor.passes,
-                             " times what they do where states are stored in ", name_of(precision), " before"));
-  }
-  if (const std::optional<Expected> ours = others->as_ours(tensor, expected)) {
-    const double excess = judge(*ours, got).excess;
-    if (excess <= 1)
-      return leave_open(text("in the recurrence itself, but ", excess,
-                             " of what assay's own kernel is allowed that errs most on these inputs"));
-  }
-  return j;
 }
 
 }  // namespace assay

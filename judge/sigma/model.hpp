@@ -44,11 +44,4 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
                                 const std::function<Format(const std::string&)>& stored,
                                 double rate = false_alarm_rate);
 
-class OtherAlgorithms;
-
-/// Judges by the model: PASS up to the factor that passes, FAIL beyond the one that fails, UNDECIDED between, and where
-/// other algorithms do as much in that tensor as the answer does; `others` may be null.
-Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
-                         OtherAlgorithms* others = nullptr, const std::string& tensor = {}, bool has_contracts = true);
-
 }  // namespace assay

@@ -8,6 +8,7 @@
 #include "files/case_file.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"

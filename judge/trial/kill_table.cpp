@@ -9,6 +9,7 @@
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
 #include "judge/court/judge_rows.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"

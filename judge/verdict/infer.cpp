@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "files/case_file.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"

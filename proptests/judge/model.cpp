@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "judge/forms/sequential.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/trial/fault_trials.hpp"

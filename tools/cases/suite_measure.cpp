@@ -14,6 +14,7 @@
 #include "judge/contract/contract.hpp"
 #include "judge/court/planted_kernels.hpp"
 #include "judge/hypotheses/conventions.hpp"
+#include "judge/sigma/by_model.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/stored.hpp"
