@@ -4,8 +4,9 @@
 #include <numeric>
 #include <optional>
 
-#include "files/problem_file.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
