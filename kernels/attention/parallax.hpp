@@ -178,9 +178,8 @@ struct ParallaxForward {
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const auto unit = b.units("Q"_s, a.units, b.planted("scale_of_other_head"_s, kv, (kv + 1) % a.kv_heads));
     typename Scores::template Step<X, B, BM> scores(b, a.scores, unit.query * unit.key, head, q0);
-    const Real log_2 = Real{0.6931471805599453};
-    const Real scale =
-        scores.factor(b.planted("exp2_without_log2e"_s, a.scale, a.scale * log_2) * (unit.query * unit.key));
+    const Real natural = b.planted("exp2_without_log2e"_s, a.scale, a.scale * Real{0.6931471805599453});
+    const Real scale = scores.factor(natural * (unit.query * unit.key));
     const Real of_t = unit.probe * unit.key,
                of_o = unit.value / b.planted("p_scale_not_undone"_s, unit.weight, Real{1});
     const int j0 = sees.first_key(q0) / BN + b.planted("first_tile_skipped"_s, 0, head == 0 && q0 > 0);
@@ -193,7 +192,6 @@ struct ParallaxForward {
     auto row_unit = one;  // of P2 and O2
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
-
     b.load(s.Q, a.q, head, q0);
     b.load(s.R, a.rho, head, q0);
     b.pipeline(
@@ -262,9 +260,7 @@ struct ParallaxForward {
     const auto inv = b.rows("inv"_s, reciprocal, mass);
     const auto left = b.rows(
         "tbar"_s, [&](auto sum, auto y) { return sum * y * of_t; }, moment.second(), inv);
-    const auto lse = b.rows("lse"_s, log_sum, mass, m);
-    b.store_row("lse"_s, a.lse, head, q0, lse);
-    scores.store_lse(lse);
+    b.store_row("lse"_s, a.lse, head, q0, scores.store_lse(b.rows("lse"_s, log_sum, mass, m)));
     b.store_row("tbar"_s, a.tbar, head, q0, moment.mean(left, of_t));
     if (a.vbar.p != nullptr) store_mean_value(b, a, head, q0, O1, inv, of_o);
     const auto c1 = b.rows(
@@ -351,7 +347,6 @@ struct ParallaxBackwardQuery {
       return p * (a_ij * of_v - tau_i + (tbar_i - t * of_t) * (a_ij * of_v - beta_i));
     };
     const auto probe_gradient = [&](auto a_ij, auto p, auto beta_i) { return -p * (a_ij * of_v - beta_i); };
-
     b.load(s.Q, a.q, head, q0);
     b.load(s.R, a.rho, head, q0);
     b.load(s.G, a.g, head, q0);
@@ -390,8 +385,7 @@ struct ParallaxBackwardQuery {
     dR.map("drho"_s, [&](auto x) { return x * (sign * unit.key); });
     b.store_row("dh"_s, a.dh, head, q0, dh.total());
     scores.store_gradients(lse, tau);
-    b.store("out"_s, a.dq, head, q0, dQ);
-    b.store("out"_s, a.drho, head, q0, dR);
+    b.store("out"_s, a.dq, head, q0, dQ), b.store("out"_s, a.drho, head, q0, dR);
   }
 };
 

@@ -63,7 +63,6 @@ struct SoftmaxForward {
     const auto top = [&](auto m0, auto s1) { return maxi(m0, s1 * scale); };
     const auto weight = [&](auto y, auto m1) { return ex2(y * scale - m1); };
     const auto inverse = [&](auto y) { return y > 0 ? undo / y : 0; };
-
     // Weights of step j in place of its scores; returns what O is rescaled by.
     const auto weigh = [&](auto& S, int j) {
       const int k0 = (j0 + j) * BN;
@@ -81,7 +80,6 @@ struct SoftmaxForward {
     };
     const int n = b.planted("tail_tile_dropped"_s, ceil_div(last, BN), last / BN) - j0;
     auto P = b.cast("P"_s, b.acc("S"_s, Shape<BM, BN>{}));
-
     b.load(s.Q, a.q, head, q0);
     b.pipeline(
         Shape<ST>{}, n > 0 ? n + 1 : 0,
@@ -109,9 +107,7 @@ struct SoftmaxForward {
         [&](int, int st, Last) { b.mma(O, P, s.V[st]); });
     const auto z = scores.mass(l.total(), m);
     O.scale(b.rows("inv"_s, inverse, z));
-    const auto lse = b.rows("lse"_s, log_sum, z, m);
-    b.store_row("lse"_s, a.lse, head, q0, lse);
-    scores.store_lse(lse);
+    b.store_row("lse"_s, a.lse, head, q0, scores.store_lse(b.rows("lse"_s, log_sum, z, m)));
     b.store("out"_s, a.o, head, q0, O);
   }
 };

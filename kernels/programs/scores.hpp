@@ -94,8 +94,11 @@ struct PlainScores {
     TILE_FN Row mass_of_split(const Row& sum, const Row&) const {
       return sum;
     }
+    /// Returns it.
     template <class Row>
-    TILE_FN void store_lse(const Row&) const {}
+    TILE_FN Row store_lse(const Row& lse) const {
+      return lse;
+    }
     template <class Row>
     TILE_FN void store_lse(const Row&, const Row&) const {}
     template <class St, class Row>
@@ -282,12 +285,13 @@ struct ArgumentScores {
       store_lse(b.rows("lse"_s, log_sum, mass, m));
     }
     template <class R_>
-    TILE_FN void store_lse(const R_& lse) const {
+    TILE_FN R_ store_lse(const R_& lse) const {
       const Real in_base = a.in_base;
       const Real off = b.planted("lse_off_by_ln_2"_s, Real(0), Real(0.6931471805599453));
       b.store_row("lse"_s, a.lse, head, row0,
                   b.rows(
                       "lse"_s, [=](auto x) { return x * in_base + off; }, lse));
+      return lse;
     }
     /// delta_i without the cotangent of lse.
     template <class St, class R_>
