@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "files/names.hpp"
 #include "tools/print/ci_formats.hpp"
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
@@ -12,6 +13,8 @@
 
 namespace assay {
 namespace {
+
+using Rows = std::vector<ReportRow>;
 
 /// The rows whose kernels have tables of their own, and complaints.
 const Rows& told_one_by_one(const Page& page, const Rows& rows) {
