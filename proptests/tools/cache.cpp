@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "proptests/tools/cli.hpp"
+#include "tools/print/rows_page.hpp"
 #include "tools/verbs/check.hpp"
 
 namespace assay {

@@ -19,6 +19,7 @@
 
 #include "kernels/core/kernel_room.hpp"
 #include "tools/print/matrix.hpp"
+#include "tools/print/rows_page.hpp"
 #include "tools/print/table.hpp"
 #include "tools/verbs/command.hpp"
 
