@@ -20,7 +20,8 @@
 namespace assay {
 namespace {
 
-/// The room's kernels; null of a program, and of what no tile program takes, which the model judges. Throws InputError if it has none else.
+/// The room's kernels; null of a program, and of what no tile program takes, which the model judges. Throws InputError
+/// if it has none else.
 const KernelRoom* kernels_of(const ProblemFile& file, const std::string& where) {
   const std::string& mechanism = file.problem.mechanism;
   const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);

@@ -11,7 +11,7 @@
 
 #include "proptests/tools/cli.hpp"
 #include "tools/print/rows_page.hpp"
-#include "tools/verbs/check.hpp"
+#include "tools/run/checked.hpp"
 
 namespace assay {
 namespace {

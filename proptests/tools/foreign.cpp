@@ -13,7 +13,7 @@
 #include "files/case_file.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/sha256.hpp"
-#include "tools/verbs/check.hpp"
+#include "tools/run/checked.hpp"
 
 namespace assay {
 namespace {

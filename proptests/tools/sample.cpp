@@ -183,7 +183,8 @@ TEST_F(Sample, is_secret_and_can_be_repeated) {
     Json again = verdicts({"--sample", "2", "--sample-seed", seed});
     EXPECT_EQ(again["sample"]["judged"], page["sample"]["judged"]);
     EXPECT_EQ(again["sample"]["secret"], false);
-    for (std::size_t i = 0; i < page["rows"].size(); ++i) EXPECT_EQ(again["rows"][i]["rms_z"], page["rows"][i]["rms_z"]);
+    for (std::size_t i = 0; i < page["rows"].size(); ++i)
+      EXPECT_EQ(again["rows"][i]["rms_z"], page["rows"][i]["rms_z"]);
   }
   EXPECT_EQ(seeds.size(), 3U);
 }

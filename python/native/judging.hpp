@@ -11,7 +11,7 @@
 
 #include "files/problem_file.hpp"
 #include "files/safetensors.hpp"
-#include "tools/verbs/check.hpp"
+#include "tools/run/checked.hpp"
 
 namespace assay::python {
 

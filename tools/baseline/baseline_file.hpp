@@ -6,7 +6,7 @@
 
 #include "files/case_file.hpp"
 #include "judge/court/seeded_case.hpp"
-#include "tools/verbs/check.hpp"
+#include "tools/run/checked.hpp"
 #include "tools/verbs/report.hpp"
 
 namespace assay {

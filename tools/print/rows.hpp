@@ -41,7 +41,8 @@ std::string kernel_of(const ReportRow& row);
 std::string count_of(const std::vector<ReportRow>& rows);
 /// "o[0][12][1][4]": the element at that place of the tensor, counted through.
 std::string location(const ReportRow& row, std::size_t flat);
-/// Which faults the row would have shown, in words; "" of a kernel that no form stands for: masks and sites are a form's.
+/// Which faults the row would have shown, in words; "" of a kernel that no form stands for: masks and sites are a
+/// form's.
 std::string detected_by(const ReportRow& row);
 /// What did not pass, why, where, and how to see it again; what passed but could not have shown everything. Lines.
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows);

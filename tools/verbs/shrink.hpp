@@ -1,7 +1,7 @@
 #pragma once
 // `assay check --shrink`: a smaller case on which the same kernel fails.
 #include "judge/court/seeded_case.hpp"
-#include "tools/verbs/check.hpp"
+#include "tools/run/checked.hpp"
 
 namespace assay {
 

@@ -20,7 +20,7 @@
 #include "tools/print/escape.hpp"
 #include "tools/print/rows_page.hpp"
 #include "tools/print/why.hpp"
-#include "tools/verbs/check.hpp"
+#include "tools/run/checked.hpp"
 
 namespace assay {
 namespace {
