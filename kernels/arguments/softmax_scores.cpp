@@ -1,44 +1,25 @@
 // Softmax attention's tile programs with arguments, on the CPU.
 #include "kernels/arguments/softmax_scores.hpp"
 
+#include "kernels/arguments/host_runs.hpp"
 #include "kernels/arguments/rooms.hpp"
-#include "kernels/host/attention_device.hpp"
 #include "kernels/plans/softmax_attention.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <class T, int Rows, int D>
-Answer tiled(const Problem& problem, const Policy& policy) {
-  const Problem plain = without_arguments(problem);
-  const AttentionShape shape = shape_of(problem, plain);
-  const HostAttentionDevice<T> device(shape, policy);
-  return softmax_tiled_plan<HostAttentionTiles<T, Rows, Rows, Rows, D>>(
-      device, shape, plain, ArgumentLaunch<HostAttentionDevice<T>>(device, shape, problem));
-}
-
-Answer run_tiled(const Problem& problem, const Policy& policy, int tile) {
-  return with_scalar_and_head_dim(policy, AttentionShape(without_arguments(problem)), [&]<class T, int D>() {
-    return tile == 1 ? tiled<T, 32, D>(problem, policy) : tiled<T, 64, D>(problem, policy);
-  });
-}
-
-Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) {
-  const Problem plain = without_arguments(problem);
-  const AttentionShape shape = shape_of(problem, plain);
-  return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    const HostAttentionDevice<T> device(shape, policy);
-    const ArgumentLaunch<HostAttentionDevice<T>, true> scores(device, shape, problem);
-    if (tile == 1) return softmax_decode_plan<HostDecodeTiles<T, 32, 64, D>>(device, shape, plain, scores);
-    return softmax_decode_plan<HostDecodeTiles<T, 64, 256, D>>(device, shape, plain, scores);
-  });
-}
+struct Plans {
+  template <class Tiles, class... Args>
+  static Answer tiled(const Args&... args) {
+    return softmax_tiled_plan<Tiles>(args...);
+  }
+  template <class Tiles, class... Args>
+  static Answer decode(const Args&... args) {
+    return softmax_decode_plan<Tiles>(args...);
+  }
+};
 
 std::string tiled_obstacle(const Problem& problem) { return head_dim_obstacle(without_arguments(problem)); }
-std::string decode_obstacle(const Problem& problem) { return split_decode_obstacle(without_arguments(problem)); }
-
-constexpr std::string_view tiled_tiles[] = {"64x64", "32x32"};
-constexpr std::string_view decode_tiles[] = {"16x64/256", "16x32/64"};
 
 constexpr Mutant tiled_mutants[] = {
     {"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
@@ -68,20 +49,20 @@ constexpr KernelForm forms[] = {
     {.name = "tiled",
      .summary = "one block per query tile, online softmax over key tiles; backward in two passes",
      .sites = softmax_scores_sites,
-     .tiles = tiled_tiles,
+     .tiles = argument_tiles,
      .mutants = tiled_mutants,
      .has_gradients = true,
      .obstacle = tiled_obstacle,
-     .run = run_tiled,
+     .run = run_tiled_with_arguments<Plans>,
      .independent_rows = true},
     {.name = "split_decode",
      .summary = "few queries, the keys split over blocks, partial results merged",
      .sites = softmax_scores_decode_sites,
-     .tiles = decode_tiles,
+     .tiles = argument_decode_tiles,
      .mutants = decode_mutants,
      .has_gradients = false,
-     .obstacle = decode_obstacle,
-     .run = run_split_decode,
+     .obstacle = decode_obstacle_with_arguments,
+     .run = run_decode_with_arguments<Plans>,
      .independent_rows = true},
 };
 
