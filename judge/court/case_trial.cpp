@@ -251,6 +251,8 @@ bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), is_answered);
 }
 
+Shape CaseTrial::shape() const { return shape_of(file_); }
+
 std::string CaseTrial::flags() const {
   return text(standard_.mechanism.empty() ? "" : "--mechanism " + shown_word(standard_.mechanism) + " ",
               kernel_.form == nullptr ? "" : text("--form ", shown_word(std::string(kernel_.form->name)), ' '),

@@ -47,6 +47,8 @@ class CaseTrial {
   void prepare(const PartDone& done = {}, Cache* cache = nullptr);
 
   const ProblemFile& file() const { return file_; }
+  /// Of the whole case, where parts of it are judged.
+  Shape shape() const;
   /// Its form is null where none fits and the model alone judges.
   const KernelUnderTest& kernel() const { return kernel_; }
   /// A contract that was asked for decides, and so does a tile shape, which only contracts know, a form of a program,

@@ -197,8 +197,9 @@ class ModelTrial {
     return kept_in(trial_.cache, key, [&] {
       draw();
       const auto format = [&](const std::string& name) { return stored.at(name); };
-      return sharp_ ? expect_by_model(oracle_of(trial_.room, trial_.problem, 4), runs_, format, trial_.false_alarms)
-                    : expect_by_model(trial_.oracle, runs_, format, trial_.false_alarms);
+      return sharp_ ? expect_by_model(oracle_of(trial_.room, trial_.problem, 4), runs_, format, trial_.false_alarms,
+                                      trial_.kernel.threads)
+                    : expect_by_model(trial_.oracle, runs_, format, trial_.false_alarms, trial_.kernel.threads);
     });
   }
 

@@ -12,6 +12,7 @@
 #include "judge/court/cache.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/locate.hpp"
+#include "oracles/multiword/parallel.hpp"
 
 namespace assay {
 namespace {
@@ -165,6 +166,7 @@ Learnt learn(const Trial& trial, const Wanted& wanted) {
     add_runs(r, kernel, trial.problem, trial.glance ? draws_at_a_glance : default_draws,
              by_truth ? &trial.oracle : nullptr);
   });
+  if (trial.phase) trial.phase("judging", 0, 0);
   learnt.expectations = expected();
   const auto any = [&](bool (*asks)(const Expectation&, const Wanted&)) {
     return std::any_of(learnt.expectations.begin(), learnt.expectations.end(),
@@ -193,9 +195,9 @@ std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
-    court.judge(row);
     rows.push_back(row);
   }
+  words::in_parallel(rows.size(), trial.kernel.threads, [&](std::size_t i) { court.judge(rows[i]); });
   return rows;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 
@@ -133,16 +134,18 @@ Problem with_factors(const Problem& problem, const Contract& contract, std::span
   return other;
 }
 
-/// The sizes of an answer's terms, computed when they are first asked for.
+/// The sizes of an answer's terms, computed when they are first asked for, from whatever thread.
 class Terms {
  public:
   Terms(const Problem& problem, const KernelUnderTest& kernel)
-      : problem_(problem), accumulators_(accumulators_of(kernel.policy().sites)), of_solves_(kernel.form->iterative) {}
+      : problem_(problem),
+        accumulators_(accumulators_of(kernel.policy().sites)),
+        of_solves_(kernel.form->iterative),
+        threads_(kernel.threads) {}
 
   /// Of all tensors; null where they are not known.
   const Arrays* all() {
-    if (!asked_) sizes_ = term_sizes(problem_.mechanism, problem_, accumulators_);
-    asked_ = true;
+    std::call_once(asked_, [&] { sizes_ = term_sizes(problem_.mechanism, problem_, accumulators_, threads_); });
     return sizes_ ? &*sizes_ : nullptr;
   }
   /// Of the tensor of that name; null where they are not known.
@@ -158,7 +161,9 @@ class Terms {
  private:
   const Problem& problem_;
   Format accumulators_;
-  bool of_solves_, asked_ = false;
+  bool of_solves_;
+  int threads_;
+  std::once_flag asked_;
   std::optional<Arrays> sizes_;
 };
 
@@ -489,6 +494,7 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
   const Limits limits = limits_of(rate, tensors, elements), of_numbers = limits_of(rate / 2, tensors, elements);
   const GateErrors gates = gate_errors_of(oracle, problem, kernel, runs, terms);
   Expectation expectation;
+  std::vector<std::size_t> runs_of;  // of each expected tensor, its place in a run
   for (std::size_t t = 0; t < emulated.size(); ++t) {
     const auto& [name, array] = emulated[t];
     const auto known = std::find_if(oracle.tensors.begin(), oracle.tensors.end(),
@@ -497,18 +503,20 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
     const Oracle::Tensor& truth = known->second;
     require(truth.shape == array.shape, name, ": the kernel's shape is not the oracle's");
     if (array.data.empty()) continue;
-
-    const Expected blank{.shape = truth.shape,
-                         .layout = layout_of(truth.shape, oracle.head_axis && !truth.shape.empty()),
-                         .value = truth.value,
-                         .bound = truth.bound,
-                         .sigma = {},
-                         .reach = {}};
-    const bool number = array.data.size() == 1;
-    expectation.tensors.emplace_back(name,
-                                     learnt(blank, runs, t, contract, number ? of_numbers : limits, terms, gates));
+    expectation.tensors.emplace_back(
+        name, Expected{.shape = truth.shape,
+                       .layout = layout_of(truth.shape, oracle.head_axis && !truth.shape.empty()),
+                       .value = truth.value,
+                       .bound = truth.bound,
+                       .sigma = {},
+                       .reach = {}});
     expectation.emulated.emplace_back(name, array.data);
+    runs_of.push_back(t);
   }
+  words::in_parallel(runs_of.size(), kernel.threads, [&](std::size_t i) {
+    Expected& e = expectation.tensors[i].second;
+    e = learnt(std::move(e), runs, runs_of[i], contract, e.value.size() == 1 ? of_numbers : limits, terms, gates);
+  });
   return expectation;
 }
 

@@ -98,25 +98,31 @@ ModelFactor model_factor(Format precision) {
 }
 
 Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
-                                const std::function<Format(const std::string&)>& stored, double rate) {
+                                const std::function<Format(const std::string&)>& stored, double rate, int threads) {
   std::size_t tensors = 0, elements = 0;
   for (const auto& [name, truth] : oracle.tensors)
     tensors += truth.value.empty() ? 0 : 1, elements += truth.value.size();
   const Limits limits = limits_of(rate, std::max<std::size_t>(tensors, 1), std::max<std::size_t>(elements, 1));
-  Named<Expected> list;
-  for (const auto& [name, truth] : oracle.tensors) {
+  std::vector<const Named<Oracle::Tensor>::value_type*> known;
+  for (const auto& tensor : oracle.tensors) {
+    const auto& [name, truth] = tensor;
     if (truth.value.empty()) continue;
-    std::vector<std::vector<double>> draws;
-    draws.reserve(runs.drawn.size());
     for (const Arrays& drawn : runs.drawn) {
       const auto found = drawn.find(name);
       require(found != drawn.end() && found->second.data.size() == truth.value.size(), name,
               ": the model does not answer it");
-      draws.push_back(found->second.data);
     }
-    list.emplace_back(
-        name, expected_of(truth, oracle.head_axis, draws, stored(name), limits, model_factor(runs.precision).passes));
+    known.push_back(&tensor);
   }
+  Named<Expected> list(known.size());
+  words::in_parallel(known.size(), threads, [&](std::size_t i) {
+    const auto& [name, truth] = *known[i];
+    std::vector<std::vector<double>> draws;
+    draws.reserve(runs.drawn.size());
+    for (const Arrays& drawn : runs.drawn) draws.push_back(drawn.find(name)->second.data);
+    list[i] = {name,
+               expected_of(truth, oracle.head_axis, draws, stored(name), limits, model_factor(runs.precision).passes)};
+  });
   return list;
 }
 

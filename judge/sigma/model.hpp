@@ -41,7 +41,7 @@ ModelFactor model_factor(Format precision);
 /// What is expected of every tensor of the oracle, the limits already multiplied by model_factor().passes.
 /// `stored` says in which format a tensor is stored; `rate` is the probability that a healthy kernel fails.
 Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
-                                const std::function<Format(const std::string&)>& stored,
-                                double rate = false_alarm_rate);
+                                const std::function<Format(const std::string&)>& stored, double rate = false_alarm_rate,
+                                int threads = 1);
 
 }  // namespace assay

@@ -95,7 +95,7 @@ const Expected* OtherAlgorithms::in_stored_states(const std::string& tensor) {
   if (in_stored_states_.empty()) {
     ModelRuns runs{precision_, PerturbedArithmetic::States::stored, {}};
     add_model_runs(runs, problem_, draws_, threads_);
-    in_stored_states_ = expect_by_model(oracle_, runs, stored_, rate_);
+    in_stored_states_ = expect_by_model(oracle_, runs, stored_, rate_, threads_);
   }
   const auto found = std::find_if(in_stored_states_.begin(), in_stored_states_.end(),
                                   [&](const auto& e) { return e.first == tensor; });

@@ -9,15 +9,15 @@
 namespace assay {
 
 namespace sequential {
-#define MECHANISM(name) Arrays terms_of_##name(const Problem& problem, int bits);
+#define MECHANISM(name) Arrays terms_of_##name(const Problem& problem, int bits, int threads);
 #include "mechanisms.def"
 #undef MECHANISM
 }  // namespace sequential
 
-std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators) {
+std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators, int threads) {
   struct Entry {
     std::string_view room;
-    Arrays (*terms)(const Problem& problem, int bits);
+    Arrays (*terms)(const Problem& problem, int bits, int threads);
   };
 #define MECHANISM(name) {#name, sequential::terms_of_##name},
   static constexpr Entry all[] = {
@@ -27,7 +27,7 @@ std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, 
   const auto* const it = std::find_if(std::begin(all), std::end(all), [&](const Entry& e) { return e.room == room; });
   if (it == std::end(all)) return std::nullopt;
   try {
-    return it->terms(problem, info(accumulators).mantissa_bits + 1);
+    return it->terms(problem, info(accumulators).mantissa_bits + 1, threads);
   } catch (const Refusal&) {
     return std::nullopt;
   }

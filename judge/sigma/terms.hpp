@@ -11,8 +11,8 @@ namespace assay {
 
 /// Of every element ("o", "d_q"): the size of the largest number that its accumulators hold on the way to it, carried
 /// through what follows; 0 where accumulators of that format hold all of it exactly, in whatever order. Nothing where
-/// the room has no kernels, or the reference overflows.
-std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators);
+/// the room has no kernels, or the reference overflows. Heads on several threads, with the same bits.
+std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators, int threads = 1);
 
 /// Whether accumulators of that format may hold a number exactly in whatever order, as far as the number alone shows:
 /// it is then one of theirs, but for a rest of less than a quarter of its last place. Half of all numbers are so, and

@@ -8,8 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "judge/forms/make_sequential.hpp"
 #include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
+#include "reference/gated_deltanet.hpp"
+#include "reference/softmax_attention.hpp"
 
 namespace assay {
 namespace {
@@ -40,6 +43,35 @@ TEST(Terms, what_any_order_sums_exactly_looks_exact) {
   std::cout << exact << " exact; of " << rounded << " that are not, " << seen << " show it\n";
   EXPECT_GT(exact, 500U);
   EXPECT_GT(2 * seen, rounded);
+}
+
+/// Heads that are computed side by side and then added up have the bits of heads computed one after the other: those
+/// of shared keys, of a number that all of them add to, and of whatever number of threads.
+template <class M>
+void expect_same_by_heads() {
+  const Problem problem =
+      find_room(M::name)->make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
+  constexpr int bits = 24;
+  Sized::accumulate_in(bits);
+  const BasicAnswer<Sized> one_by_one = answer<M, Sized>(Binding<M, double>(problem), {true, false, false});
+  for (const int threads : {1, 3}) {
+    const Arrays sizes = terms_of<M>(problem, bits, threads);
+    EXPECT_EQ(sizes.size(), one_by_one.outputs.size() + one_by_one.gradients.size());
+    const auto compare = [&](const std::string& name, const BasicArray<Sized>& array) {
+      const Array& found = sizes.at(name);
+      EXPECT_EQ(found.shape, array.shape) << M::name << ' ' << name;
+      ASSERT_EQ(found.data.size(), array.data.size()) << M::name << ' ' << name;
+      for (std::size_t i = 0; i < found.data.size(); ++i)
+        ASSERT_EQ(found.data[i], array.data[i].rounded_at()) << M::name << ' ' << name << ' ' << i;
+    };
+    for (const auto& [name, array] : one_by_one.outputs) compare(name, array);
+    for (const auto& [name, array] : one_by_one.gradients) compare("d_" + name, array);
+  }
+}
+
+TEST(Terms, are_those_of_one_head_after_the_other) {
+  expect_same_by_heads<softmax_attention>();
+  expect_same_by_heads<gated_deltanet>();
 }
 
 }  // namespace
