@@ -11,6 +11,7 @@
 #include "judge/court/blind_spots.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/cases/check_costs.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/sample.hpp"
 #include "tools/run/plugin.hpp"
@@ -168,6 +169,26 @@ void tell_what_was_read(Checked& checked) {
   if (const auto& parts = checked.trial->file().parts) facts.emplace_back("sample", facts_of(*parts));
 }
 
+/// Where judging takes long: how long, and what would be quicker.
+void tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& console) {
+  constexpr double worth_a_word = 10;
+  const ProblemFile& file = trial.file();
+  const int groups = std::max(1, file.shared_heads > 0 ? file.shared_heads : file.heads);
+  const int parts = file.parts ? file.parts->all() : file.batch * groups;
+  // Of a sample the trial has one part yet.
+  const int judged = file.parts ? options.sample : parts;
+  std::size_t numbers = 0;
+  for (const Arrays* arrays : {&file.problem.inputs, &file.problem.cotangents})
+    for (const auto& [name, array] : *arrays)
+      numbers += array.data.size() * (file.parts ? static_cast<std::size_t>(judged) : 1);
+  const auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
+  if (!cost) return;
+  const int threads = trial.kernel().threads;
+  if (cost->seconds / parts * judged / threads < worth_a_word) return;
+  const bool can_sample = !file.parts && !file.has_arguments();
+  console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
+}
+
 /// Asks the oracle.
 void prepare(Checked& checked, const CheckOptions& options, Progress& progress) {
   progress.phase("truth");
@@ -266,6 +287,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
     checked.trial = trial_of(options, problem, parts);
   else
     checked.trial = trial_of(options, std::move(problem), parts);
+  tell_cost(options, *checked.trial, console);
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr)
     checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);

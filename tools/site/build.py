@@ -23,7 +23,7 @@ NAV = [
         ("Three published defects", "docs/tutorial.md"),
     ]),
     ("Verbs", [
-        ("check", "docs/check.md"), ("report", "docs/report.md"), ("drift", "docs/drift.md"), ("oracle", "docs/oracle.md"), ("baseline", "docs/baseline.md"),
+        ("check", "docs/check.md"), ("report", "docs/report.md"), ("drift", "docs/drift.md"), ("oracle", "docs/oracle.md"), ("What a check costs", "docs/costs.md"), ("baseline", "docs/baseline.md"),
         ("Case files", "docs/case-format.md"), ("Arguments of kernels", "docs/arguments.md"), ("The mechanism language", "docs/mechanism-language.md"),
     ]),
     ("Judge", [("What it asks", "docs/judge.md"), ("Derived", "docs/judge-derivation.md"), ("Published bugs", "docs/published-bugs.md"), ("Errors of the fast engines", "docs/error-analysis.md"), ("Errata", "docs/errata.md")]),

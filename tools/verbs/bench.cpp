@@ -1,6 +1,6 @@
 // assay bench oracle: what certified answers of the engines cost, beside a plain double loop and cpp_bin_float_50;
 // assay bench rooms: what every room costs in every tier; assay bench kernels: what the emulation of every kernel
-// costs in every precision. Each in one run.
+// costs in every precision; assay bench check: what a verdict costs, phase by phase. Each in one run.
 #include "oracles/multiword/bench.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reference/core/error.hpp"
+#include "tools/bench/bench_check.hpp"
 #include "tools/bench/bench_kernels.hpp"
 #include "tools/bench/bench_rooms.hpp"
 #include "tools/cases/case_flags.hpp"
@@ -238,12 +239,103 @@ int run_kernels(const KernelsOptions& options, Console& console) {
   return exit_passed;
 }
 
+struct BenchCheckOptions {
+  std::vector<std::string> mechanisms;
+  int tokens = 256, heads = 2, dim = 64, threads = 0;
+  bool forward = false, docs = false;
+  std::string format{name_of(TableFormat::table)}, output = "-";
+};
+
+using MeasuredChecks = std::vector<std::pair<const Room*, CheckMeasured>>;
+
+Table table_of(const MeasuredChecks& all) {
+  Table table{{{"mechanism"}, {"seconds", true}, {"of all processors", true}, {"peak memory", true}}, {}};
+  for (const std::string_view phase : check_phases) table.columns.push_back({std::string(phase), true});
+  for (const auto& [room, row] : all) {
+    std::vector<std::string> line = {std::string(room->name), fmt::format("{:.3g}", row.seconds),
+                                     fmt::format("{:.3g}", row.processor), fmt::format("{:.0f} MB", 1e-6 * row.memory)};
+    for (const double part : row.processor_of) line.push_back(fmt::format("{:.0f}%", 100 * part / row.processor));
+    table.rows.push_back(std::move(line));
+  }
+  return table;
+}
+
+std::string print(const MeasuredChecks& all, const BenchCheckOptions& options, const Shape& shape) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [room, row] : all) {
+    nlohmann::ordered_json split = nlohmann::ordered_json::object();
+    for (std::size_t p = 0; p < check_phases.size(); ++p)
+      split[std::string(check_phases[p])] = {{"seconds", row.seconds_of[p]}, {"processor", row.processor_of[p]}};
+    list.push_back({{"mechanism", room->name},
+                    {"shape", text_of(shape)},
+                    {"gradients", !options.forward},
+                    {"seconds", row.seconds},
+                    {"processor", row.processor},
+                    {"peak_memory", row.memory},
+                    {"split", std::move(split)}});
+  }
+  return print(table_of(all), std::move(list), "assay-bench-check",
+               fmt::format("assay bench check: a case of {} in bf16{}, nothing in the cache\n"
+                           "reading, truth, draws, judging: shares of the time of all processors\n\n",
+                           text_of(shape), options.forward ? "" : ", with gradients"),
+               *table_format_from(options.format));
+}
+
+/// tools/cases/check_costs.cpp.
+std::string costs_source(const std::vector<const Room*>& chosen, Progress& progress) {
+  std::string source = R"(// written by `assay bench check --docs -o tools/cases/check_costs.cpp`
+#include "tools/cases/check_costs.hpp"
+
+namespace assay {
+
+std::span<const CheckCost> check_costs() {
+  // clang-format off
+  static constexpr CheckCost all[] = {
+)";
+  for (const Room* room : chosen) source += cost_line(*room), progress.step(std::string(room->name));
+  return source + "  };\n  // clang-format on\n  return all;\n}\n\n}  // namespace assay\n";
+}
+
+int run_bench_check(const BenchCheckOptions& options, Console& console) {
+  std::vector<const Room*> chosen;
+  for (const std::string& name : options.mechanisms) chosen.push_back(&room_named(name, "mechanism"));
+  if (chosen.empty()) chosen = checked_rooms();
+  OutputFile file(options.output, console.out);
+  Progress progress(console, chosen.size());
+  if (options.docs) {
+    file.commit(costs_source(chosen, progress));
+    return exit_passed;
+  }
+  const Shape shape{1, options.tokens, options.heads, 0, options.dim, options.dim, 0};
+  MeasuredChecks all;
+  for (const Room* room : chosen) {
+    all.emplace_back(room, measure_check(*room, shape, !options.forward, options.threads));
+    progress.step(std::string(room->name));
+  }
+  file.commit(print(all, options, shape));
+  return exit_passed;
+}
+
 template <class Options>
 void add_output(CLI::App& app, Options& options) {
   app.add_option("--format", options.format, "table, markdown, json or csv")
       ->check(one_of(table_format_names()))
       ->capture_default_str();
   app.add_option("-o,--output", options.output, "where the table goes; - is standard output")->capture_default_str();
+}
+
+void add_check_flags(CLI::App& app, BenchCheckOptions& options) {
+  app.add_option("--mechanism", options.mechanisms, "some of them; `assay list` names all")->delimiter(',');
+  app.add_option("--tokens", options.tokens, "T")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  app.add_option("--heads", options.heads, "H")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  app.add_option("--dim", options.dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
+  app.add_option("--threads", options.threads, "0 is all cores")->check(CLI::Range(0, 1024))->capture_default_str();
+  app.add_flag("--no-cotangents", options.forward, "without gradients");
+  app.add_flag("--docs", options.docs,
+               "measure every room at four sizes of up to 512 tokens, and write the table that estimates and "
+               "docs/costs.md are worked out "
+               "from");
+  add_output(app, options);
 }
 
 std::function<int(Console&)> add(CLI::App& app) {
@@ -278,7 +370,12 @@ std::function<int(Console&)> add(CLI::App& app) {
   kernels->add_option("--tokens", kernels_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
   kernels->add_option("--dim", kernels_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
   add_output(*kernels, *kernels_options);
-  return [options, rooms_options, all, kernels_options, kernels](Console& console) {
+
+  CLI::App* checks = app.add_subcommand("check", "what a verdict costs: seconds, memory, and which phase takes them");
+  auto check_options = std::make_shared<BenchCheckOptions>();
+  add_check_flags(*checks, *check_options);
+  return [options, rooms_options, all, kernels_options, kernels, check_options, checks](Console& console) {
+    if (checks->parsed()) return run_bench_check(*check_options, console);
     if (kernels->parsed()) return run_kernels(*kernels_options, console);
     return all->parsed() ? run_rooms(*rooms_options, console) : run_bench(*options, console);
   };

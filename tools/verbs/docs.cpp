@@ -13,6 +13,7 @@
 #include "oracles/core/room.hpp"
 #include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
+#include "tools/cases/check_costs.hpp"
 #include "tools/cases/golden.hpp"
 #include "tools/pages/arguments_page.hpp"
 #include "tools/pages/docs_kernels.hpp"
@@ -155,6 +156,7 @@ int write_pages(const Arguments& arguments, Console& console) {
                      kernels_page(gpu_records(arguments.source), kernel_sources_digests(arguments.source)));
   pages.emplace_back(records / "suite.md", suite_page());
   pages.emplace_back(folder.parent_path() / "arguments.md", arguments_page());
+  pages.emplace_back(folder.parent_path() / "costs.md", costs_page());
   for (const auto& [path, text] : pages) {
     if (arguments.check) {
       std::ifstream in(path);

@@ -1,0 +1,33 @@
+#pragma once
+// What a check costs, phase by phase, each in a process of its own so that its peak of memory is its own.
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracles/core/room.hpp"
+#include "reference/core/inputs.hpp"
+
+namespace assay {
+
+/// reading the files; truth; draws, of our own tile program and of the model; judging.
+inline constexpr std::array<std::string_view, 4> check_phases = {"reading", "truth", "draws", "judging"};
+
+/// One check of a healthy answer, with nothing kept.
+struct CheckMeasured {
+  double seconds = 0;    ///< wall
+  double processor = 0;  ///< of all threads
+  double memory = 0;     ///< of the process at its peak, bytes
+  double numbers = 0;    ///< of inputs and cotangents
+  std::array<double, check_phases.size()> processor_of{}, seconds_of{};
+};
+/// Throws InputError if there is no verdict.
+CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads);
+
+/// The rooms that a check can be measured of: those that have kernels.
+std::vector<const Room*> checked_rooms();
+
+/// What tools/cases/check_costs.cpp says of the room, measured at four sizes on one thread.
+std::string cost_line(const Room& room);
+
+}  // namespace assay

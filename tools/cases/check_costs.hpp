@@ -1,0 +1,46 @@
+#pragma once
+// What `assay check` costs: measured, room by room, by `assay bench check`, and what that says of other shapes.
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "reference/core/inputs.hpp"
+
+namespace assay {
+
+/// A check of one head of d = 64 with gradients takes linear T + quadratic T^2 seconds of processor time.
+struct CheckCost {
+  std::string_view mechanism;
+  double linear, quadratic;
+  double power;                           ///< of d / 64 that this grows by
+  double forward;                         ///< share of it that a case without gradients takes
+  double bytes;                           ///< of memory for each number of the case
+  double reading, truth, draws, judging;  ///< shares of it, at the longest size measured
+};
+/// Of all rooms that `assay bench check` was run on.
+std::span<const CheckCost> check_costs();
+
+struct Estimate {
+  double seconds = 0;  ///< of processor time
+  double bytes = 0;    ///< of memory at its peak
+};
+/// What a check of that case costs with nothing in the cache, within a factor of three on the machine that the costs
+/// were measured on; nothing of rooms without costs. `numbers`: of inputs and cotangents.
+std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& shape, bool gradients,
+                                       std::size_t numbers);
+
+/// What is said of a check before it starts: that of some parts of a case of so many, each an equal share of the cost.
+/// Of all parts it says what two of them would cost, too, where the case can be sampled.
+std::string cost_sentence(const Estimate& whole, int parts, int judged, int threads, bool can_sample);
+
+/// "45 s", "4 minutes", "2.5 hours"
+std::string spoken_time(double seconds);
+/// "350 MB", "2.1 GB"
+std::string spoken_size(double bytes);
+
+/// docs/costs.md.
+std::string costs_page();
+
+}  // namespace assay

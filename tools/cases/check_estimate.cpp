@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/cases/check_costs.hpp"
+
+namespace assay {
+namespace {
+
+/// Of the program itself, before it has read a case.
+constexpr double of_program = 1e8;
+
+/// A line of the page: seconds of two cores.
+std::string page_line(const CheckCost& cost) {
+  const auto at = [&](const Shape& shape) {
+    const std::size_t numbers = 4 * static_cast<std::size_t>(shape.own() * shape.seq_len * shape.key_dim);
+    return check_estimate(cost.mechanism, shape, true, numbers).value();
+  };
+  const Estimate small = at({1, 1024, 4, 0, 64, 64, 0}), middle = at({1, 2048, 8, 0, 128, 128, 0}),
+                 large = at({2, 4096, 8, 0, 128, 128, 0});
+  return fmt::format("| `{}` | {} | {} | {}, {} | {} | {:.0f} / {:.0f} / {:.0f} / {:.0f} % |\n", cost.mechanism,
+                     spoken_time(small.seconds / 2), spoken_time(middle.seconds / 2), spoken_time(large.seconds / 2),
+                     spoken_size(large.bytes), spoken_time(large.seconds / 2 / 16), 100 * cost.reading,
+                     100 * cost.truth, 100 * cost.draws, 100 * cost.judging);
+}
+
+}  // namespace
+
+std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& shape, bool gradients,
+                                       std::size_t numbers) {
+  const auto costs = check_costs();
+  const auto known =
+      std::find_if(costs.begin(), costs.end(), [&](const CheckCost& cost) { return cost.mechanism == mechanism; });
+  if (known == costs.end()) return std::nullopt;
+  const double queries = shape.queries(), keys = shape.seq_len;
+  const double dims = std::sqrt(static_cast<double>(shape.key_dim) * std::max(shape.value_dim, 1)) / 64;
+  Estimate estimate;
+  estimate.seconds = shape.own() * (known->linear * queries + known->quadratic * queries * keys) *
+                     std::pow(std::max(dims, 0.25), known->power) * (gradients ? 1 : known->forward);
+  estimate.bytes = of_program + known->bytes * static_cast<double>(numbers);
+  return estimate;
+}
+
+std::string cost_sentence(const Estimate& whole, int parts, int judged, int threads, bool can_sample) {
+  const double of_part = whole.seconds / parts / threads;
+  std::string sentence = fmt::format("takes about {} on {} {} and {}", spoken_time(of_part * judged), threads,
+                                     threads == 1 ? "core" : "cores", spoken_size(whole.bytes));
+  if (judged == parts && can_sample && parts > 2)
+    sentence += fmt::format("; --sample 2 judges 2 of {} parts in {}", parts, spoken_time(2 * of_part));
+  return sentence;
+}
+
+std::string spoken_time(double seconds) {
+  if (seconds < 100) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 1 : 0);
+  if (seconds < 6000) return fmt::format("{:.0f} minutes", seconds / 60);
+  return fmt::format("{:.2g} hours", seconds / 3600);
+}
+
+std::string spoken_size(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.2g} GB", bytes / 1e9);
+}
+
+std::string costs_page() {
+  std::string page =
+      R"(<!-- written by `assay docs`; tools/cases/check_costs.cpp has the numbers, which `assay bench check --docs` measures -->
+
+# What a check costs
+
+`assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens
+and d = 64 and 128 (`assay bench check`), so up to three times off at thousands of tokens. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
+that is more than ten seconds.
+
+The split: reading the files / truth / draws, of our own tile program and of the model / judging, with what the case could have shown.
+
+| mechanism | 1,1024,4,64 | 1,2048,8,128 | 2,4096,8,128 | `--sample 1` | read / truth / draws / judge |
+|---|---|---|---|---|---|
+)";
+  for (const CheckCost& cost : check_costs()) page += page_line(cost);
+  return page + R"(
+    build/assay bench check --mechanism gated_deltanet --tokens 512 --heads 4 --dim 128
+
+measures one shape on your machine: seconds, seconds of all processors, peak memory, and the split.
+)";
+}
+
+}  // namespace assay
