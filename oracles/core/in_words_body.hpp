@@ -12,7 +12,7 @@
 #include "oracles/core/channels.hpp"
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
-#include "oracles/core/word_form.hpp"
+#include "oracles/core/word_engine.hpp"
 #include "oracles/multiword/definite.hpp"
 #include "oracles/multiword/pack.hpp"
 #include "oracles/multiword/parallel.hpp"
@@ -92,7 +92,7 @@ PackedTensor<P> packed(std::string_view name, Tensor& tensor, int value_axis = -
 template <class P, class M, class X, class In>
 std::vector<PackedTensor<P>> outputs_of(const Binding<M, X>& binding, const In& in, bool caches) {
   std::vector<PackedTensor<P>> list;
-  auto out = WordForm<M>::forward(binding.options(), in);
+  auto out = WordEngine<M>::forward(binding.options(), in);
   binding.for_each(out, [&](const Field& f, auto& tensor) {
     if (f.missing == Field::Missing::absent && tensor.empty()) return;
     require_known(tensor.data);
@@ -110,7 +110,7 @@ std::vector<PackedTensor<P>> outputs_of(const Binding<M, X>& binding, const In& 
 template <class P, class M, class X, class In, class Out>
 std::vector<PackedTensor<P>> gradients_of(const Binding<M, X>& binding, const In& in, const Out& cotangent) {
   std::vector<PackedTensor<P>> list;
-  auto d = WordForm<M>::backward(binding.options(), in, cotangent);
+  auto d = WordEngine<M>::backward(binding.options(), in, cotangent);
   binding.for_each(d, [&](const Field& f, auto& tensor) {
     if (!f.differentiable || (f.missing == Field::Missing::absent && !binding.has(f))) return;
     require_known(tensor.data);

@@ -235,9 +235,9 @@ TEST_F(ProgramVerbs, WhatIsKeptIsOfTheProgramThatTheFileHolds) {
   EXPECT_EQ(key("gated_deltanet", "third"), first);
 }
 
-/// The rows of `assay limits` by law, and their verdicts.
+/// The rows of `assay identities` by law, and their verdicts.
 std::map<std::string, std::string> laws_of(const std::string& program, int code) {
-  const Ran ran = run_assay({"limits", "--mechanism", program, "--format", "json"});
+  const Ran ran = run_assay({"identities", "--mechanism", program, "--format", "json"});
   EXPECT_EQ(ran.code, code) << ran.out << ran.err;
   std::map<std::string, std::string> verdicts;
   const Json page = Json::parse(ran.out), rows = page["rows"];

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "oracles/identities/errata.hpp"
-#include "oracles/identities/limits.hpp"
+#include "oracles/identities/identities.hpp"
 
 namespace assay::identities {
 namespace {
@@ -17,15 +17,15 @@ std::string test_name(std::string name) {
   return name;
 }
 
-class EveryLimit : public ::testing::TestWithParam<Limit> {};
+class EveryIdentity : public ::testing::TestWithParam<Identity> {};
 
-TEST_P(EveryLimit, IsMetAtItsRate) {
-  const LimitResult r = measure(GetParam());
+TEST_P(EveryIdentity, IsMetAtItsRate) {
+  const IdentityResult r = measure(GetParam());
   EXPECT_TRUE(r.passed) << GetParam().statement << ": order " << r.measured_order << ", coefficient " << r.coefficient
                         << ", predicted " << r.predicted_coefficient << ", error " << r.error;
 }
 
-INSTANTIATE_TEST_SUITE_P(Limits, EveryLimit, ::testing::ValuesIn(limits()), [](const auto& limit) {
+INSTANTIATE_TEST_SUITE_P(Identities, EveryIdentity, ::testing::ValuesIn(identities()), [](const auto& limit) {
   return test_name(std::string(limit.param.mechanism) + "_" + std::string(limit.param.name));
 });
 
@@ -60,7 +60,7 @@ TEST(Errata, NamesAreUnique) {
     EXPECT_TRUE(names.insert(e.chapter + std::string(e.erratum.id)).second) << e.chapter << ' ' << e.erratum.id;
 }
 
-Limit of(int order, std::function<Mp200(const Mp200&)> f, Vector predicted) {
+Identity of(int order, std::function<Mp200(const Mp200&)> f, Vector predicted) {
   return {"toy",
           "toy",
           "",
@@ -71,7 +71,7 @@ Limit of(int order, std::function<Mp200(const Mp200&)> f, Vector predicted) {
 }
 
 TEST(Measuring, FindsOrderAndCoefficient) {
-  const LimitResult linear = measure(of(1, [](const Mp200& e) { return Mp200(3 * e + 5 * e * e); }, {Mp200(3)}));
+  const IdentityResult linear = measure(of(1, [](const Mp200& e) { return Mp200(3 * e + 5 * e * e); }, {Mp200(3)}));
   EXPECT_TRUE(linear.passed);
   EXPECT_NEAR(linear.coefficient, 3, 1e-12);
   EXPECT_NEAR(linear.measured_order, 1, 1e-12);

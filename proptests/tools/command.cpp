@@ -113,8 +113,8 @@ TEST(Progress, TellsWhatIsLeftOnceItKnows) {
   EXPECT_EQ(time_left(seconds(100), 3, 0), "");
 }
 
-TEST(Limits, PrintsRatesAndVerdicts) {
-  const Ran json = run_assay({"limits", "--mechanism", "rls", "--format", "json"});
+TEST(Identities, PrintsRatesAndVerdicts) {
+  const Ran json = run_assay({"identities", "--mechanism", "rls", "--format", "json"});
   EXPECT_EQ(json.code, exit_passed);
   const Json rows = Json::parse(json.out)["rows"];
   ASSERT_FALSE(rows.empty());
@@ -127,11 +127,12 @@ TEST(Limits, PrintsRatesAndVerdicts) {
     EXPECT_NEAR(row["measured_order"].get<double>(), row["order"].get<double>(), 1e-9) << row["limit"];
   }
   EXPECT_GT(limits, 0);
-  EXPECT_NE(run_assay({"limits", "--mechanism", "rls"}).out.find("0 FAIL"), std::string::npos);
+  EXPECT_NE(run_assay({"identities", "--mechanism", "rls"}).out.find("0 FAIL"), std::string::npos);
+  EXPECT_EQ(run_assay({"limits", "--mechanism", "rls", "--format", "json"}).out, json.out) << "the older name";
 }
 
-TEST(Limits, RefusesWhatIsNotListed) {
-  const Ran ran = run_assay({"limits", "--mechanism", "nosuch"});
+TEST(Identities, RefusesWhatIsNotListed) {
+  const Ran ran = run_assay({"identities", "--mechanism", "nosuch"});
   EXPECT_EQ(ran.code, exit_usage);
   EXPECT_NE(ran.err.find("nosuch"), std::string::npos);
   EXPECT_TRUE(ran.out.empty());

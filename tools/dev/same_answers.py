@@ -42,7 +42,7 @@ def commands():
     for format in ["table", "markdown", "html", "csv", "junit", "sarif", "github"]:
         few = ["--mechanism", "deltanet", "--precision", "bf16", "--precision", "e5m2", "--shape", SHAPE]
         yield f"report-{format}", ["report", *few, "--why", "--format", format]
-    yield "limits", ["limits", "--format", "json"]
+    yield "identities", ["identities", "--format", "json"]
     yield "fixtures", ["fixtures", "verify"]
     for room in rooms():
         yield f"case-{room}", ["case", room, "--shape", SHAPE, "--precision", "fp32", "-o", f"{room}.safetensors"]

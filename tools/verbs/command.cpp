@@ -25,7 +25,7 @@ const std::vector<const Command*>& all_commands() {
   static const std::vector<const Command*> all = {
       &commands::list,     &commands::report,   &commands::check,     &commands::suite,     &commands::merge,
       &commands::contract, &commands::baseline, &commands::make_case, &commands::oracle,    &commands::drift,
-      &commands::limits,   &commands::mutants,  &commands::mechanism, &commands::calibrate, &commands::fixtures,
+      &commands::identities,   &commands::mutants,  &commands::mechanism, &commands::calibrate, &commands::fixtures,
       &commands::bench,    &commands::docs};
   return all;
 }

@@ -46,7 +46,7 @@ struct Command {
 };
 
 namespace commands {
-extern const Command baseline, bench, calibrate, check, contract, docs, drift, fixtures, limits, list, make_case,
+extern const Command baseline, bench, calibrate, check, contract, docs, drift, fixtures, identities, list, make_case,
     mechanism, merge, mutants, oracle, report, suite;
 }
 

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "oracles/core/pair_sums.hpp"
-#include "oracles/core/word_form.hpp"
+#include "oracles/core/word_engine.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/falcon3.hpp"
 
 namespace assay {
 
 template <>
-struct WordForm<falcon3> {
+struct WordEngine<falcon3> {
   using Options = falcon3::Options;
   template <class S>
   using Inputs = falcon3::Inputs<S>;

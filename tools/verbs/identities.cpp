@@ -1,5 +1,5 @@
-// assay limits: the identities and limits of the specifications, with measured rates and coefficients.
-#include "oracles/identities/limits.hpp"
+// assay identities: the identities and limits of the specifications, with measured rates and coefficients.
+#include "oracles/identities/identities.hpp"
 
 #include <fmt/format.h>
 
@@ -19,10 +19,10 @@
 namespace assay {
 namespace {
 
-using identities::Limit;
-using identities::LimitResult;
+using identities::Identity;
+using identities::IdentityResult;
 
-struct LimitsOptions {
+struct IdentitiesOptions {
   std::vector<std::string> mechanisms;
   std::string format{name_of(TableFormat::table)}, output = "-";
 };
@@ -30,7 +30,7 @@ struct LimitsOptions {
 struct Row {
   std::string mechanism, name, statement, source;
   int order;
-  LimitResult result;
+  IdentityResult result;
   bool is_promised = true;  ///< a law of a program that it need not obey is no failure
 
   std::string verdict() const { return result.passed ? "PASS" : is_promised ? "FAIL" : "no"; }
@@ -50,7 +50,7 @@ Table table_of(const std::vector<Row>& rows) {
                {"verdict"}},
               {}};
   for (const Row& row : rows) {
-    const LimitResult& r = row.result;
+    const IdentityResult& r = row.result;
     const bool identity = row.order == 0;
     table.rows.push_back({row.mechanism, row.name, row.statement, identity ? "exact" : std::to_string(row.order),
                           identity ? "" : fmt::format("{:.10g}", r.measured_order),
@@ -63,7 +63,7 @@ Table table_of(const std::vector<Row>& rows) {
 std::string as_json(const std::vector<Row>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
-    const LimitResult& r = row.result;
+    const IdentityResult& r = row.result;
     list.push_back({{"mechanism", row.mechanism},
                     {"limit", row.name},
                     {"statement", row.statement},
@@ -95,9 +95,9 @@ std::string print(const std::vector<Row>& rows, TableFormat format) {
       break;
   }
   return fmt::format(
-      "assay limits: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61\n"
+      "assay identities: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61\n"
       "columns: order and coefficient at which the difference vanishes, predicted and measured;\n"
-      "         error: of the coefficient, or what is left of an identity, relatively\n\n{}\n{} limits: {} PASS, {} "
+      "         error: of the coefficient, or what is left of an identity, relatively\n\n{}\n{} identities: {} PASS, {} "
       "FAIL{}\n",
       table_of(rows).text(), rows.size(), count("PASS"), count("FAIL"),
       open > 0 ? fmt::format(", {} not obeyed, and not promised", open) : "");
@@ -108,7 +108,7 @@ std::vector<Row> rows_of_program(const std::string& program) {
   std::vector<Row> rows;
   for (language::Law& law : language::laws_of(room_named(program, "mechanism"))) {
     const bool is_promised = law.name == "continuation" || law.name == "heads";
-    LimitResult result;
+    IdentityResult result;
     result.error = law.error, result.allowed = language::law_tolerance, result.passed = law.holds;
     rows.push_back(
         {program, std::move(law.name), std::move(law.sentence), "docs/own-mechanism.md", 0, result, is_promised});
@@ -118,24 +118,24 @@ std::vector<Row> rows_of_program(const std::string& program) {
 
 bool is_program(const std::string& name) { return language::find_mechanism(name) != nullptr; }
 
-int run_limits(const LimitsOptions& options, Console& console) {
-  std::vector<const Limit*> chosen;
+int run_identities(const IdentitiesOptions& options, Console& console) {
+  std::vector<const Identity*> chosen;
   std::vector<std::string> programs;
-  for (const Limit& limit : identities::limits())
+  for (const Identity& limit : identities::identities())
     if (options.mechanisms.empty() ||
         std::find(options.mechanisms.begin(), options.mechanisms.end(), limit.mechanism) != options.mechanisms.end())
       chosen.push_back(&limit);
   for (const std::string& name : options.mechanisms) {
     if (is_program(name)) programs.push_back(name);
     require(is_program(name) ||
-                std::any_of(chosen.begin(), chosen.end(), [&](const Limit* l) { return l->mechanism == name; }),
-            "--mechanism: no limit of '", name, "' is listed");
+                std::any_of(chosen.begin(), chosen.end(), [&](const Identity* l) { return l->mechanism == name; }),
+            "--mechanism: no identity of '", name, "' is listed");
   }
   OutputFile file(options.output, console.out);
   std::vector<Row> rows;
   {
     Progress progress(console, chosen.size() + programs.size());
-    for (const Limit* limit : chosen) {
+    for (const Identity* limit : chosen) {
       rows.push_back({std::string(limit->mechanism), std::string(limit->name), std::string(limit->statement),
                       std::string(limit->source), limit->order, measure(*limit)});
       progress.step(limit->name);
@@ -151,7 +151,8 @@ int run_limits(const LimitsOptions& options, Console& console) {
 }
 
 std::function<int(Console&)> add(CLI::App& app) {
-  auto options = std::make_shared<LimitsOptions>();
+  app.alias("limits");  // its older name
+  auto options = std::make_shared<IdentitiesOptions>();
   app.add_option("--mechanism", options->mechanisms,
                  "only this one, or the file of a program, whose laws follow from its axes; may be given several times")
       ->delimiter(',')
@@ -160,13 +161,13 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::IsMember(table_format_names()))
       ->capture_default_str();
   app.add_option("-o,--output", options->output, "where the table goes; - is standard output")->capture_default_str();
-  return [options](Console& console) { return run_limits(*options, console); };
+  return [options](Console& console) { return run_identities(*options, console); };
 }
 
 }  // namespace
 
 namespace commands {
-extern const Command limits = {"limits", "measure the identities and limits of every mechanism", add};
+extern const Command identities = {"identities", "measure the identities and limits of every mechanism", add};
 }
 
 }  // namespace assay

@@ -7,14 +7,14 @@
 //   drho = <G, C> / B_t,   dv_j = H^T x_j,   dx_j = H v_j + (sum 2 dE / B) x_j
 // where j is the pair that step t is the first to see.
 #include "oracles/core/pair_sums.hpp"
-#include "oracles/core/word_form.hpp"
+#include "oracles/core/word_engine.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/falcon3a.hpp"
 
 namespace assay {
 
 template <>
-struct WordForm<falcon3a> {
+struct WordEngine<falcon3a> {
   using Options = falcon3a::Options;
   template <class S>
   using Inputs = falcon3a::Inputs<S>;

@@ -1,4 +1,4 @@
-#include "oracles/identities/limits.hpp"
+#include "oracles/identities/identities.hpp"
 
 #include <cmath>
 #include <limits>
@@ -10,8 +10,8 @@ constexpr int eps_exponent = 60;
 
 double as_double(const Mp200& x) { return static_cast<double>(x); }
 
-LimitResult measure_identity(const Limit& limit) {
-  LimitResult result;
+IdentityResult measure_identity(const Identity& limit) {
+  IdentityResult result;
   // 200 digits, of which cancellation may take a quarter.
   result.allowed = 1e-150;
   const Mp200 size = norm(limit.predicted()), off = norm(limit.distance(Mp200(0)));
@@ -20,10 +20,10 @@ LimitResult measure_identity(const Limit& limit) {
   return result;
 }
 
-LimitResult measure_limit(const Limit& limit) {
+IdentityResult measure_limit(const Identity& limit) {
   const Mp200 eps = ldexp(Mp200(1), -eps_exponent), half = eps / 2;
   const Vector at_eps = limit.distance(eps), at_half = limit.distance(half);
-  LimitResult result;
+  IdentityResult result;
   const Mp200 large = norm(at_eps), small = norm(at_half);
   if (small == 0 || large == 0) return result;
   result.measured_order = as_double(log(Mp200(large / small)) / log(Mp200(2)));
@@ -48,12 +48,12 @@ LimitResult measure_limit(const Limit& limit) {
 
 }  // namespace
 
-LimitResult measure(const Limit& limit) { return limit.order == 0 ? measure_identity(limit) : measure_limit(limit); }
+IdentityResult measure(const Identity& limit) { return limit.order == 0 ? measure_identity(limit) : measure_limit(limit); }
 
-const std::vector<Limit>& limits() {
-  static const std::vector<Limit> all = [] {
-    std::vector<Limit> list = lla_limits();
-    for (auto&& more : {delta_limits(), falcon_limits()}) list.insert(list.end(), more.begin(), more.end());
+const std::vector<Identity>& identities() {
+  static const std::vector<Identity> all = [] {
+    std::vector<Identity> list = lla_identities();
+    for (auto&& more : {delta_identities(), falcon_identities()}) list.insert(list.end(), more.begin(), more.end());
     return list;
   }();
   return all;

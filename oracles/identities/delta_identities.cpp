@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "oracles/identities/delta_forms.hpp"
-#include "oracles/identities/limits.hpp"
+#include "oracles/identities/identities.hpp"
 
 namespace assay::identities {
 namespace delta {
@@ -30,7 +30,7 @@ struct Sides {
   }
 };
 
-Limit exact(std::string_view name, std::string_view mechanism, std::string_view statement, std::string_view source,
+Identity exact(std::string_view name, std::string_view mechanism, std::string_view statement, std::string_view source,
             const std::function<Sides()>& sides) {
   return {name,
           mechanism,
@@ -94,7 +94,7 @@ Sides chunks(const std::function<Form(const ExactProblem&)>& form, const ExactPr
 
 Sides momentum_chunks() { return chunks<Momentum>(momentum, make("mdn"), momentum_outputs); }
 
-Limit first_order_chunks(std::string_view mechanism, const Params& params = {}, std::string_view name = "chunks") {
+Identity first_order_chunks(std::string_view mechanism, const Params& params = {}, std::string_view name = "chunks") {
   return exact(name, mechanism, "chunks of 1, 3, 7 and 9 tokens, decays of 0 included: the recurrence",
                "delta-family.md 3.3, I1",
                [mechanism, params] { return chunks<FirstOrder>(first_order, make(mechanism, params), state_outputs); });
@@ -182,7 +182,7 @@ Sides segments(const ExactProblem& p) {
   return s;
 }
 
-Limit in_segments(std::string_view mechanism, const Params& params = {}, std::string_view name = "segments") {
+Identity in_segments(std::string_view mechanism, const Params& params = {}, std::string_view name = "segments") {
   return exact(name, mechanism, "tokens 1-3, then 4-7 from the carried states (gradients back): one run",
                "delta-family.md 4, I3", [mechanism, params] { return segments(make(mechanism, params)); });
 }
@@ -286,7 +286,7 @@ Sides unpredicted_without_momentum() {
 
 /// One vector of gates eps times its own size, against the chunked form with zeros there: every output, and its rate
 /// along that vector.
-Limit vanishing(std::string_view name, std::string_view statement, std::string_view input, Vector Momentum::*gates,
+Identity vanishing(std::string_view name, std::string_view statement, std::string_view input, Vector Momentum::*gates,
                 bool logarithmic) {
   const auto rest = [gates] {
     Momentum x = momentum(make("mdn"));
@@ -311,7 +311,7 @@ Limit vanishing(std::string_view name, std::string_view statement, std::string_v
 }
 
 /// I8 against the other room: mu = eps mu, p = alpha k, M_0 = 0.
-Limit momentum_to_zero() {
+Identity momentum_to_zero() {
   const auto problem = [](const Mp200& eps) {
     ExactProblem p = predicting_with_the_decayed_key(filled(make("mdn"), "initial_momentum", 0));
     p.cotangents.erase("final_momentum");
@@ -730,7 +730,7 @@ Sides first_order_values_balance(std::string_view mechanism) {
 // Limits of the first-order family.
 
 /// The outputs of a first-order room along a path into another one's; their rates follow from the direction.
-Limit first_order_limit(std::string_view name, std::string_view mechanism, std::string_view statement,
+Identity first_order_limit(std::string_view name, std::string_view mechanism, std::string_view statement,
                         std::string_view source, const std::function<ExactProblem(const Mp200&)>& problem,
                         const std::function<ExactProblem()>& end, const std::function<void(FirstOrder&)>& direction) {
   return {name,
@@ -751,7 +751,7 @@ Limit first_order_limit(std::string_view name, std::string_view mechanism, std::
 }
 
 /// log_decay = eps g: the rule without decay.
-Limit slow_decay(std::string_view mechanism, std::string_view plain, std::string_view statement) {
+Identity slow_decay(std::string_view mechanism, std::string_view plain, std::string_view statement) {
   const auto problem = [mechanism](const Mp200& eps) {
     return with(make(mechanism), "log_decay", [&](const Mp200& g) { return g * eps; });
   };
@@ -766,7 +766,7 @@ Limit slow_decay(std::string_view mechanism, std::string_view plain, std::string
 }
 
 /// g_ti = g_t + eps c_ti with c the keys.
-Limit nearly_equal_channels(std::string_view mechanism, std::string_view scalar, std::string_view statement) {
+Identity nearly_equal_channels(std::string_view mechanism, std::string_view scalar, std::string_view statement) {
   const auto problem = [mechanism, scalar](const Mp200& eps) {
     ExactProblem p = as(make(scalar), mechanism);
     const Matrix g = matrix(in_all_channels(numbers(p.inputs, "log_decay"), 4));
@@ -783,7 +783,7 @@ Limit nearly_equal_channels(std::string_view mechanism, std::string_view scalar,
 }
 
 /// The two errors under log_decay = eps g differ by beta k k^T (1 - alpha) S.
-Limit conventions_meet() {
+Identity conventions_meet() {
   const auto problem = [](const Mp200& eps, const Params& params) {
     return with(make("gated_deltanet", params), "log_decay", [&](const Mp200& g) { return g * eps; });
   };
@@ -810,7 +810,7 @@ Limit conventions_meet() {
 
 /// With S_0 = 0 a rule with beta = eps writes eps k v^T, and corrects it in second order:
 /// o_t / eps = linear_attention - eps s sum_{j <= t} <q_t, k_j> sum_{i < j} <k_j, k_i> v_i.
-Limit small_steps() {
+Identity small_steps() {
   const auto problem = [](const Mp200& eps) {
     return filled(filled(make("deltanet"), "initial_state", 0), "beta", eps);
   };
@@ -903,7 +903,7 @@ Sides features_query_gradients() {
 }
 
 /// o = y / (n + eps) = o_0 (1 - eps / n + ..).
-Limit features_without_eps() {
+Identity features_without_eps() {
   return {"eps_to_zero",
           "linear_attention",
           "normalization=features: o(eps) -> o(0)",
@@ -978,7 +978,7 @@ ExactProblem token_with(const std::function<Mp200(const Mp200& alpha, const Mp20
 
 /// At x = (1 + alpha)(1 + mu) - eps the eigenvalue -1 is missed by eps: det(A + 1) = (1 + alpha)^{K-1} (1 + mu)^{K-1}
 /// eps.
-Limit stability_edge() {
+Identity stability_edge() {
   return {"stability_edge",
           "mdn",
           "beta eta <p, k> = (1 + alpha)(1 + mu) - eps: det(A + 1) -> 0",
@@ -997,7 +997,7 @@ Limit stability_edge() {
 
 /// At x = alpha + mu - eps the pair is off +-i sqrt(alpha mu) by its trace eps: det(A^2 + alpha mu) = alpha mu eps^2
 /// (alpha^2 + alpha mu)^{K-1} (mu^2 + alpha mu)^{K-1}.
-Limit half_plane_edge() {
+Identity half_plane_edge() {
   return {"half_plane_edge",
           "mdn",
           "beta eta <p, k> = alpha + mu - eps: det(A^2 + alpha mu) -> 0",
@@ -1067,7 +1067,7 @@ ExactProblem open_gates(const Mp200& eps, const Mp200& eta, const Mp200& phi) {
 }
 
 /// alpha + beta -> 1 from below: the bound is met with no decay and a full step.
-Limit angle_budget() {
+Identity angle_budget() {
   const Mp200 eta = Mp200(3) / 2, phi = Mp200(4) / 5;
   return {"angle_budget",
           "mdn_gates",
@@ -1086,7 +1086,7 @@ Limit angle_budget() {
 
 /// sup alpha (beta eta - 1) = 1/8, at sin^2 theta = 3/4 as eta -> 2: the decay of the momentum that guarantees
 /// eigenvalues of positive real part.
-Limit half_plane_bound() {
+Identity half_plane_bound() {
   return {
       "half_plane_bound",
       "mdn_gates",
@@ -1163,7 +1163,7 @@ Vector front_end_rates(const ExactProblem& core, const Matrix& dq, const Matrix&
 }
 
 /// dN/d(l2_eps) = -x / (2 |x|^3).
-Limit norm_without_constant() {
+Identity norm_without_constant() {
   return {"l2_eps_to_zero",
           "mdn_front_end",
           "l2_eps = eps: outputs of exact unit norms",
@@ -1184,7 +1184,7 @@ Limit norm_without_constant() {
 }
 
 /// d/dD N(q - D k) = -(k - y <y, k>) / |q| at D = 0, y = N(q).
-Limit no_correction() {
+Identity no_correction() {
   return {"correction_to_zero",
           "mdn_front_end",
           "exp(log_d) = eps: outputs without the correction",
@@ -1223,7 +1223,7 @@ Sides zero_key() {
   return s;
 }
 
-std::vector<Limit> list() {
+std::vector<Identity> list() {
   constexpr std::string_view i_source = "delta-family.md 4";
   const auto of = [](auto sides, std::string_view mechanism) { return [=] { return sides(mechanism); }; };
   const Params undecayed = {{"error", "undecayed"}}, with_features = {{"normalization", "features"}};
@@ -1397,6 +1397,6 @@ std::vector<Limit> list() {
 }  // namespace
 }  // namespace delta
 
-std::vector<Limit> delta_limits() { return delta::list(); }
+std::vector<Identity> delta_identities() { return delta::list(); }
 
 }  // namespace assay::identities

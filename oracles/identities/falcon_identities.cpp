@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "oracles/identities/falcon_formulas.hpp"
-#include "oracles/identities/limits.hpp"
+#include "oracles/identities/identities.hpp"
 #include "reference/families/dense.hpp"
 
 namespace assay::identities {
@@ -23,7 +23,7 @@ struct Sides {
   Vector left, right;
 };
 
-Limit identity(Name name, Name mechanism, Name statement, const std::function<Sides()>& sides,
+Identity identity(Name name, Name mechanism, Name statement, const std::function<Sides()>& sides,
                Name source = section_5) {
   return {name,
           mechanism,
@@ -38,7 +38,7 @@ Limit identity(Name name, Name mechanism, Name statement, const std::function<Si
 }
 
 /// Numbers that are at least zero.
-Limit never_negative(Name name, Name mechanism, Name statement, const std::function<Vector()>& slack) {
+Identity never_negative(Name name, Name mechanism, Name statement, const std::function<Vector()>& slack) {
   return {name,
           mechanism,
           statement,
@@ -52,12 +52,12 @@ Limit never_negative(Name name, Name mechanism, Name statement, const std::funct
           slack};
 }
 
-Limit first_order(Name name, Name mechanism, Name statement, std::function<Vector(const Mp200&)> distance,
+Identity first_order(Name name, Name mechanism, Name statement, std::function<Vector(const Mp200&)> distance,
                   std::function<Vector()> coefficient, Name source = section_5) {
   return {name, mechanism, statement, source, 1, std::move(distance), std::move(coefficient)};
 }
 
-using List = std::vector<Limit>;
+using List = std::vector<Identity>;
 
 void append(List& list, const List& more) { list.insert(list.end(), more.begin(), more.end()); }
 void append(Vector& all, const Vector& more) { all.insert(all.end(), more.begin(), more.end()); }
@@ -158,7 +158,7 @@ Params same_step() { return {{"alignment", std::string("same_step")}}; }
 
 using Form = std::function<BasicAnswer<Mp200>(const ExactProblem&, int)>;
 
-Limit chunks(Name name, Name mechanism, Name statement, const ExactProblem& p, const Form& form) {
+Identity chunks(Name name, Name mechanism, Name statement, const ExactProblem& p, const Form& form) {
   return identity(name, mechanism, statement, [=] {
     const Vector room = everything(p);
     Sides s;
@@ -248,7 +248,7 @@ Vector all_numbers(const BasicAnswer<Mp200>& a, const BasicAnswer<Mp200>& names)
   return all;
 }
 
-Limit segments(Name name, const ExactProblem& p) {
+Identity segments(Name name, const ExactProblem& p) {
   constexpr Name statement = "4 + 3 tokens with everything carried: outputs and gradients of the whole";
   return {name,
           find_room(p.mechanism)->name,
@@ -429,7 +429,7 @@ Drift denominator_drift(const Gains& g, std::size_t t, const Mp200& /*beta*/) {
   return {d_eta, -d_eta * g.ridge[t]};
 }
 
-Limit eps_to_zero(Name mechanism) {
+Identity eps_to_zero(Name mechanism) {
   const ExactProblem p = with_number(family(mechanism), "eps", 0);
   return first_order(
       "eps_to_zero", mechanism, "eps -> 0 where every step has energy",
@@ -449,7 +449,7 @@ Recurrence without_writes(const ExactProblem& p, const std::function<Mp200(const
   return r;
 }
 
-Limit beta_to_zero(Name mechanism) {
+Identity beta_to_zero(Name mechanism) {
   const ExactProblem p = family(mechanism);
   return first_order(
       "beta_to_zero", mechanism, "beta -> 0: S_T -> S_0",
@@ -464,7 +464,7 @@ Limit beta_to_zero(Name mechanism) {
 }
 
 /// FALCON-3A decays by itself.
-Limit beta_to_zero_with_own_decay() {
+Identity beta_to_zero_with_own_decay() {
   const ExactProblem p = family("falcon3a");
   const auto decayed = [p] {
     Recurrence r = recurrence_of(p);
@@ -481,7 +481,7 @@ Limit beta_to_zero_with_own_decay() {
 
 /// lambda / eps as eps -> 0: eta -> 0 and gamma -> 1 - beta, or the floor; eta' = beta / ridge and
 /// gamma' = beta (E + eps) / ridge.
-Limit ridge_to_infinity(Name name, Name mechanism, Name statement, const ExactProblem& p) {
+Identity ridge_to_infinity(Name name, Name mechanism, Name statement, const ExactProblem& p) {
   const auto decay = [p](const Mp200& beta) {
     const Mp200 raw = 1 - beta;
     return p.params.contains("decay_floor") && raw < p.number("decay_floor") ? p.number("decay_floor") : raw;
@@ -501,7 +501,7 @@ Limit ridge_to_infinity(Name name, Name mechanism, Name statement, const ExactPr
 }
 
 /// lambda eps as eps -> 0: eta' = -eta lambda / D, gamma' = -eta lambda, with the eta and D of lambda = 0.
-Limit ridge_to_zero(Name mechanism, Name statement, const std::function<Vector(const ExactProblem&)>& limit) {
+Identity ridge_to_zero(Name mechanism, Name statement, const std::function<Vector(const ExactProblem&)>& limit) {
   const ExactProblem p = family(mechanism), bare = filled(p, "lambda", 0);
   return first_order(
       "ridge_to_zero", mechanism, statement,
@@ -624,7 +624,7 @@ Vector rescaled_outputs(const ExactProblem& p, const Mp200& c) {
   return all;
 }
 
-Limit scale_invariance(Name mechanism) {
+Identity scale_invariance(Name mechanism) {
   const ExactProblem p = scale_free(mechanism);
   return identity("scale_invariance", mechanism, "(x, q, S_0) -> (c x, c q, S_0 / c), eps = 0, no raw ridge: o stays",
                   [p] {
@@ -633,7 +633,7 @@ Limit scale_invariance(Name mechanism) {
 }
 
 /// At c x an eps is worth eps / c^2.
-Limit scale_defect(Name mechanism) {
+Identity scale_defect(Name mechanism) {
   const ExactProblem p = scale_free(mechanism);
   return first_order(
       "scale_defect", mechanism, "(x, q, S_0) -> (c x, c q, S_0 / c), eps -> 0: o stays",
@@ -644,7 +644,7 @@ Limit scale_defect(Name mechanism) {
       [p] { return scaled(response(p, recurrence_of(p), denominator_drift), Mp200(1) / 9 - 1); });
 }
 
-Limit scale_with_ridge(Name mechanism) {
+Identity scale_with_ridge(Name mechanism) {
   const ExactProblem p = family(mechanism);
   return identity("scale_with_ridge", mechanism, "the same with lambda -> c^2 lambda, eps -> c^2 eps", [p] {
     ExactProblem q = with_number(p, "eps", 9 * p.number("eps"));
@@ -661,7 +661,7 @@ Mp200 euler_scale(const ExactProblem& p, const BasicAnswer<Mp200>& a) {
          sum_of_products(a.outputs.at("final_state").data, p.cotangents.at("final_state").data);
 }
 
-Limit euler_of_scale(Name mechanism) {
+Identity euler_of_scale(Name mechanism) {
   const ExactProblem p = scale_free(mechanism);
   return {"euler_scale",
           mechanism,
@@ -674,7 +674,7 @@ Limit euler_of_scale(Name mechanism) {
           }};
 }
 
-Limit euler_of_detached_scale(Name mechanism) {
+Identity euler_of_detached_scale(Name mechanism) {
   const ExactProblem p = scale_free(mechanism, "detach");
   return identity("euler_scale_detached", mechanism, "the same sum is -2 <lambda, dlambda>, detached", [p] {
     const BasicAnswer<Mp200> a = answer(p);
@@ -682,7 +682,7 @@ Limit euler_of_detached_scale(Name mechanism) {
   });
 }
 
-Limit euler_of_values(Name mechanism, const ExactProblem& p) {
+Identity euler_of_values(Name mechanism, const ExactProblem& p) {
   return identity("euler_linearity", mechanism, "<v, dv> + <S_0, dS_0> = <o, do> + <S_T, dS_T>", [p] {
     const BasicAnswer<Mp200> a = answer(p);
     return Sides{{sum_of_products(values(p, "v"), a.gradients.at("v").data) +
@@ -692,7 +692,7 @@ Limit euler_of_values(Name mechanism, const ExactProblem& p) {
   });
 }
 
-Limit euler_of_queries(Name mechanism, const ExactProblem& p) {
+Identity euler_of_queries(Name mechanism, const ExactProblem& p) {
   return identity("euler_query", mechanism, "<q_t, dq_t> = <o_t, do_t> at every t", [p] {
     const BasicAnswer<Mp200> a = answer(p);
     return Sides{row_dots(matrix(p, "q"), matrix_of(a.gradients.at("q"))),
@@ -707,7 +707,7 @@ Matrix reflection() {
   return unit(K) - Mp200(2 / dot(u, u)) * (u * transposed(u));
 }
 
-Limit rotation(Name mechanism, const ExactProblem& p) {
+Identity rotation(Name mechanism, const ExactProblem& p) {
   return identity("rotation", mechanism, "(x, q, S_0) -> (R x, R q, R S_0), R orthogonal: o stays", [p] {
     const Matrix R = reflection();
     ExactProblem q = with(with(p, "q", matrix(p, "q") * R), "k", matrix(p, "k") * R);
@@ -720,7 +720,7 @@ Limit rotation(Name mechanism, const ExactProblem& p) {
   });
 }
 
-Limit value_mixing(Name mechanism, const ExactProblem& p) {
+Identity value_mixing(Name mechanism, const ExactProblem& p) {
   return identity("value_mixing", mechanism, "(v, S_0) -> (v W, S_0 W): o -> o W", [p] {
     Matrix W(V, V);
     W.data = {1, 2, -1, 0, 3, 1, 2, -2, 1};
@@ -776,7 +776,7 @@ Sides batch_ridge() {
   return s;
 }
 
-Limit precision_to_infinity() {
+Identity precision_to_infinity() {
   const ExactProblem p = filled(seeded("rls"), "lambda", 1);
   const Matrix S0 = matrix(p, "initial_state");
   return first_order(
@@ -788,7 +788,7 @@ Limit precision_to_infinity() {
 }
 
 /// S_T = S_0 + X^T (X X^T + lambda)^{-1} (V - X S_0) where the rows of X are independent.
-Limit precision_to_zero() {
+Identity precision_to_zero() {
   const ExactProblem p = seeded("rls", {}, K + 1);
   const Matrix S0 = matrix(p, "initial_state");
   const auto weights = [=](const Matrix& x, const Matrix& r) { return solve(x * transposed(x), r); };
@@ -995,7 +995,7 @@ Sides descent(const ExactProblem& p) {
   return s;
 }
 
-Limit descends(Name mechanism, const ExactProblem& p) {
+Identity descends(Name mechanism, const ExactProblem& p) {
   return never_negative("descent", mechanism, "raw: f(S_t) <= f(S_{t-1}) - eta (2 - eta L) |grad f|^2 / 2", [p] {
     const Sides s = descent(p);
     return difference(s.right, s.left);
@@ -1063,7 +1063,7 @@ Vector contraction_pivots(const ExactProblem& p) {
   return pivots;
 }
 
-Limit contracts(Name name, Name mechanism, Name statement, const ExactProblem& p) {
+Identity contracts(Name name, Name mechanism, Name statement, const ExactProblem& p) {
   return never_negative(name, mechanism, statement, [p] { return contraction_pivots(p); });
 }
 
@@ -1263,7 +1263,7 @@ Sides normalizer_is_a_channel() {
   const ExactProblem p = normalized();
   return {output(p, "o"), divided(numerators_and_denominators(p), p.number("eps_normalizer"), 1)};
 }
-Limit eps_normalizer_to_zero() {
+Identity eps_normalizer_to_zero() {
   const ExactProblem p = with_number(normalized(), "eps_normalizer", 0);
   return first_order(
       "eps_normalizer_to_zero", "falcon2a", "eps_normalizer -> 0: o -> S^T q / z.q",
@@ -1291,7 +1291,7 @@ Sides norm_of_a_normalized_row() {
   }
   return s;
 }
-Limit eps_of_rmsnorm_to_zero() {
+Identity eps_of_rmsnorm_to_zero() {
   return first_order(
       "eps_to_zero", "rmsnorm", "eps -> 0: y -> x / r",
       [](const Mp200& eps) {
@@ -1301,7 +1301,7 @@ Limit eps_of_rmsnorm_to_zero() {
       [] { return scaled(rows_over(matrix(norm_problem(0), "x"), 2), -1); }, section_2);
 }
 
-Limit affine_form(Name name, Name mechanism, const Params& params) {
+Identity affine_form(Name name, Name mechanism, const Params& params) {
   const ExactProblem p = family(mechanism, params);
   return identity(
       name, mechanism, "S_t = gamma S_{t-1} + eta (N_t - C_t S_{t-1}), N and C window means",
@@ -1348,6 +1348,6 @@ List all_limits() {
 }  // namespace
 }  // namespace falcon_formulas
 
-std::vector<Limit> falcon_limits() { return falcon_formulas::all_limits(); }
+std::vector<Identity> falcon_identities() { return falcon_formulas::all_limits(); }
 
 }  // namespace assay::identities

@@ -12,7 +12,7 @@ namespace assay::identities {
 
 /// An identity (order 0: the difference is zero) or a limit (the difference is coefficient * eps^order + higher
 /// powers).
-struct Limit {
+struct Identity {
   std::string_view name;       ///< "ridge_to_infinity"
   std::string_view mechanism;  ///< "lla"
   std::string_view statement;  ///< "lambda = 1/eps: o -> softmax_attention"
@@ -25,7 +25,7 @@ struct Limit {
   std::function<Vector()> predicted;
 };
 
-struct LimitResult {
+struct IdentityResult {
   double measured_order = 0;         ///< of a limit
   double coefficient = 0;            ///< measured: the norm of distance / eps^order, extrapolated
   double predicted_coefficient = 0;  ///< its norm; NaN where none is given
@@ -36,14 +36,14 @@ struct LimitResult {
 
 /// eps = 2^-60 and 2^-61 in 200 digits. An analytic difference has |D(eps)| / |D(eps/2)| = 2^order (1 + O(eps)), and
 /// one Richardson step takes O(eps) out of D / eps^order: what is left of the coefficient is O(eps^2).
-LimitResult measure(const Limit& limit);
+IdentityResult measure(const Identity& limit);
 
 /// All of them, by family and in the order of the specifications.
-const std::vector<Limit>& limits();
+const std::vector<Identity>& identities();
 
-/// The lists that limits() puts together.
-std::vector<Limit> lla_limits();
-std::vector<Limit> delta_limits();
-std::vector<Limit> falcon_limits();
+/// The lists that identities() puts together.
+std::vector<Identity> lla_identities();
+std::vector<Identity> delta_identities();
+std::vector<Identity> falcon_identities();
 
 }  // namespace assay::identities

@@ -2,7 +2,7 @@
 // (lla-family.md sections 3 to 7, 9 and 10).
 #include <numeric>
 
-#include "oracles/identities/limits.hpp"
+#include "oracles/identities/identities.hpp"
 #include "oracles/identities/lla_forms.hpp"
 
 namespace assay::identities {
@@ -11,7 +11,7 @@ namespace {
 
 using Name = std::string_view;
 
-Limit identity(Name name, Name mechanism, Name statement, Name source, const std::function<Vector()>& left,
+Identity identity(Name name, Name mechanism, Name statement, Name source, const std::function<Vector()>& left,
                const std::function<Vector()>& right) {
   return {name, mechanism, statement, source, 0, [=](const Mp200&) { return left() - right(); }, right};
 }
@@ -77,7 +77,7 @@ Vector ridge_slope(const ExactProblem& p, Name mode) {
   });
 }
 
-Limit ridge_to_infinity(Name name, Name mode) {
+Identity ridge_to_infinity(Name name, Name mode) {
   return {name,
           "lla",
           "lambda = 1/eps: o -> softmax_attention, with -(omega / lambda) X zbar",
@@ -90,7 +90,7 @@ Limit ridge_to_infinity(Name name, Name mode) {
           [=] { return ridge_slope(line_problem(mode), mode); }};
 }
 
-Limit ridge_to_infinity_second_order(Name name, Name mode) {
+Identity ridge_to_infinity_second_order(Name name, Name mode) {
   return {name,
           "lla",
           "lambda = 1/eps: o - softmax_attention + (omega / lambda) X zbar -> 0, with (omega / lambda)^2 X C zbar",
@@ -111,7 +111,7 @@ Limit ridge_to_infinity_second_order(Name name, Name mode) {
           }};
 }
 
-Limit ridge_of_dimensions_to_infinity() {
+Identity ridge_of_dimensions_to_infinity() {
   const auto ridge = [](const Mp200& eps) {
     return BasicArray<Mp200>{{7, 4}, repeated({1 / eps, 2 / eps, 3 / eps, 4 / eps}, 7)};
   };
@@ -143,7 +143,7 @@ Vector limit_of_ridge(const ExactProblem& p) {
   });
 }
 
-Limit ridge_to_zero(Name name, Name mode) {
+Identity ridge_to_zero(Name name, Name mode) {
   return {name,
           "lla",
           "lambda = eps: o -> vbar - X C^+ zbar, C singular in early rows, with (lambda / omega) X (C^+)^2 zbar",
@@ -167,7 +167,7 @@ ExactProblem in_the_limit(ExactProblem p) {
   return p;
 }
 
-Limit no_ridge() {
+Identity no_ridge() {
   return identity(
       "no_ridge", "lla", "lambda = 0 under lambda0 limit: o = vbar - X C^+ zbar, C singular in early rows", section_12,
       [] { return output(in_the_limit(with_ridge(line_problem("mass"), 0))); },
@@ -175,7 +175,7 @@ Limit no_ridge() {
 }
 
 /// Neither coordinates nor keys make up C alone.
-Limit ridge_of_dimensions_to_zero(Name name, const Params& params) {
+Identity ridge_of_dimensions_to_zero(Name name, const Params& params) {
   return {name,
           "lla",
           "lambda = diag(eps, eps, 3, 4): o -> that of lambda = diag(0, 0, 3, 4) under lambda0 limit",
@@ -192,7 +192,7 @@ Limit ridge_of_dimensions_to_zero(Name name, const Params& params) {
           [] { return Vector{}; }};
 }
 
-Limit ridge_to_infinity_gradients() {
+Identity ridge_to_infinity_gradients() {
   return {"ridge_to_infinity_gradients",
           "lla",
           "lambda = 1/eps: dq, dk and dv -> those of softmax_attention",
@@ -207,7 +207,7 @@ Limit ridge_to_infinity_gradients() {
 }
 
 /// The same ridge in the three units of lambda_mode.
-std::vector<Limit> ridge_modes() {
+std::vector<Identity> ridge_modes() {
   const auto in_mode = [](Name mode) {
     ExactProblem p = line_problem(mode);
     const Head head(p);
@@ -234,8 +234,8 @@ std::vector<Limit> ridge_modes() {
               absolute)};
 }
 
-std::vector<Limit> ridge_limits() {
-  std::vector<Limit> list = {
+std::vector<Identity> ridge_limits() {
+  std::vector<Identity> list = {
       ridge_to_infinity("ridge_to_infinity", "mass"),
       ridge_to_infinity("absolute_ridge_to_infinity", "absolute"),
       ridge_to_infinity("max_ridge_to_infinity", "max"),
@@ -252,7 +252,7 @@ std::vector<Limit> ridge_limits() {
       ridge_of_dimensions_to_zero("absolute_ridge_of_dimensions_to_zero", {{"lambda_mode", "absolute"}}),
       ridge_of_dimensions_to_zero("ridge_of_dimensions_to_zero_in_blocks",
                                   {{"blocks", 2L}, {"block_form", "centered"}})};
-  for (const Limit& l : ridge_modes()) list.push_back(l);
+  for (const Identity& l : ridge_modes()) list.push_back(l);
   return list;
 }
 
@@ -283,7 +283,7 @@ struct UniformRow {
   }
 };
 
-Limit bandwidth_to_infinity_of_softmax() {
+Identity bandwidth_to_infinity_of_softmax() {
   return {"bandwidth_to_infinity",
           "softmax_attention",
           "bandwidth = 1/eps: o -> value_averaging, with X_u q",
@@ -299,7 +299,7 @@ Limit bandwidth_to_infinity_of_softmax() {
           }};
 }
 
-Limit bandwidth_to_infinity_of_parallax() {
+Identity bandwidth_to_infinity_of_parallax() {
   return {"bandwidth_to_infinity",
           "parallax",
           "bandwidth = 1/eps: o -> affine_linear_attention, with X_u q - T_v rho",
@@ -323,7 +323,7 @@ std::pair<Mp200, Mp200> ridge_at_equal_weights(Name mode, const Head& head, int 
   return {shared, -shared * (mode == "max" ? mean_s - head.h * head.largest_score(i) : mean_s)};
 }
 
-Limit bandwidth_to_infinity_of_lla(Name name, Name mode, Name statement) {
+Identity bandwidth_to_infinity_of_lla(Name name, Name mode, Name statement) {
   return {name,
           "lla",
           statement,
@@ -358,7 +358,7 @@ ExactProblem two_keys(Name mechanism, const Params& params, const Mp200& first, 
 }
 
 /// Two keys whose scores differ by 1 / h, where exp(-1 / h) = eps is the second key's weight.
-Limit bandwidth_to_zero(Name name, Name mechanism, const Params& params, Name statement,
+Identity bandwidth_to_zero(Name name, Name mechanism, const Params& params, Name statement,
                         const std::function<Mp200(const Head&)>& along) {
   const auto problem = [=] { return two_keys(mechanism, params, 3, 2); };
   return {name,
@@ -377,7 +377,7 @@ Limit bandwidth_to_zero(Name name, Name mechanism, const Params& params, Name st
 }
 
 /// Mode absolute: the ridge vanishes faster than the second key's weight, and the line through both keys is left.
-Limit absolute_bandwidth_to_zero() {
+Identity absolute_bandwidth_to_zero() {
   const auto problem = [] { return two_keys("lla", {{"lambda_mode", "absolute"}}, 3, 1); };
   const auto along = [](const Head& head, int power) {
     const Vector d = head.k.row(1) - head.k.row(0);
@@ -396,7 +396,7 @@ Limit absolute_bandwidth_to_zero() {
           [=] { return seeded_lambda * along(Head(problem()), 2); }};
 }
 
-std::vector<Limit> bandwidth_limits() {
+std::vector<Identity> bandwidth_limits() {
   const auto key_offset = [](const Head& head) { return head.k.row(1) - head.k.row(0); };
   const auto none = [](const Head&) { return Mp200(0); };
   const auto probe = [=](const Head& head) { return dot(key_offset(head), head.rho.row(0)); };
@@ -466,7 +466,7 @@ ExactProblem without_probe(ExactProblem p, Name name) {
   return p;
 }
 
-std::vector<Limit> probe_identities() {
+std::vector<Identity> probe_identities() {
   const auto lla = [] { return output(line_problem("absolute")); };
   return {
       identity("probe_of_the_line", "lla", "o - softmax_attention = (1 + eta) (parallax(rho*) - softmax_attention)",
@@ -538,7 +538,7 @@ Vector one_step() {
   });
 }
 
-std::vector<Limit> solver_identities() {
+std::vector<Identity> solver_identities() {
   constexpr Name section_5 = "lla-family.md 5";
   const auto softmax = [] { return output(in_room("softmax_attention", line_problem("mass"))); };
   const auto direct = [] { return output(line_problem("mass")); };
@@ -579,7 +579,7 @@ ExactProblem in_blocks(long blocks, Name form) {
   return seeded("lla", {{"blocks", blocks}, {"block_form", std::string(form)}});
 }
 
-std::vector<Limit> block_identities() {
+std::vector<Identity> block_identities() {
   constexpr Name section_6 = "lla-family.md 6";
   const auto full = [] {
     return centred_line(line_problem("mass"), [](const Moments& m) { return ridge_solve(m.C, seeded_lambda, m.zbar); });
@@ -606,27 +606,27 @@ constexpr Name uniform_family[] = {"affine_linear_attention", "affine_mesanet"};
 constexpr Name template_members[] = {"softmax_attention",       "parallax",      "lla", "value_averaging",
                                      "affine_linear_attention", "affine_mesanet"};
 
-Limit wide_window(Name mechanism) {
+Identity wide_window(Name mechanism) {
   return identity(
       "window_of_all", mechanism, "window = T: o = that without a window", section_9,
       [=] { return output(with_param(plain(mechanism), "window", 7L)); }, [=] { return output(plain(mechanism)); });
 }
 
-Limit window_of_one(Name mechanism) {
+Identity window_of_one(Name mechanism) {
   return identity(
       "window_of_one", mechanism, "window = 1: o = v", section_9,
       [=] { return output(with_param(plain(mechanism), "window", 1L)); },
       [=] { return values_of(plain(mechanism), "v"); });
 }
 
-Limit last_row_sees_all(Name mechanism) {
+Identity last_row_sees_all(Name mechanism) {
   return identity(
       "last_row_sees_all", mechanism, "causal = false: the last row is that of causal = true", section_10,
       [=] { return rows_from(output(with_param(plain(mechanism), "causal", false)), 6, 3); },
       [=] { return rows_from(output(plain(mechanism)), 6, 3); });
 }
 
-Limit one_key(Name mechanism, Name statement, const std::function<Mp200(const Head&)>& factor) {
+Identity one_key(Name mechanism, Name statement, const std::function<Mp200(const Head&)>& factor) {
   const auto problem = [=] {
     ExactProblem p = seeded(mechanism, {}, 1);
     if (mechanism == "linear_attention") p.set_number("scale", 1);
@@ -637,7 +637,7 @@ Limit one_key(Name mechanism, Name statement, const std::function<Mp200(const He
       [=] { return factor(Head(problem())) * values_of(problem(), "v"); });
 }
 
-Limit equal_keys(Name mechanism) {
+Identity equal_keys(Name mechanism) {
   const auto problem = [=] {
     ExactProblem p = plain(mechanism);
     if (!has(p, "k")) return p;
@@ -662,7 +662,7 @@ ExactProblem queries_at_the_mean() {
   return p;
 }
 
-Limit query_at_the_mean() {
+Identity query_at_the_mean() {
   return identity(
       "query_at_the_mean", "lla", "q = kbar(q): o = softmax_attention", section_9,
       [] { return output(queries_at_the_mean()); },
@@ -677,7 +677,7 @@ Matrix twice(const Matrix& rows) {
   return result;
 }
 
-Limit doubled_tokens(Name name, Name mechanism, const Params& params, const Mp200& lambda, Name statement) {
+Identity doubled_tokens(Name name, Name mechanism, const Params& params, const Mp200& lambda, Name statement) {
   return identity(
       name, mechanism, statement, section_9,
       [=] {
@@ -705,15 +705,15 @@ ExactProblem paired_keys(Name mechanism, bool mean_values) {
   return with(with(p, "k", k), "v", v);
 }
 
-Limit duplicate_keys(Name mechanism) {
+Identity duplicate_keys(Name mechanism) {
   return identity(
       "duplicate_keys", mechanism, "values of equal keys replaced by their mean: o unchanged", section_10,
       [=] { return odd_rows(output(paired_keys(mechanism, false)), 3); },
       [=] { return odd_rows(output(paired_keys(mechanism, true)), 3); });
 }
 
-std::vector<Limit> token_identities() {
-  std::vector<Limit> list;
+std::vector<Identity> token_identities() {
+  std::vector<Identity> list;
   for (const Name m : softmax_family) {
     list.push_back(wide_window(m));
     list.push_back(window_of_one(m));
@@ -748,7 +748,7 @@ std::vector<Limit> token_identities() {
   return list;
 }
 
-Limit constant_values(Name mechanism) {
+Identity constant_values(Name mechanism) {
   const auto constant = [=] {
     const ExactProblem p = plain(mechanism);
     return with(p, "v", Matrix(BasicArray<Mp200>{{7, 3}, repeated(input(p, "v").row(0), 7)}));
@@ -758,7 +758,7 @@ Limit constant_values(Name mechanism) {
       [=] { return values_of(constant(), "v"); });
 }
 
-Limit linear_in_values(Name mechanism) {
+Identity linear_in_values(Name mechanism) {
   const auto at = [=](const Mp200& own, const Mp200& other) {
     const ExactProblem p = plain(mechanism), q = make(mechanism, {}, 7, 4, 3, 2);
     return output(with(p, "v", own * input(p, "v") + other * input(q, "v")));
@@ -806,8 +806,8 @@ struct Plane {
   static void append(Vector& all, const Vector& more) { all.insert(all.end(), more.begin(), more.end()); }
 };
 
-std::vector<Limit> plane_limits() {
-  std::vector<Limit> list;
+std::vector<Identity> plane_limits() {
+  std::vector<Identity> list;
   for (const Name m : {"lla", "affine_mesanet", "mesanet"}) {
     const bool intercept = m != "mesanet";
     list.push_back(identity(
@@ -832,7 +832,7 @@ Matrix rotation() {
   return (diagonal({1, 1, 1, 1}) + Mp200(-2) / dot(u, u) * outer(u, u)) * turn;
 }
 
-Limit rotated(Name mechanism) {
+Identity rotated(Name mechanism) {
   return identity(
       "rotation", mechanism, "q U, k U, rho U for an orthogonal U: o unchanged", section_10,
       [=] {
@@ -844,7 +844,7 @@ Limit rotated(Name mechanism) {
       [=] { return output(plain(mechanism)); });
 }
 
-Limit rescaled(Name mechanism) {
+Identity rescaled(Name mechanism) {
   return identity(
       "scaling", mechanism, "3 q, 3 k, 9 bandwidth, 9 lambda, rho / 3: o unchanged", section_10,
       [=] {
@@ -866,7 +866,7 @@ ExactProblem moved(const ExactProblem& p, Name tensor, const Vector& by) {
   return with(p, tensor, a);
 }
 
-Limit moved_keys(Name mechanism) {
+Identity moved_keys(Name mechanism) {
   const bool line = mechanism == "affine_mesanet";
   return identity(
       "translation", mechanism, line ? "k + c, q + c: o unchanged" : "k + c: o unchanged", section_10,
@@ -879,7 +879,7 @@ Limit moved_keys(Name mechanism) {
 }
 
 /// A shift of queries and keys at right angles to every difference of keys keeps a row's scores but for a constant.
-Limit moved_line() {
+Identity moved_line() {
   const auto problem = [] { return seeded("lla", {}, 3); };
   return identity(
       "translation", "lla", "k + c, q + c where c.(k_j - k_1) = 0: o unchanged", section_10,
@@ -903,7 +903,7 @@ Matrix reversed(const Matrix& rows) {
 }
 
 /// The last row sees all tokens, and has its query and probe in another place.
-Limit permuted(Name mechanism) {
+Identity permuted(Name mechanism) {
   return identity(
       "permutation", mechanism, "k and v in reverse order: the last row unchanged", section_10,
       [=] {
@@ -936,12 +936,12 @@ Vector last_column(const BasicArrays<Mp200>& gradients, Name name) {
   return column;
 }
 
-std::vector<Limit> shift_identities() {
+std::vector<Identity> shift_identities() {
   constexpr Name section_3 = "lla-family.md 3", section_4 = "lla-family.md 4";
   const auto shifted = [](Name mechanism, const Params& params) {
     return with_constant_feature(seeded(mechanism, params), Mp200(3) / 2);
   };
-  std::vector<Limit> list;
+  std::vector<Identity> list;
   const auto unchanged = [&](Name name, Name mechanism, const Params& params) {
     list.push_back(identity(
         name, mechanism, "scores s_ij + c: o unchanged", section_3, [=] { return output(shifted(mechanism, params)); },
@@ -1003,7 +1003,7 @@ struct WithGradients {
   }
 };
 
-Limit scaling_of_gradients(Name name, Name mechanism, const Params& params) {
+Identity scaling_of_gradients(Name name, Name mechanism, const Params& params) {
   return {
       name,
       mechanism,
@@ -1017,7 +1017,7 @@ Limit scaling_of_gradients(Name name, Name mechanism, const Params& params) {
       [=] { return Vector{WithGradients(mechanism, params).along("k")}; }};
 }
 
-Limit rotation_of_gradients(Name mechanism) {
+Identity rotation_of_gradients(Name mechanism) {
   const auto product = [=] {
     const WithGradients g(mechanism);
     Matrix sum(4, 4);
@@ -1034,7 +1034,7 @@ Limit rotation_of_gradients(Name mechanism) {
           [=] { return product().data; }};
 }
 
-Limit translation_of_gradients(Name mechanism) {
+Identity translation_of_gradients(Name mechanism) {
   const bool line = mechanism == "affine_mesanet";
   return {"translation_of_gradients",
           mechanism,
@@ -1050,12 +1050,12 @@ Limit translation_of_gradients(Name mechanism) {
           [=] { return flat(WithGradients(mechanism).gradients, {"k"}); }};
 }
 
-std::vector<Limit> invariances() {
-  std::vector<Limit> list;
+std::vector<Identity> invariances() {
+  std::vector<Identity> list;
   for (const Name m : template_members) list.push_back(constant_values(m));
   for (const Name m : template_members) list.push_back(linear_in_values(m));
   for (const Name m : {"mesanet", "linear_attention"}) list.push_back(linear_in_values(m));
-  for (const Limit& l : plane_limits()) list.push_back(l);
+  for (const Identity& l : plane_limits()) list.push_back(l);
   for (const Name m :
        {"softmax_attention", "parallax", "lla", "affine_linear_attention", "affine_mesanet", "mesanet"}) {
     list.push_back(rotated(m));
@@ -1073,7 +1073,7 @@ std::vector<Limit> invariances() {
     list.push_back(translation_of_gradients(m));
   }
   list.push_back(moved_line());
-  for (const Limit& l : shift_identities()) list.push_back(l);
+  for (const Identity& l : shift_identities()) list.push_back(l);
   return list;
 }
 
@@ -1088,7 +1088,7 @@ Vector uniform_rows(const ExactProblem& p, F&& of_row) {
 Matrix state_of(const Moments& m) { return m.omega * (m.X + outer(m.vbar, m.kbar)); }
 Matrix gram_of(const Moments& m) { return m.omega * (m.C + outer(m.kbar, m.kbar)); }
 
-Limit affine_ridge_to_infinity(Name name, Name scaling, Name statement) {
+Identity affine_ridge_to_infinity(Name name, Name scaling, Name statement) {
   const auto problem = [=] { return seeded("affine_mesanet", {{"lambda_scaling", std::string(scaling)}}); };
   return {name,
           "affine_mesanet",
@@ -1105,7 +1105,7 @@ Limit affine_ridge_to_infinity(Name name, Name scaling, Name statement) {
           }};
 }
 
-Limit affine_ridge_to_zero() {
+Identity affine_ridge_to_zero() {
   return {"ridge_to_zero",
           "affine_mesanet",
           "lambda = eps on the means: o -> vbar - X_u C_u^+ zbar, with lambda X_u (C_u^+)^2 zbar",
@@ -1124,7 +1124,7 @@ Limit affine_ridge_to_zero() {
           }};
 }
 
-Limit mesanet_ridge_to_infinity(Name name, Name scaling, Name normalization, Name statement) {
+Identity mesanet_ridge_to_infinity(Name name, Name scaling, Name normalization, Name statement) {
   const auto problem = [=] { return seeded("mesanet", {{"lambda_scaling", std::string(scaling)}}); };
   return {name,
           "mesanet",
@@ -1146,7 +1146,7 @@ Limit mesanet_ridge_to_infinity(Name name, Name scaling, Name normalization, Nam
           }};
 }
 
-Limit mesanet_ridge_to_zero() {
+Identity mesanet_ridge_to_zero() {
   return {"ridge_to_zero",
           "mesanet",
           "lambda = eps: o -> S G^+ q, G singular in early rows, with -lambda S (G^+)^2 q",
@@ -1177,14 +1177,14 @@ ExactProblem symmetric_tokens(Name mechanism, const Params& params) {
   return p;
 }
 
-Limit no_intercept(Name name, const Params& params) {
+Identity no_intercept(Name name, const Params& params) {
   return identity(
       name, "affine_mesanet", "tokens in pairs (k, v), (-k, -v): o = mesanet after each pair", "lla-family.md 7",
       [=] { return odd_rows(output(symmetric_tokens("affine_mesanet", params)), 3); },
       [=] { return odd_rows(output(in_room("mesanet", symmetric_tokens("affine_mesanet", params))), 3); });
 }
 
-Limit no_intercept_along_a_probe() {
+Identity no_intercept_along_a_probe() {
   const auto problem = [] { return symmetric_tokens("affine_linear_attention", {}); };
   return identity(
       "no_intercept", "affine_linear_attention",
@@ -1200,7 +1200,7 @@ Limit no_intercept_along_a_probe() {
       });
 }
 
-std::vector<Limit> uniform_limits() {
+std::vector<Identity> uniform_limits() {
   return {affine_ridge_to_infinity("ridge_to_infinity", "sum",
                                    "lambda = 1/eps: o -> value_averaging, with -(i / lambda) X_u zbar"),
           affine_ridge_to_infinity("ridge_to_infinity_on_means", "mean",
@@ -1220,8 +1220,8 @@ std::vector<Limit> uniform_limits() {
 }  // namespace
 }  // namespace local_linear
 
-std::vector<Limit> lla_limits() {
-  std::vector<Limit> list;
+std::vector<Identity> lla_identities() {
+  std::vector<Identity> list;
   for (const auto& part :
        {local_linear::ridge_limits(), local_linear::bandwidth_limits(), local_linear::probe_identities(),
         local_linear::solver_identities(), local_linear::block_identities(), local_linear::token_identities(),

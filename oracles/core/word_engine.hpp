@@ -3,10 +3,10 @@
 
 namespace assay {
 
-/// As its reference does. A room whose reference takes too long on thousands of tokens has a form of its own in
-/// oracles/rooms/NAME_form.hpp, for the scalars of oracles/multiword alone: it is judged by the reference.
+/// As its reference does. A room whose reference takes too long on thousands of tokens has an engine of its own in
+/// oracles/rooms/NAME_word_engine.hpp, for the scalars of oracles/multiword alone: it is judged by the reference.
 template <class M>
-struct WordForm {
+struct WordEngine {
   template <class In>
   static auto forward(const typename M::Options& options, const In& in) {
     return M::forward(options, in);

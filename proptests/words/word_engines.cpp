@@ -38,7 +38,7 @@ TEST_P(PairSums, BeginWithTheTail) {
 }
 
 /// Rooms that are computed in words by another form than their reference's.
-TEST(WordForms, SayWhatTheReferencesSay) {
+TEST(WordEngines, SayWhatTheReferencesSay) {
   for (const char* name : {"comba", "falcon3", "falcon3a"}) {
     const Room& room = *find_room(name);
     for (const Params& params : room.variants()) {

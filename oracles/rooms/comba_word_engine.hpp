@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <limits>
 
-#include "oracles/core/word_form.hpp"
+#include "oracles/core/word_engine.hpp"
 #include "reference/comba.hpp"
 #include "reference/mdn.hpp"
 
 namespace assay {
 
 template <>
-struct WordForm<comba> {
+struct WordEngine<comba> {
   template <class S>
   static comba::Outputs<S> forward(const comba::Options&, const comba::Inputs<S>& in) {
     const mdn::Outputs<S> out = mdn::forward({}, without_memory(in));
