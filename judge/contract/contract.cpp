@@ -290,17 +290,32 @@ std::vector<std::string> Contract::clauses() const {
   return list;
 }
 
-std::string Contract::obstacle(const tile::SiteTable& sites) const {
+namespace {
+
+/// What of a contract a kernel with these sites lacks: "no site m", or "".
+std::string missing(const Contract& contract, const tile::SiteTable& sites) {
   // Sites first: what is missing of those says more than that there is no state.
   for (const bool group : {false, true})
-    for (const Rule& rule : rules)
+    for (const Contract::Rule& rule : contract.rules)
       if (rule.required && (find_group(rule.site) != nullptr) == group && members(rule, sites).empty())
-        return text("contract ", name, ": the kernel has no ", group ? "" : "site ", shown(rule.site),
-                    "; its sites are ", listed(sites));
-  if (!rules.empty() &&
-      std::all_of(rules.begin(), rules.end(), [&](const Rule& r) { return members(r, sites).empty(); }))
-    return text("contract ", name, ": the kernel has none of its sites; its sites are ", listed(sites));
-  return "";
+        return text("no ", group ? "" : "site ", shown(rule.site));
+  const bool none = std::all_of(contract.rules.begin(), contract.rules.end(),
+                                [&](const Contract::Rule& r) { return members(r, sites).empty(); });
+  return none && !contract.rules.empty() ? "none of its sites" : "";
+}
+
+}  // namespace
+
+std::string Contract::obstacle(const tile::SiteTable& sites) const {
+  const std::string lacks = missing(*this, sites);
+  if (lacks.empty()) return "";
+  // Who wrote rules wants to know which sites there are, and who named a contract which others there are.
+  std::string fit;
+  for (const Contract& other : named_contracts())
+    if (!other.rules.empty() && missing(other, sites).empty()) fit += (fit.empty() ? "" : ", ") + other.name;
+  return text("contract ", name, ": the kernel has ", lacks, "; ",
+              find_contract(name) == nullptr || fit.empty() ? text("its sites are ", listed(sites))
+                                                            : text("contracts that fit it are ", fit));
 }
 
 Policy Contract::policy(const tile::SiteTable& sites) const {

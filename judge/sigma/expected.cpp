@@ -81,22 +81,32 @@ std::optional<Policy> cutting(const KernelUnderTest& kernel, const Policy& contr
   return cut;
 }
 
-/// Kernels that keep the contract and are not among its draws: operands and what is stored between are kept where it
-/// rounds them to less than an accumulator has, and sums are made in the other ways that it allows. The last rounding
-/// is left out: it is known, and larger in an element's neighbours than what operands leave.
-std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
-  const Policy contract = kernel.policy();
+/// The contract with those of its operands kept that it rounds to less than an accumulator has, and with `between`,
+/// what it stores and reads back; nothing if there are none. The last rounding is left out: it is known, and larger in
+/// an element's neighbours than what operands leave.
+std::optional<Policy> with_operands_kept(const Policy& contract, bool between) {
   const int accumulator = info(accumulators_of(contract.sites)).mantissa_bits;
   Policy kept = contract;
   bool any = false;
   for (int i = 0; i < contract.sites.size; ++i) {
     const auto& [name, role, format] = contract.sites.entries[i];
-    const bool between = role == tile::Role::operand || (role == tile::Role::output && name != output_site);
-    if (!between || info(format).mantissa_bits >= accumulator) continue;
+    const bool keeps = role == tile::Role::operand || (between && role == tile::Role::output && name != output_site);
+    if (!keeps || info(format).mantissa_bits >= accumulator) continue;
     kept.sites.entries[i].format = Format::exact, any = true;
   }
-  if (!any) return {};
+  if (!any) return std::nullopt;
   if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
+  return kept;
+}
+
+/// Kernels that keep the contract and are not among its draws: operands and what is stored between are kept, and sums
+/// are made in the other ways that it allows.
+std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
+  const Policy contract = kernel.policy();
+  const int accumulator = info(accumulators_of(contract.sites)).mantissa_bits;
+  const std::optional<Policy> all_kept = with_operands_kept(contract, true);
+  if (!all_kept) return {};
+  Policy kept = *all_kept;
   const std::vector<Accumulation> ways = contract_of(kernel).accumulations(kernel.form->sites);
   const auto allowed = [&](Accumulation way) { return std::find(ways.begin(), ways.end(), way) != ways.end(); };
   // A sum that is narrower than others is so where it is stored, not after every product.
@@ -111,6 +121,21 @@ std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
   cut_off.rounding = Rounding::toward_zero, cut_off.sites = cut_off.sites.with(tile::Role::gate, Format::exact);
   if (allowed(Accumulation::cut_off)) list.push_back(cut_off);
   if (const std::optional<Policy> cut = cutting(kernel, contract)) list.push_back(*cut);
+  return list;
+}
+
+/// Kernels that keep their operands and round all else as the contract does, nearest_even and a few times at random.
+/// What an operand's rounding absorbs (an error that becomes zero with it in all draws) they answer.
+std::vector<Policy> absorbing_nothing(const Policy& contract) {
+  std::optional<Policy> kept = with_operands_kept(contract, false);
+  if (!kept) return {};
+  std::vector<Policy> list = {*kept};
+  kept->rounding = Rounding::jittered;
+  constexpr int at_random = 3;
+  for (int k = 0; k < at_random; ++k) {
+    kept->seed = RandomBits{}.at(static_cast<std::uint64_t>(draws_of_numbers + k));  // no draw's
+    list.push_back(*kept);
+  }
   return list;
 }
 
@@ -440,6 +465,8 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
   const StoredParts parts(kernel, problem);
   const std::size_t first = runs.drawn.size(), wanted = static_cast<std::size_t>(std::max(draws, 0));
   if (first >= wanted) return;
+  if (first < default_draws && wanted >= default_draws)
+    for (const Policy& witness : absorbing_nothing(contract)) runs.witnesses.push_back(answer(witness));
   runs.drawn.resize(wanted);
   // A tile program shares its own launches among the threads.
   words::in_parallel(wanted - first, is_reference(*kernel.form) ? kernel.threads : 1, [&](std::size_t k) {

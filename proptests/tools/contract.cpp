@@ -87,8 +87,9 @@ TEST_F(ContractFlag, is_what_a_report_runs_and_judges_by) {
 }
 
 TEST_F(ContractFlag, is_refused_where_it_says_nothing_or_does_not_fit) {
-  expect_refused(report("json", {"--contract", "flash_attention"}),
-                 "gated_deltanet chunkwise: contract flash_attention: the kernel has no site m; its sites are Q, K, V");
+  expect_refused(
+      report("json", {"--contract", "flash_attention"}),
+      "gated_deltanet chunkwise: contract flash_attention: the kernel has no site m; contracts that fit it are ");
   expect_refused(report("json", {"--contract", "bf16", "--precision", "bf16"}), "--contract");
   expect_refused(report("json", {"--contract", "fla", "--device", "gpu"}), "--device gpu");
   expect_refused(report("json", {"--contract", path("none.json")}), "there is no ");
