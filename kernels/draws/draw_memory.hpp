@@ -1,0 +1,115 @@
+#pragma once
+// Memory of the device that draws run on: a GPU's, in the order of the calling thread's stream, or the CPU's.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/device_array.hpp"
+#endif
+
+namespace assay::draws {
+
+/// Bytes, owned and shared by their copies.
+class Bytes {
+ public:
+  Bytes() = default;
+#if defined(__CUDACC__)
+  explicit Bytes(std::size_t bytes) {
+    void* p = nullptr;
+    keep_pool();
+    if (bytes > 0) cuda_check(cudaMallocAsync(&p, bytes, cudaStreamPerThread));
+    data_ = std::shared_ptr<void>(p, [](void* q) {
+      if (q != nullptr) cudaFreeAsync(q, cudaStreamPerThread);
+    });
+  }
+  void set(int byte, std::size_t n) const {
+    if (n > 0) cuda_check(cudaMemsetAsync(data(), byte, n, cudaStreamPerThread));
+  }
+  void from_host(const void* p, std::size_t n) const {
+    if (n > 0) cuda_check(cudaMemcpyAsync(data(), p, n, cudaMemcpyHostToDevice, cudaStreamPerThread));
+    if (n > 0) cuda_check(cudaStreamSynchronize(cudaStreamPerThread));
+  }
+  void to_host(void* p, std::size_t n) const {
+    if (n > 0) cuda_check(cudaMemcpyAsync(p, data(), n, cudaMemcpyDeviceToHost, cudaStreamPerThread));
+    cuda_check(cudaStreamSynchronize(cudaStreamPerThread));
+  }
+#else
+  explicit Bytes(std::size_t bytes) : data_(::operator new(bytes), [](void* p) { ::operator delete(p); }) {}
+  void set(int byte, std::size_t n) const { std::memset(data(), byte, n); }
+  void from_host(const void* p, std::size_t n) const {
+    if (n > 0) std::memcpy(data(), p, n);
+  }
+  void to_host(void* p, std::size_t n) const {
+    if (n > 0) std::memcpy(p, data(), n);
+  }
+#endif
+  void* data() const { return data_.get(); }
+
+ private:
+#if defined(__CUDACC__)
+  /// What is freed stays with this process: draws ask for the same sizes again and again.
+  static void keep_pool() {
+    static const bool kept = [] {
+      cudaMemPool_t pool;
+      std::uint64_t all = ~std::uint64_t{0};
+      cuda_check(cudaDeviceGetDefaultMemPool(&pool, 0));
+      cuda_check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+      return true;
+    }();
+    static_cast<void>(kept);
+  }
+#endif
+  std::shared_ptr<void> data_;
+};
+
+class Memory {
+ public:
+  explicit Memory(std::size_t count) : bytes_(count * sizeof(double)), count_(count) {}
+  double* data() const { return static_cast<double*>(bytes_.data()); }
+  void fill_with_nan() const { bytes_.set(0xff, count_ * sizeof(double)); }
+  void fill_with_zeros() const { bytes_.set(0, count_ * sizeof(double)); }
+  void upload(const std::vector<double>& x) const {
+    bytes_.from_host(x.data(), std::min(x.size(), count_) * sizeof(double));
+  }
+  std::vector<double> values() const {
+    std::vector<double> x(count_);
+    bytes_.to_host(x.data(), count_ * sizeof(double));
+    return x;
+  }
+
+ private:
+  Bytes bytes_;
+  std::size_t count_;
+};
+
+class Indices {
+ public:
+  explicit Indices(const std::vector<int>& x) : bytes_(x.size() * sizeof(int)) {
+    bytes_.from_host(x.data(), x.size() * sizeof(int));
+  }
+  const int* data() const { return static_cast<const int*>(bytes_.data()); }
+
+ private:
+  Bytes bytes_;
+};
+
+#if defined(__CUDACC__)
+/// Of a launch: as many as fill the device twice.
+inline int blocks_at_once() {
+  static const int count = [] {
+    int of_device = 0;
+    cuda_check(cudaDeviceGetAttribute(&of_device, cudaDevAttrMultiProcessorCount, 0));
+    return 2 * of_device;
+  }();
+  return count;
+}
+#endif
+
+}  // namespace assay::draws

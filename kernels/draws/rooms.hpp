@@ -1,0 +1,13 @@
+#pragma once
+// The rooms' tile programs run by DrawBlock: on the GPU that this library was compiled for, or on the CPU in tests.
+#include <span>
+
+#include "kernels/core/kernel_room.hpp"
+
+namespace assay {
+
+/// Forms as in kernel_rooms, in the same order. form.run(problem, policy, tile) has the bits of the CPU's form; it
+/// throws InputError where draws are not compiled for that size, tile or contract.
+std::span<const KernelRoom* const> draw_rooms();
+
+}  // namespace assay

@@ -1,0 +1,197 @@
+// Draws by DrawBlock against draws by HostBlock: the same rooms, contracts and seeds, bit for bit, and their times.
+//   draw_check [--rooms NAME,...] [--lens N,...] [--heads N] [--dim D] [--draws K] [--time] [--forward]
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "kernels/core/kernel_room.hpp"
+#include "kernels/draws/rooms.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/inputs.hpp"
+// Made by CMake: the rooms and their references.
+#include <draw_references.hpp>
+
+namespace assay {
+namespace {
+
+struct Options {
+  std::string rooms = ",";
+  std::vector<int> lens = {70};
+  int heads = 2, dim = 16, draws = 1;
+  bool times = false, forward = false;
+};
+
+Problem make(const CaseSpec& spec) {
+#define DRAW_ROOM(name) \
+  if (spec.mechanism == #name) return make_problem<name>(spec);
+  ASSAY_DRAW_ROOMS
+#undef DRAW_ROOM
+  throw InputError(text(spec.mechanism, ": no such room"));
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// How many numbers of two answers differ in a bit, and which tensors have some.
+struct Difference {
+  std::size_t numbers = 0, differ = 0;
+  std::string tensors;
+
+  void add(const std::string& name, const Array& a, const Array& b) {
+    std::size_t of_tensor = a.data.size() == b.data.size() ? 0 : 1;
+    for (std::size_t i = 0; i < std::min(a.data.size(), b.data.size()); ++i)
+      of_tensor += std::bit_cast<std::uint64_t>(a.data[i]) != std::bit_cast<std::uint64_t>(b.data[i]) &&
+                   !(a.data[i] != a.data[i] && b.data[i] != b.data[i]);
+    numbers += a.data.size(), differ += of_tensor;
+    if (of_tensor > 0) tensors += text(" ", name, ":", of_tensor, "/", a.data.size());
+  }
+  void add(const Arrays& a, const Arrays& b, const std::string& prefix) {
+    for (const auto& [name, array] : a) {
+      const auto it = b.find(name);
+      if (it == b.end())
+        ++differ, tensors += " no " + prefix + name;
+      else
+        add(prefix + name, array, it->second);
+    }
+  }
+};
+
+std::vector<Answer> draws_of(const KernelForm& form, const Problem& problem, const Policy& policy, int draws,
+                             bool together) {
+  std::vector<Answer> answers(static_cast<std::size_t>(draws));
+  std::vector<std::string> errors(answers.size());
+  const auto one = [&](std::size_t d) {
+    Policy own = policy;
+    own.seed = RandomBits{policy.seed}.at(d);
+    try {
+      answers[d] = form.run(problem, own, 0);
+    } catch (const std::exception& error) {
+      errors[d] = error.what();
+    }
+  };
+  if (together) {
+    std::vector<std::jthread> threads;
+    for (std::size_t d = 0; d < answers.size(); ++d) threads.emplace_back(one, d);
+  } else {
+    for (std::size_t d = 0; d < answers.size(); ++d) one(d);
+  }
+  for (const std::string& error : errors)
+    if (!error.empty()) throw InputError(error);
+  return answers;
+}
+
+bool check(const KernelForm& host, const KernelForm& device, const Problem& problem, const Policy& policy,
+           const Options& options, const std::string& name) {
+  const double start = now();
+  if (options.times) draws_of(device, problem, policy, 1, true);  // loads the code
+  const double warm = now();
+  const std::vector<Answer> on_device = draws_of(device, problem, policy, options.draws, true);
+  const double between = now();
+  const std::vector<Answer> on_host = draws_of(host, problem, policy, options.times ? 1 : options.draws, false);
+  const double end = now();
+  Difference all;
+  for (std::size_t d = 0; d < on_host.size(); ++d)
+    all.add(on_host[d].outputs, on_device[d].outputs, ""), all.add(on_host[d].gradients, on_device[d].gradients, "d");
+  std::printf("%-44s %9zu numbers %s", name.c_str(), all.numbers, all.differ == 0 ? "same bits" : "DIFFER");
+  if (options.times) {
+    const double of_device = between - warm, of_host = (end - between) * options.draws;
+    std::printf("  first %.3f s, %d draws: %.3f s; CPU, %u cores: 1 draw %.3f s, %d draws %.2f s; ratio %.1f",
+                warm - start, options.draws, of_device, std::thread::hardware_concurrency(), end - between,
+                options.draws, of_host, of_host / of_device);
+  }
+  std::printf("%s\n", all.tensors.c_str());
+  std::fflush(stdout);
+  return all.differ == 0;
+}
+
+bool check_room(const KernelRoom& room, const Options& options) {
+  const KernelRoom* host = find_kernels(kernel_rooms(), room.name);
+  bool passed = true;
+  for (std::size_t f = 0; f < room.forms.size(); ++f)
+    for (const int len : options.lens)
+      for (const Format precision : {Format::bf16, Format::fp16, Format::fp32}) {
+        if (options.times && precision != Format::bf16) continue;
+        const KernelForm &form = host->forms[f], &device = room.forms[f];
+        const int queries = form.name == "split_decode" ? std::min(len, 3) : 0;
+        const CaseSpec spec{std::string(room.name),
+                            {1, len, options.heads, 0, options.dim, options.dim, queries},
+                            precision,
+                            {},
+                            0,
+                            {}};
+        for (const Rounding rounding : {Rounding::jittered, Rounding::nearest_even, Rounding::stochastic}) {
+          if (rounding != Rounding::jittered && (options.times || precision != Format::bf16)) continue;
+          Problem problem = make(spec);
+          if (!form.has_gradients || options.forward) problem.cotangents.clear();
+          if (!form.obstacle(problem).empty()) continue;
+          Policy policy = Policy::of(form.sites, precision);
+          policy.rounding = rounding, policy.seed = 12345;
+          const std::string name =
+              text(room.name, '/', form.name, ' ', len, ' ', name_of(precision), ' ', name_of(rounding));
+          try {
+            passed &= check(form, device, problem, policy, options, name);
+          } catch (const std::exception& error) {
+            std::printf("%-44s %s\n", name.c_str(), error.what());
+            passed = false;
+          }
+        }
+      }
+  return passed;
+}
+
+int run(const std::vector<std::string>& args) {
+  Options options;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const auto next = [&] {
+      if (++i == args.size()) throw InputError(args[i - 1] + ": a value is missing");
+      return args[i];
+    };
+    if (args[i] == "--rooms")
+      options.rooms = "," + next() + ",";
+    else if (args[i] == "--lens") {
+      options.lens.clear();
+      const std::string list = next();
+      for (const char* p = list.c_str(); *p != 0;) {
+        char* end = nullptr;
+        options.lens.push_back(static_cast<int>(std::strtol(p, &end, 10)));
+        p = *end == ',' ? end + 1 : end;
+      }
+    } else if (args[i] == "--heads")
+      options.heads = std::stoi(next());
+    else if (args[i] == "--dim")
+      options.dim = std::stoi(next());
+    else if (args[i] == "--draws")
+      options.draws = std::stoi(next());
+    else if (args[i] == "--time")
+      options.times = true;
+    else if (args[i] == "--forward")
+      options.forward = true;
+    else
+      throw InputError(args[i] + ": no such option");
+  }
+  bool passed = true;
+  for (const KernelRoom* room : draw_rooms())
+    if (options.rooms == "," || options.rooms.find("," + std::string(room->name) + ",") != std::string::npos)
+      passed &= check_room(*room, options);
+  return passed ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace assay
+
+int main(int argc, char** argv) {
+  try {
+    return assay::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "draw_check: " << error.what() << "\n";
+    return 2;
+  }
+}
