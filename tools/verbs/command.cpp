@@ -47,6 +47,7 @@ std::vector<std::string> with_verb(std::vector<std::string> args) {
     args.emplace_back("--help");
   }
   if (args.empty() || args.front().starts_with('-')) return args;
+  if (args.front() == "limits") args.front() = "identities";  // its older name
   std::vector<std::string> verbs;
   std::string all;
   for (const Command* command : all_commands()) {

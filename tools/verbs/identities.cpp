@@ -151,7 +151,6 @@ int run_identities(const IdentitiesOptions& options, Console& console) {
 }
 
 std::function<int(Console&)> add(CLI::App& app) {
-  app.alias("limits");  // its older name
   auto options = std::make_shared<IdentitiesOptions>();
   app.add_option("--mechanism", options->mechanisms,
                  "only this one, or the file of a program, whose laws follow from its axes; may be given several times")
