@@ -3,7 +3,7 @@ from assay.language import iota, mechanism, outer, scan, zeros
 
 @mechanism(k="T K", v="T V", rho="T K")
 def affine_linear_attention(k, v, rho):
-    """o_i = vbar_i - X_i rho_i with means and covariance under equal weights over j <= i: Parallax, equation (12).
+    """o_i = vbar_i - X_i rho_i with means and covariance under equal weights over j <= i: Parallax, arXiv 2605.29157, equation (12).
 
     The means and the scatter M = i X come by Welford's recurrence.
     """

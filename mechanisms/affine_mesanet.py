@@ -6,7 +6,8 @@ from common import by_token, diagonal, inverse
 def affine_mesanet(q, k, v, lam, lambda_scaling=("sum", "mean"), ridge=("T K", "T", "")):
     """Ridge regression with an intercept over the pairs so far: o_i = vbar_i - X_i (C_i + l_i)^{-1} (kbar_i - q_i).
 
-    l_i = lambda / i (on sums) or lambda (on means); i C and i X are scatters by Welford's recurrence. Parallax, equations (9), (10).
+    l_i = lambda / i (on sums) or lambda (on means); i C and i X are scatters by Welford's recurrence. Parallax, arXiv 2605.29157,
+    equations (9), (10).
     """
 
     def step(state, q, k, v, lam, t):

@@ -6,7 +6,7 @@ from common import UNLIMITED, visible
 def alibi_attention(q, k, v, bandwidth, slope, causal, window):
     """Softmax attention with a penalty for distance: s_ij = q_i.k_j / h - slope (i - j).
 
-    Press, Smith, Lewis, Train Short, Test Long, 2021, section 3; i counts from the end as the mask does.
+    Press, Smith, Lewis, Train Short, Test Long, 2021, arXiv 2108.12409, section 3; i counts from the end as the mask does.
     """
 
     def row(_, q, i):

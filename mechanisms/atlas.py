@@ -5,7 +5,8 @@ from assay.language import const, mechanism, outer, scan, shift, sqrt, zeros
 def atlas(q, k, v, eta, theta, alpha, gamma, window=3, iterations=2):
     """M_t = theta M_{t-1} + sum_{n<window} gamma_tn (W k_{t-n} - v_{t-n}) k_{t-n}^T, W_t = alpha W_{t-1} - eta NS(M_t), o_t = W_t q_t.
 
-    Behrouz et al., ATLAS, 2025: the Omega rule over a window with Muon's step, NS iterating 3.4445 X - 4.775 XX'X + 2.0315 (XX')^2 X.
+    Behrouz et al., ATLAS, 2025, arXiv 2505.23735: the Omega rule over a window with Muon's step, NS iterating 3.4445 X - 4.775 XX'X +
+    2.0315 (XX')^2 X.
     """
 
     def orthogonal(G):

@@ -6,7 +6,7 @@ from common import RSQRT
 def based(q, k, v, scale, eps):
     """Linear attention whose weights are the first terms of exp: w_ij = 1 + s + s^2 / 2, s = scale q_i.k_j, over their sum.
 
-    Arora et al., Simple linear attention language models (Based), 2024, with the states of a recurrence.
+    Arora et al., Simple linear attention language models (Based), 2024, arXiv 2402.18668, with the states of a recurrence.
     """
 
     def step(state, q, k, v):

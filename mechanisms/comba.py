@@ -6,7 +6,7 @@ from common import RSQRT, STATE
 def comba(q, k, v, p, beta, log_decay, initial_state, scale):
     """S_t = alpha_t S_{t-1} + beta_t k_t (v_t - S_{t-1}^T p_t)^T, o_t = scale S_t^T q_t: the prediction key p stands for itself.
 
-    Hu et al., Comba, 2025: closed-loop control, the error taken on the state before its decay.
+    Hu et al., Comba, 2025, arXiv 2506.02475: closed-loop control, the error taken on the state before its decay.
     """
 
     def step(S, q, k, v, p, b, g):

@@ -12,6 +12,18 @@ def visible(i, causal, window):
     return (~causal | (j <= here)) & (here - window < j)
 
 
+def blocks(size):
+    """Of N blocks of so many tokens: which tokens each has, [N T] of ones and zeros, its first token, and its last one."""
+    first, t = iota("N") * size, iota("T")
+    member = where((first[:, None] <= t) & (t < first[:, None] + size), const(1), const(0))
+    return member, first, first + size - 1
+
+
+def tokens_of(chosen, member):
+    """Which tokens the chosen blocks have."""
+    return 0 < where(chosen, const(1), const(0)) @ member
+
+
 def largest(scores, seen):
     """The largest visible score; gradients go to the first of equal ones. -inf where nothing is visible."""
     return scan(lambda m, s, c: (maximum(where(c, s, log(const(0))), m), None), log(const(0)), scores, seen)[0]

@@ -6,7 +6,7 @@ from common import RSQRT
 def contextual_positions(q, k, v, e, scale):
     """Softmax attention with positions that count what gates let through: p_ij = sum_{j<=l<=i} sigmoid(q_i.k_l), s_ij + q_i.e[p_ij].
 
-    Golovneva et al., Contextual Position Encoding, 2024; between whole positions e is interpolated.
+    Golovneva et al., Contextual Position Encoding, 2024, arXiv 2405.18719; between whole positions e is interpolated.
     """
     t = iota("T")
 

@@ -6,7 +6,7 @@ from common import RSQRT
 def deltaformer(q, k, w, v, beta, scale):
     """u_i = v_i - beta_i sum_{j<i} softmax_j(scale w_i.k_j) u_j, then softmax attention over u: a delta rule with softmax for its kernel.
 
-    Xu et al., DeltaFormer, 2025.
+    Zhong et al., Understanding Transformer from the Perspective of Associative Memory (DeltaFormer), 2025, arXiv 2505.19488.
     """
     t = iota("T")
 

@@ -6,7 +6,7 @@ from common import RSQRT, STATE, only, write_features
 def deltanet(q, k, v, beta, initial_state, k_carry, scale, sequence_start, alignment=("same_step", "next_latent")):
     """S_t = S_{t-1} + beta_t x_t (v_t - S_{t-1}^T x_t)^T, o_t = scale S_t^T q_t, x_t = k_t or, next_latent, k_{t-1}.
 
-    Yang et al., Parallelizing Linear Transformers with the Delta Rule, 2024; FALCON, equation (2.7).
+    Yang et al., Parallelizing Linear Transformers with the Delta Rule, 2024, arXiv 2406.06484; FALCON, equation (2.7).
     """
     x, writes = write_features(k, k_carry, sequence_start, alignment)
 

@@ -7,7 +7,7 @@ from common import RSQRT
 def differential_attention(q, k, v, lq, lk, gain, start, eps, scale):
     """The difference of two softmaxes, o = (1 - start) gain N((A_1 - lambda A_2) v), lambda = e^{lq_1.lk_1} - e^{lq_2.lk_2} + start.
 
-    Ye et al., Differential Transformer, 2024, one head; N divides by the root of the mean square.
+    Ye et al., Differential Transformer, 2024, arXiv 2410.05258, one head; N divides by the root of the mean square.
     """
     weight = exp(dot(lq[0], lk[0])) - exp(dot(lq[1], lk[1])) + start
 

@@ -6,7 +6,7 @@ from common import RSQRT
 def forgetting_attention(q, k, v, log_decay, scale):
     """FoX: o_i = sum_j softmax_j(scale q_i.k_j + sum of log f over j+1..i) v_j over j <= i.
 
-    Lin et al., Forgetting Transformer, 2025, equation (6), f = exp(log_decay). Closed gates (-inf) have no such sum.
+    Lin et al., Forgetting Transformer, 2025, arXiv 2503.02130, equation (6), f = exp(log_decay). Closed gates (-inf) have no such sum.
     """
     total, j = cumsum(log_decay), iota("T")
 

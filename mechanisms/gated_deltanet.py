@@ -6,7 +6,7 @@ from common import RSQRT, STATE
 def gated_deltanet(q, k, v, beta, log_decay, initial_state, scale, error=("decayed", "undecayed")):
     """R = alpha_t S_{t-1}, S_t = R + beta_t k_t (v_t - R^T k_t)^T, o_t = scale S_t^T q_t; undecayed: v_t - S_{t-1}^T k_t.
 
-    Yang, Kautz, Hatamizadeh, Gated Delta Networks, 2024, equation (10); alpha = exp(log_decay).
+    Yang, Kautz, Hatamizadeh, Gated Delta Networks, 2024, arXiv 2412.06464, equation (10); alpha = exp(log_decay).
     """
 
     def step(S, q, k, v, b, g):

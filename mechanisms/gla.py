@@ -6,7 +6,7 @@ from common import RSQRT, STATE
 def gla(q, k, v, log_decay, initial_state, scale):
     """S_t = diag(alpha_t) S_{t-1} + k_t v_t^T, o_t = scale S_t^T q_t.
 
-    Yang et al., Gated Linear Attention Transformers with Hardware-Efficient Training, 2023, equation (3).
+    Yang et al., Gated Linear Attention Transformers with Hardware-Efficient Training, 2023, arXiv 2312.06635, equation (3).
     """
 
     def step(S, q, k, v, g):

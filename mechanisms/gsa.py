@@ -9,7 +9,7 @@ def gsa(q, k, v, log_forget, initial_keys, initial_values, scale):
     """Gated slot attention: M slots with keys and values that decay, read by a softmax over slots.
 
     A_t = diag(f_t) A_{t-1} + (1 - f_t) k_t^T, B_t likewise with v_t, o_t = B_t^T softmax(scale A_t q_t). Zhang et al., Gated Slot
-    Attention, 2024, equation (7); f = exp(log_forget).
+    Attention, 2024, arXiv 2409.07146, equation (7); f = exp(log_forget).
     """
 
     def step(state, q, k, v, g):

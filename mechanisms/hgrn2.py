@@ -6,7 +6,7 @@ from common import STATE
 def hgrn2(q, log_forget, v, initial_state):
     """S_t = diag(f_t) S_{t-1} + (1 - f_t) v_t^T, o_t = S_t^T q_t: the key is what the forget gate leaves.
 
-    Qin et al., HGRN2, 2024, equation (6); f = exp(log_forget).
+    Qin et al., HGRN2, 2024, arXiv 2404.07904, equation (6); f = exp(log_forget).
     """
 
     def step(S, q, g, v):

@@ -6,7 +6,7 @@ from common import RSQRT, STATE
 def kda(q, k, v, beta, log_decay, initial_state, scale):
     """R = diag(alpha_t) S_{t-1}, S_t = R + beta_t k_t (v_t - R^T k_t)^T, o_t = scale S_t^T q_t.
 
-    Kimi Linear, 2025: Kimi Delta Attention, a decay for every key channel.
+    Kimi Team, Kimi Linear, 2025, arXiv 2510.26692: Kimi Delta Attention, a decay for every key channel.
     """
 
     def step(S, q, k, v, b, g):

@@ -6,7 +6,7 @@ from common import STATE
 def lightning_attention(slope, q, k, v, initial_state, scale):
     """S_t = lambda S_{t-1} + k_t v_t^T, o_t = scale S_t^T q_t with lambda = exp(-slope), one number a head.
 
-    Qin et al., Lightning Attention-2, 2024, equation (3).
+    Qin et al., Lightning Attention-2, 2024, arXiv 2401.04658, equation (3).
     """
 
     def step(S, q, k, v):

@@ -6,7 +6,7 @@ from common import RSQRT, STATE
 def linear_attention(q, k, v, initial_state, initial_normalizer, scale, eps, normalization=("none", "count", "features")):
     """S_t = S_{t-1} + k_t v_t^T, o_t = c_t scale S_t^T q_t with c_t = 1, 1 / t, or 1 / (scale z_t.q_t + eps), z_t = z_{t-1} + k_t.
 
-    Katharopoulos et al., Transformers are RNNs, 2020, equations (10) to (12); feature maps are the caller's.
+    Katharopoulos et al., Transformers are RNNs, 2020, arXiv 2006.16236, equations (10) to (12); feature maps are the caller's.
     """
 
     def step(state, q, k, v, *t):

@@ -12,9 +12,10 @@ def lla(
 ):  # fmt: skip
     """Local linear attention: the intercept at q_i of the softmax-weighted ridge regression of v on k.
 
-    o_i = vbar_i - X_i y_i,  y_i = (C_i + eps_i)^{-1} (kbar_i - q_i),  C = Cov_p(k), X = Cov_p(v, k), eps = lambda in the unit of
-    lambda_mode. Block form sigma: rho = (C + eps + z z^T)^{-1} z on its diagonal blocks, y = rho / (1 - rho.z). Local linear
-    attention, equations (7) to (9). The solver is an elimination; conjugate gradients are another mechanism's gradients.
+    o_i = vbar_i - X_i y_i, y_i = (C_i + eps_i)^{-1} (kbar_i - q_i), C = Cov_p(k), X = Cov_p(v, k), eps = lambda in the unit of
+    lambda_mode. Block form sigma: rho = (C + eps + z z^T)^{-1} z on its diagonal blocks, y = rho / (1 - rho.z). Zuo et al., Local
+    Linear Attention, 2025, arXiv 2510.01450, equations (7) to (9). The solver is an elimination; conjugate gradients are another
+    mechanism's gradients.
     """
 
     def block_diagonal(A):

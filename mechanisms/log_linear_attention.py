@@ -6,8 +6,8 @@ from common import RSQRT
 def log_linear_attention(q, k, v, log_decay, level, scale, levels=8):
     """o_t = scale sum_j level_{t, l(t, j)} exp(sum of log_decay over j+1..t) (q_t.k_j) v_j: a state for each block of a Fenwick tree.
 
-    Guo et al., Log-Linear Attention, 2025, equation (4): l(t, t) = 0, else one more than the highest bit in which t and j differ. For
-    up to 2^(levels-1) tokens.
+    Guo et al., Log-Linear Attention, 2025, arXiv 2506.04761, equation (4): l(t, t) = 0, else one more than the highest bit in which t
+    and j differ. For up to 2^(levels-1) tokens.
     """
     total, j = cumsum(log_decay), iota("T")
 

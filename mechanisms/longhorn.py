@@ -6,7 +6,7 @@ from common import STATE
 def longhorn(q, k, v, beta, initial_state):
     """S_t = (1 - d k_t^2) S_{t-1} + d k_t v_t^T with d = beta / (1 + beta |k|^2), o_t = S_t^T q_t: a step of online regression.
 
-    Liu et al., Longhorn, 2024.
+    Liu et al., Longhorn, 2024, arXiv 2407.14207.
     """
 
     def step(S, q, k, v, b):

@@ -10,7 +10,7 @@ from common import RSQRT
 def mamba3(q, k, v, log_decay, dt, part, cosine, sine, initial_state, initial_key, initial_value, scale):
     """h_t = a R_t (h_{t-1} + (1 - part) dt k_{t-1} v_{t-1}^T) + part dt k_t v_t^T, o_t = scale Re(q* h): complex, in pairs.
 
-    Mamba-3, 2025, the trapezoidal rule with rotations R of every channel's pair, which come as cosines and sines.
+    Mamba-3, 2025, arXiv 2603.15569, the trapezoidal rule with rotations R of every channel's pair, which come as cosines and sines.
     """
 
     def step(state, q, k, v, g, dt, part, c, s):

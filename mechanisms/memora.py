@@ -5,7 +5,7 @@ from assay.language import log, mechanism, outer, scan, softmax
 def memora(q, k, v, eta, alpha, start, total):
     """W_t = total softmax(alpha log W_{t-1} - eta (W_{t-1} k_t - v_t) k_t^T), o_t = W_t q_t: rows of positive numbers of one sum.
 
-    Behrouz et al., It's All Connected (Miras), 2025.
+    Behrouz et al., It's All Connected (Miras), 2025, arXiv 2504.13173.
     """
 
     def step(W, q, k, v, eta, alpha):

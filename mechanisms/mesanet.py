@@ -6,8 +6,8 @@ from common import by_token, diagonal, inverse
 def mesanet(q, k, v, lam, lambda_scaling=("sum", "mean"), ridge=("T K", "T", "")):
     """Ridge regression of the values so far on their keys, at the query: o_i = S_i (G_i + l_i)^{-1} q_i.
 
-    S_i = sum v k^T, G_i = sum k k^T, l_i = lambda (on sums) or i lambda (on means). MesaNet, von Oswald et al., 2025; the inverse is
-    an elimination. With one ridge for all tokens mesanet_recurrence has no inverse.
+    S_i = sum v k^T, G_i = sum k k^T, l_i = lambda (on sums) or i lambda (on means). MesaNet, von Oswald et al., 2025, arXiv 2506.05233;
+    the inverse is an elimination. With one ridge for all tokens mesanet_recurrence has no inverse.
     """
 
     def step(state, q, k, v, lam, t):

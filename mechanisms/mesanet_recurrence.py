@@ -6,7 +6,7 @@ from common import diagonal
 def mesanet_recurrence(q, k, v, lam):
     """MesaNet with one ridge, without an inverse: o_i = S_i P_i q_i, S_i = S_{i-1} + v_i k_i^T, P_i = (lambda + sum k k^T)^{-1}.
 
-    P_i = P_{i-1} - p p^T / (1 + k.p), p = P_{i-1} k (Sherman and Morrison): von Oswald et al., 2025.
+    P_i = P_{i-1} - p p^T / (1 + k.p), p = P_{i-1} k (Sherman and Morrison): von Oswald et al., 2025, arXiv 2506.05233.
     """
 
     def step(state, q, k, v):

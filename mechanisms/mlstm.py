@@ -6,7 +6,7 @@ from common import RSQRT
 def mlstm(q, k, v, i, f, scale):
     """C_t = f C_{t-1} + i k v^T, n_t = f n_{t-1} + i k, h_t = scale C^T q / max(|scale n.q|, 1): f a sigmoid, i an exponential.
 
-    Beck et al., xLSTM, 2024, equations (19) to (27), stabilised by m_t = max(log f + m_{t-1}, i_t).
+    Beck et al., xLSTM, 2024, arXiv 2405.04517, equations (19) to (27), stabilised by m_t = max(log f + m_{t-1}, i_t).
     """
 
     def step(state, q, k, v, i, lf):

@@ -5,7 +5,7 @@ from assay.language import mechanism, outer, scan, sqrt, zeros
 def moneta(q, k, v, eta, alpha):
     """A_t = alpha A_{t-1} - eta dl, W_t = A_t / |A_t|_4^2, o_t = W_t q_t, with the loss l = |W k - v|_3^3: dl = 3 (e * |e|) k^T.
 
-    Behrouz et al., It's All Connected (Miras), 2025, with p = 3 and q = 4.
+    Behrouz et al., It's All Connected (Miras), 2025, arXiv 2504.13173, with p = 3 and q = 4.
     """
 
     def step(state, q, k, v, eta, alpha):

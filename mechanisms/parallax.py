@@ -6,7 +6,7 @@ from common import UNLIMITED, visible
 def parallax(q, k, v, rho, bandwidth, causal, window):
     """Softmax attention less its value-key covariance along a probe: o_i = vbar_i - Cov_p(v, k) rho_i.
 
-    o_i = sum_j p_ij (1 + tbar_i - t_ij) v_j,  t_ij = rho_i.k_j: Parallax, equation (8).
+    o_i = sum_j p_ij (1 + tbar_i - t_ij) v_j,  t_ij = rho_i.k_j: Parallax, arXiv 2605.29157, equation (8).
     """
 
     def row(_, q, rho, i):

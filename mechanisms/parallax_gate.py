@@ -7,7 +7,10 @@ from common import UNLIMITED, visible
     window=UNLIMITED,
 )  # fmt: skip
 def parallax_gate(q, k, v, x, w_r, w_g, bandwidth, causal, window):
-    """Parallax with the probe that a layer forms: rho_i = sigmoid(w_g.x_i) W_R x_i. Parallax, section 3."""
+    """Parallax with the probe that a layer forms: rho_i = sigmoid(w_g.x_i) W_R x_i.
+
+    Parallax, arXiv 2605.29157, section 3.
+    """
     gate = sigmoid(x @ w_g)
     rho = gate[:, None] * (x @ w_r.T)
 

@@ -6,7 +6,7 @@ from common import RSQRT
 def path_attention(q, k, v, w, beta, log_decay, scale):
     """Softmax attention with positions by Householder steps: s_ij = k_j^T (prod_{s=j+1..i} (1 - beta_s w_s w_s^T)) q_i, plus forgetting.
 
-    Yang et al., PaTH Attention, 2025. The query goes back from its token, a reflection at each.
+    Yang et al., PaTH Attention, 2025, arXiv 2505.16381. The query goes back from its token, a reflection at each.
     """
     t, total = iota("T"), cumsum(log_decay)
 

@@ -6,7 +6,8 @@ from common import RSQRT
 def power_attention(q, k, v, log_decay, scale, eps, power=2):
     """Linear attention whose weights are an even power: w_ij = (scale q_i.k_j)^p e^{decays over j+1..i}, over their sum.
 
-    Gelada et al., Scaling Context Requires Rethinking Attention, 2025; with p = 2 and no decay ReBased, Aksenov et al., 2024.
+    Gelada et al., Scaling Context Requires Rethinking Attention, 2025, arXiv 2507.04239; with p = 2 and no decay ReBased, Aksenov et
+    al., 2024, arXiv 2402.10644.
     """
     t, total = iota("T"), cumsum(log_decay)
 

@@ -9,7 +9,7 @@ from common import RSQRT, STATE, preconditioner
 def preconditioned_kda(q, k, v, beta, log_decay, gain, log_forget, center, eps, initial_state, initial_squares, scale):
     """Kimi delta attention that writes along keys scaled by their running squares A: k' = M(A) k, A_t = e^{f_t} A_{t-1} + gain_t k_t^2.
 
-    Preconditioned delta rule as flash-linear-attention has it, 2026; M in common.py.
+    Preconditioned delta rule, 2026, arXiv 2604.21100, as flash-linear-attention has it; M in common.py.
     """
 
     def step(state, q, k, v, b, g, n, f):

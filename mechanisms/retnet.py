@@ -9,7 +9,7 @@ from common import RSQRT, STATE
 def retnet(head, log_decay, q, k, v, initial_state, scale):
     """S_t = gamma S_{t-1} + k_t v_t^T, o_t = scale S_t^T q_t with gamma = 1 - 2^{-5-h} for head h.
 
-    Sun et al., Retentive Network, 2023, equation (5).
+    Sun et al., Retentive Network, 2023, arXiv 2307.08621, equation (5).
     """
 
     def step(S, q, k, v):

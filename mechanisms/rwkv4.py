@@ -5,7 +5,7 @@ from assay.language import exp, log, maximum, mechanism, scan, zeros
 def rwkv4(k, v, w, u):
     """o_t = (sum_{j<t} e^{k_j - (t-1-j) e^w} v_j + e^{u + k_t} v_t) / (the same without v), channel by channel.
 
-    Peng et al., RWKV: Reinventing RNNs for the Transformer Era, 2023, equation (16), with a running largest exponent.
+    Peng et al., RWKV: Reinventing RNNs for the Transformer Era, 2023, arXiv 2305.13048, equation (16), with a running largest exponent.
     """
 
     def step(state, k, v):

@@ -6,7 +6,7 @@ from common import STATE
 def rwkv6(r, k, v, log_decay, u, initial_state, scale):
     """o_t = scale (S_{t-1} + diag(u) k_t v_t^T)^T r_t, S_t = diag(w_t) S_{t-1} + k_t v_t^T: the read is before the write.
 
-    Peng et al., Eagle and Finch, 2024, section 4.2; u is the bonus of the present token, w = exp(log_decay).
+    Peng et al., Eagle and Finch, 2024, arXiv 2404.05892, section 4.2; u is the bonus of the present token, w = exp(log_decay).
     """
 
     def step(S, r, k, v, g):

@@ -6,7 +6,8 @@ from common import STATE
 def rwkv7(r, log_decay, k, v, a, b, initial_state, scale):
     """S_t = diag(w_t) S_{t-1} + b_t (S_{t-1}^T a_t)^T + k_t v_t^T, o_t = scale S_t^T r_t.
 
-    Peng et al., RWKV-7 Goose, 2025, equation (1), transposed: a = -kappa, b = kappa * in-context rate, w = exp(log_decay).
+    Peng et al., RWKV-7 Goose, 2025, arXiv 2503.14456, equation (1), transposed: a = -kappa, b = kappa * in-context rate, w =
+    exp(log_decay).
     """
 
     def step(S, r, g, k, v, a, b):

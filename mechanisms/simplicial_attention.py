@@ -6,7 +6,7 @@ from common import RSQRT
 def simplicial_attention(q, k, v, k2, v2, scale):
     """Softmax over pairs of keys: s_ijl = scale sum_c q_ic k_jc k2_lc, o_i = sum_jl p_ijl v_j * v2_l.
 
-    Roy et al., Fast and Simplex: 2-Simplicial Attention, 2025; p is a softmax over j times one over l.
+    Roy et al., Fast and Simplex: 2-Simplicial Attention, 2025, arXiv 2507.02754; p is a softmax over j times one over l.
     """
     t = iota("T")
 

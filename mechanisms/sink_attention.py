@@ -6,7 +6,7 @@ from common import UNLIMITED, visible
 def sink_attention(q, k, v, bandwidth, sink, causal, window):
     """Softmax attention with one more logit in the denominator, which has no value: o_i = sum_j e^{s_ij} v_j / (e^sink + sum_j e^{s_ij}).
 
-    gpt-oss, 2025; Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023.
+    gpt-oss, 2025, arXiv 2508.10925; Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023, arXiv 2309.17453.
     """
 
     def row(_, q, i):

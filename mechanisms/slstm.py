@@ -8,7 +8,7 @@ from assay.language import exp, log, maximum, mechanism, scan, sigmoid, softplus
 def slstm(z, i, f, o, rz, ri, rf, ro):
     """c_t = f c_{t-1} + i tanh(z), n_t = f n_{t-1} + i, h_t = sigmoid(o) c / n; gates see R h_{t-1}: f a sigmoid, i an exponential.
 
-    Beck et al., xLSTM, 2024, equations (8) to (18), stabilised by m_t = max(log f + m_{t-1}, i_t).
+    Beck et al., xLSTM, 2024, arXiv 2405.04517, equations (8) to (18), stabilised by m_t = max(log f + m_{t-1}, i_t).
     """
 
     def step(state, z, i, f, o):

@@ -6,7 +6,7 @@ from common import UNLIMITED, visible
 def softmax_attention(q, k, v, bandwidth, causal, window):
     """o_i = sum_j softmax_j(q_i.k_j / h) v_j over the visible keys.
 
-    Vaswani et al., Attention Is All You Need, 2017, equation (1), with h = sqrt(K).
+    Vaswani et al., Attention Is All You Need, 2017, arXiv 1706.03762, equation (1), with h = sqrt(K).
     """
 
     def row(_, q, i):

@@ -6,7 +6,7 @@ from common import RSQRT
 def stick_breaking_attention(q, k, v, scale):
     """A_ij = sigmoid(s_ij) prod_{j<l<i} (1 - sigmoid(s_il)) over j < i: the nearest key takes its part first. Rest: what is left.
 
-    Tan et al., Scaling Stick-Breaking Attention, 2024, in logarithms: log sigmoid(s) = -softplus(-s).
+    Tan et al., Scaling Stick-Breaking Attention, 2024, arXiv 2410.17980, in logarithms: log sigmoid(s) = -softplus(-s).
     """
     t = iota("T")
 

@@ -9,7 +9,8 @@ from common import STATE
 def titans(q, k, v, theta, eta, alpha, initial_state, initial_momentum):
     """A linear memory with momentum and weight decay: M_t = eta M_{t-1} - theta dl, S_t = (1 - alpha) S_{t-1} + M_t, o_t = S_t^T q_t.
 
-    Behrouz, Zhong, Mirrokni, Titans, 2025, equations (13) and (14); l = |S^T k - v|^2, so that dl = 2 k (S_{t-1}^T k - v)^T.
+    Behrouz, Zhong, Mirrokni, Titans, 2025, arXiv 2501.00663, equations (13) and (14); l = |S^T k - v|^2, so that dl = 2 k (S_{t-1}^T k
+    - v)^T.
     """
 
     def step(state, q, k, v, theta, eta, alpha):

@@ -8,7 +8,7 @@ from assay.language import mechanism, outer, scan, size, sqrt
 def ttt_linear(q, k, v, eta, gain, bias, initial_state, initial_offset, eps, residual=("query", "read")):
     """A linear model W, b trained at test time, one gradient step a token: f(x) = x + LN(x W + b), loss |f(k) - v|^2 / 2, o = f(q).
 
-    Sun et al., Learning to (Learn at Test Time), 2024, section 2.3, with mini-batches of one token; LN has gain and bias.
+    Sun et al., Learning to (Learn at Test Time), 2024, arXiv 2407.04620, section 2.3, with mini-batches of one token; LN has gain and bias.
     The residual is the query or, as flash-linear-attention has it, the read q W + b.
     """
 

@@ -5,7 +5,7 @@ from assay.language import const, mechanism, outer, scan, tanh
 def ttt_mlp(q, k, v, eta, first, second):
     """A network trained at test time, one gradient step a token: f(x) = x + gelu(x A) B, loss |f(k) - v|^2 / 2, o = f(q).
 
-    Sun et al., Learning to (Learn at Test Time), 2024, without layer norm; gelu by tanh.
+    Sun et al., Learning to (Learn at Test Time), 2024, arXiv 2407.04620, without layer norm; gelu by tanh.
     """
 
     def gelu(x):

@@ -6,7 +6,7 @@ from common import RSQRT
 def wall_attention(q, k, v, log_decay, scale, window):
     """Softmax attention with a decay for every channel inside of the score: s_ij = scale sum_c q_ic k_jc e^{decays of c over j+1..i}.
 
-    Tilde Research, Wall attention, 2026, as flash-linear-attention has it.
+    Tilde Research, Wall attention, 2026 (blog.tilderesearch.com/blog/wall-attn), as flash-linear-attention has it.
     """
     t, total = iota("T"), cumsum(log_decay)
 

@@ -6,7 +6,7 @@ from common import STATE
 def yaad(q, k, v, eta, alpha, delta, initial_state):
     """S_t = alpha S_{t-1} - eta k e'^T, o_t = S_t^T q_t: the loss is Huber's, so that an error e longer than delta counts as delta long.
 
-    Behrouz et al., It's All Connected (Miras), 2025.
+    Behrouz et al., It's All Connected (Miras), 2025, arXiv 2504.13173.
     """
 
     def step(S, q, k, v, eta, alpha, delta):

@@ -118,6 +118,29 @@ def wall_attention(q, k, v, log_decay, window):
     return rows(lambda i: mixed(softmax([score(i, j) for j in range(first(i), i + 1)]), v[first(i) :]), len(q))
 
 
+def seen_by(q, i, keys, values, seen):
+    """Softmax attention of query i over the keys that are seen; nothing seen: zeros."""
+    at = [j for j in range(len(keys)) if seen(j)]
+    return mixed(softmax([dot(q[i], keys[j]) / root(q.shape[1]) for j in at]), values[at]) if at else zeros(values.shape[1])
+
+
+def native_sparse_attention(q, k, v, gates, chosen, block, window):
+    n, window = int(block), int(window)
+    means = [np.array([sum(x[b : b + n]) / n for b in range(0, len(x), n)], dtype=object) for x in (k, v)]
+
+    def row(i):
+        whole = seen_by(q, i, *means, lambda b: (b + 1) * n <= i + 1)
+        picked = seen_by(q, i, k, v, lambda j: j <= i and chosen[i][j // n] > 0)
+        return gates[i][0] * whole + gates[i][1] * picked + gates[i][2] * seen_by(q, i, k, v, lambda j: i - window < j <= i)
+
+    return rows(row, len(q))
+
+
+def block_attention(q, k, v, chosen, block):
+    n = int(block)
+    return rows(lambda i: seen_by(q, i, k, v, lambda j: j <= i and (chosen[i][j // n] > 0 or j // n == i // n)), len(q))
+
+
 def differential_attention(q, k, v, lq, lk, gain):
     weight = dot(lq[0], lk[0]).exp() - dot(lq[1], lk[1]).exp() + D("0.8")
 
@@ -284,6 +307,6 @@ DEFINED = {
     for f in (
         path_attention, stick_breaking_attention, deltaformer, hgrn, preconditioned_kda, wall_attention, differential_attention,
         simplicial_attention, selective_attention, mlstm, slstm, mamba3, moneta, yaad, memora, atlas, longhorn, rwkv4,
-        contextual_positions, ttt_mlp,
+        contextual_positions, ttt_mlp, native_sparse_attention, block_attention,
     )
 } | {"based": based, "power_attention": power_attention}  # fmt: skip

@@ -13,7 +13,7 @@ sys.path[:0] = [str(ROOT / "python")]
 from assay.language import Program, gradient  # noqa: E402
 from assay.language.load import load  # noqa: E402
 
-LENGTHS = {"T": 5, "S": 5, "K": 3, "V": 2, "D": 4, "M": 3, "P": 2}  # of axes, where nothing else says
+LENGTHS = {"T": 5, "S": 5, "K": 3, "V": 2, "D": 4, "M": 3, "P": 2, "N": 3}  # of axes, where nothing else says
 
 
 @functools.cache

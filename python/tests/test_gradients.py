@@ -15,7 +15,7 @@ from assay.language.fields import PRECISE, Doubles, Dual, decimals, duals
 RANGES = {"log_decay": (-1, -0.05), "write_strength": (0.2, 0.9), "gain": (0.3, 1.5), "ridge": (0.1, 1), "bandwidth": (1.5, 2.5), "scale": (0.3, 0.6),
           "decay_fraction": (0.1, 0.5),
           "regularizer": (0.01, 0.1), "temperature": (2, 3), "decay_floor": (0.1, 0.4), "normalizer": (0.5, 1)}  # fmt: skip
-PARAMETERS = {"window": 3, "head": 2}
+PARAMETERS = {"window": 3, "head": 2, "block": 2}
 
 
 def drawn(program, rng, lengths):

@@ -1,6 +1,7 @@
 """The library as a whole: its exported programs, its pages' worth of words, its length, and the laws that its programs show."""
 import inspect
 import pathlib
+import re
 import statistics
 import tempfile
 import unittest
@@ -18,6 +19,15 @@ from assay.language.load import load
 
 # Rooms that have no program, and why.
 WITHOUT = {"stable_rank": "a largest singular value is the limit of an iteration"}
+
+
+# Mechanisms whose source has no number of arXiv's.
+WITHOUT_NUMBER = {
+    **{name: "FALCON, a paper that is not there" for name in
+       ("falcon1", "falcon2", "falcon2_lite", "falcon2a", "falcon3", "falcon3a", "rls")},
+    "value_averaging": "a limit of softmax attention",
+    "wall_attention": "a page of Tilde Research",
+}  # fmt: skip
 
 
 def rooms():
@@ -49,6 +59,17 @@ class Library(unittest.TestCase):
             with self.subTest(name):
                 self.assertTrue(m.__doc__ and m.__doc__.strip().endswith("."), "a docstring: the equation, and where it is from")
                 self.assertIn(f"{name}.py", m.function.__code__.co_filename)
+
+    def test_each_cites_its_paper(self):
+        """By its arXiv number, on its page as well; the others are said to have none."""
+        for name, m in support.library().items():
+            with self.subTest(name):
+                page = (support.LIBRARY / "pages" / f"{name}.md").read_text(encoding="utf-8")
+                cited = re.findall(r"arXiv (\d{4}\.\d{4,5})", " ".join(m.__doc__.split()))
+                self.assertEqual(bool(cited), name not in WITHOUT_NUMBER, "a paper's arXiv number, or a reason in WITHOUT_NUMBER")
+                for number in cited:
+                    self.assertIn(number, page)
+                self.assertRegex(m.__doc__, r"[=:]", "its equation")
 
     def test_they_are_short(self):
         lines = {name: len(mathematics(m)) for name, m in support.library().items()}
@@ -85,7 +106,7 @@ class Page(unittest.TestCase):
 
 
 # Causal without a proof: tables of tokens by tokens, and a walk back from a token.
-NOT_PROVED = {"selective_attention", "simplicial_attention", "path_attention"}
+NOT_PROVED = {"selective_attention", "simplicial_attention", "path_attention", "native_sparse_attention"}
 ATTENTION = dict(q="T K", k="T K", v="T V")
 
 

@@ -14,7 +14,7 @@ from assay.language.evaluate import evaluate
 from assay.language.fields import Doubles
 
 torch.set_default_dtype(torch.float64)
-LENGTHS = {"T": 9, "S": 9, "K": 4, "V": 3, "D": 4, "M": 5}
+LENGTHS = {"T": 9, "S": 9, "K": 4, "V": 3, "D": 4, "M": 5, "N": 3}
 
 
 def theirs(module, function):
@@ -26,6 +26,8 @@ def theirs(module, function):
     # What they take from their own package: logarithms to the base 2, and running sums over tokens.
     source = source.replace("from fla.ops.utils.constant import RCP_LN2", "RCP_LN2 = 1 / torch.log(torch.tensor(2.0, dtype=torch.float64))")
     source = source.replace("from fla.ops.utils.cumsum import chunk_global_cumsum", "chunk_global_cumsum = lambda g, cu_seqlens, scale: g.cumsum(1) * scale")
+    # What their tests of sparse attention want.
+    source = source.replace("from fla.ops.utils import prepare_chunk_offsets", "").replace("from fla.ops.utils.pooling import mean_pooling", "")
     names = {"__name__": "theirs"}
     exec(compile(source, f"fla/ops/{module}.py", "exec"), names)
     return names[function]
@@ -65,6 +67,19 @@ def preconditioned(x):
         *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["log_forget"], x["gain"], x["beta"])),
         initial_state=of(x["initial_state"]), initial_A_state=of(x["initial_squares"]), output_final_state=True)  # fmt: skip
     return {**outputs(o, S), "final_squares": A[0, 0]}
+
+
+# Of three blocks of three tokens, which a query reads: its own and an earlier one.
+CHOSEN = np.array([[1.0 if n == t // 3 or n == (t // 3 + 1) % 3 else -1.0 for n in range(3)] for t in range(9)])
+
+
+def chosen_and_window(x):
+    """Their attention over chosen blocks, and that over a window; the third is not in their sum."""
+    indices = torch.tensor([[n if CHOSEN[t][n] > 0 else -1 for n in range(3)] for t in range(9)])[None, :, None]
+    picked = theirs("nsa/naive", "naive_nsa_selection")(*map(bthd, (x["q"], x["k"], x["v"])), indices, block_size=3)
+    near = theirs("attn/naive", "naive_parallel_attn")(*map(bthd, (x["q"], x["k"], x["v"])), window_size=4)[0]
+    g = x["gates"].detach()
+    return outputs(g[None, :, None, 1:2] * picked + g[None, :, None, 2:3] * near)
 
 
 # Mechanism, settings, inputs left out; and their function on our inputs.
@@ -124,6 +139,7 @@ PUBLISHED = [
     ("hgrn", {}, lambda x: dict(zip(("o", "final_state"), (y[0] for y in theirs("hgrn/naive", "naive_recurrent_hgrn")(
         x["x"][None], x["log_decay"][None], x["initial_state"][None], True))))),
     ("preconditioned_kda", {}, preconditioned),
+    ("native_sparse_attention", {"V": 4, "block": 3, "window": 4, "chosen": CHOSEN}, chosen_and_window),
     ("wall_attention", {"window": 4}, lambda x: outputs(theirs("wall_attn/naive", "naive_wall_attn")(
         *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), scale=0.5, window_size=4))),
 ]  # fmt: skip
@@ -143,6 +159,8 @@ class Published(unittest.TestCase):
         settings = tuple((k, fixed.pop(k)) for k in list(fixed) if k in m.settings)
         p, rng = support.program(name, settings), random.Random(name)
         given = {k: np.asarray(x, dtype=float) for k, x in drawn(p, rng, lengths).items()} | fixed
+        if name == "native_sparse_attention":
+            given["gates"][:, 0] = 0
         given = {k: x for k, x in given.items() if x is not None and (fixed or k != "window")}
         x = {k: torch.tensor(v, requires_grad=True) if isinstance(v, np.ndarray) or k in ("bandwidth",) else v for k, v in given.items()}
         y = {k: v.detach().clone().requires_grad_() if torch.is_tensor(v) else v for k, v in x.items()}
@@ -176,7 +194,7 @@ class Torch(unittest.TestCase):
         for name, settings in support.variants():
             with self.subTest(name, **dict(settings)):
                 given = drawn(support.program(name, settings), random.Random(name), support.LENGTHS)
-                numbers = {k: x if k in ("window", "head") else np.array(x, dtype=float) for k, x in given.items()}
+                numbers = {k: x if k in ("window", "head", "block") else np.array(x, dtype=float) for k, x in given.items()}
                 numbers = {"lam" if k == "lambda" else k: x for k, x in numbers.items()}
                 m = support.library()[name]
                 on_numpy = m(lengths=support.LENGTHS, **numbers, **dict(settings))
