@@ -378,19 +378,24 @@ constexpr std::array<MakeRoom, sizeof...(N)> all_functions(std::index_sequence<N
 }
 constexpr auto room_makers = all_functions(std::make_index_sequence<most_programs>());
 
-bool names_a_file(std::string_view name) {
-  return name.ends_with(".json") || name.find(".json@") != std::string_view::npos;
+Traced front_end = nullptr;
+
+Program program_in(const std::string& path) {
+  if (!path.ends_with(".py")) return load_program(path);
+  require(front_end != nullptr, path,
+          ": a file of Python, which nothing here reads; `assay mechanism export` writes it as JSON");
+  return read_program(front_end(path), path);
 }
 
 const Entry* Registry::find(std::string_view name) {
-  if (!names_a_file(name)) return nullptr;
+  const std::size_t length = program_path(name);
+  if (length == 0) return nullptr;
   const std::lock_guard lock(guard_);
   for (std::size_t i = 0; i < count_; ++i)
     if (entries_[i]->name == name) return entries_[i].get();
   require(count_ < most_programs, "more than ", most_programs, " programs at once");
-  const std::size_t at = name.rfind(".json@"), length = at == std::string_view::npos ? name.size() : at + 5;
   const std::string path(name.substr(0, length));
-  auto entry = std::make_unique<Entry>(Entry{std::string(name), Mechanism(load_program(path)), {}, {}, {}, {}});
+  auto entry = std::make_unique<Entry>(Entry{std::string(name), Mechanism(program_in(path)), {}, {}, {}, {}});
   if (length < name.size()) {
     const std::string digest = entry->mechanism.program.digest();
     require(name.substr(length + 1) == digest, path, ": its digest is ", digest, ", and the case is of ",
@@ -422,6 +427,17 @@ Answer perturbed(const Problem& problem) {
 
 void know_programs() { know_more_rooms({.find = &find, .perturbed = &perturbed}); }
 
+void know_front_end(Traced traced) { front_end = traced; }
+
+std::size_t program_path(std::string_view name) {
+  for (const std::string_view ending : {std::string_view(".json"), std::string_view(".py")}) {
+    if (name.ends_with(ending)) return name.size();
+    const std::size_t at = name.rfind(text(ending, '@'));
+    if (at != std::string_view::npos) return at + ending.size();
+  }
+  return 0;
+}
+
 const Mechanism* find_mechanism(std::string_view name) {
   const Entry* entry = Registry::get().find(name);
   return entry == nullptr ? nullptr : &entry->mechanism;
@@ -440,7 +456,7 @@ std::optional<BasicAnswer<Enclosed>> enclosed_answer(const Mechanism& mechanism,
 std::string pinned_name(const Room& room) {
   const Mechanism* mechanism = find_mechanism(room.name);
   const std::string name(room.name);
-  if (mechanism == nullptr || name.find(".json@") != std::string::npos) return name;
+  if (mechanism == nullptr || program_path(name) < name.size()) return name;
   return name + '@' + mechanism->program.digest();
 }
 

@@ -1,5 +1,7 @@
 #pragma once
-// Programs where a mechanism's name goes: a file's path, or path and digest, "gdn2.json@6f0c...".
+// Programs where a mechanism's name goes: a file's path, or path and digest, "gdn2.json@6f0c...". A file of Python,
+// gdn2.py, is one as soon as somebody traces it.
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,14 @@ namespace assay::language {
 
 /// Makes find_room() and the draws of the model know programs. Calling it again changes nothing.
 void know_programs();
+
+/// Gives the program of a file of Python as JSON, or throws InputError; one sentence.
+using Traced = std::string (*)(const std::string& file);
+/// From now on find_room() asks it. Without, files of Python are refused.
+void know_front_end(Traced traced);
+
+/// How many letters of the name are the path of a program; 0 where it names none.
+std::size_t program_path(std::string_view name);
 
 /// The mechanism behind a room of that name; null for any other room.
 const Mechanism* find_mechanism(std::string_view name);

@@ -5,6 +5,7 @@
 #include "arguments/programs/families.hpp"
 #include "arguments/programs/join.hpp"
 #include "arguments/programs/library.hpp"
+#include "language/room.hpp"
 #include "oracles/core/bind.hpp"
 
 namespace assay::arguments {
@@ -48,7 +49,7 @@ class FrontEnd {
  private:
   static Program recurrence_of(const Given& given, const Facts& facts) {
     const Program& plain =
-        facts.name.find(".json") != std::string::npos ? *facts.program : mechanism_program(facts.name, given.params());
+        language::program_path(facts.name) > 0 ? *facts.program : mechanism_program(facts.name, given.params());
     const bool inside =
         given.has_param("state_every") || given.has_param("checkpoint_every") || given.has_input("state_at");
     return inside ? with_states(plain) : plain;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "arguments/file_rooms.hpp"
@@ -14,25 +15,6 @@
 
 namespace assay {
 namespace {
-
-/// What became of a mutant.
-enum class Fate { revealed, passes, no_change };
-
-/// A program with one error.
-struct Wrong {
-  std::string what;
-  language::Mechanism mechanism;
-};
-
-std::vector<Wrong> wrong_programs(const language::Mechanism& right, bool gradients) {
-  std::vector<Wrong> list;
-  for (language::Mutant& mutant : language::mutants_of(right.program))
-    list.push_back({std::move(mutant.what), language::Mechanism(std::move(mutant.program))});
-  if (!gradients) return list;
-  for (language::Mutant& mutant : language::mutants_of(right.gradient))
-    list.push_back({"gradient " + mutant.what, language::Mechanism(right.program, std::move(mutant.program))});
-  return list;
-}
 
 /// Whether no number differs by more than roundings of doubles.
 bool same(const std::vector<double>& a, const std::vector<double>& b) {
@@ -53,8 +35,8 @@ Answer answer_of(const Problem& problem, const language::Mechanism& mechanism) {
   return joined ? arguments::answer_in_doubles(problem, mechanism) : language::answer_in_doubles(mechanism, problem);
 }
 
-Fate fate_of(const Wrong& wrong, const CaseTrial& trial, const std::vector<ReportRow>& rows, const Arrays& right) {
-  const Problem& problem = trial.file().problem;
+Fate fate_of(const WrongFormula& wrong, const Problem& problem, const ExpectedTensors& expected, Format precision,
+             const Arrays& right) {
   Arrays answer;
   try {
     answer = flat(answer_of(problem, wrong.mechanism));
@@ -62,29 +44,49 @@ Fate fate_of(const Wrong& wrong, const CaseTrial& trial, const std::vector<Repor
     return Fate::revealed;  // a number that does not exist is a failure of any kernel
   }
   Fate fate = Fate::no_change;
-  for (const ReportRow& row : rows) {
-    if (row.expected == nullptr) continue;
-    const std::vector<double>& got = answer.at(row.tensor).data;
-    if (same(right.at(row.tensor).data, got)) continue;
+  for (const auto& [tensor, may_be] : expected) {
+    const std::vector<double>& got = answer.at(tensor).data;
+    if (same(right.at(tensor).data, got)) continue;
     fate = Fate::passes;
-    const Format precision = trial.kernel().precision;
-    if (judge_by_model(*row.expected, precision, got).verdict == Verdict::fail) return Fate::revealed;
+    if (judge_by_model(*may_be, precision, got).verdict == Verdict::fail) return Fate::revealed;
   }
   return fate;
 }
 
 }  // namespace
 
+std::vector<WrongFormula> wrong_formulas(const language::Mechanism& right, bool gradients) {
+  std::vector<WrongFormula> list;
+  for (language::Mutant& mutant : language::mutants_of(right.program))
+    list.push_back({std::move(mutant.what), language::Mechanism(std::move(mutant.program))});
+  if (!gradients) return list;
+  for (language::Mutant& mutant : language::mutants_of(right.gradient))
+    list.push_back({"gradient " + mutant.what, language::Mechanism(right.program, std::move(mutant.program))});
+  return list;
+}
+
+std::vector<Fate> fates_of(const std::vector<WrongFormula>& wrong, const std::vector<std::size_t>& which,
+                           const Problem& problem, const ExpectedTensors& expected, Format precision, int threads) {
+  const Arrays right = flat(answer_of(problem, *program_of(problem)));
+  std::vector<Fate> fates(which.size());
+  words::in_parallel(which.size(), threads,
+                     [&](std::size_t i) { fates[i] = fate_of(wrong[which[i]], problem, expected, precision, right); });
+  return fates;
+}
+
 FormulaErrors try_formula_errors(const CaseTrial& trial, const std::vector<ReportRow>& rows) {
   const Problem& problem = trial.file().problem;
   const language::Mechanism* right = program_of(problem);
   require(right != nullptr, "--mutants: ", problem.mechanism, " is no program; `assay mutants --mechanism ",
           problem.mechanism, "` tries the planted bugs of its kernels");
-  const std::vector<Wrong> wrong = wrong_programs(*right, !problem.cotangents.empty());
-  const Arrays expected = flat(answer_of(problem, *right));
-  std::vector<Fate> fates(wrong.size());
-  words::in_parallel(wrong.size(), trial.kernel().threads,
-                     [&](std::size_t i) { fates[i] = fate_of(wrong[i], trial, rows, expected); });
+  const std::vector<WrongFormula> wrong = wrong_formulas(*right, !problem.cotangents.empty());
+  std::vector<std::size_t> all(wrong.size());
+  std::iota(all.begin(), all.end(), 0);
+  ExpectedTensors expected;
+  for (const ReportRow& row : rows)
+    if (row.expected != nullptr) expected.emplace_back(row.tensor, row.expected.get());
+  const std::vector<Fate> fates =
+      fates_of(wrong, all, problem, expected, trial.kernel().precision, trial.kernel().threads);
   const auto named = [&](Fate fate) {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < wrong.size(); ++i)

@@ -2,11 +2,29 @@
 // Which errors in the formula of a program a case would have revealed.
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "judge/court/case_trial.hpp"
+#include "language/answers/posed.hpp"
 
 namespace assay {
+
+/// A program with one error in its formula, or in that of its gradients.
+struct WrongFormula {
+  std::string what;
+  language::Mechanism mechanism;
+};
+/// Every mutant of the program and, with `gradients`, of its gradient (language/program/mutants.hpp).
+std::vector<WrongFormula> wrong_formulas(const language::Mechanism& right, bool gradients);
+
+/// What a case makes of an error: it fails it, it passes it, or no number changes.
+enum class Fate { revealed, passes, no_change };
+/// The tensors of a case and what the model expects of them.
+using ExpectedTensors = std::vector<std::pair<std::string, const Expected*>>;
+/// Of the errors with these indices, each tried in doubles on the problem, which is of the right program.
+std::vector<Fate> fates_of(const std::vector<WrongFormula>& wrong, const std::vector<std::size_t>& which,
+                           const Problem& problem, const ExpectedTensors& expected, Format precision, int threads);
 
 struct FormulaErrors {
   std::size_t counted = 0, revealed = 0;  ///< that change a number of the case, and of them those that the model fails
@@ -14,8 +32,7 @@ struct FormulaErrors {
   std::vector<std::string> no_change;     ///< and those that are not counted
 };
 
-/// Tries every mutant of the program and of its gradient (language/program/mutants.hpp) on the case that was judged, in
-/// doubles. Throws InputError if the case is not of a program.
+/// Tries every error on the case that was judged. Throws InputError if the case is not of a program.
 FormulaErrors try_formula_errors(const CaseTrial& trial, const std::vector<ReportRow>& rows);
 
 }  // namespace assay

@@ -43,27 +43,6 @@ void collect(const language::Block& block, std::set<std::string>& sites) {
   }
 }
 
-/// Its own, and the program's marks.
-tile::SiteTable sites_of(const language::Program& form, const std::string& file) {
-  std::set<std::string> marks;
-  collect(*form.body, marks);
-  tile::SiteTable table(own_sites);
-  for (const std::string& mark : marks) {
-    const auto groups = site_groups();
-    const bool taken = table.find(mark) >= 0 ||
-                       std::any_of(groups.begin(), groups.end(), [&](const SiteGroup& g) { return g.name == mark; });
-    require(!taken, file, ": round at ", mark, ": contracts use that name for something else; choose another");
-    require(mark.size() <= longest_site, file, ": round at ", mark, ": names of sites have at most ", longest_site,
-            " characters");
-    require(table.size < tile::SiteTable::capacity, file, ": more than ", tile::SiteTable::capacity - table.size,
-            " sites");
-    tile::SiteTable::Entry& entry = table.entries[table.size++];
-    std::copy(mark.begin(), mark.end(), std::begin(entry.name));
-    entry.role = tile::Role::operand;
-  }
-  return table;
-}
-
 /// The written length of its chunks, as a tile shape is called.
 std::string chunk_of(const language::Program& form) {
   for (const language::Input& input : form.inputs)
@@ -96,11 +75,36 @@ Arrays numbers_of(const BasicArrays<Emulated>& arrays, const Policy& policy, Ran
   return list;
 }
 
-Answer run(const Entry& entry, const Problem& problem, const Policy& policy) {
-  const Problem of_form = language::problem_of_form(entry.program->program, entry.form->program, problem);
+}  // namespace
+
+tile::SiteTable sites_of_form(const language::Program& form, const std::string& file) {
+  std::set<std::string> marks;
+  collect(*form.body, marks);
+  tile::SiteTable table(own_sites);
+  for (const std::string& mark : marks) {
+    const auto groups = site_groups();
+    const bool taken = table.find(mark) >= 0 ||
+                       std::any_of(groups.begin(), groups.end(), [&](const SiteGroup& g) { return g.name == mark; });
+    require(!taken, file, ": round at ", mark, ": contracts use that name for something else; choose another");
+    require(mark.size() <= longest_site, file, ": round at ", mark, ": names of sites have at most ", longest_site,
+            " characters");
+    require(table.size < tile::SiteTable::capacity, file, ": more than ", tile::SiteTable::capacity - table.size,
+            " sites");
+    tile::SiteTable::Entry& entry = table.entries[table.size++];
+    std::copy(mark.begin(), mark.end(), std::begin(entry.name));
+    entry.role = tile::Role::operand;
+  }
+  return table;
+}
+
+Answer run_as_form(const Mechanism& program, const Mechanism& form, const Problem& problem, const Policy& policy) {
+  const Problem of_form = language::problem_of_form(program.program, form.program, problem);
   language::SiteRounding::Formats formats;
   for (int i = 0; i < policy.sites.size; ++i)
     formats.emplace(policy.sites.entries[i].view(), policy.sites.entries[i].format);
+  if (policy.stats != nullptr)  // who asks wants to know which sites round, not how often
+    for (const auto& [site, format] : formats)
+      if (format != Format::exact) ++(*policy.stats)[site].roundings;
   const RandomBits random{policy.seed};
   BasicAnswer<Emulated> answered;
   {
@@ -109,7 +113,7 @@ Answer run(const Entry& entry, const Problem& problem, const Policy& policy) {
         {.operations = operations, .approximate_exponentials = operations == Format::fp32}, policy.rounding,
         random.at(0));
     const language::SiteRounding rounding(formats, policy.rounding, {random.at(1), 0});
-    const language::Posed<double> posed(*entry.form, of_form);
+    const language::Posed<double> posed(form, of_form);
     answered = language::answer<Emulated>(posed, posed.has_cotangents());
   }
   RandomBits leaving{random.at(2), 0};
@@ -118,12 +122,14 @@ Answer run(const Entry& entry, const Problem& problem, const Policy& policy) {
     return formats.at(name.starts_with("final_") ? "final" : "out");
   });
   left.gradients = numbers_of(answered.gradients, policy, leaving, [&](const std::string& name) {
-    return leaves_narrow(*entry.program, name) ? formats.at("out") : Format::exact;
+    return leaves_narrow(program, name) ? formats.at("out") : Format::exact;
   });
   BasicAnswer<double> whole{std::move(left.outputs), std::move(left.gradients)};
-  whole = language::answer_of_program(*entry.program, *entry.form, problem, std::move(whole));
+  whole = language::answer_of_program(program, form, problem, std::move(whole));
   return {std::move(whole.outputs), std::move(whole.gradients)};
 }
+
+namespace {
 
 // ---- the registry: forms have plain functions, and so every program one of its own
 
@@ -151,7 +157,8 @@ class Registry {
 
 template <std::size_t N>
 Answer run_number(const Problem& problem, const Policy& policy, int) {
-  return run(Registry::get().at(N), problem, policy);
+  const Entry& entry = Registry::get().at(N);
+  return run_as_form(*entry.program, *entry.form, problem, policy);
 }
 using Run = Answer (*)(const Problem&, const Policy&, int);
 template <std::size_t... N>
@@ -174,7 +181,7 @@ const Entry& Registry::find(const std::string& file, const std::string& mechanis
                                              "the program " + form->program.digest(),
                                              program,
                                              form,
-                                             sites_of(form->program, file),
+                                             sites_of_form(form->program, file),
                                              chunk_of(form->program),
                                              {},
                                              {}});
@@ -192,9 +199,7 @@ const Entry& Registry::find(const std::string& file, const std::string& mechanis
 
 }  // namespace
 
-bool is_program_form(std::string_view name) {
-  return name.ends_with(".json") || name.find(".json@") != std::string_view::npos;
-}
+bool is_program_form(std::string_view name) { return language::program_path(name) > 0; }
 
 const KernelForm& program_form(const std::string& file, const std::string& mechanism) {
   return *Registry::get().find(file, mechanism).kernel;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "kernels/core/kernel_room.hpp"
+#include "language/answers/posed.hpp"
 #include "oracles/core/oracle.hpp"
 #include "reference/core/problem.hpp"
 
@@ -17,6 +18,13 @@ bool is_program_form(std::string_view name);
 /// precision; `op`, all its other arithmetic; `out` for outputs and gradients as they leave, `final` for states. It
 /// stays for as long as the process lives. Throws InputError if the file is no program, or none that fits.
 const KernelForm& program_form(const std::string& file, const std::string& mechanism);
+
+/// What an algorithm of the program answers that rounds where `form` has marks: at the policy's sites `op`, all other
+/// arithmetic, `out` and `final`, as it leaves, and the marks.
+Answer run_as_form(const language::Mechanism& program, const language::Mechanism& form, const Problem& problem,
+                   const Policy& policy);
+/// Those sites; `file` names the form in messages.
+tile::SiteTable sites_of_form(const language::Program& form, const std::string& file);
 
 /// Throws InputError unless enclosures prove that form and mechanism answer the problem alike, whose truth is known.
 void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
+#include "judge/trial/program_variants.hpp"
 #include "oracles/core/in_order.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -21,7 +24,7 @@ namespace {
 /// One case, and the kernels that answer it.
 struct Piece {
   const Room* room;
-  const KernelForm* form;
+  const KernelForm* form;  ///< null of a program
   CaseSpec spec;
 };
 
@@ -53,32 +56,37 @@ struct Seen {
 
 constexpr Format model_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16, Format::fp16};
 
-std::vector<Piece> pieces_of(const CalibrateOptions& options) {
-  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
-  std::vector<Piece> list;
-  for (const KernelRoom* kernels : kernel_rooms()) {
-    if (!asks_for(options.mechanisms, kernels->name) || !has_model(kernels->name)) continue;
-    const Room* room = find_room(kernels->name);
-    for (const Format precision : model_precisions) {
-      if (!asks_for(options.precisions, precision)) continue;
-      for (const Style style : all_styles) {
-        if (options.styles.empty() ? std::find(std::begin(calibration_styles), std::end(calibration_styles), style) ==
-                                         std::end(calibration_styles)
-                                   : !asks_for(options.styles, style))
-          continue;
-        for (int n = 0; n < options.seeds; ++n) {
-          CaseSpec spec{.mechanism = std::string(kernels->name),
-                        .shape = {.seq_len = 70, .heads = 2, .shared_heads = 0, .key_dim = 16, .value_dim = 16},
-                        .precision = precision,
-                        .style = style,
-                        .seed = options.seed + static_cast<std::uint64_t>(n),
-                        .params = {}};
-          if (!options.shape.empty()) spec.shape = shape_from(options.shape);
-          list.push_back({room, &kernels->forms.front(), spec});
-        }
+/// The cases of one room.
+void add_pieces(const Room& room, const KernelForm* form, const CalibrateOptions& options, std::vector<Piece>& list) {
+  for (const Format precision : model_precisions) {
+    if (!asks_for(options.precisions, precision)) continue;
+    for (const Style style : all_styles) {
+      if (options.styles.empty() ? std::find(std::begin(calibration_styles), std::end(calibration_styles), style) ==
+                                       std::end(calibration_styles)
+                                 : !asks_for(options.styles, style))
+        continue;
+      for (int n = 0; n < options.seeds; ++n) {
+        CaseSpec spec{.mechanism = std::string(room.name),
+                      .shape = {.seq_len = 70, .heads = 2, .shared_heads = 0, .key_dim = 16, .value_dim = 16},
+                      .precision = precision,
+                      .style = style,
+                      .seed = options.seed + static_cast<std::uint64_t>(n),
+                      .params = {}};
+        if (!options.shape.empty()) spec.shape = shape_from(options.shape);
+        list.push_back({&room, form, spec});
       }
     }
   }
+}
+
+std::vector<Piece> pieces_of(const CalibrateOptions& options) {
+  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
+  std::vector<Piece> list;
+  for (const KernelRoom* kernels : kernel_rooms())
+    if (asks_for(options.mechanisms, kernels->name) && has_model(kernels->name))
+      add_pieces(*find_room(kernels->name), &kernels->forms.front(), options, list);
+  for (const std::string& name : options.mechanisms)
+    if (is_unlisted(name)) add_pieces(*find_room(name), nullptr, options, list);
   return list;
 }
 
@@ -104,20 +112,40 @@ std::vector<HealthyVariant> model_variants(std::string_view room, const KernelFo
   return list;
 }
 
-/// Answers of the healthy variants of the form that are asked for to one case, judged by the model.
+/// What the healthy variants that are asked for answer to it.
+std::vector<HealthyAnswer> answers_to(const Piece& piece, const Problem& problem, const CalibrateOptions& options) {
+  if (piece.form == nullptr) return program_answers(problem, options.forms, piece.spec.precision, options.variants);
+  std::vector<HealthyAnswer> list;
+  for (const HealthyVariant& variant : model_variants(piece.room->name, *piece.form, piece.spec.precision))
+    if (asks_for(options.variants, variant.name) && variant.kernel.form->obstacle(problem).empty())
+      list.push_back({variant.name,
+                      flat(variant.kernel.form->run(problem, variant.kernel.contract.policy(variant.kernel.form->sites),
+                                                    variant.kernel.tile))});
+  return list;
+}
+
+/// The oracle's answer; nothing of a program whose case has none, as where a state grows beyond all numbers.
+std::optional<Oracle> truth_of(const Piece& piece, const Problem& problem) {
+  if (piece.form != nullptr) return oracle_of(*piece.room, problem);
+  try {
+    return oracle_of(*piece.room, problem);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+/// Answers of the healthy variants that are asked for to one case, judged by the model.
 Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
   Seen seen;
   const Problem problem = piece.room->make(piece.spec);
-  if (!piece.form->obstacle(problem).empty()) return seen;
-  const Oracle oracle = oracle_of(*piece.room, problem);
+  if (piece.form != nullptr && !piece.form->obstacle(problem).empty()) return seen;
+  const std::optional<Oracle> truth = truth_of(piece, problem);
+  if (!truth) return seen;
+  const Oracle& oracle = *truth;
   const ModelRuns runs = model_runs(problem, piece.spec.precision, default_draws, 1);
   // Of an answer's formats there are few.
   std::map<std::map<std::string, Format>, Named<Expected>> by_formats;
-  for (const HealthyVariant& variant : model_variants(piece.room->name, *piece.form, piece.spec.precision)) {
-    if (!asks_for(options.variants, variant.name)) continue;
-    if (!variant.kernel.form->obstacle(problem).empty()) continue;
-    const Arrays got = flat(variant.kernel.form->run(
-        problem, variant.kernel.contract.policy(variant.kernel.form->sites), variant.kernel.tile));
+  for (const auto& [variant, got] : answers_to(piece, problem, options)) {
     std::map<std::string, Format> formats;
     for (const auto& [name, array] : got) formats[name] = stored_format(array.data);
     const auto stored = [formats](const std::string& name) {
@@ -134,8 +162,8 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
       const double factor = model_factor(piece.spec.precision).passes;
       seen.add(j, factor);
       if (j.verdict == Verdict::fail)
-        seen.alarms.push_back({piece.spec.mechanism, piece.spec.precision, piece.spec.style, piece.spec.seed,
-                               variant.name, name, j.excess * factor});
+        seen.alarms.push_back({piece.spec.mechanism, piece.spec.precision, piece.spec.style, piece.spec.seed, variant,
+                               name, j.excess * factor});
     }
   }
   return seen;

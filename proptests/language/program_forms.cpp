@@ -207,6 +207,19 @@ TEST(ProgramForms, ExpectWhatTilePrograms) {
 
 class FormFiles : public CliFiles {};
 
+/// The site that rounds where the contract does not let it.
+TEST_F(FormFiles, WhyNamesTheSite) {
+  const Problem problem = problem_of(path_of("implicit_delta"), {1, 60, 1, 0, 8, 8, 0}, 3, false);
+  const std::string contract = write("mine.json", R"({"name":"mine","base":"bf16","sites":{"Uc":"fp32"}})");
+  const Judged found = judge(problem, ChunkKernel(problem, Bug::none).answer(),
+                             {.contract = contract, .form = path_of("implicit_delta_chunks"), .threads = 1});
+  EXPECT_EQ(found.verdict, Verdict::fail) << found.reason;
+  const Why why = found.why(60);
+  ASSERT_TRUE(why.explanations.known());
+  EXPECT_EQ(why.explanations.list.front().name, "Uc");
+  EXPECT_NE(why.explanations.list.front().what.find("in bf16"), std::string::npos);
+}
+
 TEST_F(FormFiles, AreRefusedWhereTheyAreNone) {
   ASSERT_EQ(run_assay({"case", library("deltanet"), "--shape", "1,20,2,4,4", "-o", path("case.safetensors")}).code, 0);
   ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("out.safetensors")}).code, 0);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "files/case_file.hpp"
 #include "files/safetensors.hpp"
@@ -303,6 +304,87 @@ TEST_F(ProgramVerbs, ASuiteOfAProgramHasEightCases) {
   const Ran failing = run_assay(judge);
   EXPECT_EQ(failing.code, 1);
   EXPECT_EQ(Json::parse(failing.out)["cases"][2]["verdict"], "FAIL");
+}
+
+/// What right algorithms of a program err by, and of a form; a form of another program is refused.
+TEST_F(ProgramVerbs, TheModelIsCalibratedOnAProgramsOwnAlgorithms) {
+  const std::string library = ASSAY_SOURCE_DIR "/mechanisms/", program = library + "json/kda.json";
+  const std::vector<std::string> args = {"calibrate",   "--model",    "--mechanism", program,
+                                         "--precision", "bf16,fp32",  "--style",     "normal",
+                                         "--shape",     "1,40,2,8,8", "--form"};
+  const auto with_form = [&](const std::string& form) {
+    std::vector<std::string> all = args;
+    all.push_back(library + "forms/json/" + form + "_chunks.json");
+    all.insert(all.end(), {"--format", "csv"});
+    return run_assay(all);
+  };
+  const Ran ran = with_form("kda");
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+  // Eight tensors: token by token, with its operands rounded, and twice the form; in fp32 operands are as wide as sums.
+  EXPECT_NE(ran.out.find(program + ",bf16,32,"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find(program + ",fp32,24,"), std::string::npos) << ran.out;
+  const Ran other = with_form("gated_deltanet");
+  EXPECT_EQ(other.code, 2);
+}
+
+/// What normal numbers hide, another case of the suite shows: it was chosen for that.
+TEST_F(ProgramVerbs, ASuiteIsChosenByTheErrorsThatItShows) {
+  const std::string program = path_of("implicit_delta"), cases = path("cases");
+  const Ran measured = run_assay({"suite", program, "--measure", "--format", "json"});
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Json choice = Json::parse(measured.out);
+  EXPECT_EQ(choice["shown"], choice["errors"]) << choice.dump();
+  EXPECT_TRUE(choice["hidden"].empty()) << choice.dump();
+  ASSERT_EQ(choice["cases"].size(), 8U);
+  std::size_t shown = 0, last_shows = choice["cases"].back()["shows_more"];
+  for (const Json& one : choice["cases"]) shown += one["shows_more"].get<std::size_t>();
+  EXPECT_EQ(shown, choice["shown"]);
+  EXPECT_GT(last_shows, 0U) << "the last place is one that general cases had: " << choice.dump();
+
+  ASSERT_EQ(run_assay({"suite", program, "--write-cases", cases, "--head-dim", "8"}).code, 0);
+  const auto hidden_of = [&](const std::string& number) {
+    std::filesystem::copy_file(cases + "/case" + number + ".safetensors", path("case.safetensors"),
+                               std::filesystem::copy_options::overwrite_existing);
+    EXPECT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("truth.safetensors")}).code, 0);
+    Safetensors answer = read_safetensors(path("truth.safetensors"));
+    std::erase_if(answer.tensors, [](const auto& t) { return t.first.find('.') != std::string::npos; });
+    return checked(answer, 0, {"--mutants"})["formula"]["passes"].get<std::set<std::string>>();
+  };
+  const std::set<std::string> of_first = hidden_of("1"), of_last = hidden_of("8");
+  EXPECT_FALSE(of_first.empty());
+  for (const std::string& what : of_first) EXPECT_FALSE(of_last.contains(what)) << what;
+}
+
+/// A file of Python where a mechanism's name goes, and where a form's does; what only a case names is not run.
+TEST_F(ProgramVerbs, FilesOfPythonAreProgramsWhereTheyAreTyped) {
+  const std::string examples = ASSAY_SOURCE_DIR "/docs/examples/", source = examples + "implicit_delta.py";
+  std::filesystem::copy(source, path("typed.py"));
+  const Ran made = run_assay({"case", path("typed.py"), "--shape", "1,20,2,8,6", "-o", path("case.safetensors")});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const auto metadata = read_safetensors(path("case.safetensors")).metadata;
+  EXPECT_EQ(metadata.at("mechanism"), path("typed.py") + '@' + load_program(path_of("implicit_delta")).digest());
+  const std::vector<std::string> mechanism = {"--mechanism", path("typed.py")};
+  ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "--mechanism=" + path("typed.py"), "-o",
+                       path("truth.safetensors")})
+                .code,
+            0);
+  Safetensors answer = read_safetensors(path("truth.safetensors"));
+  std::erase_if(answer.tensors, [](const auto& t) { return t.first.find('.') != std::string::npos; });
+  checked(answer, 0, mechanism);
+  const std::vector<std::string> form = {"--mechanism", path("typed.py"), "--form",
+                                         examples + "implicit_delta_chunks.py"};
+  const Json rows = checked(answer, 0, form)["rows"];
+  for (const Json& row : rows) EXPECT_EQ(row["evidence"], "form " + form[3] + ", bf16") << row.dump();
+
+  write("other.py", "open('" + path("ran") + "', 'w').close()\n");
+  Safetensors case_file = read_safetensors(path("case.safetensors"));
+  case_file.metadata["mechanism"] = path("other.py");
+  write_safetensors(std::filesystem::path(path("case.safetensors")), case_file);
+  const Ran refused = run_assay({"oracle", path("case.safetensors"), "-o", path("none.safetensors")});
+  EXPECT_NE((refused.err + read("none.safetensors")).find("assay runs no Python that nobody has typed"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(path("ran")));
 }
 
 TEST_F(ProgramVerbs, WhatNeedsAKernelOfOursSaysSo) {

@@ -46,7 +46,7 @@ void add_case_flags(CLI::App& app, CaseFlags& flags, const std::vector<std::stri
 void add_mechanism_flag(CLI::App& app, std::string& mechanism) {
   app.add_option("--mechanism", mechanism,
                  "whose problem it is, in place of what the case says: a name that `assay list` has, or the file of a "
-                 "program, gdn2.json");
+                 "program, gdn2.json or gdn2.py");
 }
 
 void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what) {

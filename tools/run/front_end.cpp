@@ -1,9 +1,12 @@
 #include "tools/run/front_end.hpp"
 
 #include <filesystem>
+#include <mutex>
+#include <set>
 
 #include "files/input_file.hpp"
 #include "files/shown.hpp"
+#include "language/room.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -48,6 +51,32 @@ std::string obstacle(const std::string& file, const ChildEnd& end) {
 }
 
 }  // namespace
+
+namespace {
+
+std::mutex typed_guard;
+std::set<std::string> typed_files;
+
+std::string traced(const std::string& file) {
+  {
+    const std::lock_guard lock(typed_guard);
+    require(typed_files.contains(file), file, ": a file of Python, and the command does not name it; --mechanism ",
+            file, " does (assay runs no Python that nobody has typed)");
+  }
+  FrontEnd front;
+  return read_text(front.program(file, {}));
+}
+
+}  // namespace
+
+void trace_typed(const std::vector<std::string>& words) {
+  language::know_front_end(&traced);
+  const std::lock_guard lock(typed_guard);
+  for (const std::string& word : words) {
+    const std::string value = word.starts_with("--") ? word.substr(word.find('=') + 1) : word;
+    if (value.ends_with(".py")) typed_files.insert(value);
+  }
+}
 
 std::string FrontEnd::program(const std::string& file, const Tracing& tracing) {
   if (!file.ends_with(".py")) {

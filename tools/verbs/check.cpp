@@ -65,7 +65,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_mechanism_flag(app, options->standard.mechanism);
   app.add_option(
       "--form", options->standard.form,
-      "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json, its algorithm "
+      "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json or FORM.py, its algorithm "
       "with `round` marks; without, the first one that takes the problem");
   app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
       ->check(one_of(name_list(case_precisions)));

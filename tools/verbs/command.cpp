@@ -18,6 +18,7 @@
 #include "files/new_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/print/escape.hpp"
+#include "tools/run/front_end.hpp"
 
 namespace assay {
 
@@ -63,6 +64,7 @@ std::vector<std::string> with_verb(std::vector<std::string> args) {
 
 int run(const std::vector<std::string>& typed, Console& console) {
   arguments::know_arguments();
+  trace_typed(typed);
   try {
     const std::vector<std::string> args = with_verb(typed);
     CLI::App app(

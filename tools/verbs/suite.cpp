@@ -14,6 +14,7 @@
 #include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/cases/program_suite.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/cases/suite_measure.hpp"
 #include "tools/print/colours.hpp"
@@ -67,28 +68,30 @@ std::vector<std::string> words_after(std::string_view flags, std::string_view fl
   return words;
 }
 
-/// Of a program, of which no faults were measured: a chunk and one token, and inputs that hide little.
-const Suite& suite_of_programs() {
-  static const Suite suite = [] {
-    Suite s{};
-    for (const auto& [shape, style] :
-         std::initializer_list<std::pair<std::string_view, std::string_view>>{{"1,65,2", "normal"},
-                                                                              {"1,129,2", "slow_writes"},
-                                                                              {"1,200,2", "long_memory"},
-                                                                              {"2,17,2", "correlated_keys"},
-                                                                              {"1,64,2", "gate_ends"},
-                                                                              {"1,64,2", "cancelling_values"},
-                                                                              {"1,65,2", "repeated_keys"},
-                                                                              {"1,1,2", "normal"}})
-      s.cases.push_back({.shape = shape, .style = style, .params = "", .fill = ""});
-    return s;
-  }();
-  return suite;
+SuiteCandidate candidate_of(const SuiteCase& written) {
+  SuiteCandidate candidate{std::string(written.shape), *style_from(written.style)};
+  for (const std::string& word : words_after(written.params, " --param ")) candidate.params.insert(param_from(word));
+  for (const std::string& word : words_after(written.fill, " --fill ")) candidate.fill.insert(fill_from(word));
+  return candidate;
 }
 
-/// Null where there is none.
-const Suite* suite_of(std::string_view mechanism) {
-  return is_unlisted(mechanism) ? &suite_of_programs() : find_suite(mechanism);
+/// The eight of a room as they were measured, of a program as they are chosen here.
+std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, Console& console) {
+  if (is_unlisted(room.name)) {
+    require(!flags.settings, "--settings: ", room.name, " has none");
+    Progress progress(console);
+    return program_suite(room, flags.check.standard.threads,
+                         [&](std::size_t total) { progress.step(total, "choosing cases"); })
+        .cases;
+  }
+  const Suite* suite = find_suite(room.name);
+  require(suite != nullptr, "suite: ", room.name,
+          " has no kernel and so no contract to judge by; `assay oracle` answers its cases with proven bounds");
+  require(!flags.settings || !suite->with_settings.empty(), "--settings: ", room.name, " has none");
+  std::vector<SuiteCandidate> list;
+  for (const SuiteCase& written : flags.settings ? suite->with_settings : suite->cases)
+    list.push_back(candidate_of(written));
+  return list;
 }
 
 /// Packed sequences are a batch of one, and what an argument stands for is not filled. Throws InputError if the case
@@ -103,13 +106,9 @@ void fit_arguments(SeededCase& seeded) {
     if (made.tensors.contains(filled.first)) seeded.fill.insert(filled);
 }
 
-std::vector<Posed> posed_by(const SuiteFlags& flags) {
+std::vector<Posed> posed_by(const SuiteFlags& flags, Console& console) {
   const Room& room = room_named(flags.mechanism, "mechanism");
-  const Suite* suite = suite_of(room.name);
-  require(suite != nullptr, "suite: ", room.name,
-          " has no kernel and so no contract to judge by; `assay oracle` answers its cases with proven bounds");
-  require(!flags.settings || !suite->with_settings.empty(), "--settings: ", room.name, " has none");
-  const std::vector<SuiteCase>& cases = flags.settings ? suite->with_settings : suite->cases;
+  const std::vector<SuiteCandidate> cases = cases_of(room, flags, console);
   std::vector<Posed> all;
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const int number = static_cast<int>(c) + 1;
@@ -121,20 +120,17 @@ std::vector<Posed> posed_by(const SuiteFlags& flags) {
                  {.mechanism = std::string(room.name),
                   .shape = shape,
                   .precision = *format_from(flags.precision),
-                  .style = *style_from(cases[c].style),
+                  .style = cases[c].style,
                   .seed = flags.seed,
-                  .params = {}},
+                  .params = cases[c].params},
                  !flags.without_cotangents,
-                 {}}};
-    for (const std::string& word : words_after(cases[c].params, " --param "))
-      posed.seeded.spec.params.insert(param_from(word));
+                 cases[c].fill}};
     for (const std::string& word : flags.params) {
       auto [name, value] = param_from(word);
       posed.seeded.spec.params.insert_or_assign(std::move(name), std::move(value));
     }
     for (const std::string& word : flags.with) posed.seeded.with.push_back(with_from(word));
     posed.seeded.layout = flags.layout;
-    for (const std::string& word : words_after(cases[c].fill, " --fill ")) posed.seeded.fill.insert(fill_from(word));
     if (posed.seeded.has_arguments())
       fit_arguments(posed.seeded);
     else
@@ -311,6 +307,45 @@ void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem
   all.rows.insert(all.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
 }
 
+/// "slow_writes, beta=0.998"
+std::string words_of(const SuiteCandidate& candidate) {
+  std::string words(name_of(candidate.style));
+  for (const auto& [name, value] : candidate.fill) words += ", " + name + '=' + value;
+  return words;
+}
+
+/// The first few errors that no case shows.
+std::string hidden_in(const ProgramSuite& suite) {
+  constexpr std::size_t named = 3;
+  std::string words;
+  for (std::size_t i = 0; i < std::min(named, suite.hidden.size()); ++i) words += (i > 0 ? "; " : "") + suite.hidden[i];
+  return words + (suite.hidden.size() > named ? "; ..." : "");
+}
+
+/// What the eight show, as JSON has it.
+Json json_of_choice(const SuiteFlags& flags) {
+  const ProgramSuite& suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
+  Json cases = Json::array();
+  for (std::size_t c = 0; c < suite.cases.size(); ++c)
+    cases.push_back(
+        {{"shape", suite.cases[c].shape}, {"inputs", words_of(suite.cases[c])}, {"shows_more", suite.shows[c]}});
+  return {{"errors", suite.errors},
+          {"shown", suite.shown},
+          {"hidden", suite.hidden},
+          {"no_change", suite.no_change},
+          {"cases", std::move(cases)}};
+}
+
+/// "chosen by what they show: 84 of 86 errors in the formula".
+std::string words_of_choice(const SuiteFlags& flags) {
+  if (const Suite* suite = find_suite(flags.mechanism))
+    return fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
+                       flags.settings ? suite->shown_with_settings : suite->shown, suite->faults, suite->by_contract);
+  const ProgramSuite& suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
+  return fmt::format("cases     chosen by what they show: {} of {} errors in the formula and its gradient{}",
+                     suite.shown, suite.errors, suite.hidden.empty() ? "" : "\n          not: " + hidden_in(suite));
+}
+
 Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& all) {
   const CheckOptions& check = flags.check;
   const std::string subject = check.kernel + check.plugin + flags.answers;  // one is not empty
@@ -318,16 +353,12 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
   page.verb = "suite";
   page.header = {fmt::format("assay suite: {} against the oracle's answers to {} cases of {}", subject, cases.size(),
                              flags.mechanism)};
-  const Suite& suite = *suite_of(flags.mechanism);
   const bool has_arguments = cases.front().seeded.has_arguments();
   page.header.push_back(
       has_arguments
           ? "cases     those of the mechanism, with these arguments; `assay check --mutants` says of each which "
             "errors in the joined formula it shows"
-      : suite.faults == 0
-          ? "cases     those of any program; `assay check --mutants` says of each which errors in the formula it shows"
-          : fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
-                        flags.settings ? suite.shown_with_settings : suite.shown, suite.faults, suite.by_contract));
+          : words_of_choice(flags));
   page.header.emplace_back(
       "columns   model, contract: the worst tensor's error, in units of what roundings do in the recurrence itself");
   page.header.emplace_back(
@@ -354,6 +385,7 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
                 {"false_alarm_rate", flags.false_alarms},
                 {"cases", std::move(list)},
                 {"findings", all.findings}};
+  if (is_unlisted(flags.mechanism)) page.facts.emplace_back("formula", json_of_choice(flags));
   page.overview = std::move(all.table);
   return page;
 }
@@ -364,9 +396,33 @@ constexpr std::string_view table_head =
     "  // clang-format off\n  static const std::vector<Suite> all = {\n";
 constexpr std::string_view table_foot = "  };\n  // clang-format on\n  return all;\n}\n\n}  // namespace assay\n";
 
+/// Which cases a program's suite has, and what each adds.
+int measure_program(const Room& room, const SuiteFlags& flags, OutputFile& file, Console& console) {
+  const ProgramSuite& suite = [&]() -> const ProgramSuite& {
+    Progress progress(console);
+    return program_suite(room, flags.check.standard.threads,
+                         [&](std::size_t total) { progress.step(total, "choosing cases"); });
+  }();
+  if (flags.check.format == name_of(RowsFormat::json)) {
+    file.commit(json_of_choice(flags).dump(2) + '\n');
+    return exit_passed;
+  }
+  Table table{{{"case", true}, {"shape B,T,H"}, {"inputs"}, {"shows more", true}}, {}};
+  for (std::size_t c = 0; c < suite.cases.size(); ++c)
+    table.rows.push_back(
+        {std::to_string(c + 1), suite.cases[c].shape, words_of(suite.cases[c]), std::to_string(suite.shows[c])});
+  std::string text = table.text() + '\n' + words_of_choice(flags) + '\n';
+  if (suite.no_change > 0) text += fmt::format("          {} more change no number of any case\n", suite.no_change);
+  file.commit(text);
+  return exit_passed;
+}
+
 int measure(const SuiteFlags& flags, Console& console) {
   OutputFile file(flags.check.output, console.out);
-  if (!flags.mechanism.empty()) room_named(flags.mechanism, "mechanism");
+  if (!flags.mechanism.empty()) {
+    const Room& room = room_named(flags.mechanism, "mechanism");
+    if (is_unlisted(room.name)) return measure_program(room, flags, file, console);
+  }
   std::string text(table_head);
   for (const Room* room : rooms()) {
     if (find_kernels(kernel_rooms(), room->name) == nullptr) continue;
@@ -386,7 +442,7 @@ int run_suite(SuiteFlags flags, Console& console) {
   const int sources = static_cast<int>(!check.kernel.empty()) + static_cast<int>(!check.plugin.empty()) +
                       static_cast<int>(!flags.answers.empty()) + static_cast<int>(!flags.write_cases.empty());
   require(sources == 1, "suite: expected one of --kernel, --kernel-loop, --plugin, --answers and --write-cases");
-  std::vector<Posed> cases = posed_by(flags);
+  std::vector<Posed> cases = posed_by(flags, console);
   if (!flags.write_cases.empty()) return write_cases(flags, cases, console);
   require_command(check);
   OutputFile output(check.output, console.out, {check.plugin, check.standard.contract});

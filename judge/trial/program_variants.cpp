@@ -1,0 +1,69 @@
+#include "judge/trial/program_variants.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "files/names.hpp"
+#include "judge/court/program_form.hpp"
+#include "kernels/core/policy.hpp"
+#include "language/program/marked.hpp"
+#include "language/room.hpp"
+#include "oracles/core/oracle.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+constexpr const char* what_is_read = "read";
+
+/// Whether products read their operands in fewer digits than their sums have.
+bool has_narrow_operands(Format precision) { return precision != Format::fp32 && precision != Format::fp64; }
+
+Policy policy_for(const tile::SiteTable& sites, Format precision) {
+  Policy policy = Policy::of(sites, precision);
+  policy.threads = 1;
+  return policy;
+}
+
+/// Marks as wide as sums.
+tile::SiteTable with_wide_marks(tile::SiteTable sites) {
+  const Format wide = sites.entries[sites.find("op")].format;
+  for (int i = 0; i < sites.size; ++i)
+    if (sites.entries[i].role == tile::Role::operand) sites.entries[i].format = wide;
+  return sites;
+}
+
+/// The program and its gradient with operands marked: what flows back is rounded where a product reads it, no more.
+language::Mechanism with_operands(const language::Mechanism& program) {
+  return language::Mechanism(language::with_operands_marked(program.program, what_is_read),
+                             language::with_operands_marked(program.gradient, what_is_read));
+}
+
+}  // namespace
+
+std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::vector<std::string>& forms,
+                                           Format precision, const std::vector<std::string>& wanted) {
+  const language::Mechanism* program = language::find_mechanism(problem.mechanism);
+  require(program != nullptr, problem.mechanism, " is no program");
+  std::vector<HealthyAnswer> list;
+  const auto add = [&](const std::string& variant, const language::Mechanism& form, const Policy& policy) {
+    if (asks_for(wanted, variant)) list.push_back({variant, flat(run_as_form(*program, form, problem, policy))});
+  };
+  add("token by token", *program, policy_for(sites_of_form(program->program, problem.mechanism), precision));
+  if (has_narrow_operands(precision)) {
+    const language::Mechanism marked = with_operands(*program);
+    add("operands rounded", marked, policy_for(sites_of_form(marked.program, problem.mechanism), precision));
+  }
+  for (const std::string& file : forms) {
+    const KernelForm& form = program_form(file, problem.mechanism);
+    const language::Mechanism& algorithm = *language::find_mechanism(file);
+    Policy policy = policy_for(form.sites, precision);
+    const std::string name = "form " + std::filesystem::path(file).stem().string();
+    add(name, algorithm, policy);
+    policy.sites = with_wide_marks(policy.sites);
+    add(name + ", marks wide", algorithm, policy);
+  }
+  return list;
+}
+
+}  // namespace assay

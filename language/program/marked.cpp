@@ -1,0 +1,41 @@
+#include "language/program/marked.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "language/program/builder.hpp"
+
+namespace assay::language {
+namespace {
+
+std::shared_ptr<const Block> marked(const Block& block, const Attributes& site) {
+  Builder out(block.params);
+  std::vector<int> at(block.params.size());
+  std::iota(at.begin(), at.end(), 0);
+  const auto mapped = [&](const std::vector<int>& values) {
+    std::vector<int> list;
+    for (const int v : values) list.push_back(at[static_cast<std::size_t>(v)]);
+    return list;
+  };
+  for (const Node& node : block.nodes) {
+    std::vector<int> args = mapped(node.args);
+    Attributes attributes = node.attributes;
+    if (node.op == Op::contract)
+      for (int& operand : args) operand = out.emit(Op::round, {operand}, site);
+    if (node.op == Op::scan) attributes.body = marked(*attributes.body, site);
+    at.push_back(out.emit(node.op, std::move(args), std::move(attributes)));
+  }
+  return std::move(out).finish(mapped(block.results));
+}
+
+}  // namespace
+
+Program with_operands_marked(const Program& program, const std::string& site) {
+  Attributes mark;
+  mark.spec = site;
+  Program out = program;
+  out.body = marked(*program.body, mark);
+  return out;
+}
+
+}  // namespace assay::language
