@@ -9,7 +9,9 @@
 
 #include "files/new_file.hpp"
 #include "judge/court/planted_kernels.hpp"
+#include "judge/held_out/arguments.hpp"
 #include "judge/held_out/rooms.hpp"
+#include "kernels/arguments/rooms.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {
@@ -41,6 +43,7 @@ void open_standard_streams() {
 int program(const std::vector<std::string>& args) {
   open_standard_streams();
   planted_kernels = mutant_rooms, held_out_kernels = held_out_rooms;
+  planted_with_arguments = tile::mutant_rooms::with_arguments, held_out_arguments = held_out_with_arguments;
   survival_of_held_out = survival_of;
   keep_freed_memory();
   remove_unfinished_files_on_signals();

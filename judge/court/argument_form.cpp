@@ -1,12 +1,15 @@
 #include "judge/court/argument_form.hpp"
 
 #include <algorithm>
-#include <array>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "arguments/file_case.hpp"
+#include "judge/court/planted_kernels.hpp"
+#include "kernels/arguments/calls.hpp"
 #include "kernels/arguments/rooms.hpp"
 #include "reference/core/error.hpp"
 
@@ -16,10 +19,16 @@ namespace {
 /// What the programs of arguments have before their scores, and no tile program.
 constexpr std::string_view untaken[] = {"q_scale", "k_scale", "v_scale"};
 
+template <bool Planted>
+const KernelRoom* room_of_sequences(std::string_view mechanism) {
+  if constexpr (Planted) return planted_with_arguments == nullptr ? nullptr : planted_with_arguments(mechanism);
+  return tile::kernel_rooms::with_arguments(mechanism);
+}
+
 /// Form number I of that mechanism's.
-template <auto Kernels, std::size_t I>
+template <tile::FixedString Mechanism, std::size_t I, bool Planted>
 struct Form {
-  static const KernelForm& base() { return Kernels->forms[I]; }
+  static const KernelForm& base() { return room_of_sequences<Planted>(Mechanism.view())->forms[I]; }
   static std::string obstacle(const Problem& problem) { return obstacle_of_sequences(base(), problem); }
   static Answer run(const Problem& problem, const Policy& policy, int tile) {
     return answer_of_sequences(base(), problem, policy, tile);
@@ -31,32 +40,86 @@ struct Form {
   }
 };
 
-template <auto Kernels>
-const KernelRoom& forms_of_cases() {
-  static const std::vector<KernelForm> forms = {Form<Kernels, 0>::form(), Form<Kernels, 1>::form()};
-  static const std::string name = std::string(Kernels->name) + std::string(arguments::room_suffix);
-  static const KernelRoom room = {name, forms, Kernels->folder};
-  return room;
+template <tile::FixedString Mechanism, bool Planted>
+const KernelRoom* forms_of_cases() {
+  const KernelRoom* base = room_of_sequences<Planted>(Mechanism.view());
+  if (base == nullptr) return nullptr;
+  static const std::vector<KernelForm> forms = [&] {
+    std::vector<KernelForm> all = {Form<Mechanism, 0, Planted>::form()};
+    if (base->forms.size() > 1) all.push_back(Form<Mechanism, 1, Planted>::form());
+    return all;
+  }();
+  static const std::string name = std::string(base->name) + std::string(arguments::room_suffix);
+  static const KernelRoom room = {name, forms, base->folder};
+  return &room;
+}
+
+template <bool Planted>
+const KernelRoom* find_forms(std::string_view room) {
+  const std::string_view mechanism = arguments::without_suffix(room);
+#define MECHANISM(name) \
+  if (mechanism == #name) return forms_of_cases<#name, Planted>();
+#include "mechanisms.def"
+#undef MECHANISM
+  return nullptr;
+}
+
+/// A sequence, with the words of the case that say which program it is of, and by the mechanism's own name.
+Problem told(const Problem& sequence, const Problem& whole) {
+  Problem own = sequence;
+  own.mechanism = arguments::without_suffix(whole.mechanism);
+  own.params.insert(whole.params.begin(), whole.params.end());
+  return own;
+}
+
+/// Before which tokens of a sequence its state is asked for.
+std::vector<int> asked_states(const arguments::Piece& piece) {
+  std::set<int> tokens;
+  const auto [first, last] = piece.outputs.equal_range("states");
+  for (auto it = first; it != last; ++it) {
+    const arguments::Placed& one = it->second;
+    const std::size_t rank = one.shape.size(), rows = static_cast<std::size_t>(one.shape[rank - 3]),
+                      each =
+                          static_cast<std::size_t>(one.shape[rank - 2]) * static_cast<std::size_t>(one.shape[rank - 1]);
+    for (const auto& [from, to] : one.pairs) tokens.insert(static_cast<int>(from / each % rows));
+  }
+  return {tokens.begin(), tokens.end()};
+}
+
+/// Why no call of the mechanism continues another one, or "".
+std::string obstacle_of_calls(const Problem& sequence) {
+  for (const auto& [name, array] : sequence.inputs)
+    if (name == "k_carry" || (name.starts_with("initial_") && name != "initial_state"))
+      return "no tile program gives states inside of sequences that carry more than a state from token to token";
+  if (sequence.params.contains("normalization") || sequence.params.contains("alignment"))
+    return "no tile program gives states inside of sequences whose tokens count from the first";
+  return "";
 }
 
 }  // namespace
 
-const KernelRoom* find_argument_forms(std::string_view room) {
-  const std::string_view mechanism = arguments::without_suffix(room);
-  if (mechanism == "softmax_attention") return &forms_of_cases<&tile::kernel_rooms::softmax_attention_with_arguments>();
-  if (mechanism == "parallax") return &forms_of_cases<&tile::kernel_rooms::parallax_with_arguments>();
-  return nullptr;
-}
+const KernelRoom* find_argument_forms(std::string_view room) { return find_forms<false>(room); }
+const KernelRoom* find_planted_argument_forms(std::string_view room) { return find_forms<true>(room); }
 
 Answer answer_of_sequences(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
   const auto file = arguments::FileCase::of(problem);
   const auto& sequences = file->folded_doubles().problems();
+  const bool gradients = file->has_gradients() && form.has_gradients;
+  const auto run = [&](const Problem& own, std::uint64_t number) {
+    Policy numbered = policy;
+    if (number > 0) numbered.seed = RandomBits{policy.seed}.at(~number);
+    return form.run(own, numbered, tile);
+  };
   const BasicAnswer<double> whole = arguments::folded_answer<double>(
-      file->plan(), file->has_gradients() && form.has_gradients,
+      file->plan(), gradients,
       [&](std::size_t n) {
-        Policy own = policy;
-        if (n > 0) own.seed = RandomBits{policy.seed}.at(~static_cast<std::uint64_t>(n));
-        return form.run(sequences[n], own, tile);
+        const Problem own = told(sequences[n], problem);
+        const std::vector<int> states = asked_states(file->plan().pieces[n]);
+        if (states.empty()) return run(own, n);
+        const std::uint64_t first = n << 32;  // calls have random bits of their own
+        return tile::answer_in_calls(own, file->plan().tokens, states, [&](const Problem& call, std::uint64_t number) {
+          return run(call, first + number);
+        });
       },
       [](double a, double b) { return a + b; });
   return file->judged_answer(whole);
@@ -67,8 +130,14 @@ std::string obstacle_of_sequences(const KernelForm& form, const Problem& problem
     if (problem.inputs.contains(name)) return text("no tile program takes ", name);
   if (problem.params.contains("value_dim")) return "no tile program takes value_dim";
   try {
-    for (const Problem& sequence : arguments::FileCase::of(problem)->folded_doubles().problems())
-      if (std::string why = form.obstacle(sequence); !why.empty()) return why;
+    const auto file = arguments::FileCase::of(problem);
+    const auto& sequences = file->folded_doubles().problems();
+    for (std::size_t n = 0; n < sequences.size(); ++n) {
+      const Problem own = told(sequences[n], problem);
+      std::string why = form.obstacle(own);
+      if (why.empty() && !asked_states(file->plan().pieces[n]).empty()) why = obstacle_of_calls(own);
+      if (!why.empty()) return why;
+    }
   } catch (const Refusal& refusal) {
     return refusal.what();
   }

@@ -9,6 +9,8 @@ namespace assay {
 
 /// The forms of "softmax_attention+arguments" and the like; null of any other room.
 const KernelRoom* find_argument_forms(std::string_view room);
+/// Likewise with faults to plant; null, too, in programs that are not linked with them.
+const KernelRoom* find_planted_argument_forms(std::string_view room);
 
 /// The answer of a tile program to a case with arguments, its sequences one after the other.
 Answer answer_of_sequences(const KernelForm& form, const Problem& problem, const Policy& policy, int tile);

@@ -7,6 +7,7 @@
 
 #include "judge/contract/contract.hpp"
 #include "judge/contract/site_meanings.hpp"
+#include "judge/court/argument_form.hpp"
 #include "judge/court/planted_kernels.hpp"
 #include "judge/hypotheses/hypotheses.hpp"
 #include "judge/sigma/stored.hpp"
@@ -75,7 +76,9 @@ Expectation expectation_of(const CaseTrial& trial, const GivenAnswer& got, const
 
 const KernelForm* planted_form(const KernelForm& form, std::string_view mechanism) {
   if (planted_kernels == nullptr) return nullptr;
-  if (const KernelRoom* room = find_kernels(planted_kernels(), mechanism))
+  const KernelRoom* room = find_kernels(planted_kernels(), mechanism);
+  if (room == nullptr) room = find_planted_argument_forms(mechanism);
+  if (room != nullptr)
     for (const KernelForm& planted : room->forms)
       if (planted.name == form.name) return &planted;
   return nullptr;

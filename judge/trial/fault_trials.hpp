@@ -2,6 +2,7 @@
 // Cases on which planted faults show, and which part of the judge sees them.
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct FaultTrial {
   CaseSpec spec;
   int tile;
   Problem problem;
+  std::string command = {};  ///< that draws it, where `spec` does not say all of it
+
+  std::string repro() const { return command.empty() ? spec.repro() : command; }
 };
 
 /// The tile of the fewest elements, which short problems fill most often: the one whose name's numbers multiply to the

@@ -5,14 +5,18 @@
 #include <memory>
 #include <optional>
 
+#include "arguments/file_case.hpp"
+#include "arguments/file_rooms.hpp"
 #include "files/case_file.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
+#include "judge/court/argument_form.hpp"
 #include "judge/court/judge_rows.hpp"
 #include "judge/sigma/by_model.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
+#include "judge/trial/argument_cases.hpp"
 #include "judge/trial/shrink.hpp"
 #include "oracles/core/in_order.hpp"
 #include "oracles/core/more_rooms.hpp"
@@ -66,6 +70,16 @@ const KernelForm* form_named(const KernelRoom* room, std::string_view name) {
   return it == room->forms.end() ? nullptr : &*it;
 }
 
+void add_subjects_with_arguments(std::vector<Subject>& list, const std::string& mechanism) {
+  const std::string name = mechanism + std::string(arguments::room_suffix);
+  const KernelRoom *kernels = find_argument_forms(name), *planted = find_planted_argument_forms(name);
+  if (kernels == nullptr || planted == nullptr) return;
+  arguments::know_arguments();
+  const KernelRoom* held_out = held_out_arguments == nullptr ? nullptr : held_out_arguments(name);
+  for (const KernelForm& form : kernels->forms)
+    list.push_back({find_room(name), &form, form_named(planted, form.name), form_named(held_out, form.name)});
+}
+
 std::vector<Subject> subjects_of(const MutantOptions& options) {
   for (const std::string& name : options.mechanisms) {
     room_named(name, "--mechanism");
@@ -77,15 +91,35 @@ std::vector<Subject> subjects_of(const MutantOptions& options) {
       held_out_kernels != nullptr ? held_out_kernels() : std::span<const KernelRoom* const>();
   std::vector<Subject> list;
   for (const Room* room : rooms()) {
+    if (!asks_for(options.mechanisms, room->name)) continue;
+    if (options.arguments) {
+      add_subjects_with_arguments(list, std::string(room->name));
+      continue;
+    }
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
-    if (kernels == nullptr || !asks_for(options.mechanisms, room->name)) continue;
+    if (kernels == nullptr) continue;
     for (const KernelForm& form : kernels->forms)
       if (form.unstable.empty())
         list.push_back({room, &form, form_named(find_kernels(planted_kernels(), room->name), form.name),
                         form_named(find_kernels(held_out, room->name), form.name)});
   }
-  require(!list.empty(), "--mechanism: none of these has kernels");
+  require(!list.empty(), "--mechanism: none of these has kernels", options.arguments ? " with arguments" : "");
   return list;
+}
+
+/// The cases with arguments of a form.
+std::vector<FaultTrial> argument_trials(const Subject& s, const MutantOptions& options) {
+  std::vector<FaultTrial> trials;
+  for (ArgumentCase& one : argument_cases(arguments::without_suffix(s.room->name))) {
+    if (one.form != s.healthy->name) continue;
+    if (!options.precisions.empty()) one.request.precision = options.precisions.front();
+    one.request.seed += options.seed - fault_seed;
+    CaseSpec spec{one.request.mechanism, one.request.shape, one.request.precision, {}, one.request.seed, {}};
+    trials.push_back({std::move(spec), smallest_tile(*s.healthy),
+                      read_problem(arguments::draw_case(one.request, ""), std::string(one.name)).problem,
+                      command_of(one.request)});
+  }
+  return trials;
 }
 
 std::span<const Format> precisions_of(const MutantOptions& options, const KernelForm& form) {
@@ -257,8 +291,7 @@ void enter(MutantRow& row, const TrialResult& result, const TrialResult::Seen& s
     if (seen.rejected[r] && !result.rejected[r]) ++row.kills[r][precision];
   if (result.rejected[judge_rule]) return;
   row.layers.join(seen.judged.layers);
-  if (row.conviction.empty() && !seen.judged.reason.empty())
-    row.conviction = trial.spec.repro() + ": " + seen.judged.reason;
+  if (row.conviction.empty() && !seen.judged.reason.empty()) row.conviction = trial.repro() + ": " + seen.judged.reason;
 }
 
 // ---- healthy runs --------------------------------------------------------------------------------------------------
@@ -475,6 +508,7 @@ std::string MutantOptions::command() const {
   if (shrinks) command += " --shrink";
   if (!power.empty()) command += " --power " + power;
   if (!power.empty() && power_tokens != MutantOptions{}.power_tokens) command += text(" --power-tokens ", power_tokens);
+  if (arguments) command += " --arguments";
   if (held_out != HeldOut::too) command += text(" --held-out ", name_of(held_out));
   return command + text(" --seed ", seed);
 }
@@ -519,9 +553,10 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
   };
   std::vector<Task> tasks;
   for (const Subject& s : subjects) {
-    std::vector<FaultTrial> trials =
-        fault_trials(*s.room, *s.healthy, fault_styles, precisions_of(options, *s.healthy), options.seed);
-    for (const ExactTrials& of : exact_trials)
+    std::vector<FaultTrial> trials = options.arguments ? argument_trials(s, options)
+                                                       : fault_trials(*s.room, *s.healthy, fault_styles,
+                                                                      precisions_of(options, *s.healthy), options.seed);
+    for (const ExactTrials& of : options.arguments ? std::span<const ExactTrials>() : exact_trials)
       for (FaultTrial& exact :
            fault_trials(*s.room, *s.healthy, {&of.style, 1}, {&of.precision, 1}, options.seed, of.seq_len)) {
         const bool met = std::any_of(trials.begin(), trials.end(), [&](const FaultTrial& other) {
@@ -558,7 +593,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
     }
     const TrialResult& result = results[i];
     ++table.healthy_runs;
-    if (!result.alarm.empty()) table.judged.push_back(trial.spec.repro() + ": " + result.alarm);
+    if (!result.alarm.empty()) table.judged.push_back(trial.repro() + ": " + result.alarm);
     for (std::size_t r = 0; r < table.alarms.size(); ++r) table.alarms[r] += result.rejected[r] ? 1 : 0;
     for (std::size_t m = 0; m < result.mutants.size(); ++m)
       enter(table.rows[first + m], result, result.mutants[m], trial);

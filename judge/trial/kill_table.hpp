@@ -40,7 +40,8 @@ struct MutantOptions {
   bool shrinks = false;       ///< how small the smallest cases are on which mutants fail
   int power_tokens = 4096;    ///< the longest sequences of those
   HeldOut held_out = HeldOut::too;
-  int threads = 0;  ///< 0: all cores; the results do not depend on it
+  bool arguments = false;  ///< of tile programs with arguments, on the cases of judge/trial/argument_cases.hpp
+  int threads = 0;         ///< 0: all cores; the results do not depend on it
 
   /// The command that makes the same tables again.
   std::string command() const;

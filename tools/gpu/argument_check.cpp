@@ -80,6 +80,87 @@ std::vector<Case> cases(const std::string& mechanism, int queries, int keys) {
   return all;
 }
 
+// ---- recurrences with front ends
+
+Problem recurrence_operands(const std::string& mechanism, int len) {
+  Problem p;
+  p.mechanism = mechanism;
+  p.inputs = {{"q", drawn("q", {kv_heads, len, dim}, 2)},
+              {"k", drawn("k", {kv_heads, len, dim}, 2)},
+              {"v", drawn("v", {heads, len, dim})},
+              {"initial_state", drawn("initial_state", {heads, dim, dim}, 0.125)}};
+  if (mechanism == "comba") p.inputs["p"] = drawn("p", {kv_heads, len, dim}, 2);
+  p.cotangents = {{"o", drawn("d_o", {heads, len, dim})}, {"final_state", drawn("d_final", {heads, dim, dim}, 0.125)}};
+  p.params = {{"l2_norm", std::string("root")}, {"l2_eps", std::string("0.5")}};
+  return p;
+}
+
+/// Which inputs a recurrence has beside q, k and v.
+struct Gates {
+  bool decays, channels, strengths, steps;
+};
+Gates gates_of(const std::string& mechanism) {
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), mechanism) != names.end();
+  };
+  return {is({"gated_deltanet", "comba", "mamba2", "gla", "kda"}), is({"gla", "kda"}),
+          is({"deltanet", "gated_deltanet", "comba", "kda"}), mechanism == "mamba2"};
+}
+
+/// Numbers of every token, or of every channel of it.
+std::vector<int> of_tokens(const Gates& gates, int len) {
+  return gates.channels ? std::vector<int>{heads, len, dim} : std::vector<int>{heads, len};
+}
+Array negative(Array array) {
+  for (double& x : array.data) x = -std::fabs(x);
+  return array;
+}
+
+std::vector<Case> recurrence_cases(const std::string& mechanism, int len) {
+  const Gates gates = gates_of(mechanism);
+  Problem base = recurrence_operands(mechanism, len);
+  if (gates.strengths) base.inputs["beta"] = drawn("beta", {heads, len}, 0.5);
+  for (double& x : base.inputs["beta"].data) x = std::fabs(x);
+  if (!gates.strengths) base.inputs.erase("beta");
+  if (gates.decays) base.inputs["log_decay"] = negative(drawn("log_decay", of_tokens(gates, len), 0.25));
+  if (mechanism == "retnet") base.params["head"] = 3L;
+  std::vector<Case> all;
+  const auto add = [&](const char* name, auto change) {
+    all.push_back({name, base});
+    change(all.back().problem);
+  };
+  for (const char* kind : {"root", "sum", "max"})
+    add(kind, [&](Problem& p) { p.params["l2_norm"] = std::string(kind); });
+  if (gates.decays)
+    for (const char* gate : {"softplus", "bounded", "logsigmoid"})
+      add(gate, [&](Problem& p) {
+        p.inputs.erase("log_decay");
+        p.inputs["a"] = drawn("a", of_tokens(gates, len), 3);
+        p.inputs["dt_bias"] = drawn("dt_bias", gates.channels ? std::vector<int>{heads, dim} : std::vector<int>{heads});
+        p.params["gate"] = std::string(gate);
+        if (gate != std::string_view("logsigmoid")) p.inputs["a_log"] = drawn("a_log", {heads});
+        p.params["lower_bound"] = std::string("-2"), p.params["gate_normalizer"] = std::string("16");
+        p.params["gate_min"] = std::string("-0.125"), p.params["has_minimum"] = true;
+        p.params["softplus_threshold"] = std::string("2"), p.params["has_threshold"] = true;
+      });
+  if (gates.strengths)
+    add("strength", [&](Problem& p) {
+      p.inputs.erase("beta");
+      p.inputs["b"] = drawn("b", {heads, len}, 3);
+      p.params["beta_scale"] = std::string("2");
+    });
+  if (gates.steps)
+    add("step", [&](Problem& p) {
+      p.inputs.erase("log_decay");
+      p.inputs["dt"] = drawn("dt", {heads, len}, 2), p.inputs["dt_bias"] = drawn("dt_bias", {heads});
+      p.inputs["rate"] = negative(drawn("rate", {heads}));
+      p.inputs["skip"] = drawn("skip", {heads, dim}), p.inputs["z"] = drawn("z", {heads, len, dim}, 3);
+      p.params["dt_softplus"] = true, p.params["scale"] = std::string("1");
+      p.params["dt_min"] = std::string("0.25"), p.params["dt_max"] = std::string("1"), p.params["has_maximum"] = true;
+    });
+  return all;
+}
+
 double distance(const Array& a, const Array& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.data.size(); ++i) sum += (a.data[i] - b.data[i]) * (a.data[i] - b.data[i]);
@@ -121,15 +202,19 @@ bool check(const KernelForm& form, const GpuForm& gpu, const Case& c, Format pre
   return compare(what + " d", device.gradients, emulated.gradients, exact.gradients, floor) && outputs;
 }
 
+bool has_scores(std::string_view mechanism) { return mechanism == "softmax_attention" || mechanism == "parallax"; }
+
 bool check_all() {
   bool ok = true;
   for (const GpuRoom* gpu : gpu_argument_rooms) {
     const std::string mechanism(gpu->name.substr(0, gpu->name.find('+')));
-    const KernelRoom& room = *find_argument_kernels(mechanism);
-    for (std::size_t f = 0; f < room.forms.size(); ++f)
+    const KernelRoom& room = *tile::kernel_rooms::with_arguments(mechanism);
+    for (std::size_t f = 0; f < gpu->forms.size(); ++f)
       for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::fp64})
         for (const int keys : {1, 65, 200})
-          for (const Case& c : cases(mechanism, f == 0 ? (keys + 1) / 2 : std::min(keys, 3), keys))
+          for (const Case& c : has_scores(mechanism)
+                                   ? cases(mechanism, f == 0 ? (keys + 1) / 2 : std::min(keys, 3), keys)
+                                   : recurrence_cases(mechanism, keys))
             ok = check(room.forms[f], gpu->forms[f], c, precision) && ok;
   }
   return ok;

@@ -27,6 +27,8 @@ int run_mutants(const Flags& flags, Console& console) {
   MutantOptions options = flags.options;
   require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !options.shrinks && !flags.docs),
           "--healthy-only: it needs --healthy, and leaves out what --power, --shrink and --docs are about");
+  require(!options.arguments || (options.healthy == 0 && options.power.empty() && !options.shrinks && !flags.docs),
+          "--arguments: it goes with none of --healthy, --power, --shrink and --docs");
   require(options.seconds == 0 || options.healthy > 0, "--seconds: it limits the runs of --healthy");
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
@@ -85,6 +87,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
       ->check(one_of(name_list(all_held_out)))
       ->capture_default_str();
+  app.add_flag("--arguments", options.arguments, "of tile programs with arguments (docs/arguments.md) instead");
   app.add_option("--seed", options.seed, "of the cases")->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))

@@ -1,0 +1,194 @@
+#include "judge/held_out/arguments.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arguments/registry.hpp"
+#include "judge/court/argument_form.hpp"
+#include "kernels/core/tile.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+struct ArgumentFault {
+  Mutant mutant;
+  std::string_view argument;  ///< that it is of: mechanisms that do not take that do not have it
+  void (*edit)(Problem&);
+};
+
+void forget(Problem& p, const char* param) { p.params.erase(param); }
+void edit(Problem& p, const char* input, const std::function<void(Array&)>& f) {
+  if (const auto found = p.inputs.find(input); found != p.inputs.end()) f(found->second);
+}
+/// A number of every head: the next one's.
+void rotate(Array& x) { std::rotate(x.data.begin(), x.data.begin() + (x.data.empty() ? 0 : 1), x.data.end()); }
+/// What each part of the first axis has: the next one's.
+void rotate_parts(Array& x) {
+  if (x.shape.empty() || x.shape[0] < 2) return;
+  std::rotate(x.data.begin(), x.data.begin() + static_cast<std::ptrdiff_t>(x.data.size()) / x.shape[0], x.data.end());
+}
+void map(Array& x, double (*f)(double)) {
+  for (double& y : x.data) y = f(y);
+}
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+constexpr ArgumentFault attention_faults[] = {
+    {{"cap_dropped", "the caller leaves soft_cap out", "sglang#33915"},
+     "soft_cap",
+     [](Problem& p) { forget(p, "soft_cap"); }},
+    {{"cap_place_dropped", "a bias for before the cap or scale handed over as any other", "TE pre_scale_bias"},
+     "bias_place",
+     [](Problem& p) { forget(p, "bias_place"); }},
+    {{"alignment_dropped", "the caller's alignment is not handed on", "mlx#2835"},
+     "causal_align",
+     [](Problem& p) { forget(p, "causal_align"); }},
+    {{"slopes_of_the_next_head", "every head has the next one's slope", "launcher bug"},
+     "alibi_slopes",
+     [](Problem& p) { edit(p, "alibi_slopes", rotate); }},
+    {{"sinks_of_the_next_head", "every head has the next one's sink", "launcher bug"},
+     "sink",
+     [](Problem& p) { edit(p, "sink", rotate); }},
+    {{"mask_negated", "true where the kernel means hidden", "pytorch#158212 class"},
+     "mask",
+     [](Problem& p) { edit(p, "mask", [](Array& x) { map(x, [](double y) { return 1 - y; }); }); }},
+    {{"bias_negated", "a bias subtracted", "launcher bug"},
+     "bias",
+     [](Problem& p) { edit(p, "bias", [](Array& x) { map(x, [](double y) { return -y; }); }); }},
+    {{"documents_of_the_next_row", "rows have the document of the row behind", "launcher bug"},
+     "documents_q",
+     [](Problem& p) { edit(p, "documents_q", rotate); }},
+    {{"window_of_the_caller_counts_itself", "window_left handed over as a window's length", "FA#2876 class"},
+     "window_left",
+     [](Problem& p) {
+       if (const auto left = p.params.find("window_left"); left != p.params.end())
+         left->second = std::max(0L, std::get<long>(left->second) - 1);
+     }},
+};
+
+constexpr ArgumentFault recurrence_faults[] = {
+    {{"eps_of_the_default", "the caller's l2_eps is not handed on: 1e-6", "maxtext#5098"},
+     "l2_eps",
+     [](Problem& p) {
+       if (p.params.contains("l2_eps")) p.params["l2_eps"] = std::string("1e-6");
+     }},
+    {{"norm_of_another_kind", "F.normalize in front of a kernel that is told of it", "vllm#51779 class"},
+     "l2_norm",
+     [](Problem& p) {
+       if (p.params.contains("l2_norm")) p.params["l2_norm"] = std::string("max");
+     }},
+    {{"a_log_of_the_next_head", "every head has the next one's a_log", "launcher bug"},
+     "a",
+     [](Problem& p) { edit(p, "a_log", rotate_parts); }},
+    {{"bias_of_the_next_head", "every head has the next one's dt_bias", "launcher bug"},
+     "a",
+     [](Problem& p) { edit(p, "dt_bias", rotate_parts); }},
+    {{"normalizer_of_the_default", "gate_normalizer 1 whatever the caller says", "fla gla layer"},
+     "gate_normalizer",
+     [](Problem& p) { forget(p, "gate_normalizer"); }},
+    {{"bound_of_the_default", "lower_bound of half the caller's", "KDA lower_bound"},
+     "lower_bound",
+     [](Problem& p) {
+       if (p.params.contains("lower_bound")) p.params["lower_bound"] = std::string("-2.5");
+     }},
+    {{"sigmoid_twice", "the caller hands sigmoid(b) to a kernel that takes b", "vllm#53877 class"},
+     "b",
+     [](Problem& p) { edit(p, "b", [](Array& x) { map(x, logistic); }); }},
+    {{"state_layout_dropped", "states with values first handed over as any other", "tpu-inference#3189"},
+     "state_layout",
+     [](Problem& p) { forget(p, "state_layout"); }},
+    {{"state_of_the_next_sequence", "every sequence starts from the next one's state", "vllm#39273"},
+     "state_layout",
+     [](Problem& p) { edit(p, "initial_state", rotate_parts); }},
+    {{"step_not_smoothed", "dt_softplus is not handed on", "mamba_ssm class"},
+     "dt_softplus",
+     [](Problem& p) { forget(p, "dt_softplus"); }},
+    {{"step_not_limited", "dt_min and dt_max are not handed on", "mamba_ssm class"},
+     "dt_min",
+     [](Problem& p) { forget(p, "dt_min"), forget(p, "dt_max"); }},
+    {{"skip_of_the_next_head", "every head has the next one's skip", "launcher bug"},
+     "skip",
+     [](Problem& p) { edit(p, "skip", rotate); }},
+};
+
+const ArgumentFault* find_fault(std::string_view name) {
+  for (const ArgumentFault& fault : attention_faults)
+    if (fault.mutant.name == name) return &fault;
+  for (const ArgumentFault& fault : recurrence_faults)
+    if (fault.mutant.name == name) return &fault;
+  return nullptr;
+}
+
+/// A changed problem that the kernel refuses shows nothing, and neither does one whose answer has another shape.
+Answer faulty(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
+  const ArgumentFault* const fault = find_fault(policy.fault);
+  const Answer healthy = form.run(problem, policy, tile);
+  if (fault == nullptr) return healthy;
+  Problem changed = problem;
+  fault->edit(changed);
+  try {
+    if (!form.obstacle(changed).empty()) return healthy;
+    Answer answer = form.run(changed, policy, tile);
+    const auto same_shapes = [](const Arrays& a, const Arrays& b) {
+      return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const auto& one) {
+               const auto other = b.find(one.first);
+               return other != b.end() && other->second.data.size() == one.second.data.size();
+             });
+    };
+    const bool same = same_shapes(answer.outputs, healthy.outputs) && same_shapes(answer.gradients, healthy.gradients);
+    return same ? answer : healthy;
+  } catch (const InputError&) {
+    return healthy;
+  }
+}
+
+/// Those of arguments that the mechanism takes.
+std::vector<Mutant> mutants_of(std::string_view mechanism) {
+  const arguments::Facts facts = arguments::facts_of(std::string(mechanism));
+  std::vector<Mutant> all;
+  for (const std::span<const ArgumentFault> faults :
+       {std::span<const ArgumentFault>(attention_faults), std::span<const ArgumentFault>(recurrence_faults)})
+    for (const ArgumentFault& fault : faults)
+      for (const arguments::Argument& argument : arguments::all_arguments())
+        if (argument.name == fault.argument && arguments::why_not(facts, argument).empty()) {
+          all.push_back(fault.mutant);
+          break;
+        }
+  return all;
+}
+
+template <tile::FixedString Mechanism>
+const KernelRoom* room() {
+  static const std::string name = std::string(Mechanism.view()) + "+arguments";
+  const KernelRoom* healthy = find_argument_forms(name);
+  if (healthy == nullptr) return nullptr;
+  static const std::vector<Mutant> mutants = mutants_of(Mechanism.view());
+  static const std::vector<KernelForm> forms = [&] {
+    KernelForm form = healthy->forms.front();
+    form.mutants = mutants;
+    form.run = [](const Problem& problem, const Policy& policy, int tile) {
+      return faulty(find_argument_forms(name)->forms.front(), problem, policy, tile);
+    };
+    return std::vector<KernelForm>{form};
+  }();
+  static const KernelRoom found = {name, forms, healthy->folder};
+  return &found;
+}
+
+}  // namespace
+
+const KernelRoom* held_out_with_arguments(std::string_view name) {
+  const std::string_view mechanism = name.substr(0, name.find('+'));
+  if (mechanism.size() == name.size()) return nullptr;
+#define MECHANISM(known) \
+  if (mechanism == #known) return room<#known>();
+#include "mechanisms.def"
+#undef MECHANISM
+  return nullptr;
+}
+
+}  // namespace assay

@@ -1,0 +1,255 @@
+#include "judge/trial/argument_cases.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+using arguments::CaseRequest;
+using With = std::vector<std::pair<std::string, std::string>>;
+using Words = std::initializer_list<std::pair<const char*, const char*>>;
+
+Params words_of(Words list) {
+  Params params;
+  for (const auto& [name, value] : list) params[name] = std::string(value);
+  return params;
+}
+CaseRequest with_params(CaseRequest request, Params params) {
+  request.params.merge(params);
+  return request;
+}
+CaseRequest with_inputs(CaseRequest request, With with) {
+  request.with = std::move(with);
+  return request;
+}
+
+constexpr Shape unequal = {
+    .batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 2, .key_dim = 16, .value_dim = 16, .query_len = 24};
+constexpr Shape equal = {.batch = 1, .seq_len = 40, .heads = 2, .key_dim = 16, .value_dim = 16};
+
+/// What every attention form takes.
+std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
+  const CaseRequest base{.mechanism = std::string(mechanism), .shape = unequal};
+  CaseRequest decode = base, window = base, open = base, same = base, empty = base, packed = base;
+  decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300;
+  window.params = {{"window_left", 6L}};
+  open.params["causal"] = false;
+  same.shape = equal, same.style = "short_documents";
+  empty.style = "empty_rows", empty.params = {{"causal", false}};
+  packed.shape = equal, packed.style = "short_sequences";
+  std::vector<ArgumentCase> cases = {
+      {"cap",
+       "tiled",
+       with_inputs(with_params(base, words_of({{"soft_cap", "2"}, {"lse_base", "2"}})), {{"lse", ""}}),
+       {"score_times_its_tanh", "slope_of_the_cap_forgotten", "lse_off_by_ln_2", "lse_cotangent_dropped",
+        "aligned_at_the_first_key", "cap_dropped"}},
+      {"signed_alibi",
+       "tiled",
+       with_inputs(with_params(open, words_of({{"alibi_form", "signed"}})), {{"alibi_slopes", "0.03125"}}),
+       {"alibi_gradient_of_the_other_form"}},
+      {"alibi_in_a_window",
+       "tiled",
+       with_inputs(window, {{"alibi_slopes", ""}}),
+       {"window_one_off_at_unequal_lengths", "aligned_at_the_first_key", "slopes_of_the_next_head",
+        "window_of_the_caller_counts_itself"}},
+      {"bias_before_the_scale",
+       "tiled",
+       with_inputs(with_params(base, words_of({{"bias_place", "before_scale"}, {"soft_cap", "2"}})), {{"bias", ""}}),
+       {"bias_after_the_cap", "bias_gradient_without_scale", "cap_place_dropped", "bias_negated"}},
+      {"bias_before_the_cap",
+       "tiled",
+       with_inputs(with_params(base, words_of({{"bias_place", "before_cap"}, {"soft_cap", "2"}})), {{"bias", ""}}),
+       {"bias_after_the_cap"}},
+      {"masks", "tiled", with_inputs(open, {{"mask", ""}, {"bias", ""}}), {"mask_of_the_next_key", "mask_negated"}},
+      {"aligned_at_start",
+       "tiled",
+       with_params(base, words_of({{"causal_align", "start"}, {"scale", "-0.5"}})),
+       {"alignment_dropped"}},
+      {"empty_rows", "tiled", empty, {"mask_of_the_next_key"}},
+      {"documents",
+       "tiled",
+       with_inputs(same, {{"lse", ""}}),
+       {"documents_ignored", "lse_cotangent_dropped", "documents_of_the_next_row"}},
+      {"packed",
+       "tiled",
+       with_inputs(with_params(packed, words_of({{"soft_cap", "2"}})), {{"lse", ""}}),
+       {"slope_of_the_cap_forgotten", "lse_cotangent_dropped"}},
+      {"decode",
+       "split_decode",
+       with_params(decode, words_of({{"soft_cap", "2"}})),
+       {"lse_off_by_ln_2", "score_times_its_tanh", "aligned_at_the_first_key"}},
+  };
+  if (mechanism != "softmax_attention")
+    for (ArgumentCase& one : cases)  // where the probe shows, and not a mean of many keys
+      one.request.seed = 1;
+  return cases;
+}
+
+/// And softmax attention alone.
+std::vector<ArgumentCase> sink_cases() {
+  const CaseRequest base{.mechanism = "softmax_attention", .shape = unequal};
+  CaseRequest decode = base, low = base, high = base;
+  decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300;
+  low.shape = high.shape = equal, low.style = "low_lse", high.style = "high_lse";
+  low.precision = high.precision = Format::fp32;
+  return {
+      {"sink",
+       "tiled",
+       with_inputs(with_params(base, words_of({{"soft_cap", "2"}})), {{"sink", ""}, {"lse", ""}}),
+       {"sink_counted_twice", "sink_in_base_e", "lse_off_by_ln_2", "lse_cotangent_dropped", "sinks_of_the_next_head"}},
+      {"decode_sink", "split_decode", with_inputs(decode, {{"sink", "3"}}), {"sink_in_every_split", "sink_in_base_e"}},
+      {"low_lse", "tiled", low, {"lse_off_by_ln_2"}},
+      {"high_lse", "tiled", high, {"lse_off_by_ln_2"}},
+  };
+}
+
+constexpr Shape two_heads = {.batch = 1, .seq_len = 40, .heads = 2, .key_dim = 16, .value_dim = 16};
+/// More value heads than key heads.
+constexpr Shape grouped = {.batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 2, .key_dim = 16, .value_dim = 16};
+
+CaseRequest case_of(std::string_view mechanism, Words words, Shape shape = two_heads) {
+  return {.mechanism = std::string(mechanism), .shape = shape, .params = words_of(words)};
+}
+CaseRequest with_style(CaseRequest drawn, const char* style) {
+  drawn.style = style;
+  return drawn;
+}
+CaseRequest with_count(CaseRequest drawn, const char* name, long count) {
+  drawn.params[name] = count;
+  return drawn;
+}
+
+ArgumentCase named(std::string_view name, CaseRequest request, std::vector<std::string_view> mutants) {
+  return {name, "chunkwise", std::move(request), std::move(mutants)};
+}
+
+/// Of a recurrence that normalises.
+std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
+  return {
+      named("normalised", case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
+            {"norm_gradient_not_projected", "keys_not_normalised"}),
+      named("keys_near_eps", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-2"}}), "tiny_norms"),
+            {"eps_outside_the_root", "eps_of_the_mean", "eps_of_the_forward_pass_alone", "eps_of_the_default",
+             "norm_of_another_kind"}),
+      named("sum", with_style(case_of(mechanism, {{"l2_norm", "sum"}, {"l2_eps", "1e-2"}}), "tiny_norms"),
+            {"eps_of_the_mean"}),
+      named("max", with_style(case_of(mechanism, {{"l2_norm", "max"}, {"l2_eps", "1e-2"}}), "tiny_norms"),
+            {"eps_of_the_mean"}),
+      named("norm_in_fp32",
+            [&] {
+              CaseRequest wide = case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}});
+              wide.precision = Format::fp32;
+              return wide;
+            }(),
+            {"norm_in_bf16"}),
+      named("v_first",
+            case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}, {"state_layout", "v_first"}}, grouped),
+            {"state_layout_dropped"}),
+      named("packed", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}), "short_sequences"),
+            {"state_of_the_next_sequence"}),
+  };
+}
+void add(std::vector<ArgumentCase>& to, std::vector<ArgumentCase> cases) {
+  to.insert(to.end(), std::make_move_iterator(cases.begin()), std::make_move_iterator(cases.end()));
+}
+
+/// And has gates.
+std::vector<ArgumentCase> gate_cases(std::string_view mechanism) {
+  return {
+      named("softplus", case_of(mechanism, {{"gate", "softplus"}}),
+            {"dt_bias_forgotten", "gate_slope_forgotten", "da_log_without_factor", "a_log_of_the_next_head",
+             "bias_of_the_next_head"}),
+      named("threshold",
+            with_style(case_of(mechanism, {{"gate", "softplus"}, {"softplus_threshold", "20"}}), "saturated_gates"),
+            {}),
+      named("bounded", case_of(mechanism, {{"gate", "bounded"}, {"lower_bound", "-5"}}),
+            {"da_log_without_factor", "bound_of_the_default"}),
+      named("logsigmoid",
+            case_of(mechanism, {{"gate", "logsigmoid"}, {"gate_normalizer", "4"}, {"gate_min", "-0.125"}}),
+            {"gate_normalizer_forgotten", "gate_minimum_passes_gradient", "normalizer_of_the_default"}),
+  };
+}
+
+/// And write strengths.
+std::vector<ArgumentCase> strength_cases(std::string_view mechanism) {
+  CaseRequest wide = case_of(mechanism, {{"beta_gate", "sigmoid"}});
+  wide.precision = Format::fp32;
+  return {
+      named(
+          "doubled",
+          case_of(mechanism, {{"beta_gate", "sigmoid"}, {"beta_scale", "2"}, {"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
+          {"beta_scale_forgotten", "dbeta_of_the_unscaled", "sigmoid_twice"}),
+      named("strength", wide, {"strength_in_bf16"}),
+  };
+}
+
+CaseRequest fused(std::string_view mechanism, Shape shape = two_heads) {
+  return case_of(mechanism, {{"gate", "softplus"}, {"beta_gate", "sigmoid"}, {"l2_norm", "root"}, {"l2_eps", "1e-6"}},
+                 shape);
+}
+std::vector<ArgumentCase> fused_cases(std::string_view mechanism) {
+  CaseRequest inside = with_count(with_count(fused(mechanism), "state_every", 16), "checkpoint_every", 12);
+  inside.with = {{"state_at", "3,3,39"}};
+  return {
+      named("fused", fused(mechanism, grouped), {"dt_bias_forgotten", "norm_gradient_not_projected"}),
+      named("fused_packed", with_style(fused(mechanism), "short_sequences"), {}),
+      named("states_inside", inside, {}),
+  };
+}
+
+/// Of mamba2.
+std::vector<ArgumentCase> step_cases() {
+  CaseRequest steps = case_of("mamba2", {{"state_layout", "v_first"}}, grouped);
+  steps.params["dt_softplus"] = true;
+  CaseRequest limits = with_params(steps, words_of({{"dt_min", "0.5"}, {"dt_max", "1"}}));
+  return {
+      named("steps", with_inputs(steps, {{"dt", ""}, {"rate", ""}, {"dt_bias", ""}}),
+            {"dt_bias_after_the_softplus", "dt_gradient_of_values_alone", "dv_without_step", "step_not_smoothed"}),
+      named("limits", with_inputs(limits, {{"dt", ""}, {"a_log", ""}}),
+            {"dt_limits_pass_gradient", "step_not_limited"}),
+      named("layer", with_inputs(steps, {{"dt", ""}, {"a_log", ""}, {"skip", ""}, {"z", ""}}),
+            {"gated_before_the_skip", "dz_of_the_sigmoid_alone", "dz_without_the_skip", "skip_of_the_next_head"}),
+      named("skip_alone", with_inputs(case_of("mamba2", {}), {{"skip", ""}}), {}),
+      named("steps_packed", with_inputs(with_style(steps, "short_sequences"), {{"dt", ""}, {"a_log", ""}, {"z", ""}}),
+            {}),
+  };
+}
+
+std::vector<ArgumentCase> recurrence_cases(std::string_view mechanism) {
+  std::vector<ArgumentCase> cases = norm_cases(mechanism);
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), mechanism) != names.end();
+  };
+  if (is({"gated_deltanet", "comba", "mamba2", "gla", "kda"})) add(cases, gate_cases(mechanism));
+  if (is({"deltanet", "gated_deltanet", "comba", "kda"})) add(cases, strength_cases(mechanism));
+  if (is({"gated_deltanet", "comba", "kda"})) add(cases, fused_cases(mechanism));
+  if (is({"mamba2"})) add(cases, step_cases());
+  return cases;
+}
+
+}  // namespace
+
+std::vector<ArgumentCase> argument_cases(std::string_view mechanism) {
+  constexpr std::string_view recurrences[] = {"deltanet", "gated_deltanet", "comba", "linear_attention",
+                                              "retnet",   "mamba2",         "gla",   "kda"};
+  std::vector<ArgumentCase> cases;
+  if (mechanism == "softmax_attention" || mechanism == "parallax") cases = shared_cases(mechanism);
+  if (mechanism == "softmax_attention") add(cases, sink_cases());
+  if (std::find(std::begin(recurrences), std::end(recurrences), mechanism) != std::end(recurrences))
+    cases = recurrence_cases(mechanism);
+  return cases;
+}
+
+std::string command_of(const arguments::CaseRequest& request) {
+  std::string command =
+      text("assay case ", request.mechanism, " --shape ", text_of(request.shape), " --precision ",
+           name_of(request.precision), " --style ", request.style, " --seed ", request.seed, flags_of(request.params));
+  for (const auto& [name, value] : request.with) command += text(" --with ", name, value.empty() ? "" : "=", value);
+  return command + (request.cotangents ? "" : " --no-cotangents");
+}
+
+}  // namespace assay

@@ -1,0 +1,131 @@
+#pragma once
+// What tests of tile programs with arguments share: cases as `assay case` draws them, and the verdict on a form's own
+// answer to one.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arguments/drawn_case.hpp"
+#include "arguments/file_case.hpp"
+#include "arguments/file_rooms.hpp"
+#include "judge/contract/contract.hpp"
+#include "judge/court/argument_form.hpp"
+#include "judge/court/judge_answer.hpp"
+#include "judge/trial/argument_cases.hpp"
+#include "kernels/arguments/rooms.hpp"
+
+namespace assay::arguments {
+
+/// A form of a mechanism's, healthy or planted.
+inline const KernelForm& form_of(const KernelRoom& room, std::string_view name) {
+  return *std::find_if(room.forms.begin(), room.forms.end(), [&](const KernelForm& f) { return f.name == name; });
+}
+
+/// What `assay case` would write.
+struct Drawn {
+  std::string mechanism = "softmax_attention", form = "tiled";
+  Shape shape;
+  Params params = {};
+  std::vector<std::pair<std::string, std::string>> with = {};
+  std::string style = "normal";
+  Format precision = Format::bf16;
+  std::uint64_t seed = 0;
+
+  Safetensors file() const {
+    know_arguments();
+    return draw_case({.mechanism = mechanism,
+                      .shape = shape,
+                      .precision = precision,
+                      .style = style,
+                      .seed = seed,
+                      .params = params,
+                      .with = with,
+                      .cotangents = form != "split_decode"},
+                     "test");
+  }
+  ProblemFile problem() const { return read_problem(file(), "case"); }
+};
+
+inline Drawn with_params(Drawn drawn, Params params) {
+  drawn.params.merge(params);
+  return drawn;
+}
+inline Drawn with_inputs(Drawn drawn, std::vector<std::pair<std::string, std::string>> with) {
+  drawn.with = std::move(with);
+  return drawn;
+}
+
+inline Policy policy_of(const KernelForm& form, Format precision, const std::string& fault = "") {
+  Policy policy = Policy::of(form.sites, precision);
+  policy.fault = fault, policy.threads = 1;
+  return policy;
+}
+
+/// What a kernel answers, as a file.
+inline Safetensors answer_file(const ProblemFile& file, const Answer& answer, Format precision) {
+  Safetensors stored;
+  const auto put = [&](const std::string& name, const Array& array) {
+    const Scattered& place = file.scattered.at(name);
+    Array whole(place.shape);
+    for (std::size_t i = 0; i < array.data.size(); ++i) whole.data[place.at[i]] = array.data[i];
+    for (const std::size_t i : place.endless) whole.data[place.at[i]] = -INFINITY;
+    const bool narrow = name == "o" || name == "d_q" || name == "d_k" || name == "d_v" || name == "d_rho" ||
+                        name == "d_p" || name == "d_z";
+    stored.tensors[name] = store(whole, dtype_of(narrow ? precision : Format::fp32));
+  };
+  for (const auto& [name, array] : answer.outputs) put(name, array);
+  for (const auto& [name, array] : answer.gradients) put("d_" + name, array);
+  return stored;
+}
+
+/// The verdict on a form's own answer, by that contract.
+inline Judged judged(const ArgumentCase& one, const KernelRoom& room, const std::string& fault,
+                     const std::string& contract) {
+  know_arguments();
+  const Format precision = one.request.precision;
+  const Safetensors stored = draw_case(one.request, "test");
+  const ProblemFile file = read_problem(stored, "case");
+  const KernelForm& form = form_of(room, one.form);
+  const bool is_of_cases = room.name.ends_with(room_suffix);
+  const Policy policy = policy_of(form, precision, fault);
+  const Answer answer =
+      is_of_cases ? form.run(file.problem, policy, 0) : answer_of_sequences(form, file.problem, policy, 0);
+  return judge(stored, answer_file(file, answer, precision),
+               {.contract = contract, .form = std::string(one.form), .threads = 1});
+}
+
+inline std::string words(const Judged& judged) {
+  std::string all = judged.reason;
+  for (const ReportRow& row : judged.rows)
+    all += assay::text(row.tensor, ": ", name_of(row.judgement.verdict), ' ', row.judgement.reason, " (", row.evidence,
+                       ")\n");
+  return all;
+}
+
+inline Params words_of(std::initializer_list<std::pair<const char*, const char*>> list) {
+  Params params;
+  for (const auto& [name, value] : list) params[name] = std::string(value);
+  return params;
+}
+
+/// A tensor of four numbers may be too small for anything to be seen in it.
+inline bool keeps(const Judged& judged) {
+  return !judged.rows.empty() && std::all_of(judged.rows.begin(), judged.rows.end(), [](const ReportRow& row) {
+    return row.judgement.verdict == Verdict::pass || row.judgement.verdict == Verdict::vacuous;
+  });
+}
+
+/// Names of tensors in which the answers differ, of those that both have.
+inline std::string differences(const Answer& a, const Answer& b) {
+  std::string names;
+  const auto compare = [&](const Arrays& x, const Arrays& y, const char* prefix) {
+    for (const auto& [name, array] : x)
+      if (const auto other = y.find(name); other != y.end() && array.data != other->second.data)
+        names += text(' ', prefix, name);
+  };
+  compare(a.outputs, b.outputs, ""), compare(a.gradients, b.gradients, "d_");
+  return names;
+}
+
+}  // namespace assay::arguments
