@@ -178,6 +178,11 @@ bool Calibration::passed() const {
 Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
   const std::vector<Subject> subjects = subjects_of(options);
   std::vector<Task> tasks = tasks_of(subjects, options);
+  const auto place_of = [&](const Subject* s) { return static_cast<std::size_t>(s - subjects.data()); };
+  std::erase_if(tasks, [&](const Task& task) {
+    return place_of(task.subject) % static_cast<std::size_t>(options.parts) !=
+           static_cast<std::size_t>(options.part - 1);
+  });
   const std::size_t asked = tasks.size();
   if (options.cases > 0) tasks.resize(std::min(tasks.size(), options.cases));
 
@@ -211,6 +216,10 @@ Calibration calibrate(const CalibrateOptions& options, const CaseDone& done) {
       });
   // The first so many, on whatever machine.
   calibration.options.cases = calibration.cases < asked ? calibration.cases : 0;
+  for (const Subject& s : subjects)
+    for (const CalibrationRow& row : calibration.rows)
+      if (row.cases > 0 && row.room == s.room->name && row.form == s.form->name)
+        calibration.places.push_back(place_of(&s));
   std::erase_if(calibration.rows, [](const CalibrationRow& row) { return row.cases == 0; });
   return calibration;
 }

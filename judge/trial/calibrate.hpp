@@ -31,14 +31,15 @@ struct CalibrateOptions {
   std::vector<std::string> mechanisms, forms, variants;
   std::vector<Format> precisions;
   std::vector<Style> styles;
-  int seeds = 1;           ///< cases of each kernel, precision and style
-  std::size_t cases = 0;   ///< the first so many of all those; 0: all
-  double seconds = 0;      ///< no case but the first begins after so many; 0: there is no limit
-  std::uint64_t seed = 0;  ///< the first
-  std::string shape;       ///< "B,T,H,K,V"; "": one that is ragged in every tile
-  int threads = 0;         ///< 0: all cores; the results do not depend on it
+  int seeds = 1;            ///< cases of each kernel, precision and style
+  std::size_t cases = 0;    ///< the first so many of all those; 0: all
+  double seconds = 0;       ///< no case but the first begins after so many; 0: there is no limit
+  std::uint64_t seed = 0;   ///< the first
+  std::string shape;        ///< "B,T,H,K,V"; "": one that is ragged in every tile
+  int threads = 0;          ///< 0: all cores; the results do not depend on it
+  int part = 1, parts = 1;  ///< every so manyth kernel, from that one on
 
-  /// The command that measures the same again.
+  /// The command that measures the same again, all parts of it.
   std::string command() const;
 };
 
@@ -59,9 +60,10 @@ struct CalibrationRow {
 
 struct Calibration {
   CalibrateOptions options;
-  std::size_t cases = 0, asked = 0;  ///< that were run, and that would have been without a limit
-  std::vector<CalibrationRow> rows;  ///< of variants that a case was run of
-  std::size_t unanswered = 0;        ///< cases to which no enclosure decides a comparison
+  std::size_t cases = 0, asked = 0;      ///< that were run, and that would have been without a limit
+  std::vector<CalibrationRow> rows;      ///< of variants that a case was run of
+  std::vector<std::size_t> places = {};  ///< of each row, the kernel's among all
+  std::size_t unanswered = 0;            ///< cases to which no enclosure decides a comparison
 
   /// Of all variants of which anything is asked.
   Gauge whole() const;

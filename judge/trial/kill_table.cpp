@@ -552,7 +552,9 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
     FaultTrial trial;
   };
   std::vector<Task> tasks;
-  for (const Subject& s : subjects) {
+  for (std::size_t place = 0; place < subjects.size(); ++place) {
+    if (place % static_cast<std::size_t>(options.parts) != static_cast<std::size_t>(options.part - 1)) continue;
+    const Subject& s = subjects[place];
     std::vector<FaultTrial> trials = options.arguments ? argument_trials(s, options)
                                                        : fault_trials(*s.room, *s.healthy, fault_styles,
                                                                       precisions_of(options, *s.healthy), options.seed);
@@ -590,6 +592,7 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
                                 .layers = {},
                                 .conviction = {},
                                 .held_out = twin == subject->held_out});
+      table.places.resize(table.rows.size(), static_cast<std::size_t>(subject - subjects.data()));
     }
     const TrialResult& result = results[i];
     ++table.healthy_runs;

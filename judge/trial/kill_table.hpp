@@ -40,10 +40,11 @@ struct MutantOptions {
   bool shrinks = false;       ///< how small the smallest cases are on which mutants fail
   int power_tokens = 4096;    ///< the longest sequences of those
   HeldOut held_out = HeldOut::too;
-  bool arguments = false;  ///< of tile programs with arguments, on the cases of judge/trial/argument_cases.hpp
-  int threads = 0;         ///< 0: all cores; the results do not depend on it
+  bool arguments = false;   ///< of tile programs with arguments, on the cases of judge/trial/argument_cases.hpp
+  int threads = 0;          ///< 0: all cores; the results do not depend on it
+  int part = 1, parts = 1;  ///< every so manyth kernel, from that one on
 
-  /// The command that makes the same tables again.
+  /// The command that makes the same tables again, all parts of them.
   std::string command() const;
 };
 
@@ -82,9 +83,10 @@ struct MutantRow {
 struct KillTable {
   MutantOptions options;
   std::vector<MutantRow> rows;
-  int healthy_runs = 0;             ///< one for each case of a kernel
-  std::vector<int> alarms;          ///< of them, those that each rule rejects
-  std::vector<std::string> judged;  ///< and those that the judge does
+  int healthy_runs = 0;                  ///< one for each case of a kernel
+  std::vector<int> alarms;               ///< of them, those that each rule rejects
+  std::vector<std::string> judged;       ///< and those that the judge does
+  std::vector<std::size_t> places = {};  ///< of each row, the kernel's among all
 
   /// Mutants of which some bit shows.
   int shown() const;

@@ -8,7 +8,7 @@ import shlex
 import tempfile
 
 from ._arrays import doubles
-from ._cases import ANSWER, CASE, save
+from ._cases import ANSWER, CASE, errors_in_python, save
 from ._native import InputError
 
 # What is replaced by where the files are, once they are saved.
@@ -105,12 +105,9 @@ class Report:
         return page.replace("</body>", lines + "</body>", 1)
 
     def plot(self, path):
-        """Writes the page's drawings as a file of SVG: the matrix, and of each tensor that fails its errors over tokens and dimensions."""
-        try:
-            with open(path, "w", encoding="utf-8") as out:
-                out.write(self._verdicts.drawings())
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        """Writes the page's drawings as a file, SVG or PNG: the matrix, and of each tensor that fails its errors over tokens and dimensions."""
+        with errors_in_python():
+            self._verdicts.plot(os.fspath(path))
 
     def _repr_html_(self):
         rows = max(3, len(self.rows)) + (0 if self.passed else 20)

@@ -13,6 +13,7 @@
 #include "tools/print/rows_page.hpp"
 #include "tools/print/why.hpp"
 #include "tools/verbs/command.hpp"
+#include "tools/verbs/plot_file.hpp"
 
 namespace assay::python {
 namespace {
@@ -98,7 +99,11 @@ std::string Verdicts::complaints() const {
   return lines + count_of(checked_->rows) + "\nreproduce: " + checked_->page.command;
 }
 
-std::string Verdicts::drawings() const { return svg_file(plots_of(checked_->rows)); }
+void Verdicts::plot(const std::string& path) const {
+  std::ostringstream out, err;
+  Console console{out, err};
+  PlotFile(path, console).commit(plots_of(checked_->rows));
+}
 
 Safetensors Verdicts::expected(const std::string& tensor) const {
   const auto row = std::find_if(checked_->rows.begin(), checked_->rows.end(),

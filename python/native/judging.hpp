@@ -37,8 +37,8 @@ class Verdicts {
   std::string page(const std::string& format, bool in_short) const;
   /// What is wrong first, what that looks like, what did not pass, and where: lines.
   std::string complaints() const;
-  /// The page's drawings as a file of SVG.
-  std::string drawings() const;
+  /// Writes the page's drawings as a file of SVG or PNG.
+  void plot(const std::string& path) const;
   /// What a tensor was judged by: value, value.lo, bound, sigma and limit, as the answer's file has it.
   Safetensors expected(const std::string& tensor) const;
 

@@ -161,7 +161,7 @@ void define(nb::module_& m) {
       .def("passed", &Verdicts::passed)
       .def("page", &Verdicts::page, nb::arg("format"), nb::arg("in_short"))
       .def("complaints", &Verdicts::complaints)
-      .def("drawings", &Verdicts::drawings)
+      .def("plot", &Verdicts::plot)
       .def("expected", [](const Verdicts& v, const std::string& tensor) { return to_python(v.expected(tensor)); });
   m.def("judge", &judge, nb::arg("problem"), nb::arg("answer"), nb::arg("asked"), nb::arg("tensors"),
         nb::arg("false_alarms"), nb::arg("strict_dtypes"), nb::arg("threads"), nb::arg("keeps"), nb::arg("why").none(),

@@ -22,7 +22,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/check.md", "docs/contracts.md", "docs/drift.md", "docs/guides/bf16-drifts.md", "docs/guides/it-fails.md", "docs/judge.md",
-         "docs/own-mechanism.md", "docs/published-bugs.md", "docs/report.md", "docs/tutorial.md")
+         "docs/own-mechanism.md", "docs/papers.md", "docs/published-bugs.md", "docs/report.md", "docs/tutorial.md")
 
 SECONDS = re.compile(r"\bin \d+\.\d s\b")
 # What numpy adds up in which order is the processor's affair, and with it the numbers that are said of its kernels.
@@ -69,11 +69,11 @@ def files(page):
 
 
 def run_all(commands, tool, shown=None):
-    """What each prints, in a folder where build/assay, fixtures and docs are what they are in the tree, with the files shown."""
+    """What each prints, in a folder where build/assay, fixtures, docs and records are what they are in the tree, with the files shown."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (shown or {}).items():
             pathlib.Path(folder, name).write_text(text)
-        for name, target in (("build", pathlib.Path(tool).resolve().parent), ("fixtures", ROOT / "fixtures"), ("docs", ROOT / "docs")):
+        for name, target in (("build", pathlib.Path(tool).resolve().parent), *((name, ROOT / name) for name in ("fixtures", "docs", "records"))):
             os.symlink(target, pathlib.Path(folder, name))
         python = pathlib.Path(folder, "bin", "python")
         python.parent.mkdir()

@@ -14,6 +14,9 @@ namespace assay {
 /// there twice.
 Calibration merged(const std::vector<std::string>& paths);
 
+/// What `json_text` has written; throws InputError, one sentence that begins with `path`, on what is none.
+Calibration calibration_of(const std::string& contents, const std::string& path);
+
 /// The table as text, with a line end.
 std::string print(const Calibration& calibration, TableFormat format);
 

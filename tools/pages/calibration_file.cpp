@@ -111,8 +111,10 @@ CalibrationRow row_of(const Json& json) {
   return row;
 }
 
-Calibration calibration_of(const std::string& path) {
-  const Json json = parse_json(read_text(path), path);
+}  // namespace
+
+Calibration calibration_of(const std::string& contents, const std::string& path) {
+  const Json json = parse_json(contents, path);
   const auto says = [&](const char* key, const Json& value) { return json.contains(key) && json[key] == value; };
   require(json.is_object() && says("format", "assay-calibration") && says("version", 2), path,
           ": no calibration of this version; `assay calibrate --format json` writes them");
@@ -122,6 +124,7 @@ Calibration calibration_of(const std::string& path) {
                   .asked = json.at("cases_asked").get<std::size_t>(),
                   .rows = {},
                   .unanswered = json.at("unanswered_cases").get<std::size_t>()};
+    require(!json.contains("shard"), "is a share of a run; `assay merge` makes the whole");
     require(c.cases == c.asked, c.cases, " of ", c.asked, " cases were run, and whole runs are merged");
     for (const Json& row : json.at("variants")) c.rows.push_back(row_of(row));
     return c;
@@ -129,6 +132,8 @@ Calibration calibration_of(const std::string& path) {
     throw InputError(path + ": " + e.what());
   }
 }
+
+namespace {
 
 bool same_kind(const CalibrationRow& a, const CalibrationRow& b) {
   return a.room == b.room && a.form == b.form && a.variant == b.variant && a.fit == b.fit;
@@ -159,13 +164,13 @@ std::string json_text(const Calibration& c) {
                     {"precisions", std::move(precisions)},
                     {"alarms", row.alarms}});
   }
-  return Ordered{{"format", "assay-calibration"},  {"version", 2},
+  Ordered all = {{"format", "assay-calibration"},  {"version", 2},
                  {"command", c.options.command()}, {"options", json_of(c.options)},
                  {"passed", c.passed()},           {"cases", c.cases},
                  {"cases_asked", c.asked},         {"unanswered_cases", c.unanswered},
-                 {"all", json_of(c.whole())},      {"variants", std::move(rows)}}
-             .dump(2) +
-         '\n';
+                 {"all", json_of(c.whole())},      {"variants", std::move(rows)}};
+  if (c.options.parts > 1) all["shard"] = {{"part", c.options.part}, {"of", c.options.parts}, {"places", c.places}};
+  return all.dump(2) + '\n';
 }
 
 Calibration merged(const std::vector<std::string>& paths) {
@@ -174,7 +179,7 @@ Calibration merged(const std::vector<std::string>& paths) {
     Calibration calibration;
   };
   std::vector<Part> parts;
-  for (const std::string& path : paths) parts.push_back({path, calibration_of(path)});
+  for (const std::string& path : paths) parts.push_back({path, calibration_of(read_text(path), path)});
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return a.calibration.options.seed < b.calibration.options.seed;
   });

@@ -219,11 +219,12 @@ std::string as_json(const Detection& d) {
   const KillTable held_out = kills.part(true);
   Json mutants = Json::array();
   for (const MutantRow& row : kills.rows) {
-    Json layers = Json::array(), by = Json::array();
+    Json layers = Json::array(), by = Json::array(), cases = Json::array();
     for (const Layer layer : all_layers)
       if (row.killed() && row.layers.rejected_by(layer)) layers.push_back(name_of(layer));
     for (std::size_t rule = 1; rule < row.kills.size(); ++rule)
       if (row.killed(rule)) by.push_back(rule_name(rule));
+    for (const Counts& of_rule : row.kills) cases.push_back(of_rule.total());
     mutants.push_back({{"mechanism", row.room},
                        {"form", row.form},
                        {"mutant", row.mutant->name},
@@ -235,13 +236,18 @@ std::string as_json(const Detection& d) {
                        {"killed", row.killed()},
                        {"layers", std::move(layers)},
                        {"conviction", row.conviction},
-                       {"killed_by", std::move(by)}});
+                       {"killed_by", std::move(by)},
+                       {"cases_killed_by_rule", std::move(cases)}});
   }
   Json all = {{"format", "assay-mutants"},          {"version", 1},
               {"command", kills.options.command()}, {"false_alarm_rate", false_alarm_rate},
               {"healthy_runs", kills.healthy_runs}, {"rules", rules_json(kills.part(false), healthy_of(d))},
               {"mutants", std::move(mutants)}};
   if (!held_out.rows.empty()) all["rules_on_held_out"] = rules_json(held_out, healthy_of(d));
+  if (kills.options.parts > 1) {
+    all["shard"] = {{"part", kills.options.part}, {"of", kills.options.parts}, {"places", kills.places}};
+    all["rules_on_held_out"] = rules_json(held_out, nullptr);  // the first share may have no such mutant
+  }
   if (d.healthy) {
     Json alarms = Json::array();
     for (const HealthyTable::Alarm& alarm : d.healthy->alarms)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "tools/print/escape.hpp"
 
@@ -30,22 +32,52 @@ std::vector<std::string> lines_of(const std::string& words) {
   return lines;
 }
 
+/// The rules of plot_style with the light colours in place of their names, and without those for dark pages.
+std::string light_style() {
+  std::string style;
+  std::map<std::string, std::string, std::less<>> colours;
+  for (std::size_t at = 0; at < plot_style.size();) {
+    const std::size_t end = plot_style.find("@media", at), open = plot_style.find('{', end);
+    style += plot_style.substr(at, end - at);
+    int depth = 0;
+    for (at = open; end != plot_style.npos; ++at) {
+      depth += plot_style[at] == '{' ? 1 : plot_style[at] == '}' ? -1 : 0;
+      if (depth == 0) break;
+    }
+    at = end == plot_style.npos ? end : at + 1;
+  }
+  for (std::size_t at = style.find("--"); at < style.find('}'); at = style.find("--", at + 2)) {
+    const std::size_t colon = style.find(':', at), end = style.find(';', colon);
+    colours[style.substr(at, colon - at)] = style.substr(colon + 1, end - colon - 1);
+  }
+  for (const auto& [name, colour] : colours)
+    for (std::size_t at = 0; (at = style.find("var(" + name + ")", at)) != style.npos;)
+      style.replace(at, name.size() + 5, colour);
+  return style;
+}
+
 std::string classed(std::string_view style) { return style.empty() ? "" : fmt::format(" class=\"{}\"", style); }
 
 }  // namespace
 
 const std::string_view plot_style =
     "svg { --ink: #222; --faint: #bbb; --paper: #fff; --bad: #b00020; --mark: #d55e00;\n"
+    "  --p3: #1b7837; --p4: #7b3294;"
     "  --h0: #eef3f8; --h1: #c6dbef; --h2: #6baed6; --h3: #fdae6b; --h4: #e6550d; --h5: #7f0000;\n"
     "  font: 12px sans-serif; }\n"
     "@media (prefers-color-scheme: dark) { svg { --ink: #e8e8e8; --faint: #555; --paper: #16181c; --bad: #ff8a80;\n"
-    "  --mark: #ffb74d; --h0: #20262d; --h1: #2b4a66; --h2: #4a90c2; --h3: #b5651d; --h4: #f0803c; --h5: #ffd0b0; } }\n"
+    "  --p3: #7fcf95; --p4: #c9a0dc; --mark: #ffb74d; --h0: #20262d; --h1: #2b4a66; --h2: #4a90c2; --h3: #b5651d; "
+    "--h4: #f0803c; --h5: #ffd0b0; } }\n"
     "svg .paper { fill: var(--paper); } svg text { fill: var(--ink); } svg .bad { fill: var(--bad); font-weight: bold; "
     "}\n"
     "svg .axis { stroke: var(--ink); } svg .grid { stroke: var(--faint); stroke-width: 0.5; }\n"
     "svg .curve { stroke: var(--h2); stroke-width: 2; fill: none; } svg .law { stroke: var(--ink); fill: none; }\n"
     "svg .limit { stroke: var(--mark); stroke-dasharray: 5 3; } svg .interval { stroke: var(--mark); stroke-width: 4; "
     "}\n"
+    "svg .c0, svg .c1, svg .c2, svg .c3, svg .c4, svg .c5 { stroke-width: 2; fill: none; }\n"
+    "svg .c0 { stroke: var(--ink); stroke-dasharray: 6 3; } svg .c1 { stroke: var(--h2); } svg .c2 { stroke: "
+    "var(--mark); }"
+    "\nsvg .c3 { stroke: var(--p3); } svg .c4 { stroke: var(--p4); } svg .c5 { stroke: var(--bad); }\n"
     "svg .bar { fill: var(--h2); } svg .wrong { fill: var(--bad); } svg .none { fill: var(--faint); }\n"
     "svg .h0 { fill: var(--h0); } svg .h1 { fill: var(--h1); } svg .h2 { fill: var(--h2); }\n"
     "svg .h3 { fill: var(--h3); } svg .h4 { fill: var(--h4); } svg .h5 { fill: var(--h5); }\n"
@@ -92,7 +124,7 @@ std::string Plot::at(double y) const {
                      kind_, number(y), number(width_), number(height_), xml(title_), body_);
 }
 
-std::string svg_file(const std::vector<Plot>& plots) {
+std::string svg_file(const std::vector<Plot>& plots, bool light) {
   constexpr double line = 18;
   double width = 0, height = 0;
   std::string body;
@@ -107,7 +139,7 @@ std::string svg_file(const std::vector<Plot>& plots) {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\">\n<style>\n{2}"
       "</style>\n<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n{3}</svg>\n",
-      number(width), number(height), plot_style, body);
+      number(width), number(height), light ? light_style() : plot_style, body);
 }
 
 double Scale::at(double x) const {

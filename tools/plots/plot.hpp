@@ -34,8 +34,8 @@ class Plot {
 
 /// The colours of drawings, as rules of CSS: by what a reader's system prefers.
 extern const std::string_view plot_style;
-/// A file of its own, one below the other.
-std::string svg_file(const std::vector<Plot>& plots);
+/// A file of its own, one below the other. `light`: in those colours alone, for programs that know no variables.
+std::string svg_file(const std::vector<Plot>& plots, bool light = false);
 
 /// An axis of a drawing: from `low` to `high` in the data, from `first` to `last` in pixels.
 struct Scale {

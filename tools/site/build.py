@@ -20,7 +20,7 @@ NAV = [
         ("Check my Triton kernel", "docs/guides/triton.md"), ("My kernel fails: what now", "docs/guides/it-fails.md"),
         ("My bf16 run drifts", "docs/guides/bf16-drifts.md"), ("Contracts", "docs/contracts.md"), ("CI: GitHub, GitLab, Slurm, xdist", "docs/guides/ci.md"),
         ("From Python", "docs/python.md"), ("Generated kernels: audits", "docs/audit.md"), ("A mechanism of your own", "docs/own-mechanism.md"),
-        ("Three published defects", "docs/tutorial.md"),
+        ("Three published defects", "docs/tutorial.md"), ("The papers' own tables", "docs/papers.md"),
     ]),
     ("Verbs", [
         ("check", "docs/check.md"), ("report", "docs/report.md"), ("drift", "docs/drift.md"), ("oracle", "docs/oracle.md"), ("What a check costs", "docs/costs.md"), ("baseline", "docs/baseline.md"),
@@ -62,6 +62,8 @@ def relinked(text, source, pages, findings):
         if not target:
             return match[0]
         place = os.path.normpath(os.path.join(os.path.dirname(source), target))
+        if picture and (ROOT / place).exists():
+            return match[0]  # it lies beside the page: write copies it
         if place in pages:
             return f"{picture}[{words}]({os.path.relpath(pages[place], here or '.')}{anchor or ''})"
         if not (ROOT / place).exists():
@@ -185,6 +187,9 @@ def write(out):
     for site, text in texts.items():
         (out / "pages" / site).parent.mkdir(parents=True, exist_ok=True)
         (out / "pages" / site).write_text(text)
+    for picture in (ROOT / "docs").glob("*/*.svg"):
+        (out / "pages" / picture.parent.name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, out / "pages" / picture.parent.name)
     listed = [path for entry in nav_of(pages) for value in entry.values() for item in value for path in (item.values() if isinstance(item, dict) else [item])]
     findings += [f"the navigation has {path}, which is no page." for path in listed if path not in texts]
     findings += [f"{site}: is in no part of the navigation." for site in texts if site not in listed and site not in UNLISTED]

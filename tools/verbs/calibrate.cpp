@@ -1,10 +1,13 @@
 // assay calibrate: is sigma as large as the errors of kernels that are right?
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <tuple>
 
+#include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/pages/calibration.hpp"
 #include "tools/verbs/command.hpp"
+#include "tools/verbs/merge.hpp"
 
 namespace assay {
 namespace {
@@ -12,7 +15,7 @@ namespace {
 struct Flags {
   CalibrateOptions options;
   std::vector<std::string> precisions, styles, parts;
-  std::string format{name_of(TableFormat::table)}, output = "-";
+  std::string format{name_of(TableFormat::table)}, output = "-", shard;
   bool docs = false, model = false;
 };
 
@@ -28,8 +31,18 @@ int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& f
   return flags.docs || c.passed() ? exit_passed : exit_failed;
 }
 
+/// A share of the kernels.
+void take_share(const Flags& flags, CalibrateOptions& options) {
+  if (flags.shard.empty()) return;
+  require(flags.format == "json", "--shard: needs --format json, of which assay merge makes the whole");
+  require(!flags.model && !flags.docs && options.cases == 0 && options.seconds == 0,
+          "--shard: shares the kernels of contracts; --model, --docs, --cases and --seconds are of the whole");
+  std::tie(options.part, options.parts) = shard_from(flags.shard);
+}
+
 int run_calibrate(const Flags& flags, Console& console) {
   CalibrateOptions options = flags.options;
+  take_share(flags, options);
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   for (const std::string& name : flags.styles) options.styles.push_back(*style_from(name));
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
@@ -70,6 +83,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  add_shard_flag(app, flags->shard);
   const std::vector<CLI::Option*> measuring = app.get_options();
   CLI::Option* merge =
       several("--merge", flags->parts,

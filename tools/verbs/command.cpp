@@ -24,10 +24,10 @@ namespace assay {
 
 const std::vector<const Command*>& all_commands() {
   static const std::vector<const Command*> all = {
-      &commands::list,     &commands::report,   &commands::check,     &commands::suite,     &commands::merge,
-      &commands::contract, &commands::baseline, &commands::make_case, &commands::oracle,    &commands::drift,
-      &commands::identities,   &commands::mutants,  &commands::mechanism, &commands::calibrate, &commands::fixtures,
-      &commands::bench,    &commands::docs};
+      &commands::list,       &commands::report,   &commands::check,     &commands::suite,     &commands::merge,
+      &commands::contract,   &commands::baseline, &commands::make_case, &commands::oracle,    &commands::drift,
+      &commands::identities, &commands::mutants,  &commands::mechanism, &commands::calibrate, &commands::fixtures,
+      &commands::bench,      &commands::paper,    &commands::docs};
   return all;
 }
 

@@ -47,7 +47,7 @@ struct Command {
 
 namespace commands {
 extern const Command baseline, bench, calibrate, check, contract, docs, drift, fixtures, identities, list, make_case,
-    mechanism, merge, mutants, oracle, report, suite;
+    mechanism, merge, mutants, oracle, paper, report, suite;
 }
 
 /// Every verb, in the order of the help.

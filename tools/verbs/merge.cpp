@@ -8,6 +8,7 @@
 
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"
+#include "tools/pages/calibration.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {
@@ -15,15 +16,22 @@ namespace {
 
 constexpr std::size_t most_parts = 100000;
 
+/// What has the rows of a page.
+std::string_view list_of(const Json& page) {
+  return page.contains("mutants") ? "mutants" : page.contains("variants") ? "variants" : "rows";
+}
+
 /// What a page says, but for what differs from share to share.
 Json common_of(Json page) {
-  page.erase("shard"), page.erase("passed"), page.erase("rows");
+  for (const char* own : {"shard", "passed", "rows", "mutants", "healthy_runs", "rules", "rules_on_held_out",
+                          "variants", "all", "cases", "cases_asked", "unanswered_cases"})
+    page.erase(own);
   return page;
 }
 
 void require_share(const Json& page, const std::string& name) {
-  const bool is_page = page.is_object() && page.contains("rows") && page.at("rows").is_array() &&
-                       page.contains("passed") && page.contains("command");
+  const bool is_page = page.is_object() && page.contains(list_of(page)) && page.at(list_of(page)).is_array() &&
+                       page.contains("command") && (page.contains("passed") || page.contains("rules"));
   require(is_page, name, ": no page of assay's in JSON");
   const bool has_shard = page.contains("shard") && page.at("shard").is_object();
   require(has_shard, name, ": no share of a run; --shard 1/4 makes one");
@@ -31,7 +39,7 @@ void require_share(const Json& page, const std::string& name) {
   const auto counts = [](const Json& x) { return x.is_number_unsigned() && x.get<std::size_t>() <= most_parts; };
   bool whole = counts(shard.value("part", Json())) && counts(shard.value("of", Json())) &&
                shard.value("places", Json()).is_array();
-  whole = whole && shard.at("places").size() == page.at("rows").size() && shard.at("part") >= 1 &&
+  whole = whole && shard.at("places").size() == page.at(list_of(page)).size() && shard.at("part") >= 1 &&
           shard.at("part") <= shard.at("of");
   for (const Json& place : whole ? shard.at("places") : Json::array()) whole = whole && place.is_number_unsigned();
   require(whole, name, ": shard: expected a part, of how many, and a place for each row");
@@ -42,10 +50,33 @@ struct Flags {
   std::string output = "-";
 };
 
+/// Whose run it is a share of: "assay-mutants", "assay-calibration", or "" of rows.
+std::string format_of(const Json& page) {
+  const Json format = page.is_object() ? page.value("format", Json()) : Json();
+  return format.is_string() ? format.get<std::string>() : "";
+}
+
+/// As `assay mutants` does: every planted mutant that shows is killed, and no healthy kernel is rejected.
+bool has_passed(const Json& page) {
+  for (const Json& mutant : page.at("mutants"))
+    if (mutant.at("held_out") == false && mutant.at("shown") > 0 && mutant.at("killed") == false) return false;
+  return page.at("rules").at(0).at("false_alarms") == 0;
+}
+
 int run_merge(const Flags& flags, Console& console) {
   OutputFile file(flags.output, console.out, flags.files);
   std::vector<Json> pages;
   for (const std::string& name : flags.files) pages.push_back(parse_json(read_text(name), name));
+  if (format_of(pages.front()) == "assay-calibration") {
+    const Calibration whole = merged_calibration(std::move(pages), flags.files);
+    file.commit(print(whole, TableFormat::json));
+    return whole.passed() ? exit_passed : exit_failed;
+  }
+  if (format_of(pages.front()) == "assay-mutants") {
+    const Json whole = merged_mutants(std::move(pages), flags.files);
+    file.commit(whole.dump(2) + '\n');
+    return has_passed(whole) ? exit_passed : exit_failed;
+  }
   const Json whole = merged(std::move(pages), flags.files);
   file.commit(whole.dump(2, ' ', true, Json::error_handler_t::replace) + '\n');
   return whole.at("passed") == true ? exit_passed : exit_failed;
@@ -54,7 +85,8 @@ int run_merge(const Flags& flags, Console& console) {
 std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("files", flags->files,
-                 "all shares of one run, as --shard 1/4 --format json has made them, in any order")
+                 "all shares of one run of report, mutants or calibrate, as --shard 1/4 --format json has made them, "
+                 "in any order")
       ->required();
   app.add_option("-o,--output", flags->output, "where the whole goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_merge(*flags, console); };
@@ -83,7 +115,10 @@ Json shard_facts(int part, int parts, const std::vector<std::size_t>& places) {
   return {{"part", part}, {"of", parts}, {"places", places}};
 }
 
-Json merged(std::vector<Json> pages, const std::vector<std::string>& names) {
+namespace {
+
+/// Throws InputError unless these are all shares of one run.
+void require_whole(const std::vector<Json>& pages, const std::vector<std::string>& names) {
   require(!pages.empty(), "merge: expected the shares of a run, got none");
   for (std::size_t i = 0; i < pages.size(); ++i) require_share(pages[i], names[i]);
   const std::size_t parts = pages.front().at("shard").at("of").get<std::size_t>();
@@ -97,19 +132,86 @@ Json merged(std::vector<Json> pages, const std::vector<std::string>& names) {
   }
   for (std::size_t part = 1; part <= parts; ++part)
     require(!of_part[part].empty(), "merge: share ", part, " of ", parts, " is missing");
+}
+
+/// The rows of all shares, in the order of one process.
+Json rows_in_order(std::vector<Json>& pages) {
   std::vector<std::pair<std::size_t, Json>> rows;
-  bool passed = true;
   for (Json& page : pages) {
-    passed = passed && (page.at("passed") == true || page.at("rows").empty());
-    for (std::size_t i = 0; i < page.at("rows").size(); ++i)
-      rows.emplace_back(page.at("shard").at("places")[i].get<std::size_t>(), std::move(page.at("rows")[i]));
+    Json& own = page.at(list_of(page));
+    for (std::size_t i = 0; i < own.size(); ++i)
+      rows.emplace_back(page.at("shard").at("places")[i].get<std::size_t>(), std::move(own[i]));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  Json whole = std::move(pages.front()), list = Json::array();
+  Json list = Json::array();
   for (auto& [place, row] : rows) list.push_back(std::move(row));
+  return list;
+}
+
+/// What the rules find among those mutants. A rule's cases are by its number.
+void count_kills(Json& rules, const Json& mutants, bool held_out) {
+  double shown = 0;
+  for (const Json& mutant : mutants)
+    if (mutant.at("held_out") == held_out) shown += mutant.at("shown").get<int>();
+  for (std::size_t rule = 0; rule < rules.size(); ++rule) {
+    int killed = 0;
+    double cases = 0;
+    for (const Json& mutant : mutants) {
+      if (mutant.at("held_out") != held_out) continue;
+      const int of_rule = mutant.at("cases_killed_by_rule").at(rule).get<int>();
+      killed += of_rule > 0 ? 1 : 0, cases += of_rule;
+    }
+    rules[rule]["killed"] = killed, rules[rule]["share_of_cases"] = shown > 0 ? cases / shown : 0;
+  }
+}
+
+}  // namespace
+
+Json merged(std::vector<Json> pages, const std::vector<std::string>& names) {
+  require_whole(pages, names);
+  bool passed = true;
+  for (const Json& page : pages) passed = passed && (page.at("passed") == true || page.at("rows").empty());
+  Json list = rows_in_order(pages), whole = std::move(pages.front());
   whole.erase("shard");
-  whole["passed"] = passed && !rows.empty(), whole["rows"] = std::move(list);
+  whole["passed"] = passed && !list.empty(), whole["rows"] = std::move(list);
   return whole;
+}
+
+Calibration merged_calibration(std::vector<Json> pages, const std::vector<std::string>& names) {
+  require_whole(pages, names);
+  try {
+    Json list = rows_in_order(pages), whole = pages.front();
+    for (std::size_t i = 1; i < pages.size(); ++i)
+      for (const char* count : {"cases", "cases_asked", "unanswered_cases"})
+        whole[count] = whole.at(count).get<std::size_t>() + pages[i].at(count).get<std::size_t>();
+    whole.erase("shard"), whole["variants"] = std::move(list);
+    return calibration_of(whole.dump(), names.front());
+  } catch (const Json::exception&) {
+    throw InputError(names.front() + ": no share of `assay calibrate`");
+  }
+}
+
+Json merged_mutants(std::vector<Json> pages, const std::vector<std::string>& names) {
+  require_whole(pages, names);
+  try {
+    Json list = rows_in_order(pages), whole = pages.front();
+    for (std::size_t i = 1; i < pages.size(); ++i) {
+      whole["healthy_runs"] = whole.at("healthy_runs").get<int>() + pages[i].at("healthy_runs").get<int>();
+      for (const char* rules : {"rules", "rules_on_held_out"})
+        for (std::size_t rule = 0; rule < whole.at(rules).size(); ++rule) {
+          Json& alarms = whole.at(rules)[rule].at("false_alarms");
+          alarms = alarms.get<int>() + pages[i].at(rules).at(rule).at("false_alarms").get<int>();
+        }
+    }
+    count_kills(whole.at("rules"), list, false), count_kills(whole.at("rules_on_held_out"), list, true);
+    const bool holds_out =
+        std::any_of(list.begin(), list.end(), [](const Json& m) { return m.at("held_out") == true; });
+    if (!holds_out) whole.erase("rules_on_held_out");
+    whole.erase("shard"), whole["mutants"] = std::move(list);
+    return whole;
+  } catch (const Json::exception&) {
+    throw InputError(names.front() + ": no share of `assay mutants`");
+  }
 }
 
 namespace commands {

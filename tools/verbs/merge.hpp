@@ -13,6 +13,8 @@ class App;
 
 namespace assay {
 
+struct Calibration;
+
 /// (2, 8) of "2/8", the second of eight shares. Throws InputError for anything else.
 std::pair<int, int> shard_from(const std::string& words);
 void add_shard_flag(CLI::App& app, std::string& words);
@@ -23,5 +25,11 @@ Json shard_facts(int part, int parts, const std::vector<std::size_t>& places);
 /// The page of a run that was not shared, from those of all its shares in any order, called as in `names`. Throws
 /// InputError where one is missing, is there twice, or is of another run.
 Json merged(std::vector<Json> pages, const std::vector<std::string>& names);
+
+/// As above, of `assay mutants`: what each rule kills is counted again.
+Json merged_mutants(std::vector<Json> pages, const std::vector<std::string>& names);
+
+/// As above, of `assay calibrate`.
+Calibration merged_calibration(std::vector<Json> pages, const std::vector<std::string>& names);
 
 }  // namespace assay

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "judge/trial/kill_table.hpp"
 #include "reference/core/error.hpp"
@@ -10,6 +11,7 @@
 #include "tools/plots/kill_plot.hpp"
 #include "tools/print/table.hpp"
 #include "tools/verbs/command.hpp"
+#include "tools/verbs/merge.hpp"
 #include "tools/verbs/plot_file.hpp"
 
 namespace assay {
@@ -19,7 +21,7 @@ struct Flags {
   MutantOptions options;
   std::vector<std::string> precisions;
   std::string held_out{name_of(HeldOut::too)};
-  std::string format{name_of(TableFormat::table)}, output = "-", plot;
+  std::string format{name_of(TableFormat::table)}, output = "-", plot, shard;
   bool docs = false;
 };
 
@@ -30,6 +32,12 @@ int run_mutants(const Flags& flags, Console& console) {
   require(!options.arguments || (options.healthy == 0 && options.power.empty() && !options.shrinks && !flags.docs),
           "--arguments: it goes with none of --healthy, --power, --shrink and --docs");
   require(options.seconds == 0 || options.healthy > 0, "--seconds: it limits the runs of --healthy");
+  if (!flags.shard.empty()) {
+    require(flags.format == "json", "--shard: needs --format json, of which assay merge makes the whole");
+    require(options.healthy == 0 && options.power.empty() && !options.shrinks && !flags.docs,
+            "--shard: shares the kernels of the kill table; --healthy, --power, --shrink and --docs are of the whole");
+    std::tie(options.part, options.parts) = shard_from(flags.shard);
+  }
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
                                    [&](HeldOut which) { return name_of(which) == flags.held_out; });
@@ -100,6 +108,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_flag("--docs", flags->docs, "print the page records/detection.md instead");
   app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();
   add_plot_flag(app, flags->plot);
+  add_shard_flag(app, flags->shard);
   return [flags](Console& console) { return run_mutants(*flags, console); };
 }
 

@@ -147,5 +147,7 @@ def test_drawings_as_a_file(failing, tmp_path):
     assert inner == ["matrix", "heat", "histogram", "along"]
     with pytest.raises(assay.InputError, match="^/nowhere/x.svg: cannot be written"):
         failing.plot("/nowhere/x.svg")
-    with pytest.raises(assay.InputError, match="plot: expected a file that ends in .svg, got x.png"):
-        assay.report("retnet", plot="x.png")
+    with pytest.raises(assay.InputError, match="plot: expected a file that ends in .svg or .png, got x.gif"):
+        assay.report("retnet", plot="x.gif")
+    with pytest.raises(assay.InputError, match="^plot: expected a file that ends in .svg or .png"):
+        failing.plot("x.gif")

@@ -1,0 +1,127 @@
+// assay paper: tables of the papers that need no training, ours beside theirs.
+#include "tools/papers/paper.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "files/did_you_mean.hpp"
+#include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
+#include "tools/print/html_page.hpp"
+#include "tools/verbs/command.hpp"
+#include "tools/verbs/plot_file.hpp"
+
+namespace assay {
+namespace {
+
+struct Flags {
+  std::string name, format{name_of(TableFormat::table)}, output = "-", plot;
+  PaperOptions options;
+};
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const Paper& paper : papers()) all.emplace_back(paper.name);
+  return all;
+}
+
+const Paper& paper_named(const std::string& name) {
+  for (const Paper& paper : papers())
+    if (paper.name == name) return paper;
+  std::string all;
+  for (const std::string& one : names()) all += (all.empty() ? "" : ", ") + one;
+  throw InputError(text("there is no table ", name, did_you_mean(name, names()), "; there are ", all));
+}
+
+std::string list() {
+  Table table{{{"table"}, {"what"}, {"of"}}, {}};
+  for (const Paper& paper : papers())
+    table.rows.push_back({std::string(paper.name), std::string(paper.title), std::string(paper.source)});
+  return table.text();
+}
+
+std::string as_json(const Paper& paper, const PaperResult& result) {
+  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
+  for (const auto& [heading, table] : result.tables) {
+    nlohmann::ordered_json columns = nlohmann::ordered_json::array();
+    for (const Table::Column& column : table.columns) columns.push_back(column.name);
+    tables.push_back({{"heading", heading}, {"columns", std::move(columns)}, {"rows", table.rows}});
+  }
+  return nlohmann::ordered_json{{"format", "assay-paper"}, {"version", 1},
+                                {"table", paper.name},     {"of", paper.source},
+                                {"chosen", result.chosen}, {"tables", std::move(tables)},
+                                {"says", result.says}}
+             .dump(2) +
+         '\n';
+}
+
+std::string print(const Paper& paper, const PaperResult& result, const std::string& format) {
+  std::vector<std::string> header = {text("of        ", paper.source)};
+  for (const std::string& line : result.chosen)
+    header.push_back((header.size() == 1 ? "chosen    " : "          ") + line);
+  const std::string title = text("assay paper ", paper.name, ": ", paper.title);
+  if (format == "json") return as_json(paper, result);
+  if (format == "html") return as_html(title, header, result.plots, result.tables, result.says);
+  std::string out;
+  if (format != "csv") {
+    out = title + '\n';
+    for (const std::string& line : header) out += line + '\n';
+  }
+  for (const auto& [heading, table] : result.tables)
+    out += format == "csv"        ? table.csv()
+           : format == "markdown" ? text("\n**", heading, "**\n\n", table.markdown())
+                                  : text('\n', heading, '\n', table.text(2));
+  if (format != "csv" && !result.says.empty()) {
+    out += '\n';
+    for (const std::string& line : result.says) out += line + '\n';
+  }
+  return out;
+}
+
+int run_paper(const Flags& flags, Console& console) {
+  OutputFile file(flags.output, console.out, {flags.options.record});
+  if (flags.name.empty()) {
+    file.commit(list());
+    return exit_passed;
+  }
+  const Paper& paper = paper_named(flags.name);
+  PlotFile plot(flags.plot, console);
+  const PaperResult result = [&] {
+    Progress progress(console);
+    return paper.measure(flags.options, [&](std::string_view what) { progress.step(what); });
+  }();
+  file.commit(print(paper, result, flags.format));
+  plot.commit(result.plots);
+  return exit_passed;
+}
+
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("table", flags->name, "which; without one, all are listed");
+  app.add_option("--sequences", flags->options.sequences, "of lla-regression, that errors are averaged over")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--record", flags->options.record, "of parallax-ratios: a file of records/gpu");
+  app.add_option("--seed", flags->options.seed, "of what is drawn")->capture_default_str();
+  app.add_option("--threads", flags->options.threads, "0 is all cores; the results do not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  std::vector<std::string> formats = table_format_names();
+  formats.emplace_back("html");
+  app.add_option("--format", flags->format, "table, markdown or html for people, json or csv for programs")
+      ->check(one_of(formats))
+      ->capture_default_str();
+  app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();
+  add_plot_flag(app, flags->plot);
+  return [flags](Console& console) { return run_paper(*flags, console); };
+}
+
+}  // namespace
+
+namespace commands {
+extern const Command paper = {"paper", "tables of the papers that need no training, ours beside theirs", add};
+}
+
+}  // namespace assay
