@@ -7,31 +7,29 @@
 //   S_t = R_t + beta_t k_t e_t^T,   o_t = scale S_t^T q_t
 //
 //   linear_attention, retnet, mamba2, gla: none     deltanet, gated_deltanet, kda: decayed, p = k     comba: undecayed
-#include <span>
-
 #include "oracles/multiword/certified.hpp"
-#include "oracles/multiword/number.hpp"
+#include "oracles/multiword/delta_problem.hpp"
 
 namespace assay::words {
-
-/// One head; row-major; taken as exact. All magnitudes below 2^200, T <= 2^24, K <= 2^12.
-struct DeltaProblem {
-  std::size_t steps = 0, keys = 0, values = 0;
-  std::span<const double> q, k, v;        ///< [T, K], [T, K], [T, V]
-  std::span<const double> p;              ///< [T, K] prediction key; k if empty
-  std::span<const double> beta;           ///< [T]; 1 if empty
-  std::span<const double> log_decay;      ///< [T] or [T, K], <= 0, -inf allowed; no decay if empty
-  std::span<const double> initial_state;  ///< [K, V]; 0 if empty
-  DeltaError error = DeltaError::decayed;
-  Factor scale = exactly(1);
-};
 
 struct DeltaAnswer {
   Certified o;            ///< [T, V], a bound per element
   Certified final_state;  ///< [K, V], one bound per column
 };
 
+/// The gradients of <o, cotangent> + <final state, cotangent>, and the answer itself.
+struct DeltaGradients {
+  DeltaAnswer answer;
+  Certified q, k, v;        ///< [T, K], [T, K], [T, V]; k: of both its parts, where it predicts
+  Certified beta;           ///< [T, 1]
+  Certified log_decay;      ///< [T, 1] or [T, K] as given; nothing without decay
+  Certified initial_state;  ///< [K, V], one bound per column
+};
+
 /// Throws InputError if a span has the wrong length or an extent or magnitude is out of range.
 DeltaAnswer delta_forward(const DeltaProblem& problem, const Effort& effort);
+/// The same answer with the gradients. States are kept every sqrt(T) steps, and those between computed again. Throws
+/// InputError as well if there is a p, or if decays by channel come after an undecayed error.
+DeltaGradients delta_backward(const DeltaProblem& problem, const DeltaCotangent& cotangent, const Effort& effort);
 
 }  // namespace assay::words

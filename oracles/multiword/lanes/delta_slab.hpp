@@ -7,6 +7,7 @@
 // Columns never meet, so a slab stays in the first-level cache. A decay of the whole state is part of its update, S <-
 // alpha S + ..., and e takes alpha (S^T p); decays by channel are applied a step ahead, so that R is what is stored.
 // docs/error-analysis.md, section 4.
+#include "oracles/multiword/lanes/delta_kernels.hpp"
 #include "oracles/multiword/lanes/exp.hpp"
 #include "oracles/multiword/lanes/kernels.hpp"
 #include "oracles/multiword/lanes/passes.hpp"
@@ -96,9 +97,23 @@ ASSAY_INLINE void each_key(std::size_t keys, F&& f, Settle&& settle) {
   for (; i < keys; ++i) f(i, 0);
 }
 
-/// One pass over the column for every step: the update, the output's sum, and the next step's look ahead.
-template <int W, DeltaDecay Decay, DeltaError Error>
-inline void delta_steps(const DeltaSlab& s) {
+/// The residual of step t, |v| + size(P^T p) = `sizes`, and what the column was before.
+template <int W>
+ASSAY_INLINE void leave_residual(const DeltaTrace& trace, std::size_t t, const Words<Lanes, W>& residual, Lanes sizes,
+                                 Lanes error, Lanes size) {
+  const ResidualBound& bound = trace.bound[t];
+  store_words<W>(trace.residual + t * W * lane_count, residual);
+  Lanes e = fma(broadcast(bound.of_error), error, broadcast(pack_underflow));
+  e = fma(broadcast(bound.of_state), size, e);
+  store(trace.residual_error + t * lane_count, fma(broadcast(bound.of_sizes), sizes, e));
+  store(trace.error + t * lane_count, error);
+  store(trace.size + t * lane_count, size);
+}
+
+/// One pass over the column for every step: the update, the output's sum, and the next step's look ahead. `Traced`:
+/// what the steps leave behind goes to `trace`, and there are no outputs.
+template <int W, DeltaDecay Decay, DeltaError Error, bool Traced>
+inline void delta_steps(const DeltaSlab& s, [[maybe_unused]] const DeltaTrace* trace) {
   constexpr bool by_step = Decay == DeltaDecay::per_step;
   const std::size_t K = s.keys;
   ColumnSize<W> column;
@@ -110,6 +125,7 @@ inline void delta_steps(const DeltaSlab& s) {
         double* row = s.state + i * W * lane_count;
         Words<Lanes, W> x = load_words<W>(row);
         column.add(x);
+        if constexpr (Traced) store_words<W>(trace->state + i * W * lane_count, x);
         if (s.steps > 0) look_ahead<W, Decay, Error>(s, 0, i, x, reads.part[part]);
         if (s.steps > 0) store_words<W>(row, x);
       },
@@ -126,7 +142,7 @@ inline void delta_steps(const DeltaSlab& s) {
     if constexpr (by_step) alpha = broadcast_words<W>(s.decay + t * W);
     if constexpr (by_step && Error == DeltaError::decayed) read = alpha * read;
     const Lanes v = load(s.v + t * s.value_stride);
-    const Words<Lanes, W> write = times(plus(-read, v), broadcast(s.beta[t]));
+    const Words<Lanes, W> difference = plus(-read, v), write = times(difference, broadcast(s.beta[t]));
 
     KeySum<W> outs;
     reads = KeySum<W>();
@@ -138,7 +154,10 @@ inline void delta_steps(const DeltaSlab& s) {
       multiply_add<W, W>(x.w, broadcast(k[i]), write.w);
       renormalise<W>(x.w);
       column.add(x);
-      multiply_add<W, W>(outs.part[part].w, broadcast(q[i]), x.w);
+      if constexpr (Traced)
+        store_words<W>(trace->state + ((t + 1) * K + i) * W * lane_count, x);
+      else
+        multiply_add<W, W>(outs.part[part].w, broadcast(q[i]), x.w);
       next(i, part, x);
       store_words<W>(row, x);
     };
@@ -153,15 +172,17 @@ inline void delta_steps(const DeltaSlab& s) {
     else
       each_key<W>(
           K, [&](std::size_t i, std::size_t part) __attribute__((always_inline)) { update(i, part, ahead); }, settle);
-    const Words<Lanes, W> out = outs.total();
 
     // Everything here is a sum of non-negative products; the coefficients have room for its roundings.
     const Lanes residual = abs(v) + size_of(read);
+    if constexpr (Traced) leave_residual<W>(*trace, t, difference, residual, error, size);
     Lanes e = fma(broadcast(bound.growth), error, broadcast(bound.floor));
     e = fma(broadcast(bound.of_state), size, e);
     e = fma(broadcast(bound.of_residual), residual, e);
     error = fma(broadcast(bound.of_write), size_of(write), e);
     size = column.total();
+    if constexpr (Traced) continue;
+    const Words<Lanes, W> out = outs.total();
     const Lanes read_error = fma(broadcast(s.read_error), size, error);
     const Words<Lanes, W> o = out * scale;
     for (int w = 0; w < W; ++w) store(s.out[w] + t * s.value_stride, o.w[w]);
@@ -169,31 +190,46 @@ inline void delta_steps(const DeltaSlab& s) {
     store(s.out_bound + t * s.value_stride, fma(broadcast(bound.out_of_state), read_error, scaling));
   }
   store(s.error, error);
+  if constexpr (Traced) {
+    store(trace->error + s.steps * lane_count, error);
+    store(trace->size + s.steps * lane_count, size);
+  }
 }
 
-template <int W, DeltaDecay Decay>
-inline void delta_steps_of(const DeltaSlab& s) {
-  switch (s.error_kind) {
+/// Calls f.operator()<Decay, Error>() for those kinds; without decay the two errors are one.
+template <DeltaDecay Decay, class F>
+inline void with_error(DeltaError error, F&& f) {
+  switch (error) {
     case DeltaError::none:
-      return delta_steps<W, Decay, DeltaError::none>(s);
+      return f.template operator()<Decay, DeltaError::none>();
     case DeltaError::undecayed:
-      return delta_steps<W, Decay, DeltaError::undecayed>(s);
+      return f.template operator()<Decay, DeltaError::undecayed>();
     case DeltaError::decayed:
-      // Without decay the two are one.
-      return delta_steps < W, Decay, Decay == DeltaDecay::none ? DeltaError::undecayed : DeltaError::decayed > (s);
+      return f.template operator() < Decay,
+             Decay == DeltaDecay::none ? DeltaError::undecayed : DeltaError::decayed > ();
+  }
+}
+template <class F>
+inline void with_kinds(DeltaDecay decay, DeltaError error, F&& f) {
+  switch (decay) {
+    case DeltaDecay::none:
+      return with_error<DeltaDecay::none>(error, f);
+    case DeltaDecay::per_step:
+      return with_error<DeltaDecay::per_step>(error, f);
+    case DeltaDecay::per_channel:
+      return with_error<DeltaDecay::per_channel>(error, f);
   }
 }
 
 template <int W>
 void delta_slab(const DeltaSlab& s) {
-  switch (s.decay_kind) {
-    case DeltaDecay::none:
-      return delta_steps_of<W, DeltaDecay::none>(s);
-    case DeltaDecay::per_step:
-      return delta_steps_of<W, DeltaDecay::per_step>(s);
-    case DeltaDecay::per_channel:
-      return delta_steps_of<W, DeltaDecay::per_channel>(s);
-  }
+  with_kinds(s.decay_kind, s.error_kind,
+             [&]<DeltaDecay Decay, DeltaError Error>() { delta_steps<W, Decay, Error, false>(s, nullptr); });
+}
+template <int W>
+void traced_slab(const DeltaSlab& s, const DeltaTrace& trace) {
+  with_kinds(s.decay_kind, s.error_kind,
+             [&]<DeltaDecay Decay, DeltaError Error>() { delta_steps<W, Decay, Error, true>(s, &trace); });
 }
 
 /// out[i] = exp(x[i]) for one x per lane, 0 if below -500; layout [i][W].

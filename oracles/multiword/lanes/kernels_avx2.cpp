@@ -6,5 +6,6 @@
 
 namespace assay::words {
 const Kernels& kernels_avx2() { return avx2::table(); }
+const DeltaKernels& delta_kernels_avx2(int words) { return avx2::delta_table(words); }
 }  // namespace assay::words
 #endif

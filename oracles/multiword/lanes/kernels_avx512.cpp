@@ -6,5 +6,6 @@
 
 namespace assay::words {
 const Kernels& kernels_avx512() { return avx512::table(); }
+const DeltaKernels& delta_kernels_avx512(int words) { return avx512::delta_table(words); }
 }  // namespace assay::words
 #endif

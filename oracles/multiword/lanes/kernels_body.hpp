@@ -2,6 +2,7 @@
 // The table of one instruction set: included by kernels_*.cpp alone.
 #include "oracles/multiword/lanes/ball_kernels.hpp"
 #include "oracles/multiword/lanes/definite_kernels.hpp"
+#include "oracles/multiword/lanes/delta_adjoint.hpp"
 #include "oracles/multiword/lanes/delta_slab.hpp"
 #include "oracles/multiword/lanes/kernels.hpp"
 #include "oracles/multiword/lanes/matrix.hpp"

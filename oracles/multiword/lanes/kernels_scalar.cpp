@@ -5,4 +5,5 @@
 
 namespace assay::words {
 const Kernels& kernels_scalar() { return scalar::table(); }
+const DeltaKernels& delta_kernels_scalar(int words) { return scalar::delta_table(words); }
 }  // namespace assay::words

@@ -1,0 +1,238 @@
+// Gradients of the delta engine: every bound holds against the next tier and against 335 bits, the bits are the same
+// everywhere, and a wrong last digit is seen.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <array>
+#include <vector>
+
+#include "proptests/laws/property.hpp"
+#include "proptests/words/delta_cases.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay::words {
+namespace {
+
+struct GradientData : DeltaData {
+  explicit GradientData(const DeltaCase& c) : DeltaData(c) {
+    Random random(c.seed + 1);
+    cotangent_o = random.normals(c.T * c.V);
+    if (c.seed % 2 == 0) cotangent_state = random.normals(c.K * c.V);
+    problem.p = {};
+    cotangent = {cotangent_o, cotangent_state};
+  }
+  std::vector<double> cotangent_o, cotangent_state;
+  DeltaCotangent cotangent;
+};
+
+/// The reverse recurrence as delta-family.md writes it, every state kept.
+struct ExactGradients {
+  std::vector<Mp100> q, k, v, beta, log_decay, state;
+
+  ExactGradients(const DeltaProblem& x, const DeltaCotangent& cotangent)
+      : q(x.q.size()), k(x.k.size()), v(x.v.size()), beta(x.steps), log_decay(x.log_decay.size()) {
+    const std::size_t T = x.steps, K = x.keys, V = x.values;
+    const bool by_step = x.log_decay.size() == T;
+    const Mp100 scale = 1 / sqrt(Mp100(K));
+    const auto alpha = [&](std::size_t t, std::size_t i) {
+      if (x.log_decay.empty()) return Mp100(1);
+      const double g = x.log_decay[by_step ? t : t * K + i];
+      return std::isinf(g) ? Mp100(0) : Mp100(exp(Mp100(g)));
+    };
+    std::vector<std::vector<Mp100>> S{std::vector<Mp100>(K * V)};
+    for (std::size_t i = 0; i < x.initial_state.size(); ++i) S[0][i] = x.initial_state[i];
+    std::vector<Mp100> e(T * V);
+    for (std::size_t t = 0; t < T; ++t) {
+      std::vector<Mp100> next(K * V);
+      for (std::size_t j = 0; j < V; ++j) {
+        Mp100& r = e[t * V + j];
+        r = x.v[t * V + j];
+        for (std::size_t i = 0; i < K && x.error != DeltaError::none; ++i)
+          r -= x.k[t * K + i] * S[t][i * V + j] * (x.error == DeltaError::decayed ? alpha(t, i) : Mp100(1));
+        for (std::size_t i = 0; i < K; ++i)
+          next[i * V + j] = alpha(t, i) * S[t][i * V + j] + x.beta[t] * r * x.k[t * K + i];
+      }
+      S.push_back(next);
+    }
+    state.resize(K * V);
+    for (std::size_t i = 0; i < cotangent.final_state.size(); ++i) state[i] = cotangent.final_state[i];
+    for (std::size_t t = T; t-- > 0;)
+      for (std::size_t j = 0; j < V; ++j) {
+        const Mp100 c = scale * cotangent.o[t * V + j];
+        Mp100 kg = 0;
+        for (std::size_t i = 0; i < K; ++i) {
+          q[t * K + i] += c * S[t + 1][i * V + j];
+          state[i * V + j] += c * x.q[t * K + i];
+          kg += x.k[t * K + i] * state[i * V + j];
+        }
+        const Mp100 de = x.beta[t] * kg;
+        v[t * V + j] = de;
+        beta[t] += kg * e[t * V + j];
+        for (std::size_t i = 0; i < K; ++i) {
+          Mp100& g = state[i * V + j];
+          const Mp100 a = alpha(t, i), before = S[t][i * V + j];
+          k[t * K + i] += x.beta[t] * e[t * V + j] * g;
+          if (x.error == DeltaError::decayed) k[t * K + i] -= a * before * de, g -= x.k[t * K + i] * de;
+          if (x.error == DeltaError::undecayed) k[t * K + i] -= before * de;
+          if (!log_decay.empty()) log_decay[by_step ? t : t * K + i] += a * g * before;
+          g *= a;
+          if (x.error == DeltaError::undecayed) g -= x.k[t * K + i] * de;
+        }
+      }
+  }
+  std::array<const std::vector<Mp100>*, 6> all() const { return {&q, &k, &v, &beta, &log_decay, &state}; }
+};
+
+std::array<const Certified*, 6> all_of(const DeltaGradients& d) {
+  return {&d.q, &d.k, &d.v, &d.beta, &d.log_decay, &d.initial_state};
+}
+constexpr const char* names[] = {"q", "k", "v", "beta", "log_decay", "initial_state"};
+
+/// A problem that the way back is for.
+DeltaCase gradient_case() {
+  DeltaCase c = *delta_cases();
+  c.prediction = false;
+  if (c.error == DeltaError::undecayed && c.decay == DeltaDecay::per_channel) c.error = DeltaError::decayed;
+  return c;
+}
+
+ASSAY_PROPERTY(WordsDeltaGradients, EveryBoundHoldsAgainstExactArithmetic) {
+  const DeltaCase c = gradient_case();
+  const GradientData data(c);
+  const ExactGradients exact(data.problem, data.cotangent);
+  for (int words = 2; words <= 4; ++words) {
+    const DeltaGradients got = delta_backward(data.problem, data.cotangent, {words, 1, best_isa()});
+    for (std::size_t n = 0; n < 6; ++n) {
+      const Certified& part = *all_of(got)[n];
+      const std::vector<Mp100>& truth = *exact.all()[n];
+      RC_ASSERT(part.bound.size() == truth.size());
+      Mp100 largest = 1;
+      for (const Mp100& x : truth) largest = std::max(largest, Mp100(abs(x)));
+      for (std::size_t i = 0; i < truth.size(); ++i)
+        // 335 bits are not exact either; expanding states grow, and sums cancel.
+        if (!(abs(value(part, i) - truth[i]) <= part.bound[i] + ldexp(largest, -270)))
+          RC_FAIL(text(names[n], " ", i, " of ", truth.size(), ", ", words, " words: off by ",
+                       static_cast<double>(abs(value(part, i) - truth[i])), ", bound ", part.bound[i]));
+    }
+  }
+}
+
+/// Segments, slices of columns and the last slab's empty lanes, all at once.
+DeltaCase long_case(DeltaDecay decay, DeltaError error) {
+  DeltaCase c;
+  c.T = 150, c.K = 24, c.V = 131, c.style = KeyStyle::unit, c.decay = decay, c.error = error, c.initial = true;
+  return c;
+}
+
+TEST(WordsDeltaGradients, LongRecurrencesKeepUsefulBounds) {
+  for (const auto& [decay, error] :
+       {std::pair(DeltaDecay::none, DeltaError::decayed), std::pair(DeltaDecay::per_step, DeltaError::decayed),
+        std::pair(DeltaDecay::per_step, DeltaError::undecayed), std::pair(DeltaDecay::per_step, DeltaError::none),
+        std::pair(DeltaDecay::per_channel, DeltaError::decayed)}) {
+    const GradientData data(long_case(decay, error));
+    DeltaGradients finer;
+    for (int words = 4; words >= 2; --words) {
+      const DeltaGradients got = delta_backward(data.problem, data.cotangent, {words, 1, best_isa()});
+      for (std::size_t n = 0; n < 6; ++n) {
+        const Certified& part = *all_of(got)[n];
+        double largest = 0, bound = 0;
+        for (const double x : part.word[0]) largest = std::max(largest, std::fabs(x));
+        for (const double b : part.bound) bound = std::max(bound, b);
+        EXPECT_LE(bound, std::ldexp(largest, -53 * words + 14 + 6 * words)) << names[n] << ' ' << words;
+        if (words < 4) expect_agree(part, *all_of(finer)[n], names[n]);
+      }
+      finer = got;
+    }
+  }
+}
+
+TEST(WordsDeltaGradients, TheAnswerIsThatOfTheWayForward) {
+  const GradientData data(long_case(DeltaDecay::per_step, DeltaError::decayed));
+  for (int words = 2; words <= 4; ++words) {
+    const DeltaAnswer forward = delta_forward(data.problem, {words, 1, best_isa()});
+    const DeltaGradients back = delta_backward(data.problem, data.cotangent, {words, 1, best_isa()});
+    EXPECT_TRUE(same_bits(forward.o, back.answer.o) && same_bits(forward.final_state, back.answer.final_state));
+  }
+}
+
+TEST(WordsDeltaGradients, InstructionSetsAndThreadsGiveTheSameBits) {
+  for (const auto& [decay, error] :
+       {std::pair(DeltaDecay::per_step, DeltaError::decayed), std::pair(DeltaDecay::per_channel, DeltaError::none)}) {
+    DeltaCase c = long_case(decay, error);
+    c.T = 20, c.K = 5, c.V = 75;
+    const GradientData data(c);
+    for (int words = 2; words <= 4; ++words) {
+      const DeltaGradients first = delta_backward(data.problem, data.cotangent, {words, 1, Isa::scalar});
+      for_each_way(words, [&](const Effort& effort) {
+        const DeltaGradients other = delta_backward(data.problem, data.cotangent, effort);
+        for (std::size_t n = 0; n < 6; ++n) EXPECT_TRUE(same_bits(*all_of(first)[n], *all_of(other)[n])) << names[n];
+      });
+    }
+  }
+}
+
+TEST(WordsDeltaGradients, NoTokensPassTheCotangentOfTheStateOn) {
+  const std::vector<double> none, end{1, -2, 3, 4, -5, 6};
+  DeltaProblem problem;
+  problem.keys = 3, problem.values = 2;
+  const DeltaGradients d = delta_backward(problem, {none, end}, {2, 1, best_isa()});
+  EXPECT_EQ(d.initial_state.word[0], end);
+  EXPECT_TRUE(d.q.bound.empty() && d.v.bound.empty());
+}
+
+TEST(WordsDeltaGradients, WhatIsZeroIsZeroInEveryWord) {
+  DeltaCase c = long_case(DeltaDecay::per_step, DeltaError::decayed);
+  c.T = 12, c.V = 9, c.initial = false;
+  GradientData data(c);
+  data.log_decay[5] = -std::numeric_limits<double>::infinity();
+  data.problem.log_decay = data.log_decay;
+  data.beta[7] = 0;
+  const DeltaGradients d = delta_backward(data.problem, data.cotangent, {2, 1, best_isa()});
+  // No state before the first token, none left after the sixth's decay; a write of strength zero hands nothing on.
+  for (int w = 0; w < 2; ++w) {
+    EXPECT_EQ(d.log_decay.word[w][0], 0);
+    EXPECT_EQ(d.log_decay.word[w][5], 0);
+    for (std::size_t j = 0; j < c.V; ++j) EXPECT_EQ(d.v.word[w][7 * c.V + j], 0);
+  }
+  EXPECT_NE(d.log_decay.word[0][4], 0);
+}
+
+TEST(WordsDeltaGradients, AWrongLastDigitIsSeen) {
+  GradientData data(long_case(DeltaDecay::none, DeltaError::decayed));
+  const DeltaGradients right = delta_backward(data.problem, data.cotangent, {2, 1, best_isa()});
+  double& digit = data.cotangent_o[149 * 131 + 5];
+  digit = std::nextafter(digit, 2.0);
+  const DeltaGradients other = delta_backward(data.problem, data.cotangent, {2, 1, best_isa()});
+  const auto apart = [&](std::size_t n, std::size_t i) {
+    const Certified &a = *all_of(right)[n], &b = *all_of(other)[n];
+    return abs(value(a, i) - value(b, i)) > Mp100(a.bound[i]) + b.bound[i];
+  };
+  std::size_t seen = 0, total = 0;
+  for (std::size_t t = 100; t < 150; ++t) seen += apart(2, t * 131 + 5) ? 1 : 0, ++total;
+  EXPECT_GT(seen, total * 9 / 10);
+  EXPECT_FALSE(apart(2, 149 * 131 + 6)) << "no column meets another one";
+}
+
+TEST(WordsDeltaGradients, WhatTheWayBackIsNotForIsRefused) {
+  DeltaCase c = long_case(DeltaDecay::per_channel, DeltaError::undecayed);
+  c.T = 4, c.V = 3;
+  const GradientData data(c);
+  EXPECT_THROW(delta_backward(data.problem, data.cotangent, {2, 1, best_isa()}), InputError);
+  DeltaProblem predicted = data.problem;
+  predicted.log_decay = {}, predicted.p = data.q;
+  EXPECT_THROW(delta_backward(predicted, data.cotangent, {2, 1, best_isa()}), InputError);
+  DeltaProblem plain = data.problem;
+  plain.log_decay = {};
+  const std::vector<double> short_one(11, 1);
+  EXPECT_THROW(delta_backward(plain, {short_one, {}}, {2, 1, best_isa()}), InputError);
+}
+
+TEST(WordsDeltaGradients, OverflowIsNoProof) {
+  const std::vector<double> k(400, 0x1p100), v(400, 1);
+  DeltaProblem problem;
+  problem.steps = 400, problem.keys = problem.values = 1, problem.q = problem.k = k, problem.v = v;
+  EXPECT_TRUE(std::isinf(delta_backward(problem, {v, {}}, {2, 1, best_isa()}).v.bound.front()));
+}
+
+}  // namespace
+}  // namespace assay::words
