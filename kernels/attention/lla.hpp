@@ -270,7 +270,8 @@ struct LlaSolve {
     E.zip("eps"_s, scaled_up, s.L, rows.unit);
     AP.zip("AP"_s, plus, E);
     AP.mask([&](int, int c) { return c / a.blocks.columns == block; }, 0);
-    auto curvature = b.rows("bend"_s, plus_times, b.dot("bend"_s, P, E), bend.total(), rows.share);
+    const auto of_keys = bend.total(), of_ridge = b.dot("bend"_s, P, E);
+    auto curvature = b.rows("bend"_s, plus_times, of_ridge, of_keys, rows.share);
     if constexpr (Raw)
       curvature = b.planted("square_left_at_zero"_s,
                             b.rows("bend"_s, moved_square, curvature, along_centre, along_mean), curvature);
@@ -417,7 +418,8 @@ struct LlaOutput {
           if (!sees.all(q0, q0 + BM, k0, k0 + BN)) S.mask([&](int r, int c) { return sees(q0 + r, k0 + c); }, 0);
           if constexpr (Raw) {
             T.zip("wt"_s, rounded_times, S);
-            b.mma(O, b.cast("P1"_s, S), cross, b.cast("P2"_s, T), s.V[st]);
+            auto P2 = b.cast("P2"_s, T);
+            b.mma(O, b.cast("P1"_s, S), cross, P2, s.V[st]);
           } else {
             T.map("N"_s, remainder, along, unit);
             S.zip("wt"_s, rounded_times, T);

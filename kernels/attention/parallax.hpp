@@ -229,7 +229,8 @@ struct ParallaxForward {
             b.mma(O2, b.cast("P2"_s, T), s.V[st]);
             b.await(O1);
           } else {
-            b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, b.cast("P2"_s, T), s.V[st]);
+            auto P2 = b.cast("P2"_s, T);
+            b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, P2, s.V[st]);
           }
           m = mx;
         });
@@ -377,7 +378,8 @@ struct ParallaxBackwardQuery {
           A.zip("D"_s, score_gradient, P, T, tbar, tau, b.planted("d_without_beta"_s, beta, zero));
           scores.leave(A, entered, head, k0);
           scores.fold_scale(dh, one, L, A, entered);
-          b.mma(dQ, b.cast("dS"_s, A), dR, b.cast("dT"_s, E), s.K[st]);
+          auto dT = b.cast("dT"_s, E);
+          b.mma(dQ, b.cast("dS"_s, A), dR, dT, s.K[st]);
         });
     const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
     const Real sign = b.planted("drho_sign"_s, Real{1}, Real{-1});
@@ -568,7 +570,8 @@ struct ParallaxSplit {
           O1.scale(alpha);
           O2.scale(alpha);
           if (unit.weight != 1) O2.scale(in_row_units(b, T, row_unit, unit.weight));
-          b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, b.cast("P2"_s, T), s.V[st]);
+          auto P2 = b.cast("P2"_s, T);
+          b.mma(O1, cast_weights(b, "P1"_s, "p"_s, S, unit.weight), O2, P2, s.V[st]);
           m = mx;
         });
     if (unit.weight != 1) O2.scale(row_unit);

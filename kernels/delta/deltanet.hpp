@@ -65,8 +65,8 @@ struct DeltaNetSystem {
         Shape<2>{}, 1, [&](int, int) { b.load(s.X, a.x, shared, chunk * C); },
         [&](int, int) {
           auto A = b.abt("XX"_s, s.X, s.X);
-          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
-                b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
+          const auto of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C);
+          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C), of_column);
           A.mask(strictly_lower, 0);
           if constexpr (Doubling) {
             invert_by_doubling(b, s, A);

@@ -46,8 +46,8 @@ struct ChannelSystem {
           b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
           b.sync();
           auto A = in_registers(b, "KK"_s, s.L);
-          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
-                b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
+          const auto of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C);
+          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C), of_column);
           A.mask(strictly_lower, 0);
           b.put(s.A, A);
           auto k = in_registers(b, "X"_s, s.K);

@@ -125,13 +125,14 @@ struct LinearWeights {
     D.zip("gates"_s, weighed, s.rho, beta);
     b.put(s.terms, D);
     b.sync();
+    const auto of_late = b.gates_of_prefix("gates"_s, of.late_a, 1), of_a = b.gates_of_prefix("gates"_s, of.a);
     b.store_row("dlog_alpha"_s, a.dlog_alpha, part, row,
-                b.rows("gates"_s, of_alpha, b.decays("decay"_s, Shape<C>{}, a.log_alpha, head, row), of_sums,
-                       b.gates_of_prefix("gates"_s, of.a), b.gates_of_prefix("gates"_s, of.late_a, 1), of.total_a));
+                b.rows("gates"_s, of_alpha, b.decays("decay"_s, Shape<C>{}, a.log_alpha, head, row), of_sums, of_a,
+                       of_late, of.total_a));
     auto from_m = b.rows("gates"_s, times, b.rows("gates"_s, times, m, beta), d);
+    const auto of_r = b.gates_of_suffix("gates"_s, of.r), of_m = b.gates_of_prefix("gates"_s, from_m);
     b.store_row("dlog_mu"_s, a.dlog_mu, part, row,
-                b.rows("gates"_s, of_mu, b.gates_of_ratios("gates"_s, s.terms), b.gates_of_prefix("gates"_s, from_m),
-                       b.gates_of_suffix("gates"_s, of.r), of.total_m));
+                b.rows("gates"_s, of_mu, b.gates_of_ratios("gates"_s, s.terms), of_m, of_r, of.total_m));
   }
 };
 
@@ -238,13 +239,13 @@ struct LogDomainWeights {
     b.store_row("dbeta"_s, a.dbeta, part, row, b.rows("dlog"_s, over, dx, beta));
     dx = b.rows("dlog"_s, taken_by_steps, dx);
     auto dla = b.rows("dlog"_s, plus_minus, now, of.a, dx), late_dla = b.rows("dlog"_s, plus, before, of.late_a);
+    const auto of_late = b.gates_of_prefix("dlog"_s, late_dla, 1);
     b.store_row("dlog_alpha"_s, a.dlog_alpha, part, row,
-                b.rows("dlog"_s, sum_of_four, b.gates_of_prefix("dlog"_s, dla),
-                       b.gates_of_prefix("dlog"_s, late_dla, 1), end, of.total_a));
+                b.rows("dlog"_s, sum_of_four, b.gates_of_prefix("dlog"_s, dla), of_late, end, of.total_a));
     auto dlm = b.rows("dlog"_s, minus, dx, columns);
+    const auto of_r = b.gates_of_suffix("dlog"_s, of.r);
     b.store_row("dlog_mu"_s, a.dlog_mu, part, row,
-                b.rows("dlog"_s, sum_of_three, b.gates_of_prefix("dlog"_s, dlm), b.gates_of_suffix("dlog"_s, of.r),
-                       of.total_m));
+                b.rows("dlog"_s, sum_of_three, b.gates_of_prefix("dlog"_s, dlm), of_r, of.total_m));
   }
 
  private:
@@ -403,8 +404,8 @@ struct MomentumSystem {
           X.zip("Gamma"_s, copy, s.late);
           b.store("Gamma"_s, a.late_weights, head, row, X);
           auto A = b.abt("PK"_s, s.P, s.K);
-          A.zip("A"_s, weighed, s.late, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row),
-                b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row));
+          const auto of_column = b.load_col("eta"_s, Shape<1, C>{}, a.eta, head, row);
+          A.zip("A"_s, weighed, s.late, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row), of_column);
           A.mask([](int i, int j) { return i > j; }, 0);
           b.put(s.A, A);
           b.sync();

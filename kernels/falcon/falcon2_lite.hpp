@@ -43,8 +43,8 @@ struct RenormalizedRule {
     const auto over_decay = [&](auto eta, auto decay) {
       return eta / b.planted("step_not_renormalized"_s, decay, decay * 0 + 1);
     };
-    return b.rows("eta"_s, over_decay, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row0),
-                  b.decays("decay"_s, Shape<C>{}, a.gamma, head, row0));
+    const auto decay = b.decays("decay"_s, Shape<C>{}, a.gamma, head, row0);
+    return b.rows("eta"_s, over_decay, b.load_row("eta"_s, Shape<C>{}, a.eta, head, row0), decay);
   }
   /// d up to before a row.
   template <class Ex>
@@ -272,10 +272,10 @@ struct RenormalizedBackward {
     last.zip("from"_s, copy, S);
     b.mma_atb(last, s.X[at.stage], s.U);
     const auto of_state = b.dot("from"_s, last, G);
-    b.store_row(
-        "dlog_decay"_s, a.dlog_gamma, at.part, at.row0,
-        b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_reads), b.gates_of_prefix("gates"_s, of_values, 1),
-               b.gates_of_total("gates"_s, Shape<C>{}, of_state), step, ds));
+    const auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, of_state);
+    const auto in_values = b.gates_of_prefix("gates"_s, of_values, 1);
+    b.store_row("dlog_decay"_s, a.dlog_gamma, at.part, at.row0,
+                b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_reads), in_values, in_state, step, ds));
   }
 };
 

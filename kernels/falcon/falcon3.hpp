@@ -68,8 +68,8 @@ struct BatchGain {
         });
     energy = b.rows("energy"_s, over_or_zero, energy, size);
     const auto ridge = Gain::ridge_of(b, a, head, chunk, energy), den = Gain::denominator(b, a, energy, ridge);
-    const auto eta = b.rows("eta"_s, over_where_on, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), den,
-                            b.load_row("beta"_s, Shape<C>{}, a.active, head, row0));
+    const auto active = b.load_row("beta"_s, Shape<C>{}, a.active, head, row0);
+    const auto eta = b.rows("eta"_s, over_where_on, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), den, active);
     b.store_row("weight"_s, a.weight, head, row0, b.rows("weight"_s, weight_of, eta, size));
     b.store_row("gamma"_s, a.gamma, head, row0, b.rows("gamma"_s, gamma_of, eta, ridge));
     b.store_row("energy"_s, a.energy, head, row0, energy);
@@ -517,11 +517,12 @@ struct BatchGradients {
           const auto sum = [&](auto read, auto behind, auto before, auto of_scores, auto state) {
             return read + behind + before + of_scores + b.planted("dlog_decay_without_state"_s, state, state * 0);
           };
+          const auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, of_state);
+          const auto in_writes = b.gates_of_suffix("gates"_s, of_writes);
+          const auto in_errors = b.gates_of_prefix("gates"_s, of_errors, rows.ranks);
           b.store_row(
               "dlog_decay"_s, a.dlog_gamma, at.part, row0,
-              b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_read),
-                     b.gates_of_prefix("gates"_s, of_errors, rows.ranks), b.gates_of_suffix("gates"_s, of_writes),
-                     scores, b.gates_of_total("gates"_s, Shape<C>{}, of_state)));
+              b.rows("gates"_s, sum, b.gates_of_prefix("gates"_s, of_read), in_errors, in_writes, scores, in_state));
         });
   }
 
@@ -599,8 +600,8 @@ struct BatchGradients {
     auto state = in_registers(b, "from"_s, s.S), adjoint = in_registers(b, "from"_s, s.G);
     const auto of_read = b.dot("from"_s, QS, adO), of_errors = b.dot("from"_s, XS, P),
                of_writes = b.dot("from"_s, XG, zY);
-    const auto of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint),
-                                 b.load_row("decay"_s, Shape<DK>{}, a.systems.totals, at.head, at.tile * DK));
+    const auto total = b.load_row("decay"_s, Shape<DK>{}, a.systems.totals, at.head, at.tile * DK);
+    const auto of_state = b.rows("from"_s, times, b.dot("from"_s, state, adjoint), total);
     return DecayTerms<std::remove_const_t<decltype(of_read)>, std::remove_const_t<decltype(of_state)>>{
         of_read, of_errors, of_writes, of_state};
   }

@@ -346,8 +346,8 @@ struct ChannelGradients {
     b.store("part"_s, a.dq, at.part, at.row0, dQ);
     dK.zip("part"_s, copy, s.right);
     b.store("part"_s, a.dk, at.part, at.row0, dK);
-    auto state_terms =
-        b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), b.channel_total("decay"_s, Shape<DK>{}, s.alpha, C));
+    auto total = b.channel_total("decay"_s, Shape<DK>{}, s.alpha, C);
+    auto state_terms = b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), total);
     auto dg = in_registers(b, "gates"_s, s.dg);
     dg.map("gates"_s, with_state, b.column_of(state_terms));
     b.store("dlog_decay"_s, a.dlog_decay, at.part, at.row0, dg);

@@ -74,8 +74,8 @@ struct GatedDeltaSystem {
           b.sync();
           auto A = b.abt("KK"_s, chosen<Predicts>(s.X, s.K), s.K);
           A.zip("L"_s, times, s.D1);
-          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C),
-                b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C));
+          const auto of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C);
+          A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C), of_column);
           A.mask(strictly_lower, 0);
           b.put(s.A, A);
           b.sync();
@@ -374,8 +374,8 @@ struct GatedDeltaGradients {
           b.decay_ratios("decay"_s, s.D1, a.log_decay, head, at.row0, a.lag);
           b.put(s.S, S);
           b.put(s.G, G);
-          auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G),
-                                   b.load_row("decay"_s, Shape<DK>{}, a.totals, head, chunk * DK));
+          auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, chunk * DK);
+          auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);
           b.sync();
           auto L = b.acc("KK"_s, Shape<C, C>{});
           auto [from_end, from_read] = through_errors(b, s, a, at, L, to_error, to_end);

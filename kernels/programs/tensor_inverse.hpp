@@ -47,8 +47,8 @@ struct TensorInverse {
     const auto over_decay = [&](auto weight, auto decay) {
       return weight != 0 ? weight / b.planted("step_not_renormalized"_s, decay, decay * 0 + 1) : weight;
     };
-    return b.rows("step"_s, over_decay, b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, tile * C),
-                  b.load_row("weight"_s, Shape<C>{}, a.decays, head, tile * C));
+    const auto decay = b.load_row("weight"_s, Shape<C>{}, a.decays, head, tile * C);
+    return b.rows("step"_s, over_decay, b.load_row("weight"_s, Shape<C>{}, a.in.weight, head, tile * C), decay);
   }
   /// Z on the tile of the state before the chunk. A barrier has to follow.
   template <class Ex, class State>
@@ -260,10 +260,10 @@ struct TensorBackward {
     b.mma_atb(last, s.A, s.Z);
     const auto of_read = b.dot("from"_s, O, adO), of_values = b.dot("from"_s, F, V);
     const auto of_state = b.dot("from"_s, last, G);
+    const auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, of_state);
+    const auto in_values = b.gates_of_prefix("gates"_s, of_values, a.in.in.rows.ranks);
     b.store_row("dlog_decay"_s, a.dlog_gamma, at.part, at.tile * C,
-                b.rows("gates"_s, du_of, b.gates_of_prefix("gates"_s, of_read),
-                       b.gates_of_prefix("gates"_s, of_values, a.in.in.rows.ranks),
-                       b.gates_of_total("gates"_s, Shape<C>{}, of_state)));
+                b.rows("gates"_s, du_of, b.gates_of_prefix("gates"_s, of_read), in_values, in_state));
   }
 };
 

@@ -71,9 +71,10 @@ struct Windowed {
   /// z o w.
   template <class Ex, class RowIn>
   TILE_FN static auto weights_to_end(Ex& b, const RowIn& weight, const RowIn& gamma, int head, int row0) {
+    const auto to_end = b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0);
     return b.rows(
         "weight"_s, [](auto x, auto y) { return x * y; }, b.load_row("weight"_s, Shape<C>{}, weight, head, row0),
-        b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0));
+        to_end);
   }
 };
 

@@ -275,10 +275,10 @@ struct AdjointMoments {
           const auto e = b.rows("e"_s, plus, in_chunk, b.dot("e"_s, Y, to_mean));
           auto rho = b.acc("X"_s, Shape<C, DK>{}), of_keys = b.acc("X"_s, Shape<C, DK>{});
           rho.zip("X"_s, copy, s.rho);
-          of_keys.map("X"_s, copy_minus, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0),
-                      b.load_col("mean"_s, Shape<1, DK>{}, a.final_k, shared, 0));
-          const auto d =
-              b.rows("t"_s, plus, b.load_row("t"_s, Shape<C>{}, a.tilt, head, before), b.dot("t"_s, rho, of_keys));
+          const auto final_k = b.load_col("mean"_s, Shape<1, DK>{}, a.final_k, shared, 0);
+          of_keys.map("X"_s, copy_minus, b.load_col("mean"_s, Shape<1, DK>{}, a.base_k, at, 0), final_k);
+          const auto along = b.dot("t"_s, rho, of_keys);
+          const auto d = b.rows("t"_s, plus, b.load_row("t"_s, Shape<C>{}, a.tilt, head, before), along);
           const auto one_more = [&](auto x) { return 1 + b.planted("later_keys_not_centred"_s, x, x * 0); };
           Y.map("X"_s, times, b.rows("t"_s, one_more, d));
           b.put(s.Yd, Y);

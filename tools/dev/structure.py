@@ -44,6 +44,12 @@ UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) 
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
+# What a tile program calls that rounds, and so may take random words.
+DRAWING = re.compile(
+    r"\bb\.(?:rows?|load_(?:row|col|acc)|dot|cast|abt?|atb|decays|(?:decay|gates_of|channel)_\w+)\(|"
+    r"\b(?:in_registers|cast_weights|decay_scan\w*)\(|\.total\("
+)
+
 # A link of a page, or of a string of a source that writes one; and a comment that cites a section.
 LINK = re.compile(r"\]\(([^()\s:#\"]*)(?:#([^()\s\"]+))?\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -210,6 +216,38 @@ def check_programs(root, files, findings):
                     findings.append(f"{path}: {name} is also defined in {home[name]}; names of tile programs are unique.")
 
 
+def arguments_from(text, begin):
+    """Those of the call whose parenthesis opens before `begin`."""
+    found, depth, first = [], 1, begin
+    for i in range(begin, len(text)):
+        if text[i] in "([{":
+            depth += 1
+        elif text[i] in ")]}":
+            depth -= 1
+        elif text[i] == "," and depth == 1:
+            found, first = found + [text[first:i]], i + 1
+        if depth == 0:
+            return found + [text[first:i]]
+    return []
+
+
+def check_draws(root, files, findings):
+    """Compilers choose the order of a call's arguments: two that round at random would share out their words as it likes."""
+    for path in files:
+        if not re.fullmatch(r"kernels/(?!(?:host|cuda|draws)/)\w+/\w+\.hpp", path):
+            continue
+        text = re.sub(r"//[^\n]*", lambda comment: " " * len(comment[0]), read(root, path))
+        for call in re.finditer(r"[\w>]\(", text):
+            drawing = [
+                argument
+                for argument in arguments_from(text, call.end())
+                if DRAWING.search(argument) and not re.match(r"\s*\[", argument)  # a lambda runs later
+            ]
+            if len(drawing) > 1:
+                line = text.count("\n", 0, call.start()) + 1
+                findings.append(f"{path}:{line}: two arguments of a call round at random, in an order that the compiler chooses.")
+
+
 @functools.cache
 def sections(text):
     """Headings of a page, as anchors."""
@@ -290,6 +328,7 @@ def check(root, compiled=None):
     check_folders(files, findings)
     check_cycles(root, files, findings)
     check_programs(root, files, findings)
+    check_draws(root, files, findings)
     check_links(root, files, findings)
     if compiled:
         check_compiled(root, files, compiled, findings)
@@ -324,6 +363,7 @@ def planted_faults(root, room, with_build):
         (add(listed, "MECHANISM(CamelCase)\n"), "neither a comment nor MECHANISM"),
         (add(listed, "#define STRAY\n"), "neither a comment nor MECHANISM"),
         (add(listed, "// carriage return\r\n"), "mechanisms.def:.*trailing whitespace"),
+        (add(program, 'auto x = b.rows("S"_s, plus, b.dot("S"_s, y, y), b.load_row("S"_s, n, in, 0, 0));\n'), f"{program}:.*two arguments"),
         (add(header, "\t// tab\n"), f"{header}:.*a tab"),
         (add(header, "// trailing \n"), f"{header}:.*trailing whitespace"),
         (add(header, "// TO" + "DO later\n"), f"{header}:.*unfinished work"),
