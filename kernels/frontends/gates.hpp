@@ -162,6 +162,7 @@ struct StrengthGradients {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem&, const Args& a, int head, int block) {
     const Real scale = a.scale, inner = b.planted("dbeta_of_the_unscaled"_s, Real(1), a.scale);
+    const auto d_beta = b.load_row("dgate"_s, Shape<R>{}, a.cotangent, head, block * R);
     b.store_row("dlogit"_s, a.db, head, block * R,
                 b.rows(
                     "dlogit"_s,
@@ -169,8 +170,7 @@ struct StrengthGradients {
                       const auto beta = scale * sigmoid_of(x);
                       return inner == 1 ? d * beta * sigmoid_of(-x) : d * beta * (1 - beta);
                     },
-                    b.load_row("logit"_s, Shape<R>{}, a.b, head, block * R),
-                    b.load_row("dgate"_s, Shape<R>{}, a.cotangent, head, block * R)));
+                    b.load_row("logit"_s, Shape<R>{}, a.b, head, block * R), d_beta));
   }
 };
 

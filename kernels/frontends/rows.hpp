@@ -119,8 +119,8 @@ struct StepGradients {
     const auto dg = b.load_row("dgate"_s, Shape<R>{}, a.cotangent, head, row0);
     const auto of_decay = b.planted("dt_gradient_of_values_alone"_s, dg, b.row("dgate"_s, Shape<R>{}, 0));
     const auto dstep = b.rows("dgate"_s, plus_times, sum.total(), of_decay, rate);
-    const auto u = b.rows("logit"_s, plus, b.load_row("logit"_s, Shape<R>{}, a.dt, head, row0),
-                          b.load_row("logit"_s, Shape<R>{}, a.bias, head, row0));
+    const auto bias = b.load_row("logit"_s, Shape<R>{}, a.bias, head, row0);
+    const auto u = b.rows("logit"_s, plus, b.load_row("logit"_s, Shape<R>{}, a.dt, head, row0), bias);
     b.store_row("dlogit"_s, a.ddt, head, row0,
                 b.rows(
                     "dlogit"_s, [=](auto x, auto d) { return size.gradient(x, d); }, u, dstep));
