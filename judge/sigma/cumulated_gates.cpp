@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "judge/sigma/spread.hpp"
 #include "oracles/core/room.hpp"
@@ -195,26 +196,77 @@ GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& an
   return errors;
 }
 
-void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::vector<Arrays>& drawn,
-                        GateErrors& errors) {
-  for (auto& [name, variances] : errors.variances) {
-    const Array* gradient = find(exact, name);
-    const Array* q = find(problem.inputs, "q");
-    if (gradient == nullptr || q == nullptr) continue;
+namespace {
+
+/// A gate's gradient that is a sum of q dq - k dk from the end, in an exact run.
+class SumFromTheEnd {
+ public:
+  /// Null where it is none.
+  static std::optional<SumFromTheEnd> find(const Problem& problem, const Arrays& exact, const std::string& name) {
+    const Array *gradient = assay::find(exact, name), *q = assay::find(problem.inputs, "q");
+    if (gradient == nullptr || q == nullptr) return std::nullopt;
     const bool head_axis = q->shape.size() == 3;
-    const Layout layout = layout_of(gradient->shape, head_axis);
-    const std::vector<double> known = sums_from_the_end(problem, exact, layout, head_axis);
-    if (known.empty() || !is_sum(gradient->data, known, layout)) continue;
-    const std::size_t used = std::min(drawn.size(), errors.samples.size());
+    SumFromTheEnd sum{problem, head_axis, layout_of(gradient->shape, head_axis), {}};
+    sum.known_ = sums_from_the_end(problem, exact, sum.layout_, head_axis);
+    if (sum.known_.empty() || !is_sum(gradient->data, sum.known_, sum.layout_)) return std::nullopt;
+    return sum;
+  }
+  /// What the sums of another run are off by.
+  std::vector<double> errors(const Arrays& run) const {
+    std::vector<double> sums = sums_from_the_end(problem_, run, layout_, head_axis_);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] -= known_[i];
+    return sums;
+  }
+
+ private:
+  SumFromTheEnd(const Problem& problem, bool head_axis, Layout layout, std::vector<double> known)
+      : problem_(problem), head_axis_(head_axis), layout_(layout), known_(std::move(known)) {}
+
+  const Problem& problem_;
+  bool head_axis_;
+  Layout layout_;
+  std::vector<double> known_;
+};
+
+}  // namespace
+
+void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::vector<Arrays>& drawn,
+                        const std::vector<Arrays>& witnesses, GateErrors& errors) {
+  const std::size_t used = std::min(drawn.size(), errors.samples.size());
+  Arrays none = errors.variances;
+  for (auto& [name, array] : none) std::fill(array.data.begin(), array.data.end(), 0.0);
+  errors.samples.resize(errors.samples.size() + witnesses.size(), none);
+  for (auto& [name, variances] : errors.variances) {
+    const std::optional<SumFromTheEnd> sum = SumFromTheEnd::find(problem, exact, name);
+    if (!sum) continue;
     for (std::size_t k = 0; k < used; ++k) {
-      const std::vector<double> sums = sums_from_the_end(problem, drawn[k], layout, head_axis);
+      const std::vector<double> off = sum->errors(drawn[k]);
       Array& sample = errors.samples[k].at(name);
-      for (std::size_t i = 0; i < sums.size(); ++i) {
-        const double error = (sums[i] - known[i]) / std::sqrt(2.0);
+      for (std::size_t i = 0; i < off.size(); ++i) {
+        const double error = off[i] / std::sqrt(2.0);
         sample.data[i] += error, variances.data[i] += error * error / static_cast<double>(used);
       }
     }
+    for (std::size_t w = 0; w < witnesses.size(); ++w)
+      errors.samples[errors.samples.size() - witnesses.size() + w].at(name).data = sum->errors(witnesses[w]);
   }
+}
+
+std::optional<Arrays> with_gates_summed(const Problem& problem, const Arrays& exact, const Arrays& run) {
+  const Room* room = find_room(problem.mechanism);
+  if (room == nullptr) return std::nullopt;
+  std::optional<Arrays> summed;
+  for (const RoomFacts::Ranked& ranked : room->inputs()) {
+    const std::string name = "d_" + std::string(ranked.field.name);
+    if (ranked.field.domain != Domain::log_decay || find(run, name) == nullptr) continue;
+    const std::optional<SumFromTheEnd> sum = SumFromTheEnd::find(problem, exact, name);
+    if (!sum) continue;
+    if (!summed) summed = run;
+    std::vector<double>& gradient = summed->at(name).data = exact.at(name).data;
+    const std::vector<double> off = sum->errors(run);
+    for (std::size_t i = 0; i < off.size(); ++i) gradient[i] += off[i];
+  }
+  return summed;
 }
 
 void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered) {

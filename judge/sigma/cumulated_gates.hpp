@@ -3,6 +3,7 @@
 // sequence, of what q.dq and k.dk of every token differ by. What cancels in that difference leaves its errors.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,15 @@ using TermSizes = std::function<const Arrays*(const std::string& gain, const std
 GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered, const TermSizes& sizes,
                        int samples);
 
-/// Of a kernel whose operands are as wide as its sums, so that each rounding of dq and dk is one of their own: adds
-/// what the sums of q dq - k dk themselves differ by between `exact` and the draws, whose variance is twice a kernel's.
-/// Nothing where the gradient is no such sum: of a rule that corrects what it reads, dk has another part.
+/// Of a kernel that sums q dq - k dk themselves, as its dq and dk come: adds what these sums differ by between `exact`
+/// and the draws, whose variance is twice a kernel's, and a sample of each witness. Nothing where the gradient is no
+/// such sum: of a rule that corrects what it reads, dk has another part.
 void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::vector<Arrays>& drawn,
-                        GateErrors& errors);
+                        const std::vector<Arrays>& witnesses, GateErrors& errors);
+
+/// What `run` would answer if it summed the gradients of gates up from the end, of its own dq and dk; nothing where no
+/// gradient of a gate is such a sum.
+std::optional<Arrays> with_gates_summed(const Problem& problem, const Arrays& exact, const Arrays& run);
 
 /// Adds one sample of them to the gradients of all log decays in `answered`.
 void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered);

@@ -287,10 +287,15 @@ GateErrors gate_errors_of(const Oracle& oracle, const Problem& problem, const Ke
         return rounds(gain) && rounds(loss) ? nullptr : terms.all();
       },
       default_draws);
-  if (errors.variances.empty() || operands != terms.accumulators()) return errors;
-  std::vector<Arrays> drawn;
-  for (const Named<Array>& draw : runs.drawn) drawn.push_back(arrays(draw));
-  add_errors_of_runs(problem, arrays(runs.exact), drawn, errors);
+  // Where operands are as wide as sums, each rounding of dq and dk is one of their own. Libraries sum what they have.
+  const bool of_library = !contract_of(kernel).sources.empty();
+  if (errors.variances.empty() || (operands != terms.accumulators() && !of_library)) return errors;
+  const auto all = [&](const std::vector<Named<Array>>& list) {
+    std::vector<Arrays> of_all;
+    for (const Named<Array>& run : list) of_all.push_back(arrays(run));
+    return of_all;
+  };
+  add_errors_of_runs(problem, arrays(runs.exact), all(runs.drawn), all(runs.witnesses), errors);
   return errors;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "judge/contract/contract.hpp"
+#include "judge/sigma/cumulated_gates.hpp"
 #include "judge/sigma/model.hpp"
 #include "kernels/core/kernel_room.hpp"
 
@@ -103,7 +104,17 @@ const Expected* OtherAlgorithms::in_stored_states(const std::string& tensor) {
 }
 
 std::optional<Expected> OtherAlgorithms::as_ours(const std::string& tensor, const Expected& expected) {
-  if (!ours_) ours_ = healthy_answers(problem_, precision_, threads_);
+  if (!ours_) {
+    ours_ = healthy_answers(problem_, precision_, threads_);
+    Arrays exact;
+    for (const auto& [name, truth] : oracle_.tensors) {
+      Array& values = exact[name] = Array{truth.shape, {}};
+      for (const HiLo& x : truth.value) values.data.push_back(x.hi);
+    }
+    for (std::size_t i = 0, n = ours_->size(); i < n; ++i)
+      if (std::optional<Arrays> summed = with_gates_summed(problem_, exact, (*ours_)[i]))
+        ours_->push_back(std::move(*summed));
+  }
   const ModelFactor factor = model_factor(precision_);
   std::vector<double> values;
   for (const HiLo& x : expected.value) values.push_back(x.hi);
