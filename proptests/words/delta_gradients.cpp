@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include <array>
+#include <tuple>
 #include <vector>
 
 #include "proptests/laws/property.hpp"
@@ -211,6 +212,36 @@ TEST(WordsDeltaGradients, AWrongLastDigitIsSeen) {
   for (std::size_t t = 100; t < 150; ++t) seen += apart(2, t * 131 + 5) ? 1 : 0, ++total;
   EXPECT_GT(seen, total * 9 / 10);
   EXPECT_FALSE(apart(2, 149 * 131 + 6)) << "no column meets another one";
+}
+
+TEST(WordsDeltaGradients, ErrorsOfAnErasedCotangentTravelOn) {
+  // On the way back the last four keys, orthonormal, erase a huge cotangent of the state; its rounding errors, far
+  // above those of the steps before, stay.
+  constexpr std::size_t T = 12, K = 4, V = 8;
+  Random random(6);
+  std::vector<double> q = random.normals(T * K), v = random.normals(T * V), k(T * K), end = random.normals(K * V),
+                      o = random.normals(T * V), log_decay(T, 0), beta(T, 0);
+  for (double& x : end) x = std::ldexp(x, 64);
+  for (std::size_t t = 0; t < T; ++t) {
+    if (t >= T - K) log_decay[t] = -0.1, beta[t] = 1;
+    if (t == 2) beta[t] = 0.5;
+    for (std::size_t i = 0; i < K; ++i) k[t * K + i] = ((t & i & 1) ^ (t >> 1 & i >> 1 & 1)) != 0 ? -0.5 : 0.5;
+  }
+  DeltaProblem problem;
+  problem.steps = T, problem.keys = K, problem.values = V, problem.q = q, problem.k = k, problem.v = v;
+  problem.beta = beta, problem.log_decay = log_decay, problem.scale = reciprocal_sqrt(K);
+  const DeltaGradients got = delta_backward(problem, {o, end}, {2, 1, best_isa()});
+  const ExactGradients exact(problem, {o, end});
+  for (std::size_t i = 0; i < V; ++i) {
+    const std::size_t at = 2 * V + i;
+    ASSERT_LT(std::fabs(got.v.word[0][at]), 100);
+    for (const auto& [part, truth, n] :
+         {std::tuple(&got.v, &exact.v, at), std::tuple(&got.initial_state, &exact.state, i)}) {
+      const Mp100 error = abs(value(*part, n) - (*truth)[n]);
+      ASSERT_GT(error, Mp100(0x1p-70)) << "the case is not what it should be";
+      ASSERT_LE(error, Mp100(part->bound[n]));
+    }
+  }
 }
 
 TEST(WordsDeltaGradients, WhatTheWayBackIsNotForIsRefused) {

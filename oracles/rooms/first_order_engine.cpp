@@ -1,0 +1,184 @@
+// DeltaNet, Gated DeltaNet, KDA, GLA and Mamba-2 by the engine of oracles/multiword/delta.hpp, one head after another.
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "oracles/core/engine_heads.hpp"
+#include "oracles/multiword/delta.hpp"
+#include "oracles/multiword/parallel.hpp"
+#include "oracles/rooms/deltanet_engine.hpp"
+#include "oracles/rooms/gated_deltanet_engine.hpp"
+#include "oracles/rooms/gla_engine.hpp"
+#include "oracles/rooms/kda_engine.hpp"
+#include "oracles/rooms/mamba2_engine.hpp"
+
+namespace assay {
+namespace {
+
+words::DeltaError error_of(const deltanet::Options&) { return words::DeltaError::decayed; }
+words::DeltaError error_of(const kda::Options&) { return words::DeltaError::decayed; }
+words::DeltaError error_of(const gla::Options&) { return words::DeltaError::none; }
+words::DeltaError error_of(const mamba2::Options&) { return words::DeltaError::none; }
+words::DeltaError error_of(const gated_deltanet::Options& o) {
+  return o.error == gated_deltanet::Error::decayed ? words::DeltaError::decayed : words::DeltaError::undecayed;
+}
+
+/// Whether a step writes the key of the step before.
+template <class M>
+bool is_shifted(const M&) {
+  return false;
+}
+bool is_shifted(const deltanet::Options& options) { return options.shifted(); }
+
+/// The keys of the steps before: the first is the key carried over, or none, which writes and reads nothing.
+template <class In>
+std::vector<double> earlier_keys(const In& in) {
+  const auto K = static_cast<std::size_t>(in.k.size(1));
+  std::vector<double> keys(K, 0);
+  if constexpr (requires { in.k_carry; })
+    if (!in.k_carry.empty()) keys = in.k_carry.data;
+  keys.insert(keys.end(), in.k.data.begin(), in.k.data.end() - static_cast<std::ptrdiff_t>(K));
+  return keys;
+}
+
+/// One head's problem with the numbers that it looks at.
+template <class M>
+struct Head {
+  typename M::template Inputs<double> in;
+  std::vector<double> keys;  ///< in place of its own
+
+  words::DeltaProblem problem(const Binding<M, double>& binding) const {
+    words::DeltaProblem x;
+    x.steps = static_cast<std::size_t>(in.k.size(0)), x.keys = static_cast<std::size_t>(in.k.size(1));
+    x.values = static_cast<std::size_t>(in.v.size(1));
+    x.q = in.q.data, x.k = in.k.data, x.v = in.v.data, x.initial_state = in.initial_state.data;
+    if (!keys.empty()) x.k = keys;
+    if constexpr (requires { in.beta; }) x.beta = in.beta.data;
+    if constexpr (requires { in.log_decay; }) x.log_decay = in.log_decay.data;
+    x.error = error_of(binding.options());
+    x.scale = words::reciprocal_sqrt(static_cast<double>(x.keys));
+    binding.for_each(in, [&](const Field& f, const auto& tensor) {
+      if (f.name == "scale" && binding.has(f)) x.scale = words::exactly(tensor.data.front());
+    });
+    return x;
+  }
+};
+
+/// Number i of the gradient of k, from those of the keys that the steps wrote: the last one is written by none.
+WordBall of_later_key(const words::Certified& d, std::size_t i) {
+  return i + d.columns < d.bound.size() ? number_of(d, i + d.columns) : WordBall{};
+}
+
+template <class M>
+void add_gradients(const Binding<M, double>& binding, const Head<M>& head, int index, const words::DeltaGradients& d,
+                   HeadSums& sums, BasicAnswer<WordBall>& answer) {
+  const bool shifted = is_shifted(binding.options());
+  binding.for_each(head.in, [&](const Field& f, const auto& tensor) {
+    if (!f.differentiable || (f.missing == Field::Missing::absent && !binding.has(f))) return;
+    const auto add = [&](auto&& number) {
+      sums.add(answer.gradients, index, {f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
+               tensor.data.size(), number);
+    };
+    const auto add_all = [&](const words::Certified& x) { add([&](std::size_t i) { return number_of(x, i); }); };
+    if (f.name == "k" && shifted) return add([&](std::size_t i) { return of_later_key(d.k, i); });
+    if (f.name == "q") return add_all(d.q);
+    if (f.name == "k" || f.name == "k_carry") return add_all(d.k);
+    if (f.name == "v") return add_all(d.v);
+    if (f.name == "beta") return add_all(d.beta);
+    if (f.name == "log_decay") return add_all(d.log_decay);
+    if (f.name == "initial_state") return add_all(d.initial_state);
+  });
+}
+
+/// All heads in exactly `effort.words` words.
+template <class M>
+BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradients, const WordEffort& effort) {
+  const int heads = binding.heads().own;
+  std::vector<Head<M>> head(static_cast<std::size_t>(heads));
+  std::vector<words::DeltaGradients> found(head.size());
+  words::in_parallel(head.size(), effort.threads, [&](std::size_t h) {
+    head[h].in = binding.template inputs<double>(static_cast<int>(h));
+    if (is_shifted(binding.options())) head[h].keys = earlier_keys(head[h].in);
+    const words::DeltaProblem problem = head[h].problem(binding);
+    const words::Effort how{effort.words, (effort.threads + heads - 1) / heads, words::best_isa()};
+    if (!gradients) return void(found[h].answer = words::delta_forward(problem, how));
+    const auto cotangent = binding.template cotangent<double>(static_cast<int>(h));
+    found[h] = words::delta_backward(problem, {cotangent.o.data, cotangent.final_state.data}, how);
+  });
+  BasicAnswer<WordBall> answer;
+  HeadSums sums(binding.heads(), effort.words);
+  for (std::size_t h = 0; h < head.size(); ++h) {
+    const auto index = static_cast<int>(h);
+    const auto& in = head[h].in;
+    const auto add = [&](std::string_view name, std::vector<int> shape, const words::Certified& x) {
+      sums.add(answer.outputs, index, {name, std::move(shape)}, x.bound.size(),
+               [&](std::size_t i) { return number_of(x, i); });
+    };
+    add("o", {in.q.size(0), in.v.size(1)}, found[h].answer.o);
+    add("final_state", {in.k.size(1), in.v.size(1)}, found[h].answer.final_state);
+    if (gradients) add_gradients(binding, head[h], index, found[h], sums, answer);
+    found[h] = {};
+  }
+  return answer;
+}
+
+/// Whether every bound meets the rooms' target. Of zeros, only what an underflow may hide can stand beside them.
+bool meets_target(const BasicAnswer<WordBall>& answer) {
+  for (const auto* arrays : {&answer.outputs, &answer.gradients})
+    for (const auto& [name, array] : *arrays) {
+      double largest = 0, radius = 0;
+      for (const WordBall& x : array.data)
+        largest = std::max(largest, std::abs(x.word[0])), radius = std::max(radius, x.radius);
+      if (radius > std::max(word_target * largest, 0x1p-500)) return false;
+    }
+  return true;
+}
+
+/// Nothing where packs have to tell: of no tokens or channels, of numbers out of the engine's range, and where four
+/// words do not meet the target.
+template <class M>
+std::optional<BasicAnswer<WordBall>> by_slabs(const Binding<M, double>& binding, bool gradients,
+                                              WordEffort effort) try {
+  if (binding.extents()[Axis::seq_len] == 0 || binding.extents()[Axis::value_dim] == 0) return std::nullopt;
+  for (; effort.words <= 4; ++effort.words) {
+    BasicAnswer<WordBall> answer = all_heads(binding, gradients, effort);
+    if (!all_bounded(answer)) return std::nullopt;
+    if (meets_target(answer)) return answer;
+  }
+  return std::nullopt;
+} catch (const InputError&) {
+  return std::nullopt;
+}
+
+}  // namespace
+
+template <>
+std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<deltanet, double>& binding, bool gradients,
+                                                   const WordEffort& effort) {
+  return by_slabs(binding, gradients, effort);
+}
+template <>
+std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<gated_deltanet, double>& binding, bool gradients,
+                                                   const WordEffort& effort) {
+  return by_slabs(binding, gradients, effort);
+}
+template <>
+std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<kda, double>& binding, bool gradients,
+                                                   const WordEffort& effort) {
+  return by_slabs(binding, gradients, effort);
+}
+template <>
+std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<gla, double>& binding, bool gradients,
+                                                   const WordEffort& effort) {
+  return by_slabs(binding, gradients, effort);
+}
+template <>
+std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<mamba2, double>& binding, bool gradients,
+                                                   const WordEffort& effort) {
+  return by_slabs(binding, gradients, effort);
+}
+
+}  // namespace assay

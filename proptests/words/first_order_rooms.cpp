@@ -1,0 +1,97 @@
+// DeltaNet, Gated DeltaNet, KDA, GLA and Mamba-2 go to the slabs, whose answers are the rooms' own in 335 bits, with
+// bounds that are those of packs but for a factor.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "oracles/rooms/deltanet_engine.hpp"
+#include "oracles/rooms/gated_deltanet_engine.hpp"
+#include "oracles/rooms/gla_engine.hpp"
+#include "oracles/rooms/kda_engine.hpp"
+#include "oracles/rooms/mamba2_engine.hpp"
+#include "proptests/words/held.hpp"
+#include "reference/core/inputs.hpp"
+
+namespace assay {
+namespace {
+
+/// Two heads of values for each of two of keys, more channels than a slice has, none of them a multiple of a vector.
+CaseSpec spec_of(std::string_view name, int tokens, Style style, const Params& params) {
+  return {std::string(name), {1, tokens, 4, 2, 9, 67, 0}, Format::bf16, style, 5, params};
+}
+
+template <class M>
+std::optional<BasicAnswer<WordBall>> by_engine(const Problem& problem, int threads = 1) {
+  return engine_answer(Binding<M, double>(problem), !problem.cotangents.empty(), {2, threads});
+}
+
+template <class M>
+class FirstOrderRooms : public testing::Test {};
+using Rooms = testing::Types<deltanet, gated_deltanet, kda, gla, mamba2>;
+TYPED_TEST_SUITE(FirstOrderRooms, Rooms);
+
+TYPED_TEST(FirstOrderRooms, SayWhatTheRoomSaysInEveryStyle) {
+  const Room& room = *find_room(TypeParam::name);
+  for (const Params& params : room.variants())
+    for (const Style style : all_styles) {
+      const CaseSpec spec = spec_of(room.name, 13, style, params);
+      Problem problem = room.make(spec);
+      for (const bool end : {true, false}) {
+        if (!end) problem.cotangents.erase("final_state"), problem.inputs.erase("initial_state");
+        ASSERT_TRUE(by_engine<TypeParam>(problem).has_value()) << spec.repro();
+        expect_answered(room, problem, spec.repro());
+      }
+      problem.cotangents.clear();
+      expect_answered(room, problem, spec.repro() + " forward");
+    }
+}
+
+TYPED_TEST(FirstOrderRooms, SayTheSameWhateverTheThreads) {
+  const Problem problem = find_room(TypeParam::name)->make(spec_of(TypeParam::name, 11, Style::normal, {}));
+  const auto one = by_engine<TypeParam>(problem), many = by_engine<TypeParam>(problem, 7);
+  ASSERT_TRUE(one && many);
+  for (const auto arrays : {&BasicAnswer<WordBall>::outputs, &BasicAnswer<WordBall>::gradients})
+    for (const auto& [name, array] : (*one).*arrays) {
+      const auto& other = ((*many).*arrays).at(name);
+      for (std::size_t i = 0; i < array.data.size(); ++i)
+        ASSERT_TRUE(array.data[i].word == other.data[i].word && array.data[i].radius == other.data[i].radius) << name;
+    }
+}
+
+TYPED_TEST(FirstOrderRooms, WhatIsOutOfRangeIsLeftToThePacks) {
+  const Room& room = *find_room(TypeParam::name);
+  Problem problem = room.make(spec_of(room.name, 6, Style::normal, {}));
+  problem.inputs.at("v").data[7] = 0x1p300;
+  EXPECT_FALSE(by_engine<TypeParam>(problem).has_value());
+  EXPECT_TRUE(room.in_words(problem, {2, 1}).has_value());
+  Problem none = room.make(spec_of(room.name, 1, Style::normal, {}));
+  for (const char* tokens : {"q", "k", "v", "beta", "log_decay"})
+    if (const auto it = none.inputs.find(tokens); it != none.inputs.end())
+      it->second.shape[1] = 0, it->second.data.clear();
+  none.cotangents.at("o").shape[1] = 0, none.cotangents.at("o").data.clear();
+  EXPECT_FALSE(by_engine<TypeParam>(none).has_value());
+  expect_answered(room, none, "no tokens");
+}
+
+/// Of 300 tokens, against packs of the same words.
+TYPED_TEST(FirstOrderRooms, BoundsAreThoseOfPacksButForAFactor) {
+  constexpr double factor = 0x1p6;
+  const Problem problem = find_room(TypeParam::name)->make(spec_of(TypeParam::name, 300, Style::normal, {}));
+  const auto slabs = by_engine<TypeParam>(problem);
+  const auto packs = answer_in_words<TypeParam>(Binding<TypeParam, double>(problem), {true, false, false}, {2, 1});
+  ASSERT_TRUE(slabs.has_value());
+  for (const auto arrays : {&BasicAnswer<WordBall>::outputs, &BasicAnswer<WordBall>::gradients})
+    for (const auto& [name, array] : packs.*arrays) {
+      const auto widest = [](const BasicArray<WordBall>& a) {
+        double radius = 0;
+        for (const WordBall& x : a.data) radius = std::max(radius, x.radius);
+        return radius;
+      };
+      EXPECT_LE(widest(((*slabs).*arrays).at(name)), factor * widest(array)) << name;
+    }
+}
+
+}  // namespace
+}  // namespace assay
