@@ -3,6 +3,9 @@
 
 #include <filesystem>
 
+#include "judge/court/planted_kernels.hpp"
+#include "judge/held_out/rooms.hpp"
+#include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"
 #include "tools/verbs/command.hpp"
@@ -11,6 +14,15 @@ namespace assay {
 namespace {
 
 struct Shards : CliFiles {
+  void SetUp() override {
+    CliFiles::SetUp();
+    planted_kernels = mutant_rooms, held_out_kernels = held_out_rooms;
+  }
+  void TearDown() override {
+    planted_kernels = nullptr, held_out_kernels = nullptr;
+    CliFiles::TearDown();
+  }
+
   std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) const {
     words.insert(words.end(), more.begin(), more.end());
     return words;

@@ -77,16 +77,22 @@ def stored_numpy(x, name, known):
     return dtype, shape, numpy.ascontiguousarray(a).reshape(-1).view(numpy.uint8)
 
 
-def array(tensor, framework, device=None):
+def array(tensor, framework, device=None, name="array"):
     """(dtype, shape, bytes) as an array of that framework; its memory is its own."""
     if framework == "torch":
         return torch_array(tensor, device)
     a = numpy_array(tensor)
-    if framework == "jax":
-        import jax
+    return jax_array(a, device, name) if framework == "jax" else a
 
-        return jax.numpy.asarray(a) if device is None else jax.device_put(a, device)
-    return a
+
+def jax_array(a, device, name):
+    try:
+        import jax
+    except ImportError:
+        raise InputError("arrays: JAX is not installed here; arrays=\"numpy\" needs none") from None
+    if a.dtype.itemsize == 8 and jax.dtypes.canonicalize_dtype(a.dtype) != a.dtype:
+        raise InputError(f"{name}: JAX keeps 64 bits only where jax_enable_x64 is set, and this is {a.dtype.name}")
+    return jax.numpy.asarray(a) if device is None else jax.device_put(a, device)
 
 
 def torch_array(tensor, device=None):

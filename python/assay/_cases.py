@@ -98,7 +98,7 @@ class Case:
         if name not in self.tensors:
             raise InputError(f"{name}: this case has no such tensor; it has {', '.join(self.tensors)}")
         arrays = arrays or self.arrays or "numpy"
-        return array(self.tensors[name], arrays, device or (self.device if arrays == "torch" else None))
+        return array(self.tensors[name], arrays, device or (self.device if arrays == "torch" else None), name)
 
     def without(self, *names):
         """The case without these tensors: an initial state is zero then, an output whose d_NAME is left out has no cotangent."""

@@ -48,7 +48,7 @@ std::string light_style() {
   }
   for (std::size_t at = style.find("--"); at < style.find('}'); at = style.find("--", at + 2)) {
     const std::size_t colon = style.find(':', at), end = style.find(';', colon);
-    colours[style.substr(at, colon - at)] = style.substr(colon + 1, end - colon - 1);
+    colours[style.substr(at, colon - at)] = style.substr(colon + 2, end - colon - 2);
   }
   for (const auto& [name, colour] : colours)
     for (std::size_t at = 0; (at = style.find("var(" + name + ")", at)) != style.npos;)
