@@ -11,6 +11,7 @@
 #include "judge/sigma/cumulated_gates.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/sigma/terms.hpp"
+#include "kernels/draws/drawn.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -382,8 +383,8 @@ namespace {
 Named<Array> drawn_of(const KernelUnderTest& kernel, const Problem& problem, const Policy& policy) {
   const Contract contract = contract_of(kernel);
   const std::vector<std::string_view> inputs = contract.factored(kernel.form->sites);
-  if (inputs.empty()) return named(kernel.form->run(problem, policy, kernel.tile));
-  return named(kernel.form->run(with_factors(problem, contract, inputs, policy.seed), policy, kernel.tile));
+  if (inputs.empty()) return named(draw(*kernel.form, problem, policy, kernel.tile));
+  return named(draw(*kernel.form, with_factors(problem, contract, inputs, policy.seed), policy, kernel.tile));
 }
 
 /// What each query head adds to the gradients of what it shares, as a contract stores it that sums them later.
@@ -474,7 +475,8 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
     for (const Policy& witness : absorbing_nothing(contract)) runs.witnesses.push_back(answer(witness));
   runs.drawn.resize(wanted);
   // A tile program shares its own launches among the threads.
-  words::in_parallel(wanted - first, is_reference(*kernel.form) ? kernel.threads : 1, [&](std::size_t k) {
+  const int at_once = is_reference(*kernel.form) ? kernel.threads : draws_at_once(*kernel.form, problem);
+  words::in_parallel(wanted - first, at_once, [&](std::size_t k) {
     Policy policy = drawing(contract);
     policy.seed = RandomBits{}.at(first + k);
     runs.drawn[first + k] = drawn_of(kernel, problem, policy);

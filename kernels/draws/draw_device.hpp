@@ -17,6 +17,7 @@
 #include "kernels/draws/draw_columns.hpp"
 #include "kernels/draws/draw_decays.hpp"
 #include "kernels/draws/draw_memory.hpp"
+#include "kernels/draws/drawn.hpp"
 #include "kernels/host/attention_device.hpp"
 #include "kernels/host/host_device.hpp"
 
@@ -38,6 +39,8 @@ struct DrawArray {
   DrawArray(int h, int r, int c, const std::vector<double>& values) : heads(h), rows(r), cols(c), memory(count()) {
     memory.upload(values);
   }
+  /// What draws share, and do not write.
+  DrawArray(int h, int r, int c, Memory shared) : heads(h), rows(r), cols(c), memory(std::move(shared)) {}
   std::size_t count() const {
     return static_cast<std::size_t>(heads) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
   }
@@ -53,7 +56,7 @@ class NotCompiled : public DrawBlock {};
 
 /// A problem, or a contract, that no draw is compiled for.
 [[noreturn]] inline void not_compiled(const std::string& what) {
-  throw InputError(text("draws of this executor are compiled for ", what));
+  throw NotDrawn(text("draws of this executor are compiled for ", what));
 }
 
 /// Blocks of a launch: block i is of head i / of_head, at i % of_head * step.
@@ -208,7 +211,7 @@ class DrawDevice {
 
   template <FixedString Site>
   Values input(const Arrays& arrays, std::string_view name, int heads, int rows, int cols) const {
-    if (const auto it = arrays.find(name); it != arrays.end()) return {heads, rows, cols, it->second.data};
+    if (const auto it = arrays.find(name); it != arrays.end()) return {heads, rows, cols, Memory::of(it->second.data)};
     return zeros<Site>(heads, rows, cols);
   }
   template <FixedString Site, class X>

@@ -7,11 +7,14 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/draws/draw_numbers.hpp"
+#include "kernels/draws/drawn.hpp"
 #include "kernels/draws/rooms.hpp"
 #include "kernels/programs/scores.hpp"
 #include "reference/core/error.hpp"
@@ -152,10 +155,49 @@ TEST(Draws, EveryPrecisionHasTheHostsBits) {
 TEST(Draws, WhatIsNotCompiledIsRefused) {
   const KernelForm& form = find_kernels(draw_rooms(), "gated_deltanet")->forms[0];
   const Problem problem = make({"gated_deltanet", {1, 20, 1, 0, 16, 16, 0}, Format::bf16, {}, 0, {}});
-  EXPECT_THROW(form.run(problem, Policy::exact(form.sites), 0), InputError);
-  EXPECT_THROW(form.run(problem, Policy::of(form.sites, Format::bf16), 1), InputError);
+  EXPECT_THROW(form.run(problem, Policy::exact(form.sites), 0), NotDrawn);
+  EXPECT_THROW(form.run(problem, Policy::of(form.sites, Format::bf16), 1), NotDrawn);
   const Problem wide = make({"gated_deltanet", {1, 20, 1, 0, 64, 64, 0}, Format::bf16, {}, 0, {}});
-  EXPECT_THROW(form.run(wide, Policy::of(form.sites, Format::bf16), 0), InputError);
+  EXPECT_THROW(form.run(wide, Policy::of(form.sites, Format::bf16), 0), NotDrawn);
+}
+
+/// Counts what it is asked for, and runs it as draws are run here.
+int asked = 0;
+constexpr DrawExecutor counting = {[](const KernelForm& form) {
+                                     ++asked;
+                                     return drawn_form(form);
+                                   },
+                                   [](const Problem& problem) { return problem.inputs.at("q").shape[1] < 30 ? 0 : 5; }};
+
+TEST(Draws, GoToTheExecutorThatIsChosenWhereItTakesThem) {
+  const KernelForm& form = find_kernels(kernel_rooms(), "gated_deltanet")->forms[0];
+  const Problem problem = make({"gated_deltanet", {1, 40, 2, 0, 16, 16, 0}, Format::bf16, {}, 0, {}});
+  const Problem small = make({"gated_deltanet", {1, 20, 2, 0, 16, 16, 0}, Format::bf16, {}, 0, {}});
+  Policy policy = Policy::of(form.sites, Format::bf16);
+  policy.rounding = Rounding::jittered, policy.threads = 1;
+  const auto drawn = [&](const Problem& p, const Policy& how) {
+    const Answer a = form.run(p, how, 0), b = draw(form, p, how, 0);
+    EXPECT_EQ(different(a.outputs, b.outputs) + different(a.gradients, b.gradients), "");
+    return std::exchange(asked, 0);
+  };
+  EXPECT_EQ(drawn(problem, policy), 0);
+  EXPECT_EQ(draws_at_once(form, problem), 1);
+  draw_with(&counting);
+  EXPECT_EQ(draws_at_once(form, problem), 5);
+  EXPECT_EQ(draws_at_once(form, small), 1);
+  EXPECT_EQ(draws_at_once(find_kernels(draw_rooms(), "gated_deltanet")->forms[0], problem), 1)
+      << "none of kernel_rooms";
+  asked = 0;
+  EXPECT_EQ(drawn(problem, policy), 1);
+  EXPECT_EQ(drawn(small, policy), 0);
+  EXPECT_EQ(drawn(problem, Policy::exact(form.sites)), 1) << "it does not take this contract: the CPU's runs it";
+  std::map<std::string, SiteStats, std::less<>> stats;
+  Policy counted = policy;
+  counted.stats = &stats;
+  EXPECT_EQ(drawn(problem, counted), 0);
+  EXPECT_FALSE(stats.empty());
+  draw_with(nullptr);
+  EXPECT_EQ(drawn(problem, policy), 0);
 }
 
 }  // namespace

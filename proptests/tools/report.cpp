@@ -819,5 +819,23 @@ TEST(ReportDevice, that_is_not_there_or_has_no_such_kernels_is_named) {
   EXPECT_EQ(ran.err, "assay: --device gpu: " + why_no_gpu() + "\n");
 }
 
+TEST(ReportDevice, draws_on_a_gpu_that_is_not_there_are_refused) {
+  if (gpu() != nullptr) GTEST_SKIP() << "there is a GPU";
+  for (const std::string verb : {"report --mechanism deltanet", "check case.safetensors out.safetensors"}) {
+    const Ran ran = run_words(verb + " --judge gpu");
+    EXPECT_EQ(ran.code, exit_usage);
+    EXPECT_EQ(ran.err,
+              "assay: --judge gpu: " + why_no_gpu() + "; leave it out, and the CPU judges to the same bits\n");
+  }
+  EXPECT_EQ(run_words("report --mechanism deltanet --judge tpu").code, exit_usage);
+}
+
+TEST(ReportDevice, verdicts_do_not_depend_on_where_draws_run) {
+  const std::string report = "report --mechanism deltanet --precision bf16 --shape 1,20,1,16,16 --format json";
+  const Ran here = run_words(report + " --judge cpu"), any = run_words(report);
+  EXPECT_EQ(here.code, exit_passed);
+  EXPECT_EQ(here.out, any.out);
+}
+
 }  // namespace
 }  // namespace assay

@@ -36,6 +36,8 @@ void add_contract_flag(CLI::App& app, std::string& contract, const std::string& 
 
 /// Adds --false-alarms RATE.
 void add_false_alarms_flag(CLI::App& app, double& rate);
+/// --judge, as judge_on takes it.
+void add_judge_flag(CLI::App& app, std::string& where);
 
 /// Refuses what is none of these names, and says which of them may have been meant.
 CLI::Validator one_of(const std::vector<std::string>& names);

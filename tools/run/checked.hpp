@@ -31,6 +31,7 @@ struct CheckOptions {
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output, plot;
+  std::string judge = "auto";  ///< where draws run, as judge_on takes it
 
   /// What messages and pages call the answer.
   std::string source() const { return !kernel.empty() ? flag() + ": {out}" : !plugin.empty() ? plugin : answer; }

@@ -4,10 +4,13 @@
 #include <mutex>
 #include <optional>
 
+#include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 
 #ifdef ASSAY_HAS_CUDA
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/draws/drawn.hpp"
+#include "kernels/draws/rooms.hpp"
 #endif
 
 namespace assay {
@@ -38,7 +41,35 @@ Device device_of(const GpuDevice& found) {
   return device;
 }
 
+std::size_t numbers_of(const Problem& problem) {
+  std::size_t all = 0;
+  for (const Arrays* arrays : {&problem.inputs, &problem.cotangents})
+    for (const auto& [name, array] : *arrays) all += array.data.size();
+  return all;
+}
+
+/// What a draw keeps in memory is at most so many times what it reads: states and their adjoints of every chunk.
+constexpr std::size_t kept = 12;
+int draws_that_fit(const Problem& problem) {
+  constexpr std::size_t most = 16;
+  const std::size_t of_draw = kept * sizeof(double) * std::max<std::size_t>(numbers_of(problem), 1);
+  return static_cast<int>(std::min(most, draw_memory() * 4 / 5 / of_draw));
+}
+/// Below this the CPU is done before a GPU has started.
+int draws_worth_starting(const Problem& problem) {
+  constexpr std::size_t few = 1 << 16;
+  return numbers_of(problem) < few ? 0 : draws_that_fit(problem);
+}
+
+constexpr DrawExecutor always = {drawn_form, draws_that_fit}, worth_it = {drawn_form, draws_worth_starting};
+
 }  // namespace
+
+void judge_on(std::string_view where) {
+  const bool can = where != "cpu" && gpu_available();
+  require(can || where != "gpu", "--judge gpu: ", why_no_gpu(), "; leave it out, and the CPU judges to the same bits");
+  draw_with(!can ? nullptr : where == "gpu" ? &always : &worth_it);
+}
 
 const Device* gpu() {
   static const std::optional<Device> device = gpu_available() ? std::optional(device_of(gpu_device())) : std::nullopt;
@@ -47,6 +78,10 @@ const Device* gpu() {
 std::string why_no_gpu() { return "no GPU of compute capability 9.0 is present"; }
 
 #else
+
+void judge_on(std::string_view where) {
+  require(where != "gpu", "--judge gpu: ", why_no_gpu(), "; leave it out, and the CPU judges to the same bits");
+}
 
 const Device* gpu() { return nullptr; }
 std::string why_no_gpu() { return "this build has no device kernels: nvcc was not found when it was configured"; }

@@ -15,6 +15,7 @@
 #include "tools/print/rows_page.hpp"
 #include "tools/print/why.hpp"
 #include "tools/run/checked.hpp"
+#include "tools/run/device.hpp"
 #include "tools/verbs/plot_file.hpp"
 #include "tools/verbs/shrink.hpp"
 
@@ -22,6 +23,7 @@ namespace assay {
 namespace {
 
 int run_check(const CheckOptions& options, Console& console) {
+  judge_on(options.judge);
   std::vector<std::string> inputs = {options.problem, options.answer, options.plugin, options.standard.contract};
   OutputFile output(options.output, console.out, inputs);
   PlotFile plot(options.plot, console);
@@ -111,6 +113,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options->standard.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  add_judge_flag(app, options->judge);
   app.add_option("--format", options->format, std::string(rows_formats_help))
       ->check(one_of(name_list(all_rows_formats)))
       ->capture_default_str();

@@ -246,10 +246,12 @@ struct Flags {
   CaseFlags inputs;
   std::vector<std::string> precisions;
   std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-", plot, shard;
+  std::string judge = "auto";
   bool rows = false;
 };
 
 int run_report(const Flags& flags, Console& console) {
+  judge_on(flags.judge);
   ReportOptions options = flags.options;
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   if (!flags.contract.empty()) options.contract = contract_from(flags.contract);
@@ -300,6 +302,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_flag("--rows", flags->rows, "in the table, print a row for every tensor, not only for what is not PASS");
   app.add_flag("--why", options.why, "say which roundings make the errors, of every row");
   add_false_alarms_flag(app, options.false_alarms);
+  add_judge_flag(app, flags->judge);
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
