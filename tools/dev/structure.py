@@ -284,6 +284,25 @@ def check_links(root, files, findings):
             if slug not in sections(pages.get(f"docs/{page}", "")):
                 findings.append(f'{path}: cites docs/{page}, "{section}", a section that is not there.')
     check_promises(root, pages, findings)
+    check_tests(root, files, pages, findings)
+
+
+def check_tests(root, files, pages, findings):
+    """Tests that a page names are there, and in the program that it names."""
+    tests = {}  # suite -> the folders and names of its tests
+    for path in files:
+        if path.startswith("proptests/") and path.endswith(".cpp"):
+            for suite, name in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", read(root, path), re.MULTILINE):
+                tests.setdefault(suite, []).append((pathlib.PurePath(path).parent.name, name))
+    for page, text in pages.items():
+        for suite, name in re.findall(r"`([A-Z]\w+)\.(\w+)`", text):
+            if suite in tests and name not in {known for _, known in tests[suite]}:
+                findings.append(f"{page}: names the test {suite}.{name}, which is not there.")
+        for program, asked in re.findall(r"proptests/test_(\w+) --gtest_filter='?([^'`\s]+)", text):
+            pattern = re.compile(asked.replace(".", r"\.").replace("*", ".*"))
+            if not any(folder == program and pattern.fullmatch(f"{suite}.{name}")
+                       for suite, known in tests.items() for folder, name in known):
+                findings.append(f"{page}: runs {asked} of test_{program}, which has no such test.")
 
 
 def check_promises(root, pages, findings):
@@ -384,6 +403,8 @@ def planted_faults(root, room, with_build):
         (add("docs/check.md", "[no section](judge-derivation.md#nowhere)\n"), "docs/check.md: links to docs/judge-derivation.md#nowhere"),
         (add(header, '// "[no section](judge-derivation.md#nowhere)"\n'), f"{header}: links to docs/judge-derivation.md#nowhere"),
         (add(header, '// docs/judge-derivation.md,\n// "Nowhere"\n'), f'{header}: cites docs/judge-derivation.md, "Nowhere"'),
+        (add("docs/check.md", "`Check.passes_nothing`\n"), "docs/check.md: names the test Check.passes_nothing"),
+        (add("docs/check.md", "build/proptests/test_core --gtest_filter='Check.*'\n"), "docs/check.md: runs Check.* of test_core"),
         (add("README.md", "1. **123456** hold ([judge](docs/judge-derivation.md))\n"), "README.md: 123456 is on none"),
     ]
     for pattern in ROOM_FILES:
