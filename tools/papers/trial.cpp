@@ -58,7 +58,7 @@ std::string shown(double x) { return std::isfinite(x) ? fmt::format("{:.3g}", x)
 
 Plot curves(const std::string& title, std::string_view x_words, std::string_view y_words,
             const std::vector<Curve>& curves, bool powers_along_x) {
-  constexpr double width = 680, right = 500;
+  constexpr double width = 680, right = 470;
   Plot plot("paper", title, width, 300);
   std::vector<double> xs, ys;
   for (const Curve& curve : curves)

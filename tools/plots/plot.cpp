@@ -66,8 +66,8 @@ const std::string_view plot_style =
     "  --h0: #eef3f8; --h1: #c6dbef; --h2: #6baed6; --h3: #fdae6b; --h4: #e6550d; --h5: #7f0000;\n"
     "  font: 12px sans-serif; }\n"
     "@media (prefers-color-scheme: dark) { svg { --ink: #e8e8e8; --faint: #555; --paper: #16181c; --bad: #ff8a80;\n"
-    "  --p3: #7fcf95; --p4: #c9a0dc; --mark: #ffb74d; --h0: #20262d; --h1: #2b4a66; --h2: #4a90c2; --h3: #b5651d; "
-    "--h4: #f0803c; --h5: #ffd0b0; } }\n"
+    "  --p3: #7fcf95; --p4: #c9a0dc; --mark: #ffb74d; --h0: #20262d; --h1: #2b4a66; --h2: #4a90c2; --h3: #94521a; "
+    "--h4: #cc5c14; --h5: #ffd0b0; } }\n"
     "svg .paper { fill: var(--paper); } svg text { fill: var(--ink); } svg .bad { fill: var(--bad); font-weight: bold; "
     "}\n"
     "svg .axis { stroke: var(--ink); } svg .grid { stroke: var(--faint); stroke-width: 0.5; }\n"
@@ -112,11 +112,13 @@ void Plot::words(double x, double y, std::string_view text, std::string_view sty
 }
 
 std::string Plot::in_page() const {
-  // As wide as the page at most; whoever has no pointer comes to it with the keyboard, and hears its title.
+  // As wide as the page, but never so small that words of 12 pixels are below 10: what is wider is scrolled. Whoever
+  // has no pointer comes to it with the keyboard, and hears its title.
   return fmt::format(
-      "<figure class=\"plot\"><svg class=\"{}\" role=\"img\" tabindex=\"0\" viewBox=\"0 0 {} {}\" width=\"{}\">\n"
-      "<title>{}</title>\n{}</svg>\n<figcaption>{}</figcaption></figure>\n",
-      kind_, number(width_), number(height_), number(width_), xml(title_), body_, xml(title_));
+      "<figure class=\"plot\"><svg class=\"{}\" role=\"img\" tabindex=\"0\" viewBox=\"0 0 {} {}\" width=\"{}\" "
+      "style=\"min-width:{}px\">\n<title>{}</title>\n{}</svg>\n<figcaption>{}</figcaption></figure>\n",
+      kind_, number(width_), number(height_), number(width_), number(std::ceil(width_ * 10 / 12)), xml(title_), body_,
+      xml(title_));
 }
 
 std::string Plot::at(double y) const {

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view style =
     ":root { color-scheme: light dark; }\n"
     "body { font-family: sans-serif; margin: 2em; }\n"
+    "h1, h2, p { overflow-wrap: anywhere; }\n"
     "@media (max-width: 600px) { body { margin: 0.6em; } h1 { font-size: 1.3em; } }\n"
     ".wide { overflow-x: auto; }\n"
     ".wide:focus-visible, svg:focus-visible { outline: 2px solid; }\n"
@@ -25,7 +26,7 @@ constexpr std::string_view style =
     "tr.wrong { background: #fdd; color: black; }\n"
     "@media (prefers-color-scheme: dark) { tr.wrong { background: #5a1a1a; color: white; } }\n"
     "figure { margin: 1em 0; overflow-x: auto; }\n"
-    "figure svg { max-width: 100%; min-width: 480px; height: auto; }\n"
+    "figure svg { max-width: 100%; height: auto; }\n"
     "figcaption { font-size: 0.85em; max-width: 60em; }\n"
     "pre { margin: 0.3em 0; white-space: pre-wrap; overflow-wrap: anywhere; }\n";
 

@@ -42,6 +42,7 @@ function seen(frame) {
     const name = svg.querySelector("title").textContent, size = svg.viewBox.baseVal, box = svg.getBoundingClientRect();
     if (box.width < 100 || box.height < 20) fault(`${name}: ${box.width} by ${box.height}`);
     if (box.width > svg.parentElement.clientWidth + 1 && view.getComputedStyle(svg.parentElement).overflowX !== "auto") fault(`${name}: is cut off`);
+    if (12 * box.width < 9.9 * size.width) fault(`${name}: words of ${((12 * box.width) / size.width).toFixed(1)} pixels`);
     for (const words of svg.querySelectorAll("text")) {
       const at = words.getBBox();
       if (at.x < -0.5 || at.x + at.width > size.width + 0.5) fault(`${name}: "${words.textContent}" ends at ${at.x + at.width} of ${size.width}`);
