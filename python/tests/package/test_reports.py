@@ -1,5 +1,6 @@
 """Pages that people look at, as a browser's tree: what is drawn is what was measured."""
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -151,3 +152,12 @@ def test_drawings_as_a_file(failing, tmp_path):
         assay.report("retnet", plot="x.gif")
     with pytest.raises(assay.InputError, match="^plot: expected a file that ends in .svg or .png"):
         failing.plot("x.gif")
+
+
+def test_the_picture_of_contracts_has_sites_of_the_kernel():
+    docs = pathlib.Path(__file__).resolve().parents[3] / "docs"
+    page = (docs / "mechanisms/deltanet.md").read_text().partition("## Kernel `chunkwise`")[2].partition("## Kernel")[0]
+    role = dict(re.findall(r"^\| `(\w+)` \| [^|]* \| (\w+) \|", page, re.MULTILINE))
+    roles = {"operand": "operand", "sum": "accumulator", "state": "accumulator", "out": "output"}
+    boxes = re.findall(r'<rect class="(\w+)" [^>]*rx="6"/><text[^>]*>([^<]*)<', (docs / "pictures/sites.svg").read_text())
+    assert len(boxes) == 7 and {(name, role.get(name)) for kind, names in boxes for name in names.split(", ")} == {(name, roles[kind]) for kind, names in boxes for name in names.split(", ")}
