@@ -16,9 +16,6 @@
 namespace assay {
 namespace {
 
-/// What the programs of arguments have before their scores, and no tile program.
-constexpr std::string_view untaken[] = {"q_scale", "k_scale", "v_scale"};
-
 template <bool Planted>
 const KernelRoom* room_of_sequences(std::string_view mechanism) {
   if constexpr (Planted) return planted_with_arguments == nullptr ? nullptr : planted_with_arguments(mechanism);
@@ -101,6 +98,20 @@ std::string obstacle_of_calls(const Problem& sequence) {
 const KernelRoom* find_argument_forms(std::string_view room) { return find_forms<false>(room); }
 const KernelRoom* find_planted_argument_forms(std::string_view room) { return find_forms<true>(room); }
 
+std::string title_of(const Problem& problem) {
+  const std::string_view mechanism = arguments::without_suffix(problem.mechanism);
+  if (mechanism.empty()) return "";
+  std::string names;
+  for (const arguments::Argument& argument : arguments::all_arguments()) {
+    const std::string name(argument.name);
+    const bool given = argument.part == arguments::Part::params   ? problem.params.contains(name)
+                       : argument.part == arguments::Part::inputs ? problem.inputs.contains(name)
+                                                                  : problem.cotangents.contains(name);
+    if (given && name != "scale") names += (names.empty() ? " with " : ", ") + name;
+  }
+  return std::string(mechanism) + (names.empty() ? " with arguments" : names);
+}
+
 Answer answer_of_sequences(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
   const auto file = arguments::FileCase::of(problem);
   const auto& sequences = file->folded_doubles().problems();
@@ -126,9 +137,6 @@ Answer answer_of_sequences(const KernelForm& form, const Problem& problem, const
 }
 
 std::string obstacle_of_sequences(const KernelForm& form, const Problem& problem) {
-  for (const std::string_view name : untaken)
-    if (problem.inputs.contains(name)) return text("no tile program takes ", name);
-  if (problem.params.contains("value_dim")) return "no tile program takes value_dim";
   try {
     const auto file = arguments::FileCase::of(problem);
     const auto& sequences = file->folded_doubles().problems();

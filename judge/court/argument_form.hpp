@@ -12,6 +12,9 @@ const KernelRoom* find_argument_forms(std::string_view room);
 /// Likewise with faults to plant; null, too, in programs that are not linked with them.
 const KernelRoom* find_planted_argument_forms(std::string_view room);
 
+/// "softmax_attention with sink, soft_cap" of a case with arguments, "" of any other.
+std::string title_of(const Problem& problem);
+
 /// The answer of a tile program to a case with arguments, its sequences one after the other.
 Answer answer_of_sequences(const KernelForm& form, const Problem& problem, const Policy& policy, int tile);
 /// One sentence why the tile program takes no such case, or "".

@@ -325,6 +325,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
 ReportRow CaseTrial::common_row(const std::string& command) const {
   ReportRow row;
   row.device.clear(), row.shape = text_of(shape_of(file_)), row.command = command;
+  row.title = title_of(file_.problem);
   return row;
 }
 

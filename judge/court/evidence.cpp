@@ -68,7 +68,8 @@ void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRo
 
 /// Of a FAIL by a contract: which of the two kinds it is.
 void say_which(ReportRow& row, double factor) {
-  row.evidence = is_unlisted(row.mechanism) ? text("form ", row.form, ", ", row.contract) : "contract " + row.contract;
+  const bool of_program = is_unlisted(row.mechanism) && row.title.empty();
+  row.evidence = of_program ? text("form ", row.form, ", ", row.contract) : "contract " + row.contract;
   if (row.judgement.verdict != Verdict::fail || !row.by_model) return;
   const Weighed& model = *row.by_model;
   if (model.verdict == Verdict::pass)

@@ -37,6 +37,7 @@ struct Errors {
 struct ReportRow {
   std::string device{cpu_executor};  ///< that the kernel ran on; "" where nobody said
   std::string mechanism, form;
+  std::string title;    ///< of a case with arguments: "softmax_attention with sink, soft_cap"; else ""
   std::string of_case;  ///< "case 3", where rows of several cases are together; else ""
   std::string tile;     ///< or tiles, "64, 32, 16"
   std::string fits;     ///< of several tiles, whose limits count
@@ -63,6 +64,8 @@ struct ReportRow {
 /// Sets `where` and `errors` of a row whose tensor is wrong.
 void show_where(ReportRow& row, std::vector<NamedAxis> axes, Deviations deviations);
 
+/// What a row is called where people read it.
+inline const std::string& title_of(const ReportRow& row) { return row.title.empty() ? row.mechanism : row.title; }
 /// The name of a row's contract.
 const std::string& contract_of(const ReportRow& row);
 

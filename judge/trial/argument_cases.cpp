@@ -96,12 +96,28 @@ std::vector<ArgumentCase> sink_cases() {
   decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300;
   low.shape = high.shape = equal, low.style = "low_lse", high.style = "high_lse";
   low.precision = high.precision = Format::fp32;
+  CaseRequest expanded = base, absorbed = decode;
+  expanded.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 192, .value_dim = 128, .query_len = 12};
+  absorbed.shape = {
+      .batch = 1, .seq_len = 70, .heads = 2, .shared_heads = 1, .key_dim = 576, .value_dim = 512, .query_len = 2};
+  absorbed.params["value_dim"] = 512L, absorbed.with.clear();
   return {
       {"sink",
        "tiled",
        with_inputs(with_params(base, words_of({{"soft_cap", "2"}})), {{"sink", ""}, {"lse", ""}}),
        {"sink_counted_twice", "sink_in_base_e", "lse_off_by_ln_2", "lse_cotangent_dropped", "sinks_of_the_next_head"}},
       {"decode_sink", "split_decode", with_inputs(decode, {{"sink", "3"}}), {"sink_in_every_split", "sink_in_base_e"}},
+      {"scales",
+       "tiled",
+       with_inputs(base, {{"q_scale", ""}, {"k_scale", ""}, {"v_scale", ""}}),
+       {"gradient_of_codes_without_scale"}},
+      {"blocks",
+       "tiled",
+       with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
+       {"scale_of_the_next_block"}},
+      {"latent", "tiled", with_params(base, {{"value_dim", 8L}}), {}},
+      {"latent_heads", "tiled", expanded, {}},
+      {"absorbed", "split_decode", absorbed, {}},
       {"low_lse", "tiled", low, {"lse_off_by_ln_2"}},
       {"high_lse", "tiled", high, {"lse_off_by_ln_2"}},
   };
@@ -174,6 +190,9 @@ std::vector<ArgumentCase> gate_cases(std::string_view mechanism) {
   };
 }
 
+/// Keys of more channels than rooms' own forms are compiled for.
+constexpr Shape wide_keys = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 136, .value_dim = 8};
+
 /// And write strengths.
 std::vector<ArgumentCase> strength_cases(std::string_view mechanism) {
   CaseRequest wide = case_of(mechanism, {{"beta_gate", "sigmoid"}});
@@ -198,6 +217,7 @@ std::vector<ArgumentCase> fused_cases(std::string_view mechanism) {
       named("fused", fused(mechanism, grouped), {"dt_bias_forgotten", "norm_gradient_not_projected"}),
       named("fused_packed", with_style(fused(mechanism), "short_sequences"), {}),
       named("states_inside", inside, {}),
+      named("fused_wide", fused(mechanism, wide_keys), {}),
   };
 }
 
@@ -213,6 +233,7 @@ std::vector<ArgumentCase> step_cases() {
             {"dt_limits_pass_gradient", "step_not_limited"}),
       named("layer", with_inputs(steps, {{"dt", ""}, {"a_log", ""}, {"skip", ""}, {"z", ""}}),
             {"gated_before_the_skip", "dz_of_the_sigmoid_alone", "dz_without_the_skip", "skip_of_the_next_head"}),
+      named("steps_wide", with_inputs(case_of("mamba2", {}, wide_keys), {{"dt", ""}, {"rate", ""}}), {}),
       named("skip_alone", with_inputs(case_of("mamba2", {}), {{"skip", ""}}), {}),
       named("steps_packed", with_inputs(with_style(steps, "short_sequences"), {{"dt", ""}, {"a_log", ""}, {"z", ""}}),
             {}),

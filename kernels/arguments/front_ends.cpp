@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/arguments/wide_keys.hpp"
 #include "kernels/frontends/plan.hpp"
 #include "kernels/host/host_device.hpp"
 
@@ -18,7 +19,6 @@ struct FrontEndTiles {
 };
 
 /// Queries and keys lie whole in a block.
-constexpr int widest_keys = 256;
 template <class F>
 Answer with_columns(int keys, F f) {
   if (keys <= 16) return f.template operator()<16>();
@@ -38,14 +38,17 @@ Policy with_narrow_front_end(Policy policy) {
   return policy;
 }
 
-Answer run_behind_front_end(const KernelForm& recurrence, const Problem& problem, const Policy& policy, int tile) {
-  if (!has_front_end(problem)) return recurrence.run(recurrence_of(problem), policy, tile);
+/// What answers a recurrence's own problem.
+using RunRecurrence = Answer (*)(const Problem& problem, const Policy& policy, int tile);
+
+Answer run_behind_front_end(RunRecurrence recurrence, const Problem& problem, const Policy& policy, int tile) {
+  if (!has_front_end(problem)) return recurrence(recurrence_of(problem), policy, tile);
   const RecurrenceShape shape(problem);
   return with_scalar(policy, [&]<class T>() {
     return with_columns(shape.key_dim, [&]<int D>() {
       const HostDevice<T> device(shape, with_narrow_front_end(policy));
       FrontEnd<FrontEndTiles<T, D>, HostDevice<T>> front_end(device, shape, problem);
-      return front_end.answer(recurrence.run(front_end.recurrence(), policy, tile));
+      return front_end.answer(recurrence(front_end.recurrence(), policy, tile));
     });
   });
 }
@@ -107,14 +110,24 @@ std::vector<Mutant> mutants_of(const Takes& takes) {
 
 template <FixedString Mechanism, std::size_t I>
 struct Behind {
-  static const KernelForm& recurrence() { return find_kernels(assay::ASSAY_KERNEL_ROOMS(), Mechanism.view())->forms[I]; }
+  static const KernelForm& recurrence() {
+    return find_kernels(assay::ASSAY_KERNEL_ROOMS(), Mechanism.view())->forms[I];
+  }
   static const SiteTable& sites() {
     static const SiteTable table = recurrence().sites.with(gate_site_list).with(row_site_list);
     return table;
   }
-  static std::string obstacle(const Problem& problem) { return recurrence().obstacle(recurrence_of(problem)); }
+  /// Of keys that the room's own form is not compiled for.
+  static RunRecurrence wide(const Problem& problem) {
+    const int keys = RecurrenceShape(problem).key_dim;
+    return I == 0 && keys > max_head_dim && keys <= widest_keys ? with_wide_keys(Mechanism.view()) : nullptr;
+  }
+  static std::string obstacle(const Problem& problem) {
+    return wide(problem) != nullptr ? std::string() : recurrence().obstacle(recurrence_of(problem));
+  }
   static Answer run(const Problem& problem, const Policy& policy, int tile) {
-    return run_behind_front_end(recurrence(), problem, policy, tile);
+    const RunRecurrence own = wide(problem);
+    return run_behind_front_end(own != nullptr ? own : recurrence().run, problem, policy, tile);
   }
   static KernelForm form(std::span<const Mutant> mutants) {
     KernelForm behind = {.name = recurrence().name,

@@ -11,10 +11,15 @@ extern const GpuRoom softmax_attention_with_arguments, parallax_with_arguments, 
 }
 
 /// Their rooms. Problems are those of kernels/arguments/rooms.hpp.
-inline constexpr const GpuRoom* gpu_argument_rooms[] = {
-    &gpu::softmax_attention_with_arguments, &gpu::parallax_with_arguments, &gpu::deltanet_with_arguments,
-    &gpu::gated_deltanet_with_arguments,    &gpu::comba_with_arguments,    &gpu::linear_attention_with_arguments,
-    &gpu::retnet_with_arguments,            &gpu::mamba2_with_arguments,   &gpu::gla_with_arguments,
-    &gpu::kda_with_arguments};
+inline constexpr const GpuRoom* gpu_argument_rooms[] = {&gpu::softmax_attention_with_arguments,
+                                                        &gpu::parallax_with_arguments,
+                                                        &gpu::deltanet_with_arguments,
+                                                        &gpu::gated_deltanet_with_arguments,
+                                                        &gpu::comba_with_arguments,
+                                                        &gpu::linear_attention_with_arguments,
+                                                        &gpu::retnet_with_arguments,
+                                                        &gpu::mamba2_with_arguments,
+                                                        &gpu::gla_with_arguments,
+                                                        &gpu::kda_with_arguments};
 
 }  // namespace assay

@@ -19,9 +19,20 @@ struct Plans {
   }
 };
 
-std::string tiled_obstacle(const Problem& problem) { return head_dim_obstacle(without_arguments(problem)); }
+std::string tiled_obstacle(const Problem& problem) {
+  return wide_head_dim_obstacle(without_arguments(problem), latent_head_dim);
+}
+
+std::string decode_obstacle(const Problem& problem) {
+  const Problem plain = without_arguments(problem);
+  if (const int queries = AttentionShape(plain).queries; queries > decode_rows)
+    return text("decoding takes at most ", decode_rows, " queries, got ", queries);
+  return wide_head_dim_obstacle(plain, absorbed_head_dim);
+}
 
 constexpr Mutant tiled_mutants[] = {
+    {"scale_of_the_next_block", "operands times the scale of the block behind", "vllm#53681"},
+    {"gradient_of_codes_without_scale", "backward: dx = dx^ without the scale", "vllm#50085 class"},
     {"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
     {"slope_of_the_cap_forgotten", "backward: dS = D, without 1 - tanh^2", "mlx#3452"},
     {"sink_counted_twice", "the sink's weight added twice to the sum", "FlashInfer, split keys"},
@@ -53,7 +64,7 @@ constexpr KernelForm forms[] = {
      .mutants = tiled_mutants,
      .has_gradients = true,
      .obstacle = tiled_obstacle,
-     .run = run_tiled_with_arguments<Plans>,
+     .run = run_tiled_with_arguments<Plans, latent_head_dim>,
      .independent_rows = true},
     {.name = "split_decode",
      .summary = "few queries, the keys split over blocks, partial results merged",
@@ -61,8 +72,8 @@ constexpr KernelForm forms[] = {
      .tiles = argument_decode_tiles,
      .mutants = decode_mutants,
      .has_gradients = false,
-     .obstacle = decode_obstacle_with_arguments,
-     .run = run_decode_with_arguments<Plans>,
+     .obstacle = decode_obstacle,
+     .run = run_decode_with_arguments<Plans, absorbed_head_dim>,
      .independent_rows = true},
 };
 

@@ -21,14 +21,22 @@ struct Tiles {
   static constexpr bool has_gradients = P::precision != Format::e4m3;
 };
 
+template <class P>
+struct OperandTiles {
+  static constexpr int rows = 64, dim = 64;
+  using Executor = MmaBlock<P, rows / 16>;
+};
+
 Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
   const Problem plain = without_arguments(problem);
   const AttentionShape shape = shape_of(problem, plain);
   return with_attention_instance(precision, shape, [&]<Format F, int D>() {
     using Device = CudaAttentionDevice<TiledPolicy<F>>;
     const Device device(shape, times);
-    return softmax_tiled_plan<Tiles<TiledPolicy<F>, D>>(device, shape, plain,
-                                                        ArgumentLaunch<Device>(device, shape, problem));
+    return with_dequantized<OperandTiles<TiledPolicy<F>>>(device, problem, [&](const Problem& own) {
+      return softmax_tiled_plan<Tiles<TiledPolicy<F>, D>>(device, shape, without_arguments(own),
+                                                          ArgumentLaunch<Device>(device, shape, own));
+    });
   });
 }
 Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* times) {
@@ -37,8 +45,10 @@ Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* time
   return with_attention_instance(precision, shape, [&]<Format F, int D>() {
     using Device = CudaAttentionDevice<DecodePolicy<F>>;
     const Device device(shape, times);
-    return softmax_decode_plan<DecodeTiles<DecodePolicy<F>, D>>(device, shape, plain,
-                                                                ArgumentLaunch<Device, true>(device, shape, problem));
+    return with_dequantized<OperandTiles<DecodePolicy<F>>>(device, problem, [&](const Problem& own) {
+      return softmax_decode_plan<DecodeTiles<DecodePolicy<F>, D>>(device, shape, without_arguments(own),
+                                                                  ArgumentLaunch<Device, true>(device, shape, own));
+    });
   });
 }
 

@@ -149,5 +149,13 @@ class DequantizedOperands {
   const Problem& problem_;
 };
 
+/// The answer to a problem whose operands may have scales, by that of one without.
+template <class Tiles, class Device, class F>
+Answer with_dequantized(const Device& device, const Problem& problem, F answer) {
+  if (!has_scales(problem)) return answer(problem);
+  const DequantizedOperands<Tiles, Device> operands(device, problem);
+  return operands.answer(answer(operands.dequantized()));
+}
+
 }  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile
