@@ -304,13 +304,13 @@ class DrawBlock {
   DRAW_FN void mma_abt(Cc& c, A&& a, Bt& b) {  // C += A B^T
     using Left = std::remove_reference_t<A>;
     static_assert(Left::cols == Bt::cols && Cc::cols == Bt::rows && Cc::rows == Left::rows);
-    product<Left::cols>(c, a, left(a), {b.v, Bt::cols, 1});
+    product<Left::cols>(c, a, left(a), {b.v, Bt::cols, 1}, exact_products(a, b));
   }
   template <class Cc, class A, class Bt>
   DRAW_FN void mma(Cc& c, A&& a, Bt& b) {  // C += A B
     using Left = std::remove_reference_t<A>;
     static_assert(Left::cols == Bt::rows && Cc::cols == Bt::cols && Cc::rows == Left::rows);
-    product<Bt::rows>(c, a, left(a), {b.v, 1, Bt::cols});
+    product<Bt::rows>(c, a, left(a), {b.v, 1, Bt::cols}, exact_products(a, b));
   }
   template <class C1, class A1, class C2, class A2, class Bt>
   DRAW_FN void mma(C1& c1, A1&& a1, C2& c2, A2&& a2, Bt& b) {
@@ -320,7 +320,7 @@ class DrawBlock {
   template <class Cc, class A, class Bt>
   DRAW_FN void mma_atb(Cc& c, A& a, Bt& b) {  // C += A^T B
     static_assert(A::rows == Bt::rows && Cc::rows == A::cols && Cc::cols == Bt::cols);
-    product<A::rows>(c, a, Factor{a.v, 1, A::cols}, {b.v, 1, Bt::cols});
+    product<A::rows>(c, a, Factor{a.v, 1, A::cols}, {b.v, 1, Bt::cols}, exact_products(a, b));
   }
   template <class St, class A, class Bt>
   DRAW_FN auto abt_async(St site, A& a, Bt& bt) {
@@ -478,13 +478,46 @@ class DrawBlock {
       return {nullptr, 0, 0};
   }
   template <int K, int R, int C, class A>
-  DRAW_FN void product(Acc<R, C>& c, const A& a, Factor fa, Factor fb) {
+  DRAW_FN void product(Acc<R, C>& c, const A& a, Factor fa, Factor fb, bool exact) {
     const int step = c.format != Format::exact ? policy_.products : K;
     const Rounder r = span(c.format, static_cast<std::uint64_t>(R * C * ((K + step - 1) / step)));
-    multiply<R, C, K>(r, c.v, a.v, fa, fb, step);
+    multiply<R, C, K>(r, c.v, a.v, fa, fb, step, exact);
   }
   template <int R, int C, int K>
-  DRAW_CALL void multiply(Rounder r, double* c, const double* own_a, Factor fa, Factor fb, int step) const;
+  DRAW_CALL void multiply(Rounder r, double* c, const double* own_a, Factor fa, Factor fb, int step, bool exact) const;
+  /// sum(j) += sum_{first <= k < end} a[k] b[k, column(j0 + j)], each product added by itself. Of exact products a
+  /// fused one has the same bits.
+  template <bool Exact, class Mine, int N>
+  DRAW_FN static void add_products(double (&sum)[N], const double* a, const double* near_b, int j0, int first,
+                                   int end) {
+    DRAW_LOOP for (int k = first; k < end; ++k) {
+      const double x = a[k];
+      const double* const b = near_b + k * Exchange::b_stride;
+#if defined(__CUDA_ARCH__)
+      for (int j = 0; j < N; j += 2) {  // two columns lie side by side
+        const double2 y = *reinterpret_cast<const double2*>(b + Mine::column(j0 + j));
+        sum[j] = Exact ? __fma_rn(x, y.x, sum[j]) : __dadd_rn(sum[j], __dmul_rn(x, y.x));
+        sum[j + 1] = Exact ? __fma_rn(x, y.y, sum[j + 1]) : __dadd_rn(sum[j + 1], __dmul_rn(x, y.y));
+      }
+#else
+      for (int j = 0; j < N; ++j) sum[j] += x * b[Mine::column(j0 + j)];
+#endif
+    }
+  }
+  template <class X>
+  DRAW_FN Format format_of_factor(const X& x) const {
+    if constexpr (requires { X::key; })
+      return format_of(X::key);
+    else
+      return x.format;
+  }
+  /// Whether a double holds every product of their elements.
+  template <class A, class Bt>
+  DRAW_FN bool exact_products(const A& a, const Bt& b) const {
+    constexpr int digits = 53;
+    const int left = policy_.grids[static_cast<int>(format_of_factor(a))].dropped;
+    return policy_.narrow && left + policy_.grids[static_cast<int>(format_of_factor(b))].dropped >= digits;
+  }
   template <int N>
   DRAW_CALL void inverse_own(Rounder r, const double* a) const;
   template <int R, int C>
@@ -618,13 +651,18 @@ DRAW_FN DrawRow<R> DrawPartial<R>::total() const {
 /// Sixteen products of every element at a time: both factors' are brought near, then each thread sums into its own
 /// elements, eight at a time in registers.
 template <int R, int C, int K>
-DRAW_CALL void DrawBlock::multiply(Rounder rounder, double* c, const double* own_a, Factor fa, Factor fb,
-                                   int step) const {
+DRAW_CALL void DrawBlock::multiply(Rounder rounder, double* c, const double* own_a, Factor fa, Factor fb, int step,
+                                   bool exact) const {
   using Mine = Own<R, C>;
   constexpr int depth = Exchange::depth, at_once = Mine::columns < 8 ? Mine::columns : 8;
   static_assert(Mine::columns % at_once == 0 && R <= Exchange::most_rows && C <= Exchange::b_stride - 2);
+#if defined(__CUDA_ARCH__)
+  extern __shared__ __align__(16) double near[];  // exchange_.here, which a called function could not know for near
+  double* const near_a = near;
+#else
   double* const near_a = exchange_.here;
-  double* const near_b = exchange_.here + Exchange::most_rows * Exchange::a_stride;
+#endif
+  double* const near_b = near_a + Exchange::most_rows * Exchange::a_stride;
   const int steps = (K + step - 1) / step;
   for (int k0 = 0; k0 < K; k0 += depth) {
     const int n = tile::imin(depth, K - k0);
@@ -648,21 +686,21 @@ DRAW_CALL void DrawBlock::multiply(Rounder rounder, double* c, const double* own
       if (k < n) near_b[k * Exchange::b_stride + j] = fb.p[j * fb.step + (k0 + k) * fb.along];
     }
     barrier();
-    for (int q = 0; q < Mine::rows; ++q) {
+    DRAW_LOOP for (int q = 0; q < Mine::rows; ++q) {
       const int r = Mine::row(q);
       if (!Mine::all_rows && r >= R) break;
       const double* const a = near_a + r * Exchange::a_stride;
-      for (int j0 = 0; j0 < Mine::columns; j0 += at_once) {
+      DRAW_LOOP for (int j0 = 0; j0 < Mine::columns; j0 += at_once) {
         double* const own = c + q * Mine::columns + j0;
         double sum[at_once];
         for (int j = 0; j < at_once; ++j) sum[j] = own[j];
         for (int k = 0; k < n;) {
           const int end = tile::imin(n, (k0 + k) / step * step + step - k0);
-          for (; k < end; ++k) {
-            const double x = a[k];
-            const double* const b = near_b + k * Exchange::b_stride;
-            for (int j = 0; j < at_once; ++j) sum[j] += x * b[Mine::column(j0 + j)];
-          }
+          if (exact)
+            add_products<true, Mine>(sum, a, near_b, j0, k, end);
+          else
+            add_products<false, Mine>(sum, a, near_b, j0, k, end);
+          k = end;
           if ((k0 + k) % step != 0 && k0 + k != K) break;  // the rest of its products are in the next piece
           const std::uint64_t first = static_cast<std::uint64_t>((r * steps + (k0 + k - 1) / step) * C);
           for (int j = 0; j < at_once; ++j)

@@ -80,7 +80,7 @@ template <class Kernel>
 __global__ void __launch_bounds__(threads, 2)
     draw_kernel(const __grid_constant__ DrawPolicy policy, const __grid_constant__ Blocks blocks, double* memory,
                 const __grid_constant__ typename Kernel::Args args) {
-  extern __shared__ double near[];
+  extern __shared__ __align__(16) double near[];
   double* const own = memory + blockIdx.x * block_doubles<Kernel>;
   const Exchange exchange{near, own};
   auto& shared = *reinterpret_cast<typename Kernel::Smem*>(own + Exchange::far);

@@ -15,12 +15,15 @@
 
 namespace assay::draws {
 
-/// RandomBits{seed}.at(index).
-DRAW_HD std::uint64_t random_word(std::uint64_t seed, std::uint64_t index) {
-  std::uint64_t z = seed + (index + 1) * 0x9e3779b97f4a7c15;
+inline constexpr std::uint64_t word_step = 0x9e3779b97f4a7c15;
+DRAW_HD std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
+}
+/// RandomBits{seed}.at(index).
+DRAW_HD std::uint64_t random_word(std::uint64_t seed, std::uint64_t index) {
+  return mixed(seed + (index + 1) * word_step);
 }
 
 // ---- rounding
@@ -28,7 +31,9 @@ DRAW_HD std::uint64_t random_word(std::uint64_t seed, std::uint64_t index) {
 /// What one rounding routine needs to know of a format: reference/core/rounding.cpp says what each is for.
 struct Grid {
   double lowest_binade, highest_binade, spacing, aligner, lowest_dither, max_finite, beyond, at_infinity;
-  int narrow;  ///< or a double needs no rounding
+  int narrow;                      ///< or a double needs no rounding
+  unsigned first_normal, normals;  ///< exponents of normal numbers but the largest, as doubles have them
+  int dropped;                     ///< bits of a double below the last one of the format
 };
 
 inline Grid grid_of(Format format, Rounding rounding) {
@@ -45,7 +50,10 @@ inline Grid grid_of(Format format, Rounding rounding) {
           f.max_finite,
           rounding == Rounding::toward_zero ? f.max_finite : at_infinity,
           at_infinity,
-          narrow ? 1 : 0};
+          narrow ? 1 : 0,
+          static_cast<unsigned>(f.min_exponent + 1023),
+          static_cast<unsigned>(f.max_exponent - f.min_exponent),
+          52 - f.mantissa_bits};
 }
 
 /// A site's name as a number that code of the device compares.
@@ -64,6 +72,7 @@ struct DrawPolicy {
   std::uint64_t seed = 0;
   int products = 1;
   Rounding rounding = Rounding::nearest_even;
+  bool narrow = true;  ///< no number but an output has more digits than fp32
 
   DrawPolicy() = default;
   explicit DrawPolicy(const Policy& policy) : seed(policy.seed), products(policy.products), rounding(policy.rounding) {
@@ -76,6 +85,9 @@ struct DrawPolicy {
         at = (at + 1) % slots;
       }
       keys[at] = key, format[at] = policy.sites.entries[i].format;
+      const bool is_narrow =
+          grids[static_cast<int>(format[at])].dropped >= grids[static_cast<int>(Format::fp32)].dropped;
+      narrow = narrow && (is_narrow || policy.sites.entries[i].role == tile::Role::output);
     }
   }
 
@@ -97,20 +109,39 @@ struct DrawPolicy {
   DRAW_HD bool draws() const { return rounding == Rounding::stochastic || rounding == Rounding::jittered; }
 };
 
-/// How one span is rounded: its grid, and the words of its elements from `base` on.
+/// How one span is rounded: its grid, and the words of its elements, fewer than 2^32, from `base` on.
 struct Rounder {
-  const Grid* grid;  ///< null: nothing is rounded
-  std::uint64_t seed, base;
+  const Grid* grid;     ///< null: nothing is rounded
+  std::uint64_t start;  ///< of words: seed + (base + 1) times the step of random_word
   Rounding rounding;
+  // Of numbers whose exponent is in these, as doubles have it, random rounding is a sum of integers.
+  unsigned first_normal, normals;
+  int dropped;  ///< bits of a double below the last one of the format
 
+  DRAW_FN std::uint64_t word(std::uint64_t i) const {
+    return mixed(start + static_cast<std::uint64_t>(static_cast<std::uint32_t>(i)) * word_step);
+  }
   DRAW_FN double dither(std::uint64_t i) const {
     if (rounding == Rounding::toward_zero) return -0.5;
-    const std::uint64_t word = random_word(seed, base + i);
-    return (double_of((word >> 12) | 0x3ff0000000000000) - 1.5) + 0x1p-53;
+    return (double_of((word(i) >> 12) | 0x3ff0000000000000) - 1.5) + 0x1p-53;
   }
   /// Element i of the span. Numbers on the grid stay where they are, whatever the dither, and need none.
   DRAW_FN double operator()(double x, std::uint64_t i) const {
-    if (grid == nullptr) return x;
+    const std::uint64_t bits = bits_of(x);
+    if (grid == nullptr || bits << 1 == 0) return x;
+    // Between two normal numbers x goes up if its dropped digits and those of the word, half a unit of which the dither
+    // lies above, carry: where dither > 1/2 - rest of a rest below a half, and not dither < -1/2 - rest of one above.
+    if ((static_cast<unsigned>(bits >> 52) & 2047u) - first_normal < normals) {
+      const std::uint64_t rest = bits & ((std::uint64_t{1} << dropped) - 1);
+      if (rest == 0) return x;
+      const std::uint64_t carry = ((rest << (52 - dropped)) + (word(i) >> 12)) >> 52;
+      return double_of(bits - rest + (carry << dropped));
+    }
+    return by_grid(x, i);
+  }
+
+ private:
+  DRAW_CALL double by_grid(double x, std::uint64_t i) const {
     const Grid& g = *grid;
     const std::uint64_t sign = 0x8000000000000000, exponent = 0x7ff0000000000000, bits = bits_of(x);
     const double magnitude = double_of(bits & ~sign), own_binade = double_of(bits & exponent);
@@ -134,8 +165,13 @@ struct Rounder {
 
 /// That of a span whose first word has index `base`.
 DRAW_FN Rounder rounder_of(const DrawPolicy& policy, Format format, std::uint64_t seed, std::uint64_t base) {
-  const Grid* grid = &policy.grids[static_cast<int>(format)];
-  return {format == Format::exact || grid->narrow == 0 ? nullptr : grid, seed, base, policy.rounding};
+  const Grid& grid = policy.grids[static_cast<int>(format)];
+  return {format == Format::exact || grid.narrow == 0 ? nullptr : &grid,
+          seed + (base + 1) * word_step,
+          policy.rounding,
+          grid.first_normal,
+          policy.draws() ? grid.normals : 0u,
+          grid.dropped};
 }
 
 }  // namespace assay::draws
