@@ -416,6 +416,7 @@ const Room* find(std::string_view name) {
 }
 
 Answer perturbed(const Problem& problem) {
+  if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) draw->round_every_operation();
   const Posed<double> posed(Registry::get().find(problem.mechanism)->mechanism, problem);
   const BasicAnswer<Emulated> answered = answer<Emulated>(posed, posed.has_cotangents());
   const auto plain = [](std::string_view, const Emulated& x) { return x.value; };

@@ -41,9 +41,12 @@ class PerturbedArithmetic {
   /// That of this thread, or null.
   static PerturbedArithmetic* current() { return active; }
   States states() const { return states_; }
+  /// From here on every operation is off by a rounding of the sums' format, as where operands are as wide as sums: of
+  /// programs, whose numbers need not come from products. (A running mean has none.)
+  void round_every_operation() { every_operation_ = true; }
 
   /// What an operation makes of its exact result.
-  double operation(double x) { return narrow_ ? one_rounding_off(x) : x; }
+  double operation(double x) { return narrow_ || every_operation_ ? one_rounding_off(x) : x; }
   /// As above, of an exponential, which hardware approximates: in fp32 to two units in the last place (ex2.approx).
   double exponential(double power);
   /// sum + sign a.b
@@ -75,6 +78,7 @@ class PerturbedArithmetic {
 
   Grid operand_grid_, sum_grid_;
   bool narrow_;  ///< operands are as wide as sums
+  bool every_operation_ = false;
   Operands operands_;
   States states_;
   std::uint64_t seed_, drawn_ = 0, calls_ = 0;

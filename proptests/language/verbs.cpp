@@ -327,6 +327,33 @@ TEST_F(ProgramVerbs, TheModelIsCalibratedOnAProgramsOwnAlgorithms) {
   EXPECT_EQ(other.code, 2);
 }
 
+/// A state that no product makes errs by the roundings of its operations.
+TEST_F(ProgramVerbs, TheModelKnowsWhatNoProductMakes) {
+  const Ran ran = run_assay({"calibrate", "--model", "--mechanism",
+                             ASSAY_SOURCE_DIR "/mechanisms/json/affine_linear_attention.json", "--precision",
+                             "bf16,fp16", "--style", "normal"});
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+}
+
+/// A chunk algorithm in every precision, by its own sites; and the recurrence itself.
+TEST_F(ProgramVerbs, ReportsAreOfAProgramsAlgorithms) {
+  const std::string library = ASSAY_SOURCE_DIR "/mechanisms/", form = library + "forms/json/gated_deltanet_chunks.json";
+  std::vector<std::string> args = {"report",      "--mechanism", library + "json/gated_deltanet.json",
+                                   "--precision", "fp32,bf16",   "--shape",
+                                   "1,40,2,8,8",  "--format",    "json"};
+  for (const bool by_form : {false, true}) {
+    if (by_form) args.insert(args.end(), {"--form", form});
+    const Ran ran = run_assay(args);
+    ASSERT_EQ(ran.code, 0) << ran.out << ran.err;
+    const Json page = Json::parse(ran.out), rows = page["rows"];
+    EXPECT_EQ(rows.size(), 16U);  // eight tensors in two precisions
+    for (const Json& row : rows) {
+      EXPECT_EQ(row["verdict"], "PASS") << row.dump();
+      EXPECT_EQ(row["form"], by_form ? form : library + "json/gated_deltanet.json");
+    }
+  }
+}
+
 /// What normal numbers hide, another case of the suite shows: it was chosen for that.
 TEST_F(ProgramVerbs, ASuiteIsChosenByTheErrorsThatItShows) {
   const std::string program = path_of("implicit_delta"), cases = path("cases");
@@ -389,9 +416,10 @@ TEST_F(ProgramVerbs, FilesOfPythonAreProgramsWhereTheyAreTyped) {
 
 TEST_F(ProgramVerbs, WhatNeedsAKernelOfOursSaysSo) {
   const std::string program = path_of("gla");
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"report", "--mechanism", program},
-                                                {"drift", program},
-                                                {"mutants", "--mechanism", program}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"report", "--mechanism", program, "--form", "chunkwise"},
+        {"drift", program},
+        {"mutants", "--mechanism", program}}) {
     const Ran ran = run_assay(words);
     EXPECT_EQ(ran.code, 2) << words[0];
     EXPECT_NE(ran.err.find("is a program, and has no kernel of ours"), std::string::npos) << ran.err;

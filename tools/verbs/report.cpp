@@ -12,6 +12,7 @@
 #include <thread>
 #include <tuple>
 
+#include "judge/court/program_form.hpp"
 #include "judge/court/why.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
@@ -67,12 +68,27 @@ std::optional<int> tile_of(const KernelForm& form, std::string_view asked) {
   return tile == form.tiles.end() ? std::nullopt : std::optional(static_cast<int>(tile - form.tiles.begin()));
 }
 
+/// Of a program that its user wrote: the algorithm that --form names, or the recurrence itself, token by token.
+void add_program(const std::string& name, const ReportOptions& options, std::vector<Task>& tasks) {
+  const Room& room = room_named(name, "--mechanism");
+  require(options.form.empty() || is_program_form(options.form), "--form: ", name,
+          " is a program, and has no kernel of ours: FORM.json is its algorithm; without, it is run token by token");
+  require(options.device != RunsOn::gpu, "--device gpu: ", name, " is a program, and has no kernel of ours");
+  refuse_params(room, options.params, shape_of(options, room));
+  const KernelForm& form = program_form(options.form.empty() ? name : options.form, name);
+  if (options.contract) require(options.contract->obstacle(form.sites).empty(), options.contract->obstacle(form.sites));
+  for (const Format precision : case_precisions)
+    if (options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision))
+      tasks.push_back({&room, &form, &form, precision});
+}
+
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
+  std::vector<Task> of_programs;
   for (const std::string& name : options.mechanisms) {
     room_named(name, "--mechanism");
-    require(!is_unlisted(name), "--mechanism: ", name,
-            " is a program, and has no kernel of ours to report on; `assay check` and `assay suite` judge yours");
+    if (is_unlisted(name)) add_program(name, options, of_programs);
   }
+  if (!of_programs.empty()) return of_programs;
   const auto precise = [&](Format precision) {
     return options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision);
   };
