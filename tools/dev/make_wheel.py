@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "python" / "tests" / "package" / "requirements.txt"
@@ -39,7 +40,15 @@ def make(build, out):
         tools = str(pathlib.Path(sys.executable).parent)
         run(sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", out, made, env={"PATH": f"{tools}:/usr/bin:/bin"})
     (wheel,) = out.glob("assay-*.whl")
+    require_honest_tag(wheel)
     return wheel
+
+
+def require_honest_tag(wheel):
+    """A wheel for all versions from one on has a module of the stable interface, and no other wheel has."""
+    (module,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("assay/_native") and name.endswith(".so"))
+    if ("-abi3-" in wheel.name) != (".abi3." in module):
+        sys.exit(f"make_wheel.py: {wheel.name} has {module}: the tag lies")
 
 
 def install(wheel, venv, packages):
