@@ -116,7 +116,7 @@ std::vector<ArgumentCase> sink_cases() {
        with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
        {"scale_of_the_next_block"}},
       {"latent", "tiled", with_params(base, {{"value_dim", 8L}}), {}},
-      {"latent_heads", "tiled", expanded, {}},
+      {"latent_heads", "tiled", with_inputs(expanded, {{"lse", ""}}), {}},
       {"absorbed", "split_decode", absorbed, {}},
       {"low_lse", "tiled", low, {"lse_off_by_ln_2"}},
       {"high_lse", "tiled", high, {"lse_off_by_ln_2"}},

@@ -7,6 +7,7 @@
 #include "reference/core/inputs.hpp"
 
 namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
 
 #ifdef ASSAY_PLANT_FAULTS
 
@@ -70,4 +71,5 @@ RunWide wide_delta_rule(std::string_view mechanism) {
 
 #endif
 
+}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -10,6 +10,7 @@
 #include "reference/core/inputs.hpp"
 
 namespace assay::tile {
+inline namespace ASSAY_EXECUTORS {
 
 #ifdef ASSAY_PLANT_FAULTS
 
@@ -62,4 +63,5 @@ RunWide wide_sums(std::string_view mechanism) {
 
 #endif
 
+}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -77,6 +77,7 @@ Mechanisms of their own; in files without heads: x [B, T, D]. `assay case short_
 | `quantize` | `x` [R][C], `tensor_scale` of nvfp4 | `format`: fp8_e4m3, fp8_e5m2, mxfp8_e4m3, mxfp8_e5m2, nvfp4; `scale_block`, `scale_rounding` |
 
 `quantize` gives `codes`, `scales`, `dequantized` and, for nvfp4, `tensor_scale`; it decides ties in rational numbers and has no gradient.
+Of zeros alone, whose `tensor_scale` would be 0, it is 1 in nvfp4, and scales and codes are 0.
 A cast goes to the nearest code, ties to the even one, and saturates.
 
 ## What programs cannot say
@@ -148,8 +149,7 @@ std::string matrix() {
       text =
           "\n## Who takes what\n\nFrom the table that refuses. O: `assay oracle` answers it, in JSON and in files; M: "
           "`assay check` judges it, by evidence model; T: a tile program takes it, and contracts judge it; C: so does "
-          "its launch on the device. Of operands tile programs take pages alone. `scale` is of every recurrence with a "
-          "state, too.\n\n| mechanism |",
+          "its launch on the device. `scale` is of every recurrence with a state, too.\n\n| mechanism |",
       line = "\n| --- |";
   for (const Section& section : sections) text += ' ' + std::string(section.title) + " |", line += " --- |";
   text += line + '\n';
