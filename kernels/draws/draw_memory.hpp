@@ -15,6 +15,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/device_array.hpp"
+#include "kernels/draws/drawn.hpp"
 #endif
 
 namespace assay::draws {
@@ -27,7 +28,12 @@ class Bytes {
   explicit Bytes(std::size_t bytes) {
     void* p = nullptr;
     keep_pool();
-    if (bytes > 0) cuda_check(cudaMallocAsync(&p, bytes, cudaStreamPerThread));
+    const cudaError_t status = bytes > 0 ? cudaMallocAsync(&p, bytes, cudaStreamPerThread) : cudaSuccess;
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is not the next call's
+      throw NotDrawn(text("draws: the GPU has no ", bytes, " bytes left"));
+    }
+    cuda_check(status);
     data_ = std::shared_ptr<void>(p, [](void* q) {
       if (q != nullptr) cudaFreeAsync(q, cudaStreamPerThread);
     });
