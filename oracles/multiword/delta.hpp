@@ -1,5 +1,5 @@
 #pragma once
-// The first-order family (delta-family.md 3.1, forward) in two, three or four words with a proven bound on every
+// The first-order family (delta-family.md 3.1 and 3.2) in two, three or four words with a proven bound on every
 // output:
 //
 //   R_t = D_t S_{t-1},  D_t = exp(log_decay_t)

@@ -1,4 +1,6 @@
-// DeltaNet, Gated DeltaNet, KDA, GLA and Mamba-2 by the engine of oracles/multiword/delta.hpp, one head after another.
+// DeltaNet, Gated DeltaNet, KDA, GLA, Mamba-2 and linear attention by the engine of oracles/multiword/delta.hpp, one
+// head after another.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "oracles/rooms/gated_deltanet_engine.hpp"
 #include "oracles/rooms/gla_engine.hpp"
 #include "oracles/rooms/kda_engine.hpp"
+#include "oracles/rooms/linear_attention_engine.hpp"
 #include "oracles/rooms/mamba2_engine.hpp"
 
 namespace assay {
@@ -22,6 +25,7 @@ words::DeltaError error_of(const deltanet::Options&) { return words::DeltaError:
 words::DeltaError error_of(const kda::Options&) { return words::DeltaError::decayed; }
 words::DeltaError error_of(const gla::Options&) { return words::DeltaError::none; }
 words::DeltaError error_of(const mamba2::Options&) { return words::DeltaError::none; }
+words::DeltaError error_of(const linear_attention::Options&) { return words::DeltaError::none; }
 words::DeltaError error_of(const gated_deltanet::Options& o) {
   return o.error == gated_deltanet::Error::decayed ? words::DeltaError::decayed : words::DeltaError::undecayed;
 }
@@ -93,34 +97,48 @@ void add_gradients(const Binding<M, double>& binding, const Head<M>& head, int i
   });
 }
 
-/// All heads in exactly `effort.words` words.
+/// A head and what the engine found, gradients or the answer alone.
+template <class M>
+struct Found {
+  Head<M> head;
+  words::DeltaGradients gradients;
+
+  Found(const Binding<M, double>& binding, int index, bool backward, const words::Effort& how) {
+    head.in = binding.template inputs<double>(index);
+    if (is_shifted(binding.options())) head.keys = earlier_keys(head.in);
+    const words::DeltaProblem problem = head.problem(binding);
+    if (backward) {
+      const auto cotangent = binding.template cotangent<double>(index);
+      gradients = words::delta_backward(problem, {cotangent.o.data, cotangent.final_state.data}, how);
+    } else {
+      gradients.answer = words::delta_forward(problem, how);
+    }
+  }
+};
+
+/// All heads in exactly `effort.words` words, as many at a time as there are threads.
 template <class M>
 BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradients, const WordEffort& effort) {
-  const int heads = binding.heads().own;
-  std::vector<Head<M>> head(static_cast<std::size_t>(heads));
-  std::vector<words::DeltaGradients> found(head.size());
-  words::in_parallel(head.size(), effort.threads, [&](std::size_t h) {
-    head[h].in = binding.template inputs<double>(static_cast<int>(h));
-    if (is_shifted(binding.options())) head[h].keys = earlier_keys(head[h].in);
-    const words::DeltaProblem problem = head[h].problem(binding);
-    const words::Effort how{effort.words, (effort.threads + heads - 1) / heads, words::best_isa()};
-    if (!gradients) return void(found[h].answer = words::delta_forward(problem, how));
-    const auto cotangent = binding.template cotangent<double>(static_cast<int>(h));
-    found[h] = words::delta_backward(problem, {cotangent.o.data, cotangent.final_state.data}, how);
-  });
   BasicAnswer<WordBall> answer;
   HeadSums sums(binding.heads(), effort.words);
-  for (std::size_t h = 0; h < head.size(); ++h) {
-    const auto index = static_cast<int>(h);
-    const auto& in = head[h].in;
-    const auto add = [&](std::string_view name, std::vector<int> shape, const words::Certified& x) {
-      sums.add(answer.outputs, index, {name, std::move(shape)}, x.bound.size(),
-               [&](std::size_t i) { return number_of(x, i); });
-    };
-    add("o", {in.q.size(0), in.v.size(1)}, found[h].answer.o);
-    add("final_state", {in.k.size(1), in.v.size(1)}, found[h].answer.final_state);
-    if (gradients) add_gradients(binding, head[h], index, found[h], sums, answer);
-    found[h] = {};
+  const int heads = binding.heads().own, threads = std::max(effort.threads, 1);
+  for (int first = 0; first < heads; first += threads) {
+    const int count = std::min(threads, heads - first);
+    const words::Effort how{effort.words, (threads + count - 1) / count, words::best_isa()};
+    std::vector<std::optional<Found<M>>> found(static_cast<std::size_t>(count));
+    words::in_parallel(found.size(), threads,
+                       [&](std::size_t i) { found[i].emplace(binding, first + static_cast<int>(i), gradients, how); });
+    for (int i = 0; i < count; ++i) {
+      const Found<M>& one = *found[static_cast<std::size_t>(i)];
+      const auto& in = one.head.in;
+      const auto add = [&](std::string_view name, std::vector<int> shape, const words::Certified& x) {
+        sums.add(answer.outputs, first + i, {name, std::move(shape)}, x.bound.size(),
+                 [&](std::size_t n) { return number_of(x, n); });
+      };
+      add("o", {in.q.size(0), in.v.size(1)}, one.gradients.answer.o);
+      add("final_state", {in.k.size(1), in.v.size(1)}, one.gradients.answer.final_state);
+      if (gradients) add_gradients(binding, one.head, first + i, one.gradients, sums, answer);
+    }
   }
   return answer;
 }
@@ -178,6 +196,14 @@ std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<gla, double>& b
 template <>
 std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<mamba2, double>& binding, bool gradients,
                                                    const WordEffort& effort) {
+  return by_slabs(binding, gradients, effort);
+}
+
+/// Its normalised forms are left to the packs.
+template <>
+std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<linear_attention, double>& binding, bool gradients,
+                                                   const WordEffort& effort) {
+  if (binding.options().normalization != linear_attention::Normalization::none) return std::nullopt;
   return by_slabs(binding, gradients, effort);
 }
 
