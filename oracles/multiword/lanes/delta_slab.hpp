@@ -8,9 +8,7 @@
 // alpha S + ..., and e takes alpha (S^T p); decays by channel are applied a step ahead, so that R is what is stored.
 // docs/error-analysis.md, section 4.
 #include "oracles/multiword/lanes/delta_kernels.hpp"
-#include "oracles/multiword/lanes/exp.hpp"
 #include "oracles/multiword/lanes/kernels.hpp"
-#include "oracles/multiword/lanes/passes.hpp"
 #include "oracles/multiword/lanes/sum.hpp"
 
 namespace assay::words::ASSAY_WORDS_ISA {
@@ -37,7 +35,7 @@ struct ColumnSize {
   }
   ASSAY_INLINE void add(const Words<Lanes, W>& x) {
     double unit = 1;
-#pragma GCC unroll 4
+    ASSAY_UNROLL
     for (int w = 0; w < counted; ++w) {
       const Lanes scaled = w == 0 ? x.w[0] : x.w[w] * broadcast(unit);
       squares[w] = fma(scaled, scaled, squares[w]);
@@ -90,7 +88,7 @@ ASSAY_INLINE void each_key(std::size_t keys, F&& f, Settle&& settle) {
   constexpr std::size_t parts = KeySum<W>::parts, run = parts * terms_per_renormalisation;
   std::size_t i = 0;
   for (; i + parts <= keys; i += parts) {
-#pragma GCC unroll 4
+    ASSAY_UNROLL
     for (std::size_t part = 0; part < parts; ++part) f(i + part, part);
     if ((i + parts) % run == 0) settle();
   }
@@ -113,7 +111,7 @@ ASSAY_INLINE void leave_residual(const DeltaTrace& trace, std::size_t t, const W
 /// One pass over the column for every step: the update, the output's sum, and the next step's look ahead. `Traced`:
 /// what the steps leave behind goes to `trace`, and there are no outputs.
 template <int W, DeltaDecay Decay, DeltaError Error, bool Traced>
-inline void delta_steps(const DeltaSlab& s, [[maybe_unused]] const DeltaTrace* trace) {
+ASSAY_FUNCTION void delta_steps(const DeltaSlab& s, [[maybe_unused]] const DeltaTrace* trace) {
   constexpr bool by_step = Decay == DeltaDecay::per_step;
   const std::size_t K = s.keys;
   ColumnSize<W> column;
@@ -198,7 +196,7 @@ inline void delta_steps(const DeltaSlab& s, [[maybe_unused]] const DeltaTrace* t
 
 /// Calls f.operator()<Decay, Error>() for those kinds; without decay the two errors are one.
 template <DeltaDecay Decay, class F>
-inline void with_error(DeltaError error, F&& f) {
+ASSAY_FUNCTION void with_error(DeltaError error, F&& f) {
   switch (error) {
     case DeltaError::none:
       return f.template operator()<Decay, DeltaError::none>();
@@ -210,7 +208,7 @@ inline void with_error(DeltaError error, F&& f) {
   }
 }
 template <class F>
-inline void with_kinds(DeltaDecay decay, DeltaError error, F&& f) {
+ASSAY_FUNCTION void with_kinds(DeltaDecay decay, DeltaError error, F&& f) {
   switch (decay) {
     case DeltaDecay::none:
       return with_error<DeltaDecay::none>(error, f);
@@ -222,27 +220,14 @@ inline void with_kinds(DeltaDecay decay, DeltaError error, F&& f) {
 }
 
 template <int W>
-void delta_slab(const DeltaSlab& s) {
+ASSAY_FUNCTION void delta_slab(const DeltaSlab& s) {
   with_kinds(s.decay_kind, s.error_kind,
              [&]<DeltaDecay Decay, DeltaError Error>() { delta_steps<W, Decay, Error, false>(s, nullptr); });
 }
 template <int W>
-void traced_slab(const DeltaSlab& s, const DeltaTrace& trace) {
+ASSAY_FUNCTION void traced_slab(const DeltaSlab& s, const DeltaTrace& trace) {
   with_kinds(s.decay_kind, s.error_kind,
              [&]<DeltaDecay Decay, DeltaError Error>() { delta_steps<W, Decay, Error, true>(s, &trace); });
-}
-
-/// out[i] = exp(x[i]) for one x per lane, 0 if below -500; layout [i][W].
-template <int W>
-void exp_of_doubles(const double* x, double* out) {
-  Words<Lanes, W> a = words<Lanes, W>(0);
-  double clamped[lane_count], planes[W][lane_count];
-  for (int i = 0; i < lane_count; ++i) clamped[i] = x[i] < exp_lowest ? 0 : x[i];
-  a.w[0] = load(clamped);
-  a = exp<W>(a);
-  for (int w = 0; w < W; ++w) store(planes[w], a.w[w]);
-  for (int i = 0; i < lane_count; ++i)
-    for (int w = 0; w < W; ++w) out[i * W + w] = x[i] < exp_lowest ? 0 : planes[w][i];
 }
 
 }  // namespace assay::words::ASSAY_WORDS_ISA

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "oracles/multiword/lanes/exp_table.hpp"
+#include "oracles/multiword/lanes/kernels.hpp"
 #include "oracles/multiword/lanes/sum.hpp"
 
 namespace assay::words::ASSAY_WORDS_ISA {
@@ -83,6 +84,19 @@ ASSAY_INLINE Words<Lanes, W> exp(const Words<Lanes, W>& x) {
   a = a * b * p;
   for (int i = 0; i < W; ++i) a.w[i] = a.w[i] * load(scale);
   return a;
+}
+
+/// out[i] = exp(x[i]) for one x per lane, 0 if below -500; layout [i][W].
+template <int W>
+void exp_of_doubles(const double* x, double* out) {
+  Words<Lanes, W> a = words<Lanes, W>(0);
+  double clamped[lane_count], planes[W][lane_count];
+  for (int i = 0; i < lane_count; ++i) clamped[i] = x[i] < exp_lowest ? 0 : x[i];
+  a.w[0] = load(clamped);
+  a = exp<W>(a);
+  for (int w = 0; w < W; ++w) store(planes[w], a.w[w]);
+  for (int i = 0; i < lane_count; ++i)
+    for (int w = 0; w < W; ++w) out[i * W + w] = x[i] < exp_lowest ? 0 : planes[w][i];
 }
 
 }  // namespace assay::words::ASSAY_WORDS_ISA

@@ -16,12 +16,6 @@ template <int W>
 ASSAY_INLINE void store_planes(double* const* planes, std::size_t at, const Words<Lanes, W>& x) {
   for (int w = 0; w < W; ++w) store(planes[w] + at, x.w[w]);
 }
-template <int W>
-ASSAY_INLINE Words<Lanes, W> broadcast_words(const double* p) {
-  Words<Lanes, W> r;
-  for (int w = 0; w < W; ++w) r.w[w] = broadcast(p[w]);
-  return r;
-}
 
 /// Sums `term(at)` over at = 0, lanes, ... < n, n a multiple of 8: always eight partial sums, whatever the lanes, added
 /// one after the other. Error: add * (n / 8 + 8) * the sum of the terms' sizes.

@@ -50,6 +50,13 @@ ASSAY_INLINE Words<V, W> words(double x) {
   return r;
 }
 
+template <int W>
+ASSAY_INLINE Words<Lanes, W> broadcast_words(const double* p) {
+  Words<Lanes, W> r;
+  for (int w = 0; w < W; ++w) r.w[w] = broadcast(p[w]);
+  return r;
+}
+
 /// c += x, x of the order of word K.
 template <int K, int W, class V>
 ASSAY_INLINE void push(V* c, const V& x) {
@@ -65,7 +72,7 @@ ASSAY_INLINE void push(V* c, const V& x) {
 /// One pass from the last word up to word `Top`: exact, afterwards |c[Top + 1]| <= u |c[Top]|.
 template <int W, int Top, class V>
 ASSAY_INLINE void sweep(V* c) {
-#pragma GCC unroll 8
+  ASSAY_UNROLL
   for (int i = W - 1; i > Top; --i) {
     const Two<V> t = two_sum(c[i - 1], c[i]);
     c[i - 1] = t.high, c[i] = t.low;
@@ -191,7 +198,7 @@ inline constexpr int terms_per_chunk = 128;
 template <class V, int W>
 ASSAY_INLINE V size_of(const Words<V, W>& c) {
   V s = abs(c.w[W - 1]);
-#pragma GCC unroll 4
+  ASSAY_UNROLL
   for (int i = W - 2; i >= 0; --i) s = fma(s, splat<V>(0x1p53), abs(c.w[i]));
   return s;
 }
