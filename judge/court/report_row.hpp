@@ -65,7 +65,9 @@ struct ReportRow {
 void show_where(ReportRow& row, std::vector<NamedAxis> axes, Deviations deviations);
 
 /// What a row is called where people read it.
-inline const std::string& title_of(const ReportRow& row) { return row.title.empty() ? row.mechanism : row.title; }
+inline const std::string& shown_mechanism(const ReportRow& row) {
+  return row.title.empty() ? row.mechanism : row.title;
+}
 /// The name of a row's contract.
 const std::string& contract_of(const ReportRow& row);
 

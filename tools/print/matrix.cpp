@@ -27,7 +27,7 @@ std::vector<Section> sections_of(const std::vector<ReportRow>& rows) {
     if (section == sections.end()) section = sections.insert(section, {row.device, {}, {}});
     if (std::find(section->precisions.begin(), section->precisions.end(), row.precision) == section->precisions.end())
       section->precisions.push_back(row.precision);
-    const std::string name = title_of(row) + ' ' + row.form;
+    const std::string name = shown_mechanism(row) + ' ' + row.form;
     auto kernel = std::find_if(section->kernels.begin(), section->kernels.end(),
                                [&](const Section::Kernel& k) { return k.name == name; });
     if (kernel == section->kernels.end()) kernel = section->kernels.insert(kernel, {name, {}});

@@ -191,7 +191,7 @@ std::string listed(const std::vector<std::string_view>& names) {
 }
 
 std::string kernel_of(const ReportRow& row) {
-  return title_of(row) + ' ' + row.form +
+  return shown_mechanism(row) + ' ' + row.form +
          (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device) +
          (row.of_case.empty() ? "" : ", " + row.of_case + ',');
 }
