@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -147,7 +148,14 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
   std::map<std::map<std::string, Format>, Named<Expected>> by_formats;
   for (const auto& [variant, got] : answers_to(piece, problem, options)) {
     std::map<std::string, Format> formats;
-    for (const auto& [name, array] : got) formats[name] = stored_format(array.data);
+    for (const auto& [name, array] : got) {
+      formats[name] = stored_format(array.data);
+      // What underflows in fp16 fits into bf16 as well, whose spacing there is smaller: a file would say which it is.
+      const Format left_in = piece.spec.precision;
+      if (piece.form == nullptr && is_narrower(left_in, formats[name]) &&
+          narrowest_of(std::span(&left_in, 1), array.data) == left_in)
+        formats[name] = left_in;
+    }
     const auto stored = [formats](const std::string& name) {
       const auto found = formats.find(name);
       return found == formats.end() ? Format::fp64 : found->second;
