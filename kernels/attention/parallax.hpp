@@ -113,8 +113,8 @@ struct MomentAtMean {
     const auto step = b.rows("step"_s, minus, moved, origin);
     T.map("T"_s, minus, step);
     T.zip("pt"_s, times, P1);
-    d2 = b.rows("d2"_s, carried, row_sum(T), b.rows("d2"_s, without, d2, all, step),
-                b.planted("d2_not_rescaled"_s, alpha, one));
+    const auto about_new = b.rows("d2"_s, without, d2, all, step);
+    d2 = b.rows("d2"_s, carried, row_sum(T), about_new, b.planted("d2_not_rescaled"_s, alpha, one));
     all = now;
     origin = moved;
     return b.planted("o2_keeps_its_origin"_s, step, zero);

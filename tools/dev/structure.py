@@ -47,7 +47,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # What a tile program calls that rounds, and so may take random words.
 DRAWING = re.compile(
     r"\bb\.(?:rows?|load_(?:row|col|acc)|dot|cast|abt?|atb|decays|(?:decay|gates_of|channel)_\w+)\(|"
-    r"\b(?:in_registers|cast_weights|decay_scan\w*)\(|\.total\("
+    r"\b(?:in_registers|cast_weights|decay_scan\w*|row_sum)\(|\.total\("
 )
 
 # A link of a page, or of a string of a source that writes one; and a comment that cites a section.
