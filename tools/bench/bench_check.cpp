@@ -67,8 +67,8 @@ Safetensors answer_to(const ProblemFile& file) {
   return std::move(to).finish({});
 }
 
-CheckMeasured check_once(const Room& room, const Shape& shape, bool gradients, int threads) {
-  const CaseSpec spec{std::string(room.name), shape, Format::bf16, Style::normal, 1, room.variants().front()};
+CheckMeasured check_once(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed) {
+  const CaseSpec spec{std::string(room.name), shape, Format::bf16, Style::normal, seed, room.variants().front()};
   const Safetensors problem = case_file(room, spec, gradients, "bench");
   const std::vector<std::uint8_t> answer = serialize(answer_to(read_problem(problem, "case"))),
                                   posed = serialize(problem);
@@ -95,7 +95,7 @@ CheckMeasured check_once(const Room& room, const Shape& shape, bool gradients, i
 
 }  // namespace
 
-CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads) {
+CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed) {
   std::array<int, 2> ends{};
   require(pipe(ends.data()) == 0, "no pipe to a process of its own");
   const pid_t child = fork();
@@ -103,7 +103,7 @@ CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients
   if (child == 0) {
     int code = 1;
     try {
-      const CheckMeasured measured = check_once(room, shape, gradients, threads);
+      const CheckMeasured measured = check_once(room, shape, gradients, threads, seed);
       code = write(ends[1], &measured, sizeof measured) == static_cast<ssize_t>(sizeof measured) ? 0 : 1;
     } catch (const std::exception&) {  // said by the parent
     }
@@ -129,12 +129,23 @@ std::vector<const Room*> checked_rooms() {
 }
 
 std::string cost_line(const Room& room) {
-  constexpr int heads = 2, few = 128, many = 512, dim = 64;
+  constexpr int heads = 2, dim = 64;
+  constexpr double quick = 10;  // seconds
+  // Where chance asks for more draws, or more words, a check takes up to ten times as long: the least of three seeds.
   const auto measured = [&](int tokens, int d, bool gradients) {
-    return measure_check(room, {1, tokens, heads, 0, d, d, 0}, gradients, 1);
+    const Shape shape{1, tokens, heads, 0, d, d, 0};
+    CheckMeasured least = measure_check(room, shape, gradients, 1, 1);
+    for (std::uint64_t seed = 2; seed <= 3 && least.processor < quick; ++seed)
+      if (CheckMeasured other = measure_check(room, shape, gradients, 1, seed); other.processor < least.processor)
+        least = other;
+    return least;
   };
-  const CheckMeasured shorter = measured(few, dim, true), longer = measured(many, dim, true),
-                      wider = measured(few, 2 * dim, true), forward = measured(few, dim, false);
+  const CheckMeasured first = measured(128, dim, true);
+  const bool is_slow = first.processor > quick;
+  const int few = is_slow ? 64 : 128, many = is_slow ? 128 : 512;
+  const CheckMeasured shorter = is_slow ? measured(few, dim, true) : first,
+                      longer = is_slow ? first : measured(many, dim, true), wider = measured(few, 2 * dim, true),
+                      forward = measured(few, dim, false);
   const double rate = shorter.processor / few / heads, later = longer.processor / many / heads;
   const double quadratic = std::clamp((later - rate) / (many - few), 0.0, later / many);
   const double linear = std::max(0.0, later - quadratic * many);

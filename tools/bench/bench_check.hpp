@@ -22,7 +22,7 @@ struct CheckMeasured {
   std::array<double, check_phases.size()> processor_of{}, seconds_of{};
 };
 /// Throws InputError if there is no verdict.
-CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads);
+CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed = 1);
 
 /// The rooms that a check can be measured of: those that have kernels.
 std::vector<const Room*> checked_rooms();

@@ -11,6 +11,8 @@ namespace {
 /// Of the program itself, before it has read a case.
 constexpr double of_program = 1e8;
 
+std::string two_digits(double x) { return x < 100 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x); }
+
 /// A line of the page: seconds of two cores.
 std::string page_line(const CheckCost& cost) {
   const auto at = [&](const Shape& shape) {
@@ -54,11 +56,11 @@ std::string cost_sentence(const Estimate& whole, int parts, int judged, int thre
 std::string spoken_time(double seconds) {
   if (seconds < 100) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 1 : 0);
   if (seconds < 6000) return fmt::format("{:.0f} minutes", seconds / 60);
-  return fmt::format("{:.2g} hours", seconds / 3600);
+  return fmt::format("{} hours", two_digits(seconds / 3600));
 }
 
 std::string spoken_size(double bytes) {
-  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.2g} GB", bytes / 1e9);
+  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : two_digits(bytes / 1e9) + " GB";
 }
 
 std::string costs_page() {
@@ -67,8 +69,8 @@ std::string costs_page() {
 
 # What a check costs
 
-`assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens
-and d = 64 and 128 (`assay bench check`), so up to three times off at thousands of tokens. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
+`assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens (of rooms that
+solve, 64 and 128) and d = 64 and 128 (`assay bench check`), so up to three times off at thousands of tokens. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds.
 
 The split: reading the files / truth / draws, of our own tile program and of the model / judging, with what the case could have shown.
