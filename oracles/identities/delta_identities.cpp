@@ -31,7 +31,7 @@ struct Sides {
 };
 
 Identity exact(std::string_view name, std::string_view mechanism, std::string_view statement, std::string_view source,
-            const std::function<Sides()>& sides) {
+               const std::function<Sides()>& sides) {
   return {name,
           mechanism,
           statement,
@@ -287,7 +287,7 @@ Sides unpredicted_without_momentum() {
 /// One vector of gates eps times its own size, against the chunked form with zeros there: every output, and its rate
 /// along that vector.
 Identity vanishing(std::string_view name, std::string_view statement, std::string_view input, Vector Momentum::*gates,
-                bool logarithmic) {
+                   bool logarithmic) {
   const auto rest = [gates] {
     Momentum x = momentum(make("mdn"));
     for (Mp200& value : x.*gates) value = 0;
@@ -731,8 +731,9 @@ Sides first_order_values_balance(std::string_view mechanism) {
 
 /// The outputs of a first-order room along a path into another one's; their rates follow from the direction.
 Identity first_order_limit(std::string_view name, std::string_view mechanism, std::string_view statement,
-                        std::string_view source, const std::function<ExactProblem(const Mp200&)>& problem,
-                        const std::function<ExactProblem()>& end, const std::function<void(FirstOrder&)>& direction) {
+                           std::string_view source, const std::function<ExactProblem(const Mp200&)>& problem,
+                           const std::function<ExactProblem()>& end,
+                           const std::function<void(FirstOrder&)>& direction) {
   return {name,
           mechanism,
           statement,

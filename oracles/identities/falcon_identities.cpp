@@ -24,7 +24,7 @@ struct Sides {
 };
 
 Identity identity(Name name, Name mechanism, Name statement, const std::function<Sides()>& sides,
-               Name source = section_5) {
+                  Name source = section_5) {
   return {name,
           mechanism,
           statement,
@@ -53,7 +53,7 @@ Identity never_negative(Name name, Name mechanism, Name statement, const std::fu
 }
 
 Identity first_order(Name name, Name mechanism, Name statement, std::function<Vector(const Mp200&)> distance,
-                  std::function<Vector()> coefficient, Name source = section_5) {
+                     std::function<Vector()> coefficient, Name source = section_5) {
   return {name, mechanism, statement, source, 1, std::move(distance), std::move(coefficient)};
 }
 

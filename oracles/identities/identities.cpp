@@ -48,7 +48,9 @@ IdentityResult measure_limit(const Identity& limit) {
 
 }  // namespace
 
-IdentityResult measure(const Identity& limit) { return limit.order == 0 ? measure_identity(limit) : measure_limit(limit); }
+IdentityResult measure(const Identity& limit) {
+  return limit.order == 0 ? measure_identity(limit) : measure_limit(limit);
+}
 
 const std::vector<Identity>& identities() {
   static const std::vector<Identity> all = [] {

@@ -12,7 +12,7 @@ namespace {
 using Name = std::string_view;
 
 Identity identity(Name name, Name mechanism, Name statement, Name source, const std::function<Vector()>& left,
-               const std::function<Vector()>& right) {
+                  const std::function<Vector()>& right) {
   return {name, mechanism, statement, source, 0, [=](const Mp200&) { return left() - right(); }, right};
 }
 
@@ -359,7 +359,7 @@ ExactProblem two_keys(Name mechanism, const Params& params, const Mp200& first, 
 
 /// Two keys whose scores differ by 1 / h, where exp(-1 / h) = eps is the second key's weight.
 Identity bandwidth_to_zero(Name name, Name mechanism, const Params& params, Name statement,
-                        const std::function<Mp200(const Head&)>& along) {
+                           const std::function<Mp200(const Head&)>& along) {
   const auto problem = [=] { return two_keys(mechanism, params, 3, 2); };
   return {name,
           mechanism,

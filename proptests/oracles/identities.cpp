@@ -1,11 +1,12 @@
 // Every limit and erratum of the lists, by name, and the measuring itself on trial.
+#include "oracles/identities/identities.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
 #include "oracles/identities/errata.hpp"
-#include "oracles/identities/identities.hpp"
 
 namespace assay::identities {
 namespace {

@@ -824,8 +824,7 @@ TEST(ReportDevice, draws_on_a_gpu_that_is_not_there_are_refused) {
   for (const std::string verb : {"report --mechanism deltanet", "check case.safetensors out.safetensors"}) {
     const Ran ran = run_words(verb + " --judge gpu");
     EXPECT_EQ(ran.code, exit_usage);
-    EXPECT_EQ(ran.err,
-              "assay: --judge gpu: " + why_no_gpu() + "; leave it out, and the CPU judges to the same bits\n");
+    EXPECT_EQ(ran.err, "assay: --judge gpu: " + why_no_gpu() + "; leave it out, and the CPU judges to the same bits\n");
   }
   EXPECT_EQ(run_words("report --mechanism deltanet --judge tpu").code, exit_usage);
 }

@@ -74,8 +74,7 @@ __global__ void __launch_bounds__(32) run_slabs(Launch x) {
   x.slab.out_bound = x.bound + blockIdx.y * rows + at;
   __syncwarp();
   warp::delta_slab<W>(x.slab);
-  for (std::size_t i = 0; i < K * W; ++i)
-    x.state[(blockIdx.y * K * W + i) * stride + at + lane] = state[i * 32 + lane];
+  for (std::size_t i = 0; i < K * W; ++i) x.state[(blockIdx.y * K * W + i) * stride + at + lane] = state[i * 32 + lane];
 }
 
 struct Problem {
@@ -91,9 +90,7 @@ std::vector<double> numbers(std::size_t n, double size, std::mt19937_64& bits) {
   return x;
 }
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 template <int W>
 float launched(const Launch& x, const Problem& p, std::size_t stride) {
@@ -160,11 +157,11 @@ bool same_bits(const Problem& p) {
     off += differing(o, want.o.word[w], p.T, p.V, W * p.T, y.stride, w * p.T, 1);
     off += differing(end, want.final_state.word[w], p.K, p.V, p.K * W, y.stride, w, W);
   }
-  off += differing(e, std::vector<double>(want.final_state.bound.begin(), want.final_state.bound.begin() + p.V), 1,
-                   p.V, 1, y.stride, 0, 1);
-  std::printf("T %zu K %zu V %zu heads %zu decay %d error %d words %d: %zu bits differ; GPU %.2f ms, one CPU %.2f ms a head\n",
-              p.T, p.K, p.V, p.copies, static_cast<int>(p.decay), static_cast<int>(p.error), p.words, off, ms,
-              1e3 * on_cpu);
+  off += differing(e, std::vector<double>(want.final_state.bound.begin(), want.final_state.bound.begin() + p.V), 1, p.V,
+                   1, y.stride, 0, 1);
+  std::printf(
+      "T %zu K %zu V %zu heads %zu decay %d error %d words %d: %zu bits differ; GPU %.2f ms, one CPU %.2f ms a head\n",
+      p.T, p.K, p.V, p.copies, static_cast<int>(p.decay), static_cast<int>(p.error), p.words, off, ms, 1e3 * on_cpu);
   return off == 0;
 }
 

@@ -65,10 +65,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
   add_kernel_flags(app, *options);
   add_mechanism_flag(app, options->standard.mechanism);
-  app.add_option(
-      "--form", options->standard.form,
-      "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json or FORM.py, its algorithm "
-      "with `round` marks; without, the first one that takes the problem");
+  app.add_option("--form", options->standard.form,
+                 "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json or FORM.py, "
+                 "its algorithm "
+                 "with `round` marks; without, the first one that takes the problem");
   app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, options->standard.contract, "what counts in its place");
