@@ -38,7 +38,7 @@ Judged judged(const std::shared_ptr<Exhibits>& exhibits, const std::string& wher
                           .strict_dtypes = by.strict_dtypes};
   exhibits->trial = std::make_unique<CaseTrial>(exhibits->problem, standard, where);
   CaseTrial& trial = *exhibits->trial;
-  trial.prepare();
+  trial.prepare({}, by.cache);
   trial.require_tensors(by.tensors);
   exhibits->flags = trial.flags();
   const auto wanted = [&](const std::string& name) { return asks_for(by.tensors, name); };

@@ -20,6 +20,8 @@
 
 namespace assay {
 
+class Cache;
+
 /// What an answer is judged by, as `assay check` has it.
 struct JudgeBy {
   std::string contract = {};  ///< a name or a JSON file; "": that of the case's precision
@@ -32,6 +34,7 @@ struct JudgeBy {
   double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
   bool detects = false;                    ///< whether rows say what the case could have shown
   bool strict_dtypes = false;              ///< whether an answer may not be stored in fewer bits than the contract's
+  Cache* cache = nullptr;  ///< keeps truth and sigma, and outlives what is Judged; null: nothing is kept
 };
 
 /// A tensor as a kernel has it, of floats or whatever converts to double. Throws InputError unless there are as many

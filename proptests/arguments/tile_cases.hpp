@@ -1,7 +1,10 @@
 #pragma once
 // What tests of tile programs with arguments share: cases as `assay case` draws them, and the verdict on a form's own
 // answer to one.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "arguments/file_rooms.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/court/argument_form.hpp"
+#include "judge/court/cache.hpp"
 #include "judge/court/judge_answer.hpp"
 #include "judge/trial/argument_cases.hpp"
 #include "kernels/arguments/rooms.hpp"
@@ -79,6 +83,21 @@ inline Safetensors answer_file(const ProblemFile& file, const Answer& answer, Fo
   return stored;
 }
 
+/// Truth and sigma of a case, for all its mutants: a folder of this process, gone with it.
+inline Cache& kept_by_tests() {
+  struct Kept {
+    std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("assay_tile_cases_" + std::to_string(getpid()));
+    Cache cache{folder};
+    ~Kept() {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder, ignored);
+    }
+  };
+  static Kept kept;
+  return kept.cache;
+}
+
 /// The verdict on a form's own answer, by that contract.
 inline Judged judged(const ArgumentCase& one, const KernelRoom& room, const std::string& fault,
                      const std::string& contract) {
@@ -92,7 +111,7 @@ inline Judged judged(const ArgumentCase& one, const KernelRoom& room, const std:
   const Answer answer =
       is_of_cases ? form.run(file.problem, policy, 0) : answer_of_sequences(form, file.problem, policy, 0);
   return judge(stored, answer_file(file, answer, precision),
-               {.contract = contract, .form = std::string(one.form), .threads = 1});
+               {.contract = contract, .form = std::string(one.form), .threads = 1, .cache = &kept_by_tests()});
 }
 
 inline std::string words(const Judged& judged) {

@@ -1,6 +1,8 @@
 // Tile programs with arguments: judged by the programs of arguments/programs, laws to the bit, and mutants.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "judge/held_out/arguments.hpp"
 #include "kernels/core/batch.hpp"
 #include "proptests/arguments/tile_cases.hpp"
@@ -40,8 +42,23 @@ bool has_mutant(const KernelRoom& room, std::string_view name) {
   });
 }
 
+/// One in so many of what takes minutes as a whole; all with ASSAY_EVERY=1, and by `assay mutants --arguments`.
+class OneIn {
+ public:
+  explicit OneIn(int many) {
+    const char* asked = std::getenv("ASSAY_EVERY");
+    every_ = asked == nullptr ? many : std::max(1, std::atoi(asked));
+  }
+  bool takes() { return met_++ % every_ == 0; }
+
+ private:
+  int every_, met_ = 0;
+};
+
 TEST_P(TilePrograms, PassUnderContracts) {
+  OneIn sampled(2);
   for (const ArgumentCase& one : argument_cases(GetParam())) {
+    if (!sampled.takes()) continue;
     const bool softmax = one.request.mechanism == "softmax_attention" && one.request.precision == Format::bf16;
     const std::vector<const char*> contracts = one.name == "sink" ? std::vector{"flash_attention", "torch_sdpa", "fla"}
                                                : softmax          ? std::vector{"flash_attention"}
@@ -53,8 +70,10 @@ TEST_P(TilePrograms, PassUnderContracts) {
   }
 }
 TEST_P(TilePrograms, KillTheirMutants) {
+  OneIn sampled(3);
   for (const ArgumentCase& one : argument_cases(GetParam()))
     for (const std::string_view mutant : one.mutants) {
+      if (!sampled.takes()) continue;
       const bool is_held_out = has_mutant(held_out_of(GetParam()), mutant);
       const KernelRoom& room = is_held_out ? held_out_of(GetParam()) : *tile::mutant_rooms::with_arguments(GetParam());
       if (!is_held_out && !has_mutant(room, mutant)) continue;  // of an argument that others take
