@@ -47,6 +47,11 @@ def steps(page):
     return found
 
 
+def without_torch(walked):
+    """Which commands can run where there is no torch."""
+    return [step for step in walked if "torch" not in step[0]]
+
+
 def comparable(line, by_numpy):
     line = SECONDS.sub("in # s", line.rstrip())
     if by_numpy and not line.startswith("exit code"):
@@ -137,17 +142,34 @@ def abridged(said, got):
     return lines if found else None
 
 
-def rewritten(page, printed):
-    """The page with what its commands have printed, abridged as it was."""
+def rewritten_lines(said, got):
+    """What a command has printed, abridged as the page had it."""
+    lines = abridged(said, got) if said else None
+    if lines is None:
+        lines = got if said and "..." not in said else shortened(got)
+    return lines
+
+
+def rewritten(page, printed, has_torch=True):
+    """The page with what its commands have printed, abridged as it was. Without torch, what commands about it have printed stays.
+
+    >>> page = "```console\\n$ make torch\\nPASS\\n$ make\\nold\\n```"
+    >>> print(rewritten(page, [["new"]], has_torch=False).replace("```", ""))
+    console
+    $ make torch
+    PASS
+    $ make
+    new
+    <BLANKLINE>
+    """
     outputs = iter(printed)
 
     def filled(block):
         text = ""
-        for command, said, _ in steps(block[0]):
-            got = next(outputs)
-            lines = abridged(said, got) if said else None
-            if lines is None:
-                lines = got if said and "..." not in said else shortened(got)
+        for step in steps(block[0]):
+            command, lines, _ = step
+            if has_torch or without_torch([step]):
+                lines = rewritten_lines(lines, next(outputs))
             text += "\n".join(["$ " + command, *lines]) + "\n"
         return "```console\n" + text + "```"
 
@@ -169,17 +191,17 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("pages", nargs="*", default=PAGES, metavar="PAGE")
     options = parser.parse_args()
-    failures = 0
+    failures, has_torch = 0, importlib.util.find_spec("torch") is not None
     if not os.access(options.tool, os.X_OK):
         sys.exit(f"walk_pages.py: {options.tool}: no program")
     for name in options.pages:
         page = ROOT / name
         walked = steps(page.read_text())
-        if not importlib.util.find_spec("torch") and not options.write:
-            walked = [step for step in walked if "torch" not in step[0]]
+        if not has_torch:
+            walked = without_torch(walked)
         printed = list(run_all([command for command, *_ in walked], options.tool, files(page.read_text())))
         if options.write:
-            page.write_text(rewritten(page.read_text(), printed))
+            page.write_text(rewritten(page.read_text(), printed, has_torch))
             continue
         found = [*differences(walked, printed), *unseen(walked, printed)]
         failures += len(found) + (not walked)
