@@ -28,7 +28,7 @@ def sdpa(backend):
 
 def kernels():
     """{name: (version, function of q, k, v [B,T,H,d] and whether it is causal)}"""
-    found = {f"torch's {name}": (torch.__version__, sdpa(backend)) for name, backend in (
+    found = {name: (f"torch {torch.__version__}", sdpa(backend)) for name, backend in (
         ("FlashAttention 2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION))}  # fmt: skip
     try:
         import flash_attn.cute
@@ -39,7 +39,7 @@ def kernels():
     def cute(q, k, v, causal):
         return flash_attn.cute.flash_attn_func(q, k, v, causal=causal, num_splits=1 if causal else 0)[0]
 
-    return {**found, "flash_attn.cute": (getattr(flash_attn.cute, "__version__", "?"), cute)}
+    return {**found, "FlashAttention 4": (f"flash_attn.cute {getattr(flash_attn.cute, '__version__', '?')}", cute)}
 
 
 def timed(call):

@@ -16,8 +16,9 @@ namespace assay {
 struct PaperOptions {
   int sequences = 4;  ///< that a regression's errors are averaged over
   std::uint64_t seed = 0;
-  int threads = 0;     ///< 0: all cores; the numbers do not depend on it
-  std::string record;  ///< of a GPU, for times
+  int threads = 0;              ///< 0: all cores; the numbers do not depend on it
+  std::string record;           ///< of a GPU, for times
+  std::string flash_attention;  ///< times of it on that GPU
 };
 
 /// What was measured, and what had to be chosen because the paper does not say it.

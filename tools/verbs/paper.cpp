@@ -81,7 +81,7 @@ std::string print(const Paper& paper, const PaperResult& result, const std::stri
 }
 
 int run_paper(const Flags& flags, Console& console) {
-  OutputFile file(flags.output, console.out, {flags.options.record});
+  OutputFile file(flags.output, console.out, {flags.options.record, flags.options.flash_attention});
   if (flags.name.empty()) {
     file.commit(list());
     return exit_passed;
@@ -104,6 +104,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--record", flags->options.record, "of parallax-ratios: a file of records/gpu");
+  app.add_option("--flash-attention", flags->options.flash_attention,
+                 "of parallax-ratios: what tools/gpu/attention_times.py wrote on that GPU");
   app.add_option("--seed", flags->options.seed, "of what is drawn")->capture_default_str();
   app.add_option("--threads", flags->options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
