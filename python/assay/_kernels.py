@@ -63,11 +63,12 @@ def put_setting(case, signature, rename, settings, ours, value):
         if rename[ours] is not None:
             settings[rename[ours]] = number
         return
-    if signature.takes(ours) and not (ours == "bandwidth" and any(signature.names_one(s) for s in SCALES)):
+    # Who takes whatever comes is told the scale, as kernels of attention are.
+    if signature.names_one(ours) or (signature.any and not is_scale(ours)):
         settings[ours] = number
         return
-    scale = {"scale": number, "bandwidth": 1 / number if ours == "bandwidth" else None}.get(ours)
-    name = next((s for s in SCALES if signature.names_one(s)), None)
+    scale = (1 / number if ours == "bandwidth" else number) if is_scale(ours) else None
+    name = next((s for s in SCALES if signature.names_one(s)), "scale" if signature.any else None)
     if scale is not None and name is not None:
         settings[name] = scale
     elif scale is None or not math.isclose(scale, key_dim(case) ** -0.5, rel_tol=2**-20):
@@ -75,6 +76,10 @@ def put_setting(case, signature, rename, settings, ours, value):
             f"{ours}={value}: the kernel takes no argument of that name; rename={{{ours!r}: NAME}} says what it is called there, None"
             " that it does so without being told, and a lambda may pass it otherwise"
         )
+
+
+def is_scale(name):
+    return name in ("scale", "bandwidth")
 
 
 def key_dim(case):

@@ -133,6 +133,16 @@ def test_names_of_arguments(case):
         assay.check(case, renamed, rename={"bata": "b"})
 
 
+def test_a_kernel_of_any_arguments_is_told_the_scale():
+    case, told = assay.case("softmax_attention", (1, 40, 2, 16), cotangents=False), []
+
+    def kernel(**x):
+        told.append({name: x[name] for name in x if name not in case})
+        return attention(**x)
+
+    assert assay.check(case, kernel).passed and told == [{"scale": 0.25}, {"scale": 0.25}]
+
+
 def test_a_scale_that_the_kernel_cannot_know_is_not_swallowed():
     def own_scale(q, k, v, beta, initial_state):
         return delta_rule(q, k, v, beta, initial_state, scale=q.shape[-1] ** -0.5)
