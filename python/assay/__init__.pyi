@@ -10,7 +10,8 @@ Array = Any
 Progress = Callable[[str, int, int], object]
 Tensor = tuple[str, tuple[int, ...], Any]
 
-class InputError(ValueError): ...
+class InputError(ValueError):
+    """Bad use or bad input: one sentence that names the thing."""
 
 class Mismatch(AssertionError):
     report: Report

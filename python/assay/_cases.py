@@ -78,11 +78,11 @@ class Case:
         self.arrays, self.device, self.origin = arrays, device, origin
         self._asked = None
 
-    mechanism = property(lambda self: self.metadata["mechanism"])
-    layout = property(lambda self: self.metadata.get("layout", "bthd"))
-    params = property(lambda self: json.loads(self.metadata.get("params") or "{}"))
-    inputs = property(lambda self: [name for name in self.tensors if not name.startswith("d_")])
-    cotangents = property(lambda self: [name for name in self.tensors if name.startswith("d_")])
+    mechanism = property(lambda self: self.metadata["mechanism"], doc="Its name: one of assay.mechanisms().")
+    layout = property(lambda self: self.metadata.get("layout", "bthd"), doc="Of tensors with rows: bthd, bhtd or thd.")
+    params = property(lambda self: json.loads(self.metadata.get("params") or "{}"), doc="The mechanism's settings, numbers as decimals in words.")
+    inputs = property(lambda self: [name for name in self.tensors if not name.startswith("d_")], doc="Names of the tensors that a kernel reads.")
+    cotangents = property(lambda self: [name for name in self.tensors if name.startswith("d_")], doc="Names of the gradients of its outputs: d_o, ....")
 
     def __getitem__(self, name):
         return self.array(name)
@@ -135,6 +135,7 @@ class Case:
         return self._asked
 
     def file(self):
+        """What its file has: the tensors as (dtype, shape, bytes) by name, and what its `__metadata__` says."""
         return self.tensors, self.metadata
 
     def save(self, path):

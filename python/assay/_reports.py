@@ -42,6 +42,7 @@ class Report:
 
     @property
     def passed(self):
+        """Whether every tensor is PASS and the kernel did nothing that it must not do."""
         return self._verdicts.passed() and not self.faults
 
     @property

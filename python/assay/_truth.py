@@ -28,6 +28,7 @@ class Expectation:
 
     @classmethod
     def of(cls, tensor, file):
+        """That of a tensor, out of a file that has NAME, NAME.lo, NAME.bound, NAME.sigma and NAME.limit."""
         return cls(*(doubles(file[tensor + part]) for part in ("", ".lo", ".bound", ".sigma", ".limit")))
 
 

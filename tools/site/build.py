@@ -5,13 +5,14 @@ Python and C++ from their sources. `make site` makes HTML of them with MkDocs.
     build.py --out DIR             DIR/mkdocs.yml and DIR/pages; exit code 1 if a link leads nowhere
 """
 import argparse
-import ast
 import json
 import os
 import pathlib
 import re
 import shutil
 import sys
+
+import reference
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAV = [
@@ -30,12 +31,6 @@ NAV = [
     ("Mathematics", "docs/mechanisms"),
     ("Records", "records"),
     ("Reference", [("Python", "api/python.md"), ("C++", "api/cpp.md")]),
-]  # fmt: skip
-# Headers that programs outside of the tree include.
-HEADERS = [
-    "tools/gtest.hpp", "judge/court/judge_answer.hpp", "judge/verdict/judge.hpp", "judge/sigma/expected.hpp", "judge/contract/contract.hpp",
-    "oracles/core/oracle.hpp", "oracles/core/room.hpp", "files/problem_file.hpp", "files/safetensors.hpp", "tools/verbs/command.hpp",
-    "tools/plugin/assay_plugin.h",
 ]  # fmt: skip
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s:#]*)(#[^()\s]+)?\)")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
@@ -73,89 +68,6 @@ def relinked(text, source, pages, findings):
     return "".join(part if i % 2 else LINK.sub(link, part) for i, part in enumerate(CODE.split(text)))
 
 
-# ---- the reference of Python ----
-
-
-def docstrings():
-    """{name: docstring} of what the package's modules define, methods as Class.method."""
-    found = {}
-    for path in sorted((ROOT / "python/assay").glob("_*.py")) + sorted((ROOT / "python/assay/audits").glob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                found.setdefault(node.name, ast.get_docstring(node) or "")
-                for inner in node.body if isinstance(node, ast.ClassDef) else ():
-                    if isinstance(inner, ast.FunctionDef):
-                        found.setdefault(f"{node.name}.{inner.name}", ast.get_docstring(inner) or "")
-    return found
-
-
-def signature(node, name):
-    text = ast.unparse(ast.FunctionDef(name, node.args, [ast.Expr(ast.Constant(...))], [], node.returns, lineno=0))
-    return text.removeprefix("def ").partition(":\n")[0].replace("(self, ", "(").replace("(self)", "()")
-
-
-def python_page():
-    """What the stubs list, with what the sources say of it."""
-    said, lines = docstrings(), ["# Python", "", "What `import assay` has; [From Python](../python.md) shows it at work.", ""]
-    for node in ast.parse((ROOT / "python/assay/__init__.pyi").read_text()).body:
-        if isinstance(node, ast.FunctionDef):
-            lines += [f"## {node.name}", "", "```python", signature(node, f"assay.{node.name}"), "```", "", block(said.get(node.name, "")), ""]
-        elif isinstance(node, ast.ClassDef):
-            lines += [f"## {node.name}", "", block(said.get(node.name, "")), ""]
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("__"):
-                    words = said.get(f"{node.name}.{inner.name}", "").split("\n\n")[0].replace("\n", " ")
-                    is_property = any(isinstance(d, ast.Name) and d.id == "property" for d in inner.decorator_list)
-                    lines.append(f"- `{inner.name if is_property else signature(inner, inner.name)}`" + (f": {words}" if words else ""))
-            lines.append("")
-    return "\n".join(lines) + "\n"
-
-
-def block(docstring):
-    """A docstring as markdown: indented parts are code."""
-    return docstring.replace("<", "&lt;")
-
-
-# ---- the reference of C++ ----
-
-
-def declarations(text):
-    """(comment, declaration) of what has a comment of three slashes in front."""
-    lines = text.splitlines()
-    i = 0
-    while i < len(lines):
-        comment = []
-        while i < len(lines) and lines[i].strip().startswith("///"):
-            comment.append(lines[i].strip()[3:].strip())
-            i += 1
-        if not comment:
-            i += 1
-            continue
-        declared, indent = [], len(lines[i]) - len(lines[i].lstrip()) if i < len(lines) else 0
-        while i < len(lines) and lines[i].strip():
-            declared.append(lines[i][indent:])
-            i += 1
-            if re.search(r"[;{]\s*(///<.*)?$|\)\s*\{.*\}$", declared[-1]):
-                break
-        yield " ".join(comment), re.sub(r"\s*\{[^}]*\}?\s*$", ";", "\n".join(declared))
-
-
-def cpp_page():
-    lines = ["# C++", "", "What programs include; `find_package(assay)` and `pkg-config assay` say where it is. Everything is in `namespace assay`.", ""]
-    for header in HEADERS:
-        text = (ROOT / header).read_text()
-        about = re.search(r"^#pragma once\n((?://.*\n)+)", text, re.MULTILINE) or re.match(r"()((?:/[/*].*\n)+)", text)
-        lines += [f"## {header}", ""]
-        if about:
-            lines += [" ".join(line.strip("/* ").strip() for line in about[1].splitlines()).replace("<", "&lt;"), ""]
-        for comment, declared in declarations(text):
-            lines += ["```cpp", declared, "```", "", comment.replace("<", "&lt;"), ""]
-    return "\n".join(lines) + "\n"
-
-
-# ---- the site ----
-
-
 def nav_of(pages):
     def entry(name, what):
         if isinstance(what, list):
@@ -183,7 +95,7 @@ def write(out):
     findings, pages = [], sources()
     shutil.rmtree(out / "pages", ignore_errors=True)
     texts = {site: relinked((ROOT / source).read_text(), source, pages, findings) for source, site in pages.items()}
-    texts |= {"api/python.md": python_page(), "api/cpp.md": cpp_page()}
+    texts |= {"api/python.md": reference.python_page(findings), "api/cpp.md": reference.cpp_page()}
     for site, text in texts.items():
         (out / "pages" / site).parent.mkdir(parents=True, exist_ok=True)
         (out / "pages" / site).write_text(text)

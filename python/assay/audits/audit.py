@@ -32,6 +32,7 @@ class Audit:
 
     @property
     def passed(self):
+        """Whether there are no findings."""
         return not self.findings
 
     def __bool__(self):
