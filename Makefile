@@ -91,10 +91,13 @@ calibration: build ## measure records/calibration.md again: its 4 seeds are 1.6 
 fixtures: build ## write the golden files again
 	@build/assay fixtures generate
 
+# Another Python than this machine's, as in: make wheel PYTHON=python3.12, whose wheel serves all later ones; make test tests it, too
+PYTHON ?=
+
 .PHONY: wheel
 wheel: setup python ## make assay's Python package for this machine's Python, in build/wheels
 	@$(call build-preset,host,--target assay)
-	@build/python/bin/python tools/dev/make_wheel.py --build build --out build/wheels
+	@build/$(notdir $(or $(PYTHON),python))/bin/python tools/dev/make_wheel.py --build build --out build/wheels
 
 # More options for the runs, as in: make foreign FOREIGN_ARGS='--runs 1000 --seed 1'
 FOREIGN_ARGS ?=
@@ -102,7 +105,7 @@ FOREIGN_ARGS ?=
 .PHONY: foreign
 foreign: wheel ## run kernels that others have published on random problems and judge them
 	@tools/setup --foreign
-	@build/foreign/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/wheels/assay-*.whl
+	@build/foreign/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index --find-links build/wheels assay
 	@build/foreign/bin/python -m unittest discover --start-directory python/tests/torch
 	@TRITON_INTERPRET=1 build/foreign/bin/python tools/gpu/python_check.py --device cpu
 	@build/foreign/bin/python tools/dev/walk_pages.py --tool build/assay docs/python.md docs/guides/triton.md
@@ -127,4 +130,4 @@ setup-test: ## install what the tests and lint need
 
 .PHONY: python
 python: ## install what the Python tests need, in build/python
-	@tools/setup --python
+	@tools/setup --python $(PYTHON)

@@ -35,11 +35,12 @@ def make(build, out):
         run(*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", folder, *settings, ROOT)
         (made,) = pathlib.Path(folder).glob("assay-*.whl")
         out.mkdir(parents=True, exist_ok=True)
-        for old in out.glob("assay-*.whl"):
+        same = f"assay-*-{made.name.split('-', 2)[2].rpartition('-')[0]}-*.whl"  # of this Python's interface
+        for old in out.glob(same):
             old.unlink()
         tools = str(pathlib.Path(sys.executable).parent)
         run(sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", out, made, env={"PATH": f"{tools}:/usr/bin:/bin"})
-    (wheel,) = out.glob("assay-*.whl")
+    (wheel,) = out.glob(same)
     require_honest_tag(wheel)
     return wheel
 
@@ -49,6 +50,8 @@ def require_honest_tag(wheel):
     (module,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("assay/_native") and name.endswith(".so"))
     if ("-abi3-" in wheel.name) != (".abi3." in module):
         sys.exit(f"make_wheel.py: {wheel.name} has {module}: the tag lies")
+    if ".abi3." in module:
+        run(sys.executable, "-m", "abi3audit", "--strict", wheel)
 
 
 def install(wheel, venv, packages):
