@@ -16,11 +16,16 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ("docs/baseline.md", "docs/case-format.md", "docs/check.md", "docs/contracts.md", "docs/oracle.md", "docs/mechanisms/deltanet.md")
+# Pages of mechanisms are made alike: one for all.
+FOLDERS = ("*.md", "docs/*.md", "docs/guides/*.md", "docs/mechanisms/deltanet.md", "records/*.md")
 # What stands for something of the reader's, and sizes that take minutes; words of commands.
-INSTEAD = {"NAME": "deltanet", "1,4096,8,128": "1,64,2,16", "python": sys.executable}
-# A page's report of all precisions of a mechanism is what `make report` does: here in one.
-SHORTER = {"report": ["--precision", "bf16"], "save": ["--seeds", "3"]}
+INSTEAD = {"NAME": "deltanet", "1,4096,8,128": "1,64,2,16", "python": sys.executable, "--healthy 1000": "--healthy 10", "--tokens 512": "--tokens 64"}
+# What a page asks of all mechanisms or in all precisions, `make report` and the records' own tests do: here in one.
+SHORTER = {
+    "report": ["--precision", "bf16"], "save": ["--seeds", "3"], "mutants": ["--mechanism", "value_averaging"],
+    "suite": ["--no-cotangents", "--head-dim", "16"],  # the kernel that stands for the reader's has no gradients
+    "calibrate": ["--mechanism", "value_averaging", "--precision", "bf16"],
+}  # fmt: skip
 
 
 def commands(page):
@@ -31,9 +36,9 @@ def commands(page):
 def runnable(command):
     for word, instead in INSTEAD.items():
         command = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w.-])", instead, command)
-    verb = re.sub(r"^(build/)?assay ", "build/assay ", command)
+    verb = re.sub(r"^(build/)?assay ", "build/assay ", command).replace("-o records/", "-o ")
     for name, more in SHORTER.items():
-        if re.match(rf"build/assay (baseline )?{name}\b", verb) and more[0] not in verb and "--contract" not in verb:
+        if re.match(rf"build/assay (baseline )?{name}\b", verb) and not any(word in verb for word in (more[0], "--contract", "--merge")):
             verb += " " + " ".join(more)
     return verb
 
@@ -63,10 +68,11 @@ def run(command, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
-    parser.add_argument("pages", nargs="*", default=PAGES, metavar="PAGE")
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="all that have such commands")
     options = parser.parse_args()
     failures = 0
-    for name in options.pages:
+    every = [path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in sorted(ROOT.glob(folder))]
+    for name in options.pages or [name for name in every if commands((ROOT / name).read_text())]:
         found = commands((ROOT / name).read_text())
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)

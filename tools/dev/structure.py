@@ -23,6 +23,8 @@ REFERENCE_FILES = [
     "fixtures/{}.safetensors",
     "docs/mechanisms/{}.md",
 ]
+# Where tests name the pages whose console blocks they run.
+WALKERS = ("tools/dev/CMakeLists.txt", "python/tests/CMakeLists.txt", "python/tests/test_command.py", "Makefile")
 # Lines of mechanisms.def that are no rooms: who wants one kind alone defines one macro alone.
 DEFAULTS = {"#ifndef REFERENCE", "#define REFERENCE(name)", "#endif", "#undef REFERENCE"}
 ROOM_FILES = REFERENCE_FILES + ["kernels/*/{}.hpp", "kernels/*/{}.cpp"]
@@ -285,6 +287,7 @@ def check_links(root, files, findings):
                 findings.append(f'{path}: cites docs/{page}, "{section}", a section that is not there.')
     check_promises(root, pages, findings)
     check_tests(root, files, pages, findings)
+    check_walked(root, files, pages, findings)
 
 
 def check_tests(root, files, pages, findings):
@@ -303,6 +306,14 @@ def check_tests(root, files, pages, findings):
             if not any(folder == program and pattern.fullmatch(f"{suite}.{name}")
                        for suite, known in tests.items() for folder, name in known):
                 findings.append(f"{page}: runs {asked} of test_{program}, which has no such test.")
+
+
+def check_walked(root, files, pages, findings):
+    """What a page shows of a console is what a test runs: by the page's name in one of these."""
+    tests = "\n".join(read(root, path) for path in WALKERS if path in files)
+    for page, text in pages.items():
+        if "\n```console\n" in text and not re.search(rf"(?<![\w/-]){re.escape(page.removesuffix('.md'))}(?![\w-])", tests):
+            findings.append(f"{page}: shows commands that no test runs; {WALKERS[0]} lists pages that are walked.")
 
 
 def check_promises(root, pages, findings):
@@ -405,6 +416,7 @@ def planted_faults(root, room, with_build):
         (add(header, '// docs/judge-derivation.md,\n// "Nowhere"\n'), f'{header}: cites docs/judge-derivation.md, "Nowhere"'),
         (add("docs/check.md", "`Check.passes_nothing`\n"), "docs/check.md: names the test Check.passes_nothing"),
         (add("docs/check.md", "build/proptests/test_core --gtest_filter='Check.*'\n"), "docs/check.md: runs Check.* of test_core"),
+        ({"docs/planted.md": "A page\n\n```console\n$ true\n```\n"}, "docs/planted.md: shows commands that no test runs"),
         (add("README.md", "1. **123456** hold ([judge](docs/judge-derivation.md))\n"), "README.md: 123456 is on none"),
     ]
     for pattern in ROOM_FILES:
