@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <deque>
 #include <mutex>
@@ -10,7 +11,6 @@
 #include "arguments/programs/families.hpp"
 #include "files/input_file.hpp"
 #include "files/layout.hpp"
-#include "oracles/scalars/decimal.hpp"
 #include "reference/core/problem_digest.hpp"
 
 namespace assay::arguments {
@@ -21,11 +21,13 @@ std::string decimal_of(double x) {
   if (std::isnan(x)) return "nan";
   if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
   if (x == std::trunc(x) && std::fabs(x) < 1e15) return std::to_string(static_cast<long long>(x));
-  constexpr int mantissa_bits = 53, digits_of_all = 800;
-  int exponent = 0;
-  const double fraction = std::frexp(x, &exponent);
-  return format_decimal({static_cast<long long>(std::ldexp(fraction, mantissa_bits)), exponent - mantissa_bits},
-                        std::min(digits_of_all, 60 + std::abs(exponent)));
+  constexpr int most_digits = 767;  // of any double
+  const int exact = std::min(most_digits, 60 + std::abs(std::ilogb(x)));
+  std::array<char, 800> digits;
+  const char* const end = std::to_chars(digits.begin(), digits.end(), x, std::chars_format::scientific, exact - 1).ptr;
+  const std::string_view all(digits.begin(), end);
+  const std::size_t power = all.find('e'), last = all.find_last_not_of('0', power - 1);
+  return std::string(all.substr(0, all[last] == '.' ? last : last + 1)) + std::string(all.substr(power));
 }
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -217,7 +219,6 @@ FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without
   admit_names(*given_, facts_);
   plan_ = std::make_unique<const Plan>(plan_of(*given_, facts_));
   admit_numbers(*plan_);
-  folded_ = std::make_unique<const Folded>(*plan_);
   doubles_ = std::make_unique<const BasicFolded<double>>(*plan_);
   for (const auto& [name, shape] : plan_->outputs) {
     if (name == "empty") continue;
@@ -266,6 +267,11 @@ void FileCase::judge(const std::string& name, const std::string& own, std::vecto
   }
   tensor.shape = std::move(shape);
   if (!tensor.kept.empty()) judged_[name] = std::move(tensor);
+}
+
+const Folded& FileCase::folded() const {
+  std::call_once(folding_, [&] { folded_ = std::make_unique<const Folded>(*plan_); });
+  return *folded_;
 }
 
 const Answer& FileCase::answer_in_doubles() const {

@@ -51,9 +51,10 @@ class FileCase {
   static std::shared_ptr<const FileCase> of(const Problem& problem);
 
   const Plan& plan() const { return *plan_; }
-  const Folded& folded() const { return *folded_; }
+  /// In decimals, which take longer to read than a draw takes to answer: made when first asked for, and kept.
+  const Folded& folded() const;
   const BasicFolded<double>& folded_doubles() const { return *doubles_; }
-  bool has_gradients() const { return folded_->has_cotangents(); }
+  bool has_gradients() const { return doubles_->has_cotangents(); }
 
   /// By the names of a report, "o", "d_q".
   const std::map<std::string, JudgedTensor>& judged() const { return judged_; }
@@ -104,11 +105,11 @@ class FileCase {
   std::map<std::string, FileTensor, std::less<>> inputs_;
   std::unique_ptr<const Given> given_;
   std::unique_ptr<const Plan> plan_;
-  std::unique_ptr<const Folded> folded_;
   std::unique_ptr<const BasicFolded<double>> doubles_;
   std::map<std::string, JudgedTensor> judged_;
-  mutable std::once_flag asked_;
-  mutable Answer in_doubles_;  ///< from the first question on
+  mutable std::once_flag asked_, folding_;
+  mutable std::unique_ptr<const Folded> folded_;  ///< from the first question on
+  mutable Answer in_doubles_;                     ///< from the first question on
 };
 
 }  // namespace assay::arguments

@@ -1,7 +1,10 @@
 #include "arguments/plan.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "arguments/decimal_sum.hpp"
@@ -18,7 +21,8 @@ int row_of(const Plan& plan, const std::string& name, const Numbers& array, std:
   return static_cast<int>(flat / strides_of(array.shape)[a] % static_cast<std::size_t>(array.shape[a]));
 }
 
-std::string_view broken(const Range* range, const Mp50& x) {
+template <class X>
+std::string_view broken(const Range* range, const X& x) {
   if (range == nullptr) return "";
   switch (*range) {
     case Range::positive:
@@ -32,11 +36,18 @@ std::string_view broken(const Range* range, const Mp50& x) {
   }
 }
 
+/// Whether a double is enough to see that it is finite and in its range, which most numbers are.
+bool is_plainly_in(const Range* range, const std::string& digits) {
+  double x = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
+  return error == std::errc{} && end == digits.data() + digits.size() && std::isfinite(x) && broken(range, x).empty();
+}
+
 void admit(const Plan& plan, const std::string& label, const std::string& name, const Numbers& array,
            const std::vector<bool>& read, const Range* range) {
   using std::isfinite;
   for (std::size_t i = 0; i < array.data.size(); ++i) {
-    if (!read[i]) continue;
+    if (!read[i] || is_plainly_in(range, array.data[i])) continue;
     const auto place = [&] { return assay::detail::element_text(label, array.shape, i); };
     const auto x = assay::detail::number_at<Mp50>(array.data[i], -1, place);
     const bool closed = range != nullptr && *range == Range::log_decay && x < 0;  // a gate that lets nothing through
