@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arguments/file_case.hpp"
+#include "arguments/file_rooms.hpp"
 #include "files/problem_file.hpp"
+#include "judge/court/argument_form.hpp"
 #include "language/room.hpp"
 
 namespace assay {
@@ -133,6 +136,90 @@ Safetensors golden_file(const Room& room) {
   GoldenWriter writer(room);
   for (const GoldenCase& golden : golden_cases(room)) writer.add(golden);
   return writer.finish();
+}
+
+namespace {
+
+using Words = std::vector<std::pair<std::string, std::string>>;
+
+constexpr Shape packed_shape{.seq_len = 11, .heads = 2, .shared_heads = 1, .key_dim = 4, .value_dim = 4};
+
+std::vector<GoldenRequest> golden_requests_of_scores(const arguments::CaseRequest& base) {
+  const bool softmax = base.mechanism == "softmax_attention";
+  arguments::CaseRequest packed = base, window = base, masks = base, pages = base, blocks = base;
+  packed.style = "short_sequences", packed.params["soft_cap"] = std::string("2");
+  packed.with = softmax ? Words{{"sink", ""}, {"lse", ""}} : Words{{"lse", ""}};
+  window.shape.query_len = 5, window.params = {{"window_left", 3L}, {"lse_base", std::string("2")}};
+  window.with = {{"alibi_slopes", ""}, {"lse", ""}};
+  masks.style = "empty_rows", masks.params["causal"] = false, masks.with = {{"bias", ""}, {"lse", ""}};
+  std::vector<GoldenRequest> all = {{"packed", packed}, {"window", window}, {"masks", masks}};
+  if (!softmax) return all;
+  pages.shape.batch = 2, pages.shape.query_len = 3, pages.with = {{"page_table", "4"}};
+  blocks.params = {{"scale_block", std::string("[4,2]")}, {"value_dim", 2L}}, blocks.with = {{"k_scale", ""}};
+  all.insert(all.end(), {{"pages", pages}, {"blocks", blocks}});
+  return all;
+}
+
+std::vector<GoldenRequest> golden_requests_of_states(const arguments::CaseRequest& base,
+                                                     const arguments::Facts& facts) {
+  const auto takes = [&](std::string_view name) {
+    const auto all = arguments::all_arguments();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const auto& one) { return one.name == name && arguments::why_not(facts, one).empty(); });
+  };
+  arguments::CaseRequest packed = base, front_end = base;
+  packed.style = "short_sequences", packed.with = {{"state_at", ""}};
+  packed.params = {{"state_layout", std::string("v_first")}, {"state_every", 2L}, {"checkpoint_every", 3L}};
+  front_end.params = {{"l2_norm", std::string("root")}, {"l2_eps", std::string("1e-6")}};
+  if (takes("beta_gate"))
+    front_end.params["beta_gate"] = std::string("sigmoid"), front_end.params["beta_scale"] = std::string("2");
+  if (takes("dt"))
+    front_end.with = {{"dt", ""}, {"skip", ""}, {"z", ""}}, front_end.params["dt_max"] = std::string("1");
+  else if (takes("gate"))
+    front_end.params["gate"] = std::string("softplus");
+  return {{"packed", packed}, {"front_end", front_end}};
+}
+
+}  // namespace
+
+std::vector<GoldenRequest> golden_requests(std::string_view mechanism) {
+  const std::string name(mechanism);
+  if (find_argument_forms(name + std::string(arguments::room_suffix)) == nullptr) return {};
+  const arguments::CaseRequest base{.mechanism = name, .shape = packed_shape};
+  const arguments::Facts facts = arguments::facts_of(name);
+  return facts.family == arguments::Family::attention ? golden_requests_of_scores(base)
+                                                      : golden_requests_of_states(base, facts);
+}
+
+Safetensors golden_arguments_file(std::string_view mechanism) {
+  arguments::know_arguments();
+  Safetensors all;
+  Json cases = Json::array(), digests = Json::object();
+  for (const GoldenRequest& golden : golden_requests(mechanism)) {
+    const Safetensors posed = arguments::draw_case(golden.request, ASSAY_VERSION);
+    const Safetensors answered = answer_file(read_problem(posed, golden.name), Tier::ball, 1, ASSAY_VERSION);
+    for (const Safetensors* part : {&posed, &answered}) {
+      for (const auto& [name, tensor] : part->tensors) all.tensors[golden.name + "/" + name] = tensor;
+      const Json own = Json::parse(part->metadata.at("sha256"));
+      for (const auto& [name, digest] : own.items()) digests[golden.name + "/" + name] = digest;
+    }
+    const auto said = [&](const char* key) { return posed.metadata.at(key); };
+    cases.push_back({{"name", golden.name},
+                     {"mechanism", said("mechanism")},
+                     {"params", Json::parse(said("params"))},
+                     {"layout", said("layout")},
+                     {"shape", said("shape")},
+                     {"precision", said("precision")},
+                     {"style", said("style")},
+                     {"seed", golden.request.seed},
+                     {"bounds", "proven"}});
+  }
+  all.metadata = {{"format", "assay-golden 1"},
+                  {"mechanism", std::string(mechanism)},
+                  {"generator", "assay fixtures generate"},
+                  {"cases", cases.dump()},
+                  {"sha256", digests.dump()}};
+  return all;
 }
 
 std::vector<std::string> differences(const Safetensors& expected, const Safetensors& found) {

@@ -38,6 +38,11 @@ std::filesystem::path file_of(const Arguments& arguments, const Room& room) {
   return std::filesystem::path(arguments.folder) / (stem + ".safetensors");
 }
 
+/// That of its problems with arguments.
+std::filesystem::path arguments_file_of(const Arguments& arguments, const Room& room) {
+  return std::filesystem::path(arguments.folder) / "arguments" / (std::string(room.name) + ".safetensors");
+}
+
 /// Calls f(path, file) for every file of the published defects.
 template <class F>
 void each_of_defects(const Arguments& arguments, Console& console, F f) {
@@ -84,9 +89,16 @@ int generate(const Arguments& arguments, Console& console) {
   for (const Room* room : chosen) {
     progress.step(room->name);
     const std::filesystem::path path = file_of(arguments, *room);
-    write_safetensors(path, golden_file(*room));
-    console.out << fmt::format("{}: {} cases, {} bytes\n", path.string(), golden_cases(*room).size(),
-                               std::filesystem::file_size(path));
+    const auto write = [&](const std::filesystem::path& to, const Safetensors& file, std::size_t cases) {
+      write_safetensors(to, file);
+      console.out << fmt::format("{}: {} cases, {} bytes\n", to.string(), cases, std::filesystem::file_size(to));
+    };
+    write(path, golden_file(*room), golden_cases(*room).size());
+    const std::size_t with_arguments = golden_requests(room->name).size();
+    if (with_arguments == 0) continue;
+    const std::filesystem::path more = arguments_file_of(arguments, *room);
+    std::filesystem::create_directories(more.parent_path());
+    write(more, golden_arguments_file(room->name), with_arguments);
   }
   return exit_passed;
 }
@@ -99,6 +111,8 @@ int verify(const Arguments& arguments, Console& console) {
   for (const Room* room : chosen) {
     progress.step(room->name);
     same = is_same(file_of(arguments, *room), golden_file(*room), console) && same;
+    if (!golden_requests(room->name).empty())
+      same = is_same(arguments_file_of(arguments, *room), golden_arguments_file(room->name), console) && same;
   }
   return same ? exit_passed : exit_failed;
 }
