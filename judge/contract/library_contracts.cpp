@@ -12,6 +12,9 @@ constexpr bool optional = false;
 const std::vector<Accumulation> any_sums = {Accumulation::exact_blocks, Accumulation::cut_off,
                                             Accumulation::one_by_one};
 
+/// The tangent of a soft-cap by tanh.approx.f32, which PTX promises to 2^-11: a rounding to as many bits.
+const Contract::Rule approximate_tanh = {.site = "tanh", .format = Format::tf32, .required = optional, .fixed = true};
+
 /// The gradients of what query heads share are summed by the library, of stored parts.
 constexpr bool parts_stored = true;
 
@@ -20,7 +23,7 @@ Contract flash_attention() {
           .summary =
               "FlashAttention-2 and 3: the weights (P) and the gradients of the scores (dS) in the precision for the "
               "products, statistics and sums in fp32, D from the o that was stored; gradients of keys and values (dK, "
-              "dV) stored for every query head",
+              "dV) stored for every query head; the tangent of a soft-cap (tanh) to 11 bits",
           .rules = {{"P", bf16},
                     {"S", fp32},
                     {"m", fp32},
@@ -32,7 +35,8 @@ Contract flash_attention() {
                     {"dS", bf16, optional},
                     {"dQ", fp32, optional},
                     {"dK", fp32, optional},
-                    {"dV", fp32, optional}},
+                    {"dV", fp32, optional},
+                    approximate_tanh},
           .follows = true,
           .accumulation = any_sums,
           .per_query_head = parts_stored,
@@ -40,26 +44,30 @@ Contract flash_attention() {
                       "Dao-AILab/flash-attention@0251105 csrc/flash_attn/src/flash_bwd_kernel.h:436,549,624",
                       "Dao-AILab/flash-attention@0251105 csrc/flash_attn/src/flash_bwd_preprocess_kernel.h:36,131",
                       "Dao-AILab/flash-attention@0251105 csrc/flash_attn/flash_api.cpp:937,1003",
-                      "Dao-AILab/flash-attention@0251105 hopper/mainloop_fwd_sm90_tma_gmma_ws.hpp:1159,1202"}};
+                      "Dao-AILab/flash-attention@0251105 hopper/mainloop_fwd_sm90_tma_gmma_ws.hpp:1159,1202",
+                      "Dao-AILab/flash-attention@0251105 csrc/flash_attn/src/utils.h:399 (fast_tanh of CUTLASS)"}};
 }
 
 Contract flashinfer() {
-  return {.name = "flashinfer",
-          .summary =
-              "FlashInfer: the weights (P) in the precision, before their row sum is taken, too; scores, o and the "
-              "states of split keys in fp32. Forward only",
-          .rules = {{"p", bf16, optional},
-                    {"P", bf16},
-                    {"S", fp32},
-                    {"m", fp32},
-                    {"l", fp32},
-                    {"O", fp32},
-                    {"Opart", fp32, optional}},
-          .follows = true,
-          .accumulation = any_sums,
-          .sources = {"flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/prefill.cuh:1704-1724",
-                      "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/decode.cuh:106-143",
-                      "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/hopper/mainloop_mma.cuh:175,225"}};
+  return {
+      .name = "flashinfer",
+      .summary =
+          "FlashInfer: the weights (P) in the precision, before their row sum is taken, too; scores, o and the "
+          "states of split keys in fp32, the tangent of a soft-cap (tanh) to 11 bits. Forward only",
+      .rules = {{"p", bf16, optional},
+                {"P", bf16},
+                {"S", fp32},
+                {"m", fp32},
+                {"l", fp32},
+                {"O", fp32},
+                {"Opart", fp32, optional},
+                approximate_tanh},
+      .follows = true,
+      .accumulation = any_sums,
+      .sources = {"flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/prefill.cuh:1704-1724",
+                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/decode.cuh:106-143",
+                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/hopper/mainloop_mma.cuh:175,225",
+                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/math.cuh:247-250, attention/variants.cuh:73"}};
 }
 
 Contract torch_sdpa() {

@@ -349,6 +349,41 @@ constexpr SiteMeaning meanings[] = {
     {"exponent", "mdn", "the exponents of the weights"},
     {"ratio", "mdn", "quotients of exponentials"},
     {"dlog", "mdn", "gradients of the sums of log decays"},
+    // What arguments add (docs/arguments.md).
+    {"x", "softmax_attention parallax", "the scores in base 2, with what arguments make of them"},
+    {"tanh", "", "the tangent of a soft-cap"},
+    {"bias", "", "what is added to the scores: biases and slopes"},
+    {"slope", "", "the slope of every head"},
+    {"position", "", "where queries and keys stand"},
+    {"document", "", "the document of every row and key"},
+    {"seen", "", "the scores that a mask lets through"},
+    {"sink", "", "the logit of the sink"},
+    {"dlse", "", "the cotangent of the log-sum-exp"},
+    {"dbias", "", "the gradient of a bias"},
+    {"dslope", "", "the gradient of a slope"},
+    {"dsink", "", "the gradient of a sink"},
+    {"codes", "", "quantised operands, before their scales"},
+    {"factor", "", "quantised operands times their scales, as they are computed"},
+    {"dequantised", "", "quantised operands times their scales"},
+    {"dcodes", "", "gradients of quantised operands and of their scales"},
+    {"logit", "", "what a gate is made of"},
+    {"gate", "", "the log decays that a gate makes"},
+    {"dgate", "", "the gradient of what a gate makes"},
+    {"dlogit", "", "the gradient of what a gate is made of"},
+    {"strength", "", "the write strengths, between sigmoid and state"},
+    {"dt", "", "the steps"},
+    {"raw", "", "queries and keys before they are normalised"},
+    {"square", "", "squared lengths of queries and keys"},
+    {"length", "", "what queries and keys are divided by"},
+    {"unit", "", "queries and keys, normalised"},
+    {"dunit", "", "gradients of normalised queries and keys, as they are computed"},
+    {"draw", "", "gradients of queries and keys before they are normalised"},
+    {"written", "", "the values times their steps"},
+    {"read", "", "what is read from the state, before skip and gate"},
+    {"dread", "", "the gradient of what is read"},
+    {"skip", "", "the factor of what skips the state"},
+    {"dskip", "", "the gradient of that factor"},
+    {"gated", "", "o behind its gate"},
 };
 
 /// Whether `name` is one of the words of `list`.
@@ -367,6 +402,7 @@ std::span<const SiteMeaning> site_meanings() { return meanings; }
 
 const SiteMeaning* find_meaning(std::string_view mechanism, std::string_view form, std::string_view site) {
   // What is said of one form goes before what is said of a mechanism, and that before what holds in general.
+  mechanism = mechanism.substr(0, mechanism.find('+'));  // with arguments its sites mean what they meant
   for (const std::string& of : {text(mechanism, ':', form), text("*:", form), std::string(mechanism), std::string()})
     for (const SiteMeaning& meaning : meanings)
       if (meaning.site == site && lists(meaning.forms, of) && meaning.forms.empty() == of.empty()) return &meaning;
