@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <set>
 #include <type_traits>
 
 #include "files/descriptor.hpp"
@@ -78,17 +79,21 @@ bool computes_for_us(const dl_phdr_info& object) {
 }
 
 /// The build ids of this program, or of Python's module, and of the libraries that compute for it: whatever is built
-/// anew reads nothing that was kept before. "" where something has none.
+/// anew reads nothing that was kept before. "" where something has none. In Python's process the order in which they
+/// were loaded depends on what else is imported.
 std::string program_identity() {
-  std::string all;
+  std::set<std::string> ids;
   const auto add = [](dl_phdr_info* object, std::size_t, void* list) {
-    auto& known = *static_cast<std::string*>(list);
     if (!computes_for_us(*object)) return 0;
-    const std::string id = build_id(*object);
-    known += fmt::format("{} {} ", id.size(), id);
-    return id.empty() ? 1 : 0;
+    std::string id = build_id(*object);
+    const bool none = id.empty();
+    static_cast<std::set<std::string>*>(list)->insert(std::move(id));
+    return none ? 1 : 0;
   };
-  return ::dl_iterate_phdr(add, &all) == 0 ? all : "";
+  if (::dl_iterate_phdr(add, &ids) != 0) return "";
+  std::string all;
+  for (const std::string& id : ids) all += fmt::format("{} {} ", id.size(), id);
+  return all;
 }
 
 bool is_ours(const struct stat& s) { return s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }

@@ -2,8 +2,11 @@
 import concurrent.futures
 import json
 import multiprocessing
+import os
 import pathlib
 import pickle
+import subprocess
+import sys
 
 import assay
 import pytest
@@ -32,6 +35,41 @@ def test_results_do_not_depend_on_who_works():
         assert json.dumps(assay.merge(shards)) == json.dumps(here)
         with pytest.raises(assay.InputError, match=r"merge: \[.*\] results are not those"):
             assay.merge([shards[0][:1], *shards[1:]])
+
+
+KEEPS = """
+import sys
+sys.path[:0] = [{here!r}]
+import concurrent.futures, multiprocessing
+import assay
+from test_runs import kernel
+
+if __name__ == "__main__":
+    case = assay.case("deltanet", (1, 40, 2, 8), "fp32", seed=3, cotangents=False)
+    if sys.argv[1] == "workers":
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as one:
+            assay.run([case], kernel, executor=one, arrays="numpy")
+    else:
+        assay.check(case, kernel, arrays="numpy", raises=False).save("saved")
+"""
+
+
+def test_truth_and_sigma_are_kept_for_python_the_command_line_and_workers_alike(tmp_path):
+    """Who comes second finds what the first has kept: it adds no file."""
+    (tmp_path / "keeps.py").write_text(KEEPS.format(here=str(pathlib.Path(__file__).parent)))
+    kept = tmp_path / "cache" / "assay"
+
+    def ran(*words):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode in (0, 1), done.stderr
+        return {path.name for path in kept.rglob("*") if path.is_file()}
+
+    first = ran("keeps.py", "here")
+    assert first
+    assert ran("-m", "assay", "check", "saved/case.safetensors", "saved/answer.safetensors") == first
+    assert ran("keeps.py", "workers") == first
+    assert ran("-m", "assay", "check", "saved/case.safetensors", "saved/answer.safetensors", "--contract", "fla") > first  # another question
 
 
 def test_two_workers_of_dask(tmp_path, monkeypatch):
