@@ -61,15 +61,18 @@ Plot curve_of(const Drift& drift, const DriftSeries& series) {
 }
 
 Plot shares_of(const Drift& drift) {
-  constexpr double left = 110, row = 22;
+  constexpr double row = 22;
+  std::vector<std::string> names;
+  for (const DriftSite& site : drift.sites) names.push_back(text(site.site, " (", name_of(site.format), ")"));
+  const double left = margin_of(names, 110);
   Plot plot("sites", "every site alone: its share of the sum of squares", plot_width,
             30 + row * static_cast<double>(drift.sites.size()));
   for (std::size_t i = 0; i < drift.sites.size(); ++i) {
     const DriftSite& site = drift.sites[i];
     const double y = 10 + row * static_cast<double>(i),
                  length = (plot_width - left - 60) * std::clamp(site.share, 0.0, 1.0);
-    const std::string name = text(site.site, " (", name_of(site.format), ")"),
-                      share = fmt::format("{:.1f}%", 100 * site.share);
+    const std::string& name = names[i];
+    const std::string share = fmt::format("{:.1f}%", 100 * site.share);
     plot.words(left - 6, y + 14, name, {}, "end");
     plot.rect(left, y, std::max(1.0, length), row - 4, "bar", name + ' ' + share);
     plot.words(left + length + 6, y + 14, share);

@@ -57,7 +57,9 @@ void draw_cell(Plot& plot, const Shade& cell, double x, double y, double width, 
 }
 
 Plot matrix_plot(const std::string& device, const Matrix& matrix) {
-  constexpr double left = 190, top = 40, row_height = 20;
+  constexpr double top = 40, row_height = 20;
+  constexpr double least = 190;
+  const double left = margin_of(matrix.kernels, least);
   const double width = std::max(96.0, (plot_width - left) / static_cast<double>(matrix.precisions.size()));
   const double whole = left + width * static_cast<double>(matrix.precisions.size());
   const std::string place = device.empty() || device == cpu_executor ? "" : " on " + device;
@@ -65,7 +67,7 @@ Plot matrix_plot(const std::string& device, const Matrix& matrix) {
             text("root mean square of error / sigma, the worst tensor of each kernel", place,
                  "; what does not pass is named"),
             whole, top + row_height * static_cast<double>(matrix.kernels.size()) + 24);
-  draw_key(plot, left, 2);
+  draw_key(plot, least, 2);
   for (std::size_t c = 0; c < matrix.precisions.size(); ++c)
     plot.words(left + width * (static_cast<double>(c) + 0.5), top - 6, matrix.precisions[c], {}, "middle");
   for (std::size_t r = 0; r < matrix.kernels.size(); ++r) {

@@ -46,8 +46,11 @@ std::string name_of_rule(std::size_t rule) {
 }  // namespace
 
 Plot kill_plot(const KillTable& kills) {
-  constexpr double left = 200, width = 58, row_height = 20, top = 24;
+  constexpr double width = 58, row_height = 20, top = 24;
   const std::vector<Kernel> kernels = kernels_of(kills);
+  std::vector<std::string> names;
+  for (const Kernel& kernel : kernels) names.push_back(kernel.name);
+  const double left = margin_of(names, 200);
   const double bottom = top + row_height * static_cast<double>(kernels.size());
   Plot plot("kills", "planted faults of which a bit shows, and how many of them each rule kills",
             left + width * static_cast<double>(rule_count()), bottom + 20 + 16 * static_cast<double>(rule_count()));

@@ -126,6 +126,12 @@ std::string Plot::at(double y) const {
                      kind_, number(y), number(width_), number(height_), xml(title_), body_);
 }
 
+double margin_of(const std::vector<std::string>& words, double least) {
+  constexpr double letter = 7.6, beside = 16;  // most letters of the widest of common fonts, at 12 pixels
+  for (const std::string& one : words) least = std::max(least, beside + letter * static_cast<double>(one.size()));
+  return least;
+}
+
 std::string svg_file(const std::vector<Plot>& plots, bool light) {
   constexpr double line = 18;
   double width = 0, height = 0;

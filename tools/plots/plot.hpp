@@ -32,6 +32,9 @@ class Plot {
   double width_, height_;
 };
 
+/// How wide the margin is that holds such words, in the letters of drawings: at least `least`.
+double margin_of(const std::vector<std::string>& words, double least);
+
 /// The colours of drawings, as rules of CSS: by what a reader's system prefers.
 extern const std::string_view plot_style;
 /// A file of its own, one below the other. `light`: in those colours alone, for programs that know no variables.

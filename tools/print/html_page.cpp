@@ -23,6 +23,7 @@ constexpr std::string_view style =
     "th, td { padding: 0.1em 0.6em; text-align: left; vertical-align: top; }\n"
     "th { border-bottom: 1px solid; }\n"
     ".number { text-align: right; font-variant-numeric: tabular-nums; }\n"
+    "td.number { white-space: nowrap; }\n"
     "tr.wrong { background: #fdd; color: black; }\n"
     "@media (prefers-color-scheme: dark) { tr.wrong { background: #5a1a1a; color: white; } }\n"
     "figure { margin: 1em 0; overflow-x: auto; }\n"

@@ -12,6 +12,7 @@ import pytest
 from kernels import delta_rule
 
 WIDTHS = (390, 600, 1024, 1600)
+RECORD = pathlib.Path(__file__).parents[3] / "records/gpu/nvidia-h200.json"
 PROBE = pathlib.Path(__file__).with_name("probe.js")
 
 
@@ -31,9 +32,9 @@ def pages():
     drift = ("--tokens", "1024", "--dim", "4", "--sequences", "1", "--predict-from", "512", "--draws", "0", "--budget", "0.5")
     check = failing()
     return {
-        "check": check, "a long name": check.replace("<h1>", "<h1>" + 20 * "a_folder_with_a_name/"), "report": page_of("report", "--mechanism", "deltanet,retnet", "--precision", "fp32,bf16", "--shape", "1,9,2,4,4"),
+        "check": check, "a long name": check.replace("<h1>", "<h1>" + 20 * "a_folder_with_a_name/"), "report": page_of("report", "--mechanism", "softmax_attention,affine_linear_attention", "--precision", "fp32,bf16", "--shape", "1,9,2,4,4"),
         "drift": page_of("drift", "retnet", *drift), "mutants": page_of("mutants", "--mechanism", "retnet", "--trials", "1"),
-        "paper": page_of("paper", "mdn-stability"),
+        "paper": page_of("paper", "mdn-stability"), "ratios": page_of("paper", "parallax-ratios", "--record", str(RECORD)),
     }  # fmt: skip
 
 
