@@ -389,6 +389,8 @@ CaseResult answer_problem(const ProblemFile& file, std::optional<Tier> tier, int
   result.message = in_terms_of(file, result.message);
   if (result.message.starts_with("log_decay") && result.message.ends_with("must be <= 0"))
     result.message += "; if this is the decay itself, take its logarithm";
+  if (result.message == "params.bandwidth: missing")
+    result.message += "; or params.scale, its reciprocal: 1 / sqrt(K) is what most kernels take where nothing is said";
   return result;
 }
 
@@ -448,8 +450,8 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     // Few kernels have the gradient of what their caller passes as a number, or of what the case leaves out.
     const auto scattered = problem.scattered.find(name);
     const bool is_optional = scattered != problem.scattered.end() && scattered->second.is_optional;
-    const bool passed = !is_optional && ranked.field.place == Field::Place::input &&
-                        (!is_unlisted(problem.room->name) || problem.problem.inputs.contains(ranked.field.name));
+    const bool passed =
+        !is_optional && ranked.field.place == Field::Place::input && problem.problem.inputs.contains(ranked.field.name);
     if ((gradient || is_optional) && !passed && !asked && (found == file.tensors.end() || !is_written(found->second))) {
       given.not_judged.push_back(name);
       continue;

@@ -250,6 +250,25 @@ TEST_F(Check, gradients_of_params_may_be_missing) {
   expect_refused(check(), {"out.st: tensor d_v: missing"});
 }
 
+/// A kernel that starts from nothing has no gradient of it.
+TEST_F(Check, gradients_of_what_a_case_leaves_out_may_be_missing) {
+  make("deltanet");
+  Safetensors stored = read_safetensors(path("case.st"));
+  stored.tensors.erase("initial_state");
+  write_safetensors(path("case.st"), stored);
+  Safetensors out = emulated(path("case.st"), Format::bf16);
+  put(out);
+  EXPECT_EQ(verdicts()["not_judged"], Json::array());
+  out.tensors.erase("d_initial_state");
+  put(out);
+  const Json page = verdicts();
+  EXPECT_TRUE(page["passed"].get<bool>());
+  EXPECT_EQ(page["not_judged"], Json::array({"d_initial_state"}));
+  out.tensors.erase("d_v");
+  put(out);
+  expect_refused(check(), {"out.st: tensor d_v: missing"});
+}
+
 TEST_F(Check, takes_the_precision_from_q) {
   for (const auto& [precision, contract] : {std::pair{"bf16", "bf16"}, {"fp32", "fp32"}, {"tf32", "fp32"}}) {
     make("deltanet", precision);
