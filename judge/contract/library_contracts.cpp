@@ -71,39 +71,35 @@ Contract flashinfer() {
 }
 
 Contract torch_sdpa() {
-  return {
-      .name = "torch_sdpa",
-      .summary =
-          "torch's scaled_dot_product_attention (flash, efficient, math; CPU and CUDA): the weights (P) and the "
-          "gradients of the scores (dS) in the precision, sums in fp32; gradients of keys and values (dK, dV) "
-          "stored for every query head and, on the CPU, for every block of queries",
-      .rules = {{"P", bf16},
-                {"S", fp32},
-                {"m", fp32},
-                {"l", fp32},
-                {"O", fp32},
-                {"lse", fp32, optional},
-                {"Oin", bf16, optional, "", true},
-                {"delta", fp32, optional},
-                {"dS", bf16, optional},
-                {"dK", bf16, optional, "", true},
-                {"dV", bf16, optional, "", true}},
-      .follows = true,
-      .of_fp32 = fp32,
-      .accumulation = any_sums,
-      .per_query_head = parts_stored,
-      .sources = {
-          "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h:99-106,939-940,1230-1343",
-          "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h:233-235,614-622,1689,"
-          "2009,2014,2540-2605",
-          "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/gemm/mma_from_smem.h:1539,1549,"
-          "1760,1907",
-          "pytorch/pytorch@008ec6b aten/src/ATen/native/cpu/FlashAttentionKernel.cpp: "
-          "cpu_flash_attention ('qk <- exp(qk - max) and sum per row' into qk_reduced_data), "
-          "cpu_flash_attention_backward ('dsum <- rowsum(grad_out * out)', 'grad_v <- grad_v + attn.T @ grad_out' of "
-          "attn_reduced_data, 'grad_k <- grad_k + scale * grad_attn.T @ q' of grad_attn_reduced_data)",
-          "pytorch/pytorch@008887d aten/src/ATen/native/transformers/attention.cpp: "
-          "_scaled_dot_product_attention_math"}};
+  return {.name = "torch_sdpa",
+          .summary =
+              "torch's scaled_dot_product_attention (flash, efficient, math; CPU and CUDA): the weights (P) and the "
+              "gradients of the scores (dS) in the precision, sums in fp32; gradients of keys and values (dK, dV) "
+              "stored for every query head and, on the CPU, for every block of queries",
+          .rules = {{"P", bf16},
+                    {"S", fp32},
+                    {"m", fp32},
+                    {"l", fp32},
+                    {"O", fp32},
+                    {"lse", fp32, optional},
+                    {"Oin", bf16, optional, "", true},
+                    {"delta", fp32, optional},
+                    {"dS", bf16, optional},
+                    {"dK", bf16, optional, "", true},
+                    {"dV", bf16, optional, "", true}},
+          .follows = true,
+          .of_fp32 = fp32,
+          .accumulation = any_sums,
+          .per_query_head = parts_stored,
+          .sources = {
+              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h:99-106,939-940,1230-1343",
+              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h:233-235,614-622,1689,"
+              "2009,2014,2540-2605",
+              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/gemm/mma_from_smem.h:1539,1549,"
+              "1760,1907",
+              "torch 2.6.0 aten/src/ATen/native/cpu/FlashAttentionKernel.cpp:98-100,748-752,802,818-823,980-985,"
+              "1065-1087,1121-1125,1138-1160",
+              "torch 2.6.0 aten/src/ATen/native/transformers/attention.cpp:649-650,812-824,858-881"}};
 }
 
 Contract parallax() {
