@@ -269,6 +269,22 @@ TEST_F(Check, gradients_of_what_a_case_leaves_out_may_be_missing) {
   expect_refused(check(), {"out.st: tensor d_v: missing"});
 }
 
+/// Keys that are too long by a factor are no fault of the kernel, and nobody has the digits.
+TEST_F(Check, says_that_a_delta_rule_grows) {
+  make("deltanet");
+  put(emulated(path("case.st"), Format::bf16));
+  EXPECT_EQ(check().out.find("beta |k|^2"), std::string::npos);
+  Safetensors stored = read_safetensors(path("case.st"));
+  StoredTensor& keys = stored.tensors.at("k");
+  Array longer = load("k", keys);
+  for (double& x : longer.data) x *= 8;
+  keys = store(longer, keys.dtype);
+  write_safetensors(path("case.st"), stored);
+  const Ran ran = check();
+  EXPECT_EQ(ran.code, exit_failed);
+  EXPECT_NE(ran.out.find("\ninputs: a delta rule grows where beta |k|^2 > 2: it is "), std::string::npos) << ran.out;
+}
+
 TEST_F(Check, takes_the_precision_from_q) {
   for (const auto& [precision, contract] : {std::pair{"bf16", "bf16"}, {"fp32", "fp32"}, {"tf32", "fp32"}}) {
     make("deltanet", precision);

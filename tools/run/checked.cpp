@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "judge/court/blind_spots.hpp"
+#include "judge/court/growing_steps.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/cases/check_costs.hpp"
@@ -159,6 +160,9 @@ void tell_what_was_read(Checked& checked) {
   if (!got.ignored.empty()) checked.remarks.push_back("ignored: " + listed(got.ignored));
   const std::string& guess = checked.trial->precision_guess();
   if (!guess.empty()) checked.remarks.push_back("precision: " + guess + "; the case names none");
+  if (!all_pass(checked.rows))
+    if (std::string grows = growing_steps_of(checked.trial->file().problem); !grows.empty())
+      checked.remarks.push_back("inputs: " + std::move(grows));
   Json stored = Json::object();
   for (const auto& [name, dtype] : got.stored) stored[name] = name_of(dtype);
   auto& facts = checked.page.facts;
