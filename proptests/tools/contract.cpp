@@ -173,8 +173,19 @@ TEST_F(ContractInfer, writes_a_contract_that_a_check_passes_under) {
   EXPECT_EQ(contract_from(found_).name, "mine");
   const Ran check = run_assay({"check", case_, out_, "--contract", found_});
   EXPECT_EQ(check.code, exit_passed) << check.out;
+  // Of a part of the answer, too.
+  Safetensors part = read_safetensors(out_);
+  part.tensors.erase("d_q");
+  write_safetensors(out_, part);
+  expect_refused(run_assay({"contract", "infer", case_, out_}), "tensor d_q: missing");
+  expect_refused(run_assay({"contract", "infer", case_, out_, "--tensor", "d_z"}), "there is no d_z");
+  const Ran of_part = run_assay({"contract", "infer", case_, out_, "--tensor", "o,d_k", "--tensor", "d_v"});
+  EXPECT_NE(of_part.out.find("those of the contract bf16 with S in bf16"), std::string::npos)
+      << of_part.out << of_part.err;
+  part.tensors.erase("d_k"), part.tensors.erase("d_v"), part.tensors.erase("d_bandwidth");
+  write_safetensors(out_, part);
   // On standard output there is nothing but the contract.
-  const Ran piped = run_assay({"contract", "infer", case_, out_, "-o", "-"});
+  const Ran piped = run_assay({"contract", "infer", case_, out_, "--tensor", "o", "-o", "-"});
   EXPECT_EQ(parse_contract(piped.out, "piped").rules.size(), 1U);
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 struct Flags {
   std::string what;
-  std::vector<std::string> files;
+  std::vector<std::string> files, tensors;
   Standard standard;
   std::string name = "inferred", output;
   double limit = 600;
@@ -37,6 +37,7 @@ std::vector<std::unique_ptr<CaseTrial>> trials_of(const Flags& flags, Console& c
     trials.push_back(std::make_unique<CaseTrial>(read_safetensors(file), flags.standard, file));
     CaseTrial& trial = *trials.back();
     trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, what); });
+    trial.require_tensors(flags.tensors);
     require(trial.kernel().form != nullptr, file, ": no kernel of this build takes it, so it has no sites to infer");
     const KernelUnderTest &first = trials.front()->kernel(), &kernel = trial.kernel();
     require(kernel.form == first.form && kernel.precision == first.precision, file, ": another mechanism, form or ",
@@ -54,7 +55,7 @@ int run_infer(const Flags& flags, Console& console) {
   std::vector<AnsweredCase> cases;
   for (std::size_t n = 0; n < trials.size(); ++n) {
     const std::string& file = flags.files[2 * n + 1];
-    GivenAnswer got = trials[n]->read(read_safetensors(file), {}, file);
+    GivenAnswer got = trials[n]->read(read_safetensors(file), flags.tensors, file);
     cases.push_back(
         {trials[n]->file().problem, trials[n]->oracle(), flat(std::move(got.answer)), std::move(got.stored)});
   }
@@ -108,6 +109,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--precision", flags->standard.precision, "of inputs and outputs; without, the case's")
       ->check(one_of(name_list(case_precisions)));
   app.add_option("--tile", flags->standard.tile, "the tile shape that answered; without, any of the form's");
+  app.add_option("--tensor", flags->tensors,
+                 "of the answers only this one, may be given several times; others may be missing")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--name", flags->name, "what the contract is called")->capture_default_str();
   app.add_option("--limit", flags->limit, "seconds that the search may take")
       ->check(number_in(shortest_effort, longest_limit))
