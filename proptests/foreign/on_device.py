@@ -42,8 +42,6 @@ def run_of(random, tokens, dims):
     batch = 1 if "decoding" in name else random.choice((1, 1, 2))
     command = [mechanism, "--shape", f"{batch},{length},{heads},{random.choice(dims)}"]
     command += ["--precision", precision, "--seed", str(random.randrange(1 << 31))]
-    if random.random() < 0.3:
-        command += ["--style", random.choice(("long_memory", "outlier_channels", "repeated_keys", "unit_keys"))]
     if random.random() < 0.4:
         command.append("--no-cotangents")
     tf32 = precision == "fp32" and package == "fla-core" and "recurrent" not in name

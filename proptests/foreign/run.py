@@ -2,10 +2,10 @@
 """Runs kernels that others have published on random problems and judges their answers: what is healthy must PASS, what has a
 known or a planted bug must not. Prints a line for each that does otherwise and a summary; exit code 1 if there is any.
 
-    run.py [--runs N] [--seed S] [--dims 16,32,64] [--device cuda] [--jobs N] [--seconds S] [--tool ASSAY]
+    run.py [--runs N] [--seed S] [--dims 16,32,64] [--styles normal] [--device cuda] [--jobs N] [--seconds S] [--tool ASSAY]
            [--keep FOLDER] [--log FILE] [--table]
-        with cuda, kernels for GPUs; so many at a time, none begun after so many seconds; FOLDER keeps the case and the answer of each such run;
-        FILE gets a line of JSON for every run; --table adds the runs by mechanism and kernel, in Markdown
+        with cuda, kernels for GPUs; so many at a time, none begun after so many seconds; FOLDER keeps the case and the answer of
+        each such run; FILE gets a line of JSON for every run; --table adds the runs by mechanism and kernel, in Markdown
 """
 import argparse
 import collections
@@ -35,11 +35,12 @@ OF_SCORES = ("scale_squared", "softmax_base2")
 Run = collections.namedtuple("Run", "kernel function bug command known judged_as", defaults=((), None))
 
 
-def drawn(random, dims, device="cpu"):
+def drawn(random, dims, styles=("normal",), device="cpu"):
     """One run: a kernel, whether it has a bug, and the arguments of `assay case`."""
+    style = [] if styles == ("normal",) else ["--style", random.choice(styles)]  # seeds of before draw what they drew
     if device == "cuda":
         name, function, command, known, judged_as = on_device.run_of(random, TOKENS, dims)
-        return Run(name, function, None, command, known, judged_as)
+        return Run(name, function, None, command + style, known, judged_as)
     mechanism, tokens = random.choice(MECHANISMS), random.choice(TOKENS)
     shape = f"{random.choice((1, 1, 2))},{tokens},{random.choice(('2', '4/2'))},{random.choice(dims)}"
     command = [mechanism, "--shape", shape, "--precision", random.choice(("bf16", "fp16", "fp32"))]
@@ -48,12 +49,14 @@ def drawn(random, dims, device="cpu"):
         command += ["--param", "causal=false"]
     elif mechanism == "softmax_attention" and random.random() < 0.3:
         command += ["--param", f"window={random.choice((1, 2, 16, 63, 64))}"]
+    masked = len(command) > 7
+    command += style
     healthy = [(name, function, None) for name, function in PUBLISHED.get(mechanism, [])]
     healthy += [("textbook", textbook, None), ("textbook in NumPy", in_numpy.textbook, None)]
     buggy = [(name, function, "published") for name, function in DEFECTS.get(mechanism, [])]
     alone = "window=1" in command  # a query that sees one key answers its value, whatever the score
     for bug, least in bugs_of(mechanism).items():
-        if tokens >= least and not (bug.startswith("mask") and len(command) > 7) and not (alone and bug in OF_SCORES):
+        if tokens >= least and not (bug.startswith("mask") and masked) and not (alone and bug in OF_SCORES):
             buggy.append(("textbook", lambda case, bug=bug: textbook(case, bug), bug))
     kernel, function, bug = random.choice(buggy if buggy and random.random() < 0.3 else healthy)
     return Run(kernel, function, bug, command)
@@ -156,6 +159,7 @@ def main():
     parser.add_argument("--dims", default="16,32,64", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float)
+    parser.add_argument("--styles", default=("normal",), type=lambda text: tuple(text.split(",")))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--log", type=argparse.FileType("w"))
@@ -165,7 +169,7 @@ def main():
     if options.device == "cuda":
         on_device.tune_no_more()
     source, counts, seen, wrong = random.Random(options.seed), collections.Counter(), collections.Counter(), 0
-    runs = [drawn(source, options.dims, options.device) for _ in range(options.runs)]
+    runs = [drawn(source, options.dims, options.styles, options.device) for _ in range(options.runs)]
     for number, result in results(runs, options):
         run = runs[number]
         if isinstance(result, str):
