@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
@@ -146,6 +147,48 @@ TEST(Report, covers_every_form_and_tensor_and_passes) {
   for (const char* tensor : {"o", "d_q", "d_k", "d_v", "d_bandwidth"}) EXPECT_TRUE(has("softmax_attention", tensor));
   for (const char* tensor : {"o", "final_state", "d_q", "d_k", "d_v", "d_beta", "d_initial_state"})
     EXPECT_TRUE(has("deltanet", tensor));
+}
+
+/// Packed sequences, one of which has no token, behind arguments of every kind; and what stands in the way of others.
+TEST(Report, takes_arguments) {
+  const std::string words =
+      "report --mechanism softmax_attention --precision bf16 --shape 1,24,2,8,8 --style short_sequences --seed 0 "
+      "--param soft_cap=2 --with sink --with lse";
+  const Ran ran = run_words(words + " --format json");
+  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
+  const Json report = Json::parse(ran.out);
+  EXPECT_EQ(report["style"], "short_sequences");
+  std::map<std::string, std::set<std::string>> tensors;
+  for (const Json& row : report["rows"]) {
+    tensors[row["form"]].insert(row["tensor"].get<std::string>());
+    EXPECT_EQ(row["mechanism"], "softmax_attention");
+    EXPECT_EQ(row["verdict"], "PASS");
+    EXPECT_NE(row["command"].get<std::string>().find("--param soft_cap=2 --with sink --with lse"), std::string::npos);
+  }
+  EXPECT_EQ(tensors["tiled"], (std::set<std::string>{"o", "lse", "d_q", "d_k", "d_v", "d_bandwidth", "d_sink"}));
+  EXPECT_EQ(tensors["split_decode"], (std::set<std::string>{"o", "lse"}));
+  const std::string table = run_words(words).out;
+  EXPECT_NE(table.find("softmax_attention with soft_cap, lse, sink, cu_seqlens tiled"), std::string::npos) << table;
+  EXPECT_NE(table.find("\nreproduce: build/assay " + words + '\n'), std::string::npos) << table;
+  // Who names no mechanism asks for those that take them.
+  std::set<std::string> takes;
+  const Ran every = run_words(
+      "report --precision bf16 --shape 1,9,1,8,8 --style short_sequences --param state_layout=v_first --format json");
+  const Json rows = Json::parse(every.out)["rows"];
+  for (const Json& row : rows) takes.insert(row["mechanism"].get<std::string>());
+  EXPECT_EQ(takes, (std::set<std::string>{"comba", "deltanet", "gated_deltanet", "gla", "kda", "linear_attention",
+                                          "mamba2", "retnet"}));
+  const auto refused = [](const std::string& line) {
+    const Ran refusal = run_words("report --precision bf16 " + line);
+    EXPECT_EQ(refusal.code, exit_usage) << line;
+    EXPECT_EQ(refusal.out, "") << line;
+    return refusal.err;
+  };
+  EXPECT_EQ(refused("--mechanism deltanet --with sink"),
+            "assay: --with: sink: deltanet does not take it: it has no scores\n");
+  EXPECT_NE(refused("--with sinks").find("did you mean sink?"), std::string::npos);
+  EXPECT_NE(refused("--mechanism lla --with bias").find("no kernel of ours takes lla with arguments"),
+            std::string::npos);
 }
 
 const std::string smaller = "report --mechanism deltanet --precision bf16 --precision fp32 --shape 1,20,2,16,16";

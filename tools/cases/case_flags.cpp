@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "arguments/drawn_case.hpp"
 #include "arguments/registry.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
@@ -41,6 +42,19 @@ void add_case_flags(CLI::App& app, CaseFlags& flags, const std::vector<std::stri
   app.add_option("--seed", flags.seed, "of the inputs")->capture_default_str();
   app.add_option("--param", flags.params, "a setting of the mechanism, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
+}
+
+void add_argument_flags(CLI::App& app, CaseFlags& flags, std::vector<std::string>& with, std::string& layout) {
+  std::vector<std::string> styles;
+  for (const arguments::ArgumentStyle& style : arguments::argument_styles()) styles.emplace_back(style.name);
+  add_case_flags(app, flags, styles);
+  app.add_option("--with", with,
+                 "an argument that is a tensor (docs/arguments.md), NAME or NAME=NUMBERS: sink, bias, "
+                 "cu_seqlens=0,5,5,64; may be given several times. Those that are settings are --param")
+      ->allow_extra_args(false);
+  app.add_option("--layout", layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]")
+      ->check(one_of({"bthd", "bhtd", "thd"}))
+      ->capture_default_str();
 }
 
 void add_mechanism_flag(CLI::App& app, std::string& mechanism) {
@@ -98,8 +112,9 @@ void refuse_params(const Room& room, const Params& params, Shape shape) {
   std::vector<std::string> known = names;  // and what kernels take beside these
   for (const arguments::Argument& argument : arguments::all_arguments()) {
     known.emplace_back(argument.name);
-    require(takes(room, argument.name) || !params.contains(argument.name), "--param: ", argument.name,
-            " is an argument (docs/arguments.md): `assay case`, `check` and `suite` take it, and nothing else");
+    require(
+        takes(room, argument.name) || !params.contains(argument.name), "--param: ", argument.name,
+        " is an argument (docs/arguments.md): `assay case`, `check`, `report` and `suite` take it, and nothing else");
   }
   for (const auto& [name, value] : params)
     require(takes(room, name), "--param: ", room.name, " has no ", name, did_you_mean(name, known),

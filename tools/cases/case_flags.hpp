@@ -28,6 +28,9 @@ struct CaseFlags {
 /// Adds --style, --seed and --param; `more_styles`: those beside the ones of all mechanisms.
 void add_case_flags(CLI::App& app, CaseFlags& flags, const std::vector<std::string>& more_styles = {});
 
+/// As above, with the styles of arguments (docs/arguments.md), --with and --layout.
+void add_argument_flags(CLI::App& app, CaseFlags& flags, std::vector<std::string>& with, std::string& layout);
+
 /// Adds --mechanism NAME|FILE.json, for a case that names one itself.
 void add_mechanism_flag(CLI::App& app, std::string& mechanism);
 

@@ -109,16 +109,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--precision", options->precision, "what queries, keys, values and cotangents are rounded to")
       ->check(one_of(name_list(case_precisions)))
       ->capture_default_str();
-  std::vector<std::string> styles;
-  for (const arguments::ArgumentStyle& style : arguments::argument_styles()) styles.emplace_back(style.name);
-  add_case_flags(app, options->flags, styles);
-  app.add_option("--with", options->with,
-                 "an argument that is a tensor (docs/arguments.md), NAME or NAME=NUMBERS: sink, bias, "
-                 "cu_seqlens=0,5,5,64; may be given several times. Those that are settings are --param")
-      ->allow_extra_args(false);
-  app.add_option("--layout", options->layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]")
-      ->check(one_of({"bthd", "bhtd", "thd"}))
-      ->capture_default_str();
+  add_argument_flags(app, options->flags, options->with, options->layout);
   app.add_option("--fill", options->fill,
                  "an input all of whose numbers are that one, NAME=NUMBER; may be given several times")
       ->allow_extra_args(false);

@@ -12,7 +12,10 @@
 #include <thread>
 #include <tuple>
 
+#include "arguments/file_case.hpp"
+#include "judge/court/argument_form.hpp"
 #include "judge/court/program_form.hpp"
+#include "judge/court/seeded_case.hpp"
 #include "judge/court/why.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
@@ -48,11 +51,55 @@ struct Task {
   const Device* device = nullptr;  ///< null: the CPU executor
 };
 
+/// What a kernel is given.
+struct Posed {
+  CaseSpec spec;
+  Problem problem;
+  const Room* room = nullptr;            ///< who answers it
+  std::optional<ProblemFile> file = {};  ///< of a case with arguments
+};
+
 /// The shape asked for; heads that share nothing are not grouped.
 Shape shape_of(const ReportOptions& options, const Room& room) {
   Shape shape = options.shape.empty() ? default_shape : shape_from(options.shape);
   if (!groups_heads(room.inputs())) shape.shared_heads = 0;
   return shape;
+}
+
+/// The case that a mechanism's kernels are given, as `assay case` would draw it.
+SeededCase seeded_case(const ReportOptions& options, const Room& room) {
+  CaseSpec spec{.mechanism = std::string(room.name),
+                .shape = shape_of(options, room),
+                .style = options.style,
+                .seed = options.seed,
+                .params = options.params};
+  return {.room = &room,
+          .spec = std::move(spec),
+          .with = options.with,
+          .style = options.argument_style,
+          .layout = options.layout};
+}
+
+/// The kernels of a mechanism that take what is asked for; null if it has none. Who names a mechanism hears why it does
+/// not take an argument: throws InputError. Of any other `refusal` says why, unless it says so of another already.
+const KernelRoom* kernels_for(const ReportOptions& options, const Room& room, std::string& refusal) {
+  const KernelRoom* plain = find_kernels(kernel_rooms(), room.name);
+  const SeededCase seeded = seeded_case(options, room);
+  if (plain == nullptr || !seeded.has_arguments()) {
+    if (plain != nullptr) refuse_params(room, options.params, seeded.spec.shape);
+    return plain;
+  }
+  try {
+    seeded.make();
+  } catch (const InputError& error) {
+    if (!options.mechanisms.empty()) throw;
+    if (refusal.empty()) refusal = error.what();
+    return nullptr;
+  }
+  const KernelRoom* kernels = find_argument_forms(std::string(room.name) + std::string(arguments::room_suffix));
+  require(kernels != nullptr || options.mechanisms.empty(), "no kernel of ours takes ", room.name,
+          " with arguments; `assay check` judges cases of it by the model");
+  return kernels;
 }
 
 /// In eight bits what a solve makes of the operands' roundings is as large as the gradients that are single numbers,
@@ -101,13 +148,15 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
           contract == nullptr ? "" : contract->name);
   if (contract != nullptr && !contract->plain()) device = nullptr;
   std::vector<Task> tasks;
-  std::string known, mismatch;
+  std::string known, mismatch, refusal;
   bool found = false, tiled = options.tile.empty();
   for (const Room* room : rooms()) {
     if (!asks_for(options.mechanisms, room->name)) continue;
-    const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
+    const KernelRoom* kernels = kernels_for(options, *room, refusal);
     if (kernels == nullptr) continue;
-    refuse_params(*room, options.params, shape_of(options, *room));
+    const bool on_device = device != nullptr && !kernels->name.ends_with(arguments::room_suffix);
+    require(options.device != RunsOn::gpu || on_device, "--device gpu: ", room->name,
+            " with arguments is run on the CPU executor");
     bool matched = contract == nullptr;
     std::string why;
     for (const KernelForm& form : kernels->forms) {
@@ -131,7 +180,7 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
         for (const Format precision : case_precisions)
           if (precise(precision) && !drowns(form, precision, options))
             tasks.push_back({room, &form, &measure, precision});
-      if (options.device != RunsOn::cpu && device != nullptr)
+      if (options.device != RunsOn::cpu && on_device)
         for (const Format precision : device->precisions)
           if (precise(precision)) tasks.push_back({room, &form, &measure, precision, device});
     }
@@ -140,6 +189,7 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
     if (!options.mechanisms.empty()) throw InputError(why);
     if (mismatch.empty()) mismatch = why;
   }
+  require(!known.empty() || refusal.empty(), refusal);
   require(found, "--form: there is no ", options.form, "; there are ", known);
   require(tiled, "--tile: none of these kernels has tiles of ", options.tile);
   if (tasks.empty() && !mismatch.empty()) throw InputError(mismatch);
@@ -149,27 +199,31 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   return tasks;
 }
 
+/// The case of that shape.
+Posed posed_at(const Task& task, const ReportOptions& options, const Shape& shape) {
+  SeededCase seeded = seeded_case(options, *task.room);
+  seeded.spec.precision = task.precision, seeded.spec.shape = shape;
+  if (!seeded.has_arguments()) return {seeded.spec, task.room->make(seeded.spec), task.room};
+  Posed posed{seeded.spec, {}, nullptr, read_problem(seeded.make(), "report")};
+  require(!posed.file->refusal, posed.file->refusal ? posed.file->refusal->message : "");
+  posed.problem = posed.file->problem, posed.room = posed.file->room;
+  return posed;
+}
+
 /// The shape that this form is judged on: the one asked for, with its last four queries where the form takes no more.
-Problem problem_of(const Task& task, const ReportOptions& options, CaseSpec& spec) {
-  spec.mechanism = task.room->name;
-  spec.precision = task.precision, spec.style = options.style, spec.seed = options.seed;
-  spec.params = options.params;
-  spec.shape = shape_of(options, *task.room);
-  if (options.shape.empty() && task.form->iterative) spec.shape.key_dim = spec.shape.value_dim = iterative_dims;
-  Problem problem = task.room->make(spec);
-  if (spec.shape.query_len > 0 || task.form->obstacle(problem).empty()) return problem;
-  CaseSpec few = spec;
-  if (options.shape.empty()) few.shape = decode_shape;
-  few.shape.query_len = std::min(few.shape.seq_len, decode_shape.query_len);
+Posed posed_for(const Task& task, const ReportOptions& options) {
+  Shape shape = shape_of(options, *task.room);
+  if (options.shape.empty() && task.form->iterative) shape.key_dim = shape.value_dim = iterative_dims;
+  Posed posed = posed_at(task, options, shape);
+  if (shape.query_len > 0 || task.form->obstacle(posed.problem).empty()) return posed;
+  Shape few = options.shape.empty() ? decode_shape : shape;
+  few.query_len = std::min(few.seq_len, decode_shape.query_len);
   try {
-    Problem decoding = task.room->make(few);
-    if (task.form->obstacle(decoding).empty()) {
-      spec = few;
-      return decoding;
-    }
+    Posed decoding = posed_at(task, options, few);
+    if (task.form->obstacle(decoding.problem).empty()) return decoding;
   } catch (const InputError&) {  // a room with one query per key: the obstacle stands
   }
-  return problem;
+  return posed;
 }
 
 std::string command_of(const Task& task, const ReportOptions& options, const Shape& shape, double share) {
@@ -185,7 +239,7 @@ std::string command_of(const Task& task, const ReportOptions& options, const Sha
 
 /// `share` of the false alarms is this task's.
 std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, int threads, double share) {
-  CaseSpec spec;
+  Posed posed;
   ReportRow row;
   row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
   row.mechanism = task.room->name, row.form = task.form->name, row.tile = task.form->tiles.front();
@@ -194,11 +248,13 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
   if (contract != nullptr) row.contract = contract->name;
   const auto without = [&](Verdict verdict, const std::string& reason) {
     row.judgement.verdict = verdict, row.judgement.reason = reason;
-    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape, share);
+    row.shape = text_of(posed.spec.shape), row.command = command_of(task, options, posed.spec.shape, share);
     return std::vector{row};
   };
   try {
-    Problem problem = problem_of(task, options, spec);
+    posed = posed_for(task, options);
+    Problem& problem = posed.problem;
+    row.title = title_of(problem);
     if (const std::string obstacle = task.form->obstacle(problem); !obstacle.empty())
       return without(Verdict::unsupported, obstacle);
     if (task.device != nullptr) {
@@ -207,8 +263,8 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
       if (!obstacle.empty()) return without(Verdict::unsupported, obstacle);
     }
     if (!task.form->has_gradients) problem.cotangents.clear();
-    const Oracle oracle = oracle_of(*task.room, problem);
-    row.shape = text_of(spec.shape), row.command = command_of(task, options, spec.shape, share);
+    const Oracle oracle = oracle_of(*posed.room, problem);
+    row.shape = text_of(posed.spec.shape), row.command = command_of(task, options, posed.spec.shape, share);
     KernelUnderTest kernel{task.measure, task.precision, *tile_of(*task.measure, options.tile), threads, contract};
     if (task.device != nullptr) kernel.tile = task.device->tile(task.room->name, *task.form, problem, task.precision);
     std::optional<Answer> got;
@@ -217,14 +273,16 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
     else if (task.measure != task.form)
       got = task.form->run(problem, KernelUnderTest{task.form, task.precision, 0, threads, contract}.policy(),
                            *tile_of(*task.form, options.tile));
-    const Trial trial{.room = *task.room,
+    const Trial trial{.room = *posed.room,
                       .kernel = kernel,
                       .problem = problem,
                       .oracle = oracle,
-                      .batch = spec.shape.batch,
+                      .batch = posed.spec.shape.batch,
+                      .file = posed.file ? &*posed.file : nullptr,
                       .false_alarms = share,
                       .detects = options.detects};
     std::vector<ReportRow> rows = judge_rows(trial, row, got);
+    for (ReportRow& judged : rows) judged.mechanism = task.room->name;  // with arguments its title has these
     if (options.why) add_contributions(rows, kernel, problem);
     return rows;
   } catch (const InputError& error) {
@@ -244,7 +302,7 @@ std::vector<std::string> header_of(const Report& report, bool in_short) {
   });
   std::vector<std::string> header = {fmt::format("assay report: kernels, run on {}, against the oracle", places),
                                      fmt::format("inputs    style {}, seed {}, rounded once to the precision",
-                                                 name_of(report.options.style), report.options.seed)};
+                                                 report.options.style_name(), report.options.seed)};
   const std::vector<std::string> lines =
       legend(report.options.contract ? &*report.options.contract : nullptr, report.options.false_alarms, in_short);
   header.insert(header.end(), lines.begin(), lines.end());
@@ -260,7 +318,7 @@ std::vector<std::string> header_of(const Report& report, bool in_short) {
 struct Flags {
   ReportOptions options;
   CaseFlags inputs;
-  std::vector<std::string> precisions;
+  std::vector<std::string> precisions, with;
   std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-", plot, shard;
   std::string judge = "auto";
   bool rows = false;
@@ -273,7 +331,9 @@ int run_report(const Flags& flags, Console& console) {
   if (!flags.contract.empty()) options.contract = contract_from(flags.contract);
   for (const RunsOn where : all_runs_on)
     if (name_of(where) == flags.device) options.device = where;
-  options.style = *style_from(flags.inputs.style), options.seed = flags.inputs.seed;
+  options.style = style_from(flags.inputs.style).value_or(Style::normal), options.seed = flags.inputs.seed;
+  if (arguments::is_argument_style(flags.inputs.style)) options.argument_style = flags.inputs.style;
+  for (const std::string& word : flags.with) options.with.push_back(with_from(word));
   options.params = params_of(flags.inputs);
   options.detects = true;
   if (!flags.shard.empty()) {
@@ -314,7 +374,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of(name_list(all_runs_on)))
       ->capture_default_str();
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
-  add_case_flags(app, flags->inputs);
+  add_argument_flags(app, flags->inputs, flags->with, options.layout);
   app.add_flag("--rows", flags->rows, "in the table, print a row for every tensor, not only for what is not PASS");
   app.add_flag("--why", options.why, "say which roundings make the errors, of every row");
   add_false_alarms_flag(app, options.false_alarms);
@@ -345,6 +405,10 @@ std::string_view name_of(RunsOn where) {
   return "gpu";
 }
 
+std::string ReportOptions::style_name() const {
+  return argument_style.empty() ? std::string(name_of(style)) : argument_style;
+}
+
 std::string ReportOptions::command() const {
   std::string command = "build/assay report";
   for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
@@ -355,7 +419,10 @@ std::string ReportOptions::command() const {
   if (device != RunsOn::every) command += text(" --device ", name_of(device));
   if (!shape.empty()) command += " --shape " + shape;
   if (false_alarms != false_alarm_rate) command += " --false-alarms " + round_trip(false_alarms);
-  return command + text(" --style ", name_of(style), " --seed ", seed) + flags_of(params) + (why ? " --why" : "");
+  command += text(" --style ", style_name(), " --seed ", seed) + flags_of(params);
+  for (const auto& [name, value] : with) command += " --with " + shown_word(value.empty() ? name : name + "=" + value);
+  if (layout != ReportOptions{}.layout) command += " --layout " + layout;
+  return command + (why ? " --why" : "");
 }
 
 bool Report::passed() const { return all_pass(rows); }
@@ -408,7 +475,7 @@ std::string print(const Report& report, RowsFormat format, bool rows, bool colou
   const bool brief = format == RowsFormat::table && !rows;
   Page page{.verb = "report",
             .header = header_of(report, brief),
-            .facts = {{"style", name_of(report.options.style)},
+            .facts = {{"style", report.options.style_name()},
                       {"seed", report.options.seed},
                       {"false_alarm_rate", report.options.false_alarms}},
             .matrix = true,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "judge/contract/contract.hpp"
@@ -32,13 +33,19 @@ struct ReportOptions {
   std::string shape;  ///< as shape_from reads it; "": every form's own default
   Style style = Style::normal;
   std::uint64_t seed = 0;
-  Params params;                           ///< settings of the mechanism, as under `params` in a case
+  Params params;  ///< settings of the mechanism, as under `params` in a case
+  /// Tensors that are arguments (docs/arguments.md), and what they are: "" drawn.
+  std::vector<std::pair<std::string, std::string>> with = {};
+  std::string argument_style = {};         ///< a style of arguments in place of `style`; or ""
+  std::string layout = "bthd";             ///< how rows of a case with arguments lie
   int threads = 0;                         ///< 0: all cores; the results do not depend on it
   bool why = false;                        ///< which roundings make the errors
   double false_alarms = false_alarm_rate;  ///< probability that correct kernels fail in any tensor of the report
   int part = 1, parts = 1;                 ///< of every so many kernels and precisions this share, from 1 on
   bool detects = false;                    ///< whether rows say what their problem could have shown
 
+  /// "normal", or a style of arguments.
+  std::string style_name() const;
   /// The command that makes this report again.
   std::string command() const;
 };
