@@ -24,7 +24,16 @@ Answer with_wide_head_dim(const Policy& policy, const AttentionShape& shape, int
 inline std::string wide_head_dim_obstacle(const Problem& problem, int widest) {
   const AttentionShape shape(problem);
   const int d = std::max(shape.key_dim, shape.value_dim);
+  if (d > latent_head_dim && d <= widest && !problem.cotangents.empty())
+    return text("gradients are compiled for K and V of up to ", latent_head_dim, ", got ", d);
   return d <= widest ? "" : text("K and V are compiled in up to ", widest, ", got ", d);
+}
+inline std::string wide_decode_obstacle(const Problem& problem, int widest) {
+  Problem forward = without_arguments(problem);
+  forward.cotangents.clear();
+  if (const int queries = AttentionShape(forward).queries; queries > decode_rows)
+    return text("decoding takes at most ", decode_rows, " queries, got ", queries);
+  return wide_head_dim_obstacle(forward, widest);
 }
 
 template <class T>
@@ -32,14 +41,19 @@ struct OperandTiles {
   using Executor = HostBlock<T>;
   static constexpr int rows = 64, dim = 64;
 };
+/// Of heads wider than these a forward pass alone is compiled.
+template <class T, int Rows, int D>
+struct ArgumentTiles : HostAttentionTiles<T, Rows, Rows, Rows, D> {
+  static constexpr bool has_gradients = D <= latent_head_dim;
+};
 template <class Plans, class T, int Rows, int D>
 Answer tiled_with_arguments(const Problem& problem, const Policy& policy) {
   const Problem plain = without_arguments(problem);
   const AttentionShape shape = shape_of(problem, plain);
   const HostAttentionDevice<T> device(shape, policy);
   return with_dequantized<OperandTiles<T>>(device, problem, [&](const Problem& own) {
-    return Plans::template tiled<HostAttentionTiles<T, Rows, Rows, Rows, D>>(
-        device, shape, without_arguments(own), ArgumentLaunch<HostAttentionDevice<T>>(device, shape, own));
+    return Plans::template tiled<ArgumentTiles<T, Rows, D>>(device, shape, without_arguments(own),
+                                                            ArgumentLaunch<HostAttentionDevice<T>>(device, shape, own));
   });
 }
 
@@ -76,9 +90,6 @@ Answer run_decode_with_arguments(const Problem& problem, const Policy& policy, i
     return with_scalar_and_head_dim(policy, shape, run);
 }
 
-inline std::string decode_obstacle_with_arguments(const Problem& problem) {
-  return split_decode_obstacle(without_arguments(problem));
-}
 inline constexpr std::string_view argument_tiles[] = {"64x64", "32x32"};
 inline constexpr std::string_view argument_decode_tiles[] = {"16x64/256", "16x32/64"};
 

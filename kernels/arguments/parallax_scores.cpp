@@ -22,12 +22,13 @@ struct Plans {
 /// The probe's part of dk shares an accumulator with the scores', in units of the scale.
 std::string tiled_obstacle(const Problem& problem) {
   return scale_of(problem) == 0 ? "no tile program of parallax takes a scale of 0"
-                                : head_dim_obstacle(without_arguments(problem));
+                                : wide_head_dim_obstacle(without_arguments(problem), latent_head_dim);
 }
+std::string decode_obstacle(const Problem& problem) { return wide_decode_obstacle(problem, latent_head_dim); }
 
 constexpr Mutant tiled_mutants[] = {
     {"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
-    {"slope_of_the_cap_forgotten", "backward: dS = D, without 1 - tanh^2", "mlx#3452"},
+    {"slope_of_the_cap_forgotten", "backward: dS = D, without 1 - tanh^2", "FA#2544 class"},
     {"lse_off_by_ln_2", "lse larger by ln 2", "pytorch#181645"},
     {"lse_cotangent_dropped", "backward: d_lse is not read", "FA2, FA3"},
     {"alibi_gradient_of_the_other_form", "d_alibi_slopes of signed distances for absolute ones, and vice versa",
@@ -53,7 +54,7 @@ constexpr KernelForm forms[] = {
      .mutants = tiled_mutants,
      .has_gradients = true,
      .obstacle = tiled_obstacle,
-     .run = run_tiled_with_arguments<Plans>,
+     .run = run_tiled_with_arguments<Plans, latent_head_dim>,
      .independent_rows = true},
     {.name = "split_decode",
      .summary = "few queries, the keys split over blocks, partial results merged",
@@ -61,8 +62,8 @@ constexpr KernelForm forms[] = {
      .tiles = argument_decode_tiles,
      .mutants = decode_mutants,
      .has_gradients = false,
-     .obstacle = decode_obstacle_with_arguments,
-     .run = run_decode_with_arguments<Plans>,
+     .obstacle = decode_obstacle,
+     .run = run_decode_with_arguments<Plans, latent_head_dim>,
      .independent_rows = true},
 };
 

@@ -20,21 +20,15 @@ struct Plans {
 };
 
 std::string tiled_obstacle(const Problem& problem) {
-  return wide_head_dim_obstacle(without_arguments(problem), latent_head_dim);
+  return wide_head_dim_obstacle(without_arguments(problem), absorbed_head_dim);
 }
-
-std::string decode_obstacle(const Problem& problem) {
-  const Problem plain = without_arguments(problem);
-  if (const int queries = AttentionShape(plain).queries; queries > decode_rows)
-    return text("decoding takes at most ", decode_rows, " queries, got ", queries);
-  return wide_head_dim_obstacle(plain, absorbed_head_dim);
-}
+std::string decode_obstacle(const Problem& problem) { return wide_decode_obstacle(problem, absorbed_head_dim); }
 
 constexpr Mutant tiled_mutants[] = {
     {"scale_of_the_next_block", "operands times the scale of the block behind", "vllm#53681"},
     {"gradient_of_codes_without_scale", "backward: dx = dx^ without the scale", "vllm#50085 class"},
     {"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
-    {"slope_of_the_cap_forgotten", "backward: dS = D, without 1 - tanh^2", "mlx#3452"},
+    {"slope_of_the_cap_forgotten", "backward: dS = D, without 1 - tanh^2", "FA#2544 class"},
     {"sink_counted_twice", "the sink's weight added twice to the sum", "FlashInfer, split keys"},
     {"sink_in_base_e", "the sink's logit not in base 2", "vllm-metal#550"},
     {"lse_off_by_ln_2", "lse larger by ln 2", "pytorch#181645"},
@@ -64,7 +58,7 @@ constexpr KernelForm forms[] = {
      .mutants = tiled_mutants,
      .has_gradients = true,
      .obstacle = tiled_obstacle,
-     .run = run_tiled_with_arguments<Plans, latent_head_dim>,
+     .run = run_tiled_with_arguments<Plans, absorbed_head_dim>,
      .independent_rows = true},
     {.name = "split_decode",
      .summary = "few queries, the keys split over blocks, partial results merged",
