@@ -30,7 +30,20 @@ constexpr ArgumentStyle styles[] = {
     {"tiny_norms", "queries and keys to be normalised whose length is zero, or near sqrt(l2_eps)"},
     {"huge_norms", "the same with lengths of a thousand"},
     {"hard_cap", "scores of several times soft_cap"},
+    {"mxfp8", "queries, keys and values as codes of E4M3, with a power of two for every 32 channels of a row"},
+    {"nvfp4", "the same as codes of E2M1, with a scale of E4M3, times one of the tensor, for every 16 channels"},
 };
+
+/// The nearest number of E2M1, ties to the even code; beyond the largest that.
+double nearest_e2m1(double x) {
+  constexpr std::array grid = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
+  std::size_t best = 0;
+  for (std::size_t code = 1; code < grid.size(); ++code) {
+    const double here = std::fabs(grid.at(code) - std::fabs(x)), there = std::fabs(grid.at(best) - std::fabs(x));
+    if (here < there || (here == there && code % 2 == 0)) best = code;
+  }
+  return std::copysign(grid.at(best), x);
+}
 
 /// Numbers that are drawn, by the name of what they are for.
 class Draw {
@@ -144,7 +157,13 @@ class Maker {
     if (is("empty_rows")) wish("mask");
     if (is("short_documents")) wish("documents_q");
     if (is("short_sequences")) wish("cu_seqlens");
+    if (!is_quantized()) return;
+    for (const char* name : {"q_scale", "k_scale"}) wish(name);
+    if (!request_.params.contains("value_dim")) wish("v_scale");
   }
+  bool is_quantized() const { return is("mxfp8") || is("nvfp4"); }
+  /// Channels that share a scale in these styles.
+  int channels_of_block() const { return is("mxfp8") ? 32 : 16; }
 
   /// Params as the file has them; the mechanism's own go to its room, too.
   void take_params() {
@@ -155,6 +174,13 @@ class Maker {
     if (is("saturated_gates")) {
       if (takes("gate") && !has_param("gate")) params_["gate"] = std::string("softplus");
       if (takes("beta_gate") && !has_param("beta_gate")) params_["beta_gate"] = std::string("sigmoid");
+    }
+    if (is_quantized()) {
+      const int block = channels_of_block();
+      require(B_ == 1 && request_.shape.key_dim % block == 0 && request_.shape.value_dim % block == 0,
+              "--style: ", request_.style, ": expected a batch of one, and K and V that are multiples of ", block);
+      require(!has_param("scale_block"), "--param: scale_block: ", request_.style, " has blocks of its own");
+      params_["scale_block"] = text("[1,", block, "]");
     }
     if (const auto block = params_.find("scale_block"); block != params_.end())
       if (const auto* words = std::get_if<std::string>(&block->second))
@@ -493,11 +519,42 @@ class Maker {
         scale_rows(name, [](std::size_t row) { return std::array{1.0, 1e-2, 1e-3, 1e-4, 0.0}.at(row % 5); });
       if (is("huge_norms")) scale_rows(name, [](std::size_t row) { return row % 3 == 0 ? 1e3 : 1.0; });
     }
+    for (const char* name : {"q", "k", "v"})
+      if (is_quantized() && tensors_.contains(name)) quantize(name);
     if (is("hard_cap")) scale_rows("q", [](std::size_t) { return 4.0; });
     for (const char* name : {"a", "b", "dt"})
       if (const auto it = tensors_.find(name); is("saturated_gates") && it != tensors_.end())
         for (std::size_t i = 0; i < it->second.data.size(); ++i)
           it->second.data[i] = std::array{30.0, -30.0, 12.0, -12.0, 0.0, 88.0, -88.0}.at(i % 7);
+  }
+
+  /// Codes in place of an operand, and its scales: those of `quantize`, of a row and so many channels each.
+  void quantize(const std::string& name) {
+    Array &x = tensors_.at(name), &scales = tensors_.at(name + "_scale");
+    const auto block = static_cast<std::size_t>(channels_of_block());
+    const int heads = name == "q" ? H_ : G_, rows = name == "q" ? T_ : S_;
+    const auto d = static_cast<std::size_t>(x.shape.back());
+    const auto size_of = [](double most, double y) { return std::max(most, std::fabs(y)); };
+    const double of_tensor =
+        round_to(std::accumulate(x.data.begin(), x.data.end(), 0.0, size_of) / (448 * 6), Format::fp32);
+    std::size_t s = 0;
+    for (int h = 0; h < heads; ++h)
+      for (int t = 0; t < rows; ++t) {
+        const auto row = static_cast<std::size_t>(layout_ == RowLayout::bhtd ? h * rows + t : t * heads + h) * d;
+        for (std::size_t c = 0; c < d; c += block, ++s) {
+          const auto first = x.data.begin() + static_cast<std::ptrdiff_t>(row + c),
+                     last = first + static_cast<std::ptrdiff_t>(block);
+          const double most = std::accumulate(first, last, 0.0, size_of);
+          constexpr int largest_exponent = 8;  // of E4M3
+          const double scale = is("mxfp8") ? std::exp2(most > 0 ? std::ilogb(most) - largest_exponent : -127)
+                                           : round_to(most / (6 * of_tensor), Format::e4m3) * of_tensor;
+          scales.data.at(s) = round_to(scale, Format::fp32);
+          for (auto y = first; y != last; ++y)
+            *y = scale == 0    ? 0
+                 : is("mxfp8") ? round_to(*y / scale, Format::e4m3, Overflow::saturate)
+                               : nearest_e2m1(*y / scale);
+        }
+      }
   }
 
   // ---- the file

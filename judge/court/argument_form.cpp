@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "arguments/file_case.hpp"
 #include "judge/court/planted_kernels.hpp"
+#include "judge/court/sequence_faults.hpp"
 #include "kernels/arguments/calls.hpp"
 #include "kernels/arguments/rooms.hpp"
 #include "reference/core/error.hpp"
@@ -22,17 +24,86 @@ const KernelRoom* room_of_sequences(std::string_view mechanism) {
   return tile::kernel_rooms::with_arguments(mechanism);
 }
 
+/// A sequence, with the words of the case that say which program it is of, and by the mechanism's own name.
+Problem told(const Problem& sequence, const Problem& whole) {
+  Problem own = sequence;
+  own.mechanism = arguments::without_suffix(whole.mechanism);
+  own.params.insert(whole.params.begin(), whole.params.end());
+  return own;
+}
+
+/// Before which tokens of a sequence its state is asked for.
+std::vector<int> asked_states(const arguments::Piece& piece) {
+  std::set<int> tokens;
+  const auto [first, last] = piece.outputs.equal_range("states");
+  for (auto it = first; it != last; ++it) {
+    const arguments::Placed& one = it->second;
+    const std::size_t rank = one.shape.size(), rows = static_cast<std::size_t>(one.shape[rank - 3]),
+                      each =
+                          static_cast<std::size_t>(one.shape[rank - 2]) * static_cast<std::size_t>(one.shape[rank - 1]);
+    for (const auto& [from, to] : one.pairs) tokens.insert(static_cast<int>(from / each % rows));
+  }
+  return {tokens.begin(), tokens.end()};
+}
+
+/// `make_fault` makes what spoils the case's sequences, or nothing.
+template <class MakeFault>
+Answer folded_from_sequences(const KernelForm& form, const Problem& problem, const Policy& policy, int tile,
+                             const MakeFault& make_fault) {
+  const auto file = arguments::FileCase::of(problem);
+  const auto& sequences = file->folded_doubles().problems();
+  const bool gradients = file->has_gradients() && form.has_gradients;
+  const auto run = [&](const Problem& own, std::uint64_t number) {
+    Policy numbered = policy;
+    if (number > 0) numbered.seed = RandomBits{policy.seed}.at(~number);
+    return form.run(own, numbered, tile);
+  };
+  auto fault = make_fault(*file);
+  const BasicAnswer<double> whole = arguments::folded_answer<double>(
+      file->plan(), gradients,
+      [&](std::size_t n) {
+        Problem own = told(sequences[n], problem);
+        if (fault) fault->spoil(n, own);
+        const std::vector<int> states = asked_states(file->plan().pieces[n]);
+        const std::uint64_t first = n << 32;  // calls have random bits of their own
+        Answer answer = states.empty() ? run(own, n)
+                                       : tile::answer_in_calls(own, file->plan().tokens, states,
+                                                               [&](const Problem& call, std::uint64_t number) {
+                                                                 return run(call, first + number);
+                                                               });
+        if (fault) fault->spoil(n, states, answer);
+        return answer;
+      },
+      [](double a, double b) { return a + b; });
+  return file->judged_answer(whole);
+}
+
 /// Form number I of that mechanism's.
 template <tile::FixedString Mechanism, std::size_t I, bool Planted>
 struct Form {
   static const KernelForm& base() { return room_of_sequences<Planted>(Mechanism.view())->forms[I]; }
   static std::string obstacle(const Problem& problem) { return obstacle_of_sequences(base(), problem); }
   static Answer run(const Problem& problem, const Policy& policy, int tile) {
+    if constexpr (Planted)
+      if (is_sequence_fault(policy.fault))
+        return folded_from_sequences(Form<Mechanism, I, false>::base(), problem, policy, tile,
+                                     [&](const arguments::FileCase& file) {
+                                       return std::optional<SequenceFault>(std::in_place, policy.fault, file);
+                                     });
     return answer_of_sequences(base(), problem, policy, tile);
   }
   static KernelForm form() {
     KernelForm wrapped = base();
     wrapped.obstacle = obstacle, wrapped.run = run;
+    if constexpr (Planted) {  // those of the tile program, and those of what calls it
+      static const std::vector<Mutant> mutants = [] {
+        std::vector<Mutant> all(base().mutants.begin(), base().mutants.end());
+        if (all.empty()) return all;  // another form of the same recurrence: the first one has them
+        for (const Mutant& mutant : sequence_mutants(Mechanism.view(), base().has_gradients)) all.push_back(mutant);
+        return all;
+      }();
+      wrapped.mutants = mutants;
+    }
     return wrapped;
   }
 };
@@ -59,28 +130,6 @@ const KernelRoom* find_forms(std::string_view room) {
 #include "mechanisms.def"
 #undef MECHANISM
   return nullptr;
-}
-
-/// A sequence, with the words of the case that say which program it is of, and by the mechanism's own name.
-Problem told(const Problem& sequence, const Problem& whole) {
-  Problem own = sequence;
-  own.mechanism = arguments::without_suffix(whole.mechanism);
-  own.params.insert(whole.params.begin(), whole.params.end());
-  return own;
-}
-
-/// Before which tokens of a sequence its state is asked for.
-std::vector<int> asked_states(const arguments::Piece& piece) {
-  std::set<int> tokens;
-  const auto [first, last] = piece.outputs.equal_range("states");
-  for (auto it = first; it != last; ++it) {
-    const arguments::Placed& one = it->second;
-    const std::size_t rank = one.shape.size(), rows = static_cast<std::size_t>(one.shape[rank - 3]),
-                      each =
-                          static_cast<std::size_t>(one.shape[rank - 2]) * static_cast<std::size_t>(one.shape[rank - 1]);
-    for (const auto& [from, to] : one.pairs) tokens.insert(static_cast<int>(from / each % rows));
-  }
-  return {tokens.begin(), tokens.end()};
 }
 
 /// Why no call of the mechanism continues another one, or "".
@@ -113,27 +162,8 @@ std::string title_of(const Problem& problem) {
 }
 
 Answer answer_of_sequences(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
-  const auto file = arguments::FileCase::of(problem);
-  const auto& sequences = file->folded_doubles().problems();
-  const bool gradients = file->has_gradients() && form.has_gradients;
-  const auto run = [&](const Problem& own, std::uint64_t number) {
-    Policy numbered = policy;
-    if (number > 0) numbered.seed = RandomBits{policy.seed}.at(~number);
-    return form.run(own, numbered, tile);
-  };
-  const BasicAnswer<double> whole = arguments::folded_answer<double>(
-      file->plan(), gradients,
-      [&](std::size_t n) {
-        const Problem own = told(sequences[n], problem);
-        const std::vector<int> states = asked_states(file->plan().pieces[n]);
-        if (states.empty()) return run(own, n);
-        const std::uint64_t first = n << 32;  // calls have random bits of their own
-        return tile::answer_in_calls(own, file->plan().tokens, states, [&](const Problem& call, std::uint64_t number) {
-          return run(call, first + number);
-        });
-      },
-      [](double a, double b) { return a + b; });
-  return file->judged_answer(whole);
+  return folded_from_sequences(form, problem, policy, tile,
+                               [](const arguments::FileCase&) { return static_cast<SequenceFault*>(nullptr); });
 }
 
 std::string obstacle_of_sequences(const KernelForm& form, const Problem& problem) {

@@ -41,12 +41,20 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
   same.shape = equal, same.style = "short_documents";
   empty.style = "empty_rows", empty.params = {{"causal", false}};
   packed.shape = equal, packed.style = "short_sequences";
+  CaseRequest cross = base, low = base, high = base;
+  low.shape = high.shape = equal, low.style = "low_lse", high.style = "high_lse";
+  low.precision = high.precision = Format::fp32;
+  cross.with = {{"cu_seqlens_q", "0,4,4,4,20"}, {"cu_seqlens_k", "0,9,16,16,37"}, {"lse", ""}};
+  CaseRequest decode_packed = cross;
+  decode_packed.cotangents = false, decode_packed.with.pop_back();
+  decode_packed.with.front().second = "0,4,4,4,8", decode_packed.shape.query_len = 8;
   std::vector<ArgumentCase> cases = {
       {"cap",
        "tiled",
        with_inputs(with_params(base, words_of({{"soft_cap", "2"}, {"lse_base", "2"}})), {{"lse", ""}}),
        {"score_times_its_tanh", "slope_of_the_cap_forgotten", "lse_off_by_ln_2", "lse_cotangent_dropped",
-        "aligned_at_the_first_key", "cap_dropped"}},
+        "aligned_at_the_first_key", "cap_dropped", "lse_times_ln_2", "queries_of_the_next_head",
+        "query_gradient_five_times"}},
       {"signed_alibi",
        "tiled",
        with_inputs(with_params(open, words_of({{"alibi_form", "signed"}})), {{"alibi_slopes", "0.03125"}}),
@@ -55,11 +63,12 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
        "tiled",
        with_inputs(window, {{"alibi_slopes", ""}}),
        {"window_one_off_at_unequal_lengths", "aligned_at_the_first_key", "slopes_of_the_next_head",
-        "window_of_the_caller_counts_itself"}},
+        "window_of_the_caller_counts_itself", "slope_gradient_missing"}},
       {"bias_before_the_scale",
        "tiled",
        with_inputs(with_params(base, words_of({{"bias_place", "before_scale"}, {"soft_cap", "2"}})), {{"bias", ""}}),
-       {"bias_after_the_cap", "bias_gradient_without_scale", "cap_place_dropped", "bias_negated"}},
+       {"bias_after_the_cap", "bias_gradient_without_scale", "cap_place_dropped", "bias_negated",
+        "bias_gradient_missing"}},
       {"bias_before_the_cap",
        "tiled",
        with_inputs(with_params(base, words_of({{"bias_place", "before_cap"}, {"soft_cap", "2"}})), {{"bias", ""}}),
@@ -77,12 +86,28 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
       {"packed",
        "tiled",
        with_inputs(with_params(packed, words_of({{"soft_cap", "2"}})), {{"lse", ""}}),
-       {"slope_of_the_cap_forgotten", "lse_cotangent_dropped"}},
+       {"slope_of_the_cap_forgotten", "lse_cotangent_dropped", "key_behind_the_sequence", "later_sequences_unwritten",
+        "lse_of_padding_read"}},
+      {"packed_unequal",
+       "tiled",
+       cross,
+       {"key_behind_the_sequence", "no_query_leaves_gradients_unwritten", "aligned_at_the_first_key"}},
       {"decode",
        "split_decode",
        with_params(decode, words_of({{"soft_cap", "2"}})),
-       {"lse_off_by_ln_2", "score_times_its_tanh", "aligned_at_the_first_key"}},
+       {"lse_off_by_ln_2", "score_times_its_tanh", "aligned_at_the_first_key", "lse_times_ln_2",
+        "queries_of_the_next_head"}},
+      {"low_lse", "tiled", low, {"lse_off_by_ln_2", "nan_gradients_of_low_lse"}},
+      {"high_lse", "tiled", high, {"lse_off_by_ln_2"}},
+      {"decode_packed", "split_decode", decode_packed, {"key_behind_the_sequence", "later_sequences_unwritten"}},
   };
+  if (mechanism == "parallax") {  // heads beyond those that the room's own form is compiled for
+    CaseRequest wide = base, wide_decode = decode;
+    wide.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 192, .value_dim = 136, .query_len = 12};
+    wide_decode.shape = {.batch = 1, .seq_len = 70, .heads = 1, .key_dim = 256, .value_dim = 256, .query_len = 2};
+    cases.push_back({"wide_heads", "tiled", with_inputs(wide, {{"lse", ""}}), {}});
+    cases.push_back({"decode_wide_heads", "split_decode", wide_decode, {}});
+  }
   if (mechanism != "softmax_attention")
     for (ArgumentCase& one : cases)  // where the probe shows, and not a mean of many keys
       one.request.seed = 1;
@@ -92,34 +117,53 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
 /// And softmax attention alone.
 std::vector<ArgumentCase> sink_cases() {
   const CaseRequest base{.mechanism = "softmax_attention", .shape = unequal};
-  CaseRequest decode = base, low = base, high = base;
+  CaseRequest decode = base;
   decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300;
-  low.shape = high.shape = equal, low.style = "low_lse", high.style = "high_lse";
-  low.precision = high.precision = Format::fp32;
   CaseRequest expanded = base, absorbed = decode;
   expanded.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 192, .value_dim = 128, .query_len = 12};
   absorbed.shape = {
       .batch = 1, .seq_len = 70, .heads = 2, .shared_heads = 1, .key_dim = 576, .value_dim = 512, .query_len = 2};
   absorbed.params["value_dim"] = 512L, absorbed.with.clear();
+  absorbed.params["scale"] = std::string("0.07216878364870322");  // of the expanded form, 192^-1/2
+  CaseRequest wide = base;
+  wide.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 256, .value_dim = 256, .query_len = 12};
+  CaseRequest absorbed_forward = absorbed;
+  absorbed_forward.shape.query_len = 5, absorbed_forward.shape.seq_len = 12;
+  CaseRequest mxfp8 = base, nvfp4 = base;
+  mxfp8.shape =
+      nvfp4.shape = {.batch = 1, .seq_len = 20, .heads = 2, .shared_heads = 1, .key_dim = 64, .value_dim = 32};
+  mxfp8.style = "mxfp8", nvfp4.style = "nvfp4";
+  CaseRequest pages = base, decode_pages = decode;
+  pages.shape.batch = 2, pages.with = {{"page_table", "8"}, {"sink", ""}};
+  decode_pages.shape.batch = 2, decode_pages.shape.seq_len = 100, decode_pages.with = {{"page_table", "16"}};
   return {
       {"sink",
        "tiled",
        with_inputs(with_params(base, words_of({{"soft_cap", "2"}})), {{"sink", ""}, {"lse", ""}}),
-       {"sink_counted_twice", "sink_in_base_e", "lse_off_by_ln_2", "lse_cotangent_dropped", "sinks_of_the_next_head"}},
-      {"decode_sink", "split_decode", with_inputs(decode, {{"sink", "3"}}), {"sink_in_every_split", "sink_in_base_e"}},
+       {"sink_counted_twice", "sink_in_base_e", "lse_off_by_ln_2", "lse_cotangent_dropped", "sinks_of_the_next_head",
+        "sink_dropped", "sink_gradient_missing"}},
+      {"decode_sink",
+       "split_decode",
+       with_inputs(decode, {{"sink", "3"}}),
+       {"sink_in_every_split", "sink_in_base_e", "sink_dropped"}},
+      {"decode_scales", "split_decode", with_inputs(decode, {{"k_scale", ""}, {"v_scale", ""}}), {"scales_dropped"}},
       {"scales",
        "tiled",
        with_inputs(base, {{"q_scale", ""}, {"k_scale", ""}, {"v_scale", ""}}),
-       {"gradient_of_codes_without_scale"}},
+       {"gradient_of_codes_without_scale", "scales_dropped"}},
       {"blocks",
        "tiled",
        with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
        {"scale_of_the_next_block"}},
-      {"latent", "tiled", with_params(base, {{"value_dim", 8L}}), {}},
+      {"mxfp8", "tiled", mxfp8, {"scales_dropped"}},
+      {"nvfp4", "tiled", nvfp4, {"scales_dropped"}},
+      {"pages", "tiled", pages, {"pages_in_order"}},
+      {"decode_pages", "split_decode", decode_pages, {"pages_in_order", "later_sequences_unwritten"}},
+      {"latent", "tiled", with_params(base, {{"value_dim", 8L}}), {"queries_of_the_next_head"}},
       {"latent_heads", "tiled", with_inputs(expanded, {{"lse", ""}}), {}},
-      {"absorbed", "split_decode", absorbed, {}},
-      {"low_lse", "tiled", low, {"lse_off_by_ln_2"}},
-      {"high_lse", "tiled", high, {"lse_off_by_ln_2"}},
+      {"absorbed", "split_decode", absorbed, {"scale_of_the_absorbed_width"}},
+      {"absorbed_forward", "tiled", absorbed_forward, {"scale_of_the_absorbed_width"}},
+      {"wide_heads", "tiled", with_inputs(wide, {{"lse", ""}}), {"query_gradient_five_times"}},
   };
 }
 
@@ -145,6 +189,9 @@ ArgumentCase named(std::string_view name, CaseRequest request, std::vector<std::
 
 /// Of a recurrence that normalises.
 std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
+  CaseRequest inside = with_style(case_of(mechanism, {{"state_layout", "v_first"}}), "short_sequences");
+  inside = with_count(with_count(inside, "state_every", 4), "checkpoint_every", 6);
+  inside.with = {{"state_at", "0,5,37"}};
   return {
       named("normalised", case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
             {"norm_gradient_not_projected", "keys_not_normalised"}),
@@ -166,7 +213,10 @@ std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
             case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}, {"state_layout", "v_first"}}, grouped),
             {"state_layout_dropped"}),
       named("packed", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}), "short_sequences"),
-            {"state_of_the_next_sequence"}),
+            {"state_of_the_next_sequence", "empty_sequence_ends_in_zero", "state_not_reset"}),
+      named("packed_states", inside,
+            {"states_of_the_call_before", "state_cotangents_dropped", "state_gradient_not_transposed",
+             "empty_sequence_ends_in_zero"}),
   };
 }
 void add(std::vector<ArgumentCase>& to, std::vector<ArgumentCase> cases) {
@@ -178,12 +228,12 @@ std::vector<ArgumentCase> gate_cases(std::string_view mechanism) {
   return {
       named("softplus", case_of(mechanism, {{"gate", "softplus"}}),
             {"dt_bias_forgotten", "gate_slope_forgotten", "da_log_without_factor", "a_log_of_the_next_head",
-             "bias_of_the_next_head"}),
+             "bias_of_the_next_head", "gate_of_the_other_kind", "a_log_not_read"}),
       named("threshold",
             with_style(case_of(mechanism, {{"gate", "softplus"}, {"softplus_threshold", "20"}}), "saturated_gates"),
             {}),
       named("bounded", case_of(mechanism, {{"gate", "bounded"}, {"lower_bound", "-5"}}),
-            {"da_log_without_factor", "bound_of_the_default"}),
+            {"da_log_without_factor", "bound_of_the_default", "a_log_not_read"}),
       named("logsigmoid",
             case_of(mechanism, {{"gate", "logsigmoid"}, {"gate_normalizer", "4"}, {"gate_min", "-0.125"}}),
             {"gate_normalizer_forgotten", "gate_minimum_passes_gradient", "normalizer_of_the_default"}),
@@ -201,7 +251,7 @@ std::vector<ArgumentCase> strength_cases(std::string_view mechanism) {
       named(
           "doubled",
           case_of(mechanism, {{"beta_gate", "sigmoid"}, {"beta_scale", "2"}, {"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
-          {"beta_scale_forgotten", "dbeta_of_the_unscaled", "sigmoid_twice"}),
+          {"beta_scale_forgotten", "dbeta_of_the_unscaled", "sigmoid_twice", "write_strength_not_squashed"}),
       named("strength", wide, {"strength_in_bf16"}),
   };
 }

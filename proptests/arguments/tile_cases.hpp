@@ -15,8 +15,7 @@
 #include "judge/contract/contract.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/cache.hpp"
-#include "judge/court/judge_answer.hpp"
-#include "judge/trial/argument_cases.hpp"
+#include "judge/trial/argument_trial.hpp"
 #include "kernels/arguments/rooms.hpp"
 
 namespace assay::arguments {
@@ -66,23 +65,6 @@ inline Policy policy_of(const KernelForm& form, Format precision, const std::str
   return policy;
 }
 
-/// What a kernel answers, as a file.
-inline Safetensors answer_file(const ProblemFile& file, const Answer& answer, Format precision) {
-  Safetensors stored;
-  const auto put = [&](const std::string& name, const Array& array) {
-    const Scattered& place = file.scattered.at(name);
-    Array whole(place.shape);
-    for (std::size_t i = 0; i < array.data.size(); ++i) whole.data[place.at[i]] = array.data[i];
-    for (const std::size_t i : place.endless) whole.data[place.at[i]] = -INFINITY;
-    const bool narrow = name == "o" || name == "d_q" || name == "d_k" || name == "d_v" || name == "d_rho" ||
-                        name == "d_p" || name == "d_z";
-    stored.tensors[name] = store(whole, dtype_of(narrow ? precision : Format::fp32));
-  };
-  for (const auto& [name, array] : answer.outputs) put(name, array);
-  for (const auto& [name, array] : answer.gradients) put("d_" + name, array);
-  return stored;
-}
-
 /// Truth and sigma of a case, for all its mutants: a folder of this process, gone with it.
 inline Cache& kept_by_tests() {
   struct Kept {
@@ -101,17 +83,7 @@ inline Cache& kept_by_tests() {
 /// The verdict on a form's own answer, by that contract.
 inline Judged judged(const ArgumentCase& one, const KernelRoom& room, const std::string& fault,
                      const std::string& contract) {
-  know_arguments();
-  const Format precision = one.request.precision;
-  const Safetensors stored = draw_case(one.request, "test");
-  const ProblemFile file = read_problem(stored, "case");
-  const KernelForm& form = form_of(room, one.form);
-  const bool is_of_cases = room.name.ends_with(room_suffix);
-  const Policy policy = policy_of(form, precision, fault);
-  const Answer answer =
-      is_of_cases ? form.run(file.problem, policy, 0) : answer_of_sequences(form, file.problem, policy, 0);
-  return judge(stored, answer_file(file, answer, precision),
-               {.contract = contract, .form = std::string(one.form), .threads = 1, .cache = &kept_by_tests()});
+  return judged_answer(one, room, fault, contract, &kept_by_tests());
 }
 
 inline std::string words(const Judged& judged) {

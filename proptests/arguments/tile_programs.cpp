@@ -2,8 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
 
+#include "judge/court/planted_kernels.hpp"
 #include "judge/held_out/arguments.hpp"
+#include "judge/trial/published.hpp"
 #include "kernels/core/batch.hpp"
 #include "proptests/arguments/tile_cases.hpp"
 
@@ -35,6 +40,11 @@ INSTANTIATE_TEST_SUITE_P(Arguments, TilePrograms,
 
 const KernelRoom& held_out_of(const std::string& mechanism) {
   return *held_out_with_arguments(mechanism + std::string(room_suffix));
+}
+/// With the faults of its tile programs and of what calls them for every sequence.
+const KernelRoom& planted_of(const std::string& mechanism) {
+  planted_with_arguments = tile::mutant_rooms::with_arguments;
+  return *find_planted_argument_forms(mechanism + std::string(room_suffix));
 }
 bool has_mutant(const KernelRoom& room, std::string_view name) {
   return std::any_of(room.forms.begin(), room.forms.end(), [&](const KernelForm& form) {
@@ -75,7 +85,7 @@ TEST_P(TilePrograms, KillTheirMutants) {
     for (const std::string_view mutant : one.mutants) {
       if (!sampled.takes()) continue;
       const bool is_held_out = has_mutant(held_out_of(GetParam()), mutant);
-      const KernelRoom& room = is_held_out ? held_out_of(GetParam()) : *tile::mutant_rooms::with_arguments(GetParam());
+      const KernelRoom& room = is_held_out ? held_out_of(GetParam()) : planted_of(GetParam());
       if (!is_held_out && !has_mutant(room, mutant)) continue;  // of an argument that others take
       const Judged found = judged(one, room, std::string(mutant), name_of(one.request.precision));
       EXPECT_EQ(found.verdict, Verdict::fail) << one.name << ", " << mutant << '\n' << words(found);
@@ -84,7 +94,7 @@ TEST_P(TilePrograms, KillTheirMutants) {
 /// Every mutant that a form has is one that some case above kills.
 TEST_P(TilePrograms, HaveNoOtherMutants) {
   const std::vector<ArgumentCase> cases = argument_cases(GetParam());
-  for (const KernelRoom* room : {tile::mutant_rooms::with_arguments(GetParam()), &held_out_of(GetParam())})
+  for (const KernelRoom* room : {&planted_of(GetParam()), &held_out_of(GetParam())})
     for (const KernelForm& form : room->forms)
       for (const Mutant& mutant : form.mutants)
         EXPECT_TRUE(std::any_of(cases.begin(), cases.end(),
@@ -93,6 +103,119 @@ TEST_P(TilePrograms, HaveNoOtherMutants) {
                                                                             mutant.name) != one.mutants.end();
                                 }))
             << form.name << ", " << mutant.name;
+}
+
+/// A small case that has the argument, and whatever it needs beside it.
+arguments::CaseRequest request_with(const std::string& mechanism, const Argument& argument) {
+  const std::string name(argument.name);
+  CaseRequest request{.mechanism = mechanism, .shape = {.seq_len = 9, .heads = 2, .key_dim = 4, .value_dim = 4}};
+  const std::map<std::string, Params> words = {
+      {"scale", words_of({{"scale", "0.5"}})},
+      {"soft_cap", words_of({{"soft_cap", "2"}})},
+      {"bias_place", words_of({{"bias_place", "before_scale"}})},
+      {"alibi_form", words_of({{"alibi_form", "signed"}})},
+      {"causal_align", words_of({{"causal_align", "start"}})},
+      {"window_left", {{"window_left", 3L}}},
+      {"window_right", {{"window_right", 2L}, {"causal", false}}},
+      {"lse_base", words_of({{"lse_base", "2"}})},
+      {"value_dim", {{"value_dim", 2L}}},
+      {"scale_block", words_of({{"scale_block", "[2,2]"}})},
+      {"state_layout", words_of({{"state_layout", "v_first"}})},
+      {"state_every", {{"state_every", 2L}}},
+      {"chunk_states", {{"state_every", 2L}}},
+      {"checkpoint_every", {{"checkpoint_every", 2L}}},
+      {"checkpoints", {{"checkpoint_every", 2L}}},
+      {"gate", words_of({{"gate", "softplus"}})},
+      {"a", words_of({{"gate", "softplus"}})},
+      {"softplus_threshold", words_of({{"gate", "softplus"}, {"softplus_threshold", "20"}})},
+      {"lower_bound", words_of({{"gate", "bounded"}, {"lower_bound", "-2"}})},
+      {"gate_normalizer", words_of({{"gate", "logsigmoid"}, {"gate_normalizer", "4"}})},
+      {"gate_min", words_of({{"gate", "logsigmoid"}, {"gate_min", "-1"}})},
+      {"a_log", words_of({{"gate", "softplus"}})},
+      {"dt_bias", words_of({{"gate", "softplus"}})},
+      {"beta_gate", words_of({{"beta_gate", "sigmoid"}})},
+      {"b", words_of({{"beta_gate", "sigmoid"}})},
+      {"beta_scale", words_of({{"beta_gate", "sigmoid"}, {"beta_scale", "2"}})},
+      {"l2_norm", words_of({{"l2_norm", "max"}, {"l2_eps", "1e-6"}})},
+      {"l2_eps", words_of({{"l2_norm", "sum"}, {"l2_eps", "1e-6"}})},
+      {"dt_softplus", {{"dt_softplus", true}}},
+      {"dt_min", words_of({{"dt_min", "0.25"}})},
+      {"dt_max", words_of({{"dt_max", "1"}})}};
+  if (const auto found = words.find(name); found != words.end()) request.params = found->second;
+  const bool is_setting = argument.part == Part::params;
+  const bool is_drawn = argument.part == Part::inputs && !request.params.contains("gate") && name != "b";
+  if (is_drawn || name == "lse") request.with = {{name, name == "page_table" ? "4" : name == "state_at" ? "1,4" : ""}};
+  if (name == "scale") request.layout = "bhtd";  // alone it is no argument
+  if (name == "bias_place") request.with = {{"bias", ""}};
+  if (name == "alibi_form") request.with = {{"alibi_slopes", ""}};
+  if (name == "scale_block") request.with = {{"k_scale", ""}};
+  if (name == "documents_k") request.with.emplace_back("documents_q", "");
+  if (name == "cu_seqlens_q") request.with.emplace_back("cu_seqlens_k", "");
+  if (name == "cu_seqlens_k") request.with.emplace_back("cu_seqlens_q", "");
+  if (name == "states_at") request.with = {{"state_at", "1,4"}};
+  if (name == "lengths") request.with = {{"cu_seqlens", "0,4,9"}, {"lengths", "3,5"}};
+  if (name == "rate" || (is_setting && name.starts_with("dt_"))) request.with = {{"dt", ""}};
+  return request;
+}
+
+/// What docs/arguments.md says that a tile program takes.
+TEST_P(TilePrograms, TakeWhatTheTableSays) {
+  know_arguments();
+  const Facts facts = facts_of(GetParam());
+  const KernelRoom& room = *find_argument_forms(GetParam() + std::string(room_suffix));
+  int taken = 0;
+  for (const Argument& argument : all_arguments()) {
+    if (!why_not(facts, argument).empty()) continue;
+    const ProblemFile file = read_problem(draw_case(request_with(GetParam(), argument), "test"), "case");
+    ASSERT_FALSE(file.refusal) << argument.name << ": " << file.refusal->message;
+    const std::string name(argument.name);
+    const bool has = argument.part == Part::params   ? file.problem.params.contains(name)
+                     : argument.part == Part::inputs ? file.problem.inputs.contains(name)
+                                                     : file.problem.cotangents.contains(name);
+    EXPECT_TRUE(has) << argument.name;
+    EXPECT_EQ(room.forms.front().obstacle(file.problem), "") << argument.name;
+    ++taken;
+  }
+  EXPECT_GE(taken, 9);
+}
+/// And its launches on the device: rooms of kernels/arguments/*.cu.
+TEST_P(TilePrograms, HaveLaunchesOnTheDevice) {
+  std::ifstream header(ASSAY_SOURCE_DIR "/kernels/arguments/gpu_rooms.hpp");
+  const std::string text{std::istreambuf_iterator<char>(header), {}};
+  EXPECT_NE(text.find("&gpu::" + std::string(GetParam()) + "_with_arguments"), std::string::npos);
+}
+
+// ---- published threads
+
+/// The case of each lists the fault, so that it is killed above, and docs/published-bugs.md has the thread.
+TEST(PublishedThreads, HaveCasesThatShowThem) {
+  std::ifstream page(ASSAY_SOURCE_DIR "/docs/published-bugs.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  int planted = 0;
+  for (const PublishedThread& thread : published_threads()) {
+    EXPECT_NE(text.find(thread.thread), std::string::npos) << thread.thread;
+    if (thread.mutant.empty()) continue;
+    const std::vector<ArgumentCase> cases = argument_cases(thread.mechanism);
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const ArgumentCase& one) {
+      return one.name == thread.case_name &&
+             std::find(one.mutants.begin(), one.mutants.end(), thread.mutant) != one.mutants.end();
+    })) << thread.thread;
+    ++planted;
+  }
+  EXPECT_GE(planted, 36);
+}
+TEST(PublishedThreads, AreFound) {
+  planted_with_arguments = tile::mutant_rooms::with_arguments, held_out_arguments = held_out_with_arguments;
+  OneIn sampled(7);
+  std::vector<std::string> names;
+  for (const PublishedThread& thread : published_threads())
+    if (!thread.mutant.empty() && sampled.takes()) names.emplace_back(thread.thread);
+  for (const PublishedTrial& trial : try_published(names, 1, [](std::size_t, std::string_view) {})) {
+    EXPECT_EQ(trial.healthy, Verdict::pass) << trial.thread->thread << '\n' << trial.command;
+    EXPECT_EQ(trial.planted, Verdict::fail) << trial.thread->thread << '\n' << trial.command;
+    EXPECT_NE(trial.reason, "") << trial.thread->thread;
+  }
+  EXPECT_THROW(try_published({"FA#1"}, 1, [](std::size_t, std::string_view) {}), InputError);
 }
 
 // ---- laws, to the bit
@@ -135,6 +258,14 @@ TEST_P(TileLaws, ACapBeyondAllScoresIsAnyOther) {
   const Answer a = answered(drawn_problem(GetParam(), words_of({{"soft_cap", "1152921504606846976"}})), GetParam());
   const Answer b = answered(drawn_problem(GetParam(), words_of({{"soft_cap", "2305843009213693952"}})), GetParam());
   EXPECT_EQ(differences(a, b), "");
+}
+/// And no cap at all, but for the tangent's own rounding.
+TEST_P(TileLaws, ACapBeyondAllScoresIsNone) {
+  const Answer capped =
+      answered(drawn_problem(GetParam(), words_of({{"soft_cap", "1152921504606846976"}})), GetParam());
+  const Answer plain = answered(drawn_problem(GetParam(), {}), GetParam());
+  const std::vector<double>&a = capped.outputs.at("lse").data, &b = plain.outputs.at("lse").data;
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 16 * unit_roundoff(Format::fp32)) << i;
 }
 TEST_P(TileLaws, AMaskOfEverythingIsNone) {
   const Problem problem = drawn_problem(GetParam(), {});
@@ -201,6 +332,171 @@ TEST_P(TileLaws, PackedSequencesAreSeparateCalls) {
     row += rows;
   }
   EXPECT_EQ(o, whole.outputs.at("o").data);
+}
+
+class RecurrentTileLaws : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string mechanism() const { return GetParam(); }
+  Answer chunkwise(const Problem& problem, bool exactly = false) const {
+    const KernelForm& form = form_of(*tile::kernel_rooms::with_arguments(GetParam()), "chunkwise");
+    Policy policy = exactly ? Policy::exact(form.sites) : policy_of(form, Format::bf16);
+    policy.threads = 1;
+    return answer_of_sequences(form, problem, policy, 0);
+  }
+  Problem drawn(Params params, std::vector<std::pair<std::string, std::string>> with = {},
+                const char* style = "normal") const {
+    return Drawn{.mechanism = GetParam(),
+                 .form = "chunkwise",
+                 .shape = equal,
+                 .params = std::move(params),
+                 .with = std::move(with),
+                 .style = style}
+        .problem()
+        .problem;
+  }
+  bool takes(std::string_view name) const {
+    const Facts facts = facts_of(GetParam());
+    const auto all = all_arguments();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Argument& one) { return one.name == name && why_not(facts, one).empty(); });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Arguments, RecurrentTileLaws,
+                         ::testing::Values("deltanet", "gated_deltanet", "comba", "linear_attention", "retnet",
+                                           "mamba2", "gla", "kda"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+/// [..][A][B] as [..][B][A].
+Array transposed(const Array& x) {
+  const std::size_t rank = x.shape.size(), a = static_cast<std::size_t>(x.shape[rank - 2]),
+                    b = static_cast<std::size_t>(x.shape[rank - 1]);
+  Array y = x;
+  std::swap(y.shape[rank - 2], y.shape[rank - 1]);
+  for (std::size_t i = 0; i < x.data.size(); ++i)
+    y.data[i / (a * b) * (a * b) + i % b * a + i % (a * b) / b] = x.data[i];
+  return y;
+}
+
+TEST_P(RecurrentTileLaws, StatesWithValuesFirstAreTransposed) {
+  Problem k_first = drawn({{"state_every", 8L}}, {{"state_at", "3,30"}});
+  Problem v_first = k_first;
+  v_first.params["state_layout"] = std::string("v_first");
+  for (Arrays* arrays : {&v_first.inputs, &v_first.cotangents})
+    for (auto& [name, array] : *arrays)
+      if (name.ends_with("_state") || name.ends_with("states") || name == "states_at")
+        if (array.shape.size() > 2) array = transposed(array);
+  const Answer a = chunkwise(k_first), b = chunkwise(v_first);
+  // The judge's tensors have blocks of states in one axis: K and V are equal here, and so is every shape.
+  for (const auto& [name, array] : a.outputs) {
+    const bool is_state = name != "o";
+    EXPECT_EQ(
+        is_state ? transposed(Array({static_cast<int>(array.data.size() / 256), 16, 16}, array.data)).data : array.data,
+        b.outputs.at(name).data)
+        << name;
+  }
+  for (const auto& [name, array] : a.gradients) {
+    const bool is_state = name == "initial_state";
+    EXPECT_EQ(
+        is_state ? transposed(Array({static_cast<int>(array.data.size() / 256), 16, 16}, array.data)).data : array.data,
+        b.gradients.at(name).data)
+        << name;
+  }
+}
+/// A state before token 16 is what a call of 16 tokens leaves.
+TEST_P(RecurrentTileLaws, StatesInsideAreFinalStatesOfShorterCalls) {
+  const Problem whole = drawn({{"state_every", 16L}});
+  Problem first = whole;
+  first.params.erase("state_every"), first.cotangents.clear();
+  first.inputs["cu_seqlens"] = Array({2}, {0, 16});
+  Problem inside = whole;
+  inside.cotangents.clear();
+  const std::vector<double> states = chunkwise(inside).outputs.at("chunk_states").data,
+                            left = chunkwise(first).outputs.at("final_state").data;
+  const auto one = static_cast<std::ptrdiff_t>(left.size());
+  ASSERT_EQ(states.size(), 3 * left.size());
+  EXPECT_TRUE(std::equal(left.begin(), left.end(), states.begin() + one));
+}
+TEST_P(RecurrentTileLaws, PackedSequencesAreSeparateCalls) {
+  const Problem packed = drawn({}, {{"cu_seqlens", "0,0,1,18,18,40"}});
+  const Answer whole = chunkwise(packed);
+  const KernelForm& form = form_of(*tile::kernel_rooms::with_arguments(GetParam()), "chunkwise");
+  std::vector<double> o(whole.outputs.at("o").data.size());
+  int row = 0;
+  const auto file = FileCase::of(packed);
+  for (const Problem& one : file->folded_doubles().problems()) {
+    Problem own = one;
+    own.mechanism = mechanism();
+    for (const auto& [name, value] : packed.params) own.params.emplace(name, value);
+    const Answer answer = form.run(own, policy_of(form, Format::bf16), 0);
+    const Array& part = answer.outputs.at("o");
+    const int rows = part.shape[1], width = part.shape[2];
+    for (int h = 0; h < 2; ++h)
+      for (int i = 0; i < rows * width; ++i)
+        o[static_cast<std::size_t>((h * 40 + row) * width + i)] =
+            part.data[static_cast<std::size_t>(h * rows * width + i)];
+    row += rows;
+  }
+  EXPECT_EQ(o, whole.outputs.at("o").data);
+}
+
+/// What a front end makes, in doubles, handed to the recurrence: the fused kernel's answer, without roundings.
+TEST_P(RecurrentTileLaws, AFrontEndAndTheRecurrenceAreTheFusedKernel) {
+  Params params = words_of({{"l2_norm", "root"}, {"l2_eps", "0.25"}});
+  if (takes("gate")) params["gate"] = std::string("softplus");
+  if (takes("beta_gate")) params["beta_gate"] = std::string("sigmoid"), params["beta_scale"] = std::string("2");
+  Problem fused = drawn(params);
+  fused.cotangents.clear();
+  Problem plain = fused;
+  for (const char* name : {"q", "k", "p"}) {
+    const auto found = plain.inputs.find(name);
+    if (found == plain.inputs.end()) continue;
+    std::vector<double>& x = found->second.data;
+    for (std::size_t row = 0; row < x.size(); row += 16) {
+      double squares = 0.25;
+      for (std::size_t c = 0; c < 16; ++c) squares += x[row + c] * x[row + c];
+      for (std::size_t c = 0; c < 16; ++c) x[row + c] /= std::sqrt(squares);
+    }
+  }
+  if (takes("gate")) {
+    const Array &a = plain.inputs.at("a"), &a_log = plain.inputs.at("a_log"), &bias = plain.inputs.at("dt_bias");
+    const std::size_t inner = a.shape.size() > 3 ? 16 : 1;  // [1][T][H], or [1][T][H][K]
+    Array log_decay = a;
+    for (std::size_t i = 0; i < a.data.size(); ++i) {
+      const std::size_t head = i / inner % 2;
+      const double u = a.data[i] + bias.data[inner == 1 ? head : head * 16 + i % 16];
+      log_decay.data[i] = -std::exp(a_log.data[head]) * std::log1p(std::exp(u));
+    }
+    for (const char* name : {"a", "a_log", "dt_bias"}) plain.inputs.erase(name);
+    plain.inputs["log_decay"] = std::move(log_decay);
+  }
+  if (takes("beta_gate")) {
+    Array beta = plain.inputs.at("b");
+    for (double& x : beta.data) x = 2 / (1 + std::exp(-x));
+    plain.inputs.erase("b");
+    plain.inputs["beta"] = std::move(beta);
+  }
+  for (const char* name : {"l2_norm", "l2_eps", "gate", "beta_gate", "beta_scale"}) plain.params.erase(name);
+  plain.params["state_layout"] = std::string("k_first");  // of a case with arguments still
+  const Answer a = chunkwise(fused, true), b = chunkwise(plain, true);
+  for (const char* name : {"o", "final_state"}) {
+    double largest = 0;
+    for (const double x : b.outputs.at(name).data) largest = std::max(largest, std::fabs(x));
+    for (std::size_t i = 0; i < a.outputs.at(name).data.size(); ++i)
+      ASSERT_NEAR(a.outputs.at(name).data[i], b.outputs.at(name).data[i], 1e-12 * largest) << name << ' ' << i;
+  }
+}
+/// A threshold above every number is none; below every number softplus is the number itself.
+TEST_P(RecurrentTileLaws, SoftplusHasItsThreshold) {
+  if (!takes("gate")) return;
+  const auto with = [&](Params more) {
+    Params params = words_of({{"gate", "softplus"}});
+    params.merge(more);
+    return drawn(params);
+  };
+  const Answer exact = chunkwise(with({})), above = chunkwise(with(words_of({{"softplus_threshold", "1000"}})));
+  EXPECT_EQ(differences(exact, above), "");
+  const Answer twenty = chunkwise(with(words_of({{"softplus_threshold", "0"}})));
+  EXPECT_NE(differences(exact, twenty), "");
 }
 
 }  // namespace

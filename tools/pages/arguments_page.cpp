@@ -40,9 +40,9 @@ assay oracle cases.json -o answers.json
   Where a tile program of ours takes the arguments (T below) it judges by contract, too: `--contract flash_attention`. `--mutants` says which errors in the joined formula the case would have failed.
 - Front ends of recurrences are launches in front of the recurrence's own, with sites of their own: `unit` is what a norm leaves in, `length` what it divides by, `gate` a log decay, `strength` a beta between sigmoid and state, `dt` a step.
   A kernel that promises less says so: a contract with `{"length": "bf16"}`. States inside of a sequence are calls that continue one another.
-- `assay mutants --arguments` plants the errors of published kernels in these programs, and `check --why` knows them.
+- `assay mutants --arguments` plants the errors of published kernels in these programs and in what calls them, and `check --why` knows them; [published bugs](published-bugs.md), one by one.
 - `check` says which arguments a kernel might have left out of this case unseen (`cannot see`), `--shrink` drops those that a failure does not need, `assay suite --with sink --param soft_cap=30` has
-  eight cases with them. `report` runs kernels of ours and takes none. In Python they are [arguments of `assay.case`](python.md#arguments-of-real-kernels).
+  eight cases with them, `assay report --style short_sequences --with sink` judges our kernels. Golden files with them are in [fixtures/arguments](../fixtures/arguments). In Python they are [arguments of `assay.case`](python.md#arguments-of-real-kernels).
 
 ## Names
 
@@ -144,23 +144,35 @@ bool has_tile_program(const Facts& facts) {
   return find_argument_forms(facts.name + std::string(arguments::room_suffix)) != nullptr;
 }
 
+/// Whether it takes any.
+bool takes_some(const Facts& facts) {
+  const auto all = arguments::all_arguments();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Argument& argument) { return arguments::why_not(facts, argument).empty(); });
+}
+
 std::string matrix() {
   std::string
       text =
-          "\n## Who takes what\n\nFrom the table that refuses. O: `assay oracle` answers it, in JSON and in files; M: "
-          "`assay check` judges it, by evidence model; T: a tile program takes it, and contracts judge it; C: so does "
-          "its launch on the device. `scale` is of every recurrence with a state, too.\n\n| mechanism |",
+          "\n## Who takes what\n\nFrom the table that refuses; a test has every tile program take what the table says. "
+          "O: `assay oracle` answers it, in JSON and in files; M: `assay check` judges it, by evidence model; T: a "
+          "tile "
+          "program takes it, and contracts judge it; C: so do its launches on the device, sequence by sequence.\n\n"
+          "| argument |",
       line = "\n| --- |";
-  for (const Section& section : sections) text += ' ' + std::string(section.title) + " |", line += " --- |";
-  text += line + '\n';
+  std::vector<Facts> columns = mechanisms();
   std::map<std::string, std::vector<std::string>> reasons;
-  for (const Facts& facts : mechanisms()) {
-    text += "| `" + facts.name + "` |";
-    for (const Section& section : sections) {
-      const std::string why = arguments::why_not(facts, one_of(section.group));
-      text += !why.empty() ? " |" : has_tile_program(facts) ? " O M T C |" : " O M |";
-      if (!why.empty()) reasons[why].push_back(facts.name);
-    }
+  for (const Facts& facts : columns)
+    for (const Section& section : sections)
+      if (const std::string why = arguments::why_not(facts, one_of(section.group)); !why.empty())
+        reasons[why].push_back(facts.name);
+  std::erase_if(columns, [](const Facts& facts) { return !takes_some(facts); });
+  for (const Facts& facts : columns) text += " `" + facts.name + "` |", line += " --- |";
+  text += line + '\n';
+  for (const Argument& argument : arguments::all_arguments()) {
+    text += "| `" + std::string(argument.name) + "` |";
+    for (const Facts& facts : columns)
+      text += !arguments::why_not(facts, argument).empty() ? " |" : has_tile_program(facts) ? " O M T C |" : " O M |";
     text += '\n';
   }
   text += "\nThe reasons that refusals give:\n\n";

@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <thread>
 #include <tuple>
 
 #include "judge/trial/kill_table.hpp"
+#include "judge/trial/published.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/pages/detection_page.hpp"
@@ -22,10 +24,55 @@ struct Flags {
   std::vector<std::string> precisions;
   std::string held_out{name_of(HeldOut::too)};
   std::string format{name_of(TableFormat::table)}, output = "-", plot, shard;
+  std::vector<std::string> published;  ///< threads
+  const CLI::Option* asks_published = nullptr;
   bool docs = false;
 };
 
+/// The errors of public threads, a row each; of those that were named, their cases and what fails, too.
+int run_published(const Flags& flags, Console& console) {
+  require(flags.format != "html", "--published: it has no page; --format is table, markdown, json or csv");
+  std::vector<std::string> named = flags.published;
+  std::erase(named, "");  // all are asked for
+  OutputFile file(flags.output, console.out);
+  const std::vector<PublishedTrial> trials = [&] {
+    Progress progress(console);
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return try_published(named, flags.options.threads > 0 ? flags.options.threads : cores,
+                         [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  }();
+  Table table{{{"thread"}, {"error"}, {"planted"}, {"mechanism"}, {"case"}, {"fault"}, {"healthy"}, {"with it"}}, {}};
+  std::string more;
+  int planted = 0, found = 0;
+  for (const PublishedTrial& trial : trials) {
+    const PublishedThread& thread = *trial.thread;
+    const bool is_planted = !thread.mutant.empty();
+    const auto word = [&](std::string_view said) { return std::string(is_planted ? said : "-"); };
+    table.rows.push_back({std::string(thread.thread), std::string(thread.error),
+                          word(thread.is_its_own ? "itself" : "its kind"), word(thread.mechanism),
+                          word(thread.case_name), word(thread.mutant), word(name_of(trial.healthy)),
+                          word(name_of(trial.planted))});
+    planted += is_planted ? 1 : 0, found += is_planted && trial.passed() ? 1 : 0;
+    if (!named.empty() && is_planted)
+      more += text(thread.thread, "  build/", trial.command, "\n  ", trial.reason, '\n');
+  }
+  std::string out = flags.format == "markdown" ? table.markdown() : flags.format == "csv" ? table.csv() : "";
+  if (flags.format == "json") {
+    Json rows = Json::array();
+    for (const std::vector<std::string>& cells : table.rows) {
+      Json& row = rows.emplace_back(Json::object());
+      for (std::size_t c = 0; c < cells.size(); ++c) row[table.columns[c].name] = cells[c];
+    }
+    out = rows.dump(2) + '\n';
+  }
+  if (out.empty())
+    out = table.text() + text('\n', more, planted, " planted: ", found, " found, and the healthy kernels pass\n");
+  file.commit(out);
+  return found == planted ? exit_passed : exit_failed;
+}
+
 int run_mutants(const Flags& flags, Console& console) {
+  if (flags.asks_published != nullptr && flags.asks_published->count() > 0) return run_published(flags, console);
   MutantOptions options = flags.options;
   require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !options.shrinks && !flags.docs),
           "--healthy-only: it needs --healthy, and leaves out what --power, --shrink and --docs are about");
@@ -96,6 +143,10 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of(name_list(all_held_out)))
       ->capture_default_str();
   app.add_flag("--arguments", options.arguments, "of tile programs with arguments (docs/arguments.md) instead");
+  flags->asks_published =
+      app.add_option("--published", flags->published,
+                     "plant the errors of public threads (docs/published-bugs.md) and judge them: these, or all")
+          ->expected(0, CLI::detail::expected_max_vector_size);
   app.add_option("--seed", options.seed, "of the cases")->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
