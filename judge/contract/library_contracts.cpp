@@ -45,7 +45,7 @@ Contract flash_attention() {
                       "Dao-AILab/flash-attention@0251105 csrc/flash_attn/src/flash_bwd_preprocess_kernel.h:36,131",
                       "Dao-AILab/flash-attention@0251105 csrc/flash_attn/flash_api.cpp:937,1003",
                       "Dao-AILab/flash-attention@0251105 hopper/mainloop_fwd_sm90_tma_gmma_ws.hpp:1159,1202",
-                      "Dao-AILab/flash-attention@0251105 csrc/flash_attn/src/utils.h:399 (fast_tanh of CUTLASS)"}};
+                      "Dao-AILab/flash-attention@0251105 csrc/flash_attn/src/utils.h:399"}};
 }
 
 Contract flashinfer() {
@@ -67,7 +67,8 @@ Contract flashinfer() {
       .sources = {"flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/prefill.cuh:1704-1724",
                   "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/decode.cuh:106-143",
                   "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/hopper/mainloop_mma.cuh:175,225",
-                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/math.cuh:247-250, attention/variants.cuh:73"}};
+                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/math.cuh:247-250",
+                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/variants.cuh:73"}};
 }
 
 Contract torch_sdpa() {
