@@ -6,6 +6,7 @@ from ._arrays import FRAMEWORKS, differs, first_difference, same_bytes
 from ._cases import ANSWER, CASE, Case, errors_in_python, posed
 from ._kernels import A_NUMBER, NOT_A_NUMBER, Ran, Signature, arguments, copied, named_outputs, poison, run_jax, run_numpy, run_torch
 from ._native import InputError
+from ._progress import shown
 from ._reports import Report
 from ._truth import words
 
@@ -38,31 +39,9 @@ def judge(case, answer, contract=None, *, form=None, precision=None, tile=None, 
     rate = _native.default_false_alarms if false_alarms is None else false_alarms
     seconds = None if why is False else 10.0 if why is True else float(why)
     wanted = [tensors] if isinstance(tensors, str) else list(tensors or [])
-    with errors_in_python():
-        verdicts = _native.judge(
-            case.file(), (stored, {}), asked, wanted, rate, strict_dtypes, threads, cache, seconds, progress or line_of_progress()
-        )
+    with errors_in_python(), shown(progress) as hears:
+        verdicts = _native.judge(case.file(), (stored, {}), asked, wanted, rate, strict_dtypes, threads, cache, seconds, hears)
     return Report(case, stored, verdicts, notes, faults)
-
-
-def line_of_progress():
-    """On a terminal, or in a notebook, what is being done is a line that goes away."""
-    if not sys.stderr.isatty() and "ipykernel" not in sys.modules:
-        return None
-    import time
-
-    start = time.monotonic()
-    shown = [0]
-
-    def show(what, done, total):
-        seconds = time.monotonic() - start
-        if seconds < 1:
-            return
-        line = f"assay: {what}, {f'{done}/{total}, ' if total else ''}{seconds:.0f} s"
-        print("\r" + line.ljust(shown[0]) + "\r", end="", file=sys.stderr, flush=True)
-        shown[0] = len(line)
-
-    return show
 
 
 def passed(report, raises):

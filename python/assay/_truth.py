@@ -4,6 +4,7 @@ import dataclasses
 from . import _native
 from ._arrays import doubles
 from ._cases import Case, errors_in_python, posed
+from ._progress import shown
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,8 +45,8 @@ def oracle(problem, inputs=None, *, params=None, cotangents=None, layout="bthd",
 
     Gradients are there if there are cotangents. tier ("double", "w2", "ball", ...) asks for other arithmetic than the proven one.
     """
-    with errors_in_python():
-        file, _ = _native.oracle(as_case(problem, inputs, params, cotangents, layout).file(), tier, threads, progress)
+    with errors_in_python(), shown(progress) as hears:
+        file, _ = _native.oracle(as_case(problem, inputs, params, cotangents, layout).file(), tier, threads, hears)
     values = {name: doubles(x) for name, x in file.items()}
     names = [name for name in values if not name.endswith((".lo", ".bound"))]
     return {name: Truth(values[name], values[name + ".lo"], values.get(name + ".bound")) for name in names}
@@ -59,8 +60,8 @@ def expect(problem, contract=None, *, inputs=None, params=None, cotangents=None,
     """
     asked = {"contract": contract, "form": form, "precision": precision, "tile": tile}
     rate = _native.default_false_alarms if false_alarms is None else false_alarms
-    with errors_in_python():
-        file, _ = _native.expect(as_case(problem, inputs, params, cotangents, layout).file(), words(asked), rate, threads, progress)
+    with errors_in_python(), shown(progress) as hears:
+        file, _ = _native.expect(as_case(problem, inputs, params, cotangents, layout).file(), words(asked), rate, threads, hears)
     names = [name for name in file if "." not in name]
     return {name: Expectation.of(name, file) for name in names}
 

@@ -2,6 +2,7 @@
 import json
 
 from ._cases import errors_in_python, said, word_of
+from ._progress import shown
 
 
 def flags_of(flags):
@@ -19,11 +20,11 @@ def flags_of(flags):
 
 def report(mechanism=None, *, progress=None, **flags):
     """The page of `assay report`: our own kernels, judged. Flags are the command's, with _ for -: precision="bf16", seed=3."""
-    with errors_in_python():
-        return json.loads(said("report", *flags_of({"mechanism": mechanism, **flags}), "--format", "json", progress=progress))
+    with errors_in_python(), shown(progress) as hears:
+        return json.loads(said("report", *flags_of({"mechanism": mechanism, **flags}), "--format", "json", progress=hears))
 
 
 def drift(mechanism, *, progress=None, **flags):
     """The page of `assay drift`: a recurrence's error along a long sequence. Flags are the command's: tokens=100000, dim=32."""
-    with errors_in_python():
-        return json.loads(said("drift", mechanism, *flags_of(flags), "--format", "json", progress=progress))
+    with errors_in_python(), shown(progress) as hears:
+        return json.loads(said("drift", mechanism, *flags_of(flags), "--format", "json", progress=hears))

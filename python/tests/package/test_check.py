@@ -1,7 +1,12 @@
 """assay.check on kernels in NumPy: what is healthy passes, and each bug is named."""
+import io
+import itertools
 import re
+import sys
+import types
 
 import assay
+import assay._progress
 import numpy as np
 import pytest
 from kernels import attention, delta_rule
@@ -167,11 +172,40 @@ def test_a_contract_of_a_library_decides(case):
         assay.check(case, lambda **x: delta_rule(**x), "flaa")
 
 
-def test_progress_and_what_it_raises(case):
+LONG = ("gated_deltanet", (1, 1024, 4, 64))
+
+
+def test_progress_is_heard_and_what_it_raises_ends_the_work():
     heard = []
-    assay.judge(case, dict(zip(("o", "final_state"), delta_rule(**{n: case[n] for n in case}, scale=0.25))),
-                cache=False, progress=lambda *x: heard.append(x))  # fmt: skip
-    assert all(isinstance(what, str) and isinstance(done, int) and isinstance(total, int) for what, done, total in heard)
+    assay.oracle(assay.case(*LONG), progress=lambda *x: heard.append(x))
+    assert heard and all(isinstance(what, str) and what and isinstance(done, int) and isinstance(total, int) for what, done, total in heard)
+
+    def stops(*_):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        assay.oracle(assay.case(*LONG), progress=stops)
+
+
+@pytest.mark.parametrize("looks_on", [True, False])
+def test_who_looks_on_sees_a_line_that_goes_away(looks_on, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return looks_on
+
+    seconds = itertools.count()
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(assay._progress, "time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
+    assay.oracle(assay.case(*LONG))
+    said = sys.stderr.getvalue()
+    if not looks_on:
+        assert not said
+        return
+    assert re.search(r"\rassay: [^\r]*, \d+ s\r", said)
+    shown = ""
+    for words in said.split("\r"):  # each is written over what is there
+        shown = words + shown[len(words) :]
+    assert not shown.strip()
 
 
 def test_bad_use_has_one_sentence(case):

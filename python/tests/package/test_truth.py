@@ -24,6 +24,14 @@ def test_every_dtype_goes_in_and_out(name):
     assert np.array_equal(truth["o"].hi, assay.oracle(case)["o"].hi)
 
 
+@pytest.mark.parametrize("name", DTYPES)
+def test_arrays_are_read_where_they_are(name):
+    from assay._arrays import stored
+
+    x = np.ones((3, 4, 5), DTYPES[name])
+    assert np.shares_memory(stored(x, "x")[2], x) and not np.shares_memory(stored(x[:, ::2], "x")[2], x)
+
+
 def test_a_case_is_what_the_command_line_makes(tmp_path):
     path = tmp_path / "case.safetensors"
     tool = os.environ.get("ASSAY", "assay")
