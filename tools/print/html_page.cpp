@@ -19,7 +19,7 @@ constexpr std::string_view style =
     "@media (max-width: 600px) { body { margin: 0.6em; } h1 { font-size: 1.3em; } }\n"
     ".wide { overflow-x: auto; }\n"
     ".wide:focus-visible, svg:focus-visible { outline: 2px solid; }\n"
-    "table { border-collapse: collapse; }\n"
+    "table { border-collapse: collapse; font-size: 0.85em; }\n"
     "th, td { padding: 0.1em 0.6em; text-align: left; vertical-align: top; }\n"
     "th { border-bottom: 1px solid; }\n"
     ".number { text-align: right; font-variant-numeric: tabular-nums; }\n"
