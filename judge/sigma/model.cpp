@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "judge/sigma/cumulated_decays.hpp"
 #include "judge/sigma/cumulated_gates.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/multiword/parallel.hpp"
@@ -87,7 +88,9 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
     const std::size_t k = known + i;
     const PerturbedArithmetic arithmetic(runs.precision, operands_of(runs.precision, k), RandomBits{}.at(k),
                                          runs.states);
-    runs.drawn[k] = flat(run(problem));
+    const CumulatedDecays read(problem, runs.precision, RandomBits{}.at(k));
+    runs.drawn[k] = flat(run(read.problem()));
+    read.take_back(runs.drawn[k]);
     cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
     if (done) done();
   });

@@ -224,6 +224,45 @@ TEST(Model, gates_may_be_cumulated) {
   }
 }
 
+/// Decays as chunk kernels take them, exponentials of differences of sums in fp32: with gates that forget half of the
+/// state in every token, all else in doubles. These were false alarms (fla's and transformers' chunk forms in torch).
+TEST(Model, decays_may_be_cumulated) {
+  const Room& room = *find_room("mamba2");
+  constexpr int T = 64, K = 8, V = 8;
+  Problem problem = room.make({"mamba2", {1, T, 1, 0, K, V, 0}, Format::fp32, Style::normal, 4, {}});
+  problem.cotangents.clear();
+  std::vector<double>& decay = problem.inputs.at("log_decay").data;
+  for (int t = 0; t < T; ++t) decay[static_cast<std::size_t>(t)] = static_cast<float>(-0.1 - 0.07 * ((t * 37) % 19));
+  const auto at = [&](const char* name, int row, int c) {
+    return problem.inputs.at(name).data[static_cast<std::size_t>(row * K + c)];
+  };
+  std::vector<float> sums(T);
+  float sum = 0;
+  for (int t = 0; t < T; ++t)
+    sums[static_cast<std::size_t>(t)] = sum += static_cast<float>(decay[static_cast<std::size_t>(t)]);
+  const auto answer = [&](double off) {
+    std::vector<double> o(static_cast<std::size_t>(T * V));
+    for (int i = 0; i < T; ++i) {
+      const float end = sums[static_cast<std::size_t>(i)];
+      for (int x = 0; x < V; ++x) {
+        double found = 0;
+        for (int c = 0; c < K; ++c) {
+          double state = at("initial_state", c, x) * std::exp(static_cast<double>(end));
+          for (int j = 0; j <= i; ++j)
+            state += std::exp((1 + off) * static_cast<double>(end - sums[static_cast<std::size_t>(j)])) *
+                     at("k", j, c) * at("v", j, x);
+          found += at("q", i, c) * state;
+        }
+        o[static_cast<std::size_t>(i * V + x)] = static_cast<float>(found / std::sqrt(8.0));
+      }
+    }
+    return Array({1, T, V}, o);
+  };
+  for (const auto& [off, verdict] : {std::pair{0.0, Verdict::pass}, {1e-4, Verdict::fail}})
+    for (const Judged& j : judged(room, problem, Format::fp32, {{"o", answer(off)}}))
+      EXPECT_EQ(j.judgement.verdict, verdict) << off << ": " << j.judgement.reason;
+}
+
 /// The same of a kernel whose operands are rounded or cut off: what its dq and dk do not have in common is left of
 /// their difference, over the whole sequence. The model leaves it open, for our own kernels err so if they sum gates
 /// up, and the contract of the library that does so has it. These were false alarms (fla's fused_chunk_simple_gla).

@@ -1,0 +1,29 @@
+#pragma once
+// Decays as chunk kernels have them: exponentials of differences of running sums, b_i - b_j. A sum is rounded at its
+// own size, so these decays lose as many digits as the sum has before the point, and the recurrence's lose none.
+#include <cstdint>
+#include <vector>
+
+#include "reference/core/format.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// A problem as such a kernel reads it: every log decay off by one rounding of its chunk's running sum there, in chunks
+/// of 64 tokens. Over tokens j+1 to i these add up to the error of b_i - b_j. Where the rule reads before it decays
+/// (comba), kernels take exp((b_i - g_i) - b_j), and what is read is off by as much. As it is where operands are
+/// narrower than fp32: their own roundings are larger.
+class CumulatedDecays {
+ public:
+  CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed);
+
+  const Problem& problem() const { return problem_; }
+  /// Takes the gradients of an answer to it back to what was given, by the names of a report.
+  void take_back(Arrays& answered) const;
+
+ private:
+  Problem problem_;
+  std::vector<double> read_;  ///< what each row of p is multiplied by; empty where nothing is
+};
+
+}  // namespace assay
