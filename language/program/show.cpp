@@ -86,19 +86,19 @@ bool is_identifier(std::string_view text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || digit(c); });
 }
 
-/// A name for what a step sees of an operand.
-std::string stem(std::string_view text, std::string_view suffix = "") {
+/// A name for what a step sees of an operand, and its ending.
+std::pair<std::string, std::string> stem(std::string_view text, std::string_view suffix) {
   if (text.starts_with("iota(") && text.ends_with(')') && text.find_first_of("(),", 5) == text.size() - 1) {
     std::string axis(text.substr(5, text.size() - 6));
-    if (!is_identifier(axis)) return "i";
+    if (!is_identifier(axis)) return {"i", ""};
     for (char& c : axis) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return axis;
+    return {axis, ""};
   }
-  if (!is_identifier(text)) return "x" + std::string(suffix);
-  const std::string_view bare = text.starts_with("d_") ? text.substr(2) : text;
+  std::string_view bare = is_identifier(text) ? text : "x";
+  const std::string_view plain = bare.starts_with("d_") ? bare.substr(2) : bare;
   for (const std::string_view word : {"initial_", "final_"})
-    if (bare.starts_with(word)) return std::string(bare.substr(word.size())) + std::string(suffix);
-  return std::string(text) + std::string(suffix);
+    if (plain.starts_with(word)) bare = plain.substr(word.size());
+  return {std::string(bare), std::string(suffix)};
 }
 
 /// The text of a block's values.
@@ -168,11 +168,16 @@ class Text {
     Lines states, rows;
     for (int i = 0; i < static_cast<int>(node.args.size()); ++i) {
       const Words operand = value(node.args[static_cast<std::size_t>(i)]);
-      Words name = i < own ? Words{9, stem(operand.text, i < carry ? "" : "_t")} : operand;
-      const auto is_used = [&] {
-        return std::any_of(inner.begin(), inner.end(), [&](const Words& w) { return w.text == name.text; });
-      };
-      while (is_used() || (i < own && taken_.contains(name.text))) name.text += '_';
+      Words name = operand;
+      if (i < own) {
+        const auto [base, suffix] = stem(operand.text, i < carry ? "" : "_t");
+        const auto is_used = [&] {
+          return taken_.contains(name.text) ||
+                 std::any_of(inner.begin(), inner.end(), [&](const Words& w) { return w.text == name.text; });
+        };
+        name = {9, base + suffix};
+        for (int number = 2; is_used(); ++number) name.text = fmt::format("{}{}{}", base, number, suffix);
+      }
       if (i < carry) states.push_back(name.text + " = " + operand.text);
       if (i >= carry && i < own) rows.push_back(name.text + " in " + operand.text);
       inner.push_back(std::move(name));

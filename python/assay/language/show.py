@@ -32,10 +32,18 @@ def show(program):
 
 
 def stem(text, suffix=""):
-    """A name for what a step sees of an operand."""
+    """A name for what a step sees of an operand, and its ending."""
     if m := re.fullmatch(r"iota\((\w+)\)", text):
-        return m[1].lower() if m[1].isidentifier() else "i"
-    return (re.sub("^(d_)?(initial|final)_", "", text) if text.isidentifier() else "x") + suffix
+        return m[1].lower() if m[1].isidentifier() else "i", ""
+    return re.sub("^(d_)?(initial|final)_", "", text) if text.isidentifier() else "x", suffix
+
+
+def free(name, suffix, taken):
+    """The name with its ending, and before that a number where it is taken."""
+    found, number = name + suffix, 2
+    while found in taken:
+        found, number = f"{name}{number}{suffix}", number + 1
+    return found
 
 
 class Text:
@@ -83,11 +91,10 @@ class Text:
         for i, w in sorted(gets.items()):
             self.name[w] = self.name.get(w) or (9, self.fresh("t"))
         operands = [self.plain(a) for a in n.args]
-        inner = [stem(a) for a in operands[:carry]] + [stem(a, "_t") for a in operands[carry : carry + xs]] + operands[carry + xs :]
-        for i, name in enumerate(inner):
-            while name in inner[:i] or i < carry + xs and name in self.taken:
-                name += "_"
-            inner[i] = name
+        inner = []
+        for i, a in enumerate(operands[: carry + xs]):
+            inner.append(free(*stem(a, "" if i < carry else "_t"), self.taken.union(inner)))
+        inner += operands[carry + xs :]
         results = {r: "next_" + inner[i] for i, r in enumerate(body.results[:carry])}
         names = inner[: carry + xs] + [(self.value(a)[0], name) for a, name in zip(n.args[carry + xs :], inner[carry + xs :])]
         step = Text(body, names, results, self.taken)
