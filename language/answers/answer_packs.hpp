@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "language/answers/answer_body.hpp"
+#include "language/evaluate/fused.hpp"
 #include "oracles/multiword/parallel.hpp"
 
 namespace assay::language {
@@ -30,10 +31,11 @@ struct PackAnswer {
 };
 
 template <int W, class X>
-PackAnswer answered(const Posed<X>& posed, const Program& program, bool gradients, const Lanes& lanes) {
+PackAnswer answered(const Posed<X>& posed, const Program& program, const Block& body, bool gradients,
+                    const Lanes& lanes) {
   using P = Pack<W>;
-  const std::vector<Value<P>> results = evaluate<P>(*program.body, posed.template values<P>(lanes.head, gradients),
-                                                    posed.sizes(), nullptr, lanes.groups());
+  const std::vector<Value<P>> results =
+      evaluate<P>(body, posed.template values<P>(lanes.head, gradients), posed.sizes(), nullptr, lanes.groups());
   require_finite<P>(posed, program, results, lanes.head[0]);
   PackAnswer answer{lanes, {}, {}};
   for (const Value<P>& value : results) {
@@ -52,15 +54,16 @@ BasicAnswer<WordBall> answer_in_packs(const Posed<X>& posed, bool gradients, int
   const Mechanism& mechanism = posed.mechanism();
   const Program& program = gradients ? mechanism.gradient : mechanism.program;
   detail::require_memory(program, posed.sizes(), sizeof(Pack<W>));
+  const std::shared_ptr<const Block> body = fused(program.body);
   const int size = words::pack_size, packs = (posed.heads() + size - 1) / size;
   std::vector<std::vector<detail::PackAnswer>> found(static_cast<std::size_t>(packs));
   words::in_parallel(found.size(), threads, [&](std::size_t i) {
     const int first = static_cast<int>(i) * size, count = std::min(size, posed.heads() - first);
     try {
-      found[i].push_back(detail::answered<W>(posed, program, gradients, detail::Lanes::of(first, count)));
+      found[i].push_back(detail::answered<W>(posed, program, *body, gradients, detail::Lanes::of(first, count)));
     } catch (const Divided&) {
       for (int head = first; head < first + count; ++head)
-        found[i].push_back(detail::answered<W>(posed, program, gradients, detail::Lanes::of(head, 1)));
+        found[i].push_back(detail::answered<W>(posed, program, *body, gradients, detail::Lanes::of(head, 1)));
     }
   });
   BasicAnswer<WordBall> result;
