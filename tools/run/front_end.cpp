@@ -74,7 +74,9 @@ void trace_typed(const std::vector<std::string>& words) {
   const std::lock_guard lock(typed_guard);
   for (const std::string& word : words) {
     const std::string value = word.starts_with("--") ? word.substr(word.find('=') + 1) : word;
-    if (value.ends_with(".py")) typed_files.insert(value);
+    // "mine.py@818c...": as a case names it, and a command that we print.
+    const std::string file = value.substr(0, language::program_path(value));
+    if (file.ends_with(".py")) typed_files.insert(file);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "language/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/baseline/baseline_change.hpp"
 #include "tools/baseline/baseline_file.hpp"
@@ -200,8 +201,15 @@ Json contract_json(const std::string& name_or_file) {
   return parse_json(contract.json, name_or_file);
 }
 
+/// The file of a program with its digest, so that errors of another one are not compared with its.
+void pin(std::string& name, std::string_view flag) {
+  if (language::program_path(name) > 0) name = language::pinned_name(room_named(name, flag));
+}
+
 int save(const Flags& flags, Console& console) {
   Subject subject{flags.report, flags.check, {}, flags.seeds};
+  for (std::string& name : subject.report.mechanisms) pin(name, "--mechanism");
+  pin(subject.report.form, "--form");
   require(flags.check.kernel.empty() || flags.check.plugin.empty(), "expected one of --kernel and --plugin");
   require(subject.is_user() == !flags.cases.empty(), "--case: expected with --kernel or --plugin, which answer it");
   for (const std::string& path : flags.cases) subject.cases.push_back(read_seeded_case(path, "--case"));
@@ -223,10 +231,19 @@ int save(const Flags& flags, Console& console) {
   return exit_passed;
 }
 
+/// Files of Python that are named again must be those of the baseline.
+void require_known(const Flags& flags, const std::vector<BaselineRow>& before) {
+  for (const std::string& name : flags.report.mechanisms)
+    require(std::any_of(before.begin(), before.end(),
+                        [&](const BaselineRow& row) { return row.mechanism.starts_with(name); }),
+            "--mechanism: ", flags.file, " is not about ", name);
+}
+
 int compare(const Flags& flags, Console& console) {
   auto [subject, before] = parse_baseline(read_text(flags.file), flags.file);
   subject.report.threads = subject.check.standard.threads = flags.threads;
   subject.check.timeout = flags.check.timeout;
+  require_known(flags, before);
   if (!flags.check.kernel.empty() || !flags.check.plugin.empty()) {
     require(subject.is_user(), flags.file, ": is about assay's own kernels, not about --kernel or --plugin");
     require(flags.check.kernel.empty() || flags.check.plugin.empty(), "expected one of --kernel and --plugin");
@@ -280,6 +297,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   saves->add_option("--shape", flags->report.shape, "B,T,H,K,V");
   add_case_flags(*saves, flags->inputs);
   CLI::App* compares = verb("compare", "measure again, and fail if something has become worse", compare);
+  compares->add_option("--mechanism", flags->report.mechanisms, "FILE.py that the baseline is of: it is run once more")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   compares->add_option("--format", flags->format, "table or markdown for people, json or csv for programs")
       ->check(one_of(table_format_names()))
       ->capture_default_str();
