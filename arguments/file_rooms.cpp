@@ -365,7 +365,7 @@ void know_arguments() {
   std::call_once(once, [] {
     language::know_programs();
     others = more_rooms();
-    know_more_rooms({.find = &find_any, .perturbed = &perturbed_any});
+    know_more_rooms({.find = &find_any, .perturbed = &perturbed_any, .recurrence = others.recurrence});
     know_argument_cases(&read_argument_case);
   });
 }

@@ -24,25 +24,15 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
-/// The axis N of a program that has its tokens in chunks, "N 16 K", and how many a chunk has; "T" of any other.
-std::pair<std::string, int> chunks_of(const Mechanism& mechanism) {
-  for (const Input& input : mechanism.program.inputs) {
-    const std::vector<Dim>& axes = input.type.axes;
-    if (axes.size() < 2 || !axes[1].name.empty() || axes[0].name == "T" || axes[0].name == "S") continue;
-    if (mechanism.tokens.contains(axes[0].name)) return {axes[0].name, axes[1].written};
-  }
-  return {"T", 1};
-}
-
 /// Runs of one program, and how far they are apart.
 class Laws {
  public:
   explicit Laws(const Room& room)
       : mechanism_(*find_mechanism(room.name)),
         program_(mechanism_.program),
-        rows_(chunks_of(mechanism_).first),
+        rows_(token_axis(mechanism_)),
         problem_(room.make({.mechanism = std::string(room.name),
-                            .shape = {1, tokens * chunks_of(mechanism_).second, 2, 0, 4, 3},
+                            .shape = {1, tokens * rows_.chunk, 2, 0, 4, 3},
                             .precision = Format::fp32})) {
     problem_.cotangents.clear();
     right_ = run(problem_);
@@ -66,7 +56,8 @@ class Laws {
   }
   /// Whether its rows are tokens.
   bool has_rows(const Type& type) const {
-    return !type.axes.empty() && (type.axes[0].name == rows_ || type.axes[0].name == "S");
+    if (type.axes.empty()) return false;
+    return type.axes[0].name == rows_.name || (type.axes[0].name == "S" && mechanism_.tokens.contains("S"));
   }
   /// Numbers of a row, and where row t of head h begins.
   struct Rows {
@@ -107,7 +98,7 @@ class Laws {
   void causality() {
     for (std::size_t o = 0; o < program_.outputs.size(); ++o) {
       const Type& type = program_.body->result_type(o);
-      if (type.axes.empty() || type.axes[0].name != rows_) continue;
+      if (type.axes.empty() || type.axes[0].name != rows_.name) continue;
       double error = 0;
       for (std::size_t t = 1; t < tokens; ++t) {
         Problem other = problem_;
@@ -121,10 +112,8 @@ class Laws {
         const std::string& name = program_.outputs[o];
         error = std::max(error, apart(right_.at(name), run(other).at(name), type, 0, t));
       }
-      tell(
-          "causality",
-          text("row t of ", program_.outputs[o], " reads nothing of ", rows_ == "T" ? "tokens" : "chunks", " beyond t"),
-          error);
+      const std::string beyond = rows_.name == "T" ? "tokens" : rows_.chunk > 1 ? "chunks" : "rows of " + rows_.name;
+      tell("causality", text("row t of ", program_.outputs[o], " reads nothing of ", beyond, " beyond t"), error);
     }
   }
 
@@ -284,7 +273,7 @@ class Laws {
 
   const Mechanism& mechanism_;
   const Program& program_;
-  std::string rows_;  ///< the axis of tokens, or of chunks
+  TokenAxis rows_;
   Problem problem_;
   Outputs right_;
   std::vector<Law> found_;
@@ -292,6 +281,30 @@ class Laws {
 
 }  // namespace
 
+TokenAxis token_axis(const Mechanism& mechanism) {
+  std::string other;
+  for (const Input& input : mechanism.program.inputs) {
+    const std::vector<Dim>& axes = input.type.axes;
+    if (axes.empty() || axes[0].name.empty() || !mechanism.tokens.contains(axes[0].name)) continue;
+    if (axes[0].name == "T") return {"T", 1};
+    if (axes[0].name == "S") continue;
+    if (axes.size() > 1 && axes[1].name.empty()) return {axes[0].name, axes[1].written};
+    if (other.empty()) other = axes[0].name;
+  }
+  return {other.empty() ? "T" : other, 1};
+}
+
 std::vector<Law> laws_of(const Room& room) { return Laws(room).all(); }
+
+std::string stream_obstacle(const Room& room) {
+  const std::string name(room.name);
+  if (token_axis(*find_mechanism(room.name)).chunk > 1)
+    return name + " has its tokens in chunks: give the recurrence by tokens, and this as its --form";
+  const std::vector<Law> laws = laws_of(room);
+  const auto law = std::find_if(laws.begin(), laws.end(), [](const Law& l) { return l.name == "continuation"; });
+  if (law == laws.end())
+    return name + " takes up no states of the segment before: it has no initial_X and final_X of one shape";
+  return law->holds ? "" : text(name, ": it does not hold that ", law->sentence);
+}
 
 }  // namespace assay::language

@@ -11,6 +11,7 @@
 #include "files/input_file.hpp"
 #include "language/answers/answer.hpp"
 #include "language/answers/decimals.hpp"
+#include "language/trajectory.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/core/make_room.hpp"
 #include "oracles/core/more_rooms.hpp"
@@ -35,7 +36,7 @@ struct Entry {
 assay::Axis axis_of(const Mechanism& mechanism, const Dim& dim) {
   bool has_keys = false;
   for (const Input& input : mechanism.program.inputs)
-    for (const Dim& one : input.type.axes) has_keys = has_keys || one.name == "S";
+    for (const Dim& one : input.type.axes) has_keys = has_keys || (one.name == "S" && mechanism.tokens.contains("S"));
   if (dim.name == "T" && has_keys) return Axis::query_len;
   if (dim.name == "K") return Axis::key_dim;
   if (dim.name == "V") return Axis::value_dim;
@@ -209,7 +210,7 @@ class Lengths {
   Lengths(const Mechanism& mechanism, const Shape& shape) : mechanism_(mechanism), shape_(shape) {
     for (const Input& input : mechanism.program.inputs)
       for (const Dim& dim : input.type.axes) {
-        has_keys_ = has_keys_ || dim.name == "S";
+        has_keys_ = has_keys_ || (dim.name == "S" && mechanism.tokens.contains("S"));
         if (!input.missing) needed_.insert(dim.name);
       }
   }
@@ -217,7 +218,7 @@ class Lengths {
   int operator()(const Dim& dim) const {
     if (dim.name.empty()) return dim.written;
     if (dim.name == "T") return has_keys_ ? shape_.queries() : shape_.seq_len;
-    if (dim.name == "S") return shape_.seq_len;
+    if (dim.name == "S" && has_keys_) return shape_.seq_len;
     if (dim.name == "V") return shape_.value_dim;
     if (dim.name == "D") return shape_.key_dim + 1;
     if (const int chunk = chunk_of(mechanism_, dim); chunk > 0) return (shape_.seq_len + chunk - 1) / chunk;
@@ -238,6 +239,12 @@ bool is_plain(const Mechanism& mechanism, const Type& type) {
   return std::all_of(type.axes.begin(), type.axes.end(), [&](const Dim& dim) {
     return !dim.name.empty() && axis_of(mechanism, dim) != assay::Axis::tail_len && chunk_of(mechanism, dim) == 0;
   });
+}
+
+/// Whether it reads the row before a segment's first: X_carry is the last one of X.
+bool carries_rows(const Program& program) {
+  return std::any_of(program.inputs.begin(), program.inputs.end(),
+                     [](const Input& input) { return input.name.ends_with("_carry"); });
 }
 
 /// Numbers of any other array, drawn as if all its axes but the last were tokens.
@@ -340,6 +347,10 @@ class Registry {
   }
   const Entry* find(std::string_view name);
   const Entry& at(std::size_t i) const { return *entries_[i]; }
+  std::size_t number_of(const Entry& entry) const {
+    const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.get() == &entry; });
+    return static_cast<std::size_t>(at - entries_.begin());
+  }
 
  private:
   std::mutex guard_;
@@ -367,7 +378,13 @@ struct Functions {
             .slopes = [](const Problem& problem,
                          const Arrays& tangent) { return directed(entry().mechanism, problem, tangent); },
             .make = [](const CaseSpec& spec) { return make(entry(), spec); },
-            .shifted = [](const Params&) { return false; }};
+            .shifted = [](const Params&) { return carries_rows(entry().mechanism.program); }};
+  }
+  /// Its states go on by their names.
+  static const Recurrence* recurrence() {
+    static const Recurrence one{entry().name, [] { return trajectory_in_w2(entry().mechanism); },
+                                [] { return trajectory_in_double(entry().mechanism); }};
+    return &one;
   }
 };
 
@@ -377,6 +394,13 @@ constexpr std::array<MakeRoom, sizeof...(N)> all_functions(std::index_sequence<N
   return {&Functions<N>::room...};
 }
 constexpr auto room_makers = all_functions(std::make_index_sequence<most_programs>());
+
+using FindRecurrence = const Recurrence* (*)();
+template <std::size_t... N>
+constexpr std::array<FindRecurrence, sizeof...(N)> all_recurrences(std::index_sequence<N...>) {
+  return {&Functions<N>::recurrence...};
+}
+constexpr auto recurrences = all_recurrences(std::make_index_sequence<most_programs>());
 
 Traced front_end = nullptr;
 
@@ -415,6 +439,11 @@ const Room* find(std::string_view name) {
   }
 }
 
+const Recurrence* recurrence(std::string_view name) {
+  const Entry* entry = Registry::get().find(name);
+  return entry == nullptr ? nullptr : recurrences[Registry::get().number_of(*entry)]();
+}
+
 Answer perturbed(const Problem& problem) {
   if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) draw->round_every_operation();
   const Posed<double> posed(Registry::get().find(problem.mechanism)->mechanism, problem);
@@ -426,7 +455,7 @@ Answer perturbed(const Problem& problem) {
 
 }  // namespace
 
-void know_programs() { know_more_rooms({.find = &find, .perturbed = &perturbed}); }
+void know_programs() { know_more_rooms({.find = &find, .perturbed = &perturbed, .recurrence = &recurrence}); }
 
 void know_front_end(Traced traced) { front_end = traced; }
 

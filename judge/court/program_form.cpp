@@ -12,6 +12,7 @@
 #include "language/answers/answer.hpp"
 #include "language/equal.hpp"
 #include "language/evaluate/site_rounding.hpp"
+#include "language/program/marked.hpp"
 #include "language/room.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/error.hpp"
@@ -21,19 +22,22 @@ namespace {
 
 using language::Mechanism;
 
+constexpr tile::SiteTable::Init own_sites[] = {
+    {"op", tile::Role::accumulator}, {"final", tile::Role::accumulator}, {"out", tile::Role::output}};
+
 /// A form that somebody has named.
 struct Entry {
   std::string file, mechanism, summary;
   const Mechanism* program = nullptr;
   const Mechanism* form = nullptr;
-  tile::SiteTable sites;
+  std::unique_ptr<Mechanism> own;  ///< where no file has the form
+  tile::SiteTable sites{own_sites};
   std::string chunk;
   std::array<std::string_view, 1> tiles;
   std::unique_ptr<KernelForm> kernel;
 };
 
-constexpr tile::SiteTable::Init own_sites[] = {
-    {"op", tile::Role::accumulator}, {"final", tile::Role::accumulator}, {"out", tile::Role::output}};
+constexpr const char *token_by_token = "token-by-token", *what_is_read = "factors";
 constexpr std::size_t longest_site = sizeof(tile::SiteTable::Entry::name) - 1;
 
 void collect(const language::Block& block, std::set<std::string>& sites) {
@@ -142,6 +146,7 @@ class Registry {
     return registry;
   }
   const Entry& find(const std::string& file, const std::string& mechanism);
+  const Entry& own(const std::string& mechanism);
   const Entry& at(std::size_t i) const { return *entries_[i]; }
   const Entry* find(const KernelForm& form) const {
     for (std::size_t i = 0; i < count_; ++i)
@@ -150,6 +155,9 @@ class Registry {
   }
 
  private:
+  const Entry* known(const std::string& file, const std::string& mechanism) const;
+  const Entry& enter(std::unique_ptr<Entry> entry);
+
   std::mutex guard_;
   std::array<std::unique_ptr<Entry>, most_forms> entries_;  // each stays where it is
   std::size_t count_ = 0;
@@ -167,24 +175,17 @@ constexpr std::array<Run, sizeof...(N)> all_runs(std::index_sequence<N...>) {
 }
 constexpr auto runs = all_runs(std::make_index_sequence<most_forms>());
 
-const Entry& Registry::find(const std::string& file, const std::string& mechanism) {
-  const Room* room = find_room(file);
-  require(room != nullptr, "--form: ", file, ": not the file of a program");
-  const std::lock_guard lock(guard_);
+const Entry* Registry::known(const std::string& file, const std::string& mechanism) const {
   for (std::size_t i = 0; i < count_; ++i)
-    if (entries_[i]->file == file && entries_[i]->mechanism == mechanism) return *entries_[i];
+    if (entries_[i]->file == file && entries_[i]->mechanism == mechanism) return entries_[i].get();
   require(count_ < most_forms, "more than ", most_forms, " forms at once");
-  const Mechanism *program = language::find_mechanism(mechanism), *form = language::find_mechanism(file);
-  require(program != nullptr, "--form: ", mechanism, " is no program, and ", file, " can be a form of programs alone");
-  auto entry = std::make_unique<Entry>(Entry{file,
-                                             mechanism,
-                                             "the program " + form->program.digest(),
-                                             program,
-                                             form,
-                                             sites_of_form(form->program, file),
-                                             chunk_of(form->program),
-                                             {},
-                                             {}});
+  return nullptr;
+}
+
+const Entry& Registry::enter(std::unique_ptr<Entry> entry) {
+  entry->summary = "the program " + entry->form->program.digest();
+  entry->sites = sites_of_form(entry->form->program, entry->file);
+  entry->chunk = chunk_of(entry->form->program);
   entry->tiles = {entry->chunk};
   entry->kernel = std::make_unique<KernelForm>(KernelForm{entry->file,
                                                           entry->summary,
@@ -197,12 +198,44 @@ const Entry& Registry::find(const std::string& file, const std::string& mechanis
   return *(entries_[count_++] = std::move(entry));
 }
 
+const Entry& Registry::find(const std::string& file, const std::string& mechanism) {
+  const Room* room = find_room(file);
+  require(room != nullptr, "--form: ", file, ": not the file of a program");
+  const std::lock_guard lock(guard_);
+  if (const Entry* entry = known(file, mechanism)) return *entry;
+  auto entry = std::make_unique<Entry>();
+  entry->file = file, entry->mechanism = mechanism;
+  entry->program = language::find_mechanism(mechanism), entry->form = language::find_mechanism(file);
+  require(entry->program != nullptr, "--form: ", mechanism, " is no program, and ", file,
+          " can be a form of programs alone");
+  return enter(std::move(entry));
+}
+
+const Entry& Registry::own(const std::string& mechanism) {
+  const Mechanism* program = language::find_mechanism(mechanism);
+  require(program != nullptr, mechanism, " is no program");
+  const std::lock_guard lock(guard_);
+  if (const Entry* entry = known(token_by_token, mechanism)) return *entry;
+  auto entry = std::make_unique<Entry>();
+  entry->file = token_by_token, entry->mechanism = mechanism;
+  entry->own = std::make_unique<Mechanism>(with_factors_marked(*program));
+  entry->program = program, entry->form = entry->own.get();
+  return enter(std::move(entry));
+}
+
 }  // namespace
 
 bool is_program_form(std::string_view name) { return language::program_path(name) > 0; }
 
 const KernelForm& program_form(const std::string& file, const std::string& mechanism) {
   return *Registry::get().find(file, mechanism).kernel;
+}
+
+const KernelForm& own_form(const std::string& mechanism) { return *Registry::get().own(mechanism).kernel; }
+
+Mechanism with_factors_marked(const Mechanism& program) {
+  return Mechanism(language::with_operands_marked(program.program, what_is_read),
+                   language::with_operands_marked(program.gradient, what_is_read));
 }
 
 void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads) {

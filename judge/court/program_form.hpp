@@ -19,6 +19,12 @@ bool is_program_form(std::string_view name);
 /// stays for as long as the process lives. Throws InputError if the file is no program, or none that fits.
 const KernelForm& program_form(const std::string& file, const std::string& mechanism);
 
+/// The algorithm that follows from a program alone: token by token, what products read rounded at the site `factors`,
+/// as kernels on tensor cores do. Its other sites are those of any form.
+const KernelForm& own_form(const std::string& mechanism);
+/// The same as a program, and what flows back rounded where a product reads it, no more.
+language::Mechanism with_factors_marked(const language::Mechanism& program);
+
 /// What an algorithm of the program answers that rounds where `form` has marks: at the policy's sites `op`, all other
 /// arithmetic, `out` and `final`, as it leaves, and the marks.
 Answer run_as_form(const language::Mechanism& program, const language::Mechanism& form, const Problem& problem,

@@ -6,9 +6,12 @@
 #include <map>
 #include <memory>
 
+#include "judge/court/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/spread.hpp"
 #include "kernels/core/tile.hpp"
+#include "language/laws.hpp"
+#include "oracles/core/more_rooms.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -16,7 +19,6 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view output = "o";
 constexpr std::string_view output_site = "out";
 constexpr double log2_e = 1.4426950408889634;
 
@@ -109,8 +111,8 @@ Policy contract_of(const DriftSpec& spec) {
 /// A trajectory that carries its own states on.
 class StreamedExact {
  public:
-  StreamedExact(const Room& room, std::unique_ptr<Trajectory> trajectory)
-      : room_(room), trajectory_(std::move(trajectory)) {}
+  StreamedExact(const DriftSpec& spec, std::unique_ptr<Trajectory> trajectory)
+      : room_(*spec.room), output_(spec.output), trajectory_(std::move(trajectory)) {}
 
   const BasicArrays<HiLo>& advance(const Problem& segment) {
     Problem problem = segment;
@@ -129,10 +131,11 @@ class StreamedExact {
     return values_;
   }
   const BasicArrays<HiLo>& values() const { return values_; }
-  const BasicArray<HiLo>& outputs() const { return values_.find(output)->second; }
+  const BasicArray<HiLo>& outputs() const { return values_.find(output_)->second; }
 
  private:
   const Room& room_;
+  std::string output_;
   std::unique_ptr<Trajectory> trajectory_;
   Problem before_;
   BasicArrays<HiLo> values_;
@@ -152,14 +155,15 @@ void prove_start(const DriftSpec& spec, const Segments& segments, const Recurren
   for (long i = 0; i < segments.count() && segments.begin(i) < wanted; ++i) start.push_back(segments.at(i));
   const Problem whole = joined(*spec.room, start);
   const Oracle oracle = oracle_of(*spec.room, whole);
-  StreamedExact exact(*spec.room, recurrence.in_w2());
+  if (is_program_form(spec.form->name)) require_equal(*spec.form, whole, oracle, spec.threads);
+  StreamedExact exact(spec, recurrence.in_w2());
   Squares squares;
   std::size_t first = 0;
   for (const Problem& segment : start) {
     exact.advance(segment);
     const BasicArray<HiLo>& o = exact.outputs();
     const auto truth = std::find_if(oracle.tensors.begin(), oracle.tensors.end(),
-                                    [](const auto& tensor) { return tensor.first == output; });
+                                    [&](const auto& tensor) { return tensor.first == spec.output; });
     const std::size_t size = row_size(o.shape), T = static_cast<std::size_t>(o.shape[1]),
                       all = static_cast<std::size_t>(truth->second.shape[1]);
     for (std::size_t n = 0; n < o.data.size(); ++n) {
@@ -177,7 +181,7 @@ void prove_start(const DriftSpec& spec, const Segments& segments, const Recurren
 /// A correct kernel, run with randomised rounding several times, and what its spread makes of errors.
 class Budget {
  public:
-  explicit Budget(const DriftSpec& spec) {
+  explicit Budget(const DriftSpec& spec) : output_(spec.output) {
     if (spec.draws == 0 || spec.budget > 0) return;
     Policy policy = contract_of(spec);
     stored_ = policy.sites.at(output_site);
@@ -198,7 +202,7 @@ class Budget {
   std::size_t runs() const { return kernels_.size(); }
   void advance(std::size_t run, const Problem& segment) {
     std::vector<double>& outputs = run == 0 ? exact_ : drawn_[run - 1];
-    outputs = kernels_[run].advance(segment).outputs.find(output)->second.data;
+    outputs = kernels_[run].advance(segment).outputs.find(output_)->second.data;
   }
 
   /// Judges the outputs of the segment that starts at `first`.
@@ -223,13 +227,13 @@ class Budget {
     }
     if (past && !drift.first_past)
       drift.first_past = {first + static_cast<long>(*past / size % T),
-                          text(output, '[', *past / size / T, "][", *past % size, ']'), sigmas_at(*past)};
+                          text(output_, '[', *past / size / T, "][", *past % size, ']'), sigmas_at(*past)};
     const double rms = std::sqrt(squares / static_cast<double>(got.data.size()));
-    if (!(rms <= limit) && !drift.first_past_in_segment)
-      drift.first_past_in_segment = {first, std::string(output), rms};
+    if (!(rms <= limit) && !drift.first_past_in_segment) drift.first_past_in_segment = {first, output_, rms};
   }
 
  private:
+  std::string output_;
   Format stored_ = Format::fp64;
   std::vector<StreamedKernel> kernels_;
   std::vector<double> exact_;
@@ -242,14 +246,14 @@ void judge_relative(const DriftSpec& spec, const Array& got, const std::vector<H
   const int T = got.shape[1];
   for (int t = 0; t < T && !drift.first_past; ++t)
     if (!(std::sqrt(squares_at(got, value, t).error * T) <= spec.budget * std::sqrt(all.value)))
-      drift.first_past = {first + t, std::string(output), 0};
+      drift.first_past = {first + t, spec.output, 0};
 }
 
 /// The series of the output and of every state that is carried.
-std::vector<DriftSeries> series_of(const Room& room, const BasicArrays<HiLo>& values) {
+std::vector<DriftSeries> series_of(const DriftSpec& spec, const BasicArrays<HiLo>& values) {
   std::vector<DriftSeries> list;
-  list.push_back({std::string(output), {}, {}, {}});
-  for (const auto& [from, to] : carried_names(room))
+  list.push_back({spec.output, {}, {}, {}});
+  for (const auto& [from, to] : carried_names(*spec.room))
     if (to.starts_with("initial_") && values.contains(from)) list.push_back({from, {}, {}, {}});
   return list;
 }
@@ -257,6 +261,7 @@ std::vector<DriftSeries> series_of(const Room& room, const BasicArrays<HiLo>& va
 /// Adds the errors of a segment's answer to the windows of every series.
 void add_errors(const Arrays& got, const BasicArrays<HiLo>& values, long first, long end,
                 std::vector<DriftSeries>& list) {
+  const std::string& output = list.front().tensor;
   for (DriftSeries& series : list) {
     const Array& array = got.find(series.tensor)->second;
     const std::vector<HiLo>& value = values.find(series.tensor)->second.data;
@@ -281,7 +286,7 @@ struct Prefix {
 
 Prefix prefix_of(const DriftSpec& spec, const Segments& segments, const Recurrence& recurrence) {
   StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
-  StreamedExact exact(*spec.room, recurrence.in_w2());
+  StreamedExact exact(spec, recurrence.in_w2());
   Prefix prefix;
   Problem before;
   Arrays left;
@@ -292,12 +297,12 @@ Prefix prefix_of(const DriftSpec& spec, const Segments& segments, const Recurren
     if (i > 0) carry_on(*spec.room, before, left, from_kernel);
     Answer answer = kernel.advance(segment);
     if (!all_finite(answer.outputs)) return {};
-    if (prefix.series.empty()) prefix.series = series_of(*spec.room, values);
+    if (prefix.series.empty()) prefix.series = series_of(spec, values);
     add_errors(answer.outputs, values, segments.begin(i), segments.begin(i + 1), prefix.series);
     const BasicArray<HiLo>& o = exact.outputs();
-    const Array& got = answer.outputs.find(output)->second;
+    const Array& got = answer.outputs.find(spec.output)->second;
     const BasicArrays<HiLo> continued = recurrence.in_w2()->advance(from_kernel);
-    const std::vector<HiLo>& reached = continued.find(output)->second.data;
+    const std::vector<HiLo>& reached = continued.find(spec.output)->second.data;
     Array passed_on = got;
     for (std::size_t n = 0; n < o.data.size(); ++n)
       passed_on.data[n] = (reached[n].hi - o.data[n].hi) + (reached[n].lo - o.data[n].lo);
@@ -381,7 +386,7 @@ void predict(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift) 
     const Pooled whole = pooled(windows_of([i](const Prefix& p) -> auto& { return p.series[i].windows; }));
     series.spread = whole.spread;
     series.early = fitted(whole);
-    if (series.tensor != output || !series.early) continue;
+    if (series.tensor != spec.output || !series.early) continue;
     // What is passed on grows; what every segment adds is what it is. A sum of both hides the law of the first.
     const Pooled carried = pooled(windows_of([](const Prefix&p) -> auto& { return p.carried; })),
                  fresh = pooled(windows_of([](const Prefix&p) -> auto& { return p.fresh; }));
@@ -401,7 +406,8 @@ std::vector<std::string> rounding_sites(const DriftSpec& spec, const Segments& s
   std::vector<std::string> names;
   for (int i = 0; i < policy.sites.size; ++i) {
     const auto it = stats.find(policy.sites.entries[i].view());
-    if (it != stats.end() && it->second.error_squared > 0) names.push_back(it->first);
+    // Programs say where they round, and not by how much.
+    if (it != stats.end() && (it->second.error_squared > 0 || is_unlisted(spec.room->name))) names.push_back(it->first);
   }
   return names;
 }
@@ -429,14 +435,14 @@ void attribute(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift
     alone.sites = whole.sites.all(Format::exact).with(name, whole.sites.at(name));
     add(alone);
   }
-  StreamedExact exact(*spec.room, recurrence.in_w2());
+  StreamedExact exact(spec, recurrence.in_w2());
   for (long i = 0; i < segments.count(); ++i) {
     const Problem segment = segments.at(i);
     exact.advance(segment);
     const std::vector<HiLo>& value = exact.outputs().data;
     words::in_parallel(runs.size(), spec.threads, [&](std::size_t r) {
       const Answer answer = runs[r].kernel.advance(segment);
-      const Array& got = answer.outputs.find(output)->second;
+      const Array& got = answer.outputs.find(spec.output)->second;
       for (int t = 0; t < got.shape[1]; ++t) {
         const Squares s = squares_at(got, value, t);
         runs[r].windows.add(segments.begin(i) + t, s.error, s.value);
@@ -492,17 +498,27 @@ void carry_on(const Room& room, const Problem& before, const Arrays& outputs, Pr
   for (const auto& [from, to] : carried_names(room)) {
     const auto it = outputs.find(from);
     const bool tail = to.starts_with("tail_");
-    if (it == outputs.end() || (!tail && !before.inputs.contains(to))) continue;
+    if (it == outputs.end() || (!tail && !is_unlisted(room.name) && !before.inputs.contains(to))) continue;
     next.inputs[to] = it->second;
     has_tail |= tail;
   }
   const bool shifted = room.shifted(next.params);
-  if (shifted || has_tail) next.params["sequence_start"] = false;
-  if (!shifted) return;
-  const Array& k = before.inputs.find("k")->second;
-  Array last = rows(k, k.shape[1] - 1, k.shape[1]);
-  last.shape.erase(last.shape.begin() + 1);
-  next.inputs["k_carry"] = std::move(last);
+  const auto fields = room.inputs();
+  // A program has such a switch if it says so.
+  const bool starts = !is_unlisted(room.name) || std::any_of(fields.begin(), fields.end(), [](const auto& r) {
+    return r.field.name == "sequence_start";
+  });
+  if (starts && (shifted || has_tail)) next.params["sequence_start"] = false;
+  for (const RoomFacts::Ranked& r : fields) {
+    constexpr std::string_view carry = "_carry";
+    if (!shifted || !r.field.name.ends_with(carry)) continue;
+    const auto of = before.inputs.find(r.field.name.substr(0, r.field.name.size() - carry.size()));
+    if (of == before.inputs.end()) continue;
+    const int T = of->second.shape[1];
+    Array last = rows(of->second, T - 1, T);
+    last.shape.erase(last.shape.begin() + 1);
+    next.inputs[std::string(r.field.name)] = std::move(last);
+  }
 }
 
 Problem joined(const Room& room, const std::vector<Problem>& segments) {
@@ -588,7 +604,7 @@ double DriftSeries::high() const { return early->high(ended_at) * tile::ex2(2 * 
 std::optional<double> memory_of(const DriftSpec& spec, long tokens) {
   const Recurrence& recurrence = *find_recurrence(spec.room->name);
   const Segments segments(*spec.room, spec.inputs, tokens, spec.segment);
-  StreamedExact healthy(*spec.room, recurrence.in_double()), perturbed(*spec.room, recurrence.in_double());
+  StreamedExact healthy(spec, recurrence.in_double()), perturbed(spec, recurrence.in_double());
   struct Left {
     double tokens = 0, squared = 0;
   };
@@ -631,7 +647,20 @@ std::optional<double> memory_of(const DriftSpec& spec, long tokens) {
   return 1 / rate;
 }
 
+std::string output_of(const Room& room) {
+  std::string first;
+  for (const RoomFacts::Ranked& r : room.outputs()) {
+    if (r.field.name == "o") return "o";
+    if (first.empty() && is_by_token(r)) first = r.field.name;
+  }
+  return first;
+}
+
 std::string stream_obstacle(const Room& room, const Params& params) {
+  if (is_unlisted(room.name)) {
+    if (output_of(room).empty()) return text(room.name, " has no output with a row for every token");
+    return language::stream_obstacle(room);
+  }
   if (find_recurrence(room.name) == nullptr)
     return text(room.name, " is no recurrence that takes up the states of the segment before");
   const auto it = params.find("normalization");
@@ -656,7 +685,7 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
   if (spec.tokens >= 2 * spec.prefix) predict(spec, recurrence, drift);
 
   StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
-  StreamedExact exact(*spec.room, recurrence.in_w2()), rough(*spec.room, recurrence.in_double());
+  StreamedExact exact(spec, recurrence.in_w2()), rough(spec, recurrence.in_double());
   Budget budget(spec);
   Problem next;
   Answer answer;
@@ -674,7 +703,7 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
         budget.advance(task - 4, segment);
     });
     const BasicArrays<HiLo>& values = exact.values();
-    if (drift.series.empty()) drift.series = series_of(*spec.room, values);
+    if (drift.series.empty()) drift.series = series_of(spec, values);
     const long first = segments.begin(i), end = segments.begin(i + 1);
     if (!all_finite(answer.outputs)) {
       drift.overflows_at = first;
@@ -683,7 +712,7 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
     drift.tokens = end;
     drift.reference_off = std::max(drift.reference_off, off_by(exact.outputs().data, rough.outputs().data));
     add_errors(answer.outputs, values, first, end, drift.series);
-    const Array& o = answer.outputs.find(output)->second;
+    const Array& o = answer.outputs.find(spec.output)->second;
     const std::vector<HiLo>& o_value = exact.outputs().data;
     if (spec.budget > 0)
       judge_relative(spec, o, o_value, first, drift);

@@ -66,6 +66,7 @@ class StreamedKernel {
 struct DriftSpec {
   const Room* room = nullptr;
   const KernelForm* form = nullptr;
+  std::string output = "o";  ///< the tensor that is followed, beside the states
   int tile = 0;
   CaseSpec inputs;                                    ///< the length of its shape does not count
   Format precision = Format::bf16;                    ///< whose contract the kernel keeps; exact: no site rounds
@@ -174,6 +175,9 @@ using DriftDone = std::function<void(std::size_t total, std::string_view what)>;
 /// Throws InputError with one sentence if the room is no recurrence that can be streamed, or the form takes no such
 /// problem.
 Drift measure_drift(const DriftSpec& spec, const DriftDone& done = {});
+
+/// The output of a room that a drift follows: o, or else the first that has a row for every token; "" if none has.
+std::string output_of(const Room& room);
 
 /// Why `room` cannot be streamed, or "".
 std::string stream_obstacle(const Room& room, const Params& params);

@@ -6,15 +6,12 @@
 #include "files/names.hpp"
 #include "judge/court/program_form.hpp"
 #include "kernels/core/policy.hpp"
-#include "language/program/marked.hpp"
 #include "language/room.hpp"
 #include "oracles/core/oracle.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
 namespace {
-
-constexpr const char* what_is_read = "read";
 
 /// Whether products read their operands in fewer digits than their sums have.
 bool has_narrow_operands(Format precision) { return precision != Format::fp32 && precision != Format::fp64; }
@@ -33,12 +30,6 @@ tile::SiteTable with_wide_marks(tile::SiteTable sites) {
   return sites;
 }
 
-/// The program and its gradient with operands marked: what flows back is rounded where a product reads it, no more.
-language::Mechanism with_operands(const language::Mechanism& program) {
-  return language::Mechanism(language::with_operands_marked(program.program, what_is_read),
-                             language::with_operands_marked(program.gradient, what_is_read));
-}
-
 }  // namespace
 
 std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::vector<std::string>& forms,
@@ -51,7 +42,7 @@ std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::ve
   };
   add("token by token", *program, policy_for(sites_of_form(program->program, problem.mechanism), precision));
   if (has_narrow_operands(precision)) {
-    const language::Mechanism marked = with_operands(*program);
+    const language::Mechanism marked = with_factors_marked(*program);
     add("operands rounded", marked, policy_for(sites_of_form(marked.program, problem.mechanism), precision));
   }
   for (const std::string& file : forms) {

@@ -11,6 +11,10 @@ namespace assay::language {
 template <class S, class X>
 BasicAnswer<S> answer(const Posed<X>& posed, bool gradients);
 
+/// Outputs alone, where inputs that `states` names hold those numbers in place of the problem's.
+template <class S>
+BasicArrays<S> outputs_from(const Posed<double>& posed, const BasicArrays<S>& states);
+
 /// Derivatives of the outputs along `tangent`, an array for each of some inputs, shaped like it.
 template <class S>
 BasicArrays<S> slopes(const Posed<double>& posed, const Arrays& tangent);

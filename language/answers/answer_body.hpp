@@ -124,6 +124,21 @@ void require_finite(const Posed<X>& posed, const Program& program, const std::ve
 
 void require_memory(const Program& program, const Sizes& sizes, std::size_t bytes);
 
+/// Adds a head's results, those of a program or of its gradient.
+template <class S, class X>
+void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, int head, BasicAnswer<S>& answer) {
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const bool output = r < posed.mechanism().program.outputs.size();
+    const std::vector<S>& data = *results[r].reals;
+    std::vector<std::ptrdiff_t> where;
+    walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
+    add_head(
+        output ? answer.outputs : answer.gradients, place_of(posed, r, head), results[r].layout,
+        [&](std::size_t i) { return data[static_cast<std::size_t>(where[i])]; },
+        [](const S& a, const S& b) { return S(a + b); });
+  }
+}
+
 }  // namespace detail
 
 template <class S, class X>
@@ -137,18 +152,33 @@ BasicAnswer<S> answer(const Posed<X>& posed, bool gradients) {
     const std::vector<Value<S>> results =
         evaluate<S>(*program.body, posed.template values<S>(heads, gradients), posed.sizes());
     detail::require_finite<S>(posed, program, results, head);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      const bool output = r < mechanism.program.outputs.size();
-      const std::vector<S>& data = *results[r].reals;
-      std::vector<std::ptrdiff_t> where;
-      walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
-      detail::add_head(
-          output ? result.outputs : result.gradients, detail::place_of(posed, r, head), results[r].layout,
-          [&](std::size_t i) { return data[static_cast<std::size_t>(where[i])]; },
-          [](const S& a, const S& b) { return S(a + b); });
-    }
+    detail::add_results(posed, results, head, result);
   }
   return result;
+}
+
+template <class S>
+BasicArrays<S> outputs_from(const Posed<double>& posed, const BasicArrays<S>& states) {
+  const Program& program = posed.mechanism().program;
+  detail::require_memory(program, posed.sizes(), sizeof(S));
+  BasicAnswer<S> result;
+  for (int head = 0; head < posed.heads(); ++head) {
+    const std::array<int, 1> heads{head};
+    std::vector<Value<S>> values = posed.template values<S>(heads, false);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto state = states.find(program.inputs[i].name);
+      if (state == states.end()) continue;
+      const std::size_t n = values[i].layout.count();
+      require(state->second.data.size() == n * static_cast<std::size_t>(posed.heads()), state->first,
+              ": the segment before has left another shape");
+      const auto from = state->second.data.begin() + static_cast<std::ptrdiff_t>(n * static_cast<std::size_t>(head));
+      values[i] = Value<S>::of(values[i].layout.dense(), std::vector<S>(from, from + static_cast<std::ptrdiff_t>(n)));
+    }
+    const std::vector<Value<S>> results = evaluate<S>(*program.body, std::move(values), posed.sizes());
+    detail::require_finite<S>(posed, program, results, head);
+    detail::add_results(posed, results, head, result);
+  }
+  return std::move(result.outputs);
 }
 
 }  // namespace assay::language

@@ -33,18 +33,25 @@ std::string axes_text(const Type& type) {
   return '[' + out + ']';
 }
 
-void scanned(const Block& block, std::set<std::string>& axes) {
-  for (const Node& node : block.nodes)
-    if (node.op == Op::scan)
-      axes.insert(block.type(node.args[static_cast<std::size_t>(node.attributes.carry)]).axes[0].name);
+/// What scans run along, and the axes of their states.
+void scanned(const Block& block, std::set<std::string>& axes, std::set<std::string>& of_states) {
+  for (const Node& node : block.nodes) {
+    if (node.op != Op::scan) continue;
+    const auto carry = static_cast<std::size_t>(node.attributes.carry);
+    axes.insert(block.type(node.args[carry]).axes[0].name);
+    for (std::size_t i = 0; i < carry; ++i)
+      for (const Dim& dim : block.type(node.args[i]).axes) of_states.insert(dim.name);
+  }
 }
 
 }  // namespace
 
 Mechanism::Mechanism(Program p) : Mechanism(p, gradient_of(p)) {}
 
-Mechanism::Mechanism(Program p, Program g) : program(std::move(p)), gradient(std::move(g)), tokens{"T", "S"} {
-  scanned(*program.body, tokens);
+Mechanism::Mechanism(Program p, Program g) : program(std::move(p)), gradient(std::move(g)), tokens{"T"} {
+  std::set<std::string> of_states;
+  scanned(*program.body, tokens, of_states);
+  if (!of_states.contains("S")) tokens.insert("S");
 }
 
 template <class X>

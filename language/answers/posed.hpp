@@ -14,7 +14,8 @@ namespace assay::language {
 /// A program, its gradient, and what its files call tokens.
 struct Mechanism {
   Program program, gradient;
-  std::set<std::string> tokens;  ///< axes of tokens: T, S, and what scans run along
+  /// Axes of tokens: T, what scans run along, and keys, S, unless states have an axis of that name.
+  std::set<std::string> tokens;
 
   explicit Mechanism(Program p);
   /// Of a program and a gradient that need not be its own.

@@ -6,6 +6,7 @@
 
 namespace assay {
 
+struct Recurrence;
 struct Room;
 
 /// Who knows more rooms than those of mechanisms.def. language/room.hpp does.
@@ -15,6 +16,8 @@ struct MoreRooms {
   const Room* (*find)(std::string_view name) = nullptr;
   /// Its answer under the PerturbedArithmetic of this thread; outputs, and gradients if there are cotangents.
   Answer (*perturbed)(const Problem& problem) = nullptr;
+  /// The recurrence of a room of theirs; null where it takes up no states of a segment before.
+  const Recurrence* (*recurrence)(std::string_view name) = nullptr;
 };
 
 /// From now on find_room knows these, too. Once, before anything else.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "oracles/core/more_rooms.hpp"
+
 namespace assay {
 namespace recurrences {
 #define MECHANISM(name) extern const Recurrence name;
@@ -18,7 +20,8 @@ const Recurrence* find_recurrence(std::string_view room) {
 #undef MECHANISM
   const auto* it = std::find_if(std::begin(all), std::end(all),
                                 [&](const Recurrence* r) { return r->name == room && r->in_w2 != nullptr; });
-  return it == std::end(all) ? nullptr : *it;
+  if (it != std::end(all)) return *it;
+  return is_unlisted(room) && more_rooms().recurrence != nullptr ? more_rooms().recurrence(room) : nullptr;
 }
 
 std::vector<std::pair<std::string, std::string>> carried_names(const Room& room) {
@@ -28,7 +31,9 @@ std::vector<std::pair<std::string, std::string>> carried_names(const Room& room)
   for (const RoomFacts::Ranked& output : room.outputs()) {
     if (!output.field.name.starts_with(last)) continue;
     const std::string rest(output.field.name.substr(last.size()));
-    for (const std::string& name : {"initial_" + rest, rest})
+    std::vector<std::string> taken_up{"initial_" + rest};
+    if (!is_unlisted(room.name)) taken_up.push_back(rest);  // a room's tail of pairs
+    for (const std::string& name : taken_up)
       if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.field.name == name; }))
         names.emplace_back(output.field.name, name);
   }

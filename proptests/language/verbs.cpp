@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "files/case_file.hpp"
@@ -268,6 +269,19 @@ TEST_F(ProgramVerbs, LimitsMeasuresTheLawsOfItsNamesAndAxes) {
   EXPECT_EQ(laws.at("heads"), "PASS");
 }
 
+/// Tokens may run along an axis of any name, and a state's axis may be called as keys are.
+TEST_F(ProgramVerbs, LawsDoNotDependOnTheNamesOfAxes) {
+  const std::string text = text_of_file(path_of("gated_deltanet")),
+                    renamed = std::regex_replace(text, std::regex("\\bT\\b"), "L");
+  ASSERT_NE(renamed, text);
+  for (const auto& [name, program] :
+       {std::pair("along.json", renamed), {"state.json", std::regex_replace(text, std::regex("\\bK\\b"), "S")}}) {
+    const auto laws = laws_of(write(name, program), 0);
+    for (const char* law : {"continuation", "causality", "heads", "permutation"})
+      EXPECT_EQ(laws.at(law), "PASS") << law;
+  }
+}
+
 TEST_F(ProgramVerbs, FixturesOfProgramsAreWrittenAndVerified) {
   const std::string program = path_of("gla"), golden = path("gla.safetensors");
   const Ran made = run_assay({"fixtures", "generate", program, "--folder", folder.string()});
@@ -403,6 +417,10 @@ TEST_F(ProgramVerbs, FilesOfPythonAreProgramsWhereTheyAreTyped) {
   const Json rows = checked(answer, 0, form)["rows"];
   for (const Json& row : rows) EXPECT_EQ(row["evidence"], "form " + form[3] + ", bf16") << row.dump();
 
+  // As a command that we print names it.
+  const Ran named = run_assay({"case", "--mechanism", metadata.at("mechanism"), "--shape", "1,2,1,2,2", "-o", "-"});
+  EXPECT_EQ(named.code, 0) << named.err;
+
   write("other.py", "open('" + path("ran") + "', 'w').close()\n");
   Safetensors case_file = read_safetensors(path("case.safetensors"));
   case_file.metadata["mechanism"] = path("other.py");
@@ -414,11 +432,39 @@ TEST_F(ProgramVerbs, FilesOfPythonAreProgramsWhereTheyAreTyped) {
   EXPECT_FALSE(std::filesystem::exists(path("ran")));
 }
 
+/// What is kept is of the program that the file held, and Python runs where it is typed.
+TEST_F(ProgramVerbs, BaselinesAreOfAProgram) {
+  const std::string source = ASSAY_SOURCE_DIR "/docs/examples/implicit_delta.py", mine = path("mine.py");
+  std::filesystem::copy(source, mine);
+  const Ran saved = run_assay({"baseline", "save", path("base.json"), "--mechanism", mine, "--precision", "bf16",
+                               "--shape", "1,20,1,4,4", "--seeds", "3"});
+  EXPECT_EQ(saved.code, 0) << saved.err;
+  EXPECT_NE(saved.out.find("7 tensors, 3 seeds"), std::string::npos) << saved.out;
+  const auto compared = [&](const std::string& mechanism) {
+    return run_assay({"baseline", "compare", path("base.json"), "--mechanism", mechanism});
+  };
+  const Ran same = compared(mine);
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_NE(same.out.find("7 tensors: 7 same"), std::string::npos) << same.out;
+  const Ran other = compared(path_of("gla"));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("is not about " + path_of("gla")), std::string::npos) << other.err;
+
+  // Another program in the file is refused.
+  const std::string pinned = mine + '@' + load_program(path_of("implicit_delta")).digest();
+  Json base = Json::parse(read("base.json"));
+  EXPECT_EQ(base["subject"]["mechanisms"][0], pinned);
+  base["subject"]["mechanisms"][0] = mine + '@' + std::string(64, '0');
+  write("base.json", base.dump());
+  const Ran changed = compared(mine);
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_NE(changed.err.find("its digest is"), std::string::npos) << changed.err;
+}
+
 TEST_F(ProgramVerbs, WhatNeedsAKernelOfOursSaysSo) {
   const std::string program = path_of("gla");
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"report", "--mechanism", program, "--form", "chunkwise"},
-        {"drift", program},
         {"mutants", "--mechanism", program}}) {
     const Ran ran = run_assay(words);
     EXPECT_EQ(ran.code, 2) << words[0];

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "judge/contract/site_meanings.hpp"
+#include "judge/court/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
@@ -45,17 +46,12 @@ std::vector<std::string> precision_names() {
   return names;
 }
 
-/// Of a program there is nothing to follow.
-const Room& room_of(const DriftFlags& flags) {
-  const Room& room = room_named(flags.mechanism, "--mechanism");
-  require(
-      !is_unlisted(flags.mechanism), "drift: ", flags.mechanism,
-      " is a program, and has no kernel of ours to follow; `assay case --shape 1,65536,1,16` and `assay check` judge "
-      "yours on long sequences");
-  return room;
-}
-
 const KernelForm& form_of(const DriftFlags& flags) {
+  if (is_unlisted(flags.mechanism)) {
+    require(flags.form.empty() || is_program_form(flags.form), "--form: ", flags.mechanism,
+            " is a program, and has no kernel of ours: FORM.json is its algorithm; without, it is run token by token");
+    return flags.form.empty() ? own_form(flags.mechanism) : program_form(flags.form, flags.mechanism);
+  }
   const KernelRoom* kernels = find_kernels(kernel_rooms(), flags.mechanism);
   require(kernels != nullptr, "--mechanism: ", flags.mechanism, " has no kernel");
   if (flags.form.empty()) return kernels->forms.front();
@@ -77,11 +73,11 @@ std::pair<std::string, Format> site_from(const std::string& flag) {
 
 DriftSpec spec_of(const DriftFlags& flags) {
   DriftSpec spec;
-  spec.room = &room_of(flags);
+  spec.room = &room_named(flags.mechanism, "--mechanism");
   const Params params = params_of(flags.inputs);
   const std::string obstacle = stream_obstacle(*spec.room, params);
   require(obstacle.empty(), "--mechanism: ", obstacle);
-  spec.form = &form_of(flags);
+  spec.form = &form_of(flags), spec.output = output_of(*spec.room);
   spec.precision = *format_from(flags.precision);
   if (!flags.tile.empty()) {
     const auto& tiles = spec.form->tiles;
