@@ -225,7 +225,7 @@ TEST(Model, gates_may_be_cumulated) {
 }
 
 /// Decays as chunk kernels take them, exponentials of differences of sums in fp32: with gates that forget half of the
-/// state in every token, all else in doubles. These were false alarms (fla's and transformers' chunk forms in torch).
+/// state in every token, all else in doubles. These were false alarms (fla's naive chunk forms).
 TEST(Model, decays_may_be_cumulated) {
   const Room& room = *find_room("mamba2");
   constexpr int T = 64, K = 8, V = 8;
