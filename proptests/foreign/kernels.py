@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import pathlib
 
+import torch
 import torch.nn.functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -59,6 +60,37 @@ def recurrence(module, function, inputs, **renamed):
     return run
 
 
+def parallax(case):
+    """fla's naive Parallax."""
+    o = fla("parallax").naive_parallax(
+        *(case[name] for name in ("q", "rho", "k", "v")), scale=case.scale, window_size=case.window, causal=case.causal
+    )
+    return case.answer({"o": o})
+
+
+def momentum(case):
+    """fla's momentum delta rule, token by token."""
+    q, k, p = case.shared("q", "k", "p")
+    names = ("log_alpha", "log_mu", "beta", "eta")
+    o, (state, momentum) = fla("momentum_delta_rule").recurrent_momentum_delta_rule_ref(
+        q, k, case["v"], p=p, **{name: case[name] for name in names}, scale=case.scale, initial_S=case["initial_state"],
+        initial_M=case["initial_momentum"], output_final_state=True
+    )
+    return case.answer({"o": o, "final_state": state, "final_momentum": momentum})
+
+
+def mesa(case):
+    """fla's MesaNet by a solver, without gates; its ridge is of a head, in all sequences and tokens."""
+    ridge = case["lambda"]
+    if ridge.dim() != 2 or ridge.shape[0] > 1:
+        raise NotImplementedError("a batch, or a ridge of tokens or channels")
+    ones, dims = torch.ones(case["q"].shape[:3]), case["k"].shape[-1]
+    o, gram, state = fla("mesa_net").naive_mesa_net_exact(
+        case["q"], case["k"], case["v"], g=0 * ones, lamb=ridge[0][:, None].expand(-1, dims), beta=ones
+    )
+    return case.answer({"o": o, "final_state": state.transpose(2, 3), "final_gram": gram})
+
+
 QKV, GATED = ("q", "k", "v"), {"g": "log_decay", "beta": "beta"}
 COMBA = {"q": "q", "k": "k", "v": "v", "p": "p", **GATED}
 PUBLISHED = {  # mechanism: (name, function)
@@ -67,6 +99,9 @@ PUBLISHED = {  # mechanism: (name, function)
         ("torch SDPA, flash", sdpa(SDPBackend.FLASH_ATTENTION)),
         ("fla.naive_parallel_attn", attention),
     ],
+    "parallax": [("fla.naive_parallax", parallax)],
+    "mdn": [("fla.recurrent_momentum_delta_rule_ref", momentum)],
+    "mesanet": [("fla.naive_mesa_net_exact", mesa)],
     "linear_attention": [("fla.naive_recurrent_linear_attn", recurrence("linear_attn", "naive_recurrent_linear_attn", QKV))],
     "mamba2": [
         ("fla.naive_recurrent_simple_gla", recurrence("simple_gla", "naive_recurrent_simple_gla", (*QKV, "log_decay"))),

@@ -2,8 +2,8 @@
 """Runs kernels that others have published on random problems and judges their answers: what is healthy must PASS, what has a
 known or a planted bug must not. Prints a line for each that does otherwise and a summary; exit code 1 if there is any.
 
-    run.py [--runs N] [--seed S] [--dims 16,32,64] [--styles normal] [--device cuda] [--jobs N] [--seconds S] [--tool ASSAY]
-           [--keep FOLDER] [--log FILE] [--table]
+    run.py [--runs N] [--seed S] [--dims 16,32,64] [--styles normal] [--mechanisms gla,mdn] [--device cuda] [--jobs N]
+           [--seconds S] [--tool ASSAY] [--keep FOLDER] [--log FILE] [--table]
         with cuda, kernels for GPUs; so many at a time, none begun after so many seconds; FOLDER keeps the case and the answer of
         each such run; FILE gets a line of JSON for every run; --table adds the runs by mechanism and kernel, in Markdown
 """
@@ -35,14 +35,17 @@ OF_SCORES = ("scale_squared", "softmax_base2")
 Run = collections.namedtuple("Run", "kernel function bug command known judged_as", defaults=((), None))
 
 
-def drawn(random, dims, styles=("normal",), device="cpu"):
+def drawn(random, dims, styles=("normal",), mechanisms=MECHANISMS, device="cpu"):
     """One run: a kernel, whether it has a bug, and the arguments of `assay case`."""
     style = [] if styles == ("normal",) else ["--style", random.choice(styles)]  # seeds of before draw what they drew
     if device == "cuda":
         name, function, command, known, judged_as = on_device.run_of(random, TOKENS, dims)
         return Run(name, function, None, command + style, known, judged_as)
-    mechanism, tokens = random.choice(MECHANISMS), random.choice(TOKENS)
-    shape = f"{random.choice((1, 1, 2))},{tokens},{random.choice(('2', '4/2'))},{random.choice(dims)}"
+    mechanism, tokens = random.choice(mechanisms), random.choice(TOKENS)
+    if mechanism == "mesanet":  # a system of equations for every token
+        shape = f"1,{min(tokens, 65)},2,{min(dims)}"
+    else:
+        shape = f"{random.choice((1, 1, 2))},{tokens},{random.choice(('2', '4/2'))},{random.choice(dims)}"
     command = [mechanism, "--shape", shape, "--precision", random.choice(("bf16", "fp16", "fp32"))]
     command += ["--seed", str(random.randrange(1 << 31))]
     if mechanism == "softmax_attention" and random.random() < 0.3:
@@ -52,10 +55,11 @@ def drawn(random, dims, styles=("normal",), device="cpu"):
     masked = len(command) > 7
     command += style
     healthy = [(name, function, None) for name, function in PUBLISHED.get(mechanism, [])]
-    healthy += [("textbook", textbook, None), ("textbook in NumPy", in_numpy.textbook, None)]
+    if mechanism in MECHANISMS:
+        healthy += [("textbook", textbook, None), ("textbook in NumPy", in_numpy.textbook, None)]
     buggy = [(name, function, "published") for name, function in DEFECTS.get(mechanism, [])]
     alone = "window=1" in command  # a query that sees one key answers its value, whatever the score
-    for bug, least in bugs_of(mechanism).items():
+    for bug, least in bugs_of(mechanism).items() if mechanism in MECHANISMS else ():
         if tokens >= least and not (bug.startswith("mask") and masked) and not (alone and bug in OF_SCORES):
             buggy.append(("textbook", lambda case, bug=bug: textbook(case, bug), bug))
     kernel, function, bug = random.choice(buggy if buggy and random.random() < 0.3 else healthy)
@@ -160,6 +164,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--styles", default=("normal",), type=lambda text: tuple(text.split(",")))
+    parser.add_argument("--mechanisms", default=MECHANISMS, type=lambda text: tuple(text.split(",")))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--log", type=argparse.FileType("w"))
@@ -169,7 +174,7 @@ def main():
     if options.device == "cuda":
         on_device.tune_no_more()
     source, counts, seen, wrong = random.Random(options.seed), collections.Counter(), collections.Counter(), 0
-    runs = [drawn(source, options.dims, options.styles, options.device) for _ in range(options.runs)]
+    runs = [drawn(source, options.dims, options.styles, options.mechanisms, options.device) for _ in range(options.runs)]
     for number, result in results(runs, options):
         run = runs[number]
         if isinstance(result, str):
