@@ -6,8 +6,10 @@
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 
 import recordings
 
@@ -25,6 +27,7 @@ Kernels that nobody here wrote, on the problems of `assay case`, and what `assay
     proptests/foreign/page.py                     writes this page
 
 - **Model, contract**: the worst tensor's error in units of what the [model](../docs/judge-derivation.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
+- **Inferred**: the contract that `assay contract infer` reads off the answer: that of the precision, that one with coarser sites, or none. It knows nothing of the kernel.
 - **tf32** beside fp32: judged with `--precision tf32`, since the kernel multiplies so by default.
 - Shapes are B, T (or queries/keys), heads (or value/shared heads), K, V; data of style `normal` unless another one is named.
 - The model's factor was chosen knowing kernels like these, so that their PASS is no independent evidence; `make foreign` judges runs that nobody has seen.
@@ -41,8 +44,9 @@ Found here in what others have published, with what was measured: relative error
 | fla `chunk_gated_delta_rule`, `chunk_comba`, `chunk_kda` | `tl.sum(b_h * b_dh)` of two states in the inputs' type, not converted to fp32 (`common/chunk_o.py:273`, `kda/chunk_bwd.py:263`) | d_log_decay at T = 1 in bf16: 7.4e-3, 6.6e-3, 4.9e-3; with the line changed 3.0e-3, 2.2e-3, 1.8e-3 |
 | fla `attn_decoding_one_step` | `tl.sum(b_q[None, :] * b_k, 1)`: scores are multiplied and summed in bf16 (`attn/decoding.py`) | o over 300 keys: 9.4e-3, with rising scores 2.6e-2; with the line changed 1.7e-3 and 1.9e-3 |
 | fla `chunk_momentum_delta_rule` | weights in the log domain cancel where mu decays faster than alpha | from 65 tokens on: o 0.78, gradients by up to 1e12; right at 17 tokens |
-| fla `parallel_parallax` | the mean of the values goes to the backward pass in bf16 (`barv = torch.empty_like(q)`, `parallax/parallel.py`) | d_rho with keys that are alike: 3.3e-2, with the line changed 2.3e-2; with normal keys 2.6e-3 and 2.4e-3 |
+| fla `parallel_parallax` | the mean of the values goes to the backward pass in bf16 (`barv = torch.empty_like(q)`, `parallax/parallel.py`) | d_rho with keys that are alike: 3.3e-2, with the line changed 2.3e-2; with a channel of large keys in fp16 9.8e-4 and 3.6e-4, which is 17.7 and 0.53 times what the contract `fp16` allows, and passes the model |
 | fla `naive_recurrent_comba` | takes the error of the decayed state; the other three Comba functions and the paper take that of the state before its decay | o 1.8e-2, d_log_decay 8.4e-2 in fp32 |
+| fla `naive_chunk_comba`, `naive_chunk_kda` | exponentials of b_i - b_j that are masked afterwards (`comba/naive.py:135`) | gradients are NaN where they overflow, as with a log decay below -88.7, or with several of -2 in a chunk; outputs are right |
 | fla `chunk_mesa_net`, K = 32 | illegal memory access with Triton 3.6.0 on an H200; 3.9.0 is right | no answer |
 | fla `chunk_gated_delta_rule` in fp32 | the triangular inverse is in tf32 whatever is asked for (`chunk_fwd.py`) | 1e-4 in place of 2e-7: right as tf32 |
 
@@ -63,6 +67,27 @@ def verdicts(tool, recording, folder):
     return json.loads(ran.stdout)["rows"]
 
 
+def inferred(tool, recording, folder):
+    """What `assay contract infer` says of the answer, in few words."""
+    kept = folder and folder / (recording["id"] + ".inferred")
+    if kept and kept.exists():
+        return kept.read_text()
+    with tempfile.TemporaryDirectory() as at:
+        case = pathlib.Path(at, "case.safetensors")
+        recordings.make_case(tool, recording, case)
+        command = [tool, "contract", "infer", str(case), str(recordings.answer_of(recording)), "--threads", "1", "-o", f"{at}/to.json"]
+        command += ["--tensor", ",".join(recordings.tensors_of(recordings.answer_of(recording)))]
+        ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode not in (0, 1):
+        sys.exit(f"{recording['id']}: {ran.stderr.strip()}")
+    said = (ran.stdout + ran.stderr).strip().splitlines()[0]
+    found = re.match(r"the answers keep the contract ([\w]+)|the answers are those of the contract ([^:]+):", said)
+    words = next((group for group in found.groups() if group), "none") if found else "none"
+    if kept:
+        kept.write_text(words)
+    return words
+
+
 def worst(rows, column):
     """The largest excess of the rows."""
     found = [row[column] for row in rows if row.get(column) is not None]
@@ -76,7 +101,7 @@ def origin(recording):
     return text + (f", Triton {versions['triton']}" if "triton" in versions else "")
 
 
-def line(recording, rows):
+def line(recording, rows, contract):
     """The recording's line of its table."""
     verdict = min((row["verdict"] for row in rows), key=ORDER.index)
     bad = [row["tensor"] for row in rows if row["verdict"] != "PASS"]
@@ -87,15 +112,15 @@ def line(recording, rows):
     cause = recording.get("bug", "").replace("_", " ") + (" (planted)" if recording.get("planted") else "")
     cause = "; ".join(part for part in (cause, recording.get("changed", ""), recording.get("open", "")) if part)
     cells = [kernel, origin(recording), recording["device"], precision, problem, shown]
-    cells += [worst(rows, "model_excess"), worst(rows, "contract_excess"), cause, f"`{recording['id']}`"]
+    cells += [worst(rows, "model_excess"), worst(rows, "contract_excess"), contract, cause, f"`{recording['id']}`"]
     return "| " + " | ".join(cells) + " |"
 
 
 def table(title, judged):
     """A section with a line for each recording."""
-    head = ["kernel", "version", "device", "precision", "shape", "verdict", "model", "contract", "cause", "ID"]
+    head = ["kernel", "version", "device", "precision", "shape", "verdict", "model", "contract", "inferred", "cause", "ID"]
     lines = [f"\n## {title}\n", "| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
-    return "\n".join(lines + [line(recording, rows) for recording, rows in judged]) + "\n"
+    return "\n".join(lines + [line(*judgement) for judgement in judged]) + "\n"
 
 
 def main():
@@ -105,12 +130,13 @@ def main():
     options = parser.parse_args()
     if options.verdicts:
         options.verdicts.mkdir(parents=True, exist_ok=True)
-    judged = [(r, verdicts(options.tool, r, options.verdicts)) for r in recordings.recordings()]
-    judged.sort(key=lambda pair: (pair[0]["mechanism"], pair[0]["id"]))
-    healthy = [pair for pair in judged if pair[0]["healthy"]]
-    broken = [pair for pair in judged if not pair[0]["healthy"]]
-    passed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows in healthy)
-    missed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows in broken)
+    asked = [(r, options.tool, options.verdicts) for r in recordings.recordings()]
+    judged = [(r, verdicts(tool, r, folder), inferred(tool, r, folder)) for r, tool, folder in asked]
+    judged.sort(key=lambda judgement: (judgement[0]["mechanism"], judgement[0]["id"]))
+    healthy = [judgement for judgement in judged if judgement[0]["healthy"]]
+    broken = [judgement for judgement in judged if not judgement[0]["healthy"]]
+    passed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows, _ in healthy)
+    missed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows, _ in broken)
     page = HEAD.format(healthy=len(healthy), passed=passed, broken=len(broken), caught=len(broken) - missed)
     page += CAUSES + table("Healthy", healthy) + table("Broken", broken)
     PAGE.write_text(page)
