@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arguments/registry.hpp"
@@ -68,6 +69,32 @@ constexpr ArgumentFault attention_faults[] = {
        if (const auto left = p.params.find("window_left"); left != p.params.end())
          left->second = std::max(0L, std::get<long>(left->second) - 1);
      }},
+    {{"slopes_negated", "slopes that reward distance", "launcher bug"},
+     "alibi_slopes",
+     [](Problem& p) { edit(p, "alibi_slopes", [](Array& x) { map(x, [](double y) { return -y; }); }); }},
+    {{"alibi_form_dropped", "signed distances handed over as any others", "FlashInfer, TransformerEngine"},
+     "alibi_form",
+     [](Problem& p) { forget(p, "alibi_form"); }},
+    {{"lse_base_dropped", "the base of the lse is not handed on", "FlashInfer merge_state"},
+     "lse_base",
+     [](Problem& p) { forget(p, "lse_base"); }},
+    {{"scales_of_the_next_head", "every head has the next one's k_scale", "launcher bug"},
+     "k_scale",
+     [](Problem& p) { edit(p, "k_scale", rotate_parts); }},
+    {{"pages_exchanged", "the first and the last page of a sequence in each other's place", "launcher bug"},
+     "page_table",
+     [](Problem& p) {
+       edit(p, "page_table", [](Array& x) {
+         if (x.data.size() > 1) std::swap(x.data[0], x.data[static_cast<std::size_t>(x.shape.back()) - 1]);
+       });
+     }},
+    {{"sequences_one_row_early", "every sequence but the first starts one row early", "launcher bug"},
+     "cu_seqlens",
+     [](Problem& p) {
+       edit(p, "cu_seqlens", [](Array& x) {
+         for (std::size_t n = 1; n + 1 < x.data.size(); ++n) x.data[n] = std::max(x.data[n - 1], x.data[n] - 1);
+       });
+     }},
 };
 
 constexpr ArgumentFault recurrence_faults[] = {
@@ -110,6 +137,24 @@ constexpr ArgumentFault recurrence_faults[] = {
     {{"step_not_limited", "dt_min and dt_max are not handed on", "mamba_ssm class"},
      "dt_min",
      [](Problem& p) { forget(p, "dt_min"), forget(p, "dt_max"); }},
+    {{"norm_dropped", "l2_norm is not handed on", "flashinfer gdn_prefill"},
+     "l2_norm",
+     [](Problem& p) { forget(p, "l2_norm"), forget(p, "l2_eps"); }},
+    {{"bias_negated_in_gates", "dt_bias subtracted", "launcher bug"},
+     "a",
+     [](Problem& p) { edit(p, "dt_bias", [](Array& x) { map(x, [](double y) { return -y; }); }); }},
+    {{"factor_of_the_default", "beta_scale 1 whatever the caller says", "fla allow_neg_eigval"},
+     "beta_scale",
+     [](Problem& p) { forget(p, "beta_scale"); }},
+    {{"states_one_row_early", "states_at has the state after the row before", "vllm#39273 class"},
+     "state_at",
+     [](Problem& p) { edit(p, "state_at", [](Array& x) { map(x, [](double y) { return std::max(0.0, y - 1); }); }); }},
+    {{"z_not_handed_on", "the gate of the output left out", "mamba_ssm layers"},
+     "z",
+     [](Problem& p) {
+       constexpr double open = 1.2784645427610738;  // z sigmoid(z) = 1
+       edit(p, "z", [](Array& x) { map(x, [](double) { return open; }); });
+     }},
     {{"skip_of_the_next_head", "every head has the next one's skip", "launcher bug"},
      "skip",
      [](Problem& p) { edit(p, "skip", rotate); }},

@@ -48,17 +48,24 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
   CaseRequest decode_packed = cross;
   decode_packed.cotangents = false, decode_packed.with.pop_back();
   decode_packed.with.front().second = "0,4,4,4,8", decode_packed.shape.query_len = 8;
+  CaseRequest ahead = open, both = open, padded = base;
+  ahead.params["window_right"] = 3L, ahead.params["causal_align"] = std::string("start");
+  both.with = {{"documents_q", ""}, {"documents_k", ""}};
+  padded.shape.batch = 2, padded.with = {{"lengths_q", "24,7"}, {"lengths_k", "40,19"}, {"lse", ""}};
   std::vector<ArgumentCase> cases = {
+      {"window_ahead", "tiled", with_inputs(ahead, {{"lse", ""}}), {"lse_off_by_ln_2", "lse_times_ln_2"}},
+      {"documents_of_both", "tiled", both, {"documents_ignored", "documents_of_the_next_row"}},
+      {"lengths", "tiled", padded, {"key_behind_the_sequence", "later_sequences_unwritten"}},
       {"cap",
        "tiled",
        with_inputs(with_params(base, words_of({{"soft_cap", "2"}, {"lse_base", "2"}})), {{"lse", ""}}),
        {"score_times_its_tanh", "slope_of_the_cap_forgotten", "lse_off_by_ln_2", "lse_cotangent_dropped",
         "aligned_at_the_first_key", "cap_dropped", "lse_times_ln_2", "queries_of_the_next_head",
-        "query_gradient_five_times"}},
+        "query_gradient_five_times", "lse_base_dropped"}},
       {"signed_alibi",
        "tiled",
        with_inputs(with_params(open, words_of({{"alibi_form", "signed"}})), {{"alibi_slopes", "0.03125"}}),
-       {"alibi_gradient_of_the_other_form"}},
+       {"alibi_gradient_of_the_other_form", "alibi_form_dropped", "slopes_negated"}},
       {"alibi_in_a_window",
        "tiled",
        with_inputs(window, {{"alibi_slopes", ""}}),
@@ -87,7 +94,7 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
        "tiled",
        with_inputs(with_params(packed, words_of({{"soft_cap", "2"}})), {{"lse", ""}}),
        {"slope_of_the_cap_forgotten", "lse_cotangent_dropped", "key_behind_the_sequence", "later_sequences_unwritten",
-        "lse_of_padding_read"}},
+        "lse_of_padding_read", "sequences_one_row_early"}},
       {"packed_unequal",
        "tiled",
        cross,
@@ -150,14 +157,14 @@ std::vector<ArgumentCase> sink_cases() {
       {"scales",
        "tiled",
        with_inputs(base, {{"q_scale", ""}, {"k_scale", ""}, {"v_scale", ""}}),
-       {"gradient_of_codes_without_scale", "scales_dropped"}},
+       {"gradient_of_codes_without_scale", "scales_dropped", "scales_of_the_next_head"}},
       {"blocks",
        "tiled",
        with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
        {"scale_of_the_next_block"}},
       {"mxfp8", "tiled", mxfp8, {"scales_dropped"}},
       {"nvfp4", "tiled", nvfp4, {"scales_dropped"}},
-      {"pages", "tiled", pages, {"pages_in_order"}},
+      {"pages", "tiled", pages, {"pages_in_order", "pages_exchanged"}},
       {"decode_pages", "split_decode", decode_pages, {"pages_in_order", "later_sequences_unwritten"}},
       {"latent", "tiled", with_params(base, {{"value_dim", 8L}}), {"queries_of_the_next_head"}},
       {"latent_heads", "tiled", with_inputs(expanded, {{"lse", ""}}), {}},
@@ -194,7 +201,7 @@ std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
   inside.with = {{"state_at", "0,5,37"}};
   return {
       named("normalised", case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
-            {"norm_gradient_not_projected", "keys_not_normalised"}),
+            {"norm_gradient_not_projected", "keys_not_normalised", "norm_dropped"}),
       named("keys_near_eps", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-2"}}), "tiny_norms"),
             {"eps_outside_the_root", "eps_of_the_mean", "eps_of_the_forward_pass_alone", "eps_of_the_default",
              "norm_of_another_kind"}),
@@ -212,11 +219,16 @@ std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
       named("v_first",
             case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}, {"state_layout", "v_first"}}, grouped),
             {"state_layout_dropped"}),
-      named("packed", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}), "short_sequences"),
-            {"state_of_the_next_sequence", "empty_sequence_ends_in_zero", "state_not_reset"}),
+      named(
+          "packed", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}), "short_sequences"),
+          {"state_of_the_next_sequence", "empty_sequence_ends_in_zero", "state_not_reset", "sequences_one_row_early"}),
+      named("slots",
+            with_inputs(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
+                        {{"cu_seqlens", "0,20,40"}, {"lengths", "15,0"}}),
+            {"empty_sequence_ends_in_zero", "state_not_reset"}),
       named("packed_states", inside,
             {"states_of_the_call_before", "state_cotangents_dropped", "state_gradient_not_transposed",
-             "empty_sequence_ends_in_zero"}),
+             "empty_sequence_ends_in_zero", "states_one_row_early"}),
   };
 }
 void add(std::vector<ArgumentCase>& to, std::vector<ArgumentCase> cases) {
@@ -228,10 +240,10 @@ std::vector<ArgumentCase> gate_cases(std::string_view mechanism) {
   return {
       named("softplus", case_of(mechanism, {{"gate", "softplus"}}),
             {"dt_bias_forgotten", "gate_slope_forgotten", "da_log_without_factor", "a_log_of_the_next_head",
-             "bias_of_the_next_head", "gate_of_the_other_kind", "a_log_not_read"}),
+             "bias_of_the_next_head", "gate_of_the_other_kind", "a_log_not_read", "bias_negated_in_gates"}),
       named("threshold",
             with_style(case_of(mechanism, {{"gate", "softplus"}, {"softplus_threshold", "20"}}), "saturated_gates"),
-            {}),
+            {"gate_of_the_other_kind", "a_log_not_read"}),
       named("bounded", case_of(mechanism, {{"gate", "bounded"}, {"lower_bound", "-5"}}),
             {"da_log_without_factor", "bound_of_the_default", "a_log_not_read"}),
       named("logsigmoid",
@@ -251,7 +263,8 @@ std::vector<ArgumentCase> strength_cases(std::string_view mechanism) {
       named(
           "doubled",
           case_of(mechanism, {{"beta_gate", "sigmoid"}, {"beta_scale", "2"}, {"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
-          {"beta_scale_forgotten", "dbeta_of_the_unscaled", "sigmoid_twice", "write_strength_not_squashed"}),
+          {"beta_scale_forgotten", "dbeta_of_the_unscaled", "sigmoid_twice", "write_strength_not_squashed",
+           "factor_of_the_default"}),
       named("strength", wide, {"strength_in_bf16"}),
   };
 }
@@ -282,7 +295,8 @@ std::vector<ArgumentCase> step_cases() {
       named("limits", with_inputs(limits, {{"dt", ""}, {"a_log", ""}}),
             {"dt_limits_pass_gradient", "step_not_limited"}),
       named("layer", with_inputs(steps, {{"dt", ""}, {"a_log", ""}, {"skip", ""}, {"z", ""}}),
-            {"gated_before_the_skip", "dz_of_the_sigmoid_alone", "dz_without_the_skip", "skip_of_the_next_head"}),
+            {"gated_before_the_skip", "dz_of_the_sigmoid_alone", "dz_without_the_skip", "skip_of_the_next_head",
+             "z_not_handed_on"}),
       named("steps_wide", with_inputs(case_of("mamba2", {}, wide_keys), {{"dt", ""}, {"rate", ""}}), {}),
       named("skip_alone", with_inputs(case_of("mamba2", {}), {{"skip", ""}}), {}),
       named("steps_packed", with_inputs(with_style(steps, "short_sequences"), {{"dt", ""}, {"a_log", ""}, {"z", ""}}),

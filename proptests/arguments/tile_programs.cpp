@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "judge/court/planted_kernels.hpp"
 #include "judge/held_out/arguments.hpp"
@@ -65,10 +66,16 @@ class OneIn {
   int every_, met_ = 0;
 };
 
+/// All cases, or with ASSAY_CASE=NAME that one.
+bool is_asked_for(const ArgumentCase& one) {
+  const char* name = std::getenv("ASSAY_CASE");
+  return name == nullptr || one.name == name;
+}
+
 TEST_P(TilePrograms, PassUnderContracts) {
   OneIn sampled(2);
   for (const ArgumentCase& one : argument_cases(GetParam())) {
-    if (!sampled.takes()) continue;
+    if (!is_asked_for(one) || !sampled.takes()) continue;
     const bool softmax = one.request.mechanism == "softmax_attention" && one.request.precision == Format::bf16;
     const std::vector<const char*> contracts = one.name == "sink" ? std::vector{"flash_attention", "torch_sdpa", "fla"}
                                                : softmax          ? std::vector{"flash_attention"}
@@ -83,7 +90,7 @@ TEST_P(TilePrograms, KillTheirMutants) {
   OneIn sampled(3);
   for (const ArgumentCase& one : argument_cases(GetParam()))
     for (const std::string_view mutant : one.mutants) {
-      if (!sampled.takes()) continue;
+      if (!is_asked_for(one) || !sampled.takes()) continue;
       const bool is_held_out = has_mutant(held_out_of(GetParam()), mutant);
       const KernelRoom& room = is_held_out ? held_out_of(GetParam()) : planted_of(GetParam());
       if (!is_held_out && !has_mutant(room, mutant)) continue;  // of an argument that others take
@@ -183,6 +190,48 @@ TEST_P(TilePrograms, HaveLaunchesOnTheDevice) {
   std::ifstream header(ASSAY_SOURCE_DIR "/kernels/arguments/gpu_rooms.hpp");
   const std::string text{std::istreambuf_iterator<char>(header), {}};
   EXPECT_NE(text.find("&gpu::" + std::string(GetParam()) + "_with_arguments"), std::string::npos);
+}
+
+constexpr const char* mechanisms_with_tiles[] = {"softmax_attention",
+                                                 "parallax",
+                                                 "deltanet",
+                                                 "gated_deltanet",
+                                                 "comba",
+                                                 "linear_attention",
+                                                 "retnet",
+                                                 "mamba2",
+                                                 "gla",
+                                                 "kda"};
+
+/// Of all that are planted in tile programs with arguments and in what calls them, by name.
+TEST(ArgumentFaults, AThirdOfThemIsHeldOut) {
+  std::set<std::string_view> planted, held_out;
+  for (const char* mechanism : mechanisms_with_tiles) {
+    for (const KernelForm& form : planted_of(mechanism).forms)
+      for (const Mutant& mutant : form.mutants) planted.insert(mutant.name);
+    for (const KernelForm& form : held_out_of(mechanism).forms)
+      for (const Mutant& mutant : form.mutants) held_out.insert(mutant.name);
+  }
+  for (const std::string_view name : held_out) EXPECT_FALSE(planted.contains(name)) << name;
+  EXPECT_GE(3 * held_out.size(), planted.size() + held_out.size()) << planted.size() << " and " << held_out.size();
+}
+/// Two mutants at least are killed on cases with it.
+TEST(ArgumentFaults, EveryArgumentIsInCasesThatKillTwo) {
+  know_arguments();
+  std::map<std::string, std::set<std::string_view>> killed;
+  for (const char* mechanism : mechanisms_with_tiles)
+    for (const ArgumentCase& one : argument_cases(mechanism)) {
+      const Problem problem = read_problem(draw_case(one.request, "test"), "case").problem;
+      for (const Argument& argument : all_arguments()) {
+        const std::string name(argument.name);
+        const bool has = argument.part == Part::params   ? problem.params.contains(name)
+                         : argument.part == Part::inputs ? problem.inputs.contains(name)
+                                                         : problem.cotangents.contains(name);
+        if (has) killed[name].insert(one.mutants.begin(), one.mutants.end());
+      }
+    }
+  for (const Argument& argument : all_arguments())
+    EXPECT_GE(killed[std::string(argument.name)].size(), 2U) << argument.name;
 }
 
 // ---- published threads
