@@ -113,6 +113,7 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
     wide.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 192, .value_dim = 136, .query_len = 12};
     wide_decode.shape = {.batch = 1, .seq_len = 70, .heads = 1, .key_dim = 256, .value_dim = 256, .query_len = 2};
     cases.push_back({"wide_heads", "tiled", with_inputs(wide, {{"lse", ""}}), {}});
+    wide_decode.params["soft_cap"] = std::string("2");
     cases.push_back({"decode_wide_heads", "split_decode", wide_decode, {}});
   }
   if (mechanism != "softmax_attention")
