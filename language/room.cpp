@@ -10,6 +10,7 @@
 
 #include "files/input_file.hpp"
 #include "language/answers/answer.hpp"
+#include "language/answers/by_channels.hpp"
 #include "language/answers/decimals.hpp"
 #include "language/trajectory.hpp"
 #include "oracles/core/bind.hpp"
@@ -158,8 +159,11 @@ std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const 
 std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const Problem& problem,
                                               const WordEffort& effort) {
   const Posed<double> posed(mechanism, problem);
-  const auto found = narrow_words(posed, posed.has_cotangents(), effort);
+  const std::optional<ByChannels> apart = by_channels(mechanism, problem);
+  auto found = apart ? narrow_words(Posed<double>(mechanism, apart->parts), posed.has_cotangents(), effort)
+                     : narrow_words(posed, posed.has_cotangents(), effort);
   if (!found) return std::nullopt;
+  if (apart) join_channels(mechanism, *apart, *found);
   return assay::detail::convert_answer<Enclosed>(
       [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, *found);
 }

@@ -139,9 +139,11 @@ void Pack<W>::set_joint_error(Pack* first, int n, const Bounds& error) {
 
 template <int W>
 bool Pack<W>::is_known() const {
-  bool known = true;
-  for (int i = 0; i < size; ++i) known = known && std::isfinite(word(0, i)) && radius(i) < unknown;
-  return known;
+  int known = 0;  // all lanes, so that they go side by side
+  for (int i = 0; i < size; ++i)
+    known += static_cast<int>(std::fabs(word(0, i)) <= std::numeric_limits<double>::max()) &
+             static_cast<int>(radius(i) < unknown);
+  return known == size;
 }
 
 template <int W>

@@ -20,8 +20,6 @@ namespace assay::language {
 namespace {
 
 const std::string library = ASSAY_SOURCE_DIR "/mechanisms/";
-std::string in_library(const std::string& name) { return library + "json/" + name + ".json"; }
-
 DriftSpec spec_of(const std::string& program, Format precision, long tokens, Style style = Style::normal) {
   know_programs();
   DriftSpec spec;

@@ -9,11 +9,10 @@
 #include "language/answers/answer.hpp"
 #include "language/room.hpp"
 #include "oracles/scalars/scalar.hpp"
+#include "proptests/language/programs.hpp"
 
 namespace assay::language {
 namespace {
-
-std::string in_library(const std::string& name) { return ASSAY_SOURCE_DIR "/mechanisms/json/" + name + ".json"; }
 
 long scans_of(const Block& block) {
   return std::count_if(block.nodes.begin(), block.nodes.end(), [](const Node& node) { return node.op == Op::scan; });

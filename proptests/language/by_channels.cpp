@@ -1,0 +1,67 @@
+// Value channels as heads of their own: the same answer within both bounds, where channels are apart, and nowhere else.
+#include "language/answers/by_channels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "language/room.hpp"
+#include "oracles/core/room.hpp"
+#include "proptests/language/programs.hpp"
+
+namespace assay::language {
+namespace {
+
+Problem problem_of(const std::string& name, int heads, int value_dim) {
+  know_programs();
+  return find_room(in_library(name))
+      ->make({.mechanism = in_library(name),
+              .shape = {.seq_len = 21, .heads = heads, .key_dim = 5, .value_dim = value_dim},
+              .precision = Format::bf16,
+              .params = {}});
+}
+
+void meet(const std::string& name, const BasicArrays<Enclosed>& words, const BasicArrays<Enclosed>& balls) {
+  ASSERT_EQ(words.size(), balls.size()) << name;
+  for (const auto& [tensor, a] : words) {
+    const BasicArray<Enclosed>& b = balls.at(tensor);
+    ASSERT_EQ(a.shape, b.shape) << name << ' ' << tensor;
+    for (std::size_t i = 0; i < a.data.size(); ++i) {
+      const HiLo &x = a.data[i].value, &y = b.data[i].value;
+      ASSERT_LE(std::fabs((x.hi - y.hi) + (x.lo - y.lo)),
+                a.data[i].bound + b.data[i].bound + std::fabs(y.hi) * 0x1p-103)
+          << name << ' ' << tensor << ' ' << i;
+      ASSERT_LE(a.data[i].bound, 0x1p-60 * (1 + std::fabs(y.hi))) << name << ' ' << tensor;
+    }
+  }
+}
+
+TEST(ByChannels, PartsMakeTheWhole) {
+  for (const char* name : {"deltanet", "gated_deltanet", "kda", "mdn", "gla", "gated_delta_product", "titans", "mamba"})
+    for (const auto& [heads, value_dim, groups] : {std::array{1, 8, 8}, {2, 6, 2}, {3, 4, 2}, {4, 8, 2}}) {
+      const Problem problem = problem_of(name, heads, value_dim);
+      const auto apart = by_channels(*find_mechanism(in_library(name)), problem);
+      ASSERT_TRUE(apart.has_value()) << name;
+      EXPECT_EQ(apart->groups, groups) << name;
+      const Room& room = *find_room(in_library(name));
+      const auto words = room.in_words(problem, {.words = 2, .threads = 1}), balls = room.enclosed(problem);
+      ASSERT_TRUE(words && balls) << name;
+      meet(name, words->outputs, balls->outputs);
+      meet(name, words->gradients, balls->gradients);
+    }
+}
+
+TEST(ByChannels, WhatMixesChannelsStaysTogether) {
+  const auto apart = [](const char* name, int heads, int value_dim) {
+    return by_channels(*find_mechanism(in_library(name)), problem_of(name, heads, value_dim)).has_value();
+  };
+  EXPECT_FALSE(apart("ttt_linear", 2, 8)) << "a norm along the channels";
+  EXPECT_FALSE(apart("softmax_attention", 2, 8)) << "tokens take its lanes";
+  EXPECT_FALSE(apart("mlstm", 2, 8)) << "a normaliser that has none";
+  EXPECT_FALSE(apart("kda", 8, 8)) << "a full pack";
+  EXPECT_FALSE(apart("kda", 4, 7)) << "channels that do not part";
+}
+
+}  // namespace
+}  // namespace assay::language
