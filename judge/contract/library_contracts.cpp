@@ -49,26 +49,25 @@ Contract flash_attention() {
 }
 
 Contract flashinfer() {
-  return {
-      .name = "flashinfer",
-      .summary =
-          "FlashInfer: the weights (P) in the precision, before their row sum is taken, too; scores, o and the "
-          "states of split keys in fp32, the tangent of a soft-cap (tanh) to 11 bits. Forward only",
-      .rules = {{"p", bf16, optional},
-                {"P", bf16},
-                {"S", fp32},
-                {"m", fp32},
-                {"l", fp32},
-                {"O", fp32},
-                {"Opart", fp32, optional},
-                approximate_tanh},
-      .follows = true,
-      .accumulation = any_sums,
-      .sources = {"flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/prefill.cuh:1704-1724",
-                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/decode.cuh:106-143",
-                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/hopper/mainloop_mma.cuh:175,225",
-                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/math.cuh:247-250",
-                  "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/variants.cuh:73"}};
+  return {.name = "flashinfer",
+          .summary =
+              "FlashInfer: the weights (P) in the precision, before their row sum is taken, too; scores, o and the "
+              "states of split keys in fp32, the tangent of a soft-cap (tanh) to 11 bits. Forward only",
+          .rules = {{"p", bf16, optional},
+                    {"P", bf16},
+                    {"S", fp32},
+                    {"m", fp32},
+                    {"l", fp32},
+                    {"O", fp32},
+                    {"Opart", fp32, optional},
+                    approximate_tanh},
+          .follows = true,
+          .accumulation = any_sums,
+          .sources = {"flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/prefill.cuh:1704-1724",
+                      "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/decode.cuh:106-143",
+                      "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/hopper/mainloop_mma.cuh:175,225",
+                      "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/math.cuh:247-250",
+                      "flashinfer-ai/flashinfer@fb28d72 include/flashinfer/attention/variants.cuh:73"}};
 }
 
 Contract torch_sdpa() {
