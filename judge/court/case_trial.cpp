@@ -11,9 +11,9 @@
 #include "files/shown.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/cache.hpp"
-#include "judge/court/program_form.hpp"
 #include "judge/court/second_form.hpp"
 #include "judge/forms/sequential.hpp"
+#include "judge/programs/program_form.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "judge/court/program_form.hpp"
+#include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/spread.hpp"
 #include "kernels/core/tile.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "files/names.hpp"
-#include "judge/court/program_form.hpp"
+#include "judge/programs/program_form.hpp"
 #include "kernels/core/policy.hpp"
 #include "language/room.hpp"
 #include "oracles/core/oracle.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "files/case_file.hpp"
-#include "judge/court/program_form.hpp"
+#include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "language/room.hpp"
 #include "oracles/core/trajectory.hpp"

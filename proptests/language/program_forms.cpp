@@ -7,7 +7,7 @@
 
 #include "files/case_file.hpp"
 #include "judge/court/judge_answer.hpp"
-#include "judge/court/program_form.hpp"
+#include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "language/room.hpp"
 #include "proptests/language/programs.hpp"

@@ -11,7 +11,7 @@
 
 #include "files/problem_file.hpp"
 #include "judge/court/cache.hpp"
-#include "judge/court/formula.hpp"
+#include "judge/programs/formula.hpp"
 #include "judge/sigma/model.hpp"
 #include "language/room.hpp"
 #include "reference/core/error.hpp"

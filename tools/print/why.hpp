@@ -1,7 +1,7 @@
 #pragma once
 // Why a case fails, on its page.
-#include "judge/court/formula.hpp"
 #include "judge/court/why.hpp"
+#include "judge/programs/formula.hpp"
 #include "tools/print/rows.hpp"
 
 namespace assay {

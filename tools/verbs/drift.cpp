@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "judge/contract/site_meanings.hpp"
-#include "judge/court/program_form.hpp"
+#include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "reference/core/error.hpp"

@@ -14,9 +14,9 @@
 
 #include "arguments/file_case.hpp"
 #include "judge/court/argument_form.hpp"
-#include "judge/court/program_form.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "judge/court/why.hpp"
+#include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/flint_caches.hpp"

@@ -1,4 +1,4 @@
-#include "judge/court/formula.hpp"
+#include "judge/programs/formula.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "judge/court/program_form.hpp"
+#include "judge/programs/program_form.hpp"
 
 #include <algorithm>
 #include <array>
