@@ -105,8 +105,14 @@ class Page(unittest.TestCase):
             self.assertRegex(words, rf"\b{word}\b")
 
 
-# Causal without a proof: tables of tokens by tokens, and a walk back from a token.
-NOT_PROVED = {"selective_attention", "simplicial_attention", "path_attention", "native_sparse_attention"}
+# Causal without a proof: tables of tokens by tokens, a walk back from a token, and functions of masked scores.
+NOT_PROVED = {
+    "selective_attention",
+    "simplicial_attention",
+    "path_attention",
+    "native_sparse_attention",
+    "softpick_attention",
+}
 ATTENTION = dict(q="T K", k="T K", v="T V")
 
 
