@@ -8,11 +8,10 @@
 
 #include "language/evaluate/side_by_side.hpp"
 #include "language/program/builder.hpp"
+#include "language/program/lists.hpp"
 
 namespace assay::language {
 namespace {
-
-std::size_t index(int v) { return static_cast<std::size_t>(v); }
 
 /// Which values are made of value v.
 std::vector<char> made_of(const Block& block, int v) {

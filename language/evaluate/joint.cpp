@@ -6,17 +6,12 @@
 
 #include "language/program/builder.hpp"
 #include "language/program/infer.hpp"
+#include "language/program/lists.hpp"
 
 namespace assay::language {
 namespace {
 
 using Flags = std::vector<char>;
-
-std::size_t index(int v) { return static_cast<std::size_t>(v); }
-
-bool any_of(Op op, std::initializer_list<Op> list) { return std::find(list.begin(), list.end(), op) != list.end(); }
-
-int values_of(const Block& body) { return body.first() + static_cast<int>(body.nodes.size()); }
 
 /// Of every value, which states it depends on.
 std::vector<Flags> dependences(const Block& body, int carry) {

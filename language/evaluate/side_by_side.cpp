@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "language/program/lists.hpp"
+
 namespace assay::language {
 namespace {
-
-std::size_t index(int v) { return static_cast<std::size_t>(v); }
-int values_of(const Block& body) { return body.first() + static_cast<int>(body.nodes.size()); }
 
 /// Of every value, the mask where it is zero: weights of a softmax, and multiples of them.
 std::vector<int> zeros_of(const Block& body) {

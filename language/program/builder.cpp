@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "language/program/infer.hpp"
+#include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::language {
@@ -80,8 +81,6 @@ class Canonical {
   }
 
  private:
-  static std::size_t index(int v) { return static_cast<std::size_t>(v); }
-
   /// What stands for every value once index of expand and neg of neg are gone.
   static std::vector<int> looked_through(const Block& from) {
     std::vector<int> plain(index(from.first()) + from.nodes.size());

@@ -7,14 +7,13 @@
 
 #include "language/program/builder.hpp"
 #include "language/program/infer.hpp"
+#include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::language {
 namespace {
 
 using Flags = std::vector<char>;
-
-std::size_t index(int v) { return static_cast<std::size_t>(v); }
 
 bool stops(Op op) {
   for (const Op zero : {Op::detach, Op::real, Op::const_, Op::int_, Op::size, Op::iota, Op::lt, Op::le, Op::eq,

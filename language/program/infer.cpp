@@ -5,14 +5,13 @@
 #include <numeric>
 #include <utility>
 
+#include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::language {
 namespace {
 
 using Operands = std::vector<std::span<const Type>>;
-
-bool any_of(Op op, std::initializer_list<Op> list) { return std::find(list.begin(), list.end(), op) != list.end(); }
 
 /// "[real K V], [real V K]"
 std::string shown(const std::vector<Type>& types) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "language/program/builder.hpp"
+#include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::language {
@@ -15,14 +16,6 @@ using Made = std::shared_ptr<const Block>;
 /// Makes a node otherwise, of operands that are there already.
 using Make = std::function<int(Builder&, const std::vector<int>&)>;
 using Tell = std::function<void(const std::string& what, const Make& make)>;
-
-std::size_t index(int v) { return static_cast<std::size_t>(v); }
-
-bool any_of(Op op, std::initializer_list<Op> list) {
-  for (const Op one : list)
-    if (one == op) return true;
-  return false;
-}
 
 std::vector<int> mapped(const std::vector<int>& args, const std::vector<int>& at) {
   std::vector<int> out;

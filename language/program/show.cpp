@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "language/program/builder.hpp"
+#include "language/program/lists.hpp"
 
 namespace assay::language {
 namespace {
@@ -28,8 +29,6 @@ std::string joined(const Lines& parts) {
   for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
   return out;
 }
-
-bool any_of(Op op, std::initializer_list<Op> list) { return std::find(list.begin(), list.end(), op) != list.end(); }
 
 /// An operation between its operands; "" for any other.
 std::pair<int, std::string_view> sign_of(Op op) {

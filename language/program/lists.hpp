@@ -1,0 +1,22 @@
+#pragma once
+// What passes over a program's nodes ask of its lists.
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+
+#include "language/program/program.hpp"
+
+namespace assay::language {
+
+/// A value's or an operand's number as the index of a list.
+constexpr std::size_t index(int v) { return static_cast<std::size_t>(v); }
+
+/// Parameters and results of nodes of a block.
+inline int values_of(const Block& body) { return body.first() + static_cast<int>(body.nodes.size()); }
+
+/// Whether an operation is one of these.
+inline bool any_of(Op op, std::initializer_list<Op> list) {
+  return std::find(list.begin(), list.end(), op) != list.end();
+}
+
+}  // namespace assay::language
