@@ -12,6 +12,7 @@
 #include "judge/trial/published.hpp"
 #include "kernels/core/batch.hpp"
 #include "proptests/arguments/tile_cases.hpp"
+#include "proptests/core/one_in.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -52,19 +53,6 @@ bool has_mutant(const KernelRoom& room, std::string_view name) {
     return std::any_of(form.mutants.begin(), form.mutants.end(), [&](const Mutant& m) { return m.name == name; });
   });
 }
-
-/// One in so many of what takes minutes as a whole; all with ASSAY_EVERY=1, and by `assay mutants --arguments`.
-class OneIn {
- public:
-  explicit OneIn(int many) {
-    const char* asked = std::getenv("ASSAY_EVERY");
-    every_ = asked == nullptr ? many : std::max(1, std::atoi(asked));
-  }
-  bool takes() { return met_++ % every_ == 0; }
-
- private:
-  int every_, met_ = 0;
-};
 
 /// All cases, or with ASSAY_CASE=NAME that one.
 bool is_asked_for(const ArgumentCase& one) {

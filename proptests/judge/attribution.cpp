@@ -6,23 +6,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <set>
 
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/laws/laws.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
-
-/// ASSAY_EVERY=1 tries all of what is sampled.
-int step_or(int usual) {
-  const char* every = std::getenv("ASSAY_EVERY");
-  return every == nullptr ? usual : std::atoi(every);
-}
 
 /// Whether so many of so many agree with a rate of nine in ten: fewer would be seen once in twenty samples.
 bool nine_in_ten(int right, int tried) {
@@ -53,7 +47,7 @@ bool fails(const Expectation& expectation, const Named<std::vector<double>>& got
 /// Every form's contributions add up to the squared error of all sites at once, within a fifth, in every tensor that is
 /// large enough for a mean.
 TEST(Attribution, contributions_add_up) {
-  const int step = step_or(29);
+  const int step = one_in(29);
   int at = 0;
   double farthest = 0;
   for (const KernelRoom* kernels : kernel_rooms())
@@ -109,10 +103,10 @@ void find_sites(const KernelForm& form, const Room& room, Format precision, bool
     });
     score.right += right ? 1 : 0;
     score.named += right && why.known() ? 1 : 0;
-    if (!right && std::getenv("ASSAY_EVERY") != nullptr)
+    if (!right && is_sample_asked_for())
       for (std::size_t q = 0; q < std::min<std::size_t>(4, why.list.size()); ++q)
         std::cout << "   " << why.list[q].what << ' ' << why.list[q].evidence << ' ' << why.list[q].sufficient << '\n';
-    if (!right && std::getenv("ASSAY_EVERY") != nullptr)
+    if (!right && is_sample_asked_for())
       std::cout << room.name << ' ' << form.name << ' ' << name_of(precision) << ' ' << entry.view() << " in "
                 << name_of(narrow) << (other_tile ? " (other tile)" : "") << ": "
                 << (why.list.empty() ? "nothing" : why.list.front().what) << (why.known() ? "" : " (not sufficient)")
@@ -121,7 +115,7 @@ void find_sites(const KernelForm& form, const Room& room, Format precision, bool
 }
 
 TEST(Attribution, finds_the_site) {
-  const int step = step_or(997);
+  const int step = one_in(997);
   for (const bool other_tile : {false, true}) {
     Score score;
     int at = 0;
@@ -139,7 +133,7 @@ TEST(Attribution, finds_the_site) {
 
 /// Planted faults of a kernel that sums in another order: named first, and unknown to whoever lacks their signature.
 TEST(Attribution, names_planted_faults) {
-  const int step = step_or(130);
+  const int step = one_in(130);
   int at = 0, tried = 0, first = 0, known = 0, unknown = 0;
   for (const KernelRoom* kernels : mutant_rooms())
     for (const KernelForm& planted : kernels->forms) {
@@ -179,7 +173,7 @@ TEST(Attribution, names_planted_faults) {
             if (e.kind == Explanation::Kind::fault && (own == why.list.end() || e.evidence != own->evidence))
               others.list.push_back(e);
           unknown += others.known() ? 0 : 1;
-          if (std::getenv("ASSAY_EVERY") != nullptr && (!is_first || others.known() || !own->sufficient))
+          if (is_sample_asked_for() && (!is_first || others.known() || !own->sufficient))
             std::cout << room.name << ' ' << planted.name << ' ' << mutant.name << ": "
                       << (why.list.empty() ? "nothing" : why.list.front().what)
                       << (why.known() ? "" : " (not sufficient)")

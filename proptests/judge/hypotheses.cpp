@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <numbers>
@@ -15,6 +14,7 @@
 
 #include "judge/held_out/rooms.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/oracles/bench.hpp"
 #include "reference/core/random.hpp"
 
@@ -23,12 +23,6 @@ namespace {
 
 using held_out::Call;
 using held_out::Names;
-
-bool talks() { return std::getenv("ASSAY_EVERY") != nullptr; }
-int step_or(int usual) {
-  const char* every = std::getenv("ASSAY_EVERY");
-  return every == nullptr ? usual : std::max(1, std::atoi(every));
-}
 
 // ---- mistakes ----
 
@@ -388,7 +382,7 @@ TEST(Causes, name_mistakes) {
     const bool right =
         !told.causes.list.empty() && told.causes.list.front().sentence(false).find(m.named) != std::string::npos;
     ++tried, named += right ? 1 : 0, rooms.insert(m.room);
-    if (!right || talks())
+    if (!right || is_sample_asked_for())
       std::cout << (right ? "      " : "MISS  ") << m.room << ' ' << m.name << (told.fails ? "" : " (passes)") << ": "
                 << told.text() << (told.first ? " | " + told.first->sentence : "") << '\n';
   }
@@ -508,7 +502,7 @@ void try_mutants(const KernelForm& planted, const Room& room, int step, Count& c
     for (const LooksLike& cause : told.causes.list)
       right = right && may_be_said(std::string(mutant.name), cause.sentence(false));
     count.named += told.causes.list.empty() ? 0 : 1, count.wrong += right ? 0 : 1;
-    if (!right || talks())
+    if (!right || is_sample_asked_for())
       std::cout << (right ? "" : "WRONG ") << room.name << ':' << planted.name << ':' << mutant.name << " ("
                 << mutant.what << "): " << told.text() << '\n';
   }
@@ -516,7 +510,7 @@ void try_mutants(const KernelForm& planted, const Room& room, int step, Count& c
 
 TEST(Causes, give_mutants_no_wrong_name) {
   Count count;
-  const int step = step_or(20);
+  const int step = one_in(20);
   for (const bool held_out : {false, true})
     for (const KernelRoom* kernels : held_out ? held_out_rooms() : mutant_rooms())
       for (const KernelForm& planted : kernels->forms)

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include "judge/sigma/expected.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "judge/verdict/locate.hpp"
+#include "proptests/core/one_in.hpp"
 
 namespace assay {
 namespace {
@@ -74,7 +74,7 @@ void look(const Room& room, const KernelForm& form, Format precision, Found& fou
         for (std::size_t a = 0; a < 4; ++a)  // no other axis is made responsible
           right = right && (a == fault.axis || 2 * static_cast<int>(wrong_at[a].size()) >= axes[a].extent);
         found.right += right ? 1 : 0, ++found.all;
-        if (!right && std::getenv("ASSAY_EVERY") != nullptr)
+        if (!right && is_sample_asked_for())
           std::cout << room.name << ' ' << name_of(precision) << ' ' << name << ", " << fault.name << ": "
                     << locate(axes, deviations_of(expected, got)) << '\n';
       }
@@ -85,14 +85,12 @@ void look(const Room& room, const KernelForm& form, Format precision, Found& fou
 /// Of every ASSAY_EVERY-th kernel: the axis is named, its indices are the planted ones, and all others' are not
 /// narrowed.
 TEST(LocateInRooms, names_the_axis_of_local_faults) {
-  const char* asked = std::getenv("ASSAY_EVERY");
-  const int every = asked == nullptr ? 4 : std::atoi(asked);
+  OneIn sampled(4);
   Found found;
-  int at = 0;
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms)
       for (const Format precision : {Format::fp32, Format::bf16})
-        if (form.unstable.empty() && at++ % every == 0) look(*find_room(kernels->name), form, precision, found);
+        if (form.unstable.empty() && sampled.takes()) look(*find_room(kernels->name), form, precision, found);
   std::cout << found.right << " of " << found.all << " local faults have their axis and indices named\n";
   EXPECT_GE(found.all, 100);
   EXPECT_GE(100 * found.right, 95 * found.all);

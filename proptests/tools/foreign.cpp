@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "files/case_file.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/sha256.hpp"
 #include "tools/run/checked.hpp"
@@ -26,10 +26,7 @@ Json recordings() {
   return Json::parse(file).at("recordings");
 }
 
-int every() {
-  const char* asked = std::getenv("ASSAY_EVERY");
-  return asked == nullptr ? 6 : std::max(1, std::atoi(asked));
-}
+int every() { return one_in(6); }
 
 class Foreign : public CliFiles {
  protected:

@@ -11,6 +11,7 @@
 #include "files/safetensors.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "judge/trial/kill_table.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -111,10 +112,9 @@ TEST(ShrinkSearch, tries_one_head_of_other_seeds) {
 
 /// Every ASSAY_EVERY-th of all planted faults of all rooms.
 TEST(ShrinkFaults, most_get_small) {
-  const char* every = std::getenv("ASSAY_EVERY");
   planted_kernels = mutant_rooms;
-  const auto rows = measure_shrinking({.mechanisms = {}, .precisions = {}, .power = {}},
-                                      every == nullptr ? 97 : std::atoi(every), [](std::size_t, std::string_view) {});
+  const auto rows = measure_shrinking({.mechanisms = {}, .precisions = {}, .power = {}}, one_in(97),
+                                      [](std::size_t, std::string_view) {});
   planted_kernels = nullptr;
   int small = 0, shown = 0;
   std::vector<int> runs;

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "judge/court/case_trial.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -42,10 +42,7 @@ std::vector<ReportRow> verdicts(const Room& room, int tokens, const std::string&
   return trial.judge(trial.read(exact_answer(trial, dtype), {}, "answer"), all, "");
 }
 
-int every() {
-  const char* asked = std::getenv("ASSAY_EVERY");
-  return asked == nullptr ? 5 : std::max(1, std::atoi(asked));
-}
+int every() { return one_in(5); }
 
 /// The exact answer rounded once is the best that a kernel can do that stores so few bits. ASSAY_EVERY=1: all tokens.
 TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {

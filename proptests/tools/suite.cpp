@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include "judge/court/planted_kernels.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/cases/suite_measure.hpp"
@@ -78,7 +78,7 @@ class SuiteRun : public CliFiles {
 /// Every third, for time; all with ASSAY_EVERY=1 in the environment.
 std::vector<std::string> mechanisms() {
   std::vector<std::string> names;
-  const std::size_t step = std::getenv("ASSAY_EVERY") != nullptr ? 1 : 3;
+  const auto step = static_cast<std::size_t>(one_in(3));
   const auto rooms = kernel_rooms();
   for (std::size_t i = 0; i < rooms.size(); i += step) names.emplace_back(rooms[i]->name);
   return names;
