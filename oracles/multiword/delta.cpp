@@ -1,10 +1,12 @@
 #include "oracles/multiword/delta.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "oracles/multiword/delta_prepared.hpp"
 #include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/slab_executor.hpp"
 
 namespace assay::words {
 namespace {
@@ -26,7 +28,7 @@ void run_slab(const DeltaProblem& x, const Prepared& y, const Kernels& table, st
   table.words[y.words].delta(slab);
   for (std::size_t i = 0; i < x.keys; ++i)
     for (std::size_t j = 0; j < columns; ++j) {
-      const std::size_t to = i * x.values + first + j;
+      const std::size_t to = i * y.stride + first + j;
       for (std::size_t l = 0; l < w; ++l) final_state.word[l][to] = state[(i * w + l) * lanes + j];
       final_state.bound[to] = error[j];
     }
@@ -35,13 +37,17 @@ void run_slab(const DeltaProblem& x, const Prepared& y, const Kernels& table, st
 }  // namespace
 
 DeltaAnswer delta_forward(const DeltaProblem& problem, const Effort& effort) {
-  const Prepared prepared = prepare(problem, effort);
-  const Kernels& table = kernels(effort.isa);
-  Certified o(effort.words, problem.steps, prepared.stride);
-  DeltaAnswer answer{{}, Certified(effort.words, problem.keys, problem.values)};
-  in_parallel(prepared.stride / prepared.lanes, effort.threads,
-              [&](std::size_t s) { run_slab(problem, prepared, table, s, o, answer.final_state); });
-  answer.o = prepared.stride == problem.values ? std::move(o) : cropped(o, problem.values);
+  Prepared prepared = prepare(problem, effort);
+  const std::size_t stride = prepared.stride;
+  SlabRun run{problem, std::move(prepared), Certified(effort.words, problem.steps, stride),
+              Certified(effort.words, problem.keys, stride)};
+  if (!run_elsewhere(run)) {
+    const Kernels& table = kernels(effort.isa);
+    in_parallel(stride / run.prepared.lanes, effort.threads,
+                [&](std::size_t s) { run_slab(problem, run.prepared, table, s, run.o, run.final_state); });
+  }
+  const auto cut = [&](Certified& x) { return stride == problem.values ? std::move(x) : cropped(x, problem.values); };
+  DeltaAnswer answer{cut(run.o), cut(run.final_state)};
   answer.o.settle();
   answer.final_state.settle();
   return answer;

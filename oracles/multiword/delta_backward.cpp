@@ -7,35 +7,11 @@
 #include "oracles/multiword/delta_prepared.hpp"
 #include "oracles/multiword/magnitude.hpp"
 #include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/slab_executor.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::words {
 namespace {
-
-/// The problem, and where the answer goes, in as many columns as the slabs have.
-struct Backward {
-  const DeltaProblem& x;
-  Prepared y;
-  BackwardBounds bounds;
-  Isa isa;
-  std::vector<double> cotangent, final_cotangent;  ///< [T][stride], [K][stride]
-  Certified o, final_state, v, initial_state;      ///< of all columns, each slab in its own
-
-  std::size_t words() const { return static_cast<std::size_t>(y.words); }
-  /// Numbers of a slab's state.
-  std::size_t state_size() const { return x.keys * words() * y.lanes; }
-};
-
-/// Gradients that all columns share.
-struct Shared {
-  Certified q, k, beta, log_decay;
-
-  explicit Shared(const Backward& b)
-      : q(b.y.words, b.x.steps, b.x.keys),
-        k(b.y.words, b.x.steps, b.x.keys),
-        beta(b.y.words, b.x.steps, 1),
-        log_decay(b.y.words, b.x.steps, b.y.decays_per_step(b.x.keys)) {}
-};
 
 /// Where number i of each word of `x` is.
 void point_to(double* (&word)[4], Certified& x, std::size_t i) {
@@ -70,19 +46,23 @@ struct Columns {
 /// Some columns of the problem, up to summed_columns, forward and back.
 class Slice {
  public:
-  Slice(Backward& b, std::size_t first_slab, std::size_t slabs)
-      : b_(b),
-        q_(b.x.keys, b.words()),
-        k_(b.x.keys, b.words()),
-        decay_(std::max<std::size_t>(b.y.decays_per_step(b.x.keys), 1), b.words()),
-        beta_(1, b.words()) {
-    while (length_ * length_ < b.x.steps) ++length_;
+  Slice(SlabRun& run, Isa isa, std::size_t first_slab, std::size_t slabs)
+      : b_(run),
+        x_(run.problem),
+        y_(run.prepared),
+        words_(static_cast<std::size_t>(y_.words)),
+        isa_(isa),
+        length_(segment_length(x_.steps)),
+        q_(x_.keys, words_),
+        k_(x_.keys, words_),
+        decay_(std::max<std::size_t>(y_.decays_per_step(x_.keys), 1), words_),
+        beta_(1, words_) {
     for (std::size_t s = first_slab; s < first_slab + slabs; ++s) columns_.push_back(begun(s));
   }
 
-  void run(Shared& found) {
+  void run(SharedGradients& found) {
     for (Columns& c : columns_) forward(c);
-    for (std::size_t begin = b_.x.steps; begin > 0;) {
+    for (std::size_t begin = x_.steps; begin > 0;) {
       const std::size_t end = begin;
       begin = (end - 1) / length_ * length_;
       for (Columns& c : columns_) replay(c, begin, end - begin);
@@ -93,7 +73,7 @@ class Slice {
 
  private:
   Columns begun(std::size_t s) const {
-    const std::size_t lanes = b_.y.lanes, n = b_.state_size(), K = b_.x.keys, w = b_.words(), stride = b_.y.stride;
+    const std::size_t lanes = y_.lanes, n = state_size(), K = x_.keys, w = words_, stride = y_.stride;
     Columns c;
     c.slab = s;
     c.states.resize((length_ + 1) * n), c.errors.resize((length_ + 1) * lanes), c.sizes.resize((length_ + 1) * lanes);
@@ -105,65 +85,67 @@ class Slice {
     return c;
   }
 
+  /// Numbers of a slab's state.
+  std::size_t state_size() const { return x_.keys * words_ * y_.lanes; }
+
   /// All outputs, and what every segment begins with.
   void forward(Columns& c) const {
-    const std::size_t lanes = b_.y.lanes, n = b_.state_size(), K = b_.x.keys, V = b_.x.values, at = c.slab * lanes;
+    const std::size_t lanes = y_.lanes, n = state_size(), K = x_.keys, V = x_.values, at = c.slab * lanes;
     std::vector<double> state(n), error(lanes);
-    for (std::size_t i = 0; i < K && !b_.x.initial_state.empty(); ++i)
+    for (std::size_t i = 0; i < K && !x_.initial_state.empty(); ++i)
       for (std::size_t j = at; j < std::min(at + lanes, V); ++j)
-        state[i * b_.words() * lanes + j - at] = b_.x.initial_state[i * V + j];
-    for (std::size_t t = 0; t < b_.x.steps; t += length_) {
+        state[i * words_ * lanes + j - at] = x_.initial_state[i * V + j];
+    for (std::size_t t = 0; t < x_.steps; t += length_) {
       c.firsts.insert(c.firsts.end(), state.begin(), state.end());
       c.first_errors.insert(c.first_errors.end(), error.begin(), error.end());
-      DeltaSlab slab = slab_of(b_.x, b_.y, c.slab, t, std::min(length_, b_.x.steps - t));
+      DeltaSlab slab = slab_of(x_, y_, c.slab, t, std::min(length_, x_.steps - t));
       double* out[4] = {};
-      point_to(out, b_.o, t * b_.y.stride + at);
+      point_to(out, b_.o, t * y_.stride + at);
       slab.state = state.data(), slab.error = error.data(), slab.out = out;
-      slab.out_bound = b_.o.bound.data() + t * b_.y.stride + at;
-      kernels(b_.isa).words[b_.y.words].delta(slab);
+      slab.out_bound = b_.o.bound.data() + t * y_.stride + at;
+      kernels(isa_).words[y_.words].delta(slab);
     }
     keep_state(c, state, error, b_.final_state);
   }
 
   /// `count` steps from `begin` on once more, their states kept.
   void replay(Columns& c, std::size_t begin, std::size_t count) const {
-    const std::size_t lanes = b_.y.lanes, n = b_.state_size(), segment = begin / length_;
+    const std::size_t lanes = y_.lanes, n = state_size(), segment = begin / length_;
     const auto from = [&](const std::vector<double>& all, std::size_t size) {
       const double* first = all.data() + segment * size;
       return std::vector<double>(first, first + size);
     };
     std::vector<double> state = from(c.firsts, n), error = from(c.first_errors, lanes);
-    DeltaSlab slab = slab_of(b_.x, b_.y, c.slab, begin, count);
+    DeltaSlab slab = slab_of(x_, y_, c.slab, begin, count);
     slab.state = state.data(), slab.error = error.data();
-    delta_kernels(b_.isa, b_.y.words)
+    delta_kernels(isa_, y_.words)
         .traced(slab, {&b_.bounds.residual[begin], c.states.data(), c.errors.data(), c.sizes.data(), c.residuals.data(),
                        c.residual_errors.data()});
   }
 
   /// Step t, number `i` of the segment at hand.
-  void step_back(std::size_t t, std::size_t i, Shared& found) {
+  void step_back(std::size_t t, std::size_t i, SharedGradients& found) {
     for (Sums* s : {&q_, &k_, &decay_, &beta_}) s->clear();
     for (Columns& c : columns_) step_back(c, t, i);
-    total(q_, found.q, t, b_.x.scale.word.data(), b_.bounds.of_query, b_.bounds.of_query_total);
+    total(q_, found.q, t, x_.scale.word.data(), b_.bounds.of_query, b_.bounds.of_query_total);
     total(k_, found.k, t, nullptr, 1, 0);
     total(beta_, found.beta, t, nullptr, 1, 0);
     if (found.log_decay.columns == 0) return;
     // The sums are of <G, S> with G before the decay where the error is that of the undecayed state.
-    const bool decays = b_.y.decay_kind == DeltaDecay::per_step && b_.x.error == DeltaError::undecayed;
+    const bool decays = y_.decay_kind == DeltaDecay::per_step && x_.error == DeltaError::undecayed;
     if (decays)
-      total(decay_, found.log_decay, t, &b_.y.decay[t * b_.words()], b_.bounds.of_decay[t],
-            b_.bounds.of_decay_total[t]);
+      total(decay_, found.log_decay, t, &y_.decay[t * words_], b_.bounds.of_decay[t], b_.bounds.of_decay_total[t]);
     else
       total(decay_, found.log_decay, t, nullptr, 1, 0);
   }
 
   void step_back(Columns& c, std::size_t t, std::size_t i) {
-    const std::size_t lanes = b_.y.lanes, n = b_.state_size(), K = b_.x.keys, w = b_.words();
-    const std::size_t at = c.slab * lanes, lane = at % column_sums, row = t * b_.y.stride + at;
+    const std::size_t lanes = y_.lanes, n = state_size(), K = x_.keys, w = words_;
+    const std::size_t at = c.slab * lanes, lane = at % column_sums, row = t * y_.stride + at;
     DeltaAdjoint s{};
-    s.keys = K, s.decay_kind = b_.y.decay_kind, s.error_kind = b_.x.error;
-    s.q = &b_.x.q[t * K], s.k = &b_.x.k[t * K], s.beta = b_.y.beta[t];
-    s.decay = b_.y.decay.data() + t * b_.y.decays_per_step(K) * w, s.scale = b_.x.scale.word.data();
+    s.keys = K, s.decay_kind = y_.decay_kind, s.error_kind = x_.error;
+    s.q = &x_.q[t * K], s.k = &x_.k[t * K], s.beta = y_.beta[t];
+    s.decay = y_.decay.data() + t * y_.decays_per_step(K) * w, s.scale = x_.scale.word.data();
     s.cotangent = &b_.cotangent[row], s.bound = &b_.bounds.adjoint[t];
     s.sum_error = b_.bounds.sum_error, s.dot_error = b_.bounds.dot_error;
     s.before = &c.states[i * n], s.after = &c.states[(i + 1) * n];
@@ -177,30 +159,34 @@ class Slice {
     s.of_decay = &decay_.words[lane], s.of_strength = &beta_.words[lane];
     s.query_error = &q_.error[lane], s.key_error = &k_.error[lane];
     s.decay_error = &decay_.error[lane], s.strength_error = &beta_.error[lane];
-    delta_kernels(b_.isa, b_.y.words).back(s);
+    delta_kernels(isa_, y_.words).back(s);
   }
 
   /// Row t of `to`: the sums times a factor of that size, which is off by `missed` of what it multiplies.
   void total(const Sums& sums, Certified& to, std::size_t t, const double* factor, double size, double missed) const {
     ColumnTotals s{to.columns, sums.words.data(), factor, {}, &to.bound[t * to.columns], sums.bound(size), missed};
     point_to(s.word, to, t * to.columns);
-    delta_kernels(b_.isa, b_.y.words).total(s);
+    delta_kernels(isa_, y_.words).total(s);
   }
 
   /// A slab's state [key][word][lanes] as columns of `to`.
   void keep_state(const Columns& c, const std::vector<double>& state, const std::vector<double>& error,
                   Certified& to) const {
-    const std::size_t lanes = b_.y.lanes, at = c.slab * lanes;
-    for (std::size_t i = 0; i < b_.x.keys; ++i)
+    const std::size_t lanes = y_.lanes, at = c.slab * lanes;
+    for (std::size_t i = 0; i < x_.keys; ++i)
       for (std::size_t j = 0; j < lanes; ++j) {
-        for (std::size_t w = 0; w < b_.words(); ++w)
-          to.word[w][i * to.columns + at + j] = state[(i * b_.words() + w) * lanes + j];
+        for (std::size_t w = 0; w < words_; ++w)
+          to.word[w][i * to.columns + at + j] = state[(i * words_ + w) * lanes + j];
         to.bound[i * to.columns + at + j] = error[j];
       }
   }
 
-  Backward& b_;
-  std::size_t length_ = 1;  // of a segment
+  SlabRun& b_;
+  const DeltaProblem& x_;
+  const Prepared& y_;
+  std::size_t words_;
+  Isa isa_;
+  std::size_t length_;  // of a segment
   std::vector<Columns> columns_;
   Sums q_, k_, decay_, beta_;
 };
@@ -222,20 +208,15 @@ void add(Certified& to, const Certified& from) {
   return add_words<4>(to, from);
 }
 
-/// All slices, each a problem of its own; what they share is added up in their order.
-Shared run_slices(Backward& b, int threads) {
-  const std::size_t slabs = b.y.stride / b.y.lanes, each = summed_columns / b.y.lanes;
-  std::vector<Shared> found((slabs + each - 1) / each, Shared(b));
-  in_parallel(found.size(), threads,
-              [&](std::size_t i) { Slice(b, i * each, std::min(each, slabs - i * each)).run(found[i]); });
-  for (std::size_t i = 1; i < found.size(); ++i) {
-    add(found[0].q, found[i].q), add(found[0].k, found[i].k);
-    add(found[0].beta, found[i].beta), add(found[0].log_decay, found[i].log_decay);
-  }
-  return std::move(found[0]);
+/// All slices, each a problem of its own.
+void run_slices(SlabRun& run, const Effort& effort) {
+  const std::size_t slabs = run.prepared.stride / run.prepared.lanes, each = summed_columns / run.prepared.lanes;
+  in_parallel(run.shared.size(), effort.threads, [&](std::size_t i) {
+    Slice(run, effort.isa, i * each, std::min(each, slabs - i * each)).run(run.shared[i]);
+  });
 }
 
-Backward laid_out(const DeltaProblem& x, const DeltaCotangent& cotangent, const Effort& effort) {
+SlabRun laid_out(const DeltaProblem& x, const DeltaCotangent& cotangent, const Effort& effort) {
   Prepared y = prepare(x, effort, column_sums);
   require(x.p.empty() || x.error == DeltaError::none, "p: gradients are of steps that predict by k");
   require(x.error != DeltaError::undecayed || y.decay_kind != DeltaDecay::per_channel,
@@ -246,23 +227,31 @@ Backward laid_out(const DeltaProblem& x, const DeltaCotangent& cotangent, const 
   const std::size_t stride = y.stride;
   std::vector<double> end(x.keys * stride, 0);
   if (!cotangent.final_state.empty()) end = padded(cotangent.final_state, x.keys, x.values, stride);
-  return {x,
-          std::move(y),
-          std::move(bounds),
-          effort.isa,
-          padded(cotangent.o, x.steps, x.values, stride),
-          std::move(end),
-          Certified(effort.words, x.steps, stride),
-          Certified(effort.words, x.keys, stride),
-          Certified(effort.words, x.steps, stride),
-          Certified(effort.words, x.keys, stride)};
+  SlabRun run{x,
+              std::move(y),
+              Certified(effort.words, x.steps, stride),
+              Certified(effort.words, x.keys, stride),
+              true,
+              std::move(bounds),
+              padded(cotangent.o, x.steps, x.values, stride),
+              std::move(end),
+              Certified(effort.words, x.steps, stride),
+              Certified(effort.words, x.keys, stride)};
+  run.shared.assign((stride + summed_columns - 1) / summed_columns, SharedGradients(x, run.prepared));
+  return run;
 }
 
 }  // namespace
 
 DeltaGradients delta_backward(const DeltaProblem& problem, const DeltaCotangent& cotangent, const Effort& effort) {
-  Backward b = laid_out(problem, cotangent, effort);
-  Shared shared = run_slices(b, effort.threads);
+  SlabRun b = laid_out(problem, cotangent, effort);
+  if (!run_elsewhere(b)) run_slices(b, effort);
+  SharedGradients& shared = b.shared[0];
+  // What slices share is added up in their order.
+  for (std::size_t i = 1; i < b.shared.size(); ++i) {
+    add(shared.q, b.shared[i].q), add(shared.k, b.shared[i].k);
+    add(shared.beta, b.shared[i].beta), add(shared.log_decay, b.shared[i].log_decay);
+  }
   const auto cut = [&](Certified& x) {
     return x.columns == problem.values ? std::move(x) : cropped(x, problem.values);
   };

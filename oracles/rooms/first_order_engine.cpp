@@ -11,6 +11,7 @@
 #include "oracles/core/engine_heads.hpp"
 #include "oracles/multiword/delta.hpp"
 #include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/slab_executor.hpp"
 #include "oracles/rooms/deltanet_engine.hpp"
 #include "oracles/rooms/gated_deltanet_engine.hpp"
 #include "oracles/rooms/gla_engine.hpp"
@@ -116,12 +117,21 @@ struct Found {
   }
 };
 
-/// All heads in exactly `effort.words` words, as many at a time as there are threads.
+/// Heads at a time: as many as there are threads, or as another executor takes.
+template <class M>
+int heads_at_once(const Binding<M, double>& binding, bool gradients, const WordEffort& effort) {
+  const auto extent = [&](Axis axis) { return static_cast<std::size_t>(binding.extents()[axis]); };
+  const int elsewhere = words::slabs_at_once(extent(Axis::seq_len), extent(Axis::key_dim), extent(Axis::value_dim),
+                                             effort.words, gradients);
+  return elsewhere > 0 ? elsewhere : std::max(effort.threads, 1);
+}
+
+/// All heads in exactly `effort.words` words.
 template <class M>
 BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradients, const WordEffort& effort) {
   BasicAnswer<WordBall> answer;
   HeadSums sums(binding.heads(), effort.words);
-  const int heads = binding.heads().own, threads = std::max(effort.threads, 1);
+  const int heads = binding.heads().own, threads = heads_at_once(binding, gradients, effort);
   for (int first = 0; first < heads; first += threads) {
     const int count = std::min(threads, heads - first);
     const words::Effort how{effort.words, (threads + count - 1) / count, words::best_isa()};

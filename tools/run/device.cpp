@@ -11,6 +11,8 @@
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/draws/drawn.hpp"
 #include "kernels/draws/rooms.hpp"
+#include "kernels/truth/slabs.hpp"
+#include "oracles/multiword/blocks/delta_blocks.hpp"
 #endif
 
 namespace assay {
@@ -63,12 +65,28 @@ int draws_worth_starting(const Problem& problem) {
 
 constexpr DrawExecutor always = {drawn_form, draws_that_fit}, worth_it = {drawn_form, draws_worth_starting};
 
+/// Heads of truth at a time; the host has what they find until it is put together.
+int slabs_that_fit(std::size_t steps, std::size_t keys, std::size_t values, int words, bool backward) {
+  constexpr double most = 16;
+  const double of_head = words::bytes_of_blocks(steps, keys, values, words, backward);
+  return static_cast<int>(std::min(most, static_cast<double>(draw_memory()) * 4 / 5 / of_head));
+}
+/// Below this a core is done with a head before a GPU has started.
+int slabs_worth_starting(std::size_t steps, std::size_t keys, std::size_t values, int words, bool backward) {
+  constexpr std::size_t few = 1 << 22;
+  return steps * keys * values < few ? 0 : slabs_that_fit(steps, keys, values, words, backward);
+}
+
+constexpr words::SlabExecutor slabs = {slabs_that_fit, run_slabs_on_gpu},
+                              slabs_worth_it = {slabs_worth_starting, run_slabs_on_gpu};
+
 }  // namespace
 
 void judge_on(std::string_view where) {
   const bool can = where != "cpu" && gpu_available();
   require(can || where != "gpu", "--judge gpu: ", why_no_gpu(), "; leave it out, and the CPU judges to the same bits");
   draw_with(!can ? nullptr : where == "gpu" ? &always : &worth_it);
+  words::slabs_with(!can ? nullptr : where == "gpu" ? &slabs : &slabs_worth_it);
 }
 
 const Device* gpu() {

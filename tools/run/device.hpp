@@ -27,9 +27,9 @@ const Device* gpu();
 /// Why gpu() is null, as a clause.
 std::string why_no_gpu();
 
-/// Where judges run the draws that they learn sigma from: "cpu", "gpu", or "auto", which is the GPU if there is one and
-/// the problem is worth its start. Bits do not depend on it. Throws InputError where a GPU is asked for and there is
-/// none.
+/// Where judges run the draws that they learn sigma from, and the truth of rooms that have slabs: "cpu", "gpu", or
+/// "auto", which is the GPU if there is one and the problem is worth its start. Bits do not depend on it. Throws
+/// InputError where a GPU is asked for and there is none.
 void judge_on(std::string_view where);
 
 }  // namespace assay

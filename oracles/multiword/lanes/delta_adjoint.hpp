@@ -23,20 +23,9 @@ ASSAY_INLINE void store_sums(double* p, const Words<Lanes, W>& x) {
 }
 ASSAY_INLINE void add_error(double* sums, Lanes error) { store(sums, load(sums) + error); }
 
-/// What the columns' numbers are and may be off by, while a step goes back.
-template <int W>
-struct StepBack {
-  Words<Lanes, W> read, erased, write;  ///< k^T G, beta k^T G, beta e
-  Lanes error, size;                    ///< of G with the read at t
-  Lanes own;                            ///< of `erased`, without G's error
-  Lanes whole;                          ///< with it
-  Lanes read_whole;                     ///< of `read`
-};
-
 /// G += c q^T and dq += S_t do in one pass, and what that makes of k^T G.
 template <int W>
 ASSAY_INLINE StepBack<W> read_back(const DeltaAdjoint& s) {
-  const AdjointBound& b = *s.bound;
   const Lanes cotangent = load(s.cotangent), sizes = abs(cotangent);
   const Words<Lanes, W> c = times(broadcast_words<W>(s.scale), cotangent);
   KeySum<W> reads;
@@ -55,27 +44,14 @@ ASSAY_INLINE StepBack<W> read_back(const DeltaAdjoint& s) {
         store_words<W>(row, g);
       },
       [&] { reads.settle(); });
-  StepBack<W> back;
-  const Lanes floor = broadcast(b.floor);
-  Lanes e = fma(broadcast(b.read_state), load(s.size), load(s.error) + floor);
-  e = fma(broadcast(b.read), size_of(c), e);
-  back.error = fma(broadcast(b.read_cotangent), sizes, e);
-  back.size = column.total();
-  back.read = reads.total();
-  back.erased = times(back.read, broadcast(s.beta));
-  const Lanes own = fma(broadcast(b.reading), back.size, floor), carried = broadcast(b.key) * back.error;
-  back.read_whole = own + carried;
-  back.own = fma(broadcast(b.beta), own, fma(broadcast(b.product), size_of(back.read), floor));
-  back.whole = fma(broadcast(b.beta), carried, back.own);
   add_error(s.query_error, sizes * fma(broadcast(s.sum_error), load(s.after_size), load(s.after_error)));
-  return back;
+  return back_of(*s.bound, s.beta, c, sizes, load(s.error), load(s.size), reads.total(), column.total());
 }
 
 /// dv, dbeta, and what dk will be off by.
 template <int W, bool Corrected>
 ASSAY_INLINE void gradients_back(const DeltaAdjoint& s, StepBack<W>& back) {
-  const AdjointBound& b = *s.bound;
-  const Lanes rounding = broadcast(s.sum_error), error = load(s.residual_error);
+  const Lanes error = load(s.residual_error);
   const Words<Lanes, W> e = load_words<W>(s.residual);
   back.write = times(e, broadcast(s.beta));
   for (int w = 0; w < W; ++w) store(s.value[w], back.erased.w[w]);
@@ -84,25 +60,9 @@ ASSAY_INLINE void gradients_back(const DeltaAdjoint& s, StepBack<W>& back) {
   Words<Lanes, W> strength = load_sums<W>(s.of_strength);
   multiply_add_words<W>(strength.w, back.read.w, e.w);
   store_sums<W>(s.of_strength, strength);
-  const Lanes of_e = size_of(e), of_read = size_of(back.read);
-  add_error(s.strength_error, fma(back.read_whole, of_e + error, of_read * fma(rounding, of_e, error)));
-
-  const Lanes of_write = size_of(back.write), floor = broadcast(b.floor);
-  const Lanes write_error = fma(broadcast(b.beta), error, fma(broadcast(b.product), of_e, floor));
-  Lanes keys = fma(of_write, fma(rounding, back.size, back.error), write_error * (back.size + back.error));
-  if constexpr (Corrected) {
-    const Lanes n = load(s.before_size), state = load(s.before_error), all = n + state, erased = broadcast(b.erased);
-    Lanes of_state = fma(broadcast(b.erased_error), all, erased * state);
-    of_state = fma(rounding * erased, n, of_state);
-    keys = fma(size_of(back.erased), of_state, fma(back.whole * erased, all, keys));
-  }
-  add_error(s.key_error, keys);
-}
-
-/// sum += G s of a state's elements, where the error of <G, S> is to be known: that of G, its size.
-ASSAY_INLINE Lanes decay_error(const DeltaAdjoint& s, double rounding, Lanes error, Lanes size) {
-  const Lanes n = load(s.before_size), state = load(s.before_error);
-  return fma(error, n + state, size * fma(broadcast(rounding), n, state));
+  add_error(s.strength_error, strength_error(back, s.sum_error, e, error));
+  add_error(s.key_error,
+            key_error<W, Corrected>(*s.bound, back, s.sum_error, e, error, load(s.before_size), load(s.before_error)));
 }
 
 template <int W, DeltaDecay Decay, DeltaError Error>
@@ -111,7 +71,6 @@ inline void step_back(const DeltaAdjoint& s) {
                  corrected = Error != DeltaError::none, decayed = Error == DeltaError::decayed;
   StepBack<W> back = read_back<W>(s);
   gradients_back<W, corrected>(s, back);
-  const AdjointBound& b = *s.bound;
   Words<Lanes, W> alpha, erased = back.erased;
   if constexpr (by_step) alpha = broadcast_words<W>(s.decay);
   if constexpr (by_step && decayed) erased = alpha * erased;
@@ -151,16 +110,15 @@ inline void step_back(const DeltaAdjoint& s) {
       },
       [&] { decay.settle(); });
 
-  Lanes e = fma(broadcast(b.growth), back.error, broadcast(b.floor));
-  e = fma(broadcast(b.of_state), back.size, e);
-  e = fma(broadcast(b.of_own), back.own, e);
-  const Lanes error = fma(broadcast(b.of_size), size_of(back.erased), e), size = column.total();
+  const Lanes error = error_before(*s.bound, back), size = column.total();
+  const Lanes state_size = load(s.before_size), state_error = load(s.before_error);
   if constexpr (by_step) {
     store_sums<W>(s.of_decay, load_sums<W>(s.of_decay) + decay.total());
     constexpr bool before = corrected && !decayed;
-    add_error(s.decay_error, decay_error(s, s.dot_error, before ? back.error : error, before ? back.size : size));
+    add_error(s.decay_error, decay_error(s.dot_error, before ? back.error : error, before ? back.size : size,
+                                         state_size, state_error));
   }
-  if constexpr (by_channel) add_error(s.decay_error, decay_error(s, s.sum_error, error, size));
+  if constexpr (by_channel) add_error(s.decay_error, decay_error(s.sum_error, error, size, state_size, state_error));
   store(s.error, error);
   store(s.size, size);
 }

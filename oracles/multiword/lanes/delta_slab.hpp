@@ -7,49 +7,10 @@
 // Columns never meet, so a slab stays in the first-level cache. A decay of the whole state is part of its update, S <-
 // alpha S + ..., and e takes alpha (S^T p); decays by channel are applied a step ahead, so that R is what is stored.
 // docs/error-analysis.md, section 4.
-#include "oracles/multiword/lanes/delta_kernels.hpp"
+#include "oracles/multiword/lanes/delta_column.hpp"
 #include "oracles/multiword/lanes/kernels.hpp"
-#include "oracles/multiword/lanes/sum.hpp"
 
 namespace assay::words::ASSAY_WORDS_ISA {
-
-template <int W>
-ASSAY_INLINE Words<Lanes, W> load_words(const double* p) {
-  Words<Lanes, W> r;
-  for (int w = 0; w < W; ++w) r.w[w] = load(p + static_cast<std::size_t>(w) * lane_count);
-  return r;
-}
-template <int W>
-ASSAY_INLINE void store_words(double* p, const Words<Lanes, W>& x) {
-  for (int w = 0; w < W; ++w) store(p + static_cast<std::size_t>(w) * lane_count, x.w[w]);
-}
-/// The size of a column of renormalised numbers in the 2-norm: the root of the sum of (c[w] / u^w)^2.
-template <int W>
-struct ColumnSize {
-  // |c[1]| <= u |c[0]| after a renormalisation of two words: twice the square of the first is enough.
-  static constexpr int counted = W == 2 ? 1 : W;
-  Lanes squares[counted];
-
-  ASSAY_INLINE ColumnSize() {
-    for (Lanes& sum : squares) sum = broadcast(0);
-  }
-  ASSAY_INLINE void add(const Words<Lanes, W>& x) {
-    double unit = 1;
-    ASSAY_UNROLL
-    for (int w = 0; w < counted; ++w) {
-      const Lanes scaled = w == 0 ? x.w[0] : x.w[w] * broadcast(unit);
-      squares[w] = fma(scaled, scaled, squares[w]);
-      unit *= 0x1p53;
-    }
-  }
-  /// Rounded up, squares that underflow included.
-  ASSAY_INLINE Lanes total() const {
-    Lanes sum = squares[counted - 1];
-    for (int w = counted - 2; w >= 0; --w) sum = sum + squares[w];
-    if constexpr (counted < W) sum = sum + sum;
-    return fma(sqrt(sum), broadcast(1 + 0x1p-30), broadcast(0x1p-530));
-  }
-};
 
 /// A sum of products along the keys, in `parts` sums of every parts-th term that do not wait for each other.
 template <int W>
@@ -99,11 +60,8 @@ ASSAY_INLINE void each_key(std::size_t keys, F&& f, Settle&& settle) {
 template <int W>
 ASSAY_INLINE void leave_residual(const DeltaTrace& trace, std::size_t t, const Words<Lanes, W>& residual, Lanes sizes,
                                  Lanes error, Lanes size) {
-  const ResidualBound& bound = trace.bound[t];
   store_words<W>(trace.residual + t * W * lane_count, residual);
-  Lanes e = fma(broadcast(bound.of_error), error, broadcast(pack_underflow));
-  e = fma(broadcast(bound.of_state), size, e);
-  store(trace.residual_error + t * lane_count, fma(broadcast(bound.of_sizes), sizes, e));
+  store(trace.residual_error + t * lane_count, residual_error(trace.bound[t], error, size, sizes));
   store(trace.error + t * lane_count, error);
   store(trace.size + t * lane_count, size);
 }
@@ -140,7 +98,7 @@ ASSAY_FUNCTION void delta_steps(const DeltaSlab& s, [[maybe_unused]] const Delta
     if constexpr (by_step) alpha = broadcast_words<W>(s.decay + t * W);
     if constexpr (by_step && Error == DeltaError::decayed) read = alpha * read;
     const Lanes v = load(s.v + t * s.value_stride);
-    const Words<Lanes, W> difference = plus(-read, v), write = times(difference, broadcast(s.beta[t]));
+    const StepWrite<W> step = step_write(read, v, s.beta[t]);
 
     KeySum<W> outs;
     reads = KeySum<W>();
@@ -149,7 +107,7 @@ ASSAY_FUNCTION void delta_steps(const DeltaSlab& s, [[maybe_unused]] const Delta
       double* row = s.state + i * W * lane_count;
       Words<Lanes, W> x = load_words<W>(row);
       if constexpr (by_step) x = product(alpha, x);
-      multiply_add<W, W>(x.w, broadcast(k[i]), write.w);
+      multiply_add<W, W>(x.w, broadcast(k[i]), step.write.w);
       renormalise<W>(x.w);
       column.add(x);
       if constexpr (Traced)
@@ -171,21 +129,13 @@ ASSAY_FUNCTION void delta_steps(const DeltaSlab& s, [[maybe_unused]] const Delta
       each_key<W>(
           K, [&](std::size_t i, std::size_t part) __attribute__((always_inline)) { update(i, part, ahead); }, settle);
 
-    // Everything here is a sum of non-negative products; the coefficients have room for its roundings.
-    const Lanes residual = abs(v) + size_of(read);
-    if constexpr (Traced) leave_residual<W>(*trace, t, difference, residual, error, size);
-    Lanes e = fma(broadcast(bound.growth), error, broadcast(bound.floor));
-    e = fma(broadcast(bound.of_state), size, e);
-    e = fma(broadcast(bound.of_residual), residual, e);
-    error = fma(broadcast(bound.of_write), size_of(write), e);
+    if constexpr (Traced) leave_residual<W>(*trace, t, step.residual, step.sizes, error, size);
+    error = error_after(bound, step, error, size);
     size = column.total();
     if constexpr (Traced) continue;
-    const Words<Lanes, W> out = outs.total();
-    const Lanes read_error = fma(broadcast(s.read_error), size, error);
-    const Words<Lanes, W> o = out * scale;
+    const Words<Lanes, W> out = outs.total(), o = out * scale;
     for (int w = 0; w < W; ++w) store(s.out[w] + t * s.value_stride, o.w[w]);
-    const Lanes scaling = fma(broadcast(s.scale_error), size_of(out), broadcast(bound.out_floor));
-    store(s.out_bound + t * s.value_stride, fma(broadcast(bound.out_of_state), read_error, scaling));
+    store(s.out_bound + t * s.value_stride, out_error(bound, s.read_error, s.scale_error, out, error, size));
   }
   store(s.error, error);
   if constexpr (Traced) {

@@ -1,8 +1,8 @@
 #pragma once
-// As many doubles at a time as the hardware takes: eight, four or one, or on a GPU the 32 of a warp. The same source is
-// compiled once per instruction set (kernels_*.cpp). Every operation is the correctly rounded IEEE one, lanes never
-// meet, and sums along a row are always made of eight partial sums (row_sum in passes.hpp): all of them give the same
-// bits.
+// As many doubles at a time as the hardware takes: eight, four or one, which is what a thread of a GPU has. The same
+// source is compiled once per instruction set (kernels_*.cpp). Every operation is the correctly rounded IEEE one, lanes
+// never meet, and sums along a row are always made of eight partial sums (row_sum in passes.hpp): all of them give the
+// same bits.
 //
 // Everything that is compiled with other flags than the rest of the program lives in a namespace of its own and uses no
 // standard library template: otherwise the linker could pick an AVX-512 copy of it for everybody.
@@ -17,7 +17,7 @@
 #if ASSAY_WORDS_WIDTH == 8 || ASSAY_WORDS_WIDTH == 4
 #include <immintrin.h>
 #endif
-#if ASSAY_WORDS_WIDTH == 32
+#ifdef ASSAY_WORDS_ON_DEVICE
 #define ASSAY_INLINE __device__ __forceinline__
 #define ASSAY_FUNCTION __device__ inline
 #define ASSAY_UNROLL _Pragma("unroll")
@@ -65,14 +65,13 @@ ASSAY_INLINE Lanes product_rest(Lanes a, Lanes b, Lanes p) { return {_mm256_fmsu
 ASSAY_INLINE Lanes abs(Lanes a) { return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v)}; }
 ASSAY_INLINE Lanes lesser(Lanes a, Lanes b) { return {_mm256_min_pd(a.v, b.v)}; }
 ASSAY_INLINE Lanes sqrt(Lanes a) { return {_mm256_sqrt_pd(a.v)}; }
-#elif ASSAY_WORDS_WIDTH == 32
-/// This thread's of its warp's. In memory they lie side by side. Intrinsics: nothing is contracted.
+#elif defined(ASSAY_WORDS_ON_DEVICE)
+/// Intrinsics: nothing is contracted.
 struct Lanes {
   double v;
 };
-ASSAY_INLINE unsigned this_lane() { return threadIdx.x % 32; }
-ASSAY_INLINE Lanes load(const double* p) { return {p[this_lane()]}; }
-ASSAY_INLINE void store(double* p, Lanes a) { p[this_lane()] = a.v; }
+ASSAY_INLINE Lanes load(const double* p) { return {*p}; }
+ASSAY_INLINE void store(double* p, Lanes a) { *p = a.v; }
 ASSAY_INLINE Lanes broadcast(double x) { return {x}; }
 ASSAY_INLINE Lanes operator+(Lanes a, Lanes b) { return {__dadd_rn(a.v, b.v)}; }
 ASSAY_INLINE Lanes operator-(Lanes a, Lanes b) { return {__dsub_rn(a.v, b.v)}; }
@@ -101,7 +100,7 @@ ASSAY_INLINE Lanes lesser(Lanes a, Lanes b) { return {a.v < b.v ? a.v : b.v}; }
 ASSAY_INLINE Lanes sqrt(Lanes a) { return {std::sqrt(a.v)}; }
 #endif
 
-#if ASSAY_WORDS_WIDTH != 32
+#ifndef ASSAY_WORDS_ON_DEVICE
 // The one-lane scalars of the same templates.
 ASSAY_INLINE double fma(double a, double b, double c) { return std::fma(a, b, c); }
 ASSAY_INLINE double product_rest(double a, double b, double p) { return std::fma(a, b, -p); }
