@@ -10,6 +10,7 @@
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/spread.hpp"
 #include "kernels/core/tile.hpp"
+#include "kernels/draws/drawn.hpp"
 #include "language/laws.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/multiword/parallel.hpp"
@@ -546,7 +547,7 @@ Answer StreamedKernel::advance(const Problem& segment) {
   if (segment_ > 0) carry_on(room_, before_, left_, problem);
   Policy policy = policy_;
   policy.seed = RandomBits{policy_.seed}.at(static_cast<std::uint64_t>(segment_));
-  Answer answer = form_.run(problem, policy, tile_);
+  Answer answer = draw(form_, problem, policy, tile_);
   ++segment_, before_ = segment, left_ = answer.outputs;
   return answer;
 }

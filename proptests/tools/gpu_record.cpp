@@ -127,5 +127,53 @@ TEST_F(GpuRun, runs_nothing_where_nothing_is_due) {
   EXPECT_NE(read("out").find("--all runs them again"), std::string::npos);
 }
 
+/// tools/gpu/run --judge with programs in place of draw_check and truth_check.
+class GpuJudge : public GpuRun {
+ protected:
+  void SetUp() override {
+    GpuRun::SetUp();
+    script("bin/nvidia-smi", "echo NVIDIA Stub");
+    judging("draw_check", "{\"room\": \"deltanet\", \"differ\": 0}");
+    judging("truth_check", "{\"rule\": \"kda\", \"differ\": 0}");
+  }
+  void script(const std::string& name, const std::string& body) const {
+    write(name, "#!/bin/bash\n" + body + "\n");
+    permit(name);
+  }
+  void judging(const std::string& name, const std::string& line, const std::string& sources = "--judge-digests") const {
+    const std::string says = line.empty() ? "" : "; echo '" + line + "'";
+    script(name, "if [[ $1 == --sources ]]; then " ASSAY_SOURCE_DIR "/tools/gpu/run " + sources + "; else echo \"" +
+                     name + " $*\" >> " + path("calls") + says + "; fi");
+  }
+  int run() const {
+    const std::string command = "PATH=" + path("bin") + ":$PATH " ASSAY_SOURCE_DIR "/tools/gpu/run --judge --binary " +
+                                folder.string() + " --records " + path("judge") + " > " + path("out") + " 2>&1";
+    return WEXITSTATUS(std::system(command.c_str()));  // NOLINT(concurrency-mt-unsafe)
+  }
+};
+
+TEST_F(GpuJudge, records_what_was_compared_and_from_which_sources) {
+  EXPECT_EQ(run(), 0) << read("out");
+  const json record = json::parse(read("judge/nvidia-stub.json"));
+  EXPECT_EQ(record["device"], "NVIDIA Stub");
+  EXPECT_EQ(record["draws"].size(), 2U) << "small sizes, and those that are timed";
+  EXPECT_EQ(record["truth"], json::parse("[{\"rule\": \"kda\", \"differ\": 0}]"));
+  EXPECT_TRUE(record["sources"].contains("truth") && record["sources"].contains("deltanet"));
+  EXPECT_NE(read("calls").find("draw_check --dim 64 --json\n"), std::string::npos);
+}
+TEST_F(GpuJudge, fails_where_a_bit_differs) {
+  judging("truth_check", "{\"rule\": \"kda\", \"differ\": 3}");
+  EXPECT_EQ(run(), 1) << read("out");
+}
+TEST_F(GpuJudge, records_nothing_of_nothing_or_of_other_sources) {
+  judging("draw_check", "");
+  EXPECT_EQ(run(), 2);
+  EXPECT_NE(read("out").find("nothing was compared"), std::string::npos) << read("out");
+  judging("draw_check", "{}", "--digests");
+  EXPECT_EQ(run(), 2);
+  EXPECT_NE(read("out").find("draw_check was built from other sources"), std::string::npos) << read("out");
+  EXPECT_FALSE(std::filesystem::exists(path("judge/nvidia-stub.json")));
+}
+
 }  // namespace
 }  // namespace assay

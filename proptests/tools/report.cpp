@@ -864,7 +864,8 @@ TEST(ReportDevice, that_is_not_there_or_has_no_such_kernels_is_named) {
 
 TEST(ReportDevice, draws_on_a_gpu_that_is_not_there_are_refused) {
   if (gpu() != nullptr) GTEST_SKIP() << "there is a GPU";
-  for (const std::string verb : {"report --mechanism deltanet", "check case.safetensors out.safetensors"}) {
+  for (const std::string verb : {"report --mechanism deltanet", "check case.safetensors out.safetensors",
+                                 "drift --mechanism deltanet", "mutants", "calibrate"}) {
     const Ran ran = run_words(verb + " --judge gpu");
     EXPECT_EQ(ran.code, exit_usage);
     EXPECT_EQ(ran.err, "assay: --judge gpu: " + why_no_gpu() + "; leave it out, and the CPU judges to the same bits\n");

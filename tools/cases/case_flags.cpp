@@ -83,7 +83,8 @@ void add_false_alarms_flag(CLI::App& app, double& rate) {
 
 void add_judge_flag(CLI::App& app, std::string& where) {
   app.add_option("--judge", where,
-                 "where truth and the draws are computed that say how far a correct kernel may be off: auto is the GPU if this build has "
+                 "where truth and the draws are computed that say how far a correct kernel may be off: auto is the GPU "
+                 "if this build has "
                  "kernels for it, one is there and the case is worth it; the verdicts do not depend on it")
       ->check(one_of({"auto", "cpu", "gpu"}))
       ->capture_default_str();

@@ -1,24 +1,30 @@
 // Draws by DrawBlock against draws by HostBlock: the same rooms, contracts and seeds, bit for bit, and their times.
-//   draw_check [--rooms NAME,...] [--lens N,...] [--heads N] [--dim D] [--draws K] [--time] [--forward]
+//   draw_check [--rooms NAME,...] [--lens N,...] [--heads N] [--dim D] [--draws K] [--time] [--forward] [--json]
+//   draw_check --sources      the digests of what it was built from
+// Exit 1 if any bit differs, 2 if nothing was compared.
 #include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/draws/drawn.hpp"
 #include "kernels/draws/rooms.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 // Made by CMake: the rooms and their references.
 #include <draw_references.hpp>
+#include <judge_sources.hpp>
 
 namespace assay {
 namespace {
@@ -26,8 +32,8 @@ namespace {
 struct Options {
   std::string rooms = ",";
   std::vector<int> lens = {70};
-  int heads = 2, dim = 16, draws = 1;
-  bool times = false, forward = false;
+  int heads = 2, dim = 64, draws = 1;  ///< the GPU has draws for 64 and 128 channels
+  bool times = false, forward = false, json = false;
 };
 
 Problem make(const CaseSpec& spec) {
@@ -67,14 +73,14 @@ struct Difference {
 std::vector<Answer> draws_of(const KernelForm& form, const Problem& problem, const Policy& policy, int draws,
                              bool together) {
   std::vector<Answer> answers(static_cast<std::size_t>(draws));
-  std::vector<std::string> errors(answers.size());
+  std::vector<std::exception_ptr> errors(answers.size());
   const auto one = [&](std::size_t d) {
     Policy own = policy;
     own.seed = RandomBits{policy.seed}.at(d);
     try {
       answers[d] = form.run(problem, own, 0);
-    } catch (const std::exception& error) {
-      errors[d] = error.what();
+    } catch (...) {
+      errors[d] = std::current_exception();
     }
   };
   if (together) {
@@ -83,13 +89,30 @@ std::vector<Answer> draws_of(const KernelForm& form, const Problem& problem, con
   } else {
     for (std::size_t d = 0; d < answers.size(); ++d) one(d);
   }
-  for (const std::string& error : errors)
-    if (!error.empty()) throw InputError(error);
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
   return answers;
 }
 
+/// How a comparison came out, for people or for the record; `what` says of what it is.
+void tell(const Difference& all, const nlohmann::ordered_json& what, const std::string& name, const std::string& times,
+          bool as_json) {
+  if (as_json) {
+    nlohmann::ordered_json line = what;
+    line["numbers"] = all.numbers, line["differ"] = all.differ;
+    std::string printed = "{";
+    for (const auto& [key, value] : line.items())
+      printed += text(printed.size() > 1 ? ", " : "", '"', key, "\": ", value.dump());
+    std::puts((printed + "}").c_str());
+  } else {
+    std::printf("%-44s %9zu numbers %s%s%s\n", name.c_str(), all.numbers, all.differ == 0 ? "same bits" : "DIFFER",
+                times.c_str(), all.tensors.c_str());
+  }
+  std::fflush(stdout);
+}
+
 bool check(const KernelForm& host, const KernelForm& device, const Problem& problem, const Policy& policy,
-           const Options& options, const std::string& name) {
+           const Options& options, nlohmann::ordered_json what, const std::string& name) {
   const double start = now();
   if (options.times) draws_of(device, problem, policy, 1, true);  // loads the code
   const double warm = now();
@@ -100,19 +123,20 @@ bool check(const KernelForm& host, const KernelForm& device, const Problem& prob
   Difference all;
   for (std::size_t d = 0; d < on_host.size(); ++d)
     all.add(on_host[d].outputs, on_device[d].outputs, ""), all.add(on_host[d].gradients, on_device[d].gradients, "d");
-  std::printf("%-44s %9zu numbers %s", name.c_str(), all.numbers, all.differ == 0 ? "same bits" : "DIFFER");
+  std::string times;
   if (options.times) {
     const double of_device = between - warm, of_host = (end - between) * options.draws;
-    std::printf("  first %.3f s, %d draws: %.3f s; CPU, %u cores: 1 draw %.3f s, %d draws %.2f s; ratio %.1f",
-                warm - start, options.draws, of_device, std::thread::hardware_concurrency(), end - between,
-                options.draws, of_host, of_host / of_device);
+    const unsigned cores = std::thread::hardware_concurrency();
+    what["first_seconds"] = warm - start, what["draws"] = options.draws, what["gpu_seconds"] = of_device;
+    what["cores"] = cores, what["cpu_seconds"] = of_host, what["ratio"] = of_host / of_device;
+    times = text("  first ", warm - start, " s, ", options.draws, " draws: ", of_device, " s; CPU, ", cores,
+                 " cores: ", of_host, " s; ratio ", of_host / of_device);
   }
-  std::printf("%s\n", all.tensors.c_str());
-  std::fflush(stdout);
-  return all.differ == 0;
+  tell(all, what, name, times, options.json);
+  return all.differ == 0 && all.numbers > 0;
 }
 
-bool check_room(const KernelRoom& room, const Options& options) {
+bool check_room(const KernelRoom& room, const Options& options, int& compared) {
   const KernelRoom* host = find_kernels(kernel_rooms(), room.name);
   bool passed = true;
   for (std::size_t f = 0; f < room.forms.size(); ++f)
@@ -137,9 +161,19 @@ bool check_room(const KernelRoom& room, const Options& options) {
           const std::string name =
               text(room.name, '/', form.name, ' ', len, ' ', name_of(precision), ' ', name_of(rounding));
           try {
-            passed &= check(form, device, problem, policy, options, name);
+            passed &= check(form, device, problem, policy, options,
+                            {{"room", room.name},
+                             {"form", form.name},
+                             {"len", len},
+                             {"dim", options.dim},
+                             {"precision", name_of(precision)},
+                             {"rounding", name_of(rounding)}},
+                            name);
+            ++compared;
+          } catch (const NotDrawn& error) {
+            std::fprintf(stderr, "%-44s not compared: %s\n", name.c_str(), error.what());
           } catch (const std::exception& error) {
-            std::printf("%-44s %s\n", name.c_str(), error.what());
+            std::fprintf(stderr, "%-44s %s\n", name.c_str(), error.what());
             passed = false;
           }
         }
@@ -148,6 +182,7 @@ bool check_room(const KernelRoom& room, const Options& options) {
 }
 
 int run(const std::vector<std::string>& args) {
+  if (args == std::vector<std::string>{"--sources"}) return std::cout << judge_sources << '\n', 0;
   Options options;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const auto next = [&] {
@@ -174,13 +209,17 @@ int run(const std::vector<std::string>& args) {
       options.times = true;
     else if (args[i] == "--forward")
       options.forward = true;
+    else if (args[i] == "--json")
+      options.json = true;
     else
       throw InputError(args[i] + ": no such option");
   }
   bool passed = true;
+  int compared = 0;
   for (const KernelRoom* room : draw_rooms())
     if (options.rooms == "," || options.rooms.find("," + std::string(room->name) + ",") != std::string::npos)
-      passed &= check_room(*room, options);
+      passed &= check_room(*room, options, compared);
+  if (compared == 0) throw InputError("nothing was compared");
   return passed ? 0 : 1;
 }
 

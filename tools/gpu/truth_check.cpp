@@ -1,5 +1,6 @@
 // The oracle's slabs on a GPU: all words and all bounds, of outputs and of gradients, have the CPU's bits.
-//   truth_check [--quick]     prints a line for each problem, with the times of both; exit 1 if any bit differs
+//   truth_check [--quick] [--json]     a line for each problem, with the times of both; exit 1 if any bit differs
+//   truth_check --sources              the digests of what it was built from
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -18,6 +19,8 @@
 #include "kernels/truth/slabs.hpp"
 #include "oracles/multiword/delta.hpp"
 #include "oracles/multiword/parallel.hpp"
+// Made by CMake.
+#include <judge_sources.hpp>
 
 namespace {
 
@@ -116,7 +119,7 @@ DeltaGradients answer_of(const Rule& rule, const Size& size, const Head& head, i
   return d;
 }
 
-bool same_bits(const Rule& rule, const Size& size, int words, bool gradients) {
+bool same_bits(const Rule& rule, const Size& size, int words, bool gradients, bool as_json) {
   std::vector<Head> heads;
   for (std::size_t h = 0; h < size.heads; ++h) heads.emplace_back(rule, size, h);
   std::vector<DeltaGradients> got(size.heads);
@@ -131,41 +134,56 @@ bool same_bits(const Rule& rule, const Size& size, int words, bool gradients) {
   on_device();
   const double gpu = on_device();
   slabs_with(nullptr);
-  // One head takes the CPU long enough.
+  // The CPU, as many heads as it has cores, or all.
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency()), some = std::min(cores, size.heads);
+  std::vector<DeltaGradients> want(some);
   const double start = seconds();
-  const DeltaGradients want =
-      answer_of(rule, size, heads[0], words, gradients, static_cast<int>(std::thread::hardware_concurrency()));
-  const double cpu = (seconds() - start) * static_cast<double>(size.heads);
+  in_parallel(some, static_cast<int>(some),
+              [&](std::size_t h) { want[h] = answer_of(rule, size, heads[h], words, gradients, 1); });
+  const double cpu = (seconds() - start) * static_cast<double>(size.heads) / static_cast<double>(some);
   Compared all;
-  all.add(got[0], want);
-  std::printf(
-      "%s T %zu K %zu V %zu heads %zu words %d %s: %zu numbers, %zu bits differ; GPU %.4f s, CPU, %u cores, %.4f s, "
-      "ratio %.1f%s\n",
-      rule.rooms, size.T, size.K, size.V, size.heads, words, gradients ? "gradients" : "forward", all.numbers,
-      all.differ, gpu, std::thread::hardware_concurrency(), cpu, cpu / gpu, all.where.c_str());
+  for (std::size_t h = 0; h < some; ++h) all.add(got[h], want[h]);
+  const char* line = as_json
+                         ? R"({"rule": "%s", "tokens": %zu, "keys": %zu, "values": %zu, "heads": %zu, "words": %d, )"
+                           R"("gradients": %s, "numbers": %zu, "differ": %zu, "gpu_seconds": %.4f, "cores": %zu, )"
+                           R"("cpu_seconds": %.4f, "ratio": %.1f})"
+                         : "%s T %zu K %zu V %zu heads %zu words %d gradients %s: %zu numbers, %zu bits differ; "
+                           "GPU %.4f s, CPU, %zu cores, %.4f s, ratio %.1f";
+  std::printf(line, rule.rooms, size.T, size.K, size.V, size.heads, words, gradients ? "true" : "false", all.numbers,
+              all.differ, gpu, cores, cpu, cpu / gpu);
+  std::puts("");
   std::fflush(stdout);
+  if (!all.where.empty()) std::fprintf(stderr, "truth_check: differ:%s\n", all.where.c_str());
+  if (taken != 2 * size.heads) std::fputs("truth_check: the GPU's memory did not suffice\n", stderr);
   return all.differ == 0 && all.numbers > 0 && taken == 2 * size.heads;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const bool quick = argc == 2 && std::string_view(argv[1]) == "--quick";
-  if (argc > 2 || (argc == 2 && !quick)) {
-    std::fputs("truth_check: expected nothing or --quick\n", stderr);
-    return 2;
+  bool quick = false, as_json = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--sources") return std::puts(assay::judge_sources), 0;
+    quick |= flag == "--quick", as_json |= flag == "--json";
+    if (flag != "--quick" && flag != "--json") {
+      std::fputs("truth_check: expected --quick, --json or --sources\n", stderr);
+      return 2;
+    }
   }
   bool same = true;
+  const auto compare = [&](const Rule& rule, const Size& size, int words, bool gradients) {
+    same = same_bits(rule, size, words, gradients, as_json) && same;
+  };
   for (const Rule& rule : rules)
     for (int words = 2; words <= 4; ++words)
       for (const bool gradients : {false, true})
-        for (const Size& size : {Size{37, 19, 45, 2}, Size{50, 128, 131, 2}})
-          same = same_bits(rule, size, words, gradients) && same;
-  same = same_bits(rules[4], {1, 1, 1, 1}, 2, true) && same;
+        for (const Size& size : {Size{37, 19, 45, 2}, Size{50, 128, 131, 2}}) compare(rule, size, words, gradients);
+  compare(rules[4], {1, 1, 1, 1}, 2, true);
   if (!quick)
     for (const Rule& rule : rules)
-      for (const bool gradients : {false, true}) same = same_bits(rule, {4096, 128, 128, 16}, 2, gradients) && same;
-  std::puts(same ? "truth_check: all bits are the CPU's" : "truth_check: bits differ");
+      for (const bool gradients : {false, true}) compare(rule, {4096, 128, 128, 16}, 2, gradients);
+  std::fputs(same ? "truth_check: all bits are the CPU's\n" : "truth_check: bits differ\n", stderr);
   return same ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "truth_check: %s\n", error.what());

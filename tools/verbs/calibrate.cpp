@@ -6,6 +6,7 @@
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/pages/calibration.hpp"
+#include "tools/run/device.hpp"
 #include "tools/verbs/command.hpp"
 #include "tools/verbs/merge.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 struct Flags {
   CalibrateOptions options;
   std::vector<std::string> precisions, styles, parts;
-  std::string format{name_of(TableFormat::table)}, output = "-", shard;
+  std::string format{name_of(TableFormat::table)}, output = "-", shard, judge = "auto";
   bool docs = false, model = false;
 };
 
@@ -41,6 +42,7 @@ void take_share(const Flags& flags, CalibrateOptions& options) {
 }
 
 int run_calibrate(const Flags& flags, Console& console) {
+  judge_on(flags.judge);
   CalibrateOptions options = flags.options;
   take_share(flags, options);
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
@@ -83,6 +85,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  add_judge_flag(app, flags->judge);
   add_shard_flag(app, flags->shard);
   const std::vector<CLI::Option*> measuring = app.get_options();
   CLI::Option* merge =

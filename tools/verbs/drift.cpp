@@ -22,6 +22,7 @@
 #include "tools/print/escape.hpp"
 #include "tools/print/html_page.hpp"
 #include "tools/print/table.hpp"
+#include "tools/run/device.hpp"
 #include "tools/verbs/command.hpp"
 #include "tools/verbs/plot_file.hpp"
 
@@ -37,7 +38,7 @@ struct DriftFlags {
   std::optional<int> draws;
   double budget = 0;
   bool without_sites = false;
-  std::string format{name_of(TableFormat::table)}, output = "-", plot;
+  std::string format{name_of(TableFormat::table)}, output = "-", plot, judge = "auto";
 };
 
 std::vector<std::string> precision_names() {
@@ -413,6 +414,7 @@ std::string as_page(const Drift& drift, const std::string& command) {
 }
 
 int run_drift(const DriftFlags& flags, Console& console) {
+  judge_on(flags.judge);
   const DriftSpec spec = spec_of(flags);
   OutputFile file(flags.output, console.out);
   PlotFile plot(flags.plot, console);
@@ -461,6 +463,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", flags->threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  add_judge_flag(app, flags->judge);
   std::vector<std::string> formats = table_format_names();
   formats.emplace_back("html");
   app.add_option("--format", flags->format, "table, markdown or html for people, json or csv for programs")

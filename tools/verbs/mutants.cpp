@@ -12,6 +12,7 @@
 #include "tools/pages/detection_page.hpp"
 #include "tools/plots/kill_plot.hpp"
 #include "tools/print/table.hpp"
+#include "tools/run/device.hpp"
 #include "tools/verbs/command.hpp"
 #include "tools/verbs/merge.hpp"
 #include "tools/verbs/plot_file.hpp"
@@ -23,7 +24,7 @@ struct Flags {
   MutantOptions options;
   std::vector<std::string> precisions;
   std::string held_out{name_of(HeldOut::too)};
-  std::string format{name_of(TableFormat::table)}, output = "-", plot, shard;
+  std::string format{name_of(TableFormat::table)}, output = "-", plot, shard, judge = "auto";
   std::vector<std::string> published;  ///< threads
   const CLI::Option* asks_published = nullptr;
   bool docs = false;
@@ -72,6 +73,7 @@ int run_published(const Flags& flags, Console& console) {
 }
 
 int run_mutants(const Flags& flags, Console& console) {
+  judge_on(flags.judge);
   if (flags.asks_published != nullptr && flags.asks_published->count() > 0) return run_published(flags, console);
   MutantOptions options = flags.options;
   require(!options.healthy_only || (options.healthy > 0 && options.power.empty() && !options.shrinks && !flags.docs),
@@ -151,6 +153,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  add_judge_flag(app, flags->judge);
   std::vector<std::string> formats = table_format_names();
   formats.emplace_back("html");
   app.add_option("--format", flags->format, "table, markdown or html for people, json or csv for programs")
