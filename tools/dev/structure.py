@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Checks what no compiler checks: that every room has its files and every file has its room, that includes point
-downwards, that no text is left unfinished, that links lead somewhere, and that CMake compiles everything. One sentence
-per finding; exit 1 if any.
+downwards, that no text is left unfinished, that links lead somewhere, that pages have short sentences, and that CMake
+compiles everything. One sentence per finding; exit 1 if any.
 
     structure.py [--build DIR]     the tree; with a build folder also what CMake compiles
-    structure.py --self-test       plants each fault in a copy of the tree and demands that it is found
+    structure.py --self-test       plants each fault in a copy of the tree and demands that it is found, and what is no
+                                   fault, and demands that nothing is
 """
 import argparse
 import collections
@@ -55,7 +56,16 @@ DRAWING = re.compile(
 # A link of a page, or of a string of a source that writes one; and a comment that cites a section.
 LINK = re.compile(r"\]\(([^()\s:#\"]*)(?:#([^()\s\"]+))?\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`[^`]*`")
 CITED = re.compile(r'\bdocs/([\w-]+\.md),(?:\s|//+)*"([^"\n]+)"')
+
+# Prose of a page: code and comments are none, nor is a page that a program writes.
+SENTENCE_WORDS = 45
+GENERATED = "<!-- written by"
+NO_PROSE = re.compile(r"^( *)```.*?^\1```$|<!--.*?-->", re.MULTILINE | re.DOTALL)
+NO_PROSE_LINE = re.compile(r"\s*(?:$|#+ |\|.*\|\s*$)")  # blank, a heading, a row of a table
+ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
+SENTENCE_END = re.compile(r"(?:(?<!\.)(?<!\be\.g)(?<!\bi\.e)[.!?]|(?<=\.{3})\.)[)\"'*_]*(?=\s)")
 
 Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
 
@@ -326,6 +336,53 @@ def check_promises(root, pages, findings):
                 findings.append(f"README.md: {number} is on none of the pages that its promise links to.")
 
 
+def paragraphs(text):
+    """Those of a page's prose, as (number of the first line, text). An item of a list is one."""
+    found, indent, is_open = [], 0, False
+    for number, line in enumerate(NO_PROSE.sub(lambda match: "\n" * match[0].count("\n"), text).split("\n"), start=1):
+        depth = len(line) - len(line.lstrip())
+        if NO_PROSE_LINE.match(line):
+            is_open, indent = False, indent if depth or not line else 0  # a heading ends a list
+            continue
+        if not is_open:
+            indent = indent if depth else 0
+            if depth >= indent + 4:  # a block of code, or a formula
+                continue
+        item = ITEM.match(line)
+        if is_open and not item:
+            found[-1] = (found[-1][0], f"{found[-1][1]}\n{line}")
+        else:
+            found.append((number, line))
+        indent, is_open = item.end() if item else indent, True
+    return found
+
+
+@functools.cache
+def long_sentences(text):
+    """Those of more than so many words, as (number of the line, words, how it begins). Code between backticks is a word."""
+    found = []
+    for number, paragraph in paragraphs(text):
+        plain = INLINE.sub(lambda match: re.sub(r"\S| ", "x", match[0]), paragraph)
+        ends = [0, *(match.end() for match in SENTENCE_END.finditer(plain)), len(plain)]
+        for begin, end in zip(ends, ends[1:]):
+            words = len([word for word in plain[begin:end].split() if re.search(r"\w", word)])
+            if words > SENTENCE_WORDS:
+                begin += len(plain[begin:end]) - len(plain[begin:end].lstrip())
+                found.append((number + plain.count("\n", 0, begin), words, " ".join(paragraph[begin:end].split()[:6])))
+    return found
+
+
+def check_sentences(root, files, findings):
+    """Readers are in a hurry: about 20 words are a sentence, and 45 are two."""
+    for path in files:
+        text = read(root, path) if path.endswith(".md") else GENERATED
+        if not text.startswith(GENERATED):
+            findings += [
+                f'{path}:{number}: a sentence of {words} words, more than {SENTENCE_WORDS}; split "{begin} ..."'
+                for number, words, begin in long_sentences(text)
+            ]
+
+
 def check_compiled(root, files, compiled, findings):
     present = set(files)
     reached, pending = set(), [path for path in compiled.files if path in present]
@@ -360,6 +417,7 @@ def check(root, compiled=None):
     check_programs(root, files, findings)
     check_draws(root, files, findings)
     check_links(root, files, findings)
+    check_sentences(root, files, findings)
     if compiled:
         check_compiled(root, files, compiled, findings)
     return findings
@@ -436,6 +494,35 @@ def planted_faults(root, room, with_build):
     return faults
 
 
+def planted_sentences(root):
+    """As planted_faults, and edits of which nothing must be found."""
+    page = "docs/check.md"
+    line = read(root, page).count("\n") + 2  # of what is added, after a blank line
+    short = " ".join(["word"] * SENTENCE_WORDS)
+    long, what = f"{short} word", f"a sentence of {SENTENCE_WORDS + 1} words"
+
+    def add(text):
+        return {page: f"{read(root, page)}\n{text}\n"}
+
+    faults = [
+        (add(f"Short.\nPoint; {short}."), rf'{page}:{line + 1}: {what}.* "Point; word word word word word \.\.\."'),
+        (add(f"{short}\nword"), f"{page}:{line}: {what}"),
+        (add(f"- item\n- {long}"), f"{page}:{line + 1}: {what}"),
+        (add(f"- item\n\n    {long}"), f"{page}:{line + 2}: {what}"),
+        (add(f"A `word. It is`, i.e. {short[10:]}"), f"{page}:{line}: {what}"),
+        (add(f"Words, ... {short}"), f"{page}:{line}: {what}"),
+        (add(f"|x| is {short[5:]}"), f"{page}:{line}: {what}"),
+    ]
+    harmless = [
+        add(f"{short}. {short}, ....\n{short}?\n- {short}\n- {short}"),
+        add(f"A `{long}` {short[10:]}"),
+        add(f"| {long} |\n|---|\n| {long} |\n\n### {long}\n<!-- {long} -->"),
+        add(f"Code.\n\n    {long}\n\n```\n{long}\n\n{long}\n```\n\n- item\n\n      {long}\n\n### Code\n\n    {long}"),
+        {"docs/planted.md": f"{GENERATED} planted.py -->\n\n{long}.\n"},
+    ]
+    return faults, harmless
+
+
 def self_test(root, compiled):
     """Plants one fault after the other; staying silent, or saying something else, is a failure. Returns the failures."""
     room = next(iter(listed_rooms(root, [])))
@@ -446,19 +533,20 @@ def self_test(root, compiled):
             (copy / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / path, copy / path)
         before = set(check(copy, compiled))
-        faults = planted_faults(copy, room, compiled is not None)
-        for edits, expected in faults:
+        faults, harmless = planted_sentences(copy)
+        faults += planted_faults(copy, room, compiled is not None)
+        for edits, expected in faults + [(edits, None) for edits in harmless]:
             saved = {path: (copy / path).read_bytes() if (copy / path).exists() else None for path in edits}
             write(copy, {path: text if text is None else text.encode() for path, text in edits.items()})
             found = set(check(copy, compiled)) - before
-            if not any(re.search(expected, finding) for finding in found):
+            if not (any(re.search(expected, finding) for finding in found) if expected else not found):
                 failures += 1
-                print(f"planted in {', '.join(edits)}, not found: {expected}; found: {sorted(found) or 'nothing'}.")
+                print(f"planted in {', '.join(edits)}: {expected or 'nothing'} was to be found; found: {sorted(found) or 'nothing'}.")
             write(copy, saved)
         if set(check(copy, compiled)) != before:
             failures += 1
             print("the copy is not what it was before the faults were planted.")
-    print(f"structure: planted {len(faults)} faults, {failures} failures.")
+    print(f"structure: planted {len(faults)} faults and {len(harmless)} that are none, {failures} failures.")
     return failures
 
 
