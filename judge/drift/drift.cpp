@@ -373,8 +373,8 @@ void predict(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift) 
   drift.sequences = static_cast<int>(prefixes.size());
   if (prefixes.empty()) return;
   const auto windows_of = [&](auto&& of) {
-    std::vector<const DriftWindows*> list;
-    for (const Prefix& prefix : prefixes) list.push_back(&of(prefix));
+    std::vector<const DriftWindows*> list(prefixes.size());
+    std::transform(prefixes.begin(), prefixes.end(), list.begin(), [&](const Prefix& prefix) { return &of(prefix); });
     return list;
   };
   const auto fitted = [&](const Pooled& pool) {
