@@ -80,6 +80,7 @@ class GpuRun : public CliFiles {
   /// What it is asked of rooms: memcheck of all, several at a time, and then one after the other.
   std::vector<std::string> runs_of(const std::vector<std::string>& rooms) const {
     std::vector<std::string> lines;
+    lines.reserve(2 * rooms.size());
     for (const std::string& room : rooms) lines.push_back("memcheck --subset --rooms " + room);
     std::sort(lines.begin(), lines.end());
     for (const std::string& room : rooms)
@@ -133,8 +134,8 @@ class GpuJudge : public GpuRun {
   void SetUp() override {
     GpuRun::SetUp();
     script("bin/nvidia-smi", "echo NVIDIA Stub");
-    judging("draw_check", "{\"room\": \"deltanet\", \"differ\": 0}");
-    judging("truth_check", "{\"rule\": \"kda\", \"differ\": 0}");
+    judging("draw_check", R"({"room": "deltanet", "differ": 0})");
+    judging("truth_check", R"({"rule": "kda", "differ": 0})");
   }
   void script(const std::string& name, const std::string& body) const {
     write(name, "#!/bin/bash\n" + body + "\n");
@@ -162,7 +163,7 @@ TEST_F(GpuJudge, records_what_was_compared_and_from_which_sources) {
   EXPECT_NE(read("calls").find("draw_check --dim 64 --json\n"), std::string::npos);
 }
 TEST_F(GpuJudge, fails_where_a_bit_differs) {
-  judging("truth_check", "{\"rule\": \"kda\", \"differ\": 3}");
+  judging("truth_check", R"({"rule": "kda", "differ": 3})");
   EXPECT_EQ(run(), 1) << read("out");
 }
 TEST_F(GpuJudge, records_nothing_of_nothing_or_of_other_sources) {

@@ -473,7 +473,7 @@ TEST(ReportMatrix, rows_prints_every_tensor) {
 
 TEST(ReportMatrix, names_the_worst_verdict_and_fits_a_terminal) {
   std::vector<ReportRow> rows;
-  const auto add = [&](const std::string& form, const std::string& precision, std::vector<Verdict> verdicts) {
+  const auto add = [&](const std::string& form, const std::string& precision, const std::vector<Verdict>& verdicts) {
     for (const Verdict verdict : verdicts) {
       ReportRow row;
       row.mechanism = "affine_linear_attention", row.form = form, row.precision = precision;
@@ -511,7 +511,9 @@ class Variable {
     set(value);
   }
   Variable(const Variable&) = delete;
+  Variable(Variable&&) = delete;
   Variable& operator=(const Variable&) = delete;
+  Variable& operator=(Variable&&) = delete;
   ~Variable() { set(old_ ? old_->c_str() : nullptr); }
 
  private:
@@ -550,7 +552,7 @@ TEST(Colours, are_off_where_nobody_can_see_or_wants_them) {
   EXPECT_EQ(on_terminal(smaller, nullptr, "dumb"), plain);
   EXPECT_EQ(on_terminal(smaller, nullptr, nullptr), plain);
   for (const std::string format : {"markdown", "html", "json", "csv", "junit", "sarif", "github"})
-    EXPECT_EQ(on_terminal(smaller + " --format " + format).find('\033'), std::string::npos) << format;
+    EXPECT_EQ(on_terminal((smaller + " --format ").append(format)).find('\033'), std::string::npos) << format;
   const auto file = std::filesystem::path(testing::TempDir()) / "assay_colours.txt";
   EXPECT_EQ(on_terminal(smaller + " -o " + file.string()), "");
   std::ostringstream written;
@@ -756,8 +758,8 @@ TEST(Report, shares_make_the_page_of_one_process) {
   std::ofstream(text_file) << "{";
   for (const auto& [files, said] :
        std::vector<std::pair<std::string, std::string>>{{one, "merge: share 2 of 2 is missing"},
-                                                        {one + ' ' + one, "is the same share as"},
-                                                        {one + ' ' + other, "is of another run than"},
+                                                        {(one + ' ').append(one), "is the same share as"},
+                                                        {(one + ' ').append(other), "is of another run than"},
                                                         {text_file, "assay_shares_text"}}) {
     const Ran ran = run_words("merge " + files);
     EXPECT_EQ(ran.code, exit_usage);

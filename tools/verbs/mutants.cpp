@@ -88,8 +88,8 @@ int run_mutants(const Flags& flags, Console& console) {
     std::tie(options.part, options.parts) = shard_from(flags.shard);
   }
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
-  options.held_out = *std::find_if(std::begin(all_held_out), std::end(all_held_out),
-                                   [&](HeldOut which) { return name_of(which) == flags.held_out; });
+  for (const HeldOut which : all_held_out)
+    if (name_of(which) == flags.held_out) options.held_out = which;
   OutputFile file(flags.output, console.out);
   PlotFile plot(flags.plot, console);
   Detection detection;
