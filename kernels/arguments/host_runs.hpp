@@ -1,14 +1,13 @@
 #pragma once
 // Attention's plans with arguments on the CPU. `Plans` names a mechanism's: tiled<Tiles> and decode<Tiles>, each of
 // (device, shape, problem without arguments, launch of the scores).
+#include "kernels/arguments/head_dims.hpp"
 #include "kernels/frontends/operands.hpp"
 #include "kernels/host/attention_device.hpp"
 #include "kernels/plans/scores.hpp"
 
 namespace assay::tile {
 
-/// Heads of latent attention are 192 wide, or 576 where it is absorbed.
-inline constexpr int latent_head_dim = 256, absorbed_head_dim = 576;
 template <class F>
 Answer with_wide_head_dim(const Policy& policy, const AttentionShape& shape, int widest, F f) {
   const auto with_dim = [&]<int D>() {

@@ -1,6 +1,6 @@
 // Softmax attention with arguments on the device: launches and instances. All of them run on warps of their own.
 #include "kernels/arguments/softmax_scores.hpp"
-#include "kernels/cuda/attention.cuh"
+#include "kernels/arguments/wide_attention.cuh"
 #include "kernels/plans/softmax_attention.hpp"
 
 namespace assay::tile {
@@ -11,16 +11,6 @@ struct TiledPolicy : StaticPolicy<softmax_scores_sites, F> {};
 template <Format F>
 struct DecodePolicy : StaticPolicy<softmax_scores_decode_sites, F> {};
 
-template <class P, int D>
-struct Tiles {
-  using Shapes = AttentionTiles<P::precision>;
-  using Forward = TilePass<MmaBlock<P, Shapes::warps>, Shapes::rows, Shapes::keys, 2, 1>;
-  using Query = Forward;
-  using Key = Forward;
-  static constexpr int dim = D;
-  static constexpr bool has_gradients = P::precision != Format::e4m3;
-};
-
 template <class P>
 struct OperandTiles {
   static constexpr int rows = 64, dim = 64;
@@ -30,37 +20,37 @@ struct OperandTiles {
 Answer run_tiled(const Problem& problem, Format precision, GpuTimes* times) {
   const Problem plain = without_arguments(problem);
   const AttentionShape shape = shape_of(problem, plain);
-  return with_attention_instance(precision, shape, [&]<Format F, int D>() {
+  return with_argument_instance<absorbed_head_dim>(precision, shape, [&]<Format F, int D>() {
     using Device = CudaAttentionDevice<TiledPolicy<F>>;
     const Device device(shape, times);
     return with_dequantized<OperandTiles<TiledPolicy<F>>>(device, problem, [&](const Problem& own) {
-      return softmax_tiled_plan<Tiles<TiledPolicy<F>, D>>(device, shape, without_arguments(own),
-                                                          ArgumentLaunch<Device>(device, shape, own));
+      return softmax_tiled_plan<DeviceTiles<TiledPolicy<F>, D>>(device, shape, without_arguments(own),
+                                                                ArgumentLaunch<Device>(device, shape, own));
     });
   });
 }
 Answer run_split_decode(const Problem& problem, Format precision, GpuTimes* times) {
   const Problem plain = without_arguments(problem);
   const AttentionShape shape = shape_of(problem, plain);
-  return with_attention_instance(precision, shape, [&]<Format F, int D>() {
+  return with_argument_instance<absorbed_head_dim>(precision, shape, [&]<Format F, int D>() {
     using Device = CudaAttentionDevice<DecodePolicy<F>>;
     const Device device(shape, times);
     return with_dequantized<OperandTiles<DecodePolicy<F>>>(device, problem, [&](const Problem& own) {
-      return softmax_decode_plan<DecodeTiles<DecodePolicy<F>, D>>(device, shape, without_arguments(own),
-                                                                  ArgumentLaunch<Device, true>(device, shape, own));
+      return softmax_decode_plan<DeviceDecodeTiles<DecodePolicy<F>, D>>(
+          device, shape, without_arguments(own), ArgumentLaunch<Device, true>(device, shape, own));
     });
   });
 }
 
 std::string scores_obstacle(const Problem& problem, Format precision) {
-  return attention_obstacle(without_arguments(problem), precision);
+  return argument_dim_obstacle(without_arguments(problem), precision, absorbed_head_dim);
 }
 std::string scores_decode_obstacle(const Problem& problem, Format precision) {
-  return decode_obstacle(without_arguments(problem), precision);
+  return argument_decode_obstacle(without_arguments(problem), precision, absorbed_head_dim);
 }
 
-constexpr GpuForm forms[] = {{"tiled", scores_obstacle, tiled_tile, run_tiled},
-                             {"split_decode", scores_decode_obstacle, decode_tile, run_split_decode}};
+constexpr GpuForm forms[] = {{"tiled", scores_obstacle, argument_tile, run_tiled},
+                             {"split_decode", scores_decode_obstacle, argument_decode_tile, run_split_decode}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -1,232 +1,409 @@
-// Tile programs with arguments on a GPU against their emulation on the CPU: a line for every tensor, exit 1 if one is
-// further from it than tools/gpu/gpu_check.cpp allows: twice the emulation's own error, and what it does not model.
-#include <algorithm>
-#include <cmath>
+// Tile programs with arguments on a GPU against their emulation on the CPU: a line for every form, precision and size
+// of heads, and one for every tensor that is further from its emulation than tools/gpu/gpu_check.cpp allows: twice the
+// emulation's own error, and what it does not model. Sequences packed have the bits that they have alone. Needs nothing
+// but a driver.
+//   argument_check                  everything; exit 1 if anything fails
+//   argument_check --subset         a case of every kernel, for memcheck
+//   argument_check --only TEXT      what has TEXT in MECHANISM/FORM/PRECISION/KxV
+//   argument_check --record FILE    writes what it did as a page; --memcheck TEXT: what memcheck said of the subset
+//   argument_check --forms          no GPU: writes the page's forms alone
+#include <atomic>
+#include <ctime>
+#include <exception>
+#include <fstream>
 #include <iomanip>
 #include <iostream>
-#include <vector>
+#include <map>
+#include <sstream>
+#include <thread>
 
+#include "kernels/arguments/device_forms.hpp"
 #include "kernels/arguments/gpu_rooms.hpp"
 #include "kernels/arguments/rooms.hpp"
-#include "reference/core/random.hpp"
+#include "kernels/core/tensor_core.hpp"
+#include "reference/core/error.hpp"
+#include "tools/gpu/argument_cases.hpp"
+// Made by CMake: the digests of what takes arguments, and the compiler.
+#include <argument_sources.hpp>
 
 namespace assay {
 namespace {
 
-constexpr int heads = 4, kv_heads = 2, dim = 64;
+using namespace device_cases;
 
-Array drawn(const std::string& name, std::vector<int> shape, double size = 1) {
-  Array array(std::move(shape));
-  const Stream stream(0, name);
-  for (std::size_t i = 0; i < array.data.size(); ++i)
-    array.data[i] = round_to(size * (2 * stream.uniform(i) - 1), Format::bf16);
-  return array;
-}
-
-Problem operands(const std::string& mechanism, int queries, int keys) {
-  Problem p;
-  p.mechanism = mechanism;
-  p.inputs = {{"q", drawn("q", {heads, queries, dim}, 2)},
-              {"k", drawn("k", {kv_heads, keys, dim}, 2)},
-              {"v", drawn("v", {kv_heads, keys, dim})},
-              {"bandwidth", Array({}, {8.0})}};
-  if (mechanism == "parallax") p.inputs["rho"] = drawn("rho", {heads, queries, dim}, 0.25);
-  p.cotangents = {{"o", drawn("d_o", {heads, queries, dim})}, {"lse", drawn("d_lse", {heads, queries})}};
-  p.params = {{"window_left", -1L}, {"window_right", 0L}};
-  return p;
-}
-
-struct Case {
-  const char* name;
-  Problem problem;
+struct Options {
+  bool subset = false, forms = false;
+  std::string only, record, memcheck = "not run";
 };
 
-/// What each argument does, alone and with others.
-std::vector<Case> cases(const std::string& mechanism, int queries, int keys) {
-  const Problem base = operands(mechanism, queries, keys);
-  std::vector<Case> all;
-  const auto add = [&](const char* name, auto change) {
-    all.push_back({name, base});
-    change(all.back().problem);
-  };
-  add("lse", [](Problem&) {});
-  add("cap", [](Problem& p) { p.params["soft_cap"] = std::string("2"); });
-  add("slopes", [&](Problem& p) { p.inputs["alibi_slopes"] = drawn("slopes", {heads}, 0.25); });
-  add("signed slopes", [&](Problem& p) {
-    p.inputs["alibi_slopes"] = drawn("slopes", {heads}, 0.25), p.params["signed"] = true,
-    p.params["window_right"] = -1L;
-  });
-  for (const char* place : {"after", "before_cap", "before_scale"})
-    add(place, [&](Problem& p) {
-      p.inputs["bias"] = drawn("bias", {heads, queries, keys}), p.params["soft_cap"] = std::string("2");
-      if (place != std::string_view("after")) p.params[place] = true;
-    });
-  add("mask", [&](Problem& p) {
-    Array mask = drawn("mask", {queries, keys});
-    for (double& x : mask.data) x = x > 0 ? 1 : 0;
-    p.inputs["mask"] = std::move(mask), p.params["window_right"] = -1L;
-  });
-  add("documents", [&](Problem& p) {
-    p.inputs["documents_q"] = Array({queries}), p.inputs["documents_k"] = Array({keys});
-    for (int i = 0; i < queries; ++i)
-      p.inputs["documents_q"].data[static_cast<std::size_t>(i)] = (i + keys - queries) / 20;
-    for (int j = 0; j < keys; ++j) p.inputs["documents_k"].data[static_cast<std::size_t>(j)] = j / 20;
-  });
-  add("window from the start", [](Problem& p) { p.params["window_left"] = 30L, p.params["from_start"] = true; });
-  if (mechanism == "softmax_attention")
-    add("sink", [&](Problem& p) {
-      p.inputs["sink"] = drawn("sink", {heads}, 3), p.inputs["has_sink"] = Array({heads}, {1, 1, 0, 1});
-    });
-  return all;
-}
+// ---- what was found
 
-// ---- recurrences with front ends
-
-Problem recurrence_operands(const std::string& mechanism, int len) {
-  Problem p;
-  p.mechanism = mechanism;
-  p.inputs = {{"q", drawn("q", {kv_heads, len, dim}, 2)},
-              {"k", drawn("k", {kv_heads, len, dim}, 2)},
-              {"v", drawn("v", {heads, len, dim})},
-              {"initial_state", drawn("initial_state", {heads, dim, dim}, 0.125)}};
-  if (mechanism == "comba") p.inputs["p"] = drawn("p", {kv_heads, len, dim}, 2);
-  p.cotangents = {{"o", drawn("d_o", {heads, len, dim})}, {"final_state", drawn("d_final", {heads, dim, dim}, 0.125)}};
-  p.params = {{"l2_norm", std::string("root")}, {"l2_eps", std::string("0.5")}};
-  return p;
-}
-
-/// Which inputs a recurrence has beside q, k and v.
-struct Gates {
-  bool decays, channels, strengths, steps;
+/// Of a form in a precision at a size of heads. Norms are relative to the case's largest tensor.
+struct Tally {
+  int cases = 0, tensors = 0, failed = 0, packs = 0;
+  double error = 0, emulation = 0, difference = 0, of_allowed = 0;
 };
-Gates gates_of(const std::string& mechanism) {
-  const auto is = [&](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), mechanism) != names.end();
-  };
-  return {is({"gated_deltanet", "comba", "mamba2", "gla", "kda"}), is({"gla", "kda"}),
-          is({"deltanet", "gated_deltanet", "comba", "kda"}), mechanism == "mamba2"};
-}
+struct Key {
+  std::string mechanism, form, precision;
+  int key_dim, value_dim;
+  auto operator<=>(const Key&) const = default;
+};
+/// In the order of runs.
+using Tallies = std::vector<std::pair<Key, Tally>>;
 
-/// Numbers of every token, or of every channel of it.
-std::vector<int> of_tokens(const Gates& gates, int len) {
-  return gates.channels ? std::vector<int>{heads, len, dim} : std::vector<int>{heads, len};
+std::string words(const Key& key) {
+  return text(key.mechanism, '/', key.form, '/', key.precision, '/', key.key_dim, 'x', key.value_dim);
 }
-Array negative(Array array) {
-  for (double& x : array.data) x = -std::fabs(x);
-  return array;
-}
-
-std::vector<Case> recurrence_cases(const std::string& mechanism, int len) {
-  const Gates gates = gates_of(mechanism);
-  Problem base = recurrence_operands(mechanism, len);
-  if (gates.strengths) base.inputs["beta"] = drawn("beta", {heads, len}, 0.5);
-  for (double& x : base.inputs["beta"].data) x = std::fabs(x);
-  if (!gates.strengths) base.inputs.erase("beta");
-  if (gates.decays) base.inputs["log_decay"] = negative(drawn("log_decay", of_tokens(gates, len), 0.25));
-  if (mechanism == "retnet") base.params["head"] = 3L;
-  std::vector<Case> all;
-  const auto add = [&](const char* name, auto change) {
-    all.push_back({name, base});
-    change(all.back().problem);
-  };
-  for (const char* kind : {"root", "sum", "max"})
-    add(kind, [&](Problem& p) { p.params["l2_norm"] = std::string(kind); });
-  if (gates.decays)
-    for (const char* gate : {"softplus", "bounded", "logsigmoid"})
-      add(gate, [&](Problem& p) {
-        p.inputs.erase("log_decay");
-        p.inputs["a"] = drawn("a", of_tokens(gates, len), 3);
-        p.inputs["dt_bias"] = drawn("dt_bias", gates.channels ? std::vector<int>{heads, dim} : std::vector<int>{heads});
-        p.params["gate"] = std::string(gate);
-        if (gate != std::string_view("logsigmoid")) p.inputs["a_log"] = drawn("a_log", {heads});
-        p.params["lower_bound"] = std::string("-2"), p.params["gate_normalizer"] = std::string("16");
-        p.params["gate_min"] = std::string("-0.125"), p.params["has_minimum"] = true;
-        p.params["softplus_threshold"] = std::string("2"), p.params["has_threshold"] = true;
-      });
-  if (gates.strengths)
-    add("strength", [&](Problem& p) {
-      p.inputs.erase("beta");
-      p.inputs["b"] = drawn("b", {heads, len}, 3);
-      p.params["beta_scale"] = std::string("2");
-    });
-  if (gates.steps)
-    add("step", [&](Problem& p) {
-      p.inputs.erase("log_decay");
-      p.inputs["dt"] = drawn("dt", {heads, len}, 2), p.inputs["dt_bias"] = drawn("dt_bias", {heads});
-      p.inputs["rate"] = negative(drawn("rate", {heads}));
-      p.inputs["skip"] = drawn("skip", {heads, dim}), p.inputs["z"] = drawn("z", {heads, len, dim}, 3);
-      p.params["dt_softplus"] = true, p.params["scale"] = std::string("1");
-      p.params["dt_min"] = std::string("0.25"), p.params["dt_max"] = std::string("1"), p.params["has_maximum"] = true;
-    });
-  return all;
+std::string words(double x) {
+  std::ostringstream out;
+  out << std::setprecision(2) << std::scientific << x;
+  return out.str();
 }
 
 double distance(const Array& a, const Array& b) {
+  if (a.data.size() != b.data.size()) return INFINITY;
   double sum = 0;
   for (std::size_t i = 0; i < a.data.size(); ++i) sum += (a.data[i] - b.data[i]) * (a.data[i] - b.data[i]);
   return std::sqrt(sum);
 }
+bool same_bits(const Arrays& x, const Arrays& y) {
+  const auto same = [](double a, double b) { return a == b || (a != a && b != b); };
+  return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), [&](const auto& a, const auto& b) {
+           return a.first == b.first && a.second.data.size() == b.second.data.size() &&
+                  std::equal(a.second.data.begin(), a.second.data.end(), b.second.data.begin(), same);
+         });
+}
 
-bool compare(const std::string& what, const Arrays& device, const Arrays& emulated, const Arrays& exact, double floor) {
-  bool ok = true;
+void fail(Tally& tally, const std::string& what, const std::string& why) {
+  ++tally.failed;
+  std::cout << "FAIL " << what << ": " << why << std::endl;
+}
+
+/// `floor`: what the emulation does not model.
+void compare(const std::string& what, const Arrays& device, const Arrays& emulated, const Arrays& exact, double floor,
+             Tally& tally) {
   // What cancels, as d_rho of one key does, leaves errors of the size of its terms: those of the largest tensor.
   double terms = 0;
   for (const auto& [name, truth] : exact) terms = std::max(terms, distance(truth, Array(truth.shape)));
   for (const auto& [name, truth] : exact) {
-    const double off = distance(device.at(name), emulated.at(name)), error = distance(emulated.at(name), truth);
-    const bool fine = off <= 2 * error + floor * terms;  // false of NaN
-    ok = ok && fine;
-    std::cout << (fine ? "ok   " : "FAIL ") << what << ' ' << name << std::setprecision(3) << ": device from emulation "
-              << off << ", emulation from exact " << error << ", size of terms " << terms << '\n';
+    ++tally.tensors;
+    const auto found = device.find(name);
+    if (found == device.end()) {
+      fail(tally, text(what, ' ', name), "the device has none");
+      continue;
+    }
+    const double off = distance(found->second, emulated.at(name)), error = distance(emulated.at(name), truth),
+                 allowed = 2 * error + floor * terms, size = terms > 0 ? terms : 1;
+    tally.error = std::max(tally.error, distance(found->second, truth) / size);
+    tally.emulation = std::max(tally.emulation, error / size),
+    tally.difference = std::max(tally.difference, off / size);
+    if (allowed > 0) tally.of_allowed = std::max(tally.of_allowed, off / allowed);
+    if (!(off <= allowed))  // NaN, too
+      fail(tally, text(what, ' ', name),
+           text("device from emulation ", words(off), ", emulation from exact ", words(error), ", allowed ",
+                words(allowed), ", size of terms ", words(terms)));
   }
-  return ok;
 }
 
-bool check(const KernelForm& form, const GpuForm& gpu, const Case& c, Format precision) {
-  Problem problem = c.problem;
-  if (!form.has_gradients) problem.cotangents.clear();
-  const std::string what = std::string(c.problem.mechanism) + ' ' + std::string(form.name) + ' ' +
-                           std::string(name_of(precision)) + ", " + c.name + ',';
-  if (const std::string why = gpu.obstacle(problem, precision); !why.empty()) {
-    std::cout << "none " << what << ' ' << why << '\n';
-    return true;
+// ---- one form in one precision at one size of heads
+
+struct OnCpu {
+  Answer emulated, exact;
+};
+struct Form {
+  const KernelForm& cpu;
+  const GpuForm& gpu;
+  Format precision;
+};
+
+/// f(0), ..., f(count - 1) on all cores. The first exception reaches the caller.
+template <class F>
+void on_all_cores(std::size_t count, F f) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> failures(std::max(1U, std::thread::hardware_concurrency()));
+  {
+    std::vector<std::jthread> pool;
+    for (std::exception_ptr& failure : failures)
+      pool.emplace_back([&] {
+        try {
+          for (std::size_t i = next++; i < count; i = next++) f(i);
+        } catch (...) {
+          failure = std::current_exception();
+        }
+      });
   }
-  const int tile = gpu.tile(problem, precision);
-  const Answer emulated = form.run(problem, Policy::of(form.sites, precision), tile),
-               exact = form.run(problem, Policy::exact(form.sites), tile),
-               device = gpu.run(problem, precision, nullptr);
-  // As in gpu_check: two units for each of the T + K products and sums on the way, and exponentials err by two.
-  const double unit = unit_roundoff(precision == Format::fp64 ? Format::fp64 : Format::fp32);
-  const double floor = 4 * (c.problem.inputs.at("k").shape[1] + dim) * unit;
-  const bool outputs = compare(what, device.outputs, emulated.outputs, exact.outputs, floor);
-  return compare(what + " d", device.gradients, emulated.gradients, exact.gradients, floor) && outputs;
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
 }
 
-bool has_scores(std::string_view mechanism) { return mechanism == "softmax_attention" || mechanism == "parallax"; }
+/// Tensor cores are emulated for all cases, or for none.
+std::vector<OnCpu> on_cpu(const Form& form, const std::vector<Case>& cases) {
+  static constexpr tile::TensorCore hopper;
+  std::vector<OnCpu> all(cases.size());
+  const auto run = [&](std::size_t i, Policy policy) {
+    policy.threads = 1;
+    return form.cpu.run(cases[i].problem, policy, form.gpu.tile(cases[i].problem, form.precision));
+  };
+  {
+    const tile::TensorCoreEmulation cutting(hopper);
+    on_all_cores(all.size(),
+                 [&](std::size_t i) { all[i].emulated = run(i, Policy::of(form.cpu.sites, form.precision)); });
+  }
+  on_all_cores(all.size(), [&](std::size_t i) { all[i].exact = run(i, Policy::exact(form.cpu.sites)); });
+  return all;
+}
 
-bool check_all() {
-  bool ok = true;
+/// As in gpu_check: two units for each of the T + K products and sums on the way, and exponentials err by two.
+double floor_of(const Form& form, const Problem& problem) {
+  const std::vector<int>& keys = problem.inputs.at("k").shape;
+  return 4 * (keys[1] + keys[2]) * unit_roundoff(form.precision == Format::fp64 ? Format::fp64 : Format::fp32);
+}
+
+Answer compare(const Form& form, const std::string& what, const Problem& problem, const OnCpu& cpu, Tally& tally) {
+  ++tally.cases;
+  try {
+    const Answer device = form.gpu.run(problem, form.precision, nullptr),
+                 again = form.gpu.run(problem, form.precision, nullptr);
+    const double floor = floor_of(form, problem);
+    compare(what, device.outputs, cpu.emulated.outputs, cpu.exact.outputs, floor, tally);
+    compare(what + " d", device.gradients, cpu.emulated.gradients, cpu.exact.gradients, floor, tally);
+    if (!same_bits(device.outputs, again.outputs) || !same_bits(device.gradients, again.gradients))
+      fail(tally, what, "a second run has other bits");
+    return device;
+  } catch (const std::exception& e) {
+    fail(tally, what, e.what());
+    return {};
+  }
+}
+
+/// Problems and their emulations; without cotangents where a form has forward passes alone.
+struct Prepared {
+  std::vector<Case> cases;
+  std::vector<OnCpu> cpu;
+};
+Prepared prepare(const Form& form, std::vector<Case> cases, bool forward_alone, const Key& key, Tally& tally) {
+  Prepared all;
+  for (Case& one : cases) {
+    if (!form.cpu.has_gradients || forward_alone) one.problem.cotangents.clear();
+    std::string why = form.cpu.obstacle(one.problem);
+    if (why.empty()) why = form.gpu.obstacle(one.problem, form.precision);
+    if (why.empty())
+      all.cases.push_back(std::move(one));
+    else
+      fail(tally, text(words(key), ", ", one.name), why);
+  }
+  all.cpu = on_cpu(form, all.cases);
+  return all;
+}
+
+/// Each sequence as its emulation, and in a pack with the bits that it has alone.
+void check_pack(const Form& form, const Key& key, bool forward_alone, Tally& tally) {
+  std::vector<Case> sequences;
+  for (Problem& p : packed(key.mechanism, key.key_dim, key.value_dim, form.gpu.name == "split_decode"))
+    sequences.push_back({text("sequence of ", p.inputs.at("k").shape[1]), std::move(p)});
+  const Prepared all = prepare(form, std::move(sequences), forward_alone, key, tally);
+  std::vector<Problem> problems;
+  std::vector<Answer> alone;
+  for (std::size_t i = 0; i < all.cases.size(); ++i) {
+    problems.push_back(all.cases[i].problem);
+    alone.push_back(compare(form, text(words(key), ", ", all.cases[i].name), problems.back(), all.cpu[i], tally));
+  }
+  ++tally.packs;
+  try {
+    const std::vector<Answer> together = run_packed(form.gpu, problems, form.precision);
+    for (std::size_t i = 0; i < together.size(); ++i)
+      if (!same_bits(alone[i].outputs, together[i].outputs) || !same_bits(alone[i].gradients, together[i].gradients))
+        fail(tally, text(words(key), ", ", all.cases[i].name), "other bits in a pack than alone");
+  } catch (const std::exception& e) {
+    fail(tally, text(words(key), ", a pack"), e.what());
+  }
+}
+
+void check(const Form& form, const Key& key, const Options& options, Tallies& tallies) {
+  if (words(key).find(options.only) == std::string::npos) return;
+  Tally& tally = tallies.emplace_back(key, Tally{}).second;
+  const bool decodes = form.gpu.name == "split_decode", wide = key.key_dim != 64 || key.value_dim != 64,
+             forward_alone = key.key_dim > 256 && has_scores(key.mechanism);
+  std::vector<Case> cases;
+  for (const int keys : {1, 65, 200}) {
+    if ((options.subset || wide) && keys != 65) continue;
+    const int queries = decodes ? std::min(keys, 3) : (keys + 1) / 2;
+    std::vector<Case> of_length = device_cases::cases(key.mechanism, {queries, keys, key.key_dim, key.value_dim});
+    if (options.subset) of_length = {of_length.back()};
+    for (Case& one : of_length) {
+      one.name += text(", ", keys, " keys");
+      cases.push_back(std::move(one));
+    }
+  }
+  const Prepared all = prepare(form, std::move(cases), forward_alone, key, tally);
+  for (std::size_t i = 0; i < all.cases.size(); ++i)
+    compare(form, text(words(key), ", ", all.cases[i].name), all.cases[i].problem, all.cpu[i], tally);
+  if (!options.subset || form.precision == Format::bf16) check_pack(form, key, forward_alone, tally);
+  std::cout << (tally.failed == 0 ? "ok   " : "FAIL ") << words(key) << ": " << tally.cases << " cases, "
+            << tally.tensors << " tensors, device from exact " << words(tally.error) << ", emulation from exact "
+            << words(tally.emulation) << ", device from emulation " << words(tally.difference)
+            << ", of what is allowed " << words(tally.of_allowed) << std::endl;
+}
+
+/// Channels of keys and values: of every precision, and of bf16 alone.
+std::vector<std::pair<int, int>> dims_of(std::string_view mechanism, Format precision) {
+  if (precision != Format::bf16) return {{64, 64}};
+  std::vector<std::pair<int, int>> all = {{64, 64}, {128, 128}, {256, 256}, {192, 128}, {24, 40}};
+  if (mechanism == "softmax_attention") all.emplace_back(576, 512);
+  return all;
+}
+
+std::string mechanism_of(const GpuRoom& room) { return std::string(room.name.substr(0, room.name.find('+'))); }
+
+Tallies check_all(const Options& options) {
+  Tallies tallies;
   for (const GpuRoom* gpu : gpu_argument_rooms) {
-    const std::string mechanism(gpu->name.substr(0, gpu->name.find('+')));
+    const std::string mechanism = mechanism_of(*gpu);
     const KernelRoom& room = *tile::kernel_rooms::with_arguments(mechanism);
-    for (std::size_t f = 0; f < gpu->forms.size(); ++f)
-      for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::fp64})
-        for (const int keys : {1, 65, 200})
-          for (const Case& c : has_scores(mechanism)
-                                   ? cases(mechanism, f == 0 ? (keys + 1) / 2 : std::min(keys, 3), keys)
-                                   : recurrence_cases(mechanism, keys))
-            ok = check(room.forms[f], gpu->forms[f], c, precision) && ok;
+    for (const GpuForm& form : gpu->forms)
+      for (const KernelForm& cpu : room.forms)
+        for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::fp64})
+          for (const auto& [K, V] : dims_of(mechanism, precision))
+            if (cpu.name == form.name)
+              check({cpu, form, precision}, {mechanism, std::string(form.name), name_of(precision), K, V}, options,
+                    tallies);
   }
-  return ok;
+  return tallies;
+}
+
+// ---- what other pages say of the launches
+
+/// Launches are those of device_forms, and take heads as wide as it says and no wider.
+void require_list() {
+  std::size_t count = 0;
+  for (const GpuRoom* room : gpu_argument_rooms)
+    for (const GpuForm& form : room->forms) {
+      const std::string mechanism = mechanism_of(*room);
+      const DeviceForm* listed =
+          std::find_if(std::begin(device_forms), std::end(device_forms),
+                       [&](const DeviceForm& d) { return d.mechanism == mechanism && d.form == form.name; });
+      require(listed != std::end(device_forms), mechanism, ' ', form.name, " is not in device_forms");
+      ++count;
+      for (const bool forward : {false, true})
+        for (const int more : {0, 8}) {
+          const int d = (forward ? listed->widest_forward : listed->widest) + more;
+          if (!forward && listed->widest == 0) continue;
+          Problem problem = cases(mechanism, {1, 1, d, d}).front().problem;
+          if (forward && listed->widest != listed->widest_forward) problem.cotangents.clear();
+          const std::string why = form.obstacle(problem, Format::bf16);
+          require(why.empty() == (more == 0), mechanism, ' ', form.name, " of ", d, " channels: '", why, "'");
+        }
+    }
+  require(count == std::size(device_forms), "device_forms has forms without launches");
+}
+
+// ---- the page
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char date[11];
+  std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
+  return date;
+}
+
+constexpr const char* introduction =
+    "<!-- written by `argument_check --record` on a GPU -->\n\n# Kernels with arguments, on a device\n\n"
+    "Every tile program that takes [arguments](../docs/arguments.md): its launches on a GPU beside its emulation on "
+    "the "
+    "CPU. A line is of a precision and\nof so many channels of keys and values. Errors are Frobenius norms, of the "
+    "worst "
+    "tensor, relative to the largest tensor of its case; a device may differ from its emulation by\ntwice the "
+    "emulation's "
+    "own error and by what fp32 sums differ by. Cases have each argument alone and all together, with one, 65 and 200 "
+    "keys (65 alone of heads that are not 64), two\nvalue heads to a key head; every line has a pack of six sequences, "
+    "two "
+    "of them of no token, whose bits are those of the sequences alone. Front ends are in all cases of\nrecurrences. "
+    "Layouts, pages, V-first states and states inside of sequences are lists of which numbers a launch is given, made "
+    "before it on the CPU, and no\nkernel sees them; property tests have them.\n\n";
+
+/// Every form that takes arguments; `lines` of it, or that it has no launches.
+std::string table(const std::map<std::string, std::string>& lines) {
+  std::string all =
+      "| mechanism | form | precision | K x V | cases | tensors | failed | device | emulation | difference | of what "
+      "is "
+      "allowed |\n| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  for (const GpuRoom* gpu : gpu_argument_rooms) {
+    const std::string mechanism = mechanism_of(*gpu);
+    for (const KernelForm& form : tile::kernel_rooms::with_arguments(mechanism)->forms) {
+      const bool has_launches =
+          std::any_of(gpu->forms.begin(), gpu->forms.end(), [&](const GpuForm& f) { return f.name == form.name; });
+      const auto found = lines.find(text(mechanism, '/', form.name));
+      all += found != lines.end() ? found->second
+                                  : text("| ", mechanism, " | ", form.name, " | ",
+                                         has_launches ? "not run" : "no launches on a device", " | | | | | | | | |\n");
+    }
+  }
+  return all;
+}
+
+void write_page(std::ostream& out, const Tallies& tallies, const std::string& about) {
+  std::map<std::string, std::string> lines;
+  for (const auto& [key, tally] : tallies)
+    lines[text(key.mechanism, '/', key.form)] +=
+        text("| ", key.mechanism, " | ", key.form, " | ", key.precision, " | ", key.key_dim, " x ", key.value_dim,
+             " | ", tally.cases, " | ", tally.tensors, " | ", tally.failed, " | ", words(tally.error), " | ",
+             words(tally.emulation), " | ", words(tally.difference), " | ", words(tally.of_allowed), " |\n");
+  out << introduction << about << "\n\n" << table(lines) << "\nSources: `" << argument_sources << "`\n";
+}
+
+std::string about(const Options& options, const GpuDevice& device) {
+  return text(today(), ", ", device.name, ", driver ", device.driver, ", runtime ", device.runtime, ", ",
+              argument_compiler, ". Memcheck of a case of every kernel: ", options.memcheck, '.');
+}
+
+int run(const Options& options) {
+  require_list();
+  if (options.forms) {
+    write_page(std::cout, {}, "Not run yet.");
+    return 0;
+  }
+  if (!gpu_available()) {
+    std::cerr << "argument_check: no GPU of compute capability 9.0\n";
+    return 2;
+  }
+  const Tallies tallies = check_all(options);
+  int failed = tallies.empty() ? 1 : 0;
+  for (const auto& [key, tally] : tallies) failed += tally.failed;
+  std::cout << tallies.size() << " lines, " << failed << " failures\n";
+  if (!options.record.empty()) {
+    std::ofstream file(options.record);
+    write_page(file, tallies, about(options, gpu_device()));
+  }
+  return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace assay
 
-int main() {
-  if (!assay::gpu_available()) {
-    std::cerr << "argument_check: no GPU of compute capability 9.0\n";
-    return 2;
+int main(int argc, char** argv) {
+  assay::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
+    if (word == "--subset")
+      options.subset = true;
+    else if (word == "--forms")
+      options.forms = true;
+    else if (word == "--only")
+      options.only = value();
+    else if (word == "--record")
+      options.record = value();
+    else if (word == "--memcheck")
+      options.memcheck = value();
+    else {
+      std::cerr << "argument_check: " << word << "?\n";
+      return 2;
+    }
   }
-  return assay::check_all() ? 0 : 1;
+  try {
+    return assay::run(options);
+  } catch (const std::exception& e) {
+    std::cerr << "argument_check: " << e.what() << '\n';
+    return 3;
+  }
 }

@@ -8,6 +8,8 @@
 #include "arguments/file_case.hpp"
 #include "arguments/registry.hpp"
 #include "judge/court/argument_form.hpp"
+#include "kernels/arguments/device_forms.hpp"
+#include "kernels/arguments/rooms.hpp"
 
 namespace assay {
 namespace {
@@ -144,6 +146,11 @@ bool has_tile_program(const Facts& facts) {
   return find_argument_forms(facts.name + std::string(arguments::room_suffix)) != nullptr;
 }
 
+bool has_launches(const Facts& facts) {
+  return std::any_of(std::begin(device_forms), std::end(device_forms),
+                     [&](const DeviceForm& form) { return form.mechanism == facts.name; });
+}
+
 /// Whether it takes any.
 bool takes_some(const Facts& facts) {
   const auto all = arguments::all_arguments();
@@ -157,7 +164,8 @@ std::string matrix() {
           "\n## Who takes what\n\nFrom the table that refuses; a test has every tile program take what the table says. "
           "O: `assay oracle` answers it, in JSON and in files; M: `assay check` judges it, by evidence model; T: a "
           "tile "
-          "program takes it, and contracts judge it; C: so do its launches on the device, sequence by sequence.\n\n"
+          "program takes it, and contracts judge it; C: so do its launches on a device, sequence by sequence "
+          "([record](../records/argument-kernels.md)).\n\n"
           "| argument |",
       line = "\n| --- |";
   std::vector<Facts> columns = mechanisms();
@@ -172,7 +180,10 @@ std::string matrix() {
   for (const Argument& argument : arguments::all_arguments()) {
     text += "| `" + std::string(argument.name) + "` |";
     for (const Facts& facts : columns)
-      text += !arguments::why_not(facts, argument).empty() ? " |" : has_tile_program(facts) ? " O M T C |" : " O M |";
+      text += !arguments::why_not(facts, argument).empty() ? " |"
+              : !has_tile_program(facts)                   ? " O M |"
+              : has_launches(facts)                        ? " O M T C |"
+                                                           : " O M T |";
     text += '\n';
   }
   text += "\nThe reasons that refusals give:\n\n";
@@ -185,10 +196,57 @@ std::string matrix() {
   return text;
 }
 
+/// Channels that a form on the CPU has room for, as it says itself.
+int widest(const KernelForm& form, bool of_values, bool with_gradients) {
+  constexpr int any = 4096;
+  int last = 0;
+  for (int d = 64; d <= any; d += 64) {
+    const int K = of_values ? 64 : d, V = of_values ? d : 64;
+    Problem problem;
+    problem.inputs = {{"q", Array({1, 1, K})},
+                      {"k", Array({1, 1, K})},
+                      {"v", Array({1, 1, V})},
+                      {"rho", Array({1, 1, K})},
+                      {"bandwidth", Array({}, {1})}};
+    if (with_gradients) problem.cotangents = {{"o", Array({1, 1, V})}};
+    if (form.obstacle(problem).empty()) last = d;
+  }
+  return last;
+}
+std::string up_to(const KernelForm& form, bool with_gradients) {
+  const int K = widest(form, false, with_gradients), V = widest(form, true, with_gradients);
+  return K == V ? std::to_string(K) : std::to_string(K) + (V >= 4096 ? ", any V" : ", V " + std::to_string(V));
+}
+
+/// How wide heads may be.
+std::string heads_table() {
+  std::string text =
+      "\n## Heads\n\nChannels of keys and values that tile programs with arguments have room for; on a device any "
+      "multiple of 8, in bf16 alone beyond 64 or 128.\nA front end's room is its recurrence's.\n\n"
+      "| mechanism | form | on the CPU | forward alone | on a device | forward alone |\n"
+      "| --- | --- | --- | --- | --- | --- |\n";
+  for (const Facts& facts : mechanisms()) {
+    const KernelRoom* room = tile::kernel_rooms::with_arguments(facts.name);
+    if (room == nullptr) continue;
+    for (const KernelForm& form : room->forms) {
+      const auto on_device = std::find_if(std::begin(device_forms), std::end(device_forms), [&](const DeviceForm& d) {
+        return d.mechanism == facts.name && d.form == form.name;
+      });
+      const bool there = on_device != std::end(device_forms);
+      text += "| " + facts.name + " | " + std::string(form.name) + " | " +
+              (form.has_gradients ? up_to(form, true) : "") + " | " + up_to(form, false) + " | " +
+              (there && on_device->widest > 0 ? std::to_string(on_device->widest) : "") + " | " +
+              (there ? std::to_string(on_device->widest_forward) : "") + " |\n";
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string arguments_page() {
-  return std::string(opening) + names_table() + std::string(files) + styles_table() + matrix() + std::string(closing);
+  return std::string(opening) + names_table() + std::string(files) + styles_table() + matrix() + heads_table() +
+         std::string(closing);
 }
 
 }  // namespace assay
