@@ -43,13 +43,22 @@ bool is_plainly_in(const Range* range, const std::string& digits) {
   return error == std::errc{} && end == digits.data() + digits.size() && std::isfinite(x) && broken(range, x).empty();
 }
 
+/// Scales are above 0 wherever they are given, read or not: nothing is scaled by anything else, in padding neither.
+/// There they may be NaN, which is no number.
+bool breaks_unread(const Range* range, const Mp50& x) {
+  return range != nullptr && *range == Range::positive && x <= 0;
+}
+
 void admit(const Plan& plan, const std::string& label, const std::string& name, const Numbers& array,
            const std::vector<bool>& read, const Range* range) {
   using std::isfinite;
   for (std::size_t i = 0; i < array.data.size(); ++i) {
-    if (!read[i] || is_plainly_in(range, array.data[i])) continue;
+    const bool is_setting = array.shape.empty();  // a number of the whole case counts, whatever rows there are
+    const bool counts = read[i] || is_setting, positive = range != nullptr && *range == Range::positive;
+    if ((!counts && !positive) || is_plainly_in(range, array.data[i])) continue;
     const auto place = [&] { return assay::detail::element_text(label, array.shape, i); };
     const auto x = assay::detail::number_at<Mp50>(array.data[i], -1, place);
+    if (!counts && !breaks_unread(range, x)) continue;
     const bool closed = range != nullptr && *range == Range::log_decay && x < 0;  // a gate that lets nothing through
     if (!isfinite(x) && !closed)
       throw Refusal(Status::nonfinite, row_of(plan, name, array, i), place() + ": not a finite number");

@@ -386,6 +386,25 @@ ASSAY_PROPERTY(arguments_attention, scales_of_blocks_are_their_numbers) {
   RC_ASSERT(agree(Values{sum}, values(a["gradients"]["k_scale"][2][1])));
 }
 
+/// Scales of operands are above 0, read or not; a number that is none is none in padding alone.
+ASSAY_PROPERTY(arguments_attention, scales_are_above_zero_wherever_they_are) {
+  Draw draw;
+  const int T = 6, used = 1 + draw.below(5);
+  Record record = attention(draw, T, T, 2, 2);
+  const char* names[] = {"q_scale", "k_scale", "v_scale"};
+  const std::string name = names[draw.below(3)];
+  record.inputs["cu_seqlens"] = {0, used};
+  record.inputs[name] = draw.tensor({T}, 0.25, 2);
+  RC_ASSERT(attempted(record)["status"] == "OK");
+  Json& last = record.inputs[name][T - 1];
+  last = "nan";
+  RC_ASSERT(attempted(record)["status"] == "OK");
+  last = draw.below(2) == 1 ? "0" : "-0.5";
+  RC_ASSERT(attempted(record)["status"] == "DOMAIN");
+  record.inputs["cu_seqlens"] = {0, 0}, record.inputs[name] = "0";
+  RC_ASSERT(attempted(record)["status"] == "DOMAIN");
+}
+
 ASSAY_PROPERTY(arguments_attention, rows_that_see_nothing) {
   Draw draw;
   Record record = attention(draw, 5, 2, 2, 2);  // the first three of five queries end before the first key
