@@ -109,6 +109,13 @@ TEST(ArgumentStyles, CodesAndScalesAreTheDrawnOperands) {
     for (const std::string name : {"q", "k", "v"}) {
       const std::vector<double> codes = numbers(file, name.c_str()), scales = numbers(file, (name + "_scale").c_str()),
                                 x = numbers(plain, name.c_str());
+      // A power of two puts a block's largest number into the last binade, above 256; a scale of E4M3 errs by a
+      // sixteenth at most, and what is above 5 becomes 6.
+      for (std::size_t first = 0; first < codes.size(); first += block) {
+        double largest = 0;
+        for (std::size_t i = first; i < first + block; ++i) largest = std::max(largest, std::fabs(codes[i]));
+        EXPECT_TRUE(mx ? largest >= 256 : largest == 6) << style << ' ' << name << ' ' << largest;
+      }
       for (std::size_t i = 0; i < codes.size(); ++i) {
         const std::size_t head = i / 32 % 2, token = i / 64, channel = i % 32;  // [T][H][32]; scales are [H][T][blocks]
         const double scale = scales[(head * 24 + token) * blocks + channel / block];
