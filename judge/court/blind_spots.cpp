@@ -37,20 +37,35 @@ bool is_word(const Param& value) {
   return std::from_chars(word->data(), word->data() + word->size(), x).ec != std::errc{};
 }
 
-/// Every argument left out, what is wider than bf16 rounded to it, and rows normalised that are not.
+/// What says how an argument is meant, and means nothing without it: who leaves out the one leaves out the other.
+constexpr std::pair<std::string_view, std::string_view> companions[] = {
+    {"l2_norm", "l2_eps"},          {"bias", "bias_place"},     {"alibi_slopes", "alibi_form"},
+    {"documents_q", "documents_k"}, {"q_scale", "scale_block"}, {"k_scale", "scale_block"},
+    {"v_scale", "scale_block"},     {"b", "beta_gate"},         {"b", "beta_scale"}};
+Problem without(const Problem& right, const std::string& name) {
+  Problem rest = right;
+  rest.params.erase(name), rest.inputs.erase(name);
+  for (const auto& [argument, other] : companions) {
+    const bool others_need_it =
+        other == "scale_block" &&
+        (rest.inputs.contains("q_scale") || rest.inputs.contains("k_scale") || rest.inputs.contains("v_scale"));
+    if (argument == name && !others_need_it)
+      rest.params.erase(std::string(other)), rest.inputs.erase(std::string(other));
+  }
+  return rest;
+}
+
+/// Every argument left out, what is wider than bf16 rounded to it, and rows normalised that are not. No norm is what
+/// holds without saying, so that a case which names one says something.
 std::vector<Misread> misread(const ProblemFile& file) {
   std::vector<Misread> list;
   const Problem& right = file.problem;
   for (const auto& [name, value] : right.params) {
     if (name == "layout" || name == "scale" || name == "bandwidth") continue;
-    list.push_back({name + " left out", right, is_word(value)});
-    list.back().problem.params.erase(name);
+    list.push_back({name + " left out", without(right, name), is_word(value) && name != "l2_norm"});
   }
   for (const auto& [name, array] : right.inputs) {
-    if (is_argument(name)) {
-      list.push_back({name + " left out", right, false});
-      list.back().problem.inputs.erase(name);
-    }
+    if (is_argument(name)) list.push_back({name + " left out", without(right, name), false});
     const auto stored = file.dtypes.find(name);
     if (stored == file.dtypes.end() || !(unit_roundoff(Format::bf16) > unit_roundoff(stored->second))) continue;
     Misread rounded{name + " in bf16", right, false};
