@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/arguments/wide_keys.hpp"
 #include "kernels/frontends/plan.hpp"
 #include "kernels/host/host_device.hpp"
 
@@ -12,21 +11,20 @@ namespace {
 
 constexpr int token_rows = 64;
 
-template <class T, int D>
+template <class T, Size D>
 struct FrontEndTiles {
   using Executor = HostBlock<T>;
-  static constexpr int rows = token_rows, dim = D;
+  static constexpr int rows = token_rows;
+  static constexpr Size dim = D;
 };
 
 /// Queries and keys lie whole in a block.
 template <class F>
 Answer with_columns(int keys, F f) {
-  if (keys <= 16) return f.template operator()<16>();
-  if constexpr (Faults::planted) throw InputError(faults_are_small);
-  if constexpr (!Faults::planted)
-    return keys <= 64    ? f.template operator()<64>()
-           : keys <= 128 ? f.template operator()<128>()
-                         : f.template operator()<widest_keys>();
+  const int dim = key_dim(keys);
+  check_faults_fit(dim);
+  const WithSizes sizes(WithSizes::Named{run_time::dim, dim});
+  return f.template operator()<run_time::dim>();
 }
 
 /// The faults that are a format: lengths of rows in bf16, write strengths in bf16 between sigmoid and state.
@@ -45,7 +43,7 @@ Answer run_behind_front_end(RunRecurrence recurrence, const Problem& problem, co
   if (!has_front_end(problem)) return recurrence(recurrence_of(problem), policy, tile);
   const RecurrenceShape shape(problem);
   return with_scalar(policy, [&]<class T>() {
-    return with_columns(shape.key_dim, [&]<int D>() {
+    return with_columns(shape.key_dim, [&]<Size D>() {
       const HostDevice<T> device(shape, with_narrow_front_end(policy));
       FrontEnd<FrontEndTiles<T, D>, HostDevice<T>> front_end(device, shape, problem);
       return front_end.answer(recurrence(front_end.recurrence(), policy, tile));
@@ -117,17 +115,13 @@ struct Behind {
     static const SiteTable table = recurrence().sites.with(gate_site_list).with(row_site_list);
     return table;
   }
-  /// Of keys that the room's own form is not compiled for.
-  static RunRecurrence wide(const Problem& problem) {
-    const int keys = RecurrenceShape(problem).key_dim;
-    return I == 0 && keys > max_head_dim && keys <= widest_keys ? with_wide_keys(Mechanism.view()) : nullptr;
-  }
   static std::string obstacle(const Problem& problem) {
-    return wide(problem) != nullptr ? std::string() : recurrence().obstacle(recurrence_of(problem));
+    const int keys = RecurrenceShape(problem).key_dim;
+    const bool wide = I == 0 && keys > max_head_dim && keys <= widest_keys && !Faults::planted;
+    return wide ? std::string() : recurrence().obstacle(recurrence_of(problem));
   }
   static Answer run(const Problem& problem, const Policy& policy, int tile) {
-    const RunRecurrence own = wide(problem);
-    return run_behind_front_end(own != nullptr ? own : recurrence().run, problem, policy, tile);
+    return run_behind_front_end(recurrence().run, problem, policy, tile);
   }
   static KernelForm form(std::span<const Mutant> mutants) {
     KernelForm behind = {.name = recurrence().name,

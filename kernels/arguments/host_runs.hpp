@@ -8,17 +8,12 @@
 
 namespace assay::tile {
 
+/// Calls f.template operator()<T, D>() with the scalar that the policy needs and a dimension that holds K and V.
 template <class F>
-Answer with_wide_head_dim(const Policy& policy, const AttentionShape& shape, int widest, F f) {
-  const auto with_dim = [&]<int D>() {
-    return wants_long_double(policy) ? f.template operator()<long double, D>() : f.template operator()<double, D>();
-  };
+Answer with_wide_head_dim(const Policy& policy, const AttentionShape& shape, F f) {
   const int d = std::max(shape.key_dim, shape.value_dim);
-  if constexpr (!Faults::planted) {
-    if (d > latent_head_dim && widest == absorbed_head_dim) return with_dim.template operator()<absorbed_head_dim>();
-    if (d > max_head_dim) return with_dim.template operator()<latent_head_dim>();
-  }
-  return with_scalar_and_head_dim(policy, shape, f);
+  const int dim = d > latent_head_dim ? absorbed_head_dim : d > max_head_dim ? latent_head_dim : head_dim(d);
+  return with_scalar_and_dim(policy, dim, f);
 }
 inline std::string wide_head_dim_obstacle(const Problem& problem, int widest) {
   const AttentionShape shape(problem);
@@ -40,53 +35,48 @@ struct OperandTiles {
   using Executor = HostBlock<T>;
   static constexpr int rows = 64, dim = 64;
 };
-/// Of heads wider than these a forward pass alone is compiled.
-template <class T, int Rows, int D>
-struct ArgumentTiles : HostAttentionTiles<T, Rows, Rows, Rows, D> {
-  static constexpr bool has_gradients = D <= latent_head_dim;
-};
-template <class Plans, class T, int Rows, int D>
+template <class Plans, class Tiles, class T>
 Answer tiled_with_arguments(const Problem& problem, const Policy& policy) {
   const Problem plain = without_arguments(problem);
   const AttentionShape shape = shape_of(problem, plain);
   const HostAttentionDevice<T> device(shape, policy);
   return with_dequantized<OperandTiles<T>>(device, problem, [&](const Problem& own) {
-    return Plans::template tiled<ArgumentTiles<T, Rows, D>>(device, shape, without_arguments(own),
-                                                            ArgumentLaunch<HostAttentionDevice<T>>(device, shape, own));
+    return Plans::template tiled<Tiles>(device, shape, without_arguments(own),
+                                        ArgumentLaunch<HostAttentionDevice<T>>(device, shape, own));
   });
 }
 
-/// Tile 1 is the smaller one. `Widest`: what heads there are.
-template <class Plans, int Widest = max_head_dim>
+/// Tile 1 is the smaller one.
+template <class Plans>
 Answer run_tiled_with_arguments(const Problem& problem, const Policy& policy, int tile) {
   const AttentionShape shape(without_arguments(problem));
-  const auto run = [&]<class T, int D>() {
-    return tile == 1 ? tiled_with_arguments<Plans, T, 32, D>(problem, policy)
-                     : tiled_with_arguments<Plans, T, 64, D>(problem, policy);
-  };
-  if constexpr (Widest > max_head_dim)
-    return with_wide_head_dim(policy, shape, Widest, run);
-  else
-    return with_scalar_and_head_dim(policy, shape, run);
+  const int n = tile == 1 ? 32 : 64;
+  return with_wide_head_dim(policy, shape, [&]<class T, Size D>() {
+    return with_tile({n, n, n}, [&]<Size BM, Size BF, Size BN>() {
+      const auto run = [&]<Size Dim>() {
+        return tiled_with_arguments<Plans, HostAttentionTiles<T, BM, BF, BN, Dim>, T>(problem, policy);
+      };
+      if constexpr (Plans::by_width)
+        return by_width<D>(run);
+      else
+        return run.template operator()<D>();
+    });
+  });
 }
 
-template <class Plans, int Widest = max_head_dim>
+template <class Plans>
 Answer run_decode_with_arguments(const Problem& problem, const Policy& policy, int tile) {
   const Problem plain = without_arguments(problem);
   const AttentionShape shape = shape_of(problem, plain);
-  const auto run = [&]<class T, int D>() {
+  return with_wide_head_dim(policy, shape, [&]<class T, Size D>() {
     const HostAttentionDevice<T> device(shape, policy);
     return with_dequantized<OperandTiles<T>>(device, problem, [&](const Problem& own) {
       const Problem own_plain = without_arguments(own);
       const ArgumentLaunch<HostAttentionDevice<T>, true> scores(device, shape, own);
-      if (tile == 1) return Plans::template decode<HostDecodeTiles<T, 32, 64, D>>(device, shape, own_plain, scores);
-      return Plans::template decode<HostDecodeTiles<T, 64, 256, D>>(device, shape, own_plain, scores);
+      return with_decode_tile(
+          tile, [&] { return Plans::template decode<HostDecodeTiles<T, D>>(device, shape, own_plain, scores); });
     });
-  };
-  if constexpr (Widest > max_head_dim)
-    return with_wide_head_dim(policy, shape, Widest, run);
-  else
-    return with_scalar_and_head_dim(policy, shape, run);
+  });
 }
 
 inline constexpr std::string_view argument_tiles[] = {"64x64", "32x32"};

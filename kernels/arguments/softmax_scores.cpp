@@ -9,6 +9,7 @@ namespace assay::tile {
 namespace {
 
 struct Plans {
+  static constexpr bool by_width = false;
   template <class Tiles, class... Args>
   static Answer tiled(const Args&... args) {
     return softmax_tiled_plan<Tiles>(args...);
@@ -58,7 +59,7 @@ constexpr KernelForm forms[] = {
      .mutants = tiled_mutants,
      .has_gradients = true,
      .obstacle = tiled_obstacle,
-     .run = run_tiled_with_arguments<Plans, absorbed_head_dim>,
+     .run = run_tiled_with_arguments<Plans>,
      .independent_rows = true},
     {.name = "split_decode",
      .summary = "few queries, the keys split over blocks, partial results merged",
@@ -67,7 +68,7 @@ constexpr KernelForm forms[] = {
      .mutants = decode_mutants,
      .has_gradients = false,
      .obstacle = decode_obstacle,
-     .run = run_decode_with_arguments<Plans, absorbed_head_dim>,
+     .run = run_decode_with_arguments<Plans>,
      .independent_rows = true},
 };
 

@@ -12,14 +12,12 @@ template <bool Raw>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
   LlaShape shape(problem);
   shape.about_query |= Raw;
-  return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    const HostAttentionDevice<T> device(shape, policy);
-    const auto with_tile = [&]<int N>() {
-      return lla_plan<HostAttentionTiles<T, N, N, N, D>, Raw>(device, shape, problem);
-    };
-    return tile == 1   ? with_tile.template operator()<32>()
-           : tile == 2 ? with_tile.template operator()<16>()
-                       : with_tile.template operator()<64>();
+  return with_scalar_and_head_dim(policy, shape, [&]<class T, Size D>() {
+    const int n = tile == 1 ? 32 : tile == 2 ? 16 : 64;
+    return with_tile({n, n, n}, [&]<Size BM, Size BF, Size BN>() {
+      const HostAttentionDevice<T> device(shape, policy);
+      return lla_plan<HostAttentionTiles<T, BM, BF, BN, D>, Raw>(device, shape, problem);
+    });
   });
 }
 

@@ -60,7 +60,7 @@ TILE_FN auto ridge_unit(X& b, RidgeUnit ridge, const Row& m, const Row& l) {
 }
 
 /// One query tile over its key tiles: m, l, lse, the key mean c and, if wanted, the first key of largest score.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST>
 struct LlaMoments {
   using Real = typename B::Real;
   struct Args {
@@ -138,7 +138,7 @@ struct LlaMoments {
 /// a row at rest stays as it is while others go on. A search direction is what its operand holds: the step along it is
 /// the best one, and the next direction conjugate to it, whatever the rounding has made of it. Raw: systems about q
 /// from sums that are not centred, and `centre` is kbar.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Raw = false>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, bool Raw = false>
 struct LlaSolve {
   using Real = typename B::Real;
   struct Args {
@@ -324,7 +324,7 @@ struct LlaSolve {
 };
 
 /// The right-hand side zbar of the forward solve, and the unit of its tolerance, where the largest weight is one.
-template <ExecutorTypes B, int BM, int D, int ST>
+template <ExecutorTypes B, Size BM, Size D, int ST>
 struct LlaOffsets {
   struct Args {
     typename B::In q, centre;
@@ -358,7 +358,7 @@ struct LlaOffsets {
 };
 
 /// o of one query tile. Raw: from sums that are not centred, and `centre` is q.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Raw = false>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, bool Raw = false>
 struct LlaOutput {
   using Real = typename B::Real;
   struct Args {
@@ -383,7 +383,7 @@ struct LlaOutput {
     const int kv = b.planted("kv_head_modulo"_s, head / a.group, head % a.kv_heads);
     const int j0 = sees.first_key(q0) / BN;
     auto O = b.acc("O"_s, Shape<BM, D>{});
-    [[maybe_unused]] auto cross = b.acc("O"_s, Shape < BM, Raw ? D : 16 > {});
+    [[maybe_unused]] auto cross = b.acc("O"_s, Shape < BM, Raw ? D : Size{16} > {});
     const auto log_weight = [&](auto y, auto m1) { return y * a.scale - m1; };
     const auto remainder = in_fp64([](auto t, auto along_centre, auto unit) { return 1 - unit * (t - along_centre); });
     const auto at_query =
@@ -440,7 +440,7 @@ struct LlaOutput {
 
 /// Backward, first pass: b_i, and the right-hand side of the second solve, dy_i or dy_i - b_i zbar_i. Two sweeps: the
 /// second one takes from a_ij its mean.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST>
 struct LlaAdjoint {
   using Real = typename B::Real;
   struct Args {
@@ -521,7 +521,7 @@ struct LlaAdjoint {
 
 /// Backward, the numbers of one query tile that no key enters: dlambda, sum_j dz_ij, and the coefficients of N, F and
 /// D.
-template <ExecutorTypes B, int BM, int D, int ST>
+template <ExecutorTypes B, Size BM, Size D, int ST>
 struct LlaCoefficients {
   using Real = typename B::Real;
   struct Args {
@@ -688,7 +688,7 @@ TILE_CONSTANT struct LlaScoreGradient {
 } lla_score_gradient;
 
 /// Backward, second pass: one query tile over its key tiles gives dq_i and sum_j D_ij log2 p_ij.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST>
 struct LlaBackwardQuery {
   using Real = typename B::Real;
   struct Args {
@@ -802,7 +802,7 @@ struct LlaBackwardQuery {
 
 /// Backward, third pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
 /// keys by queries, so that what multiplies g, q, x and y is a left factor as it stands.
-template <ExecutorTypes B, int BM, int BN, int D, int ST>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST>
 struct LlaBackwardKey {
   using Real = typename B::Real;
   struct Args {

@@ -8,13 +8,6 @@
 namespace assay::tile {
 namespace {
 
-/// BF: keys of a forward tile; BN: of a backward one.
-template <class T, int BM, int BF, int BN, int D, bool Covariance>
-Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
-  using Tiles = HostAttentionTiles<T, BM, BF, BN, D>;
-  return parallax_tiled_plan<Tiles, Covariance>(HostAttentionDevice<T>(shape, policy), shape, problem);
-}
-
 /// The faults that are a format: P1 and P2 stored in fp8, scores rounded to bf16 before the exponential.
 Policy with_narrow_sites(Policy policy) {
   const SiteTable healthy = policy.sites;
@@ -24,17 +17,21 @@ Policy with_narrow_sites(Policy policy) {
   return policy;
 }
 
+constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16", "64x128"};  // the last one backward: 64x64
+constexpr std::string_view covariance_tiles[] = {"64x64", "32x32", "16x16"};
+constexpr AttentionTile sizes_of_tiles[] = {{64, 64, 64}, {32, 32, 32}, {16, 16, 16}, {64, 128, 64}};
+
 template <bool Covariance>
 Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   const AttentionShape shape(problem);
   const Policy policy = with_narrow_sites(contract);
-  return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    if (tile == 1) return tiled<T, 32, 32, 32, D, Covariance>(shape, problem, policy);
-    if (tile == 2) return tiled<T, 16, 16, 16, D, Covariance>(shape, problem, policy);
-    if constexpr (!Covariance) {
-      if (tile == 3) return tiled<T, 64, 128, 64, D, Covariance>(shape, problem, policy);
-    }
-    return tiled<T, 64, 64, 64, D, Covariance>(shape, problem, policy);
+  return with_scalar_and_head_dim(policy, shape, [&]<class T, Size D>() {
+    return with_tile(sizes_of_tiles[tile], [&]<Size BM, Size BF, Size BN>() {
+      return by_width<D>([&]<Size Width>() {
+        const HostAttentionDevice<T> device(shape, policy);
+        return parallax_tiled_plan<HostAttentionTiles<T, BM, BF, BN, Width>, Covariance>(device, shape, problem);
+      });
+    });
   });
 }
 
@@ -43,9 +40,6 @@ Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) 
     return parallax_decode_plan<Tiles>(device, shape, problem);
   });
 }
-
-constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16", "64x128"};  // the last one backward: 64x64
-constexpr std::string_view covariance_tiles[] = {"64x64", "32x32", "16x16"};
 
 constexpr Mutant tiled_mutants[] = {
     {"mask_one_key_less", "causal mask one key too few, in every pass", "cudnn-frontend#1075 review"},

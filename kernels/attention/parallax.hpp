@@ -51,7 +51,7 @@ TILE_FN Row in_row_units(X& b, A& P2, Row& unit, Real weight) {
 }
 
 /// The moment d2 of t over the keys so far, about 0.
-template <class X, int BM>
+template <class X, Size BM>
 struct MomentAtZero {
   X& b;
   decltype(std::declval<X&>().partial("d2"_s, Shape<BM>{})) sum;
@@ -86,7 +86,7 @@ struct MomentAtZero {
 };
 
 /// And about an origin that follows the mean of t.
-template <class X, int BM>
+template <class X, Size BM>
 struct MomentAtMean {
   X& b;
   decltype(std::declval<X&>().row("alpha"_s, Shape<BM>{}, 0)) all, d2, origin, one, zero;
@@ -152,7 +152,7 @@ struct MomentAtMean {
 
 /// One query tile over its key tiles: o, and the row caches lse, tbar, vbar if wanted. Covariance: about a moving
 /// origin.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, bool Covariance = false, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, bool Covariance = false, class Scores = PlainScores>
 struct ParallaxForward {
   using Real = typename B::Real;
   struct Args {
@@ -240,7 +240,7 @@ struct ParallaxForward {
  private:
   /// Products of few columns are short: those of t are in flight while the weights are computed, those of P1 while P2
   /// is.
-  static constexpr bool in_flight = D <= 64 && !Covariance;
+  static constexpr bool in_flight = !is_wide(D) && !Covariance;
 
   template <class X>
   TILE_FN static auto products_of_keys(X& b, Smem& s, int st) {
@@ -282,7 +282,7 @@ struct ParallaxForward {
 };
 
 /// Backward, before its passes: tau_i and beta_i of a query tile.
-template <ExecutorTypes B, int BM, int D, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size D, class Scores = PlainScores>
 struct ParallaxBackwardRows {
   struct Args {
     typename B::In o, vbar, g;
@@ -303,7 +303,7 @@ struct ParallaxBackwardRows {
 
 /// Backward, first pass: one query tile over its key tiles gives dq_i, drho_i and sum_j D_ij log2 p_ij. The products of
 /// a_ij are in flight while the weights are computed.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, class Scores = PlainScores>
 struct ParallaxBackwardQuery {
   using Real = typename B::Real;
   struct Args {
@@ -394,7 +394,7 @@ struct ParallaxBackwardQuery {
 /// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
 /// keys by queries, so that what multiplies g, q and rho is a left factor as it stands. Both terms of dk share an
 /// accumulator: h dk_j = sum_i D_ij q_i + (h E_ij) rho_i, in units of q.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, class Scores = PlainScores>
 struct ParallaxBackwardKey {
   using Real = typename B::Real;
   struct Args {
@@ -476,10 +476,10 @@ struct ParallaxBackwardKey {
   }
 };
 
-/// Queries to a step of the second pass: two accumulators of 128 columns leave registers for no more. Its bits depend
-/// on it, as both terms of dk are added step by step.
-template <int BM, int D>
-inline constexpr int parallax_key_pass_queries = D > 64 && BM > 32 ? 32 : BM;
+/// Queries to a step of the second pass, which holds two accumulators. Its bits depend on it, as both terms of dk are
+/// added step by step.
+template <Size BM, Size D>
+inline constexpr Size parallax_key_pass_queries = is_fixed(BM) ? Size{few_rows(BM, D)} : run_time::few_rows;
 
 inline constexpr SiteTable::Init parallax_tiled_roles[] = {
     {"Q", Role::operand},          {"R", Role::operand},      {"K", Role::operand},        {"V", Role::operand},
@@ -504,7 +504,7 @@ inline constexpr SiteTable parallax_covariance_sites = parallax_tiled_sites.with
 /// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
 /// of the packed rows is query r % queries of its head. Gives the partial result (m, d1, d2, O1, O2),
 /// all but m and d1 in units.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, class Scores = PlainScores>
 struct ParallaxSplit {
   using Real = typename B::Real;
   struct Args {
@@ -586,7 +586,7 @@ struct ParallaxSplit {
 
 /// Merges the partial results of BM packed rows and DV columns over the splits, in their order; G splits are loaded at
 /// a time, for the time of one.
-template <ExecutorTypes B, int BM, int DV, int G, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size DV, int G, int ST, class Scores = PlainScores>
 struct ParallaxMerge {
   using Real = typename B::Real;
   struct Args {

@@ -8,13 +8,6 @@
 namespace assay::tile {
 namespace {
 
-/// BF: keys of a forward tile; BN: of a backward one.
-template <class T, int BM, int BF, int BN, int D>
-Answer tiled(const AttentionShape& shape, const Problem& problem, const Policy& policy) {
-  using Tiles = HostAttentionTiles<T, BM, BF, BN, D>;
-  return softmax_tiled_plan<Tiles>(HostAttentionDevice<T>(shape, policy), shape, problem);
-}
-
 /// The faults that are a format: P stored in fp8, l accumulated in bf16.
 Policy with_narrow_sites(Policy policy) {
   const SiteTable healthy = policy.sites;
@@ -23,14 +16,17 @@ Policy with_narrow_sites(Policy policy) {
   return policy;
 }
 
+constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16", "64x128"};  // the last one backward: 64x64
+constexpr AttentionTile sizes_of_tiles[] = {{64, 64, 64}, {32, 32, 32}, {16, 16, 16}, {64, 128, 64}};
+
 Answer run_tiled(const Problem& problem, const Policy& contract, int tile) {
   const AttentionShape shape(problem);
   const Policy policy = with_narrow_sites(contract);
-  return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
-    if (tile == 1) return tiled<T, 32, 32, 32, D>(shape, problem, policy);
-    if (tile == 2) return tiled<T, 16, 16, 16, D>(shape, problem, policy);
-    if (tile == 3) return tiled<T, 64, 128, 64, D>(shape, problem, policy);
-    return tiled<T, 64, 64, 64, D>(shape, problem, policy);
+  return with_scalar_and_head_dim(policy, shape, [&]<class T, Size D>() {
+    return with_tile(sizes_of_tiles[tile], [&]<Size BM, Size BF, Size BN>() {
+      const HostAttentionDevice<T> device(shape, policy);
+      return softmax_tiled_plan<HostAttentionTiles<T, BM, BF, BN, D>>(device, shape, problem);
+    });
   });
 }
 
@@ -39,8 +35,6 @@ Answer run_split_decode(const Problem& problem, const Policy& policy, int tile) 
     return softmax_decode_plan<Tiles>(device, shape, problem);
   });
 }
-
-constexpr std::string_view tiled_tiles[] = {"64x64", "32x32", "16x16", "64x128"};  // the last one backward: 64x64
 
 constexpr Mutant tiled_mutants[] = {
     {"mask_one_key_more", "causal mask one key too many, in every pass", "mlir-air#1427, imp#1304"},

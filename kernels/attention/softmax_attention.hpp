@@ -28,7 +28,7 @@ TILE_FN Sees softmax_visibility(X& b, Sees sees) {
 
 /// One query tile over its key tiles: o, and lse if wanted. Keys run one step ahead of values: the products of the next
 /// scores and of this step's values are in flight together, while the next weights are computed.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, class Scores = PlainScores>
 struct SoftmaxForward {
   using Real = typename B::Real;
   struct Args {
@@ -113,7 +113,7 @@ struct SoftmaxForward {
 };
 
 /// Backward, first pass: one query tile over its key tiles gives delta_i, dq_i and sum_j D_ij log2 p_ij.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, class Scores = PlainScores>
 struct SoftmaxBackwardQuery {
   using Real = typename B::Real;
   struct Args {
@@ -195,7 +195,7 @@ struct SoftmaxBackwardQuery {
 /// Backward, second pass: one key tile over the query tiles of every head that reads it. The scores are transposed,
 /// keys by queries, so that P^T and D^T are left factors as they stand. As in the first pass, the products of a_ij are
 /// in flight while the weights are computed.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, class Scores = PlainScores>
 struct SoftmaxBackwardKey {
   using Real = typename B::Real;
   struct Args {
@@ -276,7 +276,7 @@ inline constexpr SiteTable softmax_tiled_sites(softmax_tiled_roles);
 
 /// Decoding: the query rows of all heads that share a key/value head, BM of them, against one span of the keys. Row r
 /// of the packed rows is query r % queries of its head. Gives the partial result (m, l, O), O in units of V and P.
-template <ExecutorTypes B, int BM, int BN, int D, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size BN, Size D, int ST, class Scores = PlainScores>
 struct SoftmaxSplit {
   using Real = typename B::Real;
   struct Args {
@@ -346,7 +346,7 @@ struct SoftmaxSplit {
 
 /// Merges the partial results of BM packed rows and DV columns over the splits, in their order; G splits are loaded at
 /// a time, for the time of one.
-template <ExecutorTypes B, int BM, int DV, int G, int ST, class Scores = PlainScores>
+template <ExecutorTypes B, Size BM, Size DV, int G, int ST, class Scores = PlainScores>
 struct SoftmaxMerge {
   using Real = typename B::Real;
   struct Args {

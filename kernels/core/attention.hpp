@@ -94,18 +94,24 @@ inline bool wants_long_double(const Policy& policy) {
   return true;
 }
 
-/// Calls f.template operator()<T, D>() with the scalar that the policy needs and the smallest compiled head dimension
-/// that holds K and V.
+/// The smallest head dimension of tiles that holds so many columns.
+inline int head_dim(int columns) { return columns <= 16 ? 16 : columns <= 64 ? 64 : max_head_dim; }
+inline void check_faults_fit(int dim) {
+  if (Faults::planted && dim > 16) throw InputError(faults_are_small);
+}
+
+/// Calls f.template operator()<T, D>() with the scalar that the policy needs and a head dimension,
+template <class F>
+Answer with_scalar_and_dim(const Policy& policy, int dim, F f) {
+  check_faults_fit(dim);
+  const WithSizes sizes(WithSizes::Named{run_time::dim, dim});
+  return wants_long_double(policy) ? f.template operator()<long double, run_time::dim>()
+                                   : f.template operator()<double, run_time::dim>();
+}
+/// the smallest that holds K and V.
 template <class F>
 Answer with_scalar_and_head_dim(const Policy& policy, const AttentionShape& shape, F f) {
-  const auto with_scalar = [&]<int D>() {
-    return wants_long_double(policy) ? f.template operator()<long double, D>() : f.template operator()<double, D>();
-  };
-  const int d = std::max(shape.key_dim, shape.value_dim);
-  if (d <= 16) return with_scalar.template operator()<16>();
-  if constexpr (Faults::planted) throw InputError(faults_are_small);
-  if constexpr (!Faults::planted)
-    return d <= 64 ? with_scalar.template operator()<64>() : with_scalar.template operator()<max_head_dim>();
+  return with_scalar_and_dim(policy, head_dim(std::max(shape.key_dim, shape.value_dim)), f);
 }
 
 }  // namespace ASSAY_EXECUTORS

@@ -39,6 +39,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "kernels/core/size.hpp"
 #include "reference/core/format.hpp"
 
 #if defined(__CUDACC__)
@@ -70,7 +71,7 @@ TILE_HD constexpr Site<S> operator""_s() {
   return {};
 }
 
-template <int R, int C = 1>
+template <Size R, Size C = 1>
 struct Shape {};
 
 /// Steps of a software-pipelined loop.

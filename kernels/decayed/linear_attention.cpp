@@ -9,7 +9,7 @@ namespace {
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     const HostDevice<T> device(shape, with_narrow_state(policy));
     return normalization_of(problem) == Normalization::features
                ? linear_attention_plan<HostTiles<T, C, D>, true>(device, shape, problem)

@@ -10,7 +10,7 @@ namespace {
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     const HostDevice<T> device(shape, with_narrow_state(policy));
     return retnet_plan<HostTiles<T, C, D>>(device, shape, problem);
   });

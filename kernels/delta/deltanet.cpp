@@ -8,23 +8,26 @@
 namespace assay::tile {
 namespace {
 
-/// Tiles on the CPU: every block has the columns of a compiled dimension. Outputs alone or on the way have the same
-/// bits; both are run.
-template <class T, int C, int D, bool Doubling>
+/// Tiles on the CPU: every block has the columns of the whole dimension. Outputs alone or on the way have the same
+/// bits; both are run. `Width`: D by the name that says how wide it is.
+template <class T, Size C, Size D, Size Width, bool Doubling>
 struct Tiles {
   using Executor = HostBlock<T>;
   using Systems = Executor;
-  static constexpr int tokens = C, dim = D, forward_values = D, backward_values = D;
-  static constexpr int output_values = D == max_head_dim ? 0 : D, forward_stages = 2, backward_stages = 2;
+  static constexpr Size tokens = C, dim = D, forward_values = D, backward_values = D;
+  static constexpr Size output_values = is_wide(Width) ? Size{0} : D;
+  static constexpr int forward_stages = 2, backward_stages = 2;
   static constexpr bool doubling = Doubling;
 };
 
 template <bool Doubling>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
-    const Policy narrow = with_narrow_sites(policy);
-    return deltanet_plan<Tiles<T, C, D, Doubling>>(HostDevice<T>(shape, narrow), shape, problem);
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
+    return by_width<D>([&]<Size Width>() {
+      const HostDevice<T> device(shape, with_narrow_sites(policy));
+      return deltanet_plan<Tiles<T, C, D, Width, Doubling>>(device, shape, problem);
+    });
   });
 }
 

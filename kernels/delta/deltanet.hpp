@@ -20,7 +20,7 @@
 namespace assay::tile {
 
 /// T of every chunk, as C rows each. Blocks are chunks.
-template <ExecutorTypes B, int C, int DK, bool Doubling = false>
+template <ExecutorTypes B, Size C, Size DK, bool Doubling = false>
 struct DeltaNetSystem {
   struct Args {
     typename B::In x;
@@ -101,7 +101,7 @@ TILE_FN void store_outputs(Ex& b, const Args& a, Acc& O, const Scores& P, const 
 
 /// One block per head and per DV columns of the values; `block` counts the latter. With outputs on its way, or U of
 /// every chunk for those that follow.
-template <ExecutorTypes B, int C, int DK, int DV, int ST, bool WithOutputs>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool WithOutputs>
 struct DeltaNetForward {
   using Real = typename B::Real;
   struct Args {
@@ -172,7 +172,7 @@ struct DeltaNetForward {
 };
 
 /// Outputs of all chunks at once. Blocks are pairs of a chunk and DV columns of the values, in this order.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct DeltaNetOutputs {
   using Real = typename B::Real;
   struct Args {
@@ -210,7 +210,7 @@ struct DeltaNetOutputs {
 };
 
 /// Cotangents in, gradients out; dq, dx and dbeta are this block's part, the value columns v0.. of its head.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct DeltaNetBackward {
   using Real = typename B::Real;
   struct Args {

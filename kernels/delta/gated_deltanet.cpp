@@ -12,7 +12,7 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   int lag = 0;
   OptionReader read(problem.params);
   read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     const HostDevice<T> device(shape, with_narrow_sites(policy));
     return gated_delta_plan<HostTiles<T, C, D>, false>(device, shape, problem, lag);
   });

@@ -10,7 +10,7 @@
 namespace assay::tile {
 
 /// What the passes need of every chunk. Blocks are chunks.
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct ChannelSystem {
   struct Args {
     typename B::In k, log_decay;
@@ -42,7 +42,7 @@ struct ChannelSystem {
           b.channel_prefix("decay"_s, s.a, s.alpha);
           b.channel_suffix("decay"_s, s.z, s.alpha);
           b.channel_scores("KK"_s, "decay"_s, s.L, s.K, s.K, s.alpha, b.planted("decay_index_of_errors"_s, 0, 1));
-          const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+          const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
           b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
           b.sync();
           auto A = in_registers(b, "KK"_s, s.L);

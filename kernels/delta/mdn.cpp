@@ -16,18 +16,19 @@
 namespace assay::tile {
 namespace {
 
-template <class T, int C, int D, class Kind>
+template <class T, Size C, Size D, class Kind>
 struct Tiles {
   using Executor = HostBlock<T>;
   using Weights = typename Kind::template Weights<Executor, C, D>;
-  static constexpr int tokens = C, dim = D, values = D, pass_values = D, stages = 2;
+  static constexpr Size tokens = C, dim = D, values = D, pass_values = D;
+  static constexpr int stages = 2;
 };
 
 /// In the scalar that `policy` needs, rounded as `narrow` says.
 template <class Kind>
 Answer run(const Problem& problem, const Policy& policy, const Policy& narrow, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     return mdn_plan<Tiles<T, C, D, Kind>>(HostDevice<T>(shape, narrow), shape, problem);
   });
 }

@@ -43,7 +43,7 @@ struct MomentumGates {
 };
 
 /// The weights by their recurrence.
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct LinearWeights {
   struct Smem {
     typename B::template Tile<"decay", C, C> rho;
@@ -71,7 +71,7 @@ struct LinearWeights {
     auto z = b.decay_suffix("decay"_s, Shape<C>{}, a.log_alpha, head, row);
     auto of_momentum = b.rows("Gamma"_s, times_beta, m, beta), of_end = b.rows("Gamma"_s, times_beta, z, beta);
     auto none = b.row("Gamma"_s, Shape<C>{}, 0);
-    const int count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+    const int count = b.planted("tail_decay"_s, C, n < C ? n - 1 : int{C});
     b.store_row("decay"_s, a.rows.a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row));
     b.store_row("decay"_s, a.rows.late_a, head, row, b.decay_prefix("decay"_s, Shape<C>{}, a.log_alpha, head, row, 1));
     b.store_row("Gamma"_s, a.rows.b, head, row, decay_scan(b, "Gamma"_s, of_momentum, a.log_alpha, head, row));
@@ -144,7 +144,7 @@ struct LinearWeights {
 /// and no beta be zero. Backward is their derivative:
 ///   U = dGamma o Gamma is a term of dla_i, of dlc_i and, negative, of dlm_j
 ///   W = dGamma o L o R one of dlc_i and, negative, of dlc_{j-1};   dx_l = sum_{i >= l} dlc_i exp(x_l - lc_i)
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct LogDomainWeights {
   static constexpr auto log_of_zero = -std::numeric_limits<typename B::Real>::infinity();
   struct Smem {};
@@ -309,7 +309,7 @@ struct LogDomainWeights {
   }
 
   /// Row i: the log of the sum of exp(x) over the columns that it keeps.
-  template <int R, class Ex, class Col, class Keep>
+  template <Size R, class Ex, class Col, class Keep>
   TILE_FN static auto log_sum_exp(Ex& b, Shape<R>, const Col& x, Keep keep) {
     auto X = b.acc("exponent"_s, Shape<R, C>{});
     X.map(
@@ -365,7 +365,7 @@ struct LogDomainWeights {
 };
 
 /// All that does not depend on the values. Blocks are chunks.
-template <ExecutorTypes B, int C, int DK, class Weights>
+template <ExecutorTypes B, Size C, Size DK, class Weights>
 struct MomentumSystem {
   struct Args {
     typename B::In k, p;
@@ -418,7 +418,7 @@ struct MomentumSystem {
 };
 
 /// The errors, and the state and momentum before every chunk. Blocks are DV columns of the values of a head.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct MomentumPass {
   struct Args {
     typename B::In k, p, v, inverse, initial_state, initial_momentum;
@@ -495,7 +495,7 @@ struct MomentumPass {
 };
 
 /// What the queries read. Blocks are pairs of a chunk and DV columns of the values, in this order.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct MomentumOutputs {
   using Real = typename B::Real;
   struct Args {
@@ -547,7 +547,7 @@ struct MomentumOutputs {
 };
 
 /// What the cotangents of the outputs give those of the errors, the state and the momentum. Blocks as of the outputs.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct MomentumReads {
   using Real = typename B::Real;
   struct Args {
@@ -605,7 +605,7 @@ struct MomentumReads {
 
 /// The gradients of the errors, which are those of the values, and the cotangents of state and momentum after every
 /// chunk. Blocks are DV columns of the values of a head.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct MomentumAdjointPass {
   struct Args {
     typename B::In k, p, derrors, state_updates, momentum_updates, inverse, final_state, final_momentum;
@@ -701,7 +701,7 @@ struct MomentumAdjointPass {
 };
 
 /// Gradients of a chunk's tokens, as parts: those of the value columns v0.. of its head. Blocks as of the outputs.
-template <ExecutorTypes B, int C, int DK, int DV, class Weights>
+template <ExecutorTypes B, Size C, Size DK, Size DV, class Weights>
 struct MomentumGradients {
   using Real = typename B::Real;
   struct Args {

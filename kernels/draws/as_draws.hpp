@@ -51,7 +51,7 @@ Answer with_double(const Policy& policy, F f) {
   if (tile::wants_long_double(policy)) not_compiled("accumulators of at most fp32, got wider ones");
   return f.template operator()<double>();
 }
-template <int C, class F>
+template <Size C, class F>
 Answer with_dim(int dim, F f) {
   const int compiled = dim <= 16 ? 16 : dim <= 64 ? 64 : tile::max_head_dim;
   if (compiled == ASSAY_DRAW_DIM_1) return f.template operator()<C, ASSAY_DRAW_DIM_1>();
@@ -65,7 +65,7 @@ Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int number
   if (number != 0) not_compiled("default tiles");
   return with_double(policy, [&]<class T>() {
     return draws::with_dim<64>(tile::chunk_size(shape, 0).dim,
-                               [&]<int C, int D>() { return f.template operator()<T, C, D>(); });
+                               [&]<Size C, Size D>() { return f.template operator()<T, C, D>(); });
   });
 }
 template <class F>
@@ -73,11 +73,21 @@ Answer with_rows(int dim, int number, F f) {
   if (number != 0) not_compiled("default tiles");
   return draws::with_dim<32>(dim, f);
 }
+template <Size D, class F>
+Answer by_width(F f) {
+  return f.template operator()<D>();
+}
+/// After the choice of a head dimension.
+template <class F>
+Answer with_tile(tile::AttentionTile tile, F f) {
+  if (tile.rows != 64 || tile.forward_keys != 64) not_compiled("default tiles");
+  return f.template operator()<64, 64, 64>();
+}
 template <class F>
 Answer with_scalar_and_head_dim(const Policy& policy, const AttentionShape& shape, F f) {
   return with_double(policy, [&]<class T>() {
     return draws::with_dim<0>(std::max(shape.key_dim, shape.value_dim),
-                              [&]<int, int D>() { return f.template operator()<T, D>(); });
+                              [&]<int, Size D>() { return f.template operator()<T, D>(); });
   });
 }
 
@@ -91,19 +101,17 @@ template <class T>
 using DrawDeviceOf = draws::DrawDevice;
 template <class T>
 using DrawAttentionDeviceOf = draws::DrawAttentionDevice;
-template <class T, int C, int D>
+template <class T, Size C, Size D>
 using DrawTilesOf = draws::DrawTiles<C, D>;
-template <class T, int BM, int BF, int BN, int D>
+template <class T, Size BM, Size BF, Size BN, Size D>
 using DrawAttentionTilesOf = draws::DrawAttentionTiles<BM, BF, BN, D>;
-template <class T, int Step, int Span, int D>
-using DrawDecodeTilesOf = draws::DrawDecodeTiles<Step, Span, D>;
 
 /// plan<Tiles>(device, shape), as kernels/host/attention_device.hpp.
 template <class Plan>
 Answer draw_decode_tiles(const Problem& problem, const Policy& policy, int number, const Plan& plan) {
   if (number != 0) draws::not_compiled("default tiles");
   const AttentionShape shape(problem);
-  return draws::with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
+  return draws::with_scalar_and_head_dim(policy, shape, [&]<class T, Size D>() {
     const draws::DrawAttentionDevice device(shape, policy);
     return plan.template operator()<draws::DrawDecodeTiles<64, 256, D>>(device, shape);
   });
@@ -116,14 +124,15 @@ Answer draw_decode_tiles(const Problem& problem, const Policy& policy, int numbe
 #define HostTiles DrawTilesOf
 #define HostAttentionDevice DrawAttentionDeviceOf
 #define HostAttentionTiles DrawAttentionTilesOf
-#define HostDecodeTiles DrawDecodeTilesOf
 #define with_decode_tiles draw_decode_tiles
+#define with_tile draws::with_tile
+#define by_width draws::by_width
 #define with_chunk draws::with_chunk
 #define with_rows draws::with_rows
 #define with_scalar draws::with_double
 #define with_scalar_and_head_dim draws::with_scalar_and_head_dim
-#undef ASSAY_EACH_CHUNK
-#define ASSAY_EACH_CHUNK(X, E) static_assert(true)
+#undef ASSAY_EACH_SCALAR
+#define ASSAY_EACH_SCALAR(X, E) static_assert(true)
 #undef ASSAY_EXECUTORS
 #define ASSAY_EXECUTORS draw_executors
 #undef ASSAY_KERNEL_ROOMS

@@ -50,17 +50,17 @@ class DrawBlock {
     double* p;
     int rows, cols;
   };
-  template <FixedString S, int R, int C>
+  template <FixedString S, Size R, Size C>
   using Tile = DrawTile<S, R, C>;
-  template <int R>
+  template <Size R>
   using Row = DrawRow<R>;
-  template <int C>
+  template <Size C>
   using Col = DrawCol<C>;
-  template <int R, int C>
+  template <Size R, Size C>
   using Acc = DrawAcc<R, C>;
-  template <int R>
+  template <Size R>
   using Partial = DrawPartial<R>;
-  template <int R, int C>
+  template <Size R, Size C>
   using Operand = DrawOperand<R, C>;
 
   /// `item` numbers the block within its launch.
@@ -97,7 +97,7 @@ class DrawBlock {
   DRAW_FN std::uint64_t words() const { return words_; }
   DRAW_FN void go_back(std::uint64_t words) { words_ = words; }
 
-  template <int R, int C>
+  template <Size R, Size C>
   DRAW_CALL void round_own(Rounder r, double* v) const {
     using Mine = Own<R, C>;
     if (r.grid == nullptr) return;
@@ -109,48 +109,48 @@ class DrawBlock {
       }
     }
   }
-  template <int R>
+  template <Size R>
   DRAW_FN void round_row(Rounder r, DrawRow<R>& x) const {
     for (int k = 0; k < Own<R, 1>::rows; ++k) x.v[k] = r(x.v[k], static_cast<std::uint64_t>(Own<R, 1>::row(k)));
   }
 
   // ---- registers
-  template <class St, int R, int C>
+  template <class St, Size R, Size C>
   DRAW_FN Acc<R, C> acc(St site, Shape<R, C>) {
     Acc<R, C> a;
     a.b = this, a.format = format_at(site);
     for (double& x : a.v) x = 0;
     return a;
   }
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Row<R> row(St site, Shape<R>, double init) {
     Row<R> x;
     for (double& y : x.v) y = init;
     round_row(span(site, R), x);
     return x;
   }
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Partial<R> partial(St site, Shape<R>) {
     Partial<R> p;
     p.b = this, p.format = format_at(site);
     for (double& x : p.v) x = 0;
     return p;
   }
-  template <class St, class F, int R, class... Rw>
+  template <class St, class F, Size R, class... Rw>
   DRAW_FN Row<R> rows(St site, F f, const Row<R>& x, const Rw&... y) {
     Row<R> o;
     for (int k = 0; k < Own<R, 1>::rows; ++k) o.v[k] = f(x.v[k], y.v[k]...);
     round_row(span(site, R), o);
     return o;
   }
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Row<R> load_row(St site, Shape<R>, const RowIn& g, int head, int row0) {
     Row<R> o;
     for (int k = 0; k < Own<R, 1>::rows; ++k) o.v[k] = gate(g, head, row0 + Own<R, 1>::row(k));
     round_row(span(site, R), o);
     return o;
   }
-  template <class St, int C>
+  template <class St, Size C>
   DRAW_FN Col<C> load_col(St site, Shape<1, C>, const RowIn& g, int head, int col0) {
     using Mine = Own<1, C>;
     const Rounder r = span(site, C);
@@ -161,7 +161,7 @@ class DrawBlock {
     }
     return o;
   }
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN void store_row(St site, const RowOut& g, int head, int row0, Row<R> x) {
     round_row(span(site, R), x);
     if (g.p == nullptr || thread() % row_threads != 0) return;
@@ -170,7 +170,7 @@ class DrawBlock {
       if (r < R && row0 + r < g.rows) g.p[at(head, g.rows, row0 + r)] = x.v[k];
     }
   }
-  template <class St, int R, int C>
+  template <class St, Size R, Size C>
   DRAW_FN Row<R> dot(St site, const Acc<R, C>& x, const Acc<R, C>& y) {
     auto p = partial(site, Shape<R>{});
     Acc<R, C> xy = x;
@@ -189,13 +189,13 @@ class DrawBlock {
     u.zip(site, tile::copy, x), v.zip(site, tile::copy, y);
     return dot(site, u, v);
   }
-  template <class F, int R>
+  template <class F, Size R>
   DRAW_FN bool any(F f, const Row<R>& x) {
     bool mine = false;
     for (int k = 0; k < Own<R, 1>::rows; ++k) mine = mine || (Own<R, 1>::row(k) < R && f(x.v[k]));
     return any_thread(mine);
   }
-  template <class St, int R, int C>
+  template <class St, Size R, Size C>
   DRAW_FN Operand<R, C> cast(St site, const Acc<R, C>& a) {
     Operand<R, C> o;
     o.format = format_at(site);
@@ -203,7 +203,7 @@ class DrawBlock {
     round_own<R, C>(span(o.format, R * C), o.v);
     return o;
   }
-  template <int R>
+  template <Size R>
   DRAW_FN Col<R> column_of(const Row<R>& x) {
     double* const s = spread(x);
     Col<R> o;
@@ -213,7 +213,7 @@ class DrawBlock {
 
   // ---- memory
   DRAW_FN void sync() { barrier(); }
-  template <class Tl, int R, int C>
+  template <class Tl, Size R, Size C>
   DRAW_FN void put(Tl& t, const Acc<R, C>& a) {
     static_assert(Tl::rows == R && Tl::cols == C);
     put_own<R, C>(span(format_of(Tl::key), R * C), t.v, a.v);
@@ -223,7 +223,7 @@ class DrawBlock {
     if (pending_.count == Loads::most) DrawPolicy::missing();
     pending_.list[pending_.count++] = {t.v, Tl::rows, Tl::cols, row0, col0, format_of(Tl::key), head, g};
   }
-  template <int ST, class P, class F, class M, class L>
+  template <Size ST, class P, class F, class M, class L>
   DRAW_FN void pipeline(Shape<ST> st, int n, P&& produce, F&& first, M&& middle, L&& last) {
     pipeline(st, n, produce, [&](int j, int s) {
       if (j == 0)
@@ -235,9 +235,9 @@ class DrawBlock {
     });
   }
   /// What is loaded in a step lands ST - 1 steps later, in the order of the loads.
-  template <int ST, class P, class C>
+  template <Size ST, class P, class C>
   DRAW_FN void pipeline(Shape<ST>, int n, P&& produce, C&& consume) {
-    constexpr int held = ST > 1 ? ST : 2;
+    constexpr int held = ST > 1 ? int{ST} : 2;
     Loads groups[held];
     int first = 0, count = 0;
     const auto commit = [&] { groups[(first + count++) % held] = pending_, pending_.count = 0; };
@@ -257,11 +257,11 @@ class DrawBlock {
     while (count > 0) land();
     barrier();
   }
-  template <class St, int R, int C>
+  template <class St, Size R, Size C>
   DRAW_FN void store(St site, const Out& g, int head, int row0, const Acc<R, C>& a, int col0 = 0) {
     store_own<R, C>(span(site, R * C), g, head, row0, col0, a.v);
   }
-  template <class St, int R, int C>
+  template <class St, Size R, Size C>
   DRAW_FN Acc<R, C> load_acc(St site, Shape<R, C> shape, const In& g, int head, int row0, int col0 = 0) {
     using Mine = Own<R, C>;
     Acc<R, C> a = acc(site, shape);
@@ -285,7 +285,7 @@ class DrawBlock {
   }
   template <class S1, class S2, class A1, class A2, class Bt>
   DRAW_FN auto abt(S1 s1, S2 s2, A1& a1, A2& a2, Bt& bt) {
-    using R = Acc<A1::rows, Bt::rows>;
+    using R = DrawAcc<A1::rows, Bt::rows>;
     return Two<R, R>{abt(s1, a1, bt), abt(s2, a2, bt)};
   }
   template <class St, class A, class Bt>
@@ -350,21 +350,21 @@ class DrawBlock {
   // ---- decays (draw_decays.hpp)
   template <class St, class Dst>
   DRAW_FN void decay_ratios(St, Dst& d, const RowIn& g, int head, int row0, int lag = 0);
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Row<R> decay_prefix(St, Shape<R>, const RowIn& g, int head, int row0, int lag = 0);
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Row<R> decay_suffix(St, Shape<R>, const RowIn& g, int head, int row0);
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Row<R> decay_total(St, Shape<R>, const RowIn& g, int head, int row0, int count);
   template <class St, class Src>
-  DRAW_FN Row<Src::rows> gates_of_ratios(St, Src& z, int lag = 0);
-  template <class St, int R>
+  DRAW_FN DrawRow<Src::rows> gates_of_ratios(St, Src& z, int lag = 0);
+  template <class St, Size R>
   DRAW_FN Row<R> gates_of_prefix(St, const Row<R>& z, int lag = 0);
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Row<R> gates_of_suffix(St, const Row<R>& z);
-  template <class St, int R, int N>
+  template <class St, Size R, Size N>
   DRAW_FN Row<R> gates_of_total(St, Shape<R>, const Row<N>& z);
-  template <class St, int R>
+  template <class St, Size R>
   DRAW_FN Row<R> decays(St site, Shape<R>, const RowIn& g, int head, int row0) {
     Row<R> o;
     for (int k = 0; k < Own<R, 1>::rows; ++k) o.v[k] = decay(g, head, row0 + Own<R, 1>::row(k));
@@ -384,7 +384,7 @@ class DrawBlock {
   DRAW_FN void channel_prefix(St, Dst& d, Src& alpha, int lag = 0);
   template <class St, class Dst, class Src>
   DRAW_FN void channel_suffix(St, Dst& d, Src& alpha);
-  template <class St, int R, class Src>
+  template <class St, Size R, class Src>
   DRAW_FN Row<R> channel_total(St, Shape<R>, Src& alpha, int count);
   template <class Sum, class St, class Dst, class X, class K, class Src>
   DRAW_FN void channel_scores(Sum, St, Dst& d, X& x, K& k, Src& alpha, int lag = 0);
@@ -405,7 +405,7 @@ class DrawBlock {
   DRAW_FN double* far_table() const { return exchange_.there; }
   DRAW_FN static std::uint64_t word_of(int n) { return static_cast<std::uint64_t>(n); }
   /// A row's numbers for all threads, the first of a table that has room for as many more.
-  template <int R>
+  template <Size R>
   DRAW_FN double* spread(const Row<R>& x) {
     double* const s = table(R);
     barrier();
@@ -415,7 +415,7 @@ class DrawBlock {
     return s;
   }
   /// The numbers of a table as a row.
-  template <int R>
+  template <Size R>
   DRAW_FN static Row<R> row_of_table(const double* s) {
     Row<R> o;
     for (int k = 0; k < Own<R, 1>::rows; ++k) o.v[k] = s[Own<R, 1>::row(k) < R ? Own<R, 1>::row(k) : 0];
@@ -430,7 +430,7 @@ class DrawBlock {
   }
   /// Every thread goes along columns of its own, all of them counting words from the same one: f(column, whether it is
   /// one, or none is left for the thread).
-  template <int D, class F>
+  template <Size D, class F>
   DRAW_FN void each_column(F f) {
     const std::uint64_t from = words_;
     for (int c0 = 0; c0 < D; c0 += threads) {
@@ -443,7 +443,7 @@ class DrawBlock {
     return span(format, static_cast<std::uint64_t>(D))(x, static_cast<std::uint64_t>(c));
   }
 
-  template <int R, int C>
+  template <Size R, Size C>
   DRAW_CALL void put_own(Rounder r, double* to, const double* v) const {
     using Mine = Own<R, C>;
     for (int k = 0; k < Mine::rows; ++k)
@@ -477,13 +477,13 @@ class DrawBlock {
     else
       return {nullptr, 0, 0};
   }
-  template <int K, int R, int C, class A>
+  template <int K, Size R, Size C, class A>
   DRAW_FN void product(Acc<R, C>& c, const A& a, Factor fa, Factor fb, bool exact) {
     const int step = c.format != Format::exact ? policy_.products : K;
     const Rounder r = span(c.format, static_cast<std::uint64_t>(R * C * ((K + step - 1) / step)));
     multiply<R, C, K>(r, c.v, a.v, fa, fb, step, exact);
   }
-  template <int R, int C, int K>
+  template <Size R, Size C, int K>
   DRAW_CALL void multiply(Rounder r, double* c, const double* own_a, Factor fa, Factor fb, int step, bool exact) const;
   /// sum(j) += sum_{first <= k < end} a[k] b[k, column(j0 + j)], each product added by itself. Of exact products a
   /// fused one has the same bits.
@@ -518,9 +518,9 @@ class DrawBlock {
     const int left = policy_.grids[static_cast<int>(format_of_factor(a))].dropped;
     return policy_.narrow && left + policy_.grids[static_cast<int>(format_of_factor(b))].dropped >= digits;
   }
-  template <int N>
+  template <Size N>
   DRAW_CALL void inverse_own(Rounder r, const double* a) const;
-  template <int R, int C>
+  template <Size R, Size C>
   DRAW_CALL void store_own(Rounder r, const Out& g, int head, int row0, int col0, const double* v) const {
     using Mine = Own<R, C>;
     if (g.p == nullptr) return;
@@ -558,14 +558,14 @@ class DrawBlock {
 
 // ---- registers
 
-template <int R, int C>
+template <Size R, Size C>
 template <class St, class F, class... Rw>
 DRAW_FN void DrawAcc<R, C>::map(St site, F f, const Rw&... rw) {
   for (int k = 0; k < Mine::rows; ++k)
     for (int j = 0; j < Mine::columns; ++j) at_own(k, j) = f(own(k, j), rw.own(k, j)...);
   b->template round_own<R, C>(b->span(site, R * C), v);
 }
-template <int R, int C>
+template <Size R, Size C>
 template <class St, class F, class X, class... Rw>
 DRAW_FN void DrawAcc<R, C>::zip(St site, F f, X& x, const Rw&... rw) {
   static_assert(X::rows == R && X::cols == C);
@@ -583,7 +583,7 @@ DRAW_FN void DrawAcc<R, C>::zip(St site, F f, X& x, const Rw&... rw) {
   b->template round_own<R, C>(b->span(site, R * C), v);
 }
 /// Of equals the first column's, and no NaN but the first column's.
-template <int R, int C>
+template <Size R, Size C>
 DRAW_FN DrawRow<R> DrawAcc<R, C>::row_max() const {
   DrawRow<R> m;
   for (int k = 0; k < Mine::rows; ++k) {
@@ -601,15 +601,15 @@ DRAW_FN DrawRow<R> DrawAcc<R, C>::row_max() const {
   }
   return m;
 }
-template <int R, int C>
+template <Size R, Size C>
 DRAW_FN void DrawAcc<R, C>::scale(const DrawRow<R>& s) {
   for (int k = 0; k < Mine::rows; ++k)
     for (int j = 0; j < Mine::columns; ++j) at_own(k, j) *= s.v[k];
   b->template round_own<R, C>(b->span(format, R * C), v);
 }
 
-template <int R>
-template <int C>
+template <Size R>
+template <Size C>
 DRAW_FN void DrawPartial<R>::fold(const DrawRow<R>& alpha, const DrawAcc<R, C>& x) {
   static_assert(C % (2 * partial_sums) == 0);
   const Rounder first = b->span(format, R * partial_sums);
@@ -626,7 +626,7 @@ DRAW_FN void DrawPartial<R>::fold(const DrawRow<R>& alpha, const DrawAcc<R, C>& 
       v[k * own_sums + i] = sum;
     }
 }
-template <int R>
+template <Size R>
 DRAW_FN DrawRow<R> DrawPartial<R>::total() const {
   const Rounder pairs = b->span(format, 2 * R), both = b->span(format, R);
   DrawRow<R> t;
@@ -650,7 +650,7 @@ DRAW_FN DrawRow<R> DrawPartial<R>::total() const {
 
 /// Sixteen products of every element at a time: both factors' are brought near, then each thread sums into its own
 /// elements, eight at a time in registers.
-template <int R, int C, int K>
+template <Size R, Size C, int K>
 DRAW_CALL void DrawBlock::multiply(Rounder rounder, double* c, const double* own_a, Factor fa, Factor fb, int step,
                                    bool exact) const {
   using Mine = Own<R, C>;
@@ -713,7 +713,7 @@ DRAW_CALL void DrawBlock::multiply(Rounder rounder, double* c, const double* own
   barrier();
 }
 
-template <int N>
+template <Size N>
 DRAW_CALL void DrawBlock::inverse_own(Rounder rounder, const double* a) const {
   double* const x = table(N * N);
   barrier();

@@ -42,7 +42,7 @@ DRAW_FN void DrawBlock::channel_suffix(St site, Dst& d, Src& alpha) {
     }
   });
 }
-template <class St, int R, class Src>
+template <class St, Size R, class Src>
 DRAW_FN DrawRow<R> DrawBlock::channel_total(St site, Shape<R>, Src& alpha, int count) {
   static_assert(Src::cols == R);
   const Rounder rounder = span(site, static_cast<std::uint64_t>(count * R));

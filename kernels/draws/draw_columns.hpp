@@ -35,7 +35,7 @@ struct RunningColumn {
   }
 };
 /// f(column) of every one.
-template <int D, class Sum, class St, class F>
+template <Size D, class Sum, class St, class F>
 DRAW_FN void running_columns(DrawBlock& b, Sum sum, St site, F f) {
   const Format of_sum = b.format_at(sum), of_decay = b.format_at(site);
   b.template each_column<D>([&](int c, bool mine) { f(RunningColumn{b, of_sum, of_decay, D, c, mine}); });
@@ -185,7 +185,7 @@ DRAW_FN void decay_scan(DrawBlock& b, St site, Dst& d, Src& x, const DrawBlock::
   b.put_all(b.span(b.format_of(Dst::key), N * D), d.v, d.v, N * D);
 }
 /// The same for a row of numbers.
-template <class St, int R>
+template <class St, Size R>
 DRAW_FN DrawRow<R> decay_scan(DrawBlock& b, St site, const DrawRow<R>& x, const DrawBlock::RowIn& g, int head, int row0,
                               int lag = 0) {
   const Rounder rounder = b.span(site, static_cast<std::uint64_t>(tile::imax(0, R - lag)));
@@ -221,7 +221,7 @@ DRAW_FN void decay_scan_adjoint(DrawBlock& b, St site, Dst& d, Src& now, Src& la
   barrier();
   b.put_all(b.span(b.format_of(Dst::key), N * D), d.v, d.v, N * D);
 }
-template <class St, int R>
+template <class St, Size R>
 DRAW_FN DrawRow<R> decay_scan_adjoint(DrawBlock& b, St site, const DrawRow<R>& now, const DrawRow<R>& late,
                                       const DrawBlock::RowIn& g, int head, int row0) {
   const Rounder rounder = b.span(site, 2 * (R - 1));

@@ -23,7 +23,7 @@ DRAW_FN void DrawBlock::decay_ratios(St site, Dst& d, const RowIn& g, int head, 
   }
   barrier();
 }
-template <class St, int R>
+template <class St, Size R>
 DRAW_FN DrawRow<R> DrawBlock::decay_prefix(St site, Shape<R>, const RowIn& g, int head, int row0, int lag) {
   const Rounder rounder = span(site, R);
   double* const s = table(R);
@@ -34,7 +34,7 @@ DRAW_FN DrawRow<R> DrawBlock::decay_prefix(St site, Shape<R>, const RowIn& g, in
   in_turn(R, [&](int r) { s[r] = a = rounder(r >= lag ? a * s[r] : a, static_cast<std::uint64_t>(r)); });
   return row_of_table<R>(s);
 }
-template <class St, int R>
+template <class St, Size R>
 DRAW_FN DrawRow<R> DrawBlock::decay_suffix(St site, Shape<R>, const RowIn& g, int head, int row0) {
   const Rounder rounder = span(site, R);
   double* const s = table(R);
@@ -50,7 +50,7 @@ DRAW_FN DrawRow<R> DrawBlock::decay_suffix(St site, Shape<R>, const RowIn& g, in
   });
   return row_of_table<R>(s);
 }
-template <class St, int R>
+template <class St, Size R>
 DRAW_FN DrawRow<R> DrawBlock::decay_total(St site, Shape<R>, const RowIn& g, int head, int row0, int count) {
   const Rounder rounder = span(site, static_cast<std::uint64_t>(count));
   double* const s = table(count + 1);
@@ -98,7 +98,7 @@ DRAW_FN DrawRow<Src::rows> DrawBlock::gates_of_ratios(St site, Src& z, int lag) 
   }
   return o;
 }
-template <class St, int R>
+template <class St, Size R>
 DRAW_FN DrawRow<R> DrawBlock::gates_of_prefix(St site, const Row<R>& z, int lag) {
   const Rounder rounder = span(site, R);
   double* const s = spread(z);
@@ -110,7 +110,7 @@ DRAW_FN DrawRow<R> DrawBlock::gates_of_prefix(St site, const Row<R>& z, int lag)
   });
   return row_of_table<R>(s + R);
 }
-template <class St, int R>
+template <class St, Size R>
 DRAW_FN DrawRow<R> DrawBlock::gates_of_suffix(St site, const Row<R>& z) {
   const Rounder rounder = span(site, R);
   double* const s = spread(z);
@@ -122,7 +122,7 @@ DRAW_FN DrawRow<R> DrawBlock::gates_of_suffix(St site, const Row<R>& z) {
   });
   return row_of_table<R>(s);
 }
-template <class St, int R, int N>
+template <class St, Size R, Size N>
 DRAW_FN DrawRow<R> DrawBlock::gates_of_total(St site, Shape<R>, const Row<N>& z) {
   const Rounder rounder = span(site, N);
   double* const s = spread(z);

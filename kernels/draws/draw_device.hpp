@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -50,9 +49,6 @@ struct DrawArray {
   DrawBlock::Out out(bool wanted = true) { return {wanted ? data() : nullptr, rows, cols}; }
   DrawBlock::RowOut row_out() { return {data(), rows}; }
 };
-
-/// An executor for sizes that no draw is compiled in.
-class NotCompiled : public DrawBlock {};
 
 /// A problem, or a contract, that no draw is compiled for.
 [[noreturn]] inline void not_compiled(const std::string& what) {
@@ -262,7 +258,7 @@ class DrawDevice {
 
   template <class Kernel, class Executor, int MinBlocks = 1>
   void launch(std::uint64_t number, int heads, int blocks, const typename Kernel::Args& args) const {
-    run<Kernel, Executor>(of_launch(number), {heads * blocks, blocks, 1}, args);
+    run<Kernel>(of_launch(number), {heads * blocks, blocks, 1}, args);
   }
   template <FixedString Part, FixedString Total>
   void sum(std::uint64_t number, const Values& parts, int, Values& total) const {
@@ -311,12 +307,9 @@ class DrawDevice {
   }
 
  protected:
-  template <class Kernel, class Executor>
+  template <class Kernel>
   static void run(const DrawPolicy& policy, const Blocks& blocks, const typename Kernel::Args& args) {
-    if constexpr (std::is_same_v<Executor, DrawBlock>)
-      launch_blocks<Kernel>(policy, blocks, args);
-    else
-      not_compiled("default tiles");
+    launch_blocks<Kernel>(policy, blocks, args);
   }
   DrawDevice(bool head_axis, const Policy& policy) : head_axis_(head_axis), policy_(policy) {}
   DrawPolicy of_launch(std::uint64_t number) const { return DrawPolicy(tile::launch_policy(policy_, number)); }
@@ -362,23 +355,23 @@ class DrawAttentionDevice : public DrawDevice {
   void launch_rows(std::uint64_t number, int heads, int rows, int tile_rows, RowOrder,
                    const typename Kernel::Args& args) const {
     const int tiles = tile::ceil_div(rows, tile_rows);
-    run<Kernel, Executor>(of_launch(number), {heads * tiles, tiles, tile_rows}, args);
+    run<Kernel>(of_launch(number), {heads * tiles, tiles, tile_rows}, args);
   }
 };
 
 // ---- tiles, as kernels/host has them
 
-template <int C, int D>
+template <Size C, Size D>
 struct DrawTiles {
   using Executor = DrawBlock;
   using States = Executor;
   static constexpr int tokens = C, dim = D, values = D, pass_values = D, stages = 2;
 };
-template <int BM, int BF, int BN, int D>
+template <Size BM, Size BF, Size BN, Size D>
 struct DrawAttentionTiles {
-  template <int Keys>
+  template <Size Keys>
   struct Pass {
-    using Executor = std::conditional_t<BM == 64 && BF == 64, DrawBlock, NotCompiled>;
+    using Executor = DrawBlock;
     static constexpr int rows = BM, keys = Keys, stages = 2, min_blocks = 1;
     template <class Kernel>
     using Program = Kernel;
@@ -390,11 +383,11 @@ struct DrawAttentionTiles {
   static constexpr int dim = D;
   static constexpr bool has_gradients = true;
 };
-template <int Step, int Span, int D>
+template <Size Step, Size Span, Size D>
 struct DrawDecodeTiles {
   using Executor = DrawBlock;
   static constexpr int rows = tile::decode_rows, dim = D, step = Step, span = Span, stages = 2;
-  static constexpr int merged = D < 32 ? D : 32, merged_at_once = 8;
+  static constexpr int merged = D < 32 ? int{D} : 32, merged_at_once = 8;
 };
 
 }  // namespace assay::draws

@@ -14,6 +14,7 @@ namespace assay::draws {
 
 using tile::FixedString;
 using tile::Shape;
+using tile::Size;
 
 #if defined(__CUDACC__)
 inline constexpr int threads = 256, row_threads = 4;
@@ -38,10 +39,10 @@ inline constexpr int partial_sums = 4, rows_at_once = threads / row_threads;
 inline constexpr int own_sums = partial_sums / row_threads;
 
 /// Which elements of R rows and C columns a thread has: slot (k, j) is row row(k) and column column(j).
-template <int R, int C>
+template <Size R, Size C>
 struct Own {
   static constexpr int rows = (R + rows_at_once - 1) / rows_at_once;
-  static constexpr int columns = row_threads == 1 ? C : (C + 7) / 8 * 2;
+  static constexpr int columns = row_threads == 1 ? int{C} : (C + 7) / 8 * 2;
   DRAW_FN static int row(int k) { return thread() / row_threads + k * rows_at_once; }
   DRAW_FN static int column(int j) {
     if constexpr (row_threads == 1)
@@ -53,19 +54,19 @@ struct Own {
   DRAW_FN static bool has(int r, int c) { return (all_rows || r < R) && (all_columns || c < C); }
 };
 
-template <FixedString S, int R, int C>
+template <FixedString S, Size R, Size C>
 struct DrawTile {
   static constexpr int rows = R, cols = C;
   static constexpr std::uint64_t key = key_of(S.view());
   double v[R * C];
 };
 
-template <int R>
+template <Size R>
 struct DrawRow {
   double v[Own<R, 1>::rows];
   DRAW_FN double own(int k, int) const { return v[k]; }
 };
-template <int C>
+template <Size C>
 struct DrawCol {
   double v[Own<1, C>::columns];
   DRAW_FN double own(int, int j) const { return v[j]; }
@@ -73,7 +74,7 @@ struct DrawCol {
 
 class DrawBlock;
 
-template <int R, int C>
+template <Size R, Size C>
 struct DrawAcc {
   static constexpr int rows = R, cols = C;
   using Mine = Own<R, C>;
@@ -98,18 +99,18 @@ struct DrawAcc {
   DRAW_FN void scale(const DrawRow<R>& s);
 };
 
-template <int R>
+template <Size R>
 struct DrawPartial {
   DrawBlock* b;
   Format format;
   double v[Own<R, 1>::rows * own_sums];
-  template <int C>
+  template <Size C>
   DRAW_FN void fold(const DrawRow<R>& alpha, const DrawAcc<R, C>& x);
   DRAW_FN DrawRow<R> total() const;
 };
 
 /// An accumulator converted for use as the left factor.
-template <int R, int C>
+template <Size R, Size C>
 struct DrawOperand {
   static constexpr int rows = R, cols = C;
   Format format;

@@ -21,7 +21,7 @@ namespace assay::tile {
 
 /// Step sizes and decays (kernels/programs/falcon_gain.hpp): a column per channel, one denominator for all. Blocks are
 /// pairs of C tokens and DV channels.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelGain {
   using Real = typename B::Real;
   struct Args {
@@ -77,7 +77,7 @@ struct ChannelGain {
 ///   dalpha = -m dgamma,   s = deta + ridge dalpha,   dbeta = s / den,   dden = -sum_channels dbeta eta
 ///   dridge = sum_channels eta dalpha + dden,   the rest as in kernels/programs/falcon_gain.hpp
 /// Blocks are C tokens; the channels follow in turn.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct ChannelGainBackward {
   using Real = typename B::Real;
   struct Args {
@@ -147,7 +147,7 @@ struct ChannelGainBackward {
 };
 
 /// What the programs below share: the chunk's decays, without those beyond its end, and its Gram matrices.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelRule {
   struct Inputs {
     typename B::In q, x, v, eta, gamma;
@@ -179,7 +179,7 @@ struct ChannelRule {
 
 /// The errors r of all chunks and the state before each, all that is serial: one block per head and per DV value
 /// columns.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct ChannelDeltaStates {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
@@ -218,7 +218,7 @@ struct ChannelDeltaStates {
           b.load(s.gamma[st], a.in.gamma, head, j * C, v0);
         },
         [&](int j, int st) {
-          const int n = imin(C, a.in.len - j * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+          const int n = imin(C, a.in.len - j * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
           if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
           b.store("H"_s, a.states, head, j * DK, S, v0);
           b.put(s.S, S);
@@ -250,7 +250,7 @@ struct ChannelDeltaStates {
 };
 
 /// Outputs from the states and the errors: one block per chunk and DV value columns.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelDeltaOutputs {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
@@ -303,7 +303,7 @@ struct ChannelDeltaOutputs {
 };
 
 /// What the cotangents of a chunk's outputs give its writes: one block per chunk and DV value columns.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelDeltaReads {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
@@ -346,7 +346,7 @@ struct ChannelDeltaReads {
 
 /// The cotangents f of the errors of all chunks and that of the state after each, from the last: one block per head and
 /// per DV value columns.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct ChannelDeltaAdjoints {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {
@@ -431,7 +431,7 @@ struct ChannelDeltaAdjoints {
 
 /// Gradients of a chunk's tokens; dq and dx are this block's part, the value columns v0.. of its head: one block per
 /// chunk and DV value columns.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelDeltaGradients {
   using Rule = ChannelRule<B, C, DK, DV>;
   struct Args {

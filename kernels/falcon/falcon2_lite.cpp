@@ -11,7 +11,7 @@ namespace {
 
 Answer run_renormalized(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     return renormalized_plan<HostTiles<T, C, D>>(HostDevice<T>(shape, policy), shape, problem);
   });
 }

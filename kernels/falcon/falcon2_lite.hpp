@@ -28,7 +28,7 @@ struct RenormalizedInputs {
 };
 
 /// And what they share.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct RenormalizedRule {
   using Inputs = RenormalizedInputs<B>;
   struct Smem {
@@ -74,7 +74,7 @@ struct RenormalizedRule {
 };
 
 /// One block per head and per DV value columns; `block` counts the latter.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct RenormalizedForward {
   using Rule = RenormalizedRule<B, C, DK, DV>;
   struct Args {
@@ -126,7 +126,7 @@ struct RenormalizedForward {
 };
 
 /// Cotangents in, gradients out; all but dv are this block's part, the value columns v0.. of its head.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct RenormalizedBackward {
   using Rule = RenormalizedRule<B, C, DK, DV>;
   struct Args {

@@ -11,7 +11,7 @@ namespace {
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     const HostDevice<T> device(shape, with_narrow_state(policy));
     return normalizes(problem) ? falcon2a_plan<HostTiles<T, C, D>, true>(device, shape, problem)
                                : falcon2a_plan<HostTiles<T, C, D>, false>(device, shape, problem);

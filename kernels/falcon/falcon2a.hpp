@@ -11,7 +11,7 @@
 namespace assay::tile {
 
 /// U. Blocks are pairs of C tokens and DV columns.
-template <ExecutorTypes B, int C, int DV>
+template <ExecutorTypes B, Size C, Size DV>
 struct StepValues {
   struct Args {
     typename B::In v;
@@ -37,7 +37,7 @@ struct StepValues {
 };
 
 /// dV and deta. Blocks are C tokens.
-template <ExecutorTypes B, int C, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DV, int ST>
 struct StepValuesBackward {
   struct Args {
     typename B::In v, du;

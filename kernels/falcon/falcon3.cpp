@@ -15,7 +15,7 @@ template <bool Renormalized>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
   return with_scalar(policy, [&]<class T>() {
-    return with_rows(chunk_size(shape, 0).dim, tile, [&]<int C, int D>() {
+    return with_rows(chunk_size(shape, 0).dim, tile, [&]<Size C, Size D>() {
       const HostDevice<T> device(shape, with_narrow_state(policy));
       return falcon3_plan<HostTiles<T, C, D>, Renormalized>(device, shape, problem);
     });

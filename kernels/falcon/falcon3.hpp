@@ -25,7 +25,7 @@
 namespace assay::tile {
 
 /// Weights, decays, mean energies and sizes of the windows. Blocks are chunks of C tokens.
-template <ExecutorTypes B, int C, int DK, int ST>
+template <ExecutorTypes B, Size C, Size DK, int ST>
 struct BatchGain {
   using Real = typename B::Real;
   struct Args {
@@ -79,7 +79,7 @@ struct BatchGain {
 
 /// Gradients of beta and lambda, and what every pair of a row's window adds to its own gradient, over x: 2 dE / B_t.
 /// Blocks are chunks of C tokens.
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct BatchGainBackward {
   using Real = typename B::Real;
   struct Args {
@@ -137,7 +137,7 @@ struct BatchSystems {
 };
 
 /// N without the weights.
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct BatchErrors {
   template <class Ex, class X>
   TILE_FN static auto of(Ex& b, const BatchRows& rows, X& x) {
@@ -153,7 +153,7 @@ struct BatchErrors {
 };
 
 /// The systems: one block per tile. Tiles of one token have none.
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct BatchSystem {
   struct Args {
     BatchInputs<B> in;
@@ -184,7 +184,7 @@ struct BatchSystem {
                       b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0,
                                      b.planted("error_of_decayed_state"_s, rows.ranks, 0)));
           b.store_row("decay"_s, a.to_end, head, row0, b.decay_suffix("decay"_s, Shape<C>{}, gamma, head, row0));
-          const int count = b.planted("tail_decay"_s, C, n < rows.tokens ? (n - 1) * rows.ranks : C);
+          const int count = b.planted("tail_decay"_s, C, n < rows.tokens ? (n - 1) * rows.ranks : int{C});
           b.store_row("decay"_s, a.totals, head, tile * DK,
                       b.decay_total("decay"_s, Shape<DK>{}, gamma, head, row0, count));
           if (rows.tokens == 1) return;
@@ -205,7 +205,7 @@ struct BatchSystem {
 
 /// Z of all tiles and the state before every group of tokens, all that is serial: one block per head and per DV value
 /// columns, which `block` counts.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct BatchStates {
   struct Args {
     BatchInputs<B> in;
@@ -272,7 +272,7 @@ struct BatchStates {
 };
 
 /// Outputs from the states and Z: one block per tile and DV value columns.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct BatchOutputs {
   struct Args {
     BatchInputs<B> in;
@@ -320,7 +320,7 @@ struct BatchOutputs {
 };
 
 /// What the cotangents of a tile's outputs give its writes: one block per tile and DV value columns.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct BatchReads {
   struct Args {
     BatchInputs<B> in;
@@ -363,7 +363,7 @@ struct BatchReads {
 
 /// The cotangents dY and dW = dV of all tiles and that of the state after every group of tokens, from the last: one
 /// block per head and per DV value columns, which `block` counts.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct BatchAdjoints {
   struct Args {
     BatchInputs<B> in;
@@ -445,7 +445,7 @@ struct BatchAdjoints {
 
 /// Gradients of a tile's rows, this block's part, the value columns v0.. of its head: one block per tile and DV value
 /// columns. Parts of windows give the gradient of the decay in the rows of the first one alone.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct BatchGradients {
   struct Args {
     BatchInputs<B> in;
@@ -608,7 +608,7 @@ struct BatchGradients {
 };
 
 /// Gradients of C features, with what the energies and the outgoing tail add to them. Blocks are these.
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct BatchEnergyGradient {
   struct Args {
     typename B::In x, of_rows, tail_x;

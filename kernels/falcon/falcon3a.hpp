@@ -23,7 +23,7 @@
 namespace assay::tile {
 
 /// Weights, decays, denominators and sizes of the windows. Blocks are chunks.
-template <ExecutorTypes B, int C, int DK, int ST>
+template <ExecutorTypes B, Size C, Size DK, int ST>
 struct WindowGain {
   using Real = typename B::Real;
   struct Args {
@@ -72,7 +72,7 @@ struct WindowGain {
 
 /// Gradients of beta and alpha, and what every pair of a row's window adds to its own gradient, over x: 2 dE / B_t.
 /// Blocks are chunks.
-template <ExecutorTypes B, int C>
+template <ExecutorTypes B, Size C>
 struct WindowGainBackward {
   using Real = typename B::Real;
   struct Args {
@@ -100,7 +100,7 @@ struct WindowGainBackward {
 };
 
 /// What every chunk adds to the state. Blocks are pairs of a chunk and DV columns of the values, here and below.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct WindowUpdates {
   struct Args {
     typename B::In x, v;
@@ -123,7 +123,7 @@ struct WindowUpdates {
     const auto tiles = W::tiles_of(a.windows, row0, a.len);
     auto update = b.acc("W"_s, Shape<DK, DV>{});
     const auto to_end = W::weights_to_end(b, a.weight, a.gamma, head, row0);
-    const int n = imin(C, a.len - row0), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+    const int n = imin(C, a.len - row0), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
     if (v0 == 0)
       b.store_row("decay"_s, a.totals, head, chunk * DK,
                   b.decay_total("decay"_s, Shape<DK>{}, a.gamma, head, row0, count));
@@ -146,7 +146,7 @@ struct WindowUpdates {
 };
 
 /// What the queries read.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct WindowOutputs {
   struct Args {
     typename B::In q, x, v, states;
@@ -200,7 +200,7 @@ struct WindowOutputs {
 };
 
 /// Gradients of a chunk's queries, weights and decays: this block's part, the value columns v0.. of its head.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct WindowRowGradients {
   struct Args {
     typename B::In q, x, v, states, adjoints, o_cotangent;
@@ -318,7 +318,7 @@ struct WindowRowGradients {
 
 /// Gradients of C pairs: blocks are pairs of these and of DV columns of the values; dx is this block's part. Gradients
 /// start from what the outgoing tail gives them.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct WindowPairGradients {
   struct Args {
     typename B::In q, x, v, adjoints, o_cotangent, tail_x, tail_v;

@@ -11,7 +11,7 @@
 namespace assay::tile {
 
 /// A log decay for every token.
-template <ExecutorTypes B, int R>
+template <ExecutorTypes B, Size R>
 struct TokenGates {
   using Real = typename B::Real;
   struct Args {
@@ -37,7 +37,7 @@ struct TokenGates {
   }
 };
 
-template <ExecutorTypes B, int R>
+template <ExecutorTypes B, Size R>
 struct TokenGateGradients {
   using Real = typename B::Real;
   struct Args {
@@ -67,7 +67,7 @@ struct TokenGateGradients {
 };
 
 /// A log decay for every channel of D. A bias is one of every channel.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct ChannelGates {
   using Real = typename B::Real;
   struct Args {
@@ -95,7 +95,7 @@ struct ChannelGates {
   }
 };
 
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct ChannelGateGradients {
   using Real = typename B::Real;
   struct Args {
@@ -129,7 +129,7 @@ struct ChannelGateGradients {
 };
 
 /// Write strengths.
-template <ExecutorTypes B, int R>
+template <ExecutorTypes B, Size R>
 struct Strengths {
   using Real = typename B::Real;
   struct Args {
@@ -149,7 +149,7 @@ struct Strengths {
   }
 };
 
-template <ExecutorTypes B, int R>
+template <ExecutorTypes B, Size R>
 struct StrengthGradients {
   using Real = typename B::Real;
   struct Args {
@@ -175,7 +175,7 @@ struct StrengthGradients {
 };
 
 /// Steps, and the log decays that they make of a rate A, or of ln(-A).
-template <ExecutorTypes B, int R>
+template <ExecutorTypes B, Size R>
 struct Steps {
   using Real = typename B::Real;
   struct Args {

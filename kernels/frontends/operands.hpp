@@ -14,7 +14,7 @@
 namespace assay::tile {
 
 /// Blocks are pairs of R rows and D channels.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct Dequantize {
   struct Args {
     typename B::In x, factor;
@@ -34,7 +34,7 @@ struct Dequantize {
   }
 };
 
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct DequantizeGradients {
   struct Args {
     typename B::In x, factor, dy;
@@ -96,25 +96,25 @@ class DequantizedOperands {
  private:
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr int R = Tiles::rows, D = Tiles::dim;
+  static constexpr Size R = Tiles::rows, D = Tiles::dim;
   static constexpr std::uint64_t first = 200;
 
-  struct Size {
+  struct Extents {
     int heads, rows, cols;
     int row_blocks() const { return ceil_div(rows, R); }
     int col_blocks() const { return imax(1, ceil_div(cols, D)); }
   };
-  static Size size_of(const Array& x) {
+  static Extents extents_of(const Array& x) {
     const std::size_t rank = x.shape.size();
     return {rank > 2 ? x.shape[0] : 1, x.shape[rank - 2], x.shape[rank - 1]};
   }
   /// A scale of every number.
-  Values factor_of(const std::string& name, const Size& size) const {
+  Values factor_of(const std::string& name, const Extents& size) const {
     return device_.template input<"factor">(problem_.inputs, name + "_scale", size.heads, size.rows, size.cols);
   }
   Array operand(const std::string& name) const {
     const Array& given = problem_.inputs.at(name);
-    const Size size = size_of(given);
+    const Extents size = extents_of(given);
     const auto x = device_.template input<"codes">(problem_.inputs, name, size.heads, size.rows, size.cols),
                factor = factor_of(name, size);
     auto y = device_.template result<"dequantised">(size.heads, size.rows, size.cols);
@@ -126,7 +126,7 @@ class DequantizedOperands {
   }
   void gradients(const std::string& name, Arrays& all) const {
     const Array& given = problem_.inputs.at(name);
-    const Size size = size_of(given);
+    const Extents size = extents_of(given);
     const auto x = device_.template input<"codes">(problem_.inputs, name, size.heads, size.rows, size.cols),
                factor = factor_of(name, size),
                dy = device_.template array<"dcodes">(size.heads, size.rows, size.cols, all.at(name).data);

@@ -103,7 +103,7 @@ class FrontEnd {
   using Real = typename Device::Real;
   using Wide = typename Device::Wide;
   using Values = typename Device::Values;
-  static constexpr int R = Tiles::rows, D = Tiles::dim;
+  static constexpr Size R = Tiles::rows, D = Tiles::dim;
   static constexpr std::uint64_t first = 100;  ///< launches of the recurrence have smaller numbers
 
   bool has(const std::string& name) const { return problem_.inputs.contains(name); }

@@ -8,7 +8,7 @@
 
 namespace assay::tile {
 
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct UnitRows {
   using Real = typename B::Real;
   struct Args {
@@ -36,7 +36,7 @@ struct UnitRows {
   }
 };
 
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct UnitRowGradients {
   using Real = typename B::Real;
   struct Args {
@@ -69,7 +69,7 @@ struct UnitRowGradients {
 };
 
 /// Delta v. Blocks are pairs of R tokens and D columns, here and below.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct WrittenValues {
   struct Args {
     typename B::In v;
@@ -89,7 +89,7 @@ struct WrittenValues {
 };
 
 /// Of steps and their rate, from those of log decays and of what is written. Blocks are R tokens.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct StepGradients {
   using Real = typename B::Real;
   struct Args {
@@ -132,7 +132,7 @@ struct StepGradients {
 };
 
 /// dv. Steps are there or not, and so is a skip.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct ValueGradients {
   struct Args {
     typename B::In dwritten, dread;
@@ -168,7 +168,7 @@ TILE_FN T silu_slope(T z, bool of_sigmoid_alone) {
 }
 
 /// o, of what is read.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct GatedOutput {
   struct Args {
     typename B::In read, v, z;
@@ -202,7 +202,7 @@ struct GatedOutput {
 };
 
 /// do', which the recurrence's backward pass begins with.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct ReadCotangents {
   struct Args {
     typename B::In o_cotangent, z;
@@ -223,7 +223,7 @@ struct ReadCotangents {
 };
 
 /// dz, and do' o v for every token, whose sum is dskip.
-template <ExecutorTypes B, int R, int D>
+template <ExecutorTypes B, Size R, Size D>
 struct OutputGradients {
   struct Args {
     typename B::In read, v, z, o_cotangent, dread;

@@ -52,12 +52,13 @@ class HostAttentionDevice : public HostDevice<T> {
 };
 
 /// Tiles of rows and keys on the CPU: BF keys to a step of a forward pass, BN to one of a backward pass.
-template <class T, int BM, int BF, int BN, int D>
+template <class T, Size BM, Size BF, Size BN, Size D>
 struct HostAttentionTiles {
-  template <int Keys>
+  template <Size Keys>
   struct Pass {
     using Executor = HostBlock<T>;
-    static constexpr int rows = BM, keys = Keys, stages = 2, min_blocks = 1;
+    static constexpr Size rows = BM, keys = Keys;
+    static constexpr int stages = 2, min_blocks = 1;
     template <class Kernel>
     using Program = Kernel;
   };
@@ -65,17 +66,46 @@ struct HostAttentionTiles {
   using Query = Pass<BN>;
   using Key = Pass<BN>;
   using Rows = Pass<BN>;  ///< of what no key is needed for
-  static constexpr int dim = D;
+  static constexpr Size dim = D;
   static constexpr bool has_gradients = true;
 };
 
-/// Of decoding: `Step` keys to a step, at least `Span` to a split.
-template <class T, int Step, int Span, int D>
+/// Rows of a tile, and keys of a forward and of a backward one.
+struct AttentionTile {
+  int rows, forward_keys, keys;
+};
+/// Calls f.template operator()<BM, BF, BN>() with them, behind the choice of a head dimension.
+template <class F>
+Answer with_tile(AttentionTile tile, F f) {
+  using Named = WithSizes::Named;
+  const WithSizes sizes(Named{run_time::rows, tile.rows}, Named{run_time::forward_keys, tile.forward_keys},
+                        Named{run_time::keys, tile.keys},
+                        Named{run_time::few_rows, few_rows(tile.rows, run_time::dim)});
+  return f.template operator()<run_time::rows, run_time::forward_keys, run_time::keys>();
+}
+
+/// Of decoding: `step` keys to a step, at least `span` to a split.
+template <class T, Size D>
 struct HostDecodeTiles {
   using Executor = HostBlock<T>;
-  static constexpr int rows = decode_rows, dim = D, step = Step, span = Span, stages = 2;
-  static constexpr int merged = D < 32 ? D : 32, merged_at_once = 8;  ///< columns of a block that merges, and its parts
+  static constexpr Size dim = D, step = run_time::step, span = run_time::span;
+  static constexpr Size merged = run_time::merged;  ///< columns of a block that merges,
+  static constexpr int merged_at_once = 8;          ///< and its parts
+  static constexpr int rows = decode_rows, stages = 2;
 };
+/// Calls f() with those of tile shape `tile`, behind the choice of a head dimension.
+template <class F>
+Answer with_decode_tile(int tile, F f) {
+  using Named = WithSizes::Named;
+  const WithSizes sizes(Named{run_time::step, tile == 1   ? 32
+                                              : tile == 2 ? 16
+                                                          : 64},
+                        Named{run_time::span, tile == 1   ? 64
+                                              : tile == 2 ? 16
+                                                          : 256},
+                        Named{run_time::merged, imin(run_time::dim, 32)});
+  return f();
+}
 
 inline constexpr std::string_view split_decode_tiles[] = {"16x64/256", "16x32/64",
                                                           "16x16/16"};  ///< keys of one split last
@@ -90,11 +120,9 @@ inline std::string split_decode_obstacle(const Problem& problem) {
 template <class Plan>
 Answer with_decode_tiles(const Problem& problem, const Policy& policy, int tile, const Plan& plan) {
   const AttentionShape shape(problem);
-  return with_scalar_and_head_dim(policy, shape, [&]<class T, int D>() {
+  return with_scalar_and_head_dim(policy, shape, [&]<class T, Size D>() {
     const HostAttentionDevice<T> device(shape, policy);
-    if (tile == 1) return plan.template operator()<HostDecodeTiles<T, 32, 64, D>>(device, shape);
-    if (tile == 2) return plan.template operator()<HostDecodeTiles<T, 16, 16, D>>(device, shape);
-    return plan.template operator()<HostDecodeTiles<T, 64, 256, D>>(device, shape);
+    return with_decode_tile(tile, [&] { return plan.template operator()<HostDecodeTiles<T, D>>(device, shape); });
   });
 }
 

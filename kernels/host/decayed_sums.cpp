@@ -2,6 +2,6 @@
 
 namespace assay::tile {
 
-ASSAY_EACH_CHUNK(ASSAY_DECAYED_SUMS, );
+ASSAY_EACH_SCALAR(ASSAY_DECAYED_SUMS, );
 
 }  // namespace assay::tile

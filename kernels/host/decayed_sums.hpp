@@ -13,7 +13,7 @@ namespace assay::tile {
   EXTERN template struct SumsPlan<HostTiles<T, C, D>, false, true, HostDevice<T>>;  \
   EXTERN template struct SumsPlan<HostTiles<T, C, D>, true, false, HostDevice<T>>;  \
   EXTERN template struct SumsPlan<HostTiles<T, C, D>, true, true, HostDevice<T>>
-ASSAY_EACH_CHUNK(ASSAY_DECAYED_SUMS, extern);
+ASSAY_EACH_SCALAR(ASSAY_DECAYED_SUMS, extern);
 
 inline namespace ASSAY_EXECUTORS {
 

@@ -7,7 +7,7 @@ inline namespace ASSAY_EXECUTORS {
 
 Answer falcon_rule(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
-  return with_chunk(shape, policy, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     const HostDevice<T> device(shape, with_narrow_sites(policy));
     return falcon_rule_plan<HostTiles<T, C, D>>(device, shape, problem);
   });

@@ -2,6 +2,6 @@
 
 namespace assay::tile {
 
-ASSAY_EACH_CHUNK(ASSAY_GATED_DELTA, );
+ASSAY_EACH_SCALAR(ASSAY_GATED_DELTA, );
 
 }  // namespace assay::tile

@@ -13,7 +13,7 @@ namespace assay::tile {
   EXTERN template struct GatedDeltaPlan<HostTiles<T, C, D>, true, HostDevice<T>>;          \
   EXTERN template struct GatedDeltaGradientPlan<HostTiles<T, C, D>, false, HostDevice<T>>; \
   EXTERN template struct GatedDeltaGradientPlan<HostTiles<T, C, D>, true, HostDevice<T>>
-ASSAY_EACH_CHUNK(ASSAY_GATED_DELTA, extern);
+ASSAY_EACH_SCALAR(ASSAY_GATED_DELTA, extern);
 
 inline namespace ASSAY_EXECUTORS {
 

@@ -1,7 +1,6 @@
 #pragma once
 // Decays of HostBlock with a column per key channel.
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -17,9 +16,9 @@ class HostChannels : public HostDecays<T> {
   using Base::Base, Base::format_of, Base::reads, Base::round, Base::round_as, Base::row_of, Base::updates,
       Base::writes;
   using typename Base::In;
-  template <int R>
+  template <Size R>
   using Row = HostRow<T, R>;
-  template <int C>
+  template <Size C>
   using Col = HostCol<T, C>;
 
   // ---- decays with a column per key channel, as a shared tile of the factors alpha: running products along every
@@ -28,11 +27,12 @@ class HostChannels : public HostDecays<T> {
   template <class St, class Tl>
   void channel_decays(St, Tl& alpha, const In& g, int head, int row0) {
     writes(alpha);
-    for (int r = 0; r < Tl::rows; ++r)
-      for (int c = 0; c < Tl::cols; ++c)
-        alpha.v[idx(r * Tl::cols + c)] = row0 + r < g.rows && c < g.cols
-                                             ? exponential(g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(c)])
-                                             : T(1);
+    const int height = Tl::rows, width = Tl::cols;
+    for (int r = 0; r < height; ++r)
+      for (int c = 0; c < width; ++c)
+        alpha.v[idx(r * width + c)] = row0 + r < g.rows && c < g.cols
+                                          ? exponential(g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(c)])
+                                          : T(1);
     round(St::name(), alpha.v.data(), alpha.v.size());
   }
   /// d(i) = prod_{l <= i - lag} alpha_l.
@@ -58,9 +58,9 @@ class HostChannels : public HostDecays<T> {
     }
   }
   /// Row r holds prod_{l < count} alpha_l of channel r.
-  template <class St, int R, class Src>
+  template <class St, Size R, class Src>
   Row<R> channel_total(St, Shape<R>, Src& alpha, int count) {
-    static_assert(Src::cols == R);
+    static_assert(same_size(Src::cols, R));
     reads(alpha);
     Row<R> o;
     o.v.fill(1);
@@ -74,13 +74,12 @@ class HostChannels : public HostDecays<T> {
   /// share the channels of a column, as on the device.
   template <class Sum, class St, class Dst, class X, class K, class Src>
   void channel_scores(Sum, St, Dst& d, X& x, K& k, Src& alpha, int lag = 0) {
-    constexpr int N = Dst::rows, D = K::cols, half = D / 2;
+    const int N = Dst::rows, D = K::cols, half = D / 2;
     reads(x, k, alpha), writes(d);
     const Format f = format_of(Sum::name()), g = format_of(St::name());
-    std::vector<T> decayed(static_cast<std::size_t>(D) * N);  // of each channel, the keys so far
-    std::array<T, static_cast<std::size_t>(2) * N> sums;
+    std::vector<T> decayed(idx(D) * idx(N)), sums(2 * idx(N));  // decayed: of each channel, the keys so far
     for (int i = 0; i < N; ++i) {
-      sums.fill(0);
+      std::fill(sums.begin(), sums.end(), T(0));
       for (int c = 0; c < D; ++c) {
         T* w = &decayed[idx(c * N)];
         T* sum = &sums[idx(c / half * N)];
@@ -90,7 +89,8 @@ class HostChannels : public HostDecays<T> {
           round_as(St::name(), g, w, idx(i - lag));
         }
         w[i] = k.v[idx(i * D + c)];
-        for (int j = 0; j <= i; ++j) sum[j] += x.v[idx(i * D + c)] * w[j];
+        const T factor = x.v[idx(i * D + c)];
+        for (int j = 0; j <= i; ++j) sum[j] += factor * w[j];
         round_as(Sum::name(), f, sum, idx(i + 1));
       }
       for (int j = 0; j < N; ++j) d.v[idx(i * N + j)] = sums[idx(j)] + sums[idx(N + j)];
@@ -104,14 +104,14 @@ class HostChannels : public HostDecays<T> {
   /// dg(r) = sum_{i >= r} from(i) + sum_{j < r} before(j): terms of rows of a prefix and of a suffix.
   template <class St, class Dst, class Src>
   void channel_gates(St, Dst& dg, Src& from, Src& before) {
-    constexpr int N = Dst::rows, D = Dst::cols;
+    const int N = Dst::rows, D = Dst::cols;
     reads(from, before), writes(dg);
     dg.v = from.v;
     for (int r = N - 2; r >= 0; --r) {
       add(row_of(dg, r), row_of(dg, r + 1), D);
       round(St::name(), row_of(dg, r), D);
     }
-    std::vector<T> sum(D, T(0));
+    std::vector<T> sum(idx(D), T(0));
     for (int r = 1; r < N; ++r) {
       add(sum.data(), row_of(before, r - 1), D);
       round(St::name(), sum.data(), D);
@@ -123,13 +123,13 @@ class HostChannels : public HostDecays<T> {
   ///   sum_j dA_ij k_j prod alpha,   sum_i dA_ij x_i prod alpha,   sum_{j < r <= i} dA_ij x_i k_j prod alpha
   template <class Sum, class St, class Ct, class X, class K, class Src, class Dx, class Dk, class Dg>
   void channel_adjoint(Sum, St, Ct& dA, X& x, K& k, Src& alpha, Dx& dx, Dk& dk, Dg& dg) {
-    constexpr int N = Ct::rows, D = K::cols;
+    const int N = Ct::rows, D = K::cols;
     const std::string_view sum = Sum::name(), st = St::name();
     const Format f = format_of(sum), g = format_of(st);
     reads(dA, x, k, alpha);
     updates(dx, dg);
     if (static_cast<const void*>(&dk) != static_cast<const void*>(&dx)) updates(dk);
-    std::vector<T> reached(static_cast<std::size_t>(N) * D), y(D);  // reached: of row i, the sum over j < r
+    std::vector<T> reached(idx(N) * idx(D)), y(idx(D));  // reached: of row i, the sum over j < r
     const auto multiply_rounded = [&](T* p, const T* q) { multiply(p, q, D), round_as(st, g, p, D); };
     const auto add_rounded = [&](T* p, T scale, const T* q) {
       for (int c = 0; c < D; ++c) p[c] += scale * q[c];
@@ -146,8 +146,10 @@ class HostChannels : public HostDecays<T> {
       std::copy_n(row_of(x, i), D, y.data());
       for (int r = i; r > 0; --r) {
         multiply_rounded(y.data(), row_of(alpha, r));
-        for (int c = 0; c < D; ++c) row_of(dg, r)[c] += reached[idx(r * D + c)] * y[idx(c)];
-        round_as(sum, f, row_of(dg, r), D);
+        T* gates = row_of(dg, r);
+        const T* before = &reached[idx(r * D)];
+        for (int c = 0; c < D; ++c) gates[c] += before[c] * y[idx(c)];
+        round_as(sum, f, gates, idx(D));
       }
     }
     for (int j = 0; j < N; ++j) {
@@ -159,7 +161,7 @@ class HostChannels : public HostDecays<T> {
       add_rounded(row_of(dk, j), 1, y.data());
     }
   }
-  template <int R>
+  template <Size R>
   Col<R> column_of(const Row<R>& x) {
     return {x.v};
   }

@@ -13,22 +13,24 @@ inline namespace ASSAY_EXECUTORS {
 template <class T, class St, class Dst, class Src>
 void decay_scan(HostBlock<T>& b, St, Dst& d, Src& x, const typename HostBlock<T>::RowIn& g, int head, int row0,
                 int lag = 0) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(x), b.writes(d);
   d.v.assign(d.v.size(), T(0));
   for (int i = lag; i < N; ++i) {
     T* sum = b.row_of(d, i);
     if (i > lag) {
       const T alpha = b.decay(g, head, row0 + i - lag);
-      for (int c = 0; c < D; ++c) sum[c] = alpha * b.row_of(d, i - 1)[c];
+      const T* before = b.row_of(d, i - 1);
+      for (int c = 0; c < D; ++c) sum[c] = alpha * before[c];
     }
-    for (int c = 0; c < D; ++c) sum[c] += b.row_of(x, i - lag)[c];
+    const T* now = b.row_of(x, i - lag);
+    for (int c = 0; c < D; ++c) sum[c] += now[c];
     b.round(St::name(), sum, D);
   }
   b.round(Dst::site, d.v.data(), d.v.size());
 }
 /// The same for a row of numbers.
-template <class T, class St, int R>
+template <class T, class St, Size R>
 HostRow<T, R> decay_scan(HostBlock<T>& b, St, const HostRow<T, R>& x, const typename HostBlock<T>::RowIn& g, int head,
                          int row0, int lag = 0) {
   HostRow<T, R> o;
@@ -46,21 +48,22 @@ HostRow<T, R> decay_scan(HostBlock<T>& b, St, const HostRow<T, R>& x, const type
 template <class T, class St, class Dst, class Src>
 void decay_scan_adjoint(HostBlock<T>& b, St, Dst& d, Src& now, Src& late, const typename HostBlock<T>::RowIn& g,
                         int head, int row0) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(now, late), b.writes(d);
   for (int l = N - 1; l >= 0; --l) {
     T* sum = b.row_of(d, l);
     std::copy_n(b.row_of(now, l), D, sum);
     if (l == N - 1) continue;
     const T alpha = b.decay(g, head, row0 + l + 1);
-    for (int c = 0; c < D; ++c) sum[c] += b.row_of(late, l + 1)[c];
+    const T *of_late = b.row_of(late, l + 1), *after = b.row_of(d, l + 1);
+    for (int c = 0; c < D; ++c) sum[c] += of_late[c];
     b.round(St::name(), sum, D);
-    for (int c = 0; c < D; ++c) sum[c] += alpha * b.row_of(d, l + 1)[c];
+    for (int c = 0; c < D; ++c) sum[c] += alpha * after[c];
     b.round(St::name(), sum, D);
   }
   b.round(Dst::site, d.v.data(), d.v.size());
 }
-template <class T, class St, int R>
+template <class T, class St, Size R>
 HostRow<T, R> decay_scan_adjoint(HostBlock<T>& b, St, const HostRow<T, R>& now, const HostRow<T, R>& late,
                                  const typename HostBlock<T>::RowIn& g, int head, int row0) {
   HostRow<T, R> o = now;

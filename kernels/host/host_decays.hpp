@@ -14,7 +14,7 @@ class HostDecays : public HostMemory<T> {
   using Base = HostMemory<T>;
   using Base::Base, Base::format_of, Base::reads, Base::round, Base::round_as, Base::writes;
   using typename Base::RowIn;
-  template <int R>
+  template <Size R>
   using Row = HostRow<T, R>;
 
   // ---- decays: running products of exp(g), never quotients or differences of prefix sums, so that exp(-inf) = 0 is an
@@ -23,7 +23,7 @@ class HostDecays : public HostMemory<T> {
   /// d(i, j) = prod_{j < l <= i - lag} exp(g_l) for j <= i (1 where no gate is left), 0 above the diagonal.
   template <class St, class Dst>
   void decay_ratios(St, Dst& d, const RowIn& g, int head, int row0, int lag = 0) {
-    constexpr int N = Dst::rows;
+    const int N = Dst::rows;
     writes(d);
     d.v.assign(d.v.size(), T(0));
     for (int i = 0; i < N; ++i) {
@@ -34,7 +34,7 @@ class HostDecays : public HostMemory<T> {
     round(Dst::site, d.v.data(), d.v.size());
   }
   /// Row i holds prod_{l <= i - lag} exp(g_l).
-  template <class St, int R>
+  template <class St, Size R>
   Row<R> decay_prefix(St, Shape<R>, const RowIn& g, int head, int row0, int lag = 0) {
     Row<R> o;
     T a = 1;
@@ -46,7 +46,7 @@ class HostDecays : public HostMemory<T> {
     return o;
   }
   /// Row i holds prod_{l > i} exp(g_l) up to the end of the R rows.
-  template <class St, int R>
+  template <class St, Size R>
   Row<R> decay_suffix(St, Shape<R>, const RowIn& g, int head, int row0) {
     Row<R> o;
     T a = 1;
@@ -58,7 +58,7 @@ class HostDecays : public HostMemory<T> {
     return o;
   }
   /// Every one of R rows holds prod_{l < count} exp(g_l).
-  template <class St, int R>
+  template <class St, Size R>
   Row<R> decay_total(St, Shape<R>, const RowIn& g, int head, int row0, int count) {
     T a = 1;
     for (int l = 0; l < count; ++l) {
@@ -75,12 +75,12 @@ class HostDecays : public HostMemory<T> {
 
   /// Row r sums z(i, j) over j < r <= i - lag, the ratios of decay_ratios that contain gate r.
   template <class St, class Src>
-  Row<Src::rows> gates_of_ratios(St, Src& z, int lag = 0) {
-    constexpr int N = Src::rows;
+  HostRow<T, Src::rows> gates_of_ratios(St, Src& z, int lag = 0) {
+    const int N = Src::rows;
     reads(z);
     const Format f = format_of(St::name());
-    std::vector<T> below(N, T(0));  // by column, the rows at or below r + lag
-    Row<N> o;
+    std::vector<T> below(idx(N), T(0));  // by column, the rows at or below r + lag
+    HostRow<T, Src::rows> o;
     for (int r = N - 1; r >= 0; --r) {
       o.v[idx(r)] = T(0);
       for (int j = 0; j < r; ++j) {
@@ -93,7 +93,7 @@ class HostDecays : public HostMemory<T> {
     return o;
   }
   /// Row r sums z(i) over r <= i - lag, the rows of decay_prefix that contain gate r.
-  template <class St, int R>
+  template <class St, Size R>
   Row<R> gates_of_prefix(St, const Row<R>& z, int lag = 0) {
     Row<R> o;
     T sum = 0;
@@ -105,7 +105,7 @@ class HostDecays : public HostMemory<T> {
     return o;
   }
   /// Row r sums z(i) over i < r, the rows of decay_suffix that contain gate r.
-  template <class St, int R>
+  template <class St, Size R>
   Row<R> gates_of_suffix(St, const Row<R>& z) {
     Row<R> o;
     T sum = 0;
@@ -117,7 +117,7 @@ class HostDecays : public HostMemory<T> {
     return o;
   }
   /// Every row sums all of z: the rows of decay_total contain every gate.
-  template <class St, int R, int N>
+  template <class St, Size R, Size N>
   Row<R> gates_of_total(St, Shape<R>, const Row<N>& z) {
     T sum = 0;
     for (int i = 0; i < N; ++i) {
@@ -130,11 +130,11 @@ class HostDecays : public HostMemory<T> {
   }
 
   /// Row i holds exp(g_i).
-  template <class St, int R>
+  template <class St, Size R>
   Row<R> decays(St, Shape<R>, const RowIn& g, int head, int row0) {
     Row<R> o;
     for (int r = 0; r < R; ++r) o.v[idx(r)] = decay(g, head, row0 + r);
-    round(St::name(), o.v.data(), R);
+    round(St::name(), o.v.data(), o.v.size());
     return o;
   }
 

@@ -191,32 +191,21 @@ class HostDevice {
   Policy policy_;
 };
 
-/// Tiles on the CPU: every block has the columns of a compiled dimension.
-template <class T, int C, int D>
+/// Tiles on the CPU: every block has the columns of the whole dimension.
+template <class T, Size C, Size D>
 struct HostTiles {
   using Executor = HostBlock<T>;
   using States = Executor;  ///< of what goes through the states of all chunks
-  static constexpr int tokens = C, dim = D, values = D, pass_values = D, stages = 2;
+  static constexpr Size tokens = C, dim = D, values = D, pass_values = D;
+  static constexpr int stages = 2;
 };
 
 }  // namespace ASSAY_EXECUTORS
 
-/// X(E, scalar, tokens, dimension) for every size that with_chunk chooses from: instances of plans that several rooms
-/// share, which are compiled once. E is `extern` or nothing.
-#ifdef ASSAY_PLANT_FAULTS
-#define ASSAY_EACH_DIM(X, E, T, C) X(E, T, C, 16)
-#else
-#define ASSAY_EACH_DIM(X, E, T, C) \
-  X(E, T, C, 16);                  \
-  X(E, T, C, 64);                  \
-  X(E, T, C, max_head_dim)
-#endif
-#define ASSAY_EACH_LENGTH(X, E, T) \
-  ASSAY_EACH_DIM(X, E, T, 64);     \
-  ASSAY_EACH_DIM(X, E, T, 32);     \
-  ASSAY_EACH_DIM(X, E, T, 16)
-#define ASSAY_EACH_CHUNK(X, E)     \
-  ASSAY_EACH_LENGTH(X, E, double); \
-  ASSAY_EACH_LENGTH(X, E, long double)
+/// X(E, scalar, tokens, dimension) for every scalar: instances of plans that several rooms share, which are compiled
+/// once. E is `extern` or nothing.
+#define ASSAY_EACH_SCALAR(X, E)                  \
+  X(E, double, run_time::tokens, run_time::dim); \
+  X(E, long double, run_time::tokens, run_time::dim)
 
 }  // namespace assay::tile

@@ -15,6 +15,7 @@ inline namespace ASSAY_EXECUTORS {
 struct HostLaunch : pack::Request {
   const Policy& policy;
   int items;
+  RunSizes sizes;  ///< of whoever launches
   void (*run)(const HostLaunch& launch, int item, std::uint64_t stream);
 };
 
@@ -31,8 +32,10 @@ void host_launch(const Policy& policy, const typename Kernel::Args& args, int it
   Launch launch{{{},
                  policy,
                  items,
+                 run_sizes,
                  [](const HostLaunch& l, int item, std::uint64_t stream) {
                    const auto& of_kernel = static_cast<const Launch&>(l);
+                   const WithSizes sizes(of_kernel.sizes);
                    HostBlock<T> block(l.policy, stream);
                    const auto shared = std::make_unique<typename Kernel::Smem>();
                    const auto [head, x] = of_kernel.coordinate(item);

@@ -16,13 +16,13 @@ class HostMemory : public HostProducts<T> {
   using Base = HostProducts<T>;
   using Base::acc, Base::Base, Base::round, Base::sync, Base::writes;
   using typename Base::In, typename Base::Out;
-  template <int R, int C>
+  template <Size R, Size C>
   using Acc = HostAcc<T, R, C>;
   static constexpr T poison = std::numeric_limits<T>::quiet_NaN();
 
-  template <class Tl, int R, int C>
+  template <class Tl, Size R, Size C>
   void put(Tl& t, const Acc<R, C>& a) {
-    static_assert(Tl::rows == R && Tl::cols == C);
+    static_assert(same_size(Tl::rows, R) && same_size(Tl::cols, C));
     writes(t);
     t.v = a.v;
     round(Tl::site, t.v.data(), t.v.size());
@@ -33,11 +33,12 @@ class HostMemory : public HostProducts<T> {
     t.pending = true;
     t.v.assign(t.v.size(), poison);
     pending_.push_back([this, &t, g, head, row0, col0] {
-      for (int r = 0; r < Tl::rows; ++r)
-        for (int c = 0; c < Tl::cols; ++c)
-          t.v[idx(r * Tl::cols + c)] = row0 + r < g.rows && col0 + c < g.cols
-                                           ? g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)]
-                                           : T(0);
+      const int height = Tl::rows, width = Tl::cols;
+      T* x = t.v.data();
+      for (int r = 0; r < height; ++r)
+        for (int c = 0; c < width; ++c, ++x)
+          *x = row0 + r < g.rows && col0 + c < g.cols ? g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)]
+                                                      : T(0);
       round(Tl::site, t.v.data(), t.v.size());
       t.pending = false;
       t.wrote = epoch_;
@@ -46,7 +47,7 @@ class HostMemory : public HostProducts<T> {
 
   // produce(j, stage) issues the loads of step j; consume(j, stage) uses them.
   // Loads issued before the pipeline are complete when its first step runs.
-  template <int ST, class P, class F, class M, class L>
+  template <Size ST, class P, class F, class M, class L>
   void pipeline(Shape<ST> st, int n, P&& produce, F&& first, M&& middle, L&& last) {
     pipeline(st, n, produce, [&](int j, int s) {
       if (j == 0)
@@ -57,7 +58,7 @@ class HostMemory : public HostProducts<T> {
         last(j, s, Last{});
     });
   }
-  template <int ST, class P, class C>
+  template <Size ST, class P, class C>
   void pipeline(Shape<ST>, int n, P&& produce, C&& consume) {
     std::deque<std::vector<std::function<void()>>> groups;
     auto commit = [&] { groups.push_back(std::move(pending_)), pending_.clear(); };
@@ -79,22 +80,24 @@ class HostMemory : public HostProducts<T> {
     sync();
   }
 
-  template <class St, int R, int C>
+  template <class St, Size R, Size C>
   void store(St, const Out& g, int head, int row0, const Acc<R, C>& a, int col0 = 0) {
     std::vector<T> v = a.v;
     round(St::name(), v.data(), v.size());
-    for (int r = 0; r < R && row0 + r < g.rows; ++r)
-      for (int c = 0; c < C && col0 + c < g.cols; ++c)
-        g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)] = v[idx(r * C + c)];
+    const int width = C, height = imin(R, g.rows - row0), wanted = imin(width, g.cols - col0);
+    for (int r = 0; r < height; ++r)
+      for (int c = 0; c < wanted; ++c)
+        g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)] = v[idx(r * width + c)];
   }
 
   /// What `store` wrote, zeros beyond the array.
-  template <class St, int R, int C>
+  template <class St, Size R, Size C>
   Acc<R, C> load_acc(St st, Shape<R, C> shape, const In& g, int head, int row0, int col0 = 0) {
     auto a = acc(st, shape);
-    for (int r = 0; r < R && row0 + r < g.rows; ++r)
-      for (int c = 0; c < C && col0 + c < g.cols; ++c)
-        a.v[idx(r * C + c)] = g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)];
+    const int width = C, height = imin(R, g.rows - row0), wanted = imin(width, g.cols - col0);
+    for (int r = 0; r < height; ++r)
+      for (int c = 0; c < wanted; ++c)
+        a.v[idx(r * width + c)] = g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)];
     round(St::name(), a.v.data(), a.v.size());
     return a;
   }

@@ -15,7 +15,7 @@ class HostProducts : public HostRegisters<T> {
  public:
   using Base = HostRegisters<T>;
   using Base::acc, Base::Base, Base::format_of, Base::reads, Base::round, Base::round_as, Base::touch, Base::writes;
-  template <int R, int C>
+  template <Size R, Size C>
   using Acc = HostAcc<T, R, C>;
 
   template <class St, class A, class Bt>
@@ -26,8 +26,8 @@ class HostProducts : public HostRegisters<T> {
   }
   template <class S1, class S2, class A1, class A2, class Bt>
   auto abt(S1 s1, S2 s2, A1& a1, A2& a2, Bt& bt) {
-    using R = Acc<A1::rows, Bt::rows>;
-    return Two<R, R>{abt(s1, a1, bt), abt(s2, a2, bt)};
+    auto first = abt(s1, a1, bt), second = abt(s2, a2, bt);
+    return Two<decltype(first), decltype(second)>{std::move(first), std::move(second)};
   }
   template <class St, class A, class Bt>
   auto ab(St st, A& a, Bt& bt) {
@@ -43,15 +43,15 @@ class HostProducts : public HostRegisters<T> {
   }
   template <class Cc, class A, class Bt>
   void mma_abt(Cc& c, A& a, Bt& b) {  // C += A B^T
-    static_assert(A::cols == Bt::cols && Cc::cols == Bt::rows);
+    static_assert(same_size(A::cols, Bt::cols) && same_size(Cc::cols, Bt::rows));
     touch(a), touch(b);
-    product<A::cols>(c, a.v.data(), transpose<Bt::rows, Bt::cols>(b.v).data(), common_format(a, b));
+    product(c, A::cols, a.v.data(), transpose(b.v, Bt::rows, Bt::cols).data(), common_format(a, b));
   }
   template <class Cc, class A, class Bt>
   void mma(Cc& c, A&& a, Bt& b) {  // C += A B
-    static_assert(std::remove_reference_t<A>::cols == Bt::rows && Cc::cols == Bt::cols);
+    static_assert(same_size(std::remove_reference_t<A>::cols, Bt::rows) && same_size(Cc::cols, Bt::cols));
     touch(a), touch(b);
-    product<Bt::rows>(c, a.v.data(), b.v.data(), common_format(a, b));
+    product(c, Bt::rows, a.v.data(), b.v.data(), common_format(a, b));
   }
   template <class C1, class A1, class C2, class A2, class Bt>
   void mma(C1& c1, A1&& a1, C2& c2, A2&& a2, Bt& b) {
@@ -60,9 +60,9 @@ class HostProducts : public HostRegisters<T> {
   }
   template <class Cc, class A, class Bt>
   void mma_atb(Cc& c, A& a, Bt& b) {  // C += A^T B
-    static_assert(A::rows == Bt::rows && Cc::rows == A::cols && Cc::cols == Bt::cols);
+    static_assert(same_size(A::rows, Bt::rows) && same_size(Cc::rows, A::cols) && same_size(Cc::cols, Bt::cols));
     touch(a), touch(b);
-    product<A::rows>(c, transpose<A::rows, A::cols>(a.v).data(), b.v.data(), common_format(a, b));
+    product(c, A::rows, transpose(a.v, A::rows, A::cols).data(), b.v.data(), common_format(a, b));
   }
 
   // Asynchronous products: the accumulator is poisoned until awaited.
@@ -90,14 +90,16 @@ class HostProducts : public HostRegisters<T> {
   /// d = (I + a)^{-1} for a strictly lower, by forward substitution.
   template <class St, class Dst, class Src>
   void unit_lower_inverse(St, Dst& d, Src& a) {
-    constexpr int N = Src::rows;
+    const int N = Src::rows;
     reads(a), writes(d);
-    std::vector<T> x(static_cast<std::size_t>(N) * N, T(0));
+    std::vector<T> x(idx(N) * idx(N), T(0));
     const Format f = format_of(St::name());
     for (int i = 0; i < N; ++i) {
       T* xi = &x[idx(i * N)];
       for (int k = 0; k < i; ++k) {
-        for (int j = 0; j <= k; ++j) xi[j] -= a.v[idx(i * N + k)] * x[idx(k * N + j)];
+        const T factor = a.v[idx(i * N + k)];
+        const T* xk = &x[idx(k * N)];
+        for (int j = 0; j <= k; ++j) xi[j] -= factor * xk[j];
         round_as(St::name(), f, xi, idx(k + 1));
       }
       xi[i] = 1;
@@ -115,11 +117,10 @@ class HostProducts : public HostRegisters<T> {
     if (!c.landing.empty()) throw HazardError("product issued on an accumulator in flight");
     c.landing.assign(c.v.size(), std::numeric_limits<T>::quiet_NaN()), c.landing.swap(c.v);
   }
-  template <int R, int C>
-  static std::vector<T> transpose(const std::vector<T>& a) {
+  static std::vector<T> transpose(const std::vector<T>& a, int rows, int cols) {
     std::vector<T> t(a.size());
-    for (int r = 0; r < R; ++r)
-      for (int c = 0; c < C; ++c) t[idx(c * R + r)] = a[idx(r * C + c)];
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < cols; ++c) t[idx(c * rows + r)] = a[idx(r * cols + c)];
     return t;
   }
   template <class X>
@@ -135,25 +136,33 @@ class HostProducts : public HostRegisters<T> {
     const Format left = format_of_factor(a);
     return left == format_of_factor(b) ? left : Format::exact;
   }
-  template <int K, int R, int C>
-  void product(Acc<R, C>& c, const T* a, const T* b, Format factors) {
-    const int step = c.format != Format::exact ? policy_.products : K;
+  template <class Cc>
+  void product(Cc& c, int depth, const T* a, const T* b, Format factors) {
+    product_of(c.v.data(), c.site, c.format, {Cc::rows, depth, Cc::cols}, a, b, factors);
+  }
+  struct Extents {
+    int rows, depth, cols;
+  };
+  /// c += a b, every sum rounded at its site.
+  void product_of(T* c, std::string_view site, Format format, Extents n, const T* a, const T* b, Format factors) {
+    const int step = format != Format::exact ? policy_.products : n.depth;
     if constexpr (std::is_same_v<T, double>)
-      if (tensor_core_ != nullptr && c.format == Format::fp32 && tensor_core_->takes(factors)) {
-        for (int r = 0; r < R; ++r)
-          for (int k = 0; k < K; k += step)
-            tensor_core_->multiply_add(&c.v[idx(r * C)], a + r * K + k, b + k * C, imin(step, K - k), C, factors);
+      if (tensor_core_ != nullptr && format == Format::fp32 && tensor_core_->takes(factors)) {
+        for (int r = 0; r < n.rows; ++r)
+          for (int k = 0; k < n.depth; k += step)
+            tensor_core_->multiply_add(c + r * n.cols, a + r * n.depth + k, b + k * n.cols, imin(step, n.depth - k),
+                                       n.cols, factors);
         return;
       }
     if constexpr (std::is_same_v<T, long double>)
-      if (step == 1 && c.format == Format::fp64 && policy_.stats == nullptr &&
-          add_products_in_fp64(c.v.data(), a, b, R, K, C, policy_.rounding, random_))
+      if (step == 1 && format == Format::fp64 && policy_.stats == nullptr &&
+          add_products_in_fp64(c, a, b, n.rows, n.depth, n.cols, policy_.rounding, random_))
         return;
-    for (int r = 0; r < R; ++r) {
-      T* o = &c.v[idx(r * C)];
-      for (int k = 0; k < K; k += step) {
-        multiply_add(o, a + r * K + k, b + k * C, imin(step, K - k), C);
-        if (c.format != Format::exact) round_as(c.site, c.format, o, C);
+    for (int r = 0; r < n.rows; ++r) {
+      T* o = c + r * n.cols;
+      for (int k = 0; k < n.depth; k += step) {
+        multiply_add(o, a + r * n.depth + k, b + k * n.cols, imin(step, n.depth - k), n.cols);
+        if (format != Format::exact) round_as(site, format, o, idx(n.cols));
       }
     }
   }

@@ -43,7 +43,7 @@ struct RunningColumns {
 /// y(i) = sum_{j <= i} A_ij R(i, j) x(j).
 template <class T, class Sum, class St, class Dst, class Ct, class X, class Src>
 void value_sums(HostBlock<T>& b, Sum, St, Dst& y, Ct& A, X& x, Src& alpha) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(A, x, alpha), b.writes(y);
   const RunningColumns<T> run{b, Sum::name(), St::name(), D};
   y.v.assign(y.v.size(), T(0));
@@ -56,7 +56,7 @@ void value_sums(HostBlock<T>& b, Sum, St, Dst& y, Ct& A, X& x, Src& alpha) {
 /// Its adjoint: x(j) = sum_{i >= j} A_ij R(i, j) y(i).
 template <class T, class Sum, class St, class Dst, class Ct, class Y, class Src>
 void value_sums_back(HostBlock<T>& b, Sum, St, Dst& x, Ct& A, Y& y, Src& alpha) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(A, y, alpha), b.writes(x);
   const RunningColumns<T> run{b, Sum::name(), St::name(), D};
   x.v.assign(x.v.size(), T(0));
@@ -69,11 +69,11 @@ void value_sums_back(HostBlock<T>& b, Sum, St, Dst& x, Ct& A, Y& y, Src& alpha) 
 /// By forward substitution, r(i) = w(i) - sum_{j < i} A_ij R(i - 1, j) step(j) r(j).
 template <class T, class Sum, class St, class Dst, class Ct, class W, class Steps, class Src>
 void value_solve(HostBlock<T>& b, Sum, St, Dst& r, Ct& A, W& w, Steps& step, Src& alpha) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(A, w, step, alpha), b.writes(r);
   const RunningColumns<T> run{b, Sum::name(), St::name(), D};
   r.v = w.v;
-  std::vector<T> u(r.v.size()), sum(D);
+  std::vector<T> u(r.v.size()), sum(idx(D));
   for (int i = 0; i < N; ++i) {
     std::fill(sum.begin(), sum.end(), T(0));
     for (int j = 0; j < i; ++j) {
@@ -88,11 +88,11 @@ void value_solve(HostBlock<T>& b, Sum, St, Dst& r, Ct& A, W& w, Steps& step, Src
 /// By backward substitution, f(j) = y(j) - sum_{i > j} A_ij R(i - 1, j) step(i) f(i).
 template <class T, class Sum, class St, class Dst, class Ct, class Y, class Steps, class Src>
 void value_solve_back(HostBlock<T>& b, Sum, St, Dst& f, Ct& A, Y& y, Steps& step, Src& alpha) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(A, y, step, alpha), b.writes(f);
   const RunningColumns<T> run{b, Sum::name(), St::name(), D};
   f.v = y.v;
-  std::vector<T> u(f.v.size()), sum(D);
+  std::vector<T> u(f.v.size()), sum(idx(D));
   for (int j = N - 1; j >= 0; --j) {
     std::fill(sum.begin(), sum.end(), T(0));
     for (int i = N - 1; i > j; --i) {
@@ -108,10 +108,10 @@ void value_solve_back(HostBlock<T>& b, Sum, St, Dst& f, Ct& A, Y& y, Steps& step
 /// y(i) x(j).
 template <class T, class Sum, class St, class Dst, class Ct, class Y, class X, class Src>
 void value_gates(HostBlock<T>& b, Sum, St, Dst& dg, Ct& A, Y& y, X& x, Src& alpha, int lag = 0) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(A, x, y, alpha), b.updates(dg);
   const RunningColumns<T> run{b, Sum::name(), St::name(), D};
-  std::vector<T> reached(dg.v.size()), sum(D);  // reached: of row i, the sum over j < r
+  std::vector<T> reached(dg.v.size()), sum(idx(D));  // reached: of row i, the sum over j < r
   for (int i = 0; i < N; ++i) {
     std::fill(sum.begin(), sum.end(), T(0));
     for (int j = 0; j <= i - lag; ++j) {
@@ -131,13 +131,13 @@ void value_gates(HostBlock<T>& b, Sum, St, Dst& dg, Ct& A, Y& y, X& x, Src& alph
 template <class T, class Sum, class St, class Dst, class Row_, class State, class Adjoint, class Src>
 void value_end_gates(HostBlock<T>& b, Sum, St, Dst& dg, Row_& at, Row_& behind, Row_& before, State& S, Adjoint& G,
                      Src& lagged, Src& suffix, Src& alpha) {
-  constexpr int N = Dst::rows, D = Dst::cols;
+  const int N = Dst::rows, D = Dst::cols;
   b.reads(at, behind, before);
   b.reads(lagged, suffix, alpha);
   b.reads(S, G), b.writes(dg);
   const RunningColumns<T> run{b, Sum::name(), St::name(), D};
   dg.v.assign(dg.v.size(), T(0));
-  std::vector<T> sum(D, T(0)), term(D);
+  std::vector<T> sum(idx(D), T(0)), term(idx(D));
   for (int k = 0; k < State::rows; ++k) run.add_products(sum.data(), b.row_of(S, k), b.row_of(G, k));
   for (int r = 0; r < N; ++r) {  // what has come in before r
     std::copy(sum.begin(), sum.end(), b.row_of(dg, r));

@@ -76,40 +76,37 @@ inline Policy with_narrow_sites(Policy policy) {
   return policy;
 }
 
+/// Keys of a problem with arguments have up to so many channels.
+inline constexpr int widest_keys = 256;
+/// The smallest dimension of tiles that holds keys.
+inline int key_dim(int keys) { return keys <= max_head_dim ? head_dim(keys) : widest_keys; }
+
 /// Why the compiled key dimensions cannot hold this problem, or "". Any value dimension is cut into blocks.
 inline std::string key_dim_obstacle(const Problem& problem) {
   const int d = RecurrenceShape(problem).key_dim;
   return d <= max_head_dim ? "" : text("K is compiled in up to ", max_head_dim, ", got ", d);
 }
 
-/// Tokens of a chunk and the dimension that the programs of a problem are compiled for.
+/// Tokens of a chunk and the dimension that the programs of a problem run at.
 struct ChunkSize {
   int tokens, dim;
 };
 /// Of tile shape `tile` (64, 32 or 16) and the smallest compiled dimension that holds K and, up to the largest, V.
 inline ChunkSize chunk_size(const RecurrenceShape& shape, int tile) {
   const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
-  return {tile == 1 ? 32 : tile == 2 ? 16 : 64, d <= 16 ? 16 : d <= 64 ? 64 : max_head_dim};
+  return {tile == 1 ? 32 : tile == 2 ? 16 : 64, key_dim(d)};
 }
-/// Calls f.template operator()<C, D>() with the smallest compiled dimension that holds `dim`.
-template <int C, class F>
-auto with_dim(int dim, F f) {
-  if (dim <= 16) return f.template operator()<C, 16>();
-  if constexpr (Faults::planted) throw InputError(faults_are_small);
-  if constexpr (!Faults::planted)
-    return dim <= 64 ? f.template operator()<C, 64>() : f.template operator()<C, max_head_dim>();
-}
-/// And the tokens of a size,
+/// Calls f.template operator()<C, D>() with the sizes of a run.
 template <class F>
 auto with_size(ChunkSize size, F f) {
-  if (size.tokens == 32) return with_dim<32>(size.dim, f);
-  if (size.tokens == 16) return with_dim<16>(size.dim, f);
-  return with_dim<64>(size.dim, f);
+  check_faults_fit(size.dim);
+  const WithSizes sizes(WithSizes::Named{run_time::tokens, size.tokens}, WithSizes::Named{run_time::dim, size.dim});
+  return f.template operator()<run_time::tokens, run_time::dim>();
 }
-/// or so many rows by tile shape: 32 or 16.
+/// So many rows by tile shape, 32 or 16, and the smallest dimension that holds `dim`.
 template <class F>
 auto with_rows(int dim, int tile, F f) {
-  return tile == 0 ? with_dim<32>(dim, f) : with_dim<16>(dim, f);
+  return with_size({tile == 0 ? 32 : 16, head_dim(dim)}, f);
 }
 /// Calls f.template operator()<T>() with the scalar that the policy needs.
 template <class F>
@@ -120,7 +117,7 @@ Answer with_scalar(const Policy& policy, F f) {
 template <class F>
 Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int tile, F f) {
   return with_scalar(policy, [&]<class T>() {
-    return with_size(chunk_size(shape, tile), [&]<int C, int D>() { return f.template operator()<T, C, D>(); });
+    return with_size(chunk_size(shape, tile), [&]<Size C, Size D>() { return f.template operator()<T, C, D>(); });
   });
 }
 

@@ -13,7 +13,7 @@ template <class Tiles, class Device>
 struct TiltPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
   const Device& device;
   const RecurrenceShape& shape;
   const Problem& problem;

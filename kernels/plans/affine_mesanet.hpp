@@ -14,7 +14,8 @@ struct AffineMesaPlan {
   using B = typename Tiles::Executor;
   using S = typename Tiles::States;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim;
+  static constexpr int stages = Tiles::stages;
   const Device& device;
   const Problem& problem;
   const int heads, kv_heads, group, len, K, V, chunks;
@@ -126,7 +127,7 @@ struct AffineMesaPlan {
             group,           kv_heads};
   }
   /// Of R rows after every chunk.
-  template <class Executor, int R, bool Wide>
+  template <class Executor, Size R, bool Wide>
   void carry_back(std::uint64_t number, const Values& start, const Values& add, Values& all) const {
     device.template launch<AdjointStates<Executor, R, D, stages, Wide>, Executor>(
         number, kv_heads, 1, {start.in(), add.in(), all.out(), chunks, group});

@@ -13,8 +13,8 @@ template <class Tiles, class Device>
 struct ChannelPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
-                       stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
+  static constexpr int stages = Tiles::stages;
   const Device& device;
   const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values, kept, parts;
   const SumInputs<Device> x;

@@ -68,7 +68,8 @@ template <class Tiles, bool Decays, bool Divided, class Device>
 struct SumsPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  static constexpr int stages = Tiles::stages;
   const Device device;
   const int heads, shared, group, len, columns, chunks, blocks, of_chunks;
   const Values &q, &k, &v, &decay, &scale, &initial_state;  ///< decays have no rows if there are none

@@ -14,7 +14,7 @@ Arrays deltanet_gradients(const Device& device, const RecurrenceShape& shape, co
                           const Values& x, const Values& v, const Values& inverse, const Values& beta,
                           const Values& states) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim;
   const int heads = shape.heads, shared = shape.shared_heads, group = shape.group, len = shape.len;
   const int K = shape.key_dim, V = shape.value_dim;
   const auto scale = device.scale(shape, problem);
@@ -50,8 +50,8 @@ template <class Tiles, class Device>
 Answer deltanet_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
   using Systems = typename Tiles::Systems;
-  constexpr int C = Tiles::tokens, D = Tiles::dim;
-  constexpr bool with_outputs = Tiles::output_values == 0;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim;
+  constexpr bool with_outputs = same_size(Tiles::output_values, 0);
   const int heads = shape.heads, shared = shape.shared_heads, group = shape.group, len = shape.len;
   const int K = shape.key_dim, V = shape.value_dim, chunks = imax(1, ceil_div(len, C));
   const std::size_t row = static_cast<std::size_t>(K), head_size = row * static_cast<std::size_t>(len);

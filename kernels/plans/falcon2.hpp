@@ -11,7 +11,8 @@ Arrays falcon2_gradients(const Device& device, const RecurrenceShape& shape, con
                          const FalconInputs<Device>& rows, const Inputs& in, const Values& x, const Values& beta,
                          const Values& states, const Values& errors) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, stages = 2;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  constexpr int stages = 2;
   const int heads = shape.heads, shared = shape.shared_heads, group = shape.group, len = shape.len;
   const int K = shape.key_dim, V = shape.value_dim, chunks = imax(1, ceil_div(len, C));
   const int blocks = in.blocks, of_chunks = chunks * blocks, key_parts = blocks + 1;  // the last of the gains
@@ -55,7 +56,8 @@ Arrays falcon2_gradients(const Device& device, const RecurrenceShape& shape, con
 template <class Tiles, class Device>
 Answer falcon2_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, stages = 2;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  constexpr int stages = 2;
   const int heads = shape.heads, shared = shape.shared_heads, group = shape.group, len = shape.len;
   const int K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, DV), of_chunks = chunks * blocks;

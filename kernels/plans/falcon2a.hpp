@@ -12,7 +12,7 @@ Arrays falcon2a_gradients(const Device& device, const RecurrenceShape& shape, co
                           const FalconInputs<Device>& rows, Reads& reads, const Values& x, const Values& v,
                           const Values& beta, const Values& eta, const Values& gamma) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
   const int heads = shape.heads, len = shape.len, V = shape.value_dim, blocks = reads.sums.blocks;
   rows.require_open(device, gamma);
   const SumCotangents<Device> cotangents(device, shape, problem);
@@ -56,7 +56,7 @@ inline bool normalizes(const Problem& problem) {
 template <class Tiles, bool Features, class Device>
 Answer falcon2a_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
   const int heads = shape.heads, len = shape.len, V = shape.value_dim, masses = Features ? len : 0;
   const FalconInputs<Device> rows(device, shape, problem);
   const SumInputs<Device> inputs(device, shape, problem);

@@ -15,8 +15,8 @@ template <class Tiles, bool Renormalized, class Device>
 struct BatchPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
-                       stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
+  static constexpr int stages = Tiles::stages;
   static constexpr int phases = Renormalized ? 0 : 1;  ///< the other form keeps systems and states of all tiles
   const Device& device;
   const Problem& problem;
@@ -130,7 +130,8 @@ struct BatchGradientPlan {
   using Plan = BatchPlan<Tiles, Renormalized, Device>;
   using B = typename Plan::B;
   using Values = typename Device::Values;
-  static constexpr int C = Plan::C, D = Plan::D, DV = Plan::DV, pass_DV = Plan::pass_DV, stages = Plan::stages;
+  static constexpr Size C = Plan::C, D = Plan::D, DV = Plan::DV, pass_DV = Plan::pass_DV;
+  static constexpr int stages = Plan::stages;
   Plan& of;
   const Device& device;
   const Problem& problem;

@@ -13,7 +13,8 @@ template <class Tiles, class Device>
 struct WindowPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  static constexpr int stages = Tiles::stages;
   const Device& device;
   const Problem& problem;
   const bool head_axis;
@@ -91,7 +92,8 @@ struct WindowGradientPlan {
   using Plan = WindowPlan<Tiles, Device>;
   using B = typename Plan::B;
   using Values = typename Device::Values;
-  static constexpr int C = Plan::C, D = Plan::D, DV = Plan::DV, stages = Plan::stages;
+  static constexpr Size C = Plan::C, D = Plan::D, DV = Plan::DV;
+  static constexpr int stages = Plan::stages;
   Plan& of;
   const Device& device;
   const Problem& problem;

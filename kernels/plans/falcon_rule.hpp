@@ -11,7 +11,7 @@ namespace assay::tile {
 template <class Tiles, class Device>
 Answer falcon_rule_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim;
   const int heads = shape.heads, len = shape.len;
   const FalconInputs<Device> rows(device, shape, problem);
   GatedDeltaPlan<Tiles, false, Device> rule(device, shape, problem, rows.features(device, problem), 1,

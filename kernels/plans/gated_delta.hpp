@@ -21,8 +21,8 @@ template <class Tiles, bool Predicts, class Device>
 struct GatedDeltaPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
-                       stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
+  static constexpr int stages = Tiles::stages;
   const Device& device;
   const DeltaKind kind;
   const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values;
@@ -90,7 +90,8 @@ struct GatedDeltaGradientPlan {
   using Plan = GatedDeltaPlan<Tiles, Predicts, Device>;
   using B = typename Plan::B;
   using Values = typename Device::Values;
-  static constexpr int C = Plan::C, D = Plan::D, DV = Plan::DV, pass_DV = Plan::pass_DV, stages = Plan::stages;
+  static constexpr Size C = Plan::C, D = Plan::D, DV = Plan::DV, pass_DV = Plan::pass_DV;
+  static constexpr int stages = Plan::stages;
   const Plan& of;
   const Device& device;
   const int heads, len, K, V, key_parts;

@@ -7,8 +7,8 @@ namespace assay::tile {
 template <class Tiles, class Device>
 Answer gla_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
-                stages = Tiles::stages;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
+  constexpr int stages = Tiles::stages;
   const int heads = shape.heads, len = shape.len;
   ChannelPlan<Tiles, Device> sums(device, shape, problem);
   device.forward([&] {

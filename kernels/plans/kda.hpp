@@ -8,7 +8,8 @@ namespace assay::tile {
 template <class Tiles, class Device>
 Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values, stages = Tiles::stages;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values;
+  constexpr int stages = Tiles::stages;
   const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   ChannelPlan<Tiles, Device> sums(device, shape, problem);
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);

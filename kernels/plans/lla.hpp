@@ -18,7 +18,8 @@ class LlaPlan {
   using Values = typename Device::Values;
   using Real = typename Device::Real;
   using Wide = typename Device::Wide;
-  static constexpr int BM = Pass::rows, BN = Pass::keys, D = Tiles::dim, stages = Pass::stages;
+  static constexpr Size BM = Pass::rows, BN = Pass::keys, D = Tiles::dim;
+  static constexpr int stages = Pass::stages;
 
  public:
   LlaPlan(const Device& on, const LlaShape& s, const Problem& what)

@@ -7,11 +7,11 @@ namespace assay::tile {
 
 /// How tokens are weighed: by linear recurrences, or in the log domain.
 struct LinearMomentum {
-  template <ExecutorTypes B, int C, int D>
+  template <ExecutorTypes B, Size C, Size D>
   using Weights = LinearWeights<B, C, D>;
 };
 struct LogDomainMomentum {
-  template <ExecutorTypes B, int C, int D>
+  template <ExecutorTypes B, Size C, Size D>
   using Weights = LogDomainWeights<B, C, D>;
 };
 
@@ -23,8 +23,8 @@ struct MomentumPlan {
   using B = typename Tiles::Executor;
   using Weights = typename Tiles::Weights;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
-                       stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
+  static constexpr int stages = Tiles::stages;
   const Device& device;
   const Problem& problem;
   const int heads, shared, group, len, K, V, chunks, blocks;

@@ -12,7 +12,8 @@ struct MesaPlan {
   using B = typename Tiles::Executor;
   using S = typename Tiles::States;
   using Values = typename Device::Values;
-  static constexpr int C = Tiles::tokens, D = Tiles::dim, stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim;
+  static constexpr int stages = Tiles::stages;
   const Device& device;
   const Problem& problem;
   const int heads, kv_heads, group, len, K, V, chunks;

@@ -11,7 +11,7 @@ Arrays renormalized_gradients(const Device& device, const RecurrenceShape& shape
                               const FalconInputs<Device>& rows, const Inputs& inputs, const Values& x,
                               const Values& beta, const Values& gamma, const Values& states) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
   const int heads = shape.heads, shared = shape.shared_heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int blocks = ceil_div(V, DV), parts = heads * blocks, key_parts = blocks + 1;  // the last of the gains
   rows.require_open(device, gamma);
@@ -53,7 +53,7 @@ Arrays renormalized_gradients(const Device& device, const RecurrenceShape& shape
 template <class Tiles, class Device>
 Answer renormalized_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
   const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C));
   const bool with_gradients = !problem.cotangents.empty();

@@ -9,7 +9,7 @@ namespace assay::tile {
 template <class Tiles, class Device>
 Answer value_averaging_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;
-  constexpr int C = Tiles::tokens, D = Tiles::values;
+  constexpr Size C = Tiles::tokens, D = Tiles::values;
   const int heads = shape.heads, len = shape.len, V = shape.value_dim;
   const int chunks = imax(1, ceil_div(len, C)), blocks = ceil_div(V, D);
   const auto v = device.template input<"V">(problem.inputs, "v", heads, len, V);

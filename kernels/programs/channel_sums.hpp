@@ -28,7 +28,7 @@
 namespace assay::tile {
 
 /// What every chunk adds to the state, and the decays of the state in it.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelUpdates {
   struct Args {
     typename B::In k, v, log_decay;
@@ -57,7 +57,7 @@ struct ChannelUpdates {
           b.channel_decays("alpha"_s, s.alpha, a.log_decay, head, chunk * C);
           b.sync();
           b.channel_suffix("decay"_s, s.z, s.alpha);
-          const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+          const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
           if (v0 == 0)
             b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
           b.sync();
@@ -71,7 +71,7 @@ struct ChannelUpdates {
 };
 
 /// What the queries read.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelOutputs {
   struct Args {
     typename B::In q, k, u, states, log_decay;
@@ -124,7 +124,7 @@ struct ChannelOutputs {
 };
 
 /// Their adjoint: what they give the cotangent of the state and, within the chunk, the values.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelReads {
   struct Args {
     typename B::In q, k, o_cotangent, log_decay;
@@ -177,7 +177,7 @@ struct ChannelReads {
 
 /// Gradients of a chunk's tokens. dq, dk, dlog_decay and dbeta are this block's part, the value columns v0.. of its
 /// head. `Errors`: what is written are errors, not the values themselves.
-template <ExecutorTypes B, int C, int DK, int DV, bool Errors>
+template <ExecutorTypes B, Size C, Size DK, Size DV, bool Errors>
 struct ChannelGradients {
   struct Args {
     typename B::In q, k, u, states, adjoints, o_cotangent, log_decay;

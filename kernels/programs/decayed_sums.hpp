@@ -22,7 +22,7 @@
 namespace assay::tile {
 
 /// What every chunk adds to the state (forward: left = k, right = v) or to its cotangent (backward: q, dO).
-template <ExecutorTypes B, int C, int DK, int DV, bool Decays, bool Backward>
+template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays, bool Backward>
 struct ChunkUpdates {
   struct Args {
     typename B::In left, right;
@@ -55,7 +55,7 @@ struct ChunkUpdates {
             x.map("X"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
           if constexpr (Decays && !Backward) {
             x.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
-            const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : C);
+            const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
             if (v0 == 0)
               b.store_row("decay"_s, a.totals, head, chunk * DK,
                           b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, chunk * C, count));
@@ -68,7 +68,7 @@ struct ChunkUpdates {
 };
 
 /// The state before every chunk, first chunk first, or the cotangent of the state after every chunk, last chunk first.
-template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Decays, bool Backward>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Decays, bool Backward>
 struct StatePass {
   struct Args {
     typename B::In start, updates;
@@ -115,7 +115,7 @@ struct StatePass {
 };
 
 /// What the queries read; `Divided`: sums that a denominator will divide stay as wide as they are.
-template <ExecutorTypes B, int C, int DK, int DV, bool Decays, bool Divided>
+template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays, bool Divided>
 struct ChunkOutputs {
   struct Args {
     typename B::In q, k, v, states;
@@ -167,7 +167,7 @@ struct ChunkOutputs {
 };
 
 /// Gradients of a chunk's tokens. dq, dk and dlog_decay are this block's part, the value columns v0.. of its head.
-template <ExecutorTypes B, int C, int DK, int DV, bool Decays>
+template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays>
 struct ChunkGradients {
   struct Args {
     typename B::In q, k, v, states, adjoints, o_cotangent;

@@ -13,7 +13,7 @@
 namespace assay::tile {
 
 /// The inverses of the systems lie in memory as C rows for each chunk.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct DeltaPass {
   struct Args {
     typename B::In reads, writes, v, inverse, start;
@@ -69,7 +69,7 @@ struct DeltaPass {
   }
 };
 
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct DeltaAdjointPass {
   struct Args {
     typename B::In reads, writes, du, updates, inverse, start;

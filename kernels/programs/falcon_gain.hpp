@@ -17,7 +17,7 @@ namespace assay::tile {
 enum class Coupling : unsigned char { raw, live, detach };
 
 /// `active`: 1 in rows that write. Blocks are C tokens of a head.
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct FalconGain {
   using Real = typename B::Real;
   struct Args {
@@ -66,7 +66,7 @@ struct FalconGain {
   }
 };
 
-template <ExecutorTypes B, int C, int DK>
+template <ExecutorTypes B, Size C, Size DK>
 struct FalconGainBackward {
   using Real = typename B::Real;
   struct Args {

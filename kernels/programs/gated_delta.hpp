@@ -30,7 +30,7 @@ namespace assay::tile {
 
 /// T of every chunk, as C rows each, and its products of decays: a, a' and z of every token, and a_C DK times for every
 /// chunk. Blocks are chunks.
-template <ExecutorTypes B, int C, int DK, bool Predicts>
+template <ExecutorTypes B, Size C, Size DK, bool Predicts>
 struct GatedDeltaSystem {
   struct Args {
     typename B::In k, p;  // p: keys of the prediction, if there are any
@@ -69,7 +69,7 @@ struct GatedDeltaSystem {
                       b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
           b.store_row("decay"_s, a.totals, head, chunk * DK,
                       b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, chunk * C,
-                                    b.planted("tail_decay"_s, C, n < C ? n - 1 : C)));
+                                    b.planted("tail_decay"_s, C, n < C ? n - 1 : n)));
           b.decay_ratios("decay"_s, s.D1, a.log_decay, head, chunk * C, a.lag);
           b.sync();
           auto A = b.abt("KK"_s, chosen<Predicts>(s.X, s.K), s.K);
@@ -88,7 +88,7 @@ struct GatedDeltaSystem {
 };
 
 /// The state before every chunk, and its U.
-template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Predicts>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Predicts>
 struct GatedDeltaStates {
   struct Args {
     typename B::In k, v, p, inverse;  // p: keys of the prediction, if there are any
@@ -152,7 +152,7 @@ struct GatedDeltaStates {
 };
 
 /// What the queries read.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct GatedDeltaOutputs {
   using Real = typename B::Real;
   struct Args {
@@ -199,7 +199,7 @@ struct GatedDeltaOutputs {
 };
 
 /// Their adjoint: dU0 and dG of every chunk.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct GatedDeltaReads {
   using Real = typename B::Real;
   struct Args {
@@ -250,7 +250,7 @@ struct GatedDeltaReads {
 };
 
 /// G after every chunk, last chunk first, and its E.
-template <ExecutorTypes B, int C, int DK, int DV, int ST, bool Predicts>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Predicts>
 struct GatedDeltaAdjoints {
   struct Args {
     typename B::In k, p, inverse, du, updates, final_cotangent;
@@ -321,7 +321,7 @@ struct GatedDeltaAdjoints {
 
 /// Gradients of a chunk's tokens; dq, dk, dbeta and dlog_decay are this block's part, the value columns v0.. of its
 /// head.
-template <ExecutorTypes B, int C, int DK, int DV, bool Predicts>
+template <ExecutorTypes B, Size C, Size DK, Size DV, bool Predicts>
 struct GatedDeltaGradients {
   using Real = typename B::Real;
   struct Args {

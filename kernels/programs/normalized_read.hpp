@@ -12,7 +12,7 @@ namespace assay::tile {
 inline constexpr int mass_columns = 16;
 
 /// o from the sums. Blocks are pairs of C tokens and DV columns.
-template <ExecutorTypes B, int C, int DV>
+template <ExecutorTypes B, Size C, Size DV>
 struct NormalizedRead {
   using Real = typename B::Real;
   struct Args {
@@ -56,7 +56,7 @@ struct NormalizedRead {
 };
 
 /// Cotangents of the sums and the mass, from that of o. Blocks are C tokens.
-template <ExecutorTypes B, int C, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DV, int ST>
 struct NormalizedReadBackward {
   using Real = typename B::Real;
   struct Args {

@@ -22,7 +22,7 @@ struct SolveLimits {
 /// Solves for the rows of `rhs`; image(P) is the systems' product with P, which `directions` holds. A row at rest stays
 /// as it is while others go on. The step along a direction is the best one, and the next direction conjugate to it,
 /// whatever rounding has made of it.
-template <int C, int D, ExecutorTypes B, class X, class Tile, class Rows, class Image>
+template <Size C, Size D, ExecutorTypes B, class X, class Tile, class Rows, class Image>
 TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const SolveLimits<B>& limits, int head,
                                  int row0, Image image) {
   const auto zero = b.row("alpha"_s, Shape<C>{}, 0);
@@ -83,7 +83,7 @@ TILE_FN auto to_unit_rows(X& b, Rows& Y) {
 
 /// Adjoint states of R rows after every chunk, last chunk first, from the sum of the group's cotangents: operands, or
 /// as wide as they are.
-template <ExecutorTypes B, int R, int D, int ST, bool Wide>
+template <ExecutorTypes B, Size R, Size D, int ST, bool Wide>
 struct AdjointStates {
   struct Args {
     typename B::In start, updates;

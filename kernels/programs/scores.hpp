@@ -68,7 +68,7 @@ struct PlainScores {
   }
 
   /// A block's step. `Keys`: its rows are keys.
-  template <class X, class B, int R, bool Keys = false>
+  template <class X, class B, Size R, bool Keys = false>
   struct Step {
     X& b;
     TILE_FN Step(X& x, const Args<B>&, typename B::Real, int, int) : b(x) {}
@@ -154,7 +154,7 @@ struct ArgumentScores {
     A product, tangent;
   };
 
-  template <class X, class B, int R, bool Keys = false>
+  template <class X, class B, Size R, bool Keys = false>
   struct Step {
     using Real = typename B::Real;
     using Row = decltype(std::declval<X&>().row("m"_s, Shape<R>{}, 0));

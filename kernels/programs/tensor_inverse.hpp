@@ -17,7 +17,7 @@
 namespace assay::tile {
 
 /// What both passes share: the chunk's system, its inverse applied to the features and to the values apart.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct TensorInverse {
   struct Smem {
     typename B::template Tile<"Q", C, DK> Q[ST];
@@ -91,7 +91,7 @@ struct TensorInverse {
 };
 
 /// One block per head and per DV value columns; `block` counts the latter. Tiles are chunks: no window has two.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct TensorForward {
   using Rule = TensorInverse<B, C, DK, DV, ST>;
   struct Args {
@@ -134,7 +134,7 @@ struct TensorForward {
 
 /// Cotangents in, gradients out; all but dv are this block's part, the value columns v0.. of its head. `dstep`: what
 /// the gradient of a token's decay has from the steps of its rows.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct TensorBackward {
   using Rule = TensorInverse<B, C, DK, DV, ST>;
   struct Args {

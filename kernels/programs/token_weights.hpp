@@ -6,7 +6,7 @@
 namespace assay::tile {
 
 /// F / N_i of C tokens, `before` tokens after the start; `count` holds 1, 2, ...
-template <int C, class Ex, class RowIn>
+template <Size C, class Ex, class RowIn>
 TILE_FN auto token_weights(Ex& b, const RowIn& count, int before) {
   return b.rows(
       "weight"_s, [&](auto n) { return (before + 1) / n; }, b.load_row("count"_s, Shape<C>{}, count, 0, before));

@@ -20,7 +20,7 @@ struct Windows {
 };
 
 /// What the programs of a chunk share: pairs come in tiles of C.
-template <ExecutorTypes B, int C>
+template <ExecutorTypes B, Size C>
 struct Windowed {
   /// Tiles of the pairs in the windows of a chunk: [first, first + count).
   struct Tiles {

@@ -22,7 +22,7 @@
 namespace assay::tile {
 
 /// All ones on and below the diagonal, or everywhere.
-template <int C, class X>
+template <Size C, class X>
 TILE_FN auto ones(X& b, bool triangle) {
   auto one = b.acc("mean"_s, Shape<C, C>{});
   one.map("mean"_s, [](auto x) { return x + 1; });
@@ -31,7 +31,7 @@ TILE_FN auto ones(X& b, bool triangle) {
 }
 
 /// What a chunk adds: its means, and the scatters about them.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct AffineUpdates {
   using Real = typename B::Real;
   struct Args {
@@ -86,7 +86,7 @@ struct AffineUpdates {
 
 /// Means and scatters before every chunk, and after the last one, once for each head of the group. Each head has two
 /// blocks: the keys' mean with H, the values' with S.
-template <ExecutorTypes B, int C, int D, int ST>
+template <ExecutorTypes B, Size C, Size D, int ST>
 struct AffineStates {
   using Real = typename B::Real;
   struct Args {
@@ -153,7 +153,7 @@ struct AffineSystem {
 };
 
 /// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct AffineTiles {
   using Real = typename B::Real;
   typename B::template Tile<"K", C, D> K;
@@ -228,7 +228,7 @@ struct AffineTiles {
 };
 
 /// y and o of a chunk.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct AffineOutputs {
   using Real = typename B::Real;
   struct Args {
@@ -289,7 +289,7 @@ struct AffineOutputs {
 };
 
 /// x, and with it the gradients of q and of lambda, of a chunk; and what its rows put on every key.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct AffineAdjoint {
   struct Args {
     AffineSystem<B> system;
@@ -358,7 +358,7 @@ struct AffineAdjoint {
 
 /// What a chunk's rows add to N, P, d and h, of all heads of the group. x and y have the root of their lengths' product
 /// each in N.
-template <ExecutorTypes B, int C, int D, int ST>
+template <ExecutorTypes B, Size C, Size D, int ST>
 struct AffineAdjointUpdates {
   struct Args {
     typename B::In x, y, o_cotangent;
@@ -429,7 +429,7 @@ struct AffineAdjointUpdates {
 
 /// What the cotangents of a head's final moments put on every key and value, beside dH and dS:
 ///   d = dm / n - (dH + dH^T) m - dS^T u,   h = du / n - dS m
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct AffineAdjointStart {
   using Real = typename B::Real;
   struct Args {
@@ -481,7 +481,7 @@ struct AffineAdjointStart {
 };
 
 /// dk and dv of a chunk, from all heads of the group.
-template <ExecutorTypes B, int C, int D, int ST>
+template <ExecutorTypes B, Size C, Size D, int ST>
 struct AffineGradients {
   struct Args {
     typename B::In k, v, x, y, o_cotangent, N, P, d, h;

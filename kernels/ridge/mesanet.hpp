@@ -15,7 +15,7 @@ namespace assay::tile {
 
 /// What a chunk adds to H and S. The solves magnify how sums are rounded: the keys come as wide as the accumulators,
 /// too, so that no tensor core cuts these off.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct MesaUpdates {
   struct Args {
     typename B::In k, v, wide_k;
@@ -44,7 +44,7 @@ struct MesaUpdates {
 };
 
 /// H or S before every chunk, and after the last one, once for each head of the group.
-template <ExecutorTypes B, int D, int ST, bool Gram>
+template <ExecutorTypes B, Size D, int ST, bool Gram>
 struct MesaStates {
   struct Args {
     typename B::In updates;
@@ -90,7 +90,7 @@ struct MesaSystem {
 };
 
 /// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct MesaTiles {
   typename B::template Tile<"K", C, D> K;
   typename B::template Tile<"V", C, D> V;
@@ -127,7 +127,7 @@ struct MesaTiles {
 };
 
 /// x and o of a chunk.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct MesaOutputs {
   struct Args {
     MesaSystem<B> system;
@@ -172,7 +172,7 @@ struct MesaOutputs {
 };
 
 /// a, and with it the gradients of q and of lambda, of a chunk.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct MesaAdjoint {
   struct Args {
     MesaSystem<B> system;
@@ -222,7 +222,7 @@ struct MesaAdjoint {
 };
 
 /// What a chunk's rows add to P and N, of all heads of the group. x and a have the root of their lengths' product each.
-template <ExecutorTypes B, int C, int D, int ST>
+template <ExecutorTypes B, Size C, Size D, int ST>
 struct MesaAdjointUpdates {
   struct Args {
     typename B::In x, a, o_cotangent;
@@ -272,7 +272,7 @@ struct MesaAdjointUpdates {
 };
 
 /// dk and dv of a chunk, from all heads of the group.
-template <ExecutorTypes B, int C, int D, int ST>
+template <ExecutorTypes B, Size C, Size D, int ST>
 struct MesaGradients {
   struct Args {
     typename B::In k, v, x, a, o_cotangent, P, N;

@@ -23,7 +23,7 @@
 namespace assay::tile {
 
 /// Sums and covariance of every chunk and, of the first one, its first token. Heads are those of keys and values.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChunkMoments {
   using Real = typename B::Real;
   struct Args {
@@ -83,7 +83,7 @@ struct ChunkMoments {
 };
 
 /// Bases and covariance before every chunk, first chunk first, and the moments of the whole sequence.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct MomentPass {
   using Real = typename B::Real;
   struct Args {
@@ -142,7 +142,7 @@ struct MomentPass {
 };
 
 /// What the probes read.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct TiltedReads {
   using Real = typename B::Real;
   struct Args {
@@ -213,7 +213,7 @@ struct TiltedReads {
 };
 
 /// What every chunk adds to the adjoint moments.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct AdjointMoments {
   using Real = typename B::Real;
   struct Args {
@@ -296,7 +296,7 @@ struct AdjointMoments {
 };
 
 /// Adjoint moments after every chunk, last chunk first.
-template <ExecutorTypes B, int C, int DK, int DV, int ST>
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct AdjointPass {
   using Real = typename B::Real;
   struct Args {
@@ -339,7 +339,7 @@ struct AdjointPass {
 };
 
 /// Gradients of a chunk's tokens: dv of this head, drho and dk this block's part, the value columns v0.. of its head.
-template <ExecutorTypes B, int C, int DK, int DV>
+template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct TiltedGradients {
   using Real = typename B::Real;
   struct Args {

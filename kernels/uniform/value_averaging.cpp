@@ -8,16 +8,16 @@
 namespace assay::tile {
 namespace {
 
-template <class T, int C, int D>
+template <class T, Size C, Size D>
 struct Tiles {
   using Executor = HostBlock<T>;
-  static constexpr int tokens = C, values = D;
+  static constexpr Size tokens = C, values = D;
 };
 
 Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape = uniform_shape(problem);
   const Policy run = with_narrow_state(policy);
-  return with_chunk(shape, run, tile, [&]<class T, int C, int D>() {
+  return with_chunk(shape, run, tile, [&]<class T, Size C, Size D>() {
     return value_averaging_plan<Tiles<T, C, D>>(HostDevice<T>(shape, run), shape, problem);
   });
 }

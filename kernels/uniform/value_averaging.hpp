@@ -12,7 +12,7 @@
 namespace assay::tile {
 
 /// Sum of every chunk's values; backward, of its weighted cotangents.
-template <ExecutorTypes B, int C, int D, bool Backward>
+template <ExecutorTypes B, Size C, Size D, bool Backward>
 struct TokenSums {
   using Real = typename B::Real;
   struct Args {
@@ -51,7 +51,7 @@ struct TokenSums {
 };
 
 /// The sum before every chunk, first chunk first, or what later chunks give to dv, last chunk first.
-template <ExecutorTypes B, int D, bool Backward>
+template <ExecutorTypes B, Size D, bool Backward>
 struct SumPass {
   struct Args {
     typename B::RowIn sums;
@@ -75,7 +75,7 @@ struct SumPass {
 };
 
 /// What the tokens read.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct MeanReads {
   struct Args {
     typename B::In v;
@@ -109,7 +109,7 @@ struct MeanReads {
 };
 
 /// dv of a chunk's tokens.
-template <ExecutorTypes B, int C, int D>
+template <ExecutorTypes B, Size C, Size D>
 struct MeanGradients {
   using Real = typename B::Real;
   struct Args {
