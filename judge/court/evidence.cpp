@@ -77,6 +77,17 @@ void say_which(ReportRow& row, double factor) {
                                  factor, " pass), beyond contract ", row.contract);
   else if (model.verdict == Verdict::fail)
     row.judgement.reason += text("; beyond any algorithm (", times(model.excess), " what the precision rounds)");
+  else if (model.verdict == Verdict::undecided)  // its reason, without the advice to ask for a contract
+    row.judgement.reason += text("; left open by the model (", model.reason.substr(0, model.reason.rfind("; ")),
+                                 "), beyond contract ", row.contract);
+}
+
+/// Of FAILs by a contract that are not beyond any algorithm: another one with a name that allows them.
+void say_who_allows(std::vector<ReportRow>& rows, const PassingRow& passing) {
+  for (ReportRow& row : rows) {
+    if (row.judgement.verdict != Verdict::fail || !row.by_model || row.by_model->verdict == Verdict::fail) continue;
+    if (const ReportRow* found = passing(row)) row.judgement.reason += "; passes under contract " + found->contract;
+  }
 }
 
 }  // namespace
@@ -221,12 +232,14 @@ Expected widened(Expected expected, double factor) {
   return expected;
 }
 
-/// Kernels that are called with fp32 multiply in tf32 where nobody forbids it. That is another precision, and said.
+/// Kernels that are called with fp32 multiply in tf32 where nobody forbids it. That is another precision, and said of
+/// what is not within fp32's own error.
 void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& answered) {
+  if (trial.kernel.precision != Format::fp32) return;
   std::optional<ModelTrial> tf32;
   for (ReportRow& row : rows) {
     if (row.judgement.verdict != Verdict::fail && row.judgement.verdict != Verdict::undecided) continue;
-    if (!row.by_model || trial.kernel.precision != Format::fp32) continue;
+    if (!row.by_model || row.by_model->verdict == Verdict::pass) continue;
     if (!tf32) tf32.emplace(trial, Format::tf32, rows, answered);
     Judgement j;
     if (tf32->judge(row, j) != nullptr && j.verdict == Verdict::pass)
@@ -335,6 +348,7 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
     return nullptr;
   };
   weigh_all(first, &row, rows, got, decides, passing);
+  if (decides == Decides::contract) say_who_allows(rows, passing);
   return rows;
 }
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <chrono>
 
+#include "files/names.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/planted_kernels.hpp"
 #include "judge/hypotheses/hypotheses.hpp"
 #include "judge/sigma/stored.hpp"
+#include "judge/verdict/infer.hpp"
 
 namespace assay {
 namespace {
@@ -102,6 +104,10 @@ std::vector<std::string> Why::findings() const {
 bool Why::known() const { return explanations.known() && says_something(explanations.list.front()); }
 
 std::vector<std::string> Why::further() const {
+  if (failing == 0 && !loose.tensors.empty())
+    return {fmt::format("why: rounds more than {} allows in {}: {}", loose.contract,
+                        names_in(loose.tensors, [](const std::string& name) { return name; }),
+                        loose.sites.empty() ? loose.obstacle : loose.sites)};
   if (!looked_further) return {};
   std::vector<std::string> lines;
   if (!contract.empty())
@@ -139,6 +145,35 @@ void look_further(Why& why, const CaseTrial& trial, const GivenAnswer& got, cons
   why.stopped = stop();
 }
 
+/// Of what passes by the model and not by the contract: the sites that round more, read off the answer.
+Looseness looseness_of(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
+                       OtherContracts& others, const std::function<bool()>& stop) {
+  Looseness loose;
+  AnsweredCase given{trial.file().problem, trial.oracle(), {}, got.stored};
+  const Arrays answered = flat(got.answer);
+  std::string tile;
+  for (const ReportRow& row : rows) {
+    if (const auto found = answered.find(row.tensor); found != answered.end()) given.got.insert(*found);
+    if (row.judgement.verdict != Verdict::pass || row.evidence != "model" || !row.by_contract) continue;
+    if (row.by_contract->verdict != Verdict::fail) continue;
+    loose.tensors.push_back(row.tensor), loose.contract = contract_of(row), tile = row.fits;
+  }
+  if (loose.tensors.empty()) return loose;
+  const InferredContract found = infer_contract({&given, 1}, trial.kernel_at(tile), stop);
+  loose.obstacle = "no coarser site and no contract with a name explains it";
+  if (found.explained) {
+    loose.sites = words_of(found.contract);
+  } else if (found.predicted >= least_share) {  // a narrow state
+    loose.obstacle = found.obstacle;
+  } else if (const Contract* other = trial.other_contract(
+                 got, [&](const std::string& name) { return has_row(rows, name); }, others, stop)) {
+    loose.obstacle = "the contract " + other->name + " allows it: --contract " + other->name;
+  } else if (stop()) {
+    loose.obstacle = "unknown so far: --why-limit gives it more time";
+  }
+  return loose;
+}
+
 }  // namespace
 
 Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
@@ -154,8 +189,10 @@ Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vect
   const std::vector<Suspect> suspects = suspects_of(rows, answered);
   why.failing = static_cast<std::size_t>(
       std::count_if(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; }));
-  if (why.failing == 0) return why;
   const ProblemFile& file = trial.file();
+  if (why.failing == 0 && seconds && !file.has_arguments() && trial.kernel().form != nullptr)
+    why.loose = looseness_of(trial, got, rows, others, stop);
+  if (why.failing == 0) return why;
   why.first = first_wrong(*file.room, file.batch, suspects);
   if (file.has_arguments()) return why;  // what causes are tried on knows the frameworks' layout alone
   why.causes = causes_of(*file.room, file.problem, file.batch, suspects, effort);

@@ -15,6 +15,14 @@ namespace assay {
 /// Sets `why` of the judged rows of one kernel: "Sc (bf16) 41%, out (bf16) 30%, ...".
 void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kernel, const Problem& problem);
 
+/// What passes by the model and rounds more than the precision's contract allows.
+struct Looseness {
+  std::vector<std::string> tensors;  ///< of none there is nothing else
+  std::string contract;              ///< that of the precision
+  std::string sites;                 ///< whose coarser rounding predicts the errors: "vbar in fp16"; "" of none
+  std::string obstacle;              ///< where none does, what else is known, in words
+};
+
 /// What a failure looks like, and what explains it.
 struct Why {
   std::size_t failing = 0;          ///< tensors; of none there is nothing else
@@ -25,6 +33,7 @@ struct Why {
   std::string contract_summary;
   Explanations explanations;  ///< coarser sites, unstable forms, known faults
   bool stopped = false;       ///< by the limit
+  Looseness loose = {};       ///< where nothing fails, and there was time
 
   /// Whether one of the explanations is a reason.
   bool known() const;
@@ -37,7 +46,8 @@ struct Why {
 bool says_something(const Explanation& explanation);
 
 /// Of rows that `trial` has judged. With a limit in seconds it looks further: conventions of large problems, named
-/// contracts, and what judge/verdict/attribution.hpp knows.
+/// contracts, and what judge/verdict/attribution.hpp knows; where nothing fails, which sites round more than the
+/// contract allows.
 Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
                  OtherContracts& others, std::optional<double> seconds = {});
 

@@ -192,6 +192,63 @@ TEST(Witnesses, other_sums_orders_and_references_are_no_fault) {
   EXPECT_GT(by_reference, 2000);
 }
 
+/// Rows of all heads, [head][row][...], in that order.
+Array rows_in(const std::vector<int>& order, const Array& array) {
+  Array to = array;
+  const std::size_t rows = order.size(), row = array.data.size() / (static_cast<std::size_t>(array.shape[0]) * rows);
+  for (std::size_t i = 0; i < array.data.size(); ++i) {
+    const std::size_t head = i / (rows * row), at = i / row % rows;
+    to.data[i] = array.data[(head * rows + static_cast<std::size_t>(order[at])) * row + i % row];
+  }
+  return to;
+}
+
+/// What a kernel answers that goes through the tokens of these tensors in that order; `orders` are those that come
+/// back.
+Answer through_tokens(const std::vector<int>& order, const std::vector<std::string>& orders, const Problem& problem,
+                      const std::function<Answer(const Problem&)>& run) {
+  std::vector<int> back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  Problem other = problem;
+  for (const std::string& name : orders) other.inputs.at(name) = rows_in(order, other.inputs.at(name));
+  Answer answer = run(other);
+  for (const std::string& name : orders)
+    if (const auto d = answer.gradients.find(name); d != answer.gradients.end()) d->second = rows_in(back, d->second);
+  return answer;
+}
+
+/// Sums over tokens: what attends to all keys takes them in any order, and so does a state that adds up all writes.
+TEST(Witnesses, sums_over_tokens_in_another_order_are_no_fault) {
+  int judged = 0;
+  for (const char* name : {"softmax_attention", "parallax", "linear_attention"})
+    for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
+      for (const int length : {2, 3, 5, 8, 20, 70}) {
+        const Room& room = *find_room(name);
+        const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
+        CaseSpec spec{name,          {1, length, 2, 0, 8, 8, 0},         precision,
+                      Style::normal, static_cast<std::uint64_t>(length), {}};
+        const bool is_state = room.name == "linear_attention";
+        if (!is_state) spec.params["causal"] = false;
+        Problem problem = room.make(spec);
+        if (is_state) problem.cotangents.clear();
+        Expectation expectation = expect(oracle_of(room, problem, 4), {&form, precision, 0, 1}, problem, default_draws);
+        if (is_state) {
+          const auto by_token = [](const auto& tensor) { return tensor.first != "final_state"; };
+          std::erase_if(expectation.tensors, by_token), std::erase_if(expectation.emulated, by_token);
+        }
+        const Stream stream(spec.seed, "tokens");
+        std::vector<int> reversed(static_cast<std::size_t>(length)), shuffled = reversed;
+        std::iota(reversed.rbegin(), reversed.rend(), 0), std::iota(shuffled.begin(), shuffled.end(), 0);
+        for (std::size_t i = shuffled.size(); i-- > 1;)
+          std::swap(shuffled[i], shuffled[static_cast<std::size_t>(stream.integer(i, static_cast<int>(i) + 1))]);
+        for (const std::vector<int>& order : {reversed, shuffled})
+          for (const Other& other : other_sums(form, precision))
+            judged +=
+                expect_no_alarm(through_tokens(order, {"k", "v"}, problem, other.run), expectation, spec, other.name);
+      }
+  EXPECT_GT(judged, 1500);
+}
+
 /// Integers far below 2^24 leave nothing in any order: their answers are to be exact.
 TEST(Witnesses, what_is_exact_in_any_order_stays_exact) {
   const Room& room = *find_room("linear_attention");

@@ -121,10 +121,14 @@ TEST_F(ContractFlag, is_what_a_check_judges_by) {
   const Ran plain = run_assay({"check", file, out, "--contract", "bf16"});
   EXPECT_EQ(plain.code, exit_failed);
   EXPECT_NE(plain.out.find("within any algorithm's error"), std::string::npos) << plain.out;
+  EXPECT_NE(plain.out.find("; passes under contract bf16_state"), std::string::npos) << plain.out;
   // Some algorithm in bf16 may have a state in bf16: that is said, and no fault.
   const Ran any = run_assay({"check", file, out});
   EXPECT_EQ(any.code, exit_passed);
   EXPECT_NE(any.out.find("rounds more than bf16 allows"), std::string::npos) << any.out;
+  const Ran why = run_assay({"check", file, out, "--why"});
+  EXPECT_NE(why.out.find("\nwhy: rounds more than bf16 allows in final_state: S in bf16 has "), std::string::npos)
+      << why.out;
   const Ran ran = run_assay({"check", file, out, "--contract", contract, "--format", "json"});
   EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
   const Json json = Json::parse(ran.out);
@@ -135,6 +139,70 @@ TEST_F(ContractFlag, is_what_a_check_judges_by) {
   expect_refused(run_assay({"check", file, out, "--contract", "flash_attention"}),
                  "chunkwise: contract flash_attention: the kernel has no site m");
   expect_refused(run_assay({"check", file, out, "--contract", "fla", "--precision", "bf16"}), "--contract");
+}
+
+/// Of a FAIL by a contract: within any algorithm's error, beyond it, or between the two; and who allows it.
+TEST_F(ContractFlag, a_fail_says_of_which_kind_it_is) {
+  struct Error {
+    const char* precision;
+    double by;
+    std::vector<const char*> said, unsaid;
+  };
+  const char *within = "within any algorithm's error (", *open = "left open by the model (",
+             *beyond = "beyond any algorithm (", *tf32 = "tf32 allows that", *allowed = "; passes under contract ";
+  for (const Error& error : {Error{"bf16", 0.009, {within, "), beyond contract bf16"}, {open, beyond, tf32}},
+                             {"bf16",
+                              0.016,
+                              {open, "3.",
+                               "itself: a chunk algorithm that cancels may do this), beyond "
+                               "contract bf16",
+                               allowed},
+                              {within, beyond, "--contract says", tf32}},
+                             {"bf16", 0.03, {beyond}, {within, open, allowed}},
+                             {"fp32", 4e-7, {within, "), beyond contract fp32"}, {open, beyond, tf32}},
+                             {"fp32", 1e-6, {beyond, tf32}, {within, open}}}) {
+    const std::string file = path("kinds.st"), out = path("kinds_out.st");
+    ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,40,2,8", "--precision", error.precision, "--no-cotangents",
+                         "-o", file})
+                  .code,
+              exit_passed);
+    ASSERT_EQ(run_assay({"oracle", file, "-o", out}).code, exit_passed);
+    Safetensors answer = read_safetensors(out);
+    std::erase_if(answer.tensors, [](const auto& tensor) { return tensor.first != "final_state"; });
+    Array state = load("final_state", answer.tensors.at("final_state"));
+    for (std::size_t i = 0; i < state.data.size(); ++i) state.data[i] *= 1 + (i % 2 == 0 ? -1 : 1) * error.by;
+    answer.tensors.at("final_state") = store(state, "F64");
+    write_safetensors(out, answer);
+    const Ran ran = run_assay({"check", file, out, "--contract", error.precision, "--tensor", "final_state"});
+    EXPECT_EQ(ran.code, exit_failed);
+    for (const char* words : error.said) EXPECT_NE(ran.out.find(words), std::string::npos) << words << '\n' << ran.out;
+    for (const char* words : error.unsaid)
+      EXPECT_EQ(ran.out.find(words), std::string::npos) << words << '\n' << ran.out;
+  }
+}
+
+/// What nothing rounds has no sigma to be off by: no multiple of it is printed.
+TEST_F(ContractFlag, prints_no_infinite_sigma) {
+  const std::string file = path("integers.st"), out = path("integers_out.st");
+  ASSERT_EQ(run_assay({"case", "linear_attention", "--shape", "1,8,2,8", "--style", "integers", "--no-cotangents", "-o",
+                       file})
+                .code,
+            exit_passed);
+  ASSERT_EQ(run_assay({"oracle", file, "-o", out}).code, exit_passed);
+  Safetensors answer = read_safetensors(out);
+  std::erase_if(answer.tensors, [](const auto& tensor) { return tensor.first != "final_state"; });
+  Array state = load("final_state", answer.tensors.at("final_state"));
+  state.data[5] += 0x1p-20;
+  answer.tensors.at("final_state") = store(state, "F64");
+  write_safetensors(out, answer);
+  for (const char* format : {"table", "markdown", "html", "junit", "sarif", "github"}) {
+    const Ran ran =
+        run_assay({"check", file, out, "--contract", "bf16", "--tensor", "final_state", "--format", format});
+    EXPECT_EQ(ran.code, exit_failed) << ran.err;
+    EXPECT_NE(ran.out.find("nothing of it is rounded"), std::string::npos) << ran.out;
+    for (const char* infinite : {" inf ", ">inf<", " inf<"})
+      EXPECT_EQ(ran.out.find(infinite), std::string::npos) << format << '\n' << ran.out;
+  }
 }
 
 /// A case of softmax attention, and what our program answers to it under `sites`, in fp32; then `spoil`.
@@ -171,6 +239,11 @@ TEST_F(ContractInfer, writes_a_contract_that_a_check_passes_under) {
   EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
   EXPECT_NE(ran.out.find("those of the contract bf16 with S in bf16"), std::string::npos) << ran.out;
   EXPECT_EQ(contract_from(found_).name, "mine");
+  // A user who asks no contract hears of it, too.
+  const Json why = Json::parse(run_assay({"check", case_, out_, "--why", "--format", "json"}).out)["why"];
+  EXPECT_EQ(why["known"], true);
+  EXPECT_EQ(why["sites"], "S in bf16");
+  EXPECT_FALSE(why["rounds_more_in"].empty());
   const Ran check = run_assay({"check", case_, out_, "--contract", found_});
   EXPECT_EQ(check.code, exit_passed) << check.out;
   // Of a part of the answer, too.

@@ -141,6 +141,32 @@ TEST_F(Foreign, planted_bugs_are_named) {
   EXPECT_GE(24 * named, 15 * tried);
 }
 
+/// What passes by the model and rounds more than the precision's contract: --why says by which site, by which contract
+/// with a name, or that neither is known.
+TEST_F(Foreign, what_rounds_more_than_the_contract_is_named) {
+  const std::vector<std::pair<std::string, std::string>> said = {
+      {"fla-parallel_parallax-fp16-T33-H2-K32-outlier_channels-vbar_in_narrow_type",
+       "fp16 allows in d_rho: vbar in fp16"},
+      {"fla-fused_chunk_simple_gla-bf16-T65-H2-K32", "bf16 allows in o: the contract fla allows it: --contract fla"},
+      {"fla-chunk_mesa_net-bf16-T17-H2-K64", ": no coarser site and no contract with a name explains it"}};
+  std::size_t found = 0;
+  for (const Json& recording : recordings())
+    for (const auto& [id, words] : said) {
+      if (recording.at("id") != id) continue;
+      const std::string answer = folder_of_recordings + id + ".safetensors";
+      std::vector<std::string> command = {"check", case_of(recording), answer, "--why", "--why-limit", "600"};
+      for (const auto& [name, tensor] : read_safetensors(answer).tensors)
+        command.insert(command.end(), {"--tensor", name});
+      const Ran ran = run_assay(command);
+      EXPECT_EQ(ran.code, exit_passed) << id << ran.err;
+      const std::size_t why = ran.out.find("\nwhy: rounds more than ");
+      ASSERT_NE(why, std::string::npos) << id << '\n' << ran.out;
+      EXPECT_NE(ran.out.find(words, why), std::string::npos) << id << '\n' << ran.out.substr(why);
+      ++found;
+    }
+  EXPECT_EQ(found, said.size());
+}
+
 TEST_F(Foreign, the_index_has_every_file_and_no_other) {
   std::set<std::string> listed, present;
   std::uintmax_t bytes = 0;

@@ -650,6 +650,33 @@ TEST(Report, sarif_has_a_result_for_what_does_not_pass) {
             "file:///a%20b/%C3%BC.st");
 }
 
+/// Of what passes as of what fails.
+TEST(Report, every_format_has_both_kinds_of_evidence) {
+  Report report = one_of_each_verdict();
+  report.rows.resize(2);
+  ASSERT_EQ(report.rows[0].judgement.verdict, Verdict::pass);
+  report.rows[0].by_model = {Verdict::pass, 0.25}, report.rows[0].by_contract = {Verdict::pass, 0.75};
+  report.rows[1].by_model = {Verdict::fail, 6.25}, report.rows[1].by_contract = {Verdict::fail, 8.75};
+  const Page page{.verb = "check", .header = {""}, .facts = {}, .command = ""};
+  for (const RowsFormat format : all_rows_formats) {
+    const std::string printed = print(page, report.rows, format);
+    for (const char* number : {"0.25", "0.75", "6.25", "8.75"})
+      EXPECT_NE(printed.find(number), std::string::npos) << name_of(format) << ' ' << number << '\n' << printed;
+  }
+  std::istringstream in(print(page, report.rows, RowsFormat::junit));
+  boost::property_tree::ptree xml;
+  read_xml(in, xml);
+  EXPECT_EQ(xml.get<std::string>("testsuites.testsuite.testcase.system-out"), "model 0.25, contract 0.75");
+  const Json sarif = Json::parse(print(page, report.rows, RowsFormat::sarif));
+  EXPECT_EQ(sarif["runs"][0]["properties"]["evidence"],
+            (Json::array(
+                {{{"tensor", "room form bf16 o"}, {"verdict", "PASS"}, {"evidence", "model 0.25, contract 0.75"}},
+                 {{"tensor", "room form bf16 o"}, {"verdict", "FAIL"}, {"evidence", "model 6.25, contract 8.75"}}})));
+  EXPECT_EQ(sarif["runs"][0]["results"].size(), 1U);
+  EXPECT_EQ(lines_of(print(page, report.rows, RowsFormat::github)).at(0),
+            "PASS room form bf16 o: model 0.25, contract 0.75");
+}
+
 TEST(Report, github_has_a_line_for_each_annotation) {
   const auto lines = lines_of(print(with_odd_characters(), RowsFormat::github));
   ASSERT_EQ(lines.size(), 8u);

@@ -25,7 +25,20 @@ std::string tensor_of(const ReportRow& row) { return row.tensor.empty() ? "all t
 
 /// What is wrong and how to see it again, each in a line.
 std::string explanation_of(const ReportRow& row) {
-  return row.judgement.reason + (row.where.empty() ? "" : "\nwhere: " + row.where) + "\nreproduce: " + row.command;
+  const std::string evidence = evidence_of(row);
+  return row.judgement.reason + (row.where.empty() ? "" : "\nwhere: " + row.where) +
+         (evidence.empty() ? "" : "\nevidence: " + evidence) + "\nreproduce: " + row.command;
+}
+
+/// What both kinds of evidence say of each tensor that they weigh: viewers show results alone, and passes are none.
+Json evidence_of_all(const Rows& rows) {
+  Json list = Json::array();
+  for (const ReportRow& row : rows)
+    if (const std::string evidence = evidence_of(row); !evidence.empty())
+      list.push_back({{"tensor", kernel_of(row) + ' ' + contract_of(row) + ' ' + tensor_of(row)},
+                      {"verdict", name_of(row.judgement.verdict)},
+                      {"evidence", evidence}});
+  return list;
 }
 
 /// A path as a reference of a URI.
@@ -59,7 +72,10 @@ std::string as_junit(const Page& page, const Rows& rows) {
       counts.see(row), all.see(row);
       cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml(suite), xml(tensor_of(row)));
       if (passes(row)) {
-        cases += "/>\n";
+        const std::string evidence = evidence_of(row);
+        cases += evidence.empty()
+                     ? "/>\n"
+                     : fmt::format(">\n      <system-out>{}</system-out>\n    </testcase>\n", xml(evidence));
         continue;
       }
       const char* kind = row.judged() ? "failure" : "error";
@@ -97,8 +113,9 @@ std::string as_sarif(const Page& page, const Rows& rows) {
   }
   const Json driver = {{"name", "assay"}, {"version", ASSAY_VERSION}, {"rules", std::move(rules)}};
   const Json invocation = {{"commandLine", page.command}, {"executionSuccessful", true}};
-  const Json run = {
+  Json run = {
       {"tool", {{"driver", driver}}}, {"invocations", Json::array({invocation})}, {"results", std::move(results)}};
+  if (Json evidence = evidence_of_all(rows); !evidence.empty()) run["properties"]["evidence"] = std::move(evidence);
   const Json all = {
       {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
   return all.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
@@ -115,6 +132,8 @@ std::string as_github(const Page& page, const Rows& rows) {
     else if (!row.judgement.blind_spots.empty())
       out += fmt::format("::notice title={}::would not have revealed {}\n", workflow_text(kernel, true),
                          workflow_text(listed(row.judgement.blind_spots), false));
+    if (const std::string evidence = evidence_of(row); passes(row) && !evidence.empty())
+      out += plain_text(fmt::format("PASS {}: {}", kernel, evidence)) + '\n';
   }
   return out + plain_text(count_of(rows)) + "\nreproduce: " + plain_text(page.command) + '\n';
 }

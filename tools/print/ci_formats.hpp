@@ -15,8 +15,8 @@ std::string as_junit(const Page& page, const std::vector<ReportRow>& rows);
 /// program of the mechanism.
 std::string as_sarif(const Page& page, const std::vector<ReportRow>& rows);
 
-/// Annotations of a GitHub workflow: an error for each row that is not PASS, a notice for each blind spot; then the
-/// counts and the command for who reads the log.
+/// Annotations of a GitHub workflow: an error for each row that is not PASS, a notice for each blind spot; for who
+/// reads the log a line of evidence for each that is, the counts and the command.
 std::string as_github(const Page& page, const std::vector<ReportRow>& rows);
 
 }  // namespace assay

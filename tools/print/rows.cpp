@@ -41,11 +41,16 @@ std::string excess_of(const std::optional<Weighed>& weighed) {
   return short_ratio(weighed->excess);
 }
 
+/// The largest error in multiples of sigma; of a number that nothing rounds there is no such multiple.
+std::string worst_in_sigmas(const Judgement& j) {
+  return std::isinf(j.worst_z) && std::isfinite(j.max_error) ? "-" : short_ratio(j.worst_z);
+}
+
 std::vector<std::string> details_of(const ReportRow& row) {
   const Judgement& j = row.judgement;
   if (!row.judged()) return {"-", "-", "-", "-", "-", "-", "-"};
   return {short_number(j.relative_error), short_number(j.max_error), location(row, j.max_error_at),
-          short_ratio(j.worst_ulps),      short_ratio(j.rms_z),      short_ratio(j.worst_z),
+          short_ratio(j.worst_ulps),      short_ratio(j.rms_z),      worst_in_sigmas(j),
           percent(j.smallest_gain)};
 }
 
@@ -196,6 +201,11 @@ std::string kernel_of(const ReportRow& row) {
          (row.of_case.empty() ? "" : ", " + row.of_case + ',');
 }
 
+std::string evidence_of(const ReportRow& row) {
+  if (!weighed(row)) return "";
+  return "model " + excess_of(row.by_model) + ", contract " + excess_of(row.by_contract);
+}
+
 std::string count_of(const std::vector<ReportRow>& rows) {
   std::string counts;
   for (const Verdict verdict : all_verdicts) {
@@ -219,8 +229,10 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
     if (row.judgement.verdict == Verdict::pass) {
       if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
         lines.push_back(fmt::format(
-            "note  {} {} {}: rounds more than {} allows, {} times its limit; --contract {} fails", kernel_of(row),
-            contract_of(row), row.tensor, contract_of(row), short_ratio(row.by_contract->excess), contract_of(row)));
+            "note  {} {} {}: rounds more than {} allows, {} times its limit; --contract {} fails, --why looks for the "
+            "rounding",
+            kernel_of(row), contract_of(row), row.tensor, contract_of(row), short_ratio(row.by_contract->excess),
+            contract_of(row)));
       if ((row.evidence.starts_with("contract ") || row.evidence.starts_with("form ")) && row.by_model &&
           row.by_model->verdict != Verdict::pass)
         lines.push_back(

@@ -37,6 +37,8 @@ std::optional<RowsFormat> rows_format_from(std::string_view name);
 
 /// "deltanet chunkwise", the device if it is another one than the CPU executor, and the case if there are several.
 std::string kernel_of(const ReportRow& row);
+/// "model 0.23, contract 0.20": the excess by both kinds of evidence; "" where only one was asked.
+std::string evidence_of(const ReportRow& row);
 /// "212 tensors: 210 PASS, 2 FAIL"
 std::string count_of(const std::vector<ReportRow>& rows);
 /// "o[0][12][1][4]": the element at that place of the tensor, counted through.

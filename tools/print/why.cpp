@@ -50,7 +50,13 @@ Json json_of(const Explanations& explanations) {
 void add_why(Page& page, const Why& why, bool asked) {
   if (why.failing == 0) {
     page.facts.emplace_back("first_wrong", nullptr), page.facts.emplace_back("looks_like", Json::array());
-    if (asked) page.notes.emplace_back("why: no tensor fails");
+    if (!asked) return;
+    const Looseness& loose = why.loose;
+    if (loose.tensors.empty()) page.notes.emplace_back("why: no tensor fails");
+    for (std::string& line : why.further()) page.notes.push_back(std::move(line));
+    page.facts.emplace_back("why", Json{{"known", !loose.sites.empty()},
+                                        {"rounds_more_in", loose.tensors},
+                                        {"sites", loose.sites.empty() ? Json() : Json(loose.sites)}});
     return;
   }
   page.findings = why.findings();
