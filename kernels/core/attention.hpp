@@ -82,7 +82,7 @@ struct RowOrder {
 
 inline constexpr long double log2e = 1.442695040888963407359924681001892137L;
 
-/// Faults show at any size: test builds compile the smallest alone, in a third of the time.
+/// Faults show at any size: they are looked for at the smallest, where runs are short.
 inline constexpr const char* faults_are_small = "kernels with faults are compiled for up to 16 dimensions";
 
 /// Whether the emulated accumulators are as wide as a double, so that blocks must hold more than that.
