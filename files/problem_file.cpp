@@ -230,6 +230,7 @@ std::string in_terms_of(const ProblemFile& file, const std::string& message) {
   if (file.parts) {
     block = file.parts->whole_block(block, shape[0] / batch);
     shape[0] = shape[0] / batch * file.parts->all(), batch = file.parts->sequences;
+    if (!index.empty()) index.front() += file.parts->row_of(*ranked);
   }
   return shown + FileLayout::of_problem(*ranked, shape, batch).place_in_file(block, index) + std::string(rest);
 }
@@ -420,7 +421,14 @@ StoredTensor sampled_of(const StoredTensor& whole, const ProblemFile& problem, c
   const std::vector<int> expected = problem.parts->whole_shape(FileLayout::of_problem(ranked, shape, problem.batch));
   require(whole.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected), ", got ",
           shape_text(whole.shape), mistaken_axes(ranked, expected, whole.shape));
-  return problem.parts->cut(whole, FileLayout::of_file(ranked, expected));
+  return problem.parts->cut(whole, ranked);
+}
+
+/// Whether more than the sampled parts and rows add to a gradient: it is one number for all heads, or it has no row for
+/// each query, as where one number was given for all of them.
+bool is_summed(const SampledParts& parts, const RoomFacts::Ranked& ranked, const std::vector<int>& shape, int batch) {
+  const FileLayout layout = FileLayout::of_problem(ranked, shape, batch);
+  return !layout.has_heads() || parts.adds_rows(ranked) || (parts.rows > 0 && !layout.by_token());
 }
 
 /// A plugin's output is bytes of ones until something is written there.
@@ -442,7 +450,7 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     if (truth.value.empty() || !(asked || tensors.empty())) continue;
     const RoomFacts::Ranked ranked = answer_field(*problem.room, name);
     const bool gradient = name.starts_with("d_");
-    if (problem.parts && gradient && !FileLayout::of_problem(ranked, truth.shape, problem.batch).has_heads()) {
+    if (problem.parts && gradient && is_summed(*problem.parts, ranked, truth.shape, problem.batch)) {
       given.of_all_parts.push_back(name);
       continue;
     }

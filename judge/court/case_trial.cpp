@@ -152,6 +152,7 @@ Shape shape_of(const ProblemFile& file) {
   if (file.parts) {
     shape.batch = file.parts->sequences;
     shape.heads *= file.parts->groups, shape.shared_heads *= file.parts->groups;
+    if (file.parts->rows > 0) shape.query_len = shape.seq_len = file.parts->tokens;
   }
   if (shape.query_len == shape.seq_len) shape.query_len = 0;
   if (shape.shared_heads == shape.heads) shape.shared_heads = 0;

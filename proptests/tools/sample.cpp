@@ -201,6 +201,72 @@ TEST_F(Sample, runs_a_kernel_on_the_whole_case) {
   EXPECT_EQ(plugin.code, exit_passed) << plugin.out << plugin.err;
 }
 
+/// A block of query rows is a smaller case: o and d_q are judged, and what all rows add to is named.
+TEST_F(Sample, of_query_rows_passes_what_is_healthy) {
+  for (const char* mechanism : {"softmax_attention", "parallax", "lla"})
+    for (const bool causal : {true, false}) {
+      if (!causal && mechanism == std::string("parallax")) continue;
+      make(mechanism, "2,50,4/2,8",
+           causal ? std::vector<std::string>{} : std::vector<std::string>{"--param", "causal=false"});
+      answer();
+      for (const char* seed : {"1", "2", "3"}) {
+        const Json page = verdicts({"--sample", "2", "--sample-rows", "12", "--sample-seed", seed});
+        std::set<std::string> judged;
+        for (const Json& row : page["rows"]) {
+          EXPECT_EQ(row["verdict"], "PASS") << mechanism << ' ' << causal << ' ' << seed << ' ' << row;
+          EXPECT_EQ(row["shape"], "2,50,4/2,8,8");
+          judged.insert(row["tensor"]);
+        }
+        EXPECT_TRUE(judged.contains("o") && judged.contains("d_q"));
+        EXPECT_FALSE(judged.contains("d_k") || judged.contains("d_v"));
+        const Json rows = page["sample"]["rows"];
+        EXPECT_EQ(rows["of"], 50);
+        EXPECT_EQ(rows["first"].get<int>() % 12, 0);
+        EXPECT_EQ(rows["count"], std::min(12, 50 - rows["first"].get<int>()));
+      }
+    }
+}
+
+/// All rows are the whole: not a digit differs of what has a row for each query.
+TEST_F(Sample, of_all_query_rows_is_the_whole) {
+  make("softmax_attention", "1,40,2,8");
+  answer();
+  const Json whole = verdicts({})["rows"];
+  Json sampled = verdicts({"--sample-rows", "40"})["rows"];
+  std::size_t compared = 0;
+  for (Json& row : sampled)
+    for (Json other : whole)
+      if (other["tensor"] == row["tensor"]) {
+        EXPECT_EQ(other["rms_z"], row["rms_z"]);
+        EXPECT_EQ(other["worst"], row["worst"]);
+        ++compared;
+      }
+  EXPECT_EQ(compared, 2U);
+}
+
+/// A fault is found where it is looked at, and named by its place in the whole case; every block is looked at.
+TEST_F(Sample, of_query_rows_finds_what_lies_in_them) {
+  make("softmax_attention", "2,50,4/2,8", {"--no-cotangents"});
+  answer([](const At& at) { return at.index == std::vector{1, 29, 3, 5}; });
+  int found = 0;
+  std::set<int> blocks;
+  for (int seed = 0; seed < 40; ++seed) {
+    const std::vector<std::string> how = {"--sample-rows", "10", "--sample-seed", std::to_string(seed)};
+    const Json page = verdicts(how);
+    const int first = page["sample"]["rows"]["first"];
+    blocks.insert(first);
+    const Ran ran = check(how);
+    EXPECT_EQ(ran.code, first == 20 ? exit_failed : exit_passed) << first;
+    if (first != 20) continue;
+    ++found;
+    EXPECT_NE(ran.out.find("[1][29][3][5] is 0, expected"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("query rows 20 to 29 of 50 (20%)"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("of one block of 10 rows 80%, of half of all rows 40%"), std::string::npos) << ran.out;
+  }
+  EXPECT_GT(found, 0);
+  EXPECT_EQ(blocks, (std::set<int>{0, 10, 20, 30, 40}));
+}
+
 TEST_F(Sample, refuses_in_one_sentence) {
   make("deltanet", "2,20,4/2,8", {"--no-cotangents"});
   answer();
@@ -211,7 +277,8 @@ TEST_F(Sample, refuses_in_one_sentence) {
     EXPECT_NE(ran.err.find(part), std::string::npos) << ran.err;
   };
   refused({"--sample", "5"}, "--sample: expected 1 to 4, the parts of this case");
-  refused({"--sample-seed", "5"}, "--sample-seed: expected with --sample");
+  refused({"--sample-seed", "5"}, "--sample-seed: expected with --sample or --sample-rows");
+  refused({"--sample-rows", "5"}, "--sample-rows: expected attention with as many queries as keys: what a recurrence");
   refused({"--sample", "2", "--shrink"}, "leave out --sample");
   Safetensors out = read_safetensors(path("out.st"));
   out.tensors.at("o").shape = {2, 4, 20, 8};

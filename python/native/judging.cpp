@@ -12,6 +12,7 @@
 #include "tools/print/escape.hpp"
 #include "tools/print/rows_page.hpp"
 #include "tools/print/why.hpp"
+#include "tools/run/device.hpp"
 #include "tools/verbs/command.hpp"
 #include "tools/verbs/plot_file.hpp"
 
@@ -70,6 +71,7 @@ Said run_verb(const std::vector<std::string>& words, const Watch& watch) {
 Verdicts::Verdicts(const CheckOptions& options, Safetensors problem, Safetensors answer, std::optional<double> why,
                    const Watch& watch)
     : checked_(std::make_shared<Checked>()) {
+  judge_on(options.judge);
   Silent silent(watch);
   CheckOptions whole = options;
   whole.standard.detects = true, whole.keeps = !options.no_cache;

@@ -4,11 +4,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 
 #include "arguments/file_rooms.hpp"
 #include "arguments/registry.hpp"
@@ -135,10 +137,16 @@ nb::object judged_of(const Scattered& scattered) {
   return nb::bytes(judged.data(), judged.size());
 }
 
+/// Parts, query rows and the seed, as CheckOptions has them.
+using Sampling = std::tuple<int, int, std::optional<std::uint64_t>>;
+
 Verdicts judge(const PythonFile& problem, const PythonFile& answer, const Metadata& asked,
                const std::vector<std::string>& tensors, double false_alarms, bool strict_dtypes, int threads,
-               bool keeps, std::optional<double> why, const nb::object& progress) {
+               bool keeps, std::optional<double> why, const Sampling& sampling, const std::string& where,
+               const nb::object& progress) {
   CheckOptions options;
+  options.judge = where;
+  std::tie(options.sample, options.sample_rows, options.sample_seed) = sampling;
   options.problem = asked.contains("case") ? asked.at("case") : "case";
   options.answer = asked.contains("answer") ? asked.at("answer") : "answer";
   options.standard = standard_of(asked, false_alarms, threads, strict_dtypes);
@@ -165,6 +173,7 @@ void define(nb::module_& m) {
       .def("expected", [](const Verdicts& v, const std::string& tensor) { return to_python(v.expected(tensor)); });
   m.def("judge", &judge, nb::arg("problem"), nb::arg("answer"), nb::arg("asked"), nb::arg("tensors"),
         nb::arg("false_alarms"), nb::arg("strict_dtypes"), nb::arg("threads"), nb::arg("keeps"), nb::arg("why").none(),
+        nb::arg("sampling"), nb::arg("where"),
         nb::arg("progress").none());
   m.def(
       "verb",

@@ -25,6 +25,19 @@ std::vector<int> faults_of(const SampledParts& parts) {
   return list;
 }
 
+/// With what probability the block of rows misses a fault of so many blocks.
+double rows_miss(const SampledParts& parts, int blocks) { return 1 - double{1} * blocks / parts.blocks(); }
+
+void tell_rows(const SampledParts& parts, Page& page) {
+  const auto add = [&](const std::string& line) { page.header.push_back("          " + line); };
+  add(fmt::format("of each part query rows {} to {} of {} ({:.2g}%), by the same seed", parts.first_row,
+                  parts.first_row + parts.rows - 1, parts.tokens, 100.0 * parts.rows / parts.tokens));
+  add(
+      fmt::format("probability that these rows miss a fault: of one block of {} rows {:.2g}%, of half of all rows "
+                  "{:.2g}%, of all 0%",
+                  parts.block_rows, 100 * rows_miss(parts, 1), 100 * rows_miss(parts, (parts.blocks() + 1) / 2)));
+}
+
 }  // namespace
 
 void tell_sample(const SampledParts& parts, int heads, Page& page) {
@@ -39,6 +52,7 @@ void tell_sample(const SampledParts& parts, int heads, Page& page) {
                   100.0 * count / all, names));
   add(text("          seed ", parts.seed, parts.was_secret ? ", drawn after the answer was read" : ", given",
            count > 1 ? "; the last part always" : "", "; places in [] are those of the whole case"));
+  if (parts.rows > 0) tell_rows(parts, page);
   if (count == all) return;
   std::string missed;
   for (const int faulty : faults_of(parts))
@@ -55,11 +69,17 @@ Json facts_of(const SampledParts& parts) {
   for (const SampledParts::Part& part : parts.chosen)
     chosen.push_back({{"sequence", part.sequence}, {"group", part.group}});
   for (const int faulty : faults_of(parts)) missed.push_back({{"parts", faulty}, {"probability", parts.miss(faulty)}});
-  return {{"parts", parts.all()},
-          {"judged", std::move(chosen)},
-          {"seed", parts.seed},
-          {"secret", parts.was_secret},
-          {"fault_missed", std::move(missed)}};
+  Json facts = {{"parts", parts.all()},
+                {"judged", std::move(chosen)},
+                {"seed", parts.seed},
+                {"secret", parts.was_secret},
+                {"fault_missed", std::move(missed)}};
+  if (parts.rows > 0)
+    facts["rows"] = {{"first", parts.first_row},
+                     {"count", parts.rows},
+                     {"of", parts.tokens},
+                     {"fault_of_one_block_missed", rows_miss(parts, 1)}};
+  return facts;
 }
 
 }  // namespace assay

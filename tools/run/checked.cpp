@@ -129,7 +129,9 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
   if (options.same_bits) page.command += " --same-bits";
   if (trial.file().parts)
-    page.command += text(" --sample ", options.sample, " --sample-seed ", trial.file().parts->seed);
+    page.command += text(options.sample > 0 ? text(" --sample ", options.sample) : "",
+                         options.sample_rows > 0 ? text(" --sample-rows ", options.sample_rows) : "", " --sample-seed ",
+                         trial.file().parts->seed);
   if (options.standard.strict_dtypes) page.command += " --strict-dtypes";
   if (options.standard.false_alarms != false_alarm_rate)
     page.command += " --false-alarms " + round_trip(options.standard.false_alarms);
@@ -155,8 +157,7 @@ void tell_what_was_read(Checked& checked) {
   if (!got.not_judged.empty())
     checked.remarks.push_back("not judged: " + listed(got.not_judged) + " (the answer has none)");
   if (!got.of_all_parts.empty())
-    checked.remarks.push_back("not judged: " + listed(got.of_all_parts) +
-                              " (all parts add to it, and not all are known)");
+    checked.remarks.push_back("not judged: " + listed(got.of_all_parts) + " (other parts, or other rows, add to it)");
   if (!got.ignored.empty()) checked.remarks.push_back("ignored: " + listed(got.ignored));
   const std::string& guess = checked.trial->precision_guess();
   if (!guess.empty()) checked.remarks.push_back("precision: " + guess + "; the case names none");
@@ -180,7 +181,8 @@ void tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& con
   const int groups = std::max(1, file.shared_heads > 0 ? file.shared_heads : file.heads);
   const int parts = file.parts ? file.parts->all() : file.batch * groups;
   // Of a sample the trial has one part yet.
-  const int judged = file.parts ? options.sample : parts;
+  const int judged = file.parts && options.sample > 0 ? options.sample : parts;
+  const double of_rows = file.parts && file.parts->rows > 0 ? double{1} * file.parts->rows / file.parts->tokens : 1;
   std::size_t numbers = 0;
   for (const Arrays* arrays : {&file.problem.inputs, &file.problem.cotangents})
     for (const auto& [name, array] : *arrays)
@@ -188,7 +190,7 @@ void tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& con
   const auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
   if (!cost) return;
   const int threads = trial.kernel().threads;
-  if (cost->seconds / parts * judged / threads < worth_a_word) return;
+  if (cost->seconds / parts * judged / threads * of_rows < worth_a_word || of_rows < 1) return;
   const bool can_sample = !file.parts && !file.has_arguments();
   console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
 }
@@ -233,11 +235,13 @@ std::unique_ptr<CaseTrial> trial_of(const CheckOptions& options, Safetensors pro
 
 /// The parts of the case, where some are to be judged; for now the last one is as good as any.
 std::optional<SampledParts> parts_to_judge(const CheckOptions& options, Safetensors& problem) {
-  require(options.sample > 0 || !options.sample_seed, "--sample-seed: expected with --sample");
-  if (options.sample == 0) return std::nullopt;
+  require(options.sample > 0 || options.sample_rows > 0 || !options.sample_seed,
+          "--sample-seed: expected with --sample or --sample-rows");
+  if (options.sample == 0 && options.sample_rows == 0) return std::nullopt;
   problem = with_mechanism(std::move(problem), options.standard.mechanism);
   SampledParts parts = parts_of(problem, options.problem);
-  parts.choose(options.sample, 0);
+  parts.choose(options.sample > 0 ? options.sample : parts.all(), 0);
+  if (options.sample_rows > 0) parts.choose_rows(options.sample_rows);
   parts.chosen.assign(1, {parts.sequences - 1, parts.groups - 1});
   return parts;
 }
@@ -247,7 +251,8 @@ void choose_parts(const CheckOptions& options, SampledParts& parts) {
   parts.was_secret = !options.sample_seed.has_value();
   std::random_device system;
   const std::uint64_t drawn = std::uint64_t{system()} << 32 | system();
-  parts.choose(options.sample, options.sample_seed.value_or(drawn));
+  parts.choose(options.sample > 0 ? options.sample : parts.all(), options.sample_seed.value_or(drawn));
+  if (options.sample_rows > 0) parts.choose_rows(options.sample_rows);
 }
 
 }  // namespace

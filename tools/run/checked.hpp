@@ -25,8 +25,9 @@ struct CheckOptions {
   bool same_bits = false, why = false, shrinks = false;
   bool mutants = false;  ///< of a program: whether the page says which errors in its formula would have failed
   bool no_cache = false;
-  bool keeps = false;  ///< whether truth and sigma are kept for the next check (judge/court/cache.hpp)
-  int sample = 0;      ///< parts of the case to judge, chosen when the answer has been read; 0: all of it
+  bool keeps = false;   ///< whether truth and sigma are kept for the next check (judge/court/cache.hpp)
+  int sample = 0;       ///< parts of the case to judge, chosen when the answer has been read; 0: all of it
+  int sample_rows = 0;  ///< of each part so many query rows, where it is attention; 0: all
   std::optional<std::uint64_t> sample_seed = {};  ///< that chooses them; without, one that nobody knows before
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;

@@ -16,6 +16,13 @@
 #endif
 
 namespace assay {
+namespace {
+
+void require_place(std::string_view where) {
+  require(where == "auto" || where == "cpu" || where == "gpu", "judge: expected auto, cpu or gpu, got ", where);
+}
+
+}  // namespace
 
 #ifdef ASSAY_HAS_CUDA
 
@@ -83,6 +90,7 @@ constexpr words::SlabExecutor slabs = {slabs_that_fit, run_slabs_on_gpu},
 }  // namespace
 
 void judge_on(std::string_view where) {
+  require_place(where);
   const bool can = where != "cpu" && gpu_available();
   require(can || where != "gpu", "--judge gpu: ", why_no_gpu(), "; leave it out, and the CPU judges to the same bits");
   draw_with(!can ? nullptr : where == "gpu" ? &always : &worth_it);
@@ -98,6 +106,7 @@ std::string why_no_gpu() { return "no GPU of compute capability 9.0 is present";
 #else
 
 void judge_on(std::string_view where) {
+  require_place(where);
   require(where != "gpu", "--judge gpu: ", why_no_gpu(), "; leave it out, and the CPU judges to the same bits");
 }
 

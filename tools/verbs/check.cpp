@@ -29,7 +29,7 @@ int run_check(const CheckOptions& options, Console& console) {
   PlotFile plot(options.plot, console);
   std::optional<OutputFile> smallest;
   require(options.shrink_output.empty() || options.shrinks, "--shrink-output: expected with --shrink");
-  require(!options.shrinks || options.sample == 0,
+  require(!options.shrinks || (options.sample == 0 && options.sample_rows == 0),
           "--shrink: looks for a smaller case that fails as a whole; leave out --sample");
   if (options.output != "-") inputs.push_back(options.output);
   if (!options.shrink_output.empty()) smallest.emplace(options.shrink_output, console.out, inputs);
@@ -83,8 +83,12 @@ std::function<int(Console&)> add(CLI::App& app) {
          "judge so many parts of the case and not all of it: a part is, of one sequence, the heads that share a "
          "key/value head; the last one and others that nobody knows before the answer is read")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  app.add_option(
+         "--sample-rows", options->sample_rows,
+         "of attention: judge so many query rows of each part, a block that nobody knows before the answer is read")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   app.add_option("--sample-seed", options->sample_seed,
-                 "of --sample: the seed of a report, to judge the same parts again");
+                 "of --sample and --sample-rows: the seed of a report, to judge the same parts again");
   app.add_flag("--strict-dtypes", options->standard.strict_dtypes,
                "fail a tensor that is stored in fewer bits than the contract stores it in; without, one rounding to "
                "its dtype is allowed");

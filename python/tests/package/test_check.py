@@ -208,9 +208,45 @@ def test_who_looks_on_sees_a_line_that_goes_away(looks_on, monkeypatch):
     assert not shown.strip()
 
 
+def test_a_part_of_a_case_is_judged():
+    case = assay.case("deltanet", SHAPE, seed=3, cotangents=False)
+    report = assay.check(case, delta_rule, sample=2)
+    sample = report.page["sample"]
+    assert (sample["parts"], len(sample["judged"]), sample["secret"]) == (4, 2, True)
+    again = assay.check(case, delta_rule, sample=2, sample_seed=sample["seed"], judge="cpu")
+    assert again.page["sample"]["judged"] == sample["judged"]
+    assert [row["rms_z"] for row in again.rows] == [row["rms_z"] for row in report.rows]
+
+    def wrong_at_the_end(**x):  # of the last head, which is in every sample
+        o, state = delta_rule(**x)
+        o[1, 60, 3] = 0
+        return o, state
+
+    assert not assay.check(case, wrong_at_the_end, sample=2, raises=False)
+
+
+def test_query_rows_of_attention_are_judged():
+    case = assay.case("softmax_attention", (1, 48, 2, 16), seed=3)
+
+    def wrong(q, k, v, scale, d_o):
+        found = attention(q, k, v, scale, d_o)
+        found["o"][0, 20] = 0
+        return found
+
+    verdicts = {}
+    for seed in range(12):
+        report = assay.check(case, wrong, arrays="numpy", raises=False, sample_rows=16, sample_seed=seed)
+        assert {"o", "d_q"} <= {row["tensor"] for row in report.rows} and "d_k" in report.page["not_judged"]
+        verdicts.setdefault(report.page["sample"]["rows"]["first"], set()).add(report.passed)
+    assert verdicts == {0: {True}, 16: {False}, 32: {True}}
+
+
 def test_bad_use_has_one_sentence(case):
     for use, sentence in [
         (lambda: assay.check(case, 3), "kernel: expected a function, got int"),
+        (lambda: assay.check(case, delta_rule, judge="tpu"), "judge: expected auto, cpu or gpu, got tpu"),
+        (lambda: assay.check(case, delta_rule, sample=9), "--sample: expected 1 to 4"),
+        (lambda: assay.check(case, delta_rule, sample_rows=9), "--sample-rows: expected attention"),
         (lambda: assay.check({}, delta_rule), "case: expected what assay.case makes, got dict"),
         (lambda: assay.check(case, delta_rule, arrays="cupy"), "arrays: there are no arrays of cupy; there are torch, numpy, jax"),
         (lambda: assay.judge(case, {"o": [1.0]}), "o: expected an array of NumPy, torch or JAX, got list"),
