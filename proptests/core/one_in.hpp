@@ -11,7 +11,8 @@ inline bool is_sample_asked_for() { return std::getenv("ASSAY_EVERY") != nullptr
 
 /// One in how many is tried: as ASSAY_EVERY says, or `usual`.
 inline int one_in(int usual) {
-  return is_sample_asked_for() ? std::max(1, std::atoi(std::getenv("ASSAY_EVERY"))) : usual;
+  const char* asked = std::getenv("ASSAY_EVERY");
+  return asked == nullptr ? usual : static_cast<int>(std::max(1L, std::strtol(asked, nullptr, 10)));
 }
 
 /// Takes the first of them, and from there on one in so many.

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 
+#include "files/case_file.hpp"
 #include "files/safetensors.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "judge/trial/kill_table.hpp"
