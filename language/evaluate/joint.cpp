@@ -137,7 +137,6 @@ class Candidate {
 
   // ---- the tangent
 
-
   /// A value that does not depend on the states, in the tangent: a parameter if it has no columns; made again if it is
   /// the same in all of them.
   bool collect(int v) {
