@@ -49,7 +49,8 @@ struct ReportRow {
   Judgement judgement;
   std::string evidence;  ///< what the verdict rests on: "model", "contract fla"; "" where only one was asked
   std::optional<Weighed> by_model, by_contract;  ///< where both were asked
-  std::string command;                           ///< makes this row, and those of the same kernel and precision, again
+  std::string rounded_at;                  ///< "vbar in fp16": what the contract does not allow and the model does
+  std::string command;                     ///< makes this row, and those of the same kernel and precision, again
   std::optional<Detectability> detects;    ///< what the problem would have shown in this kernel and precision, if asked
   std::string where;                       ///< of a FAIL: the heads, tokens and dimensions that are wrong
   std::shared_ptr<const Errors> errors;    ///< of a FAIL

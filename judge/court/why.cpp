@@ -11,6 +11,7 @@
 #include "judge/court/argument_form.hpp"
 #include "judge/court/planted_kernels.hpp"
 #include "judge/hypotheses/hypotheses.hpp"
+#include "judge/hypotheses/scene.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/infer.hpp"
 
@@ -145,21 +146,32 @@ void look_further(Why& why, const CaseTrial& trial, const GivenAnswer& got, cons
   why.stopped = stop();
 }
 
-/// Of what passes by the model and not by the contract: the sites that round more, read off the answer.
-Looseness looseness_of(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
-                       OtherContracts& others, const std::function<bool()>& stop) {
-  Looseness loose;
+/// Whether it passes by the model and not by the contract.
+bool is_loose(const ReportRow& row) {
+  return row.judgement.verdict == Verdict::pass && row.evidence == "model" && row.by_contract &&
+         row.by_contract->verdict == Verdict::fail;
+}
+
+/// The sites that round more in what is loose, read off the answer.
+InferredContract rounding_of(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
+                             const std::function<bool()>& stop) {
   AnsweredCase given{trial.file().problem, trial.oracle(), {}, got.stored};
   const Arrays answered = flat(got.answer);
   std::string tile;
   for (const ReportRow& row : rows) {
     if (const auto found = answered.find(row.tensor); found != answered.end()) given.got.insert(*found);
-    if (row.judgement.verdict != Verdict::pass || row.evidence != "model" || !row.by_contract) continue;
-    if (row.by_contract->verdict != Verdict::fail) continue;
-    loose.tensors.push_back(row.tensor), loose.contract = contract_of(row), tile = row.fits;
+    if (is_loose(row)) tile = row.fits;
   }
+  return infer_contract({&given, 1}, trial.kernel_at(tile), stop);
+}
+
+Looseness looseness_of(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
+                       OtherContracts& others, const std::function<bool()>& stop) {
+  Looseness loose;
+  for (const ReportRow& row : rows)
+    if (is_loose(row)) loose.tensors.push_back(row.tensor), loose.contract = contract_of(row);
   if (loose.tensors.empty()) return loose;
-  const InferredContract found = infer_contract({&given, 1}, trial.kernel_at(tile), stop);
+  const InferredContract found = rounding_of(trial, got, rows, stop);
   loose.obstacle = "no coarser site and no contract with a name explains it";
   if (found.explained) {
     loose.sites = words_of(found.contract);
@@ -199,6 +211,30 @@ Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vect
   if (seconds && !why.causes.unexplained.empty() && trial.kernel().form != nullptr)
     look_further(why, trial, got, rows, others, stop);
   return why;
+}
+
+namespace {
+
+/// Runs of an inference in which every site is tried once and two contracts are drawn.
+double inference_runs(const KernelForm& form) { return form.sites.size + 2.0 * default_draws; }
+/// A rounded operation takes as long as so many multiplications.
+constexpr double rounded_operation = 8;
+
+}  // namespace
+
+void name_roundings(std::vector<ReportRow>& rows, const CaseTrial& trial, const GivenAnswer& got, const Why& why) {
+  std::string sites = why.loose.sites;
+  const ProblemFile& file = trial.file();
+  if (why.loose.tensors.empty()) {
+    if (std::none_of(rows.begin(), rows.end(), is_loose) || trial.kernel().form == nullptr) return;
+    if (file.has_arguments() || trial.is_by_program()) return;
+    const double once = hypotheses::Scene(*file.room, file.problem, file.batch).work() * rounded_operation;
+    if (once * inference_runs(*trial.kernel().form) > Effort{}.multiplications) return;
+    const InferredContract found = rounding_of(trial, got, rows, {});
+    if (found.explained) sites = words_of(found.contract);
+  }
+  for (ReportRow& row : rows)
+    if (is_loose(row)) row.rounded_at = sites;
 }
 
 }  // namespace assay

@@ -21,7 +21,7 @@ HEAD = """<!-- written by `proptests/foreign/page.py` -->
 # Published kernels
 
 Kernels that nobody here wrote, on the problems of `assay case`, and what `assay check` says of their answers. {healthy} are believed to be healthy, and {passed} of them PASS;
-{broken} have a defect of their own or one planted in them, and {caught} of them do not PASS; those that do lose digits that the model grants to other algorithms, and their line says how many. The answers are in `fixtures/foreign`; a test judges them ([foreign.cpp](../proptests/tools/foreign.cpp)).
+{broken} have a defect of their own or one planted in them, and {caught} of them do not PASS. Those that do lose digits that the model grants to other algorithms, and their line says how many. The answers are in `fixtures/foreign`; a test judges them ([foreign.cpp](../proptests/tools/foreign.cpp)).
 
     proptests/foreign/recordings.py ID            makes the case of one again and judges it
     proptests/foreign/page.py                     writes this page

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -244,6 +245,10 @@ TEST_F(ContractInfer, writes_a_contract_that_a_check_passes_under) {
   EXPECT_EQ(why["known"], true);
   EXPECT_EQ(why["sites"], "S in bf16");
   EXPECT_FALSE(why["rounds_more_in"].empty());
+  // And who does not ask why, of a case as small as this.
+  const Json rows = Json::parse(run_assay({"check", case_, out_, "--format", "json"}).out)["rows"];
+  const auto named = [](const Json& row) { return row["rounded_at"] == "S in bf16"; };
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), named), static_cast<long>(why["rounds_more_in"].size()));
   const Ran check = run_assay({"check", case_, out_, "--contract", found_});
   EXPECT_EQ(check.code, exit_passed) << check.out;
   // Of a part of the answer, too.

@@ -142,7 +142,7 @@ TEST_F(Foreign, planted_bugs_are_named) {
 }
 
 /// What passes by the model and rounds more than the precision's contract: --why says by which site, by which contract
-/// with a name, or that neither is known.
+/// with a name, or that neither is known. A site is named without --why, too.
 TEST_F(Foreign, what_rounds_more_than_the_contract_is_named) {
   const std::vector<std::pair<std::string, std::string>> said = {
       {"fla-parallel_parallax-fp16-T33-H2-K32-outlier_channels-vbar_in_narrow_type",
@@ -162,6 +162,13 @@ TEST_F(Foreign, what_rounds_more_than_the_contract_is_named) {
       const std::size_t why = ran.out.find("\nwhy: rounds more than ");
       ASSERT_NE(why, std::string::npos) << id << '\n' << ran.out;
       EXPECT_NE(ran.out.find(words, why), std::string::npos) << id << '\n' << ran.out.substr(why);
+      std::erase_if(command,
+                    [](const std::string& word) { return word == "--why" || word == "--why-limit" || word == "600"; });
+      const std::string plain = run_assay(command).out;
+      const bool by_site = words.ends_with("vbar in fp16");
+      EXPECT_EQ(plain.find("times its limit: vbar in fp16; --contract fp16 fails\n") != std::string::npos, by_site)
+          << plain;
+      EXPECT_EQ(plain.find("--why looks for the rounding") == std::string::npos, by_site) << plain;
       ++found;
     }
   EXPECT_EQ(found, said.size());

@@ -77,8 +77,9 @@ Verdicts::Verdicts(const CheckOptions& options, Safetensors problem, Safetensors
   whole.standard.detects = true, whole.keeps = !options.no_cache;
   *checked_ = check_answer(whole, std::move(problem), std::move(answer), silent.console);
   const Checked& checked = *checked_;
-  add_why(checked_->page, why_it_fails(*checked.trial, checked.got, checked.rows, checked_->others, why),
-          why.has_value());
+  const Why found = why_it_fails(*checked.trial, checked.got, checked.rows, checked_->others, why);
+  add_why(checked_->page, found, why.has_value());
+  name_roundings(checked_->rows, *checked.trial, checked.got, found);
 }
 
 std::string Verdicts::page(const std::string& format, bool in_short) const {

@@ -70,7 +70,7 @@ std::string costs_page() {
 # What a check costs
 
 `assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens (of rooms that
-solve, 64 and 128) and d = 64 and 128 (`assay bench check`), so up to three times off at thousands of tokens: at 1,2048,8,128 `assay bench check --threads 2` took 25 s of `gated_deltanet`
+solve, 64 and 128) and d = 64 and 128 (`assay bench check`), so up to three times off at thousands of tokens. At 1,2048,8,128 `assay bench check --threads 2` took 25 s of `gated_deltanet`
 and 234 s of `softmax_attention`. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds.
 

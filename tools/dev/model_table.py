@@ -22,8 +22,8 @@ CHECKED = ("gla", "kda", "rwkv7")  # quick ones, one with a chunk form
 HEAD = """<!-- written by tools/dev/model_table.py --write -->
 # Calibration of the model on programs
 
-How far right algorithms of programs are from what evidence `model` expects, as [model.md](model.md) has it for the rooms. A program has no kernel of ours; right are the
-algorithms that follow from it: token by token in fp32, the same with the operands of every product rounded, as tensor cores do, and the chunk algorithms of
+How far right algorithms of programs are from what evidence `model` expects, as [model.md](model.md) has it for the rooms. A program has no kernel of ours. Right are the
+algorithms that follow from it: token by token in fp32, and the same with the operands of every product rounded, as tensor cores do. So are the chunk algorithms of
 [mechanisms/forms](../mechanisms/forms), their marks in the precision and as wide as sums. Outputs and gradients leave in the precision. Three styles, 70 tokens, 2 heads,
 16 dimensions; eighteen programs, some of each kind. Up to 2 (3 in fp32) is PASS, beyond 5 FAIL, between them UNDECIDED. Of your own program:
 `assay calibrate --model --mechanism gdn2.json --form gdn2_chunks.json`.

@@ -20,9 +20,9 @@ CHECKED = ("gla", "kda", "sink_attention")  # quick ones
 HEAD = f"""<!-- written by tools/dev/power_table.py --write -->
 # What evidence `model` of programs finds
 
-A program has no tile program, so that the judge has only the model to go by ([model.md](model.md)). This table says what that is worth: every error in the formula that
-follows from a program's shape (a term or factor dropped, a sign, a mask's equality, a token late, a state read before its update, an operand exchanged), and every such error
-in its gradient, planted one at a time, on one case: B,T,H,K,V = {SHAPE}, bf16, style normal, seed 0. **Finds** counts those that `assay check --mutants` fails;
+A program has no tile program, so that the judge has only the model to go by ([model.md](model.md)). This table says what that is worth. The errors are all of the formula that
+follow from a program's shape (a term or factor dropped, a sign, a mask's equality, a token late, a state read before its update, an operand exchanged), and all such errors
+in its gradient. They are planted one at a time, on one case: B,T,H,K,V = {SHAPE}, bf16, style normal, seed 0. **Finds** counts those that `assay check --mutants` fails;
 **passes** those that change numbers and pass; **nothing** those that change no number of this case.
 
 | program | errors | finds | passes | nothing |

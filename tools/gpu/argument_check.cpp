@@ -309,15 +309,12 @@ std::string today() {
 constexpr const char* introduction =
     "<!-- written by `argument_check --record` on a GPU -->\n\n# Kernels with arguments, on a device\n\n"
     "Every tile program that takes [arguments](../docs/arguments.md): its launches on a GPU beside its emulation on "
-    "the "
-    "CPU. A line is of a precision and\nof so many channels of keys and values. Errors are Frobenius norms, of the "
-    "worst "
-    "tensor, relative to the largest tensor of its case; a device may differ from its emulation by\ntwice the "
-    "emulation's "
-    "own error and by what fp32 sums differ by. Cases have each argument alone and all together, with one, 65 and 200 "
-    "keys (65 alone of heads that are not 64), two\nvalue heads to a key head; every line has a pack of six sequences, "
-    "two "
-    "of them of no token, whose bits are those of the sequences alone. Front ends are in all cases of\nrecurrences. "
+    "the CPU. A line is of a precision and\nof so many channels of keys and values. Errors are Frobenius norms, of the "
+    "worst tensor, relative to the largest tensor of its case; a device may differ from its emulation by\ntwice the "
+    "emulation's own error and by what fp32 sums differ by. Cases have each argument alone and all together, with one, "
+    "65 and 200 keys (65 alone of heads that are not 64) and two\nvalue heads to a key head. Every line has a pack of "
+    "six sequences, two of them of no token, whose bits are those of the sequences alone. Front ends are in all cases "
+    "of\nrecurrences. "
     "Layouts, pages, V-first states and states inside of sequences are lists of which numbers a launch is given, made "
     "before it on the CPU, and no\nkernel sees them; property tests have them.\n\n";
 

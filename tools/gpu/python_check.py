@@ -179,7 +179,7 @@ that kernel on two problems: {sum(row[4] == "FAIL" for row in open_ones)} of {le
 # Kernels of others, from Python
 
 `assay.check(assay.case(..., device="{device}"), kernel)` on tensors of the device, in the process that called it: functions of torch and flash-linear-attention as
-they are ({passed} of {len(healthy)} pass), and with an error planted ({found} of {len(wrong)} found): in their arguments, or in a line of their Triton source. Of every Triton kernel the first configuration is judged.
+they are ({passed} of {len(healthy)} pass). With an error planted {found} of {len(wrong)} are found: in their arguments, or in a line of their Triton source. Of every Triton kernel the first configuration is judged.
 {unguarded}
 {where}, {versions}, CPython {sys.version.split()[0]}, assay {assay.__version__}, {datetime.date.today()}. **Excess**: of what evidence `model`
 expects of a kernel of this precision; up to 2, in fp32 up to 3, is PASS ([model.md](model.md)). **Again**: whether a second call gave the same bits; atomics do not, and these were judged all the same. Seconds are of case, two calls, compilation, and judging.

@@ -139,8 +139,8 @@ z = error / sigma of every element of every output and gradient, against the ora
 whose **standard**, the kernel and contract whose spread is sigma, has their very roundings (`same`). Where the standard allows more (`wider`) only 1.3 and the limits count. Nothing is asked where
 it describes another kernel (`other`), lines that show what comes of taking one kernel for another, and of kernels that round to one side (`biased`).
 
-**What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](../docs/judge-derivation.md#witnesses)), and a kernel judged by itself *is* that rounding: there its
-limits hold by construction, and so where it takes in the run with operands kept, for the variant that is nearly that run. `widened` counts those tensors; in all others the limits are those of the draws, which know nothing of the run that is judged.
+**What could have failed.** Sigma takes in the contract's own rounding where that is beyond the limits of the draws ([stalls](../docs/judge-derivation.md#witnesses)), and a kernel judged by itself *is* that rounding. There its
+limits hold by construction. So they do where it takes in the run with operands kept, for the variant that is nearly that run. `widened` counts those tensors. In all others the limits are those of the draws, which know nothing of the run that is judged.
 
 ## Variants
 
@@ -166,7 +166,7 @@ The order of heads or of sequences is no variant. In fp64 the reference has no d
 
 constexpr std::string_view about_checks = R"(
 Elements of one tensor err together, and variants of one case have inputs in common, so that these are fewer independent checks than their number. `beyond 7` counts what a
-limit of seven sigma would have rejected if sigma were taken for known: 16 draws know it to 15 degrees of freedom where neighbours tell nothing, and Student's t with 15 degrees of freedom exceeds 7 four times in
+limit of seven sigma would have rejected if sigma were taken for known. 16 draws know it to 15 degrees of freedom where neighbours tell nothing, and Student's t with 15 degrees of freedom exceeds 7 four times in
 1,000,000. That is why the limit is reach · sigma.
 
 )";
@@ -180,7 +180,7 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
 - `token by token, by the contract`: a sum of 16 products that a tensor core makes exactly, as of the first tokens of a state that leaves in fp32, is exact under bf16's contract, and an fp32 unit rounds it 16
   times. Such kernels have another contract (`products`), by which they are judged as they should be.
 - `toward zero`: a single truncation has a root mean square of 2 in units of nearest's sigma, n of one sign in a row have sqrt(3 n). Where that is beyond the limit of the root mean square, which is about 1.45 for a large
-  tensor, sigma takes in the run itself and 0.7 is left; where few elements err alike (decoding: 96 of them), the limit is wider than 2, sigma stays that of nearest, and 1.4 to 1.9 show. No
+  tensor, sigma takes in the run itself and 0.7 is left. Where few elements err alike (decoding: 96 of them), the limit is wider than 2, sigma stays that of nearest, and 1.4 to 1.9 show. No
   number of such a kernel says anything of the draws, so nothing is asked of it.
 - `P wide` of `lla` in fp16: with outlier channels and two steps of conjugate gradients, one element of dq overflows fp16 in the kernel's own run (sigma there is 49,000), which is the contract's doing.
 - `operands wide, by the contract`: a rounding not only errs, it also absorbs what erred before it, and a kernel that leaves it out keeps that: where the contract's kernel answers 0 in all draws, it answers the residue of its
@@ -207,7 +207,7 @@ std::string calibration_page(const Calibration& c) {
   const std::string command = c.options.command() + " --docs -o records/calibration.md";
   std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
   page += fmt::format(
-      "Cases: styles {}; {} seeds of each kernel, precision and style, settings of the mechanism in turn; 70 tokens, 2 "
+      "Cases: styles {}; {} seeds of each kernel, precision and style, settings of the mechanism in turn. 70 tokens, 2 "
       "heads on 1, 16 dimensions\n(37 tokens, 8 dimensions where a system is solved for every query; 3 queries for "
       "`split_decode`){}. fp64, which is emulated in long double, in the first style alone.\n\n## "
       "Result\n\n```\n{}```\n",
@@ -264,7 +264,7 @@ std::string model_page(const ModelCalibration& c) {
          "our tile "
          "programs in every shape,\nunder every contract that fits, and the reference token by token. In tf32 "
          "also a kernel that cuts off what does not fit, and in\n16 bits one that cuts off its sums, as tensor cores "
-         "do; to cut off what is stored in 16 bits is a fault, and in fp32 and\nfp64 no machine cuts off. Contracts "
+         "do. To cut off what is stored in 16 bits is a fault. In fp32 and\nfp64 no machine cuts off. Contracts "
          "that keep a state in fewer digits are promises of their own, and not here. "
          "An error is in the units of the column `model` of `assay check`:\nup to 2 (3 in fp32 and fp64) is PASS, "
          "beyond "

@@ -313,7 +313,7 @@ constexpr std::string_view what_is_measured = R"(
 
 Every kernel has **mutants**: bugs that kernels really had, planted by name in its tile program; its page in [mechanisms](../docs/mechanisms) says what each does
 and where it was seen. Each is run on a fixed set of cases: 43 tokens in tiles of 16, grouped heads, every setting of the mechanism, in the styles
-`normal`, `rising_scores` and `long_memory`, in fp32 and bf16 (and in e4m3 where operands have units); and in numbers of few bits, where most roundings change nothing: `integers` in fp64 with 43,
+`normal`, `rising_scores` and `long_memory`, in fp32 and bf16 (and in e4m3 where operands have units). There are cases in numbers of few bits, too, where most roundings change nothing: `integers` in fp64 with 43,
 19 and 2 tokens, `dyadic` in fp64 with 43, 32 and 2 and in fp32 with 19.
 The judge and every rule get the same case, the same answers and the same reference, and look at all outputs and gradients.
 
@@ -321,8 +321,8 @@ A rule **kills** a mutant if on one of these cases it rejects the mutant's answe
 kills nothing. **False alarms** are healthy kernels rejected: on the mutants' cases and, in the last column, on fresh ones (below).
 
 The baseline b of rules that have one is the healthy kernel under the same contract with randomised rounding: closer than the baselines that those rules
-have in practice, which are other programs. TOSA's rule is left out. Its bound is so many units of the same operator on absolute values, which is the sum of the sizes of a sum of products, and of nothing else here: a
-delta rule with keys (1, 0) and (1, -1), values 1 and 0, steps 1 and 1/2 answers the query (1, 1) with 1, and on absolute values with 0, so that no error at all would be allowed; softmax
+have in practice, which are other programs. TOSA's rule is left out. Its bound is so many units of the same operator on absolute values, which is the sum of the sizes of a sum of products, and of nothing else here. A
+delta rule with keys (1, 0) and (1, -1), values 1 and 0, steps 1 and 1/2 answers the query (1, 1) with 1. On absolute values it answers 0, and no error at all would be allowed. Softmax
 attention on scores of 16 and -32 answers with the first value, and on absolute values with the second one (a test shows both).
 
 ## Rules
@@ -379,7 +379,7 @@ constexpr std::string_view about_shrinking = R"(## Smallest cases
 
 What `assay check --shrink` makes of two sequences, four heads in groups, 109 tokens in tiles of 16 (43 where a system is solved), 16 and 12 dimensions: the first
 case on which a mutant fails, in bf16 before fp32. `small` is one sequence, one head, two chunks of 64 and 16 dimensions, within the 100 runs that
-`--shrink` makes at most (`more runs` counts those that it ends before their time); `one group` is one key/value head in place of one head, with all query heads that read it: the least that a gradient summed over a group needs. Some faults are
+`--shrink` makes at most (`more runs` counts those that it ends before their time). `one group` is one key/value head in place of one head, with all query heads that read it: the least that a gradient summed over a group needs. Some faults are
 about which head is read or summed; a kernel that has only one is right. `shown by one head` counts those that fail on one head at all: on the smallest case, or on one of
 109 tokens (43) in some style, setting and precision, over three seeds.
 
@@ -533,7 +533,7 @@ std::string detection_page(const Detection& d) {
   if (!d.power.empty()) {
     page += fmt::format(
         "## Power over seeds\n\n`{}` in bf16, under the contract that accumulates in fp32: outputs of the forward pass "
-        "alone, the smallest tile, one head\nof 16 dimensions (8 where a system is solved); 60 seeds, or until three "
+        "alone, the smallest tile, one head\nof 16 dimensions (8 where a system is solved). 60 seeds, or until three "
         "have missed it in o; lengths doubling to {}, or until all find it in o.\n`found` is by any output, final "
         "states among them; `power` is what 95% confidence leaves; `false alarms` are healthy kernels rejected.\n\n",
         kills.options.power, kills.options.power_tokens);

@@ -19,8 +19,8 @@ runs a kernel on the eight cases that together show most, and has one verdict. [
 
 ## How they were chosen
 
-By measurement, for each mechanism apart. Candidates are all lengths of 1, 17, 64, 65, 129 and 200 tokens, all styles at 64, those that build up at 65 and 200, gates filled with numbers that bf16 has
-not at 129 and 200, and the mechanism's settings. Faults are
+By measurement, for each mechanism apart. Candidates are all lengths of 1, 17, 64, 65, 129 and 200 tokens, all styles at 64, and those that build up at 65 and 200. So are gates filled with numbers that bf16 has
+not, at 129 and 200, and the mechanism's settings. Faults are
 
 - **planted**: bugs that kernels really had, in our tile programs ([detection.md](detection.md));
 - **conventions**: some eighty misunderstandings, added to a healthy kernel's answer ([check.md](../docs/check.md#why));

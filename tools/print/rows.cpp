@@ -228,11 +228,11 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
                       kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
     if (row.judgement.verdict == Verdict::pass) {
       if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
-        lines.push_back(fmt::format(
-            "note  {} {} {}: rounds more than {} allows, {} times its limit; --contract {} fails, --why looks for the "
-            "rounding",
-            kernel_of(row), contract_of(row), row.tensor, contract_of(row), short_ratio(row.by_contract->excess),
-            contract_of(row)));
+        lines.push_back(
+            fmt::format("note  {} {} {}: rounds more than {} allows, {} times its limit{}; --contract {} fails{}",
+                        kernel_of(row), contract_of(row), row.tensor, contract_of(row),
+                        short_ratio(row.by_contract->excess), row.rounded_at.empty() ? "" : ": " + row.rounded_at,
+                        contract_of(row), row.rounded_at.empty() ? ", --why looks for the rounding" : ""));
       if ((row.evidence.starts_with("contract ") || row.evidence.starts_with("form ")) && row.by_model &&
           row.by_model->verdict != Verdict::pass)
         lines.push_back(

@@ -106,6 +106,7 @@ Json record_of(const ReportRow& row) {
     record[name + "_excess"] = *weighed ? Json((*weighed)->excess) : Json("");
     record[name + "_reason"] = *weighed ? (*weighed)->reason : "";
   }
+  record["rounded_at"] = row.rounded_at;
   set("blind_spots", listed(j.blind_spots));
   record["command"] = row.command;
   if (!row.of_case.empty()) record["case"] = row.of_case;

@@ -42,7 +42,9 @@ int run_check(const CheckOptions& options, Console& console) {
     Progress progress(console);
     progress.phase("causes");
     const auto limit = options.why ? std::optional(options.why_limit) : std::nullopt;
-    add_why(checked.page, why_it_fails(*checked.trial, checked.got, checked.rows, checked.others, limit), options.why);
+    const Why why = why_it_fails(*checked.trial, checked.got, checked.rows, checked.others, limit);
+    add_why(checked.page, why, options.why);
+    name_roundings(checked.rows, *checked.trial, checked.got, why);
   }
   if (options.mutants) add_formula(checked.page, try_formula_errors(*checked.trial, checked.rows));
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
