@@ -370,8 +370,10 @@ void know_arguments() {
   });
 }
 
-const language::Mechanism* joined_mechanism(const Problem& problem) {
-  return without_suffix(problem.mechanism).empty() ? nullptr : &FileCase::of(problem)->plan().mechanism;
+std::shared_ptr<const language::Mechanism> joined_mechanism(const Problem& problem) {
+  if (without_suffix(problem.mechanism).empty()) return nullptr;
+  const auto file = FileCase::of(problem);
+  return {file, &file->plan().mechanism};
 }
 
 Answer answer_in_doubles(const Problem& problem) { return FileCase::of(problem)->answer_in_doubles(); }

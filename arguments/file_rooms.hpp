@@ -1,5 +1,7 @@
 #pragma once
 // Rooms of cases with arguments: what reads them from files, answers them and draws for the model.
+#include <memory>
+
 #include "language/answers/posed.hpp"
 #include "reference/core/problem.hpp"
 
@@ -9,8 +11,8 @@ namespace assay::arguments {
 /// again changes nothing.
 void know_arguments();
 
-/// The joined program of a case with arguments; null of any other problem. It lives as long as the case is remembered.
-const language::Mechanism* joined_mechanism(const Problem& problem);
+/// The joined program of a case with arguments; null of any other problem.
+std::shared_ptr<const language::Mechanism> joined_mechanism(const Problem& problem);
 /// The answer to a case with arguments, in doubles.
 Answer answer_in_doubles(const Problem& problem);
 /// As above, of such a program or of another one in its place.

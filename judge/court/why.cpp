@@ -176,7 +176,7 @@ Looseness looseness_of(const CaseTrial& trial, const GivenAnswer& got, const std
   if (found.explained) {
     loose.sites = words_of(found.contract);
   } else if (found.predicted >= least_share) {  // a narrow state
-    loose.obstacle = found.obstacle;
+    loose.obstacle = found.obstacle, loose.narrow_state = found.narrow_state;
   } else if (const Contract* other = trial.other_contract(
                  got, [&](const std::string& name) { return has_row(rows, name); }, others, stop)) {
     loose.obstacle = "the contract " + other->name + " allows it: --contract " + other->name;
@@ -223,7 +223,7 @@ constexpr double rounded_operation = 8;
 }  // namespace
 
 void name_roundings(std::vector<ReportRow>& rows, const CaseTrial& trial, const GivenAnswer& got, const Why& why) {
-  std::string sites = why.loose.sites;
+  std::string sites = why.loose.sites.empty() ? why.loose.narrow_state : why.loose.sites;
   const ProblemFile& file = trial.file();
   if (why.loose.tensors.empty()) {
     if (std::none_of(rows.begin(), rows.end(), is_loose) || trial.kernel().form == nullptr) return;
@@ -231,7 +231,7 @@ void name_roundings(std::vector<ReportRow>& rows, const CaseTrial& trial, const 
     const double once = hypotheses::Scene(*file.room, file.problem, file.batch).work() * rounded_operation;
     if (once * inference_runs(*trial.kernel().form) > Effort{}.multiplications) return;
     const InferredContract found = rounding_of(trial, got, rows, {});
-    if (found.explained) sites = words_of(found.contract);
+    sites = found.explained ? words_of(found.contract) : found.narrow_state;
   }
   for (ReportRow& row : rows)
     if (is_loose(row)) row.rounded_at = sites;

@@ -21,6 +21,7 @@ struct Looseness {
   std::string contract;              ///< that of the precision
   std::string sites;                 ///< whose coarser rounding predicts the errors: "vbar in fp16"; "" of none
   std::string obstacle;              ///< where none does, what else is known, in words
+  std::string narrow_state = {};     ///< "S in bf16", where that is what is known
 };
 
 /// What a failure looks like, and what explains it.

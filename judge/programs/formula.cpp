@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -25,9 +26,10 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 /// The program of the case: its mechanism, or what its arguments join it with.
-const language::Mechanism* program_of(const Problem& problem) {
-  const language::Mechanism* joined = arguments::joined_mechanism(problem);
-  return joined != nullptr ? joined : language::find_mechanism(problem.mechanism);
+std::shared_ptr<const language::Mechanism> program_of(const Problem& problem) {
+  auto joined = arguments::joined_mechanism(problem);
+  if (joined != nullptr) return joined;
+  return {std::shared_ptr<const void>(), language::find_mechanism(problem.mechanism)};  // these live for good
 }
 
 Answer answer_of(const Problem& problem, const language::Mechanism& mechanism) {
@@ -76,7 +78,7 @@ std::vector<Fate> fates_of(const std::vector<WrongFormula>& wrong, const std::ve
 
 FormulaErrors try_formula_errors(const CaseTrial& trial, const std::vector<ReportRow>& rows) {
   const Problem& problem = trial.file().problem;
-  const language::Mechanism* right = program_of(problem);
+  const auto right = program_of(problem);
   require(right != nullptr, "--mutants: ", problem.mechanism, " is no program; `assay mutants --mechanism ",
           problem.mechanism, "` tries the planted bugs of its kernels");
   const std::vector<WrongFormula> wrong = wrong_formulas(*right, !problem.cotangents.empty());

@@ -131,7 +131,7 @@ class Search {
       if (!why.empty()) continue;
       leave_out_idle_sites(contract);
       result_.predicted = squares_of(contract, false).share();
-      if (has_narrow_state(contract)) return fail(of_narrow_state(contract));
+      if (has_narrow_state(contract)) return result_.narrow_state = words_of(contract), fail(of_narrow_state(contract));
       result_.explained = true;
       result_.contract = std::move(contract);
       return std::move(result_);

@@ -22,9 +22,10 @@ struct AnsweredCase {
 /// What is coarser than in the contract of the precision, and why nothing is where nothing explains the answers.
 struct InferredContract {
   bool explained = false;
-  Contract contract = {};     ///< that of the precision, with a rule for each of the sites
-  std::string fitted = {};    ///< on what it was fitted: "every other head, ..."
-  std::string obstacle = {};  ///< one sentence, where nothing explains them
+  Contract contract = {};         ///< that of the precision, with a rule for each of the sites
+  std::string fitted = {};        ///< on what it was fitted: "every other head, ..."
+  std::string obstacle = {};      ///< one sentence, where nothing explains them
+  std::string narrow_state = {};  ///< "S in bf16", where that predicts them, and is a promise that a user must have
   double predicted =
       0;  ///< share of the squared error beyond the precision's, on what was not fitted, of a run with those sites
 };

@@ -127,6 +127,7 @@ TEST_F(ContractFlag, is_what_a_check_judges_by) {
   const Ran any = run_assay({"check", file, out});
   EXPECT_EQ(any.code, exit_passed);
   EXPECT_NE(any.out.find("rounds more than bf16 allows"), std::string::npos) << any.out;
+  EXPECT_NE(any.out.find(" times its limit: S in bf16; --contract bf16 fails\n"), std::string::npos) << any.out;
   const Ran why = run_assay({"check", file, out, "--why"});
   EXPECT_NE(why.out.find("\nwhy: rounds more than bf16 allows in final_state: S in bf16 has "), std::string::npos)
       << why.out;

@@ -40,7 +40,7 @@ assay oracle cases.json -o answers.json
 - A row that sees nothing has o = 0, lse = -inf and no gradient; with a sink its lse is the sink.
 - `assay check` judges such cases by evidence model: draws of the joined program, each operand of a product off by one rounding and every operation by one of fp32.
   Where a tile program of ours takes the arguments (T below) it judges by contract, too: `--contract flash_attention`. `--mutants` says which errors in the joined formula the case would have failed.
-- Front ends of recurrences are launches in front of the recurrence's own, with sites of their own: `unit` is what a norm leaves in, `length` what it divides by, `gate` a log decay, `strength` a beta between sigmoid and state, `dt` a step.
+- Front ends of recurrences are launches in front of the recurrence's own, with sites of their own. `unit` is what a norm leaves in, `length` what it divides by, `gate` a log decay, `strength` a beta between sigmoid and state, `dt` a step.
   A kernel that promises less says so: a contract with `{"length": "bf16"}`. States inside of a sequence are calls that continue one another.
 - `assay mutants --arguments` plants the errors of published kernels in these programs and in what calls them, and `check --why` knows them; [published bugs](published-bugs.md), one by one.
 - `check` says which arguments a kernel might have left out of this case unseen (`cannot see`), `--shrink` drops those that a failure does not need, `assay suite --with sink --param soft_cap=30` has
