@@ -21,8 +21,10 @@
 #include "kernels/arguments/gpu_rooms.hpp"
 #include "kernels/arguments/rooms.hpp"
 #include "kernels/core/tensor_core.hpp"
+#include "kernels/frontends/plan.hpp"
 #include "reference/core/error.hpp"
 #include "tools/gpu/argument_cases.hpp"
+#include "tools/gpu/wide_emulation.hpp"
 // Made by CMake: the digests of what takes arguments, and the compiler.
 #include <argument_sources.hpp>
 
@@ -114,6 +116,16 @@ struct Form {
   const KernelForm& cpu;
   const GpuForm& gpu;
   Format precision;
+  std::string mechanism;
+
+  /// The emulation, in the blocks of columns that the device has where a recurrence's heads are wide.
+  Answer run_on_cpu(const Problem& problem, const Policy& policy) const {
+    const int shape = gpu.tile(problem, precision);
+    const RunInBlocks in_blocks = gpu.name == "chunkwise" ? in_blocks_of_wide_heads(mechanism) : nullptr;
+    const bool wide = in_blocks != nullptr &&
+                      !find_gpu_form(mechanism, gpu.name)->obstacle(tile::recurrence_of(problem), precision).empty();
+    return wide ? in_blocks(problem, policy, shape) : cpu.run(problem, policy, shape);
+  }
 };
 
 /// f(0), ..., f(count - 1) on all cores. The first exception reaches the caller.
@@ -142,7 +154,7 @@ std::vector<OnCpu> on_cpu(const Form& form, const std::vector<Case>& cases) {
   std::vector<OnCpu> all(cases.size());
   const auto run = [&](std::size_t i, Policy policy) {
     policy.threads = 1;
-    return form.cpu.run(cases[i].problem, policy, form.gpu.tile(cases[i].problem, form.precision));
+    return form.run_on_cpu(cases[i].problem, policy);
   };
   {
     const tile::TensorCoreEmulation cutting(hopper);
@@ -265,8 +277,8 @@ Tallies check_all(const Options& options) {
         for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::fp64})
           for (const auto& [K, V] : dims_of(mechanism, precision))
             if (cpu.name == form.name)
-              check({cpu, form, precision}, {mechanism, std::string(form.name), name_of(precision), K, V}, options,
-                    tallies);
+              check({cpu, form, precision, mechanism}, {mechanism, std::string(form.name), name_of(precision), K, V},
+                    options, tallies);
   }
   return tallies;
 }
