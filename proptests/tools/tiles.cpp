@@ -1,8 +1,11 @@
 // Tile shapes are a part of the contract: a kernel of any that a form has passes, and --tile holds it to one.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
+#include "judge/court/cache.hpp"
 #include "judge/court/judge_answer.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
@@ -39,7 +42,10 @@ std::string shown(const Judged& judged) {
 /// Verdicts as `assay check` gives them without --tile. What is VACUOUS or overflows in one shape says nothing against
 /// a kernel.
 TEST(Tiles, of_every_form_pass) {
-  int compared = 0;
+  // The answers of all shapes are judged by the same truth and sigma.
+  const std::filesystem::path kept =
+      std::filesystem::temp_directory_path() / text("assay_tiles_of_every_form_pass_", getpid());
+  int compared = 0, hits = 0;
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms) {
       if (!form.unstable.empty()) continue;
@@ -54,8 +60,11 @@ TEST(Tiles, of_every_form_pass) {
         if (!form.has_gradients) problem.cotangents.clear();
         for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
           const Answer got = answer_of(form, problem, precision, static_cast<int>(tile));
+          Cache cache(kept);
           const Judged judged =
-              judge(problem, got, {.contract = std::string(name_of(precision)), .form = std::string(form.name)});
+              judge(problem, got,
+                    {.contract = std::string(name_of(precision)), .form = std::string(form.name), .cache = &cache});
+          hits += cache.hits();
           EXPECT_TRUE(judged.verdict == Verdict::pass || judged.verdict == Verdict::vacuous)
               << room.name << ' ' << form.name << ' ' << name_of(precision) << " tile " << form.tiles[tile] << ": "
               << shown(judged);
@@ -64,6 +73,8 @@ TEST(Tiles, of_every_form_pass) {
       }
     }
   EXPECT_GT(compared, 100);
+  EXPECT_GT(hits, compared / 2);
+  std::filesystem::remove_all(kept);
 }
 
 TEST(Tiles, are_a_part_of_the_contract) {
