@@ -123,6 +123,11 @@ std::vector<std::string> Why::further() const {
   return lines;
 }
 
+bool is_loose(const ReportRow& row) {
+  return row.judgement.verdict == Verdict::pass && row.evidence == "model" && row.by_contract &&
+         row.by_contract->verdict == Verdict::fail;
+}
+
 bool says_something(const Explanation& explanation) { return explanation.explained >= least_share; }
 
 namespace {
@@ -144,12 +149,6 @@ void look_further(Why& why, const CaseTrial& trial, const GivenAnswer& got, cons
                                planted_form(*kernel.form, problem.mechanism), stop);
   }
   why.stopped = stop();
-}
-
-/// Whether it passes by the model and not by the contract.
-bool is_loose(const ReportRow& row) {
-  return row.judgement.verdict == Verdict::pass && row.evidence == "model" && row.by_contract &&
-         row.by_contract->verdict == Verdict::fail;
 }
 
 /// The sites that round more in what is loose, read off the answer.

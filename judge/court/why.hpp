@@ -15,7 +15,10 @@ namespace assay {
 /// Sets `why` of the judged rows of one kernel: "Sc (bf16) 41%, out (bf16) 30%, ...".
 void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kernel, const Problem& problem);
 
-/// What passes by the model and rounds more than the precision's contract allows.
+/// Whether a tensor passes by the model and rounds more than the precision's contract allows.
+bool is_loose(const ReportRow& row);
+
+/// What is_loose() in an answer, and why.
 struct Looseness {
   std::vector<std::string> tensors;  ///< of none there is nothing else
   std::string contract;              ///< that of the precision

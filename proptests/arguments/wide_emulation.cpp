@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
 #include "kernels/arguments/rooms.hpp"
@@ -47,10 +48,12 @@ TEST_P(WideEmulation, OfTwoBlocksRoundsThePartsOfQueriesAndKeys) {
   EXPECT_EQ(blocks.outputs, whole.outputs);
   for (const char* name : {"q", "k"}) EXPECT_NE(blocks.gradients.at(name), whole.gradients.at(name)) << name;
   EXPECT_EQ(blocks.gradients.at("v"), whole.gradients.at("v"));
+  // Sums over 40 columns in two orders.
+  const double apart = 2 * 40 * unit_roundoff(Format::fp64);
   const Policy exact = Policy::exact(form.sites);
   const Answer truth = form.run(problem, exact, tile), same = in_blocks(problem, exact, tile);
   for (const auto& [name, array] : truth.gradients)
-    EXPECT_LE(distance(same.gradients.at(name), array), 1e-14 * distance(array, Array(array.shape))) << name;
+    EXPECT_LE(distance(same.gradients.at(name), array), apart * distance(array, Array(array.shape))) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WideEmulation,

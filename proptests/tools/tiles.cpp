@@ -1,14 +1,13 @@
 // Tile shapes are a part of the contract: a kernel of any that a form has passes, and --tile holds it to one.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <string>
 
 #include "judge/court/cache.hpp"
 #include "judge/court/judge_answer.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/tools/cli.hpp"
 #include "tools/cases/case_flags.hpp"
 
 namespace assay {
@@ -39,12 +38,11 @@ std::string shown(const Judged& judged) {
   return lines;
 }
 
+class Tiles : public CliFiles {};
+
 /// Verdicts as `assay check` gives them without --tile. What is VACUOUS or overflows in one shape says nothing against
 /// a kernel.
-TEST(Tiles, of_every_form_pass) {
-  // The answers of all shapes are judged by the same truth and sigma.
-  const std::filesystem::path kept =
-      std::filesystem::temp_directory_path() / text("assay_tiles_of_every_form_pass_", getpid());
+TEST_F(Tiles, of_every_form_pass) {
   int compared = 0, hits = 0;
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms) {
@@ -60,7 +58,7 @@ TEST(Tiles, of_every_form_pass) {
         if (!form.has_gradients) problem.cotangents.clear();
         for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
           const Answer got = answer_of(form, problem, precision, static_cast<int>(tile));
-          Cache cache(kept);
+          Cache cache(folder);  // the answers of all shapes are judged by the same truth and sigma
           const Judged judged =
               judge(problem, got,
                     {.contract = std::string(name_of(precision)), .form = std::string(form.name), .cache = &cache});
@@ -74,10 +72,9 @@ TEST(Tiles, of_every_form_pass) {
     }
   EXPECT_GT(compared, 100);
   EXPECT_GT(hits, compared / 2);
-  std::filesystem::remove_all(kept);
 }
 
-TEST(Tiles, are_a_part_of_the_contract) {
+TEST_F(Tiles, are_a_part_of_the_contract) {
   const Problem problem = mamba2();
   const KernelForm& form = form_of(kernel_rooms(), "mamba2");
   const auto verdict = [&](int answers, const std::string& judges) {
@@ -106,7 +103,7 @@ std::string conviction(const Room& room, const KernelForm& healthy, const Kernel
 }
 
 /// A kernel that keeps its state in bf16 does not hide behind another tile shape.
-TEST(Tiles, hide_no_narrow_state) {
+TEST_F(Tiles, hide_no_narrow_state) {
   int seen = 0;
   for (const KernelRoom* kernels : mutant_rooms())
     for (std::size_t f = 0; f < kernels->forms.size(); ++f)

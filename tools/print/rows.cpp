@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "files/names.hpp"
+#include "judge/court/why.hpp"
 #include "judge/sigma/model.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/print/colours.hpp"
@@ -227,7 +228,7 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
                       "shows; limits allow for it",
                       kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
     if (row.judgement.verdict == Verdict::pass) {
-      if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
+      if (is_loose(row))
         lines.push_back(
             fmt::format("note  {} {} {}: rounds more than {} allows, {} times its limit{}; --contract {} fails{}",
                         kernel_of(row), contract_of(row), row.tensor, contract_of(row),

@@ -257,8 +257,7 @@ void tell_notes(const Posed& posed, const std::vector<ReportRow>& rows, Outcome&
   double worst = 0;
   for (const ReportRow& row : rows) {
     if (row.judgement.verdict != Verdict::pass) continue;
-    if (row.evidence == "model" && row.by_contract && row.by_contract->verdict == Verdict::fail)
-      loose.push_back(row.tensor), worst = std::max(worst, row.by_contract->excess);
+    if (is_loose(row)) loose.push_back(row.tensor), worst = std::max(worst, row.by_contract->excess);
     if (row.evidence.starts_with("contract ") && row.by_model && row.by_model->verdict != Verdict::pass)
       all.lines.push_back(
           fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
