@@ -510,7 +510,7 @@ void try_mutants(const KernelForm& planted, const Room& room, int step, Count& c
 
 TEST(Causes, give_mutants_no_wrong_name) {
   Count count;
-  const int step = one_in(20);
+  const int step = one_in(40);
   for (const bool held_out : {false, true})
     for (const KernelRoom* kernels : held_out ? held_out_rooms() : mutant_rooms())
       for (const KernelForm& planted : kernels->forms)

@@ -26,7 +26,7 @@ Json recordings() {
   return Json::parse(file).at("recordings");
 }
 
-int every() { return one_in(6); }
+int every() { return one_in(10); }
 
 class Foreign : public CliFiles {
  protected:

@@ -42,7 +42,7 @@ std::vector<ReportRow> verdicts(const Room& room, int tokens, const std::string&
   return trial.judge(trial.read(exact_answer(trial, dtype), {}, "answer"), all, "");
 }
 
-int every() { return one_in(5); }
+int every() { return one_in(12); }
 
 /// The exact answer rounded once is the best that a kernel can do that stores so few bits. ASSAY_EVERY=1: all tokens.
 TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {

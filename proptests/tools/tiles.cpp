@@ -7,6 +7,7 @@
 #include "judge/court/judge_answer.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/case_flags.hpp"
 
@@ -41,14 +42,16 @@ std::string shown(const Judged& judged) {
 class Tiles : public CliFiles {};
 
 /// Verdicts as `assay check` gives them without --tile. What is VACUOUS or overflows in one shape says nothing against
-/// a kernel.
+/// a kernel. One in three forms and precisions.
 TEST_F(Tiles, of_every_form_pass) {
+  OneIn sampled(3);
   int compared = 0, hits = 0;
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms) {
       if (!form.unstable.empty()) continue;
       const Room& room = *find_room(kernels->name);
       for (const Format precision : {Format::bf16, Format::fp32}) {
+        if (!sampled.takes()) continue;
         CaseSpec spec{std::string(room.name), {1, 43, 2, 1, 8, 8, 0}, precision, Style::normal, 3, {}};
         if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
         if (form.iterative) spec.shape = {1, 37, 1, 0, 4, 4, 0};
@@ -70,7 +73,7 @@ TEST_F(Tiles, of_every_form_pass) {
         }
       }
     }
-  EXPECT_GT(compared, 100);
+  EXPECT_GT(compared, 35);
   EXPECT_GT(hits, compared / 2);
 }
 
@@ -102,19 +105,20 @@ std::string conviction(const Room& room, const KernelForm& healthy, const Kernel
   return "";
 }
 
-/// A kernel that keeps its state in bf16 does not hide behind another tile shape.
+/// A kernel that keeps its state in bf16 does not hide behind another tile shape. One form in three.
 TEST_F(Tiles, hide_no_narrow_state) {
+  OneIn sampled(3);
   int seen = 0;
   for (const KernelRoom* kernels : mutant_rooms())
     for (std::size_t f = 0; f < kernels->forms.size(); ++f)
       for (const Mutant& mutant : kernels->forms[f].mutants) {
         const KernelForm& healthy = find_kernels(kernel_rooms(), kernels->name)->forms[f];
-        if (mutant.name != "state_in_bf16" || !healthy.unstable.empty()) continue;
+        if (mutant.name != "state_in_bf16" || !healthy.unstable.empty() || !sampled.takes()) continue;
         EXPECT_NE(conviction(*find_room(kernels->name), healthy, kernels->forms[f], mutant), "")
             << kernels->name << ' ' << healthy.name;
         ++seen;
       }
-  EXPECT_GE(seen, 5);
+  EXPECT_GE(seen, 2);
 }
 
 }  // namespace
