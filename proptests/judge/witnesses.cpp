@@ -16,6 +16,7 @@
 #include "judge/sigma/terms.hpp"
 #include "kernels/core/tensor_core.hpp"
 #include "oracles/scalars/sized.hpp"
+#include "proptests/core/one_in.hpp"
 #include "reference/core/random.hpp"
 #include "reference/families/visible.hpp"
 
@@ -117,9 +118,11 @@ struct ShortCase {
   const Expectation& expectation;
 };
 
-/// Calls f(case) for every room in bf16, fp16 and fp32, at 1 to 8 tokens.
+/// Calls f(case) for every room in bf16, fp16 and fp32, at 1 to 8 tokens: of one case in five, for time; of all with
+/// ASSAY_EVERY=1 in the environment.
 template <class F>
 void for_short_cases(F f) {
+  OneIn sampled(5);
   for (const KernelRoom* kernels : kernel_rooms())
     for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
       for (int length = 1; length <= 8; ++length) {
@@ -128,7 +131,7 @@ void for_short_cases(F f) {
         const CaseSpec spec{std::string(room.name), {1, length, 2, 0, 8, 8, 0},         precision,
                             Style::normal,          static_cast<std::uint64_t>(length), {}};
         const Problem problem = room.make(spec);
-        if (!form.obstacle(problem).empty()) continue;
+        if (!form.obstacle(problem).empty() || !sampled.takes()) continue;
         f(ShortCase{room, form, spec, problem,
                     expect(oracle_of(room, problem, 4), {&form, precision, 0, 1}, problem, default_draws)});
       }
@@ -187,9 +190,9 @@ TEST(Witnesses, other_sums_orders_and_references_are_no_fault) {
   for_short_cases([&](const ShortCase& c) {
     sums += judge_other_sums(c), orders += judge_other_orders(c), by_reference += judge_references(c);
   });
-  EXPECT_GT(sums, 15000);
-  EXPECT_GT(orders, 8000);
-  EXPECT_GT(by_reference, 2000);
+  EXPECT_GT(sums, 3000);
+  EXPECT_GT(orders, 1600);
+  EXPECT_GT(by_reference, 400);
 }
 
 /// Rows of all heads, [head][row][...], in that order.
