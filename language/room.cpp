@@ -459,7 +459,10 @@ Answer perturbed(const Problem& problem) {
 
 }  // namespace
 
-void know_programs() { know_more_rooms({.find = &find, .perturbed = &perturbed, .recurrence = &recurrence}); }
+void know_programs() {
+  static std::once_flag once;  // who knows more by now would be forgotten
+  std::call_once(once, [] { know_more_rooms({.find = &find, .perturbed = &perturbed, .recurrence = &recurrence}); });
+}
 
 void know_front_end(Traced traced) { front_end = traced; }
 

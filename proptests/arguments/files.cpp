@@ -7,8 +7,10 @@
 #include <iterator>
 #include <set>
 
+#include "arguments/file_case.hpp"
 #include "arguments/file_rooms.hpp"
 #include "files/problem_file.hpp"
+#include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 
 namespace assay::arguments {
@@ -143,6 +145,13 @@ double distance(const Array& got, const Array& expected) {
     largest = std::max(largest, std::fabs(b)), off = std::max(off, std::fabs(a - b));
   }
   return largest > 0 ? off / largest : off;
+}
+
+/// Whoever makes programs known once more does not make them forgotten.
+TEST(ArgumentFiles, StayKnownBesidePrograms) {
+  know_arguments();
+  language::know_programs();
+  EXPECT_NE(find_room(std::string("deltanet").append(room_suffix)), nullptr);
 }
 
 TEST(ArgumentFiles, AnswerPublishedCases) {
