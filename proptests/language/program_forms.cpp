@@ -10,6 +10,7 @@
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "language/room.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/rounding.hpp"
@@ -131,8 +132,11 @@ const ReportRow& row_of(const Judged& judged, const std::string& tensor) {
   return *std::find_if(judged.rows.begin(), judged.rows.end(), [&](const ReportRow& r) { return r.tensor == tensor; });
 }
 
+/// One seed in eight, for time; all with ASSAY_EVERY=1 in the environment.
 TEST(ProgramForms, HealthyChunkKernelsPass) {
+  OneIn sampled(8);
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    if (!sampled.takes()) continue;
     const Problem problem = problem_of(path_of("implicit_delta"), {1, 40, 2, 0, 8, 6, 0}, seed, false);
     const Judged found = judged(problem, Bug::none, path_of("implicit_delta_chunks"));
     ASSERT_EQ(found.verdict, Verdict::pass) << "seed " << seed << found.reason;
@@ -146,7 +150,9 @@ TEST(ProgramForms, HealthyChunkKernelsPass) {
 }
 
 TEST(ProgramForms, FailWhatTheyDoNotDeclare) {
+  OneIn sampled(3);
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    if (!sampled.takes()) continue;
     const Problem problem = problem_of(path_of("implicit_delta"), {1, 512, 1, 0, 32, 32, 0}, seed, false);
     const std::string form = path_of("implicit_delta_chunks");
     EXPECT_EQ(judged(problem, Bug::none, form).verdict, Verdict::pass) << seed;
@@ -162,9 +168,11 @@ TEST(ProgramForms, FailWhatTheyDoNotDeclare) {
 
 /// Its own rounding to nearest, gradients as well.
 TEST(ProgramForms, TheirOwnRunsPass) {
+  OneIn sampled(3);
   for (const char* name : {"deltanet", "gated_deltanet", "kda"})
     for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
       for (std::uint64_t seed = 0; seed < 4; ++seed) {
+        if (!sampled.takes()) continue;
         const Problem problem = problem_of(library(name), {1, 37, 2, 0, 8, 6, 0}, seed);
         const KernelForm& form = program_form(form_of(name), problem.mechanism);
         const KernelUnderTest kernel{&form, precision, 0, 1};
