@@ -85,7 +85,7 @@ void look(const Room& room, const KernelForm& form, Format precision, Found& fou
 /// Of every ASSAY_EVERY-th kernel: the axis is named, its indices are the planted ones, and all others' are not
 /// narrowed.
 TEST(LocateInRooms, names_the_axis_of_local_faults) {
-  OneIn sampled(4);
+  OneIn sampled(16);
   Found found;
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms)
