@@ -64,7 +64,7 @@ bool is_asked_for(const ArgumentCase& one) {
 }
 
 TEST_P(TilePrograms, PassUnderContracts) {
-  OneIn sampled(2);
+  OneIn sampled(4);
   for (const ArgumentCase& one : argument_cases(GetParam())) {
     if (!is_asked_for(one) || !sampled.takes()) continue;
     const bool softmax = one.request.mechanism == "softmax_attention" && one.request.precision == Format::bf16;
@@ -78,7 +78,7 @@ TEST_P(TilePrograms, PassUnderContracts) {
   }
 }
 TEST_P(TilePrograms, KillTheirMutants) {
-  OneIn sampled(3);
+  OneIn sampled(8);
   for (const ArgumentCase& one : argument_cases(GetParam()))
     for (const std::string_view mutant : one.mutants) {
       if (!is_asked_for(one) || !sampled.takes()) continue;
@@ -271,7 +271,7 @@ TEST(PublishedThreads, HaveCasesThatShowThem) {
 }
 TEST(PublishedThreads, AreFound) {
   planted_with_arguments = tile::mutant_rooms::with_arguments, held_out_arguments = held_out_with_arguments;
-  OneIn sampled(7);
+  OneIn sampled(12);
   std::vector<std::string> names;
   for (const PublishedThread& thread : published_threads())
     if (!thread.mutant.empty() && sampled.takes()) names.emplace_back(thread.thread);
