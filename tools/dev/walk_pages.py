@@ -73,10 +73,10 @@ def patient(command):
 
     >>> patient("assay check case out --why | grep why")
     'assay check case out --why --why-limit 600 | grep why'
-    >>> patient("assay check case out --why --why-limit 1")
-    'assay check case out --why --why-limit 1'
+    >>> patient("assay check case out --why --why-limit 60")
+    'assay check case out --why --why-limit 600'
     """
-    return command if "--why-limit" in command else re.sub(r" --why(?=\s|$)", " --why --why-limit 600", command)
+    return re.sub(r" --why(?: --why-limit \d+)?(?=\s|$)", " --why --why-limit 600", command)
 
 
 def files(page):
