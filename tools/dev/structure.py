@@ -4,7 +4,7 @@ downwards, that no text is left unfinished, that links lead somewhere, that page
 compiles everything. One sentence per finding; exit 1 if any.
 
     structure.py [--build DIR]     the tree; with a build folder also what CMake compiles
-    structure.py --self-test       plants each fault in a copy of the tree and demands that it is found, and what is no
+    structure.py --self-test       plants each fault in the tree, in memory, and demands that it is found, and what is no
                                    fault, and demands that nothing is
 """
 import argparse
@@ -14,9 +14,7 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import sys
-import tempfile
 
 REFERENCE_FILES = [
     "reference/{}.hpp",
@@ -70,8 +68,48 @@ SENTENCE_END = re.compile(r"(?:(?<!\.)(?<!\be\.g)(?<!\bi\.e)[.!?]|(?<=\.{3})\.)[
 Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
 
 
+# What is cached is of one file's name or content: the self-test looks at nearly the same tree many times.
+@functools.cache
+def suffix_of(path):
+    return pathlib.PurePosixPath(path).suffix
+
+
+@functools.cache
+def folders_above(path):
+    return frozenset(str(folder) for folder in pathlib.PurePosixPath(path).parents)
+
+
+@functools.cache
+def decoded(content):
+    return content.decode(errors="replace")  # not read_text: it hides carriage returns
+
+
+@functools.cache
+def includes(text):
+    return INCLUDE.findall(text)
+
+
+class Tree(dict):
+    """Every file that belongs to the tree: {relative posix path: bytes}, sorted. A tree in memory takes no time to change."""
+
+    def __init__(self, contents, executable):
+        super().__init__(sorted(contents.items()))
+        self.executable = executable
+        self.folders = set().union(*(folders_above(path) for path in contents))
+
+    def text(self, path):
+        return decoded(self[path])
+
+    def has(self, path):
+        """Whether there is such a file or folder."""
+        return path in self or path in self.folders
+
+    def edited(self, edits):
+        """The same with {path: bytes}; None deletes."""
+        return Tree({path: content for path, content in {**self, **edits}.items() if content is not None}, self.executable)
+
+
 def tree(root):
-    """Every file that belongs to the tree, as relative posix paths."""
     found = []
     for folder, folders, names in os.walk(root):
         at_root = pathlib.Path(folder) == root
@@ -80,27 +118,14 @@ def tree(root):
             for name in folders
             if name not in {".git", ".cache", "__pycache__"} and not (at_root and re.fullmatch(r"build(-.*)?", name))
         )
-        found += [pathlib.Path(folder, name).relative_to(root).as_posix() for name in names]
-    return sorted(found)
+        found += [pathlib.Path(folder, name) for name in names]
+    contents = {path.relative_to(root).as_posix(): path.read_bytes() for path in found if path.exists()}
+    return Tree(contents, {path for path in contents if os.access(root / path, os.X_OK)})
 
 
-def read(root, path):
-    return (root / path).read_bytes().decode(errors="replace")  # not read_text: it hides carriage returns
-
-
-def write(root, contents):
-    """Writes {path: bytes}; None deletes."""
-    for path, content in contents.items():
-        if content is None:
-            (root / path).unlink(missing_ok=True)
-        else:
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_bytes(content)
-
-
-def listed_rooms(root, findings):
+def listed_rooms(files, findings):
     rooms = {}  # name: the files it must have
-    for number, line in enumerate(read(root, "mechanisms.def").splitlines(), start=1):
+    for number, line in enumerate(files.text("mechanisms.def").splitlines(), start=1):
         if not line.strip() or line.startswith("//") or line in DEFAULTS:
             continue
         match = re.fullmatch(r"(MECHANISM|REFERENCE)\(([a-z][a-z0-9_]*)\)", line)
@@ -119,11 +144,11 @@ def listed_rooms(root, findings):
 def places(pattern, files):
     """The files of that name; `*` is a family of kernels."""
     names = {pattern.replace("*", family) for family in (FAMILIES if "*" in pattern else [""])}
-    return names & set(files)
+    return {name for name in names if name in files}
 
 
-def check_rooms(root, files, findings):
-    rooms = listed_rooms(root, findings)
+def check_rooms(files, findings):
+    rooms = listed_rooms(files, findings)
     for room, patterns in rooms.items():
         for pattern in patterns:
             if not places(pattern.format(room), files):
@@ -140,7 +165,7 @@ def check_rooms(root, files, findings):
             findings.append(f"{path} belongs to no room: mechanisms.def does not list {name.partition('.')[0]}.")
 
 
-@functools.cache  # the self-test looks at nearly the same tree many times
+@functools.cache
 def line_findings(text, is_cpp):
     """What is wrong with single lines, as (number, sentence)."""
     found = []
@@ -156,30 +181,29 @@ def line_findings(text, is_cpp):
     return found
 
 
-def check_text(root, files, findings):
-    for path in files:
-        suffix, content = pathlib.PurePath(path).suffix, (root / path).read_bytes()
+def check_text(files, findings):
+    for path, content in files.items():
+        suffix = suffix_of(path)
         if b"\0" in content[:8000]:  # as git tells binary files from text
             continue
-        text = content.decode(errors="replace")
+        text = decoded(content)
         findings += [f"{path}:{number}: {what}" for number, what in line_findings(text, suffix in CPP)]
         if text and not text.endswith("\n"):
             findings.append(f"{path}: the last line does not end.")
         if suffix == ".hpp" and not re.search(r"^#pragma once$", text, re.MULTILINE):
             findings.append(f"{path}: a header without #pragma once.")
-        if text.startswith("#!") and not os.access(root / path, os.X_OK):
+        if text.startswith("#!") and path not in files.executable:
             findings.append(f"{path}: a script that cannot be executed.")
 
 
-def check_includes(root, files, findings):
-    present = set(files)
+def check_includes(files, findings):
     for path in files:
         layer = path.partition("/")[0]
-        if pathlib.PurePath(path).suffix not in CPP or layer not in LAYERS:
+        if suffix_of(path) not in CPP or layer not in LAYERS:
             continue
-        for included in INCLUDE.findall(read(root, path)):
+        for included in includes(files.text(path)):
             target = included.partition("/")[0]
-            if included not in present:
+            if included not in files:
                 findings.append(f'{path}: #include "{included}" names no file of the tree; includes start at the root.')
             elif target in LAYERS and LAYERS.index(target) > LAYERS.index(layer):
                 findings.append(f'{path}: #include "{included}" points upwards; {layer} knows nothing of {target}.')
@@ -188,21 +212,21 @@ def check_includes(root, files, findings):
 def check_folders(files, findings):
     """A folder has one subject; folders with a file per room are as long as the list of rooms."""
     sources = collections.Counter(
-        os.path.dirname(path) for path in files if pathlib.PurePath(path).suffix in CPP | {".py"} and path.partition("/")[0] in LAYERS
+        os.path.dirname(path) for path in files if suffix_of(path) in CPP | {".py"} and path.partition("/")[0] in LAYERS
     )
     for folder, count in sorted(sources.items()):
         if count > FOLDER_SOURCES and folder not in ROOM_FOLDERS:
             findings.append(f"{folder}: {count} sources, more than {FOLDER_SOURCES}; move those of one subject to a folder of their own.")
 
 
-def check_cycles(root, files, findings):
+def check_cycles(files, findings):
     """A header and its source are one stem; no stem includes itself by way of another. A room's unit in kernels stands
     above its tile program and the plan that launches it: it is no part of the stem."""
     stems = {}
     for path in files:
-        is_unit = pathlib.PurePath(path).suffix != ".hpp" and path.startswith(tuple(f"kernels/{family}/" for family in FAMILIES))
-        if pathlib.PurePath(path).suffix in CPP and not is_unit:
-            below = {included.rpartition(".")[0] for included in INCLUDE.findall(read(root, path))}
+        is_unit = suffix_of(path) != ".hpp" and path.startswith(tuple(f"kernels/{family}/" for family in FAMILIES))
+        if suffix_of(path) in CPP and not is_unit:
+            below = {included.rpartition(".")[0] for included in includes(files.text(path))}
             stems.setdefault(path.rpartition(".")[0], set()).update(below)
     done = set()
 
@@ -218,12 +242,17 @@ def check_cycles(root, files, findings):
         follow(stem, [])
 
 
-def check_programs(root, files, findings):
+@functools.cache
+def types(text):
+    return TYPE.findall(text)
+
+
+def check_programs(files, findings):
     """Headers of kernels share a namespace, and no unit sees all: of two types of one name a linker takes either."""
     home = {}
     for path in files:
-        if path.startswith("kernels/") and pathlib.PurePath(path).suffix in {".hpp", ".cuh"}:
-            for name in TYPE.findall(read(root, path)):
+        if path.startswith("kernels/") and suffix_of(path) in {".hpp", ".cuh"}:
+            for name in types(files.text(path)):
                 if home.setdefault(name, path) != path:
                     findings.append(f"{path}: {name} is also defined in {home[name]}; names of tile programs are unique.")
 
@@ -243,21 +272,29 @@ def arguments_from(text, begin):
     return []
 
 
-def check_draws(root, files, findings):
+@functools.cache
+def random_calls(text):
+    """Lines of calls of which two arguments round at random."""
+    text = re.sub(r"//[^\n]*", lambda comment: " " * len(comment[0]), text)
+    lines = []
+    for call in re.finditer(r"[\w>]\(", text):
+        drawing = [
+            argument
+            for argument in arguments_from(text, call.end())
+            if DRAWING.search(argument) and not re.match(r"\s*\[", argument)  # a lambda runs later
+        ]
+        if len(drawing) > 1:
+            lines.append(text.count("\n", 0, call.start()) + 1)
+    return lines
+
+
+def check_draws(files, findings):
     """Compilers choose the order of a call's arguments: two that round at random would share out their words as it likes."""
     for path in files:
         if not re.fullmatch(r"kernels/(?!(?:host|cuda|draws)/)\w+/\w+\.hpp", path):
             continue
-        text = re.sub(r"//[^\n]*", lambda comment: " " * len(comment[0]), read(root, path))
-        for call in re.finditer(r"[\w>]\(", text):
-            drawing = [
-                argument
-                for argument in arguments_from(text, call.end())
-                if DRAWING.search(argument) and not re.match(r"\s*\[", argument)  # a lambda runs later
-            ]
-            if len(drawing) > 1:
-                line = text.count("\n", 0, call.start()) + 1
-                findings.append(f"{path}:{line}: two arguments of a call round at random, in an order that the compiler chooses.")
+        for line in random_calls(files.text(path)):
+            findings.append(f"{path}:{line}: two arguments of a call round at random, in an order that the compiler chooses.")
 
 
 @functools.cache
@@ -273,20 +310,20 @@ def links(text, is_page):
     return LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)) if is_page else text), CITED.findall(text)
 
 
-def check_links(root, files, findings):
-    pages = {path: read(root, path) for path in files if path.endswith(".md")}
+def check_links(files, findings):
+    pages = {path: files.text(path) for path in files if path.endswith(".md")}
     for path in files:
-        suffix = pathlib.PurePath(path).suffix
+        suffix = suffix_of(path)
         if suffix not in CPP | {".md", ".py"} or path.startswith("tools/dev/"):
             continue
         # What a source writes lies in docs, in a folder there, or in records.
         folders = [os.path.dirname(path)] if suffix == ".md" else ["docs", "docs/mechanisms", "records"]
-        found, cited = links(pages.get(path) or read(root, path), suffix == ".md")
+        found, cited = links(files.text(path), suffix == ".md")
         for target, anchor in found:
             if "{" in target or (suffix != ".md" and not target.endswith(".md")):
                 continue
             places = [os.path.normpath(os.path.join(folder, target)) if target else path for folder in folders]
-            there = [place for place in places if (root / place).exists()]
+            there = [place for place in places if files.has(place)]
             if not there:
                 findings.append(f"{path}: links to {target}, which is not there.")
             elif anchor and anchor not in sections(pages.get(there[0], "")):
@@ -295,18 +332,23 @@ def check_links(root, files, findings):
             slug = re.sub(r"[^\w\- ]", "", section.lower()).replace(" ", "-")
             if slug not in sections(pages.get(f"docs/{page}", "")):
                 findings.append(f'{path}: cites docs/{page}, "{section}", a section that is not there.')
-    check_promises(root, pages, findings)
-    check_tests(root, files, pages, findings)
-    check_walked(root, files, pages, findings)
+    check_promises(pages, findings)
+    check_tests(files, pages, findings)
+    check_walked(files, pages, findings)
 
 
-def check_tests(root, files, pages, findings):
+@functools.cache
+def tests_in(text):
+    return re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", text, re.MULTILINE)
+
+
+def check_tests(files, pages, findings):
     """Tests that a page names are there, and in the program that it names."""
     tests = {}  # suite -> the folders and names of its tests
     for path in files:
         if path.startswith("proptests/") and path.endswith(".cpp"):
-            for suite, name in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", read(root, path), re.MULTILINE):
-                tests.setdefault(suite, []).append((pathlib.PurePath(path).parent.name, name))
+            for suite, name in tests_in(files.text(path)):
+                tests.setdefault(suite, []).append((os.path.basename(os.path.dirname(path)), name))
     for page, text in pages.items():
         for suite, name in re.findall(r"`([A-Z]\w+)\.(\w+)`", text):
             if suite in tests and name not in {known for _, known in tests[suite]}:
@@ -318,18 +360,23 @@ def check_tests(root, files, pages, findings):
                 findings.append(f"{page}: runs {asked} of test_{program}, which has no such test.")
 
 
-def check_walked(root, files, pages, findings):
+def check_walked(files, pages, findings):
     """What a page shows of a console is what a test runs: by the page's name in one of these."""
-    tests = "\n".join(read(root, path) for path in WALKERS if path in files)
+    tests = "\n".join(files.text(path) for path in WALKERS if path in files)
     for page, text in pages.items():
         if "\n```console\n" in text and not re.search(rf"(?<![\w/-]){re.escape(page.removesuffix('.md'))}(?![\w-])", tests):
             findings.append(f"{page}: shows commands that no test runs; {WALKERS[0]} lists pages that are walked.")
 
 
-def check_promises(root, pages, findings):
+@functools.cache
+def words_of(text):
+    return frozenset(re.findall(r"[^\s,;:|()]+", text))
+
+
+def check_promises(pages, findings):
     """A promise of README.md has numbers, in bold, and links to the pages that they are from."""
     for promise in re.findall(r"^\d+\. .*(?:\n +.*)*", pages.get("README.md", ""), re.MULTILINE):
-        words = {word for target, _ in LINK.findall(promise) for word in re.findall(r"[^\s,;:|()]+", pages.get(target, ""))}
+        words = {word for target, _ in LINK.findall(promise) for word in words_of(pages.get(target, ""))}
         words |= {word.rstrip(".") for word in words} | {part for word in words for part in word.split("/")}
         for number in re.findall(r"\*\*([\d.⁰¹²³⁴-⁹⁻]+)\*\*", promise):
             if number not in words:
@@ -372,10 +419,10 @@ def long_sentences(text):
     return found
 
 
-def check_sentences(root, files, findings):
+def check_sentences(files, findings):
     """Readers are in a hurry: about 20 words are a sentence, and 45 are two."""
     for path in files:
-        text = read(root, path) if path.endswith(".md") else GENERATED
+        text = files.text(path) if path.endswith(".md") else GENERATED
         if not text.startswith(GENERATED):
             findings += [
                 f'{path}:{number}: a sentence of {words} words, more than {SENTENCE_WORDS}; split "{begin} ..."'
@@ -383,43 +430,41 @@ def check_sentences(root, files, findings):
             ]
 
 
-def check_compiled(root, files, compiled, findings):
-    present = set(files)
-    reached, pending = set(), [path for path in compiled.files if path in present]
+def check_compiled(files, compiled, findings):
+    reached, pending = set(), [path for path in compiled.files if path in files]
     for text in compiled.texts:
-        pending += [path for path in INCLUDE.findall(text) if path in present]
+        pending += [path for path in INCLUDE.findall(text) if path in files]
     while pending:
         path = pending.pop()
         if path not in reached:
             reached.add(path)
-            pending += [included for included in INCLUDE.findall(read(root, path)) if included in present]
+            pending += [included for included in includes(files.text(path)) if included in files]
     with_cuda = any(path.endswith(".cu") for path in compiled.files)
     checked = {".hpp", ".cpp"} | ({".cu", ".cuh"} if with_cuda else set())
     for path in files:
-        if not with_cuda and {"cuda", "gpu"} & set(pathlib.PurePath(path).parts):
+        if not with_cuda and {"cuda", "gpu"} & set(path.split("/")):
             continue
         if path.startswith(("python/native/", "tools/install/downstream/")):  # projects of their own
             continue
-        if pathlib.PurePath(path).suffix in checked and path not in reached:
+        if suffix_of(path) in checked and path not in reached:
             findings.append(f"{path}: no target of CMake compiles or includes it.")
 
 
-def check(root, compiled=None):
+def check(files, compiled=None):
     findings = []
-    files = tree(root)
     if "mechanisms.def" not in files:
         return ["mechanisms.def is missing."]
-    check_rooms(root, files, findings)
-    check_text(root, files, findings)
-    check_includes(root, files, findings)
+    check_rooms(files, findings)
+    check_text(files, findings)
+    check_includes(files, findings)
     check_folders(files, findings)
-    check_cycles(root, files, findings)
-    check_programs(root, files, findings)
-    check_draws(root, files, findings)
-    check_links(root, files, findings)
-    check_sentences(root, files, findings)
+    check_cycles(files, findings)
+    check_programs(files, findings)
+    check_draws(files, findings)
+    check_links(files, findings)
+    check_sentences(files, findings)
     if compiled:
-        check_compiled(root, files, compiled, findings)
+        check_compiled(files, compiled, findings)
     return findings
 
 
@@ -437,14 +482,13 @@ def read_compiled(root, build):
     return Compiled(files, texts)
 
 
-def planted_faults(root, room, with_build):
+def planted_faults(files, room, with_build):
     """Pairs of the edits that make a fault, {path: new text, or None to delete}, and what must be found."""
     listed, header = "mechanisms.def", f"reference/{room}.hpp"
-    files = tree(root)
     (program,) = places(f"kernels/*/{room}.hpp", files)
 
     def add(path, text):
-        return {path: read(root, path) + text}
+        return {path: files.text(path) + text}
 
     faults = [
         (add(listed, f"MECHANISM({room})\n"), f"{room} is listed twice"),
@@ -494,15 +538,15 @@ def planted_faults(root, room, with_build):
     return faults
 
 
-def planted_sentences(root):
+def planted_sentences(files):
     """As planted_faults, and edits of which nothing must be found."""
     page = "docs/check.md"
-    line = read(root, page).count("\n") + 2  # of what is added, after a blank line
+    line = files.text(page).count("\n") + 2  # of what is added, after a blank line
     short = " ".join(["word"] * SENTENCE_WORDS)
     long, what = f"{short} word", f"a sentence of {SENTENCE_WORDS + 1} words"
 
     def add(text):
-        return {page: f"{read(root, page)}\n{text}\n"}
+        return {page: f"{files.text(page)}\n{text}\n"}
 
     faults = [
         (add(f"Short.\nPoint; {short}."), rf'{page}:{line + 1}: {what}.* "Point; word word word word word \.\.\."'),
@@ -523,29 +567,19 @@ def planted_sentences(root):
     return faults, harmless
 
 
-def self_test(root, compiled):
+def self_test(files, compiled):
     """Plants one fault after the other; staying silent, or saying something else, is a failure. Returns the failures."""
-    room = next(iter(listed_rooms(root, [])))
+    room = next(iter(listed_rooms(files, [])))
     failures = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = pathlib.Path(folder)
-        for path in tree(root):
-            (copy / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / path, copy / path)
-        before = set(check(copy, compiled))
-        faults, harmless = planted_sentences(copy)
-        faults += planted_faults(copy, room, compiled is not None)
-        for edits, expected in faults + [(edits, None) for edits in harmless]:
-            saved = {path: (copy / path).read_bytes() if (copy / path).exists() else None for path in edits}
-            write(copy, {path: text if text is None else text.encode() for path, text in edits.items()})
-            found = set(check(copy, compiled)) - before
-            if not (any(re.search(expected, finding) for finding in found) if expected else not found):
-                failures += 1
-                print(f"planted in {', '.join(edits)}: {expected or 'nothing'} was to be found; found: {sorted(found) or 'nothing'}.")
-            write(copy, saved)
-        if set(check(copy, compiled)) != before:
+    before = set(check(files, compiled))
+    faults, harmless = planted_sentences(files)
+    faults += planted_faults(files, room, compiled is not None)
+    for edits, expected in faults + [(edits, None) for edits in harmless]:
+        planted = files.edited({path: text if text is None else text.encode() for path, text in edits.items()})
+        found = set(check(planted, compiled)) - before
+        if not (any(re.search(expected, finding) for finding in found) if expected else not found):
             failures += 1
-            print("the copy is not what it was before the faults were planted.")
+            print(f"planted in {', '.join(edits)}: {expected or 'nothing'} was to be found; found: {sorted(found) or 'nothing'}.")
     print(f"structure: planted {len(faults)} faults and {len(harmless)} that are none, {failures} failures.")
     return failures
 
@@ -558,9 +592,10 @@ def main():
     options = parser.parse_args()
     root = options.root.resolve()
     compiled = read_compiled(root, options.build.resolve()) if options.build else None
+    files = tree(root)
     if options.self_test:
-        return 1 if self_test(root, compiled) else 0
-    findings = check(root, compiled)
+        return 1 if self_test(files, compiled) else 0
+    findings = check(files, compiled)
     for finding in findings:
         print(finding)
     print(f"structure: {len(findings)} findings." if findings else "structure: nothing found.")
