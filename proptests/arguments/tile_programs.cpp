@@ -64,7 +64,7 @@ bool is_asked_for(const ArgumentCase& one) {
 }
 
 TEST_P(TilePrograms, PassUnderContracts) {
-  OneIn sampled(4);
+  OneIn sampled(7);
   for (const ArgumentCase& one : argument_cases(GetParam())) {
     if (!is_asked_for(one) || !sampled.takes()) continue;
     const bool softmax = one.request.mechanism == "softmax_attention" && one.request.precision == Format::bf16;
@@ -78,7 +78,7 @@ TEST_P(TilePrograms, PassUnderContracts) {
   }
 }
 TEST_P(TilePrograms, KillTheirMutants) {
-  OneIn sampled(8);
+  OneIn sampled(16);
   for (const ArgumentCase& one : argument_cases(GetParam()))
     for (const std::string_view mutant : one.mutants) {
       if (!is_asked_for(one) || !sampled.takes()) continue;

@@ -32,9 +32,9 @@ Problem small_problem(const Room& room, const KernelForm& form, Format precision
   return problem;
 }
 
-/// One in seven forms and precisions, for time; all with ASSAY_EVERY=1 in the environment.
+/// One in 13 forms and precisions, for time; all with ASSAY_EVERY=1 in the environment.
 TEST(Expected, healthy_kernels_are_near_sigma) {
-  OneIn sampled(7);
+  OneIn sampled(13);
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms)
       for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {

@@ -26,7 +26,7 @@ Json recordings() {
   return Json::parse(file).at("recordings");
 }
 
-int every() { return one_in(10); }
+int every() { return one_in(15); }
 
 class Foreign : public CliFiles {
  protected:
@@ -120,7 +120,7 @@ TEST_F(Foreign, what_is_broken_does_not) {
 /// One line changed in fla's kernels: what check says it looks like is what was changed (the index says in which
 /// words), or nothing. Of all, with ASSAY_EVERY=1, 15 of 24 are named at least.
 TEST_F(Foreign, planted_bugs_are_named) {
-  const int step = one_in(6);
+  const int step = one_in(12);
   int turn = 0, tried = 0, named = 0;
   for (const Json& recording : recordings()) {
     if (!recording.contains("looks_like") || turn++ % step != 0) continue;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Walks through pages as their readers do: runs the commands of their console blocks in a folder of its own, one after the
 other, and compares what they print with what the page says. A line of three dots stands for any number of lines. Python
-blocks that begin with "# NAME.py" are files there. Commands about torch are left out where there is none.
+blocks that begin with "# NAME.py" are files there. Commands about torch are left out where there is none, and the few that
+take minutes (LONG) unless ASSAY_EVERY=1 is in the environment or the page is written.
 
     walk_pages.py --tool ASSAY [PAGE...]           exit code 1 if they differ
     walk_pages.py --tool ASSAY [PAGE...] --write   puts what they print into the pages
@@ -23,6 +24,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/check.md", "docs/contracts.md", "docs/drift.md", "docs/guides/bf16-drifts.md", "docs/guides/it-fails.md", "docs/judge.md",
          "docs/own-mechanism.md", "docs/papers.md", "docs/published-bugs.md", "docs/report.md", "docs/tutorial.md")
+
+# Shorter tests take samples of these: PublishedThreads.AreFound.
+LONG = ("build/assay mutants --published",)
 
 SECONDS = re.compile(r"\bin \d+\.\d s\b")
 # What numpy adds up in which order is the processor's affair, and with it the numbers that are said of its kernels.
@@ -47,9 +51,15 @@ def steps(page):
     return found
 
 
-def without_torch(walked):
-    """Which commands can run where there is no torch."""
-    return [step for step in walked if "torch" not in step[0]]
+def left_out(command, has_torch, takes_long):
+    """Whether a walk passes this command by, and what the page says of it.
+
+    >>> left_out("python torch_kernel.py", False, True), left_out("build/assay mutants --published", True, False)
+    (True, True)
+    >>> left_out("build/assay mutants --published FA#2402", True, False), left_out("build/assay mutants --published", True, True)
+    (False, False)
+    """
+    return ("torch" in command and not has_torch) or (command in LONG and not takes_long)
 
 
 def comparable(line, by_numpy):
@@ -162,7 +172,7 @@ def rewritten_lines(said, got):
 
 
 def rewritten(page, printed, has_torch=True):
-    """The page with what its commands have printed, abridged as it was. Without torch, what commands about it have printed stays.
+    """The page with what its commands have printed, abridged as it was. What stands under those left out stays.
 
     >>> page = "```console\\n$ make torch\\nPASS\\n$ make\\nold\\n```"
     >>> print(rewritten(page, [["new"]], has_torch=False).replace("```", ""))
@@ -177,9 +187,8 @@ def rewritten(page, printed, has_torch=True):
 
     def filled(block):
         text = ""
-        for step in steps(block[0]):
-            command, lines, _ = step
-            if has_torch or without_torch([step]):
+        for command, lines, _ in steps(block[0]):
+            if not left_out(command, has_torch, takes_long=True):
                 lines = rewritten_lines(lines, next(outputs))
             text += "\n".join(["$ " + command, *lines]) + "\n"
         return "```console\n" + text + "```"
@@ -207,9 +216,8 @@ def main():
         sys.exit(f"walk_pages.py: {options.tool}: no program")
     for name in options.pages:
         page = ROOT / name
-        walked = steps(page.read_text())
-        if not has_torch:
-            walked = without_torch(walked)
+        takes_long = options.write or os.environ.get("ASSAY_EVERY") == "1"
+        walked = [step for step in steps(page.read_text()) if not left_out(step[0], has_torch, takes_long)]
         printed = list(run_all([command for command, *_ in walked], options.tool, files(page.read_text())))
         if options.write:
             page.write_text(rewritten(page.read_text(), printed, has_torch))
