@@ -35,7 +35,11 @@ class Candidate:
         os.set_blocking(self.to, False)
         paths = [os.path.abspath(path or ".") for path in sys.path]
         own = str(pathlib.Path(__file__).parent)
-        self.loaded = self.asked({"candidate": where, "arrays": arrays, "device": device, "path": [p for p in paths if p != own]})
+        try:
+            self.loaded = self.asked({"candidate": where, "arrays": arrays, "device": device, "path": [p for p in paths if p != own]})
+        except BaseException:
+            self.close()
+            raise
 
     def asked(self, message, blob=b""):
         """What it replies, as (message, bytes)."""
