@@ -254,12 +254,12 @@ def word_of(value):
 @contextlib.contextmanager
 def errors_in_python(names=None):
     """Sentences of the command line about flags, as sentences about arguments."""
-    names = {"tensor": "tensors", "strict-dtypes": "strict_dtypes", "false-alarms": "false_alarms", **(names or {})}
+    names = {"tensor": "tensors", **(names or {})}
     try:
         yield
     except InputError as error:
         sentence = str(error).replace(f"{CASE}: ", "case: ").replace(f"{ANSWER}: ", "answer: ").replace("build/assay ", "assay ")
-        sentence = re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda flag: names.get(flag[1], flag[1]), sentence)
+        sentence = re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda flag: names.get(flag[1], flag[1].replace("-", "_")), sentence)
         raise InputError(sentence) from None
 
 

@@ -246,7 +246,7 @@ def test_bad_use_has_one_sentence(case):
         (lambda: assay.check(case, 3), "kernel: expected a function, got int"),
         (lambda: assay.check(case, delta_rule, judge="tpu"), "judge: expected auto, cpu or gpu, got tpu"),
         (lambda: assay.check(case, delta_rule, sample=9), "sample: expected 1 to 4"),
-        (lambda: assay.check(case, delta_rule, sample_rows=9), "sample-rows: expected attention"),
+        (lambda: assay.check(case, delta_rule, sample_rows=9), "sample_rows: expected attention"),
         (lambda: assay.check({}, delta_rule), "case: expected what assay.case makes, got dict"),
         (lambda: assay.check(case, delta_rule, arrays="cupy"), "arrays: there are no arrays of cupy; there are torch, numpy, jax"),
         (lambda: assay.judge(case, {"o": [1.0]}), "o: expected an array of NumPy, torch or JAX, got list"),
