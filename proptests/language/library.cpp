@@ -10,6 +10,7 @@
 
 #include "language/room.hpp"
 #include "oracles/core/room.hpp"
+#include "proptests/core/one_in.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/error.hpp"
 #include "tools/run/front_end.hpp"
@@ -91,8 +92,10 @@ std::size_t compare(const Room& room, const Mechanism& mechanism, const Problem&
   return compared;
 }
 
+/// One problem in five, of all variants and styles; all with ASSAY_EVERY=1 in the environment.
 TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
   know_programs();
+  OneIn sampled(5);
   FrontEnd front;
   std::size_t compared = 0;
   int seen = 0;
@@ -107,6 +110,7 @@ TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
       if (params.contains("solver")) continue;  // steps of an iteration are no program
       std::optional<Mechanism> mechanism;
       for (const Style style : {Style::normal, Style::gate_ends, Style::repeated_keys, Style::integers}) {
+        if (!sampled.takes()) continue;
         Problem problem =
             room->make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}, .style = style, .params = params});
         if (!mechanism) mechanism.emplace(load_program(front.program(file, {name, settings_for(plain, problem)})));
@@ -119,7 +123,7 @@ TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
     }
   }
   EXPECT_GE(seen, 60);
-  EXPECT_GT(compared, 20000U);
+  EXPECT_GT(compared, 20000U / static_cast<unsigned>(one_in(5)));
   RecordProperty("compared", static_cast<int>(compared));
 }
 
