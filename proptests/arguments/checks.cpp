@@ -86,9 +86,9 @@ class ArgumentChecks : public CliFiles {
     return run_assay({"check", path("case.safetensors"), path("out.safetensors"), "--no-cache"});
   }
 
-  /// One in five seeds and bugs of every case, for time; all with ASSAY_EVERY=1 in the environment.
+  /// One in nine seeds and bugs of every case, for time; all with ASSAY_EVERY=1 in the environment.
   void judge(const std::string& mechanism, const std::vector<Judged>& cases) {
-    OneIn seeds(5), bugs(5);
+    OneIn seeds(9), bugs(9);
     for (const Judged& judged : cases) {
       for (const std::uint64_t seed : {0, 1, 2}) {
         if (!seeds.takes()) continue;

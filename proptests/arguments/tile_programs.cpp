@@ -271,7 +271,7 @@ TEST(PublishedThreads, HaveCasesThatShowThem) {
 }
 TEST(PublishedThreads, AreFound) {
   planted_with_arguments = tile::mutant_rooms::with_arguments, held_out_arguments = held_out_with_arguments;
-  OneIn sampled(12);
+  OneIn sampled(20);
   std::vector<std::string> names;
   for (const PublishedThread& thread : published_threads())
     if (!thread.mutant.empty() && sampled.takes()) names.emplace_back(thread.thread);
