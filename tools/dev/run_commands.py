@@ -4,8 +4,8 @@ must end as the pages say, with exit code 0 or 1. Those in console blocks are co
 
     run_commands.py --tool ASSAY [PAGE...]           exit code 1 if one does not
 
-Without pages it takes one page in three, and all with ASSAY_EVERY=1 in the environment.
-Then it misspells a flag of each, and demands that this is seen.
+Then it misspells a flag of each, and demands that this is seen. Without pages it takes one page in three, and all with ASSAY_EVERY=1
+in the environment.
 """
 import argparse
 import json

@@ -110,6 +110,7 @@ class Tree(dict):
 
 
 def tree(root):
+    """The Tree that lies there."""
     found = []
     for folder, folders, names in os.walk(root):
         at_root = pathlib.Path(folder) == root

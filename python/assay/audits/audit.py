@@ -1,4 +1,5 @@
 """assay.audit: whether a candidate computes its task, or what passes for it."""
+import contextlib
 import hashlib
 import random
 import secrets
@@ -93,15 +94,11 @@ def audit(task, candidate, contract=None, *, arrays=None, device=None, again=20,
         shown = candidate.__name__ if callable(candidate) else str(candidate)
         found = Audit(task, shown)
         calls = plan(task, rng, again)
-        process = None
         try:
-            process = Candidate(where, arrays=arrays, device=device, timeout=timeout, folder=folder)
-            run(process, task, calls, found, arrays, destinations)
+            with contextlib.closing(Candidate(where, arrays=arrays, device=device, timeout=timeout, folder=folder)) as process:
+                run(process, task, calls, found, arrays, destinations)
         except Gone as gone:
             found.findings.append(("process", f"the candidate {gone}"))
-        finally:
-            if process:
-                process.close()
     # Only now is an answer computed.
     for call in calls:
         judged(call, calls, task, contract, found, how)
