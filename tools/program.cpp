@@ -8,10 +8,6 @@
 #include <limits>
 
 #include "files/new_file.hpp"
-#include "judge/court/planted_kernels.hpp"
-#include "judge/held_out/arguments.hpp"
-#include "judge/held_out/rooms.hpp"
-#include "kernels/arguments/rooms.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {
@@ -40,15 +36,12 @@ void open_standard_streams() {
 
 }  // namespace
 
-int program(const std::vector<std::string>& args) {
+int program(const CommandLine& line, const std::vector<std::string>& args) {
   open_standard_streams();
-  planted_kernels = mutant_rooms, held_out_kernels = held_out_rooms;
-  planted_with_arguments = tile::mutant_rooms::with_arguments, held_out_arguments = held_out_with_arguments;
-  survival_of_held_out = survival_of;
   keep_freed_memory();
   remove_unfinished_files_on_signals();
   Console console{std::cout, std::cerr, isatty(STDERR_FILENO) == 1, isatty(STDOUT_FILENO) == 1};
-  return run(args, console);
+  return run(line, args, console);
 }
 
 }  // namespace assay

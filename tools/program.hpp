@@ -1,11 +1,13 @@
 #pragma once
-// The program `assay`, which Python's module has, too.
+// What a program does around its verbs. Python's module has that of `assay`, too.
 #include <string>
 #include <vector>
 
 namespace assay {
 
-/// Runs one verb on the process's own streams, with the kernels that have faults to plant. Gives the exit code.
-int program(const std::vector<std::string>& args);
+struct CommandLine;
+
+/// Runs one verb on the process's own streams. Gives the exit code.
+int program(const CommandLine& line, const std::vector<std::string>& args);
 
 }  // namespace assay

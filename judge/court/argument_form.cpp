@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "arguments/file_case.hpp"
-#include "judge/court/planted_kernels.hpp"
 #include "judge/court/sequence_faults.hpp"
 #include "kernels/arguments/calls.hpp"
 #include "kernels/arguments/rooms.hpp"
@@ -17,12 +16,6 @@
 
 namespace assay {
 namespace {
-
-template <bool Planted>
-const KernelRoom* room_of_sequences(std::string_view mechanism) {
-  if constexpr (Planted) return planted_with_arguments == nullptr ? nullptr : planted_with_arguments(mechanism);
-  return tile::kernel_rooms::with_arguments(mechanism);
-}
 
 /// A sequence, with the words of the case that say which program it is of, and by the mechanism's own name.
 Problem told(const Problem& sequence, const Problem& whole) {
@@ -79,57 +72,42 @@ Answer folded_from_sequences(const KernelForm& form, const Problem& problem, con
 }
 
 /// Form number I of that mechanism's.
-template <tile::FixedString Mechanism, std::size_t I, bool Planted>
+template <tile::FixedString Mechanism, std::size_t I>
 struct Form {
-  static const KernelForm& base() { return room_of_sequences<Planted>(Mechanism.view())->forms[I]; }
+  static const KernelForm& base() { return tile::kernel_rooms::with_arguments(Mechanism.view())->forms[I]; }
   static std::string obstacle(const Problem& problem) { return obstacle_of_sequences(base(), problem); }
   static Answer run(const Problem& problem, const Policy& policy, int tile) {
-    if constexpr (Planted)
-      if (is_sequence_fault(policy.fault))
-        return folded_from_sequences(Form<Mechanism, I, false>::base(), problem, policy, tile,
-                                     [&](const arguments::FileCase& file) {
-                                       return std::optional<SequenceFault>(std::in_place, policy.fault, file);
-                                     });
-    return answer_of_sequences(base(), problem, policy, tile);
+    if (!is_sequence_fault(policy.fault)) return answer_of_sequences(base(), problem, policy, tile);
+    return folded_from_sequences(base(), problem, policy.healthy(), tile, [&](const arguments::FileCase& file) {
+      return std::optional<SequenceFault>(std::in_place, policy.fault, file);
+    });
   }
+  /// Its faults are those of the tile program and those of what calls it.
   static KernelForm form() {
+    static const std::vector<Mutant> mutants = [] {
+      std::vector<Mutant> all(base().mutants.begin(), base().mutants.end());
+      if (all.empty()) return all;  // another form of the same recurrence: the first one has them
+      for (const Mutant& mutant : sequence_mutants(Mechanism.view(), base().has_gradients)) all.push_back(mutant);
+      return all;
+    }();
     KernelForm wrapped = base();
-    wrapped.obstacle = obstacle, wrapped.run = run;
-    if constexpr (Planted) {  // those of the tile program, and those of what calls it
-      static const std::vector<Mutant> mutants = [] {
-        std::vector<Mutant> all(base().mutants.begin(), base().mutants.end());
-        if (all.empty()) return all;  // another form of the same recurrence: the first one has them
-        for (const Mutant& mutant : sequence_mutants(Mechanism.view(), base().has_gradients)) all.push_back(mutant);
-        return all;
-      }();
-      wrapped.mutants = mutants;
-    }
+    wrapped.obstacle = obstacle, wrapped.run = run, wrapped.mutants = mutants;
     return wrapped;
   }
 };
 
-template <tile::FixedString Mechanism, bool Planted>
+template <tile::FixedString Mechanism>
 const KernelRoom* forms_of_cases() {
-  const KernelRoom* base = room_of_sequences<Planted>(Mechanism.view());
+  const KernelRoom* base = tile::kernel_rooms::with_arguments(Mechanism.view());
   if (base == nullptr) return nullptr;
   static const std::vector<KernelForm> forms = [&] {
-    std::vector<KernelForm> all = {Form<Mechanism, 0, Planted>::form()};
-    if (base->forms.size() > 1) all.push_back(Form<Mechanism, 1, Planted>::form());
+    std::vector<KernelForm> all = {Form<Mechanism, 0>::form()};
+    if (base->forms.size() > 1) all.push_back(Form<Mechanism, 1>::form());
     return all;
   }();
   static const std::string name = std::string(base->name) + std::string(arguments::room_suffix);
   static const KernelRoom room = {name, forms, base->folder};
   return &room;
-}
-
-template <bool Planted>
-const KernelRoom* find_forms(std::string_view room) {
-  const std::string_view mechanism = arguments::without_suffix(room);
-#define MECHANISM(name) \
-  if (mechanism == #name) return forms_of_cases<#name, Planted>();
-#include "mechanisms.def"
-#undef MECHANISM
-  return nullptr;
 }
 
 /// Why no call of the mechanism continues another one, or "".
@@ -144,8 +122,14 @@ std::string obstacle_of_calls(const Problem& sequence) {
 
 }  // namespace
 
-const KernelRoom* find_argument_forms(std::string_view room) { return find_forms<false>(room); }
-const KernelRoom* find_planted_argument_forms(std::string_view room) { return find_forms<true>(room); }
+const KernelRoom* find_argument_forms(std::string_view room) {
+  const std::string_view mechanism = arguments::without_suffix(room);
+#define MECHANISM(name) \
+  if (mechanism == #name) return forms_of_cases<#name>();
+#include "mechanisms.def"
+#undef MECHANISM
+  return nullptr;
+}
 
 std::string title_of(const Problem& problem) {
   const std::string_view mechanism = arguments::without_suffix(problem.mechanism);

@@ -9,8 +9,6 @@ namespace assay {
 
 /// The forms of "softmax_attention+arguments" and the like; null of any other room.
 const KernelRoom* find_argument_forms(std::string_view room);
-/// Likewise with faults to plant; null, too, in programs that are not linked with them.
-const KernelRoom* find_planted_argument_forms(std::string_view room);
 
 /// "softmax_attention with sink, soft_cap" of a case with arguments, "" of any other.
 std::string title_of(const Problem& problem);

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "files/names.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/court/argument_form.hpp"
-#include "judge/court/planted_kernels.hpp"
 #include "judge/hypotheses/hypotheses.hpp"
 #include "judge/hypotheses/scene.hpp"
 #include "judge/sigma/stored.hpp"
@@ -20,8 +20,6 @@ namespace {
 
 constexpr int draws = 4;
 constexpr std::size_t shown = 5;
-/// Explanations whose evidence differs by less, a likelihood ratio of 1000, the data do not tell apart.
-constexpr double telling = 6.9;
 
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
@@ -40,13 +38,15 @@ std::string best_of(const Explanations& why) {
   std::string words = best.what;
   for (std::size_t i = 1; i < std::min(shown, why.list.size()); ++i) {
     const Explanation& other = why.list[i];
-    if (other.sufficient && best.evidence - other.evidence < telling) words += ", or " + other.what;
+    if (other.sufficient && std::fabs(best.evidence - other.evidence) < telling) words += ", or " + other.what;
   }
   return words;
 }
 
 /// What explains less is not worth saying.
 constexpr double least_share = 0.2;
+/// What explains as much has no rival.
+constexpr double nearly_all = 0.99;
 
 using Clock = std::chrono::steady_clock;
 
@@ -77,16 +77,6 @@ Expectation expectation_of(const CaseTrial& trial, const GivenAnswer& got, const
   return expectation;
 }
 
-const KernelForm* planted_form(const KernelForm& form, std::string_view mechanism) {
-  if (planted_kernels == nullptr) return nullptr;
-  const KernelRoom* room = find_kernels(planted_kernels(), mechanism);
-  if (room == nullptr) room = find_planted_argument_forms(mechanism);
-  if (room != nullptr)
-    for (const KernelForm& planted : room->forms)
-      if (planted.name == form.name) return &planted;
-  return nullptr;
-}
-
 }  // namespace
 
 void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kernel, const Problem& problem) {
@@ -114,10 +104,14 @@ std::vector<std::string> Why::further() const {
   if (!contract.empty())
     lines.push_back(
         fmt::format("why: nothing fails under the contract {0} ({1}): --contract {0}", contract, contract_summary));
-  if (known())
-    lines.push_back("why: " + best_of(explanations) + "; explains " + percent(explanations.list.front().explained) +
-                    " of the squared error, and what is left a correct kernel could have");
-  else if (contract.empty())
+  if (known()) {
+    const double share = explanations.list.front().explained;
+    // A contract allows what a cause predicts: the cause that leaves nothing says more.
+    lines.insert(share >= nearly_all ? lines.begin() : lines.end(),
+                 "why: " + best_of(explanations) + "; explains " + percent(share) +
+                     " of the squared error, and what is left a correct kernel could have");
+  }
+  if (lines.empty())
     lines.push_back(stopped ? "why: unknown so far: --why-limit gives it more time"
                             : "why: unknown: no convention, contract, coarser site or known fault explains it");
   return lines;
@@ -145,8 +139,7 @@ void look_further(Why& why, const CaseTrial& trial, const GivenAnswer& got, cons
   if (contract != nullptr) why.contract = contract->name, why.contract_summary = contract->summary;
   if (!stop()) {
     const Expectation expectation = expectation_of(trial, got, rows, kernel);
-    why.explanations = explain(expectation, in_report_order(got.answer, expectation), kernel, problem,
-                               planted_form(*kernel.form, problem.mechanism), stop);
+    why.explanations = explain(expectation, in_report_order(got.answer, expectation), kernel, problem, stop);
   }
   why.stopped = stop();
 }

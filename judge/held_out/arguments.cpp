@@ -160,7 +160,7 @@ constexpr ArgumentFault recurrence_faults[] = {
      [](Problem& p) { edit(p, "skip", rotate); }},
 };
 
-const ArgumentFault* find_fault(std::string_view name) {
+const ArgumentFault* find_argument_fault(std::string_view name) {
   for (const ArgumentFault& fault : attention_faults)
     if (fault.mutant.name == name) return &fault;
   for (const ArgumentFault& fault : recurrence_faults)
@@ -169,8 +169,9 @@ const ArgumentFault* find_fault(std::string_view name) {
 }
 
 /// A changed problem that the kernel refuses shows nothing, and neither does one whose answer has another shape.
-Answer faulty(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
-  const ArgumentFault* const fault = find_fault(policy.fault);
+Answer faulty(const KernelForm& form, const Problem& problem, const Policy& planting, int tile) {
+  const ArgumentFault* const fault = find_argument_fault(planting.fault);
+  const Policy policy = planting.healthy();
   const Answer healthy = form.run(problem, policy, tile);
   if (fault == nullptr) return healthy;
   Problem changed = problem;

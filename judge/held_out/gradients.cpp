@@ -48,9 +48,9 @@ Answer of_last_heads(const Call& call) {
   return answer;
 }
 
-const Names gates = {"log_decay", "log_alpha", "log_mu"};
+const Names gradients_of_gates = {"log_decay", "log_alpha", "log_mu"};
 
-constexpr Fault faults[] = {
+constexpr Fault of_gradients[] = {
     {{"last_head_of_group", "backward: what heads share gets the gradient of the group's last head", "GQA"},
      "gla gated_deltanet lla mesanet falcon3",
      of_last_heads},
@@ -76,13 +76,15 @@ constexpr Fault faults[] = {
     {{"gate_gradient_in_log2", "backward: the gradient of log2 of the decay",
       "fla#1142, #1140 class: a factor missing"},
      "mamba2 gla kda",
-     [](const Call& c) { return with_gradients(c, gates, [](Array& d) { multiply(d, std::numbers::ln2); }); }},
+     [](const Call& c) {
+       return with_gradients(c, gradients_of_gates, [](Array& d) { multiply(d, std::numbers::ln2); });
+     }},
     {{"gate_gradient_of_decay", "backward: the gradient of the decay, not of its logarithm",
       "fla#1142, #1140 class: a factor missing"},
      "mdn gated_deltanet",
      [](const Call& c) {
        Answer answer = c.healthy();
-       for (const std::string_view gate : gates)
+       for (const std::string_view gate : gradients_of_gates)
          edit(answer.gradients, {gate}, [&](Array& d) {
            with_rows(d, c.problem.inputs.find(gate)->second, [](double x, double g) { return x / std::exp(g); });
          });
@@ -241,6 +243,6 @@ constexpr Fault faults[] = {
 
 }  // namespace
 
-std::span<const Fault> gradient_faults() { return faults; }
+std::span<const Fault> gradient_faults() { return of_gradients; }
 
 }  // namespace assay::held_out

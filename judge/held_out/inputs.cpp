@@ -65,7 +65,7 @@ Answer with_keys(const Call& call, int first, int last, bool twice) {
   });
 }
 
-constexpr Fault faults[] = {
+constexpr Fault of_inputs[] = {
     {{"head_and_token_strides_exchanged", "q in memory by head and token is read as by token and head",
       "launcher bug: [B, T, H, D] passed for [B, H, T, D]"},
      "softmax_attention parallax:split_decode gla mdn",
@@ -231,6 +231,6 @@ constexpr Fault faults[] = {
 
 }  // namespace
 
-std::span<const Fault> input_faults() { return faults; }
+std::span<const Fault> input_faults() { return of_inputs; }
 
 }  // namespace assay::held_out

@@ -22,7 +22,7 @@ Answer with_queries_times(const Call& call, double factor) {
   return call.with([&](Problem& p) { multiply(p.inputs.at("q"), factor); });
 }
 
-constexpr Fault faults[] = {
+constexpr Fault of_options[] = {
     {{"scale_forgotten", "the scale is 1", "TE#2300 class"},
      "mamba2 comba",
      [](const Call& c) { return with_number(c, "scale", 1); }},
@@ -146,6 +146,6 @@ constexpr Fault faults[] = {
 
 }  // namespace
 
-std::span<const Fault> option_faults() { return faults; }
+std::span<const Fault> option_faults() { return of_options; }
 
 }  // namespace assay::held_out

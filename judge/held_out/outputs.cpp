@@ -43,7 +43,7 @@ Answer with_states_after(const Call& call, int tokens) {
 
 void exchange(Values a, Values b) { std::swap_ranges(a.begin(), a.end(), b.begin()); }
 
-constexpr Fault faults[] = {
+constexpr Fault of_outputs[] = {
     {{"all_zero", "o is never written to memory of zeros", "rocm-libraries#10988, #11330; KernelBench#165"},
      "softmax_attention:split_decode value_averaging falcon2",
      [](const Call& c) { return with_output(c, [](Array& o) { fill(o, 0); }); }},
@@ -187,6 +187,6 @@ constexpr Fault faults[] = {
 
 }  // namespace
 
-std::span<const Fault> output_faults() { return faults; }
+std::span<const Fault> output_faults() { return of_outputs; }
 
 }  // namespace assay::held_out

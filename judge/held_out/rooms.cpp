@@ -42,8 +42,9 @@ const Fault* find_fault(std::string_view name) {
 
 template <std::size_t Form>
 Answer run(const Problem& problem, const Policy& policy, int tile) {
+  const Policy healthy = policy.healthy();
   const held_out::Call call{*find_room(problem.mechanism), healthy_form(problem.mechanism, form_names[Form]), problem,
-                            policy, tile};
+                            healthy, tile};
   const Fault* const fault = find_fault(policy.fault);
   if (fault == nullptr) return call.healthy();
   try {

@@ -17,7 +17,7 @@ Answer with_states(const Call& call, const std::function<void(Array&)>& f) {
 }
 
 /// Two calls, the second of which is not handed what `names` say.
-Answer without(const Call& call, const Names& names) {
+Answer second_without(const Call& call, const Names& names) {
   if (!continues(call)) return call.healthy();
   return in_two_calls(call, {.carried = [&](const Call&, Problem& second) {
                         for (const std::string_view name : names) second.inputs.erase(std::string(name));
@@ -87,10 +87,10 @@ Answer after_head_before(const Call& call, bool last_token_alone) {
   });
 }
 
-constexpr Fault faults[] = {
+constexpr Fault of_sequences[] = {
     {{"seam_state_dropped", "a sequence in two calls: the second starts from zero", "fla class: state not carried"},
      "gla mamba2 falcon2 falcon3a",
-     [](const Call& c) { return without(c, states); }},
+     [](const Call& c) { return second_without(c, states); }},
     {{"seam_state_transposed", "a sequence in two calls: the state is handed over [V, K] and read [K, V]",
       "launcher bug: a cache with the value dimension first"},
      "kda falcon1 comba",
@@ -132,7 +132,7 @@ constexpr Fault faults[] = {
     {{"momentum_reset_at_seam", "a sequence in two calls: the second starts without momentum",
       "MDN common-mode reference: momentum not carried"},
      "mdn",
-     [](const Call& c) { return without(c, {"initial_momentum"}); }},
+     [](const Call& c) { return second_without(c, {"initial_momentum"}); }},
     {{"state_and_momentum_exchanged", "a sequence in two calls: state and momentum in each other's place",
       "launcher bug: two caches of one shape"},
      "mdn",
@@ -144,7 +144,7 @@ constexpr Fault faults[] = {
     {{"normalizer_reset_at_seam", "a sequence in two calls: the second starts without a normaliser",
       "launcher bug: one of two states handed over"},
      "linear_attention falcon2a",
-     [](const Call& c) { return without(c, {"initial_normalizer"}); }},
+     [](const Call& c) { return second_without(c, {"initial_normalizer"}); }},
     {{"count_restarts_at_seam", "a sequence in two calls: the second counts its tokens from 1",
       "launcher bug: position not handed over"},
      "linear_attention",
@@ -178,7 +178,7 @@ constexpr Fault faults[] = {
        if (window == c.problem.params.end()) return c.healthy();
        require(c.tokens() - seam_of(c) + 1 >= std::get<long>(window->second),
                "the second call has fewer pairs than it hands on");
-       return without(c, {"tail_k", "tail_v"});
+       return second_without(c, {"tail_k", "tail_v"});
      }},
     {{"seam_gradient_dropped", "backward in two calls: the first does not learn what the second makes of its state",
       "launcher bug: the state detached"},
@@ -232,6 +232,6 @@ constexpr Fault faults[] = {
 
 }  // namespace
 
-std::span<const Fault> sequence_faults() { return faults; }
+std::span<const Fault> sequence_faults() { return of_sequences; }
 
 }  // namespace assay::held_out

@@ -79,7 +79,7 @@ std::vector<Fate> fates_of(const std::vector<WrongFormula>& wrong, const std::ve
 FormulaErrors try_formula_errors(const CaseTrial& trial, const std::vector<ReportRow>& rows) {
   const Problem& problem = trial.file().problem;
   const auto right = program_of(problem);
-  require(right != nullptr, "--mutants: ", problem.mechanism, " is no program; `assay mutants --mechanism ",
+  require(right != nullptr, "--mutants: ", problem.mechanism, " is no program; `assay-lab mutants --mechanism ",
           problem.mechanism, "` tries the planted bugs of its kernels");
   const std::vector<WrongFormula> wrong = wrong_formulas(*right, !problem.cotangents.empty());
   std::vector<std::size_t> all(wrong.size());

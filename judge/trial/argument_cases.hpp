@@ -1,5 +1,5 @@
 #pragma once
-// Cases with arguments on which the mutants of tile programs with arguments show: for tests and `assay mutants`.
+// Cases with arguments on which the mutants of tile programs with arguments show: for tests and `assay-lab mutants`.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -139,7 +139,7 @@ std::string command_of(const Task& task, const std::string& variant, const Calib
 }  // namespace
 
 std::string CalibrateOptions::command() const {
-  std::string command = "build/assay calibrate";
+  std::string command = "build/assay-lab calibrate";
   for (const std::string& name : mechanisms) command += " --mechanism " + name;
   for (const std::string& name : forms) command += " --form " + name;
   for (const std::string& name : variants) command += " --variant '" + name + "'";

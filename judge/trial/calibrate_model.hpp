@@ -1,5 +1,5 @@
 #pragma once
-// `assay calibrate --model`: how far healthy kernels are from what evidence `model` expects, by room and precision.
+// `assay-lab calibrate --model`: how far healthy kernels are from what evidence `model` expects, by room and precision.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -12,12 +12,14 @@
 #include "files/problem_file.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/judge_rows.hpp"
+#include "judge/court/shrink.hpp"
+#include "judge/held_out/arguments.hpp"
+#include "judge/held_out/rooms.hpp"
 #include "judge/sigma/by_model.hpp"
 #include "judge/sigma/expected.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/trial/argument_cases.hpp"
-#include "judge/trial/shrink.hpp"
 #include "oracles/core/in_order.hpp"
 #include "oracles/core/more_rooms.hpp"
 #include "oracles/core/room.hpp"
@@ -48,15 +50,15 @@ constexpr int power_lengths[] = {64, 128, 256, 512, 1024, 2048, 4096};
 /// What forgets slowly, and what moves slowly.
 constexpr Style power_styles[] = {Style::long_memory, Style::slow_writes};
 
-/// A form with its twins: the one with planted faults, and the one with held-out ones, or null.
+/// A form, healthy where no fault is planted; and the one with held-out faults, or null.
 struct Subject {
   const Room* room;
-  const KernelForm *healthy, *planted, *held_out;
+  const KernelForm *healthy, *held_out;
 
-  /// Those asked for.
+  /// Whose faults are asked for.
   std::vector<const KernelForm*> twins(HeldOut which) const {
     std::vector<const KernelForm*> list;
-    if (which != HeldOut::only) list.push_back(planted);
+    if (which != HeldOut::only) list.push_back(healthy);
     if (which != HeldOut::no && held_out != nullptr) list.push_back(held_out);
     return list;
   }
@@ -72,12 +74,12 @@ const KernelForm* form_named(const KernelRoom* room, std::string_view name) {
 
 void add_subjects_with_arguments(std::vector<Subject>& list, const std::string& mechanism) {
   const std::string name = mechanism + std::string(arguments::room_suffix);
-  const KernelRoom *kernels = find_argument_forms(name), *planted = find_planted_argument_forms(name);
-  if (kernels == nullptr || planted == nullptr) return;
+  const KernelRoom* kernels = find_argument_forms(name);
+  if (kernels == nullptr) return;
   arguments::know_arguments();
-  const KernelRoom* held_out = held_out_arguments == nullptr ? nullptr : held_out_arguments(name);
+  const KernelRoom* held_out = held_out_with_arguments(name);
   for (const KernelForm& form : kernels->forms)
-    list.push_back({find_room(name), &form, form_named(planted, form.name), form_named(held_out, form.name)});
+    list.push_back({find_room(name), &form, form_named(held_out, form.name)});
 }
 
 std::vector<Subject> subjects_of(const MutantOptions& options) {
@@ -86,9 +88,7 @@ std::vector<Subject> subjects_of(const MutantOptions& options) {
     require(!is_unlisted(name), "--mechanism: ", name,
             " is a program, and has no kernel of ours; `assay check --mutants` tries errors in its formula");
   }
-  require(planted_kernels != nullptr, "mutants: this program is not linked with them");
-  const std::span<const KernelRoom* const> held_out =
-      held_out_kernels != nullptr ? held_out_kernels() : std::span<const KernelRoom* const>();
+  const std::span<const KernelRoom* const> held_out = held_out_rooms();
   std::vector<Subject> list;
   for (const Room* room : rooms()) {
     if (!asks_for(options.mechanisms, room->name)) continue;
@@ -100,8 +100,7 @@ std::vector<Subject> subjects_of(const MutantOptions& options) {
     if (kernels == nullptr) continue;
     for (const KernelForm& form : kernels->forms)
       if (form.unstable.empty())
-        list.push_back({room, &form, form_named(find_kernels(planted_kernels(), room->name), form.name),
-                        form_named(find_kernels(held_out, room->name), form.name)});
+        list.push_back({room, &form, form_named(find_kernels(held_out, room->name), form.name)});
   }
   require(!list.empty(), "--mechanism: none of these has kernels", options.arguments ? " with arguments" : "");
   return list;
@@ -392,9 +391,9 @@ struct Faulty {
     const std::string obstacle = healthy.obstacle(problem);
     require(obstacle.empty(), obstacle);
     const int tile = smallest_tile(healthy);
-    Policy policy = KernelUnderTest{subject.planted, spec.precision, tile, 1}.policy();
+    Policy policy = KernelUnderTest{&healthy, spec.precision, tile, 1}.policy();
     policy.fault = mutant;
-    const Answer got = subject.planted->run(problem, policy, tile), right = healthy.run(problem, policy, tile);
+    const Answer got = healthy.run(problem, policy, tile), right = healthy.run(problem, policy.healthy(), tile);
     if (got.outputs == right.outputs && got.gradients == right.gradients) return false;
     const Expectation expected =
         expect(oracle_of(*subject.room, problem), {&healthy, spec.precision, tile, 1}, problem, shrink_draws);
@@ -474,9 +473,9 @@ PowerRow power_at(const Subject& s, std::string_view mutant, Style style, int se
     Problem problem = s.room->make(spec);
     problem.cotangents.clear();  // a state rounded in the forward pass shows there
     const Known known = known_of({*s.room, *s.healthy, spec.precision, tile, problem, seq_len}, Rules::judge);
-    Policy policy = KernelUnderTest{s.planted, spec.precision, tile, 1}.policy();
+    Policy policy = KernelUnderTest{s.healthy, spec.precision, tile, 1}.policy();
     policy.fault = mutant;
-    const Tensors got = in_report_order(s.planted->run(problem, policy, tile), known.expectation);
+    const Tensors got = in_report_order(s.healthy->run(problem, policy, tile), known.expectation);
     const Judged read = judged(known, got, false, "o");
     ++row.seeds;
     row.detected += judged(known, got, false).reason.empty() ? 0 : 1;
@@ -499,7 +498,7 @@ std::string_view name_of(HeldOut which) {
 }
 
 std::string MutantOptions::command() const {
-  std::string command = "build/assay mutants";
+  std::string command = "build/assay-lab mutants";
   for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
   for (const Format precision : precisions) command += text(" --precision ", name_of(precision));
   if (trials > 0) command += text(" --trials ", trials);
@@ -646,7 +645,7 @@ std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, int every
   std::vector<Faulty> faults;
   int at = 0;
   for (const Subject& s : subjects)
-    for (const Mutant& mutant : s.planted->mutants)
+    for (const Mutant& mutant : s.healthy->mutants)
       if (at++ % every == 0) faults.push_back({s, mutant.name});
   const auto results = in_parallel<std::optional<ShrinkRow>>(
       faults.size(), options.threads, [&](std::size_t i) { return shrink_fault(faults[i], options.seed); },
@@ -660,7 +659,7 @@ std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, int every
 std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done) {
   std::vector<Subject> subjects = subjects_of(options);
   std::erase_if(subjects, [&](const Subject& s) {
-    return std::none_of(s.planted->mutants.begin(), s.planted->mutants.end(),
+    return std::none_of(s.healthy->mutants.begin(), s.healthy->mutants.end(),
                         [&](const Mutant& m) { return m.name == options.power; });
   });
   require(!subjects.empty(), "--power: none of these kernels has a mutant ", options.power);

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "judge/court/planted_kernels.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "judge/trial/rivals.hpp"
 #include "judge/verdict/judge.hpp"
@@ -104,7 +103,7 @@ struct KillTable {
   KillTable part(bool held_out) const;
 };
 
-/// Throws InputError on names that do not exist, and in a program without planted_kernels.
+/// Throws InputError on names that do not exist.
 KillTable make_kill_table(const MutantOptions& options, const WorkDone& done);
 
 /// Healthy kernels on fresh cases: every form in turn, drawn precisions, styles, settings and small shapes.

@@ -11,7 +11,7 @@
 #include "files/input_file.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/cache.hpp"
-#include "judge/court/planted_kernels.hpp"
+#include "judge/held_out/arguments.hpp"
 #include "judge/trial/argument_trial.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
@@ -103,8 +103,7 @@ class Kept {
 /// The kernels that have the thread's fault: planted, or held out.
 const KernelRoom& room_with(const PublishedThread& thread, const ArgumentCase& one) {
   const std::string name = std::string(thread.mechanism) + std::string(arguments::room_suffix);
-  for (const KernelRoom* room :
-       {find_planted_argument_forms(name), held_out_arguments == nullptr ? nullptr : held_out_arguments(name)})
+  for (const KernelRoom* room : {find_argument_forms(name), held_out_with_arguments(name)})
     if (room != nullptr)
       for (const KernelForm& form : room->forms)
         if (form.name == one.form && std::any_of(form.mutants.begin(), form.mutants.end(),

@@ -36,7 +36,11 @@ struct Explanation {
   bool sufficient = false;  ///< whether a kernel with this fault could have answered so: no tensor is further off
 };
 
-/// Explanations of what was answered, the best first: the sufficient ones, by their evidence.
+/// Explanations whose evidence differs by less, a likelihood ratio of 1000, the data do not tell apart.
+inline constexpr double telling = 6.9;
+
+/// Explanations of what was answered, the best first: the sufficient ones, by their evidence; of those that the data do
+/// not tell from the best, by kind and name.
 struct Explanations {
   std::vector<Explanation> list;
 
@@ -45,11 +49,10 @@ struct Explanations {
 };
 
 /// Explains `got`, in the order of `expectation`, by each site in each narrower format, by each form of the room that
-/// is published and unstable, and by each fault of `planted`, the kernel's form in the library of mutants (null: none),
-/// all at each of the form's tile shapes. An unstable form that answers fewer tensors explains nothing. Faults take
-/// problems of 16 dimensions at most; of larger ones, they explain nothing. Nothing more is tried once `stop` says so.
+/// is published and unstable, and by each fault that its form has to plant, all at each of the form's tile shapes. An
+/// unstable form that answers fewer tensors explains nothing. Faults take problems of 16 dimensions at most; of larger
+/// ones, they explain nothing. Nothing more is tried once `stop` says so.
 Explanations explain(const Expectation& expectation, const Named<std::vector<double>>& got,
-                     const KernelUnderTest& kernel, const Problem& problem, const KernelForm* planted,
-                     const std::function<bool()>& stop = {});
+                     const KernelUnderTest& kernel, const Problem& problem, const std::function<bool()>& stop = {});
 
 }  // namespace assay

@@ -6,7 +6,6 @@
 
 #include "kernels/core/faults.hpp"
 
-#ifndef ASSAY_PLANT_FAULTS
 namespace assay::tile {
 namespace {
 
@@ -163,4 +162,3 @@ Answer answer_in_calls(const Problem& problem, const TokenAxes& tokens, const st
 }
 
 }  // namespace assay::tile
-#endif

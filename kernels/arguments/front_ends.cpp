@@ -22,7 +22,6 @@ struct FrontEndTiles {
 template <class F>
 Answer with_columns(int keys, F f) {
   const int dim = key_dim(keys);
-  check_faults_fit(dim);
   const WithSizes sizes(WithSizes::Named{run_time::dim, dim});
   return f.template operator()<run_time::dim>();
 }
@@ -30,9 +29,9 @@ Answer with_columns(int keys, F f) {
 /// The faults that are a format: lengths of rows in bf16, write strengths in bf16 between sigmoid and state.
 Policy with_narrow_front_end(Policy policy) {
   const SiteTable& healthy = policy.sites;
-  policy.sites = Faults::choose(policy, "norm_in_bf16"_s, healthy, healthy.with("length", Format::bf16));
+  policy.sites = chosen(policy, "norm_in_bf16"_s, healthy, healthy.with("length", Format::bf16));
   const SiteTable& lengths = policy.sites;
-  policy.sites = Faults::choose(policy, "strength_in_bf16"_s, lengths, lengths.with("strength", Format::bf16));
+  policy.sites = chosen(policy, "strength_in_bf16"_s, lengths, lengths.with("strength", Format::bf16));
   return policy;
 }
 
@@ -117,7 +116,7 @@ struct Behind {
   }
   static std::string obstacle(const Problem& problem) {
     const int keys = RecurrenceShape(problem).key_dim;
-    const bool wide = I == 0 && keys > max_head_dim && keys <= widest_keys && !Faults::planted;
+    const bool wide = I == 0 && keys > max_head_dim && keys <= widest_keys;
     return wide ? std::string() : recurrence().obstacle(recurrence_of(problem));
   }
   static Answer run(const Problem& problem, const Policy& policy, int tile) {

@@ -11,10 +11,5 @@ extern const KernelRoom softmax_attention_with_arguments, parallax_with_argument
 /// The forms of a mechanism that take arguments, or null.
 const KernelRoom* with_arguments(std::string_view mechanism);
 }  // namespace tile::kernel_rooms
-/// The library of mutants: likewise.
-namespace tile::mutant_rooms {
-extern const KernelRoom softmax_attention_with_arguments, parallax_with_arguments;
-const KernelRoom* with_arguments(std::string_view mechanism);
-}  // namespace tile::mutant_rooms
 
 }  // namespace assay

@@ -12,8 +12,8 @@ namespace {
 Policy with_narrow_sites(Policy policy) {
   const SiteTable healthy = policy.sites;
   const SiteTable narrow = healthy.with("P1", Format::e4m3).with("P2", Format::e4m3);
-  policy.sites = Faults::choose(policy, "p_in_fp8"_s, healthy, narrow);
-  policy.sites = Faults::choose(policy, "scores_in_bf16"_s, policy.sites, healthy.with("S", Format::bf16));
+  policy.sites = chosen(policy, "p_in_fp8"_s, healthy, narrow);
+  policy.sites = chosen(policy, "scores_in_bf16"_s, policy.sites, healthy.with("S", Format::bf16));
   return policy;
 }
 

@@ -11,8 +11,8 @@ namespace {
 /// The faults that are a format: P stored in fp8, l accumulated in bf16.
 Policy with_narrow_sites(Policy policy) {
   const SiteTable healthy = policy.sites;
-  policy.sites = Faults::choose(policy, "p_in_fp8"_s, healthy, healthy.with("P", Format::e4m3));
-  policy.sites = Faults::choose(policy, "denominator_in_bf16"_s, policy.sites, healthy.with("l", Format::bf16));
+  policy.sites = chosen(policy, "p_in_fp8"_s, healthy, healthy.with("P", Format::e4m3));
+  policy.sites = chosen(policy, "denominator_in_bf16"_s, policy.sites, healthy.with("l", Format::bf16));
   return policy;
 }
 

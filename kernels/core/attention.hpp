@@ -82,9 +82,6 @@ struct RowOrder {
 
 inline constexpr long double log2e = 1.442695040888963407359924681001892137L;
 
-/// Faults show at any size: they are looked for at the smallest, where runs are short.
-inline constexpr const char* faults_are_small = "kernels with faults are compiled for up to 16 dimensions";
-
 /// Whether the emulated accumulators are as wide as a double, so that blocks must hold more than that.
 inline bool wants_long_double(const Policy& policy) {
   for (int i = 0; i < policy.sites.size; ++i) {
@@ -96,14 +93,10 @@ inline bool wants_long_double(const Policy& policy) {
 
 /// The smallest head dimension of tiles that holds so many columns.
 inline int head_dim(int columns) { return columns <= 16 ? 16 : columns <= 64 ? 64 : max_head_dim; }
-inline void check_faults_fit(int dim) {
-  if (Faults::planted && dim > 16) throw InputError(faults_are_small);
-}
 
 /// Calls f.template operator()<T, D>() with the scalar that the policy needs and a head dimension,
 template <class F>
 Answer with_scalar_and_dim(const Policy& policy, int dim, F f) {
-  check_faults_fit(dim);
   const WithSizes sizes(WithSizes::Named{run_time::dim, dim});
   return wants_long_double(policy) ? f.template operator()<long double, run_time::dim>()
                                    : f.template operator()<double, run_time::dim>();

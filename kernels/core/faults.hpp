@@ -1,12 +1,11 @@
 #pragma once
-// Faults that kernels really had, planted by name in the tile programs. The executors of the product answer `healthy`
-// at compile time, so a mutant never reaches a user; the library of mutants is the same sources compiled with
-// ASSAY_PLANT_FAULTS, in namespaces of its own: rooms in ASSAY_KERNEL_ROOMS, executors in ASSAY_EXECUTORS, so that both
-// libraries can be linked into one program.
+// Faults that kernels really had, planted by name in the tile programs. The CPU executor has the one that the policy
+// names; on a device, and in draws, every program is healthy at compile time.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 #include "kernels/core/policy.hpp"
 #include "kernels/core/tile.hpp"
@@ -29,29 +28,20 @@ constexpr std::array<Mutant, N + M> joined(const std::array<Mutant, N>& a, const
 
 namespace tile {
 
-#ifdef ASSAY_PLANT_FAULTS
-#define ASSAY_KERNEL_ROOMS mutant_rooms
-#define ASSAY_EXECUTORS planted_executors
-struct Faults {
-  static constexpr bool planted = true;
-  template <class St, class A>
-  static A choose(const Policy& policy, St, A healthy, A broken) {
-    if (policy.asked != nullptr) policy.asked->emplace(St::name());
-    return policy.fault == St::name() ? broken : healthy;
-  }
-};
-#else
+/// Where rooms and executors are; kernels/draws/as_draws.hpp has them elsewhere.
 #define ASSAY_KERNEL_ROOMS kernel_rooms
-#define ASSAY_EXECUTORS healthy_executors
-struct NoFaults {
-  static constexpr bool planted = false;
-  template <class St, class A>
-  static constexpr A choose(const Policy&, St, A healthy, A) {
-    return healthy;
-  }
-};
-using Faults = NoFaults;
-#endif
+#define ASSAY_EXECUTORS host_executors
+
+/// Whether the policy plants that fault; remembers that it was asked for.
+[[gnu::cold, gnu::noinline]] inline bool is_planted(const Policy& policy, std::string_view fault) {
+  if (policy.asked != nullptr) policy.asked->emplace(fault);
+  return policy.fault == fault;
+}
+/// `healthy`, or `broken` where the policy plants the fault.
+template <class St, class A>
+[[gnu::always_inline]] inline A chosen(const Policy& policy, St, A healthy, std::type_identity_t<A> broken) {
+  return policy.plants_faults() && is_planted(policy, St::name()) ? broken : healthy;
+}
 
 }  // namespace tile
 }  // namespace assay

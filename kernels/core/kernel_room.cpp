@@ -18,11 +18,9 @@ std::span<const KernelRoom* const> ASSAY_KERNEL_ROOMS() {
   return all;
 }
 
-#ifndef ASSAY_PLANT_FAULTS
 const KernelRoom* find_kernels(std::span<const KernelRoom* const> rooms, std::string_view name) {
   const auto it = std::find_if(rooms.begin(), rooms.end(), [&](const KernelRoom* room) { return room->name == name; });
   return it == rooms.end() ? nullptr : *it;
 }
-#endif
 
 }  // namespace assay

@@ -53,8 +53,6 @@ struct KernelRoom {
 
 /// All rooms' kernels, in the order of mechanisms.def.
 std::span<const KernelRoom* const> kernel_rooms();
-/// The same sources with faults to plant: defined in the library of mutants only.
-std::span<const KernelRoom* const> mutant_rooms();
 
 /// The kernels of that room, or null.
 const KernelRoom* find_kernels(std::span<const KernelRoom* const> rooms, std::string_view name);

@@ -11,7 +11,6 @@
 
 #include "reference/core/error.hpp"
 
-#ifndef ASSAY_PLANT_FAULTS  // one for both libraries: what is planted is in the launches
 namespace assay::pack {
 namespace {
 
@@ -113,4 +112,3 @@ void run(int sequences, const std::function<void(int)>& body) {
 }
 
 }  // namespace assay::pack
-#endif

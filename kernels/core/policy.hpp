@@ -1,6 +1,6 @@
 #pragma once
 // How the CPU executor rounds: a format for every site, one rounding mode, how many products an accumulator sums before
-// it rounds, and (in test builds only) which fault is planted.
+// it rounds; and which fault is planted.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -24,9 +24,18 @@ struct Policy {
   std::uint64_t seed = 0;  ///< of the random rounding modes
   int products = 16;       ///< products an accumulator sums exactly before it rounds
   int threads = 0;         ///< 0: all cores; the bits do not depend on it
-  std::string fault;       ///< planted in executors that can (test builds); ignored by healthy ones
+  std::string fault;       ///< planted; "" or a name that no program asks for: none
   std::map<std::string, SiteStats, std::less<>>* stats = nullptr;  ///< filled by a one-thread run if not null
   std::set<std::string, std::less<>>* asked = nullptr;  ///< faults the program asked for: as `fault`, and one thread
+
+  /// Whether programs must look at every fault.
+  bool plants_faults() const { return !fault.empty() || asked != nullptr; }
+  /// The same without a fault.
+  Policy healthy() const {
+    Policy policy = *this;
+    policy.fault.clear();
+    return policy;
+  }
 
   /// The policy of a precision's contract. Tensor cores sum blocks before they round; fp32 and fp64 units round always.
   static Policy of(const tile::SiteTable& sites, Format precision) {

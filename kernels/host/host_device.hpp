@@ -22,7 +22,7 @@ HostArray<T> sum_parts(const Policy& policy, std::string_view part, std::string_
                        int blocks, HostArray<T> total) {
   const std::size_t n = total.data.size() / static_cast<std::size_t>(total.heads);
   const int of_head = parts.heads / total.heads;
-  const int counted = Faults::choose(policy, "one_head_of_group"_s, of_head, std::min(blocks, of_head));
+  const int counted = chosen(policy, "one_head_of_group"_s, of_head, std::min(blocks, of_head));
   for (int h = 0; h < total.heads; ++h) {
     HostBlock<T> block(policy, static_cast<std::uint64_t>(h));
     T* sum = total.data.data() + static_cast<std::size_t>(h) * n;
@@ -99,10 +99,10 @@ class HostDevice {
   Format format() const {
     return policy_.sites.at(Site.view());
   }
-  /// The healthy value, unless this is a test build and that fault is planted.
+  /// The healthy value, unless that fault is planted.
   template <class St, class A>
-  A planted(St site, A healthy, std::type_identity_t<A> broken) const {
-    return Faults::choose(policy_, site, healthy, broken);
+  [[gnu::always_inline]] A planted(St site, A healthy, std::type_identity_t<A> broken) const {
+    return chosen(policy_, site, healthy, broken);
   }
   /// The same device with random bits of its own, for the launches of a program that is part of a form.
   HostDevice part(std::uint64_t number) const { return HostDevice(head_axis_, launch_policy(policy_, number)); }

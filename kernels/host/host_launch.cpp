@@ -49,9 +49,9 @@ void run_blocks(std::span<HostLaunch* const> launches) {
   const auto run = [&](int i, std::size_t& sequence) {
     if (!packed) return launches[0]->run(*launches[0], i, static_cast<std::uint64_t>(i));
     Block block = grid.at(i);
-    if (block.item == 0 && i > 0) block = Faults::choose(policy, "block_of_the_neighbour"_s, block, grid.at(i - 1));
+    if (block.item == 0 && i > 0) block = chosen(policy, "block_of_the_neighbour"_s, block, grid.at(i - 1));
     sequence = block.sequence;
-    const int stream = Faults::choose(policy, "stream_of_the_batch"_s, block.item, i);
+    const int stream = chosen(policy, "stream_of_the_batch"_s, block.item, i);
     launches[sequence]->run(*launches[sequence], block.item, static_cast<std::uint64_t>(stream));
   };
   const auto work = [&](int t) {

@@ -60,12 +60,12 @@ class HostRounding {
 
   /// `item` numbers the block within its launch: the random rounding modes depend on it, not on the thread.
   HostRounding(const Policy& policy, std::uint64_t item)
-      : policy_(policy), random_{RandomBits{policy.seed}.at(item), 0} {}
+      : policy_(policy), random_{RandomBits{policy.seed}.at(item), 0}, plants_(policy.plants_faults()) {}
 
-  /// The healthy value, unless this is a test build and that fault is planted.
+  /// The healthy value, unless that fault is planted.
   template <class St, class A>
-  A planted(St site, A healthy, std::type_identity_t<A> broken) const {
-    return Faults::choose(policy_, site, healthy, broken);
+  [[gnu::always_inline]] A planted(St site, A healthy, std::type_identity_t<A> broken) const {
+    return plants_ ? chosen(policy_, site, healthy, broken) : healthy;
   }
 
   /// The units of a head's operands.
@@ -112,6 +112,7 @@ class HostRounding {
 
   Policy policy_;
   RandomBits random_;
+  bool plants_;
   long epoch_ = 0;
 
  private:

@@ -65,14 +65,14 @@ struct RecurrenceShape {
 /// The faults of a recurrence that are a format: the state kept in bf16,
 inline Policy with_narrow_state(Policy policy) {
   const SiteTable& healthy = policy.sites;
-  policy.sites = Faults::choose(policy, "state_in_bf16"_s, healthy, healthy.with("S", Format::bf16));
+  policy.sites = chosen(policy, "state_in_bf16"_s, healthy, healthy.with("S", Format::bf16));
   return policy;
 }
 /// or, of a delta rule, the triangular inverse.
 inline Policy with_narrow_sites(Policy policy) {
   policy = with_narrow_state(policy);
   const SiteTable& healthy = policy.sites;
-  policy.sites = Faults::choose(policy, "inverse_in_bf16"_s, healthy, healthy.with("T", Format::bf16));
+  policy.sites = chosen(policy, "inverse_in_bf16"_s, healthy, healthy.with("T", Format::bf16));
   return policy;
 }
 
@@ -99,7 +99,6 @@ inline ChunkSize chunk_size(const RecurrenceShape& shape, int tile) {
 /// Calls f.template operator()<C, D>() with the sizes of a run.
 template <class F>
 auto with_size(ChunkSize size, F f) {
-  check_faults_fit(size.dim);
   const WithSizes sizes(WithSizes::Named{run_time::tokens, size.tokens}, WithSizes::Named{run_time::dim, size.dim});
   return f.template operator()<run_time::tokens, run_time::dim>();
 }

@@ -35,7 +35,7 @@ const std::vector<ErrataChapter>& errata() {
 
 std::string errata_page() {
   std::string page =
-      "<!-- written by `assay docs`; edit oracles/identities instead -->\n\n# Errata of the sources\n\n"
+      "<!-- written by `assay-lab docs`; edit oracles/identities instead -->\n\n# Errata of the sources\n\n"
       "Formulas of the papers and of their authors' code that do not compute what they should. Every row with a number "
       "is a\n"
       "computation in 200 digits that `ctest -R Errata` repeats: the printed form, run as it is written, misses the "

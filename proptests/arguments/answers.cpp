@@ -7,6 +7,7 @@
 
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
+#include "proptests/core/places.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -32,7 +33,7 @@ Mp100 distance(const Json& got, const Json& expected) {
 
 TEST(ArgumentAnswers, AgreeWithPublishedCases) {
   language::know_programs();
-  const std::string path = ASSAY_SOURCE_DIR "/proptests/arguments/cases.json";
+  const std::string path = source_dir() + "/proptests/arguments/cases.json";
   const std::vector<Case> cases = load_cases(path);
   const Json expectations = Json::parse(text_of_file(path))["cases"];
   int refused = 0, compared = 0;

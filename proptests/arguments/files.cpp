@@ -12,6 +12,7 @@
 #include "files/problem_file.hpp"
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
+#include "proptests/core/places.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -156,7 +157,7 @@ TEST(ArgumentFiles, StayKnownBesidePrograms) {
 
 TEST(ArgumentFiles, AnswerPublishedCases) {
   know_arguments();
-  std::ifstream file(ASSAY_SOURCE_DIR "/proptests/arguments/cases.json");
+  std::ifstream file(source_dir() + "/proptests/arguments/cases.json");
   const Json cases = Json::parse(std::string{std::istreambuf_iterator<char>(file), {}})["cases"];
   int files = 0, compared = 0;
   for (const Json& record : cases) {

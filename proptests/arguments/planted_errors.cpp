@@ -9,6 +9,7 @@
 #include "language/program/mutants.hpp"
 #include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
+#include "proptests/core/places.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -43,7 +44,7 @@ bool sees(const Case& c, const Json& expected) {
 
 TEST(ArgumentMutants, AreSeenByPublishedCases) {
   language::know_programs();
-  const std::string path = ASSAY_SOURCE_DIR "/proptests/arguments/cases.json";
+  const std::string path = source_dir() + "/proptests/arguments/cases.json";
   const std::vector<Case> cases = load_cases(path);
   std::ifstream file(path);
   const Json expectations = Json::parse(std::string{std::istreambuf_iterator<char>(file), {}})["cases"];

@@ -8,13 +8,13 @@
 #include <set>
 #include <sstream>
 
-#include "judge/court/planted_kernels.hpp"
 #include "judge/held_out/arguments.hpp"
 #include "judge/trial/published.hpp"
 #include "kernels/arguments/device_forms.hpp"
 #include "kernels/core/batch.hpp"
 #include "proptests/arguments/tile_cases.hpp"
 #include "proptests/core/one_in.hpp"
+#include "proptests/core/places.hpp"
 #include "reference/core/random.hpp"
 
 namespace assay::arguments {
@@ -48,8 +48,7 @@ const KernelRoom& held_out_of(const std::string& mechanism) {
 }
 /// With the faults of its tile programs and of what calls them for every sequence.
 const KernelRoom& planted_of(const std::string& mechanism) {
-  planted_with_arguments = tile::mutant_rooms::with_arguments;
-  return *find_planted_argument_forms(mechanism + std::string(room_suffix));
+  return *find_argument_forms(mechanism + std::string(room_suffix));
 }
 bool has_mutant(const KernelRoom& room, std::string_view name) {
   return std::any_of(room.forms.begin(), room.forms.end(), [&](const KernelForm& form) {
@@ -178,7 +177,7 @@ TEST_P(TilePrograms, TakeWhatTheTableSays) {
 }
 /// And its launches on the device: rooms of kernels/arguments/*.cu.
 TEST_P(TilePrograms, HaveLaunchesOnTheDevice) {
-  std::ifstream header(ASSAY_SOURCE_DIR "/kernels/arguments/gpu_rooms.hpp");
+  std::ifstream header(source_dir() + "/kernels/arguments/gpu_rooms.hpp");
   const std::string text{std::istreambuf_iterator<char>(header), {}};
   EXPECT_NE(text.find("&gpu::" + std::string(GetParam()) + "_with_arguments"), std::string::npos);
   EXPECT_TRUE(std::any_of(std::begin(device_forms), std::end(device_forms),
@@ -186,7 +185,7 @@ TEST_P(TilePrograms, HaveLaunchesOnTheDevice) {
 }
 /// The record of devices has a line for every form of the registry and for no other: its launches' where there are any.
 TEST_P(TilePrograms, AreInTheRecordOfDevices) {
-  std::ifstream page(ASSAY_SOURCE_DIR "/records/argument-kernels.md");
+  std::ifstream page(source_dir() + "/records/argument-kernels.md");
   std::map<std::string, std::set<std::string>> lines;  // form: what follows it
   for (std::string line; std::getline(page, line);) {
     std::istringstream words(line);
@@ -254,7 +253,7 @@ TEST(ArgumentFaults, EveryArgumentIsInCasesThatKillTwo) {
 
 /// The case of each lists the fault, so that it is killed above, and docs/published-bugs.md has the thread.
 TEST(PublishedThreads, HaveCasesThatShowThem) {
-  std::ifstream page(ASSAY_SOURCE_DIR "/docs/published-bugs.md");
+  std::ifstream page(source_dir() + "/docs/published-bugs.md");
   const std::string text{std::istreambuf_iterator<char>(page), {}};
   int planted = 0;
   for (const PublishedThread& thread : published_threads()) {
@@ -270,7 +269,6 @@ TEST(PublishedThreads, HaveCasesThatShowThem) {
   EXPECT_GE(planted, 36);
 }
 TEST(PublishedThreads, AreFound) {
-  planted_with_arguments = tile::mutant_rooms::with_arguments, held_out_arguments = held_out_with_arguments;
   OneIn sampled(20);
   std::vector<std::string> names;
   for (const PublishedThread& thread : published_threads())

@@ -24,7 +24,7 @@ struct Trial : FaultTrial {
   }
 };
 
-/// Those of `assay mutants`, made once for a form; of `mdn:log_domain` with its two decays exchanged.
+/// Those of `assay-lab mutants`, made once for a form; of `mdn:log_domain` with its two decays exchanged.
 std::vector<Trial>& trials(const Subject& s) {
   static std::map<const KernelForm*, std::vector<Trial>> all;
   std::vector<Trial>& list = all[&s.form];
@@ -42,7 +42,7 @@ std::vector<Trial>& trials(const Subject& s) {
 
 std::vector<PlantedFault> planted_faults(std::string_view room) {
   std::vector<PlantedFault> list;
-  for (const KernelForm& form : find_kernels(mutant_rooms(), room)->forms)
+  for (const KernelForm& form : find_kernels(kernel_rooms(), room)->forms)
     for (const Mutant& m : form.mutants)
       list.push_back({std::string(room), std::string(form.name), std::string(m.name)});
   return list;
@@ -50,7 +50,7 @@ std::vector<PlantedFault> planted_faults(std::string_view room) {
 
 std::string unmatched_faults(std::string_view room) {
   std::string unmatched;
-  for (const KernelForm& form : find_kernels(mutant_rooms(), room)->forms) {
+  for (const KernelForm& form : find_kernels(kernel_rooms(), room)->forms) {
     if (!form.unstable.empty()) continue;  // it shares programs that its room's healthy forms answer for
     std::set<std::string, std::less<>> asked, listed;
     for (const Mutant& m : form.mutants) listed.emplace(m.name);
@@ -68,12 +68,11 @@ std::string unmatched_faults(std::string_view room) {
 
 std::string conviction(const PlantedFault& fault) {
   const Subject healthy = subject(kernel_rooms(), fault.room, fault.form);
-  const Subject planted = subject(mutant_rooms(), fault.room, fault.form);
   for (Trial& trial : trials(healthy)) {
-    Policy policy = Policy::of(planted.form.sites, trial.spec.precision);
+    Policy policy = Policy::of(healthy.form.sites, trial.spec.precision);
     policy.fault = fault.mutant;
-    const Arrays got = flat(planted.form.run(trial.problem, policy, trial.tile)),
-                 right = flat(healthy.form.run(trial.problem, policy, trial.tile));
+    const Arrays got = flat(healthy.form.run(trial.problem, policy, trial.tile)),
+                 right = flat(healthy.form.run(trial.problem, policy.healthy(), trial.tile));
     if (got == right) continue;  // no bit shows it here
     for (const auto& [name, expected] : trial.expected_of(healthy).tensors) {
       // What an unstable form gets wrong by itself convicts nobody.

@@ -512,7 +512,7 @@ TEST(Causes, give_mutants_no_wrong_name) {
   Count count;
   const int step = one_in(40);
   for (const bool held_out : {false, true})
-    for (const KernelRoom* kernels : held_out ? held_out_rooms() : mutant_rooms())
+    for (const KernelRoom* kernels : held_out ? held_out_rooms() : kernel_rooms())
       for (const KernelForm& planted : kernels->forms)
         if (planted.unstable.empty()) try_mutants(planted, *find_room(kernels->name), step, count);
   std::cout << count.named << " of " << count.tried << " mutants that fail have a name, " << count.wrong

@@ -138,7 +138,7 @@ TEST(InferredContract, explains_no_fault) {
   const int wanted = asked == nullptr ? 6 : std::atoi(asked);
   std::vector<std::pair<const KernelForm*, const Mutant*>> all;
   std::vector<std::string_view> rooms;
-  for (const KernelRoom* room : mutant_rooms())
+  for (const KernelRoom* room : kernel_rooms())
     for (const KernelForm& form : room->forms)
       for (const Mutant& mutant : form.mutants) all.emplace_back(&form, &mutant), rooms.push_back(room->name);
   const std::size_t step = std::max<std::size_t>(1, all.size() / static_cast<std::size_t>(std::max(1, wanted)));

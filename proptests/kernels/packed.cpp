@@ -151,7 +151,7 @@ std::vector<Batch> fixed_batches(const laws::Subject& s) {
 }
 
 TEST_P(Packed, mutants_are_killed) {
-  const laws::Subject s = healthy(), planted = laws::subject(mutant_rooms(), GetParam().room, GetParam().form);
+  const laws::Subject s = healthy();
   const std::vector<Batch> fixed = fixed_batches(s);
   ASSERT_FALSE(fixed.empty());
   const std::vector<Problem> problems = fixed[0].problems(s.room);
@@ -161,7 +161,7 @@ TEST_P(Packed, mutants_are_killed) {
       policy.threads = 1;
       policy.fault = mutant.name;
       if (where.empty())
-        where = difference(run_packed(planted.form, problems, policy, fixed[0].of.tile), s.form, problems, policy,
+        where = difference(run_packed(s.form, problems, policy, fixed[0].of.tile), s.form, problems, policy.healthy(),
                            fixed[0].of.tile);
     }
     EXPECT_NE(where, "") << mutant.name;

@@ -9,6 +9,7 @@
 #include "files/case_file.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -42,7 +43,7 @@ Mp100 distance(const std::vector<Mp100>& got, const std::vector<Mp100>& expected
 /// Cases with the name of a program for that of a mechanism, and 40 digits of every tensor, by an implementation that
 /// shares nothing with ours.
 TEST(ProgramAnswers, AgreeWithPublishedCases) {
-  const std::string path = ASSAY_SOURCE_DIR "/proptests/language/cases.json";
+  const std::string path = source_dir() + "/proptests/language/cases.json";
   std::vector<Case> cases = load_cases(path);
   const Json expectations = Json::parse(text_of_file(path))["cases"];
   int compared = 0;

@@ -12,6 +12,7 @@
 #include "language/program/gradient.hpp"
 #include "language/program/show.hpp"
 #include "language/room.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/error.hpp"
 
@@ -171,7 +172,7 @@ TEST(DamagedPrograms, AreReadOrRefusedAndWhatIsReadComputes) {
   int count[3] = {0, 0, 0};
   const std::clock_t start = std::clock();
   std::vector<std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(ASSAY_SOURCE_DIR "/mechanisms/json"))
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/mechanisms/json"))
     files.push_back(file.path());
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {

@@ -13,13 +13,14 @@
 #include "judge/sigma/expected.hpp"
 #include "language/room.hpp"
 #include "oracles/core/trajectory.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay::language {
 namespace {
 
-const std::string library = ASSAY_SOURCE_DIR "/mechanisms/";
+const std::string library = source_dir() + "/mechanisms/";
 DriftSpec spec_of(const std::string& program, Format precision, long tokens, Style style = Style::normal) {
   know_programs();
   DriftSpec spec;
@@ -114,7 +115,7 @@ TEST_F(ProgramDriftVerb, FollowsAChunkAlgorithmAtItsMarks) {
 }
 
 TEST_F(ProgramDriftVerb, PrintsEveryFormatAndTakesPython) {
-  std::filesystem::copy(ASSAY_SOURCE_DIR "/docs/examples/implicit_delta.py", path("mine.py"));
+  std::filesystem::copy(source_dir() + "/docs/examples/implicit_delta.py", path("mine.py"));
   const auto in = [&](const char* format) {
     return run_assay({"drift", path("mine.py"), "--tokens", "260", "--dim", "4", "--draws", "3", "--format", format});
   };

@@ -11,6 +11,7 @@
 #include "language/program/gradient.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/random.hpp"
 
@@ -58,7 +59,7 @@ TEST(Joints, NormsAreBoundedFromAboveAndHardlyBeyond) {
 
 /// The steps of the outermost scans of a program and its gradient.
 std::vector<StepPlan> plans(const std::string& name) {
-  const Program program = load_program(ASSAY_SOURCE_DIR "/mechanisms/json/" + name + ".json");
+  const Program program = load_program(source_dir() + "/mechanisms/json/" + name + ".json");
   std::vector<StepPlan> list;
   const Program gradient = gradient_of(program);
   for (const Node& node : gradient.body->nodes)
@@ -121,7 +122,7 @@ Problem made(const Room& room, const std::string& shape) {
 TEST(Joints, KeepBoundsOfLongRecurrencesSmall) {
   know_programs();
   for (const char* name : {"gated_deltanet", "kda", "gdn2", "mdn"}) {
-    const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/" + std::string(name) + ".json");
+    const Room& room = *find_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
     const Mechanism& mechanism = *find_mechanism(room.name);
     const Problem problem = made(room, "1,200,2,16,8");
     const Posed<double> posed(mechanism, problem);
@@ -160,7 +161,7 @@ TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
   know_programs();
   constexpr double off = 0x1p-20;
   for (const char* name : {"gated_deltanet", "gated_deltanet-error-undecayed", "kda", "deltanet"}) {
-    const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/" + std::string(name) + ".json");
+    const Room& room = *find_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
     const Mechanism& mechanism = *find_mechanism(room.name);
     Problem problem = made(room, "1,77,1,12,5");
     if (problem.inputs.contains("log_decay"))  // or nothing is left of it
@@ -199,7 +200,7 @@ TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
 TEST(Joints, DoNotDependOnWhatIsKept) {
   know_programs();
   for (const char* name : {"gated_deltanet", "mdn"}) {
-    const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/" + std::string(name) + ".json");
+    const Room& room = *find_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
     const Problem problem = made(room, "1,77,2,6,5");
     const Posed<double> posed(*find_mechanism(room.name), problem);
     const auto kept = answer_in_packs<2>(posed, true, 1);
@@ -216,7 +217,7 @@ TEST(Joints, DoNotDependOnWhatIsKept) {
 /// Columns of more numbers than products of matrices are worth go number by number, and take no more memory for that.
 TEST(Joints, HaveColumnsOfAFewHundredNumbers) {
   know_programs();
-  const Room& room = *find_room(ASSAY_SOURCE_DIR "/mechanisms/json/deltanet.json");
+  const Room& room = *find_room(source_dir() + "/mechanisms/json/deltanet.json");
   const auto widest = [&](const std::string& shape) {
     const Problem problem = made(room, shape);
     const Posed<double> posed(*find_mechanism(room.name), problem);

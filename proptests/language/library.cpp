@@ -11,6 +11,7 @@
 #include "language/room.hpp"
 #include "oracles/core/room.hpp"
 #include "proptests/core/one_in.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/error.hpp"
 #include "tools/run/front_end.hpp"
@@ -18,7 +19,7 @@
 namespace assay::language {
 namespace {
 
-const std::string folder = ASSAY_SOURCE_DIR "/mechanisms/";
+const std::string folder = source_dir() + "/mechanisms/";
 
 /// What a setting or a number of a case is as it is typed.
 std::string typed(const Param& param) {

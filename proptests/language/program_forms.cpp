@@ -11,6 +11,7 @@
 #include "judge/sigma/expected.hpp"
 #include "language/room.hpp"
 #include "proptests/core/one_in.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/rounding.hpp"
@@ -18,9 +19,9 @@
 namespace assay::language {
 namespace {
 
-std::string library(const std::string& name) { return ASSAY_SOURCE_DIR "/mechanisms/json/" + name + ".json"; }
+std::string library(const std::string& name) { return source_dir() + "/mechanisms/json/" + name + ".json"; }
 std::string form_of(const std::string& name) {
-  return ASSAY_SOURCE_DIR "/mechanisms/forms/json/" + name + "_chunks.json";
+  return source_dir() + "/mechanisms/forms/json/" + name + "_chunks.json";
 }
 
 Problem problem_of(const std::string& program, const Shape& shape, std::uint64_t seed, bool gradients = true) {

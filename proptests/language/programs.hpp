@@ -5,6 +5,8 @@
 #include <iterator>
 #include <string>
 
+#include "proptests/core/places.hpp"
+
 namespace assay::language {
 
 struct Sample {
@@ -50,10 +52,10 @@ inline constexpr Sample samples[] = {
 };
 
 inline std::string path_of(const std::string& name) {
-  return ASSAY_SOURCE_DIR "/proptests/language/programs/" + name + ".json";
+  return source_dir() + "/proptests/language/programs/" + name + ".json";
 }
 /// A program of the library.
-inline std::string in_library(const std::string& name) { return ASSAY_SOURCE_DIR "/mechanisms/json/" + name + ".json"; }
+inline std::string in_library(const std::string& name) { return source_dir() + "/mechanisms/json/" + name + ".json"; }
 inline std::string text_of_file(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};

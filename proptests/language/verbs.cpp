@@ -13,6 +13,7 @@
 #include "judge/court/cache.hpp"
 #include "language/program/program.hpp"
 #include "language/room.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
 
@@ -152,7 +153,7 @@ TEST_F(ProgramVerbs, CasesHaveInputsOfAnyAxes) {
   EXPECT_EQ(shape_of("k"), (std::vector<int>{2, 6, 2, 2, 4}));
   EXPECT_EQ(shape_of("v"), (std::vector<int>{2, 6, 2, 2, 5}));
   EXPECT_EQ(shape_of("beta"), (std::vector<int>{2, 6, 2, 2}));
-  const std::string library = ASSAY_SOURCE_DIR "/mechanisms/json/";
+  const std::string library = source_dir() + "/mechanisms/json/";
   for (const char* name : {"gsa", "falcon3", "log_linear_attention"}) {
     const Ran made =
         run_assay({"case", library + name + ".json", "--shape", "1,5,2,4,3", "-o", path("case.safetensors")});
@@ -167,7 +168,7 @@ TEST_F(ProgramVerbs, CasesHaveInputsOfAnyAxes) {
 /// Of a tensor of four axes and more, rows are all indices but the last one.
 TEST_F(ProgramVerbs, TensorsOfAnyAxesAreJudged) {
   for (const std::string name : {"delta_product", "gated_delta_product", "differential_attention", "mamba3"}) {
-    const std::string program = std::string(ASSAY_SOURCE_DIR) + "/mechanisms/json/" + name + ".json";
+    const std::string program = source_dir() + "/mechanisms/json/" + name + ".json";
     ASSERT_EQ(run_assay({"case", program, "--shape", "1,20,2,4,4", "-o", path("case.safetensors")}).code, 0) << name;
     ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("truth.safetensors")}).code, 0) << name;
     Safetensors answer = read_safetensors(path("truth.safetensors"));
@@ -193,7 +194,7 @@ TEST_F(ProgramVerbs, TensorsOfAnyAxesAreJudged) {
 
 /// Without its hints, the state of rwkv7 grows by a factor for every token.
 TEST_F(ProgramVerbs, CasesFollowHints) {
-  const std::string program = ASSAY_SOURCE_DIR "/mechanisms/json/rwkv7.json";
+  const std::string program = source_dir() + "/mechanisms/json/rwkv7.json";
   ASSERT_EQ(run_assay({"case", program, "--shape", "1,200,2,8,8", "-o", path("case.safetensors")}).code, 0);
   const Array a = load("a", read_safetensors(path("case.safetensors")).tensors.at("a"));
   for (std::size_t first = 0; first < a.data.size(); first += 8) {
@@ -237,7 +238,7 @@ TEST_F(ProgramVerbs, WhatIsKeptIsOfTheProgramThatTheFileHolds) {
   EXPECT_EQ(key("gated_deltanet", "third"), first);
 }
 
-/// The rows of `assay identities` by law, and their verdicts.
+/// The rows of `assay-lab identities` by law, and their verdicts.
 std::map<std::string, std::string> laws_of(const std::string& program, int code) {
   const Ran ran = run_assay({"identities", "--mechanism", program, "--format", "json"});
   EXPECT_EQ(ran.code, code) << ran.out << ran.err;
@@ -322,7 +323,7 @@ TEST_F(ProgramVerbs, ASuiteOfAProgramHasEightCases) {
 
 /// What right algorithms of a program err by, and of a form; a form of another program is refused.
 TEST_F(ProgramVerbs, TheModelIsCalibratedOnAProgramsOwnAlgorithms) {
-  const std::string library = ASSAY_SOURCE_DIR "/mechanisms/", program = library + "json/kda.json";
+  const std::string library = source_dir() + "/mechanisms/", program = library + "json/kda.json";
   const std::vector<std::string> args = {"calibrate",   "--model",    "--mechanism", program,
                                          "--precision", "bf16,fp32",  "--style",     "normal",
                                          "--shape",     "1,40,2,8,8", "--form"};
@@ -343,15 +344,15 @@ TEST_F(ProgramVerbs, TheModelIsCalibratedOnAProgramsOwnAlgorithms) {
 
 /// A state that no product makes errs by the roundings of its operations.
 TEST_F(ProgramVerbs, TheModelKnowsWhatNoProductMakes) {
-  const Ran ran = run_assay({"calibrate", "--model", "--mechanism",
-                             ASSAY_SOURCE_DIR "/mechanisms/json/affine_linear_attention.json", "--precision",
-                             "bf16,fp16", "--style", "normal"});
+  const Ran ran =
+      run_assay({"calibrate", "--model", "--mechanism", source_dir() + "/mechanisms/json/affine_linear_attention.json",
+                 "--precision", "bf16,fp16", "--style", "normal"});
   EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
 }
 
 /// A chunk algorithm in every precision, by its own sites; and the recurrence itself.
 TEST_F(ProgramVerbs, ReportsAreOfAProgramsAlgorithms) {
-  const std::string library = ASSAY_SOURCE_DIR "/mechanisms/", form = library + "forms/json/gated_deltanet_chunks.json";
+  const std::string library = source_dir() + "/mechanisms/", form = library + "forms/json/gated_deltanet_chunks.json";
   std::vector<std::string> args = {"report",      "--mechanism", library + "json/gated_deltanet.json",
                                    "--precision", "fp32,bf16",   "--shape",
                                    "1,40,2,8,8",  "--format",    "json"};
@@ -398,7 +399,7 @@ TEST_F(ProgramVerbs, ASuiteIsChosenByTheErrorsThatItShows) {
 
 /// A file of Python where a mechanism's name goes, and where a form's does; what only a case names is not run.
 TEST_F(ProgramVerbs, FilesOfPythonAreProgramsWhereTheyAreTyped) {
-  const std::string examples = ASSAY_SOURCE_DIR "/docs/examples/", source = examples + "implicit_delta.py";
+  const std::string examples = source_dir() + "/docs/examples/", source = examples + "implicit_delta.py";
   std::filesystem::copy(source, path("typed.py"));
   const Ran made = run_assay({"case", path("typed.py"), "--shape", "1,20,2,8,6", "-o", path("case.safetensors")});
   ASSERT_EQ(made.code, 0) << made.err;
@@ -434,7 +435,7 @@ TEST_F(ProgramVerbs, FilesOfPythonAreProgramsWhereTheyAreTyped) {
 
 /// What is kept is of the program that the file held, and Python runs where it is typed.
 TEST_F(ProgramVerbs, BaselinesAreOfAProgram) {
-  const std::string source = ASSAY_SOURCE_DIR "/docs/examples/implicit_delta.py", mine = path("mine.py");
+  const std::string source = source_dir() + "/docs/examples/implicit_delta.py", mine = path("mine.py");
   std::filesystem::copy(source, mine);
   const Ran saved = run_assay({"baseline", "save", path("base.json"), "--mechanism", mine, "--precision", "bf16",
                                "--shape", "1,20,1,4,4", "--seeds", "3"});

@@ -11,6 +11,7 @@
 #include "oracles/core/bind.hpp"
 #include "oracles/core/diagnostics.hpp"
 #include "oracles/core/make_room.hpp"
+#include "proptests/core/places.hpp"
 #include "reference/deltanet.hpp"
 #include "reference/gated_deltanet.hpp"
 #include "reference/parallax.hpp"
@@ -33,7 +34,7 @@ Json answered(const std::string& record, const DecimalOptions& options = {}) {
 }
 
 TEST(Answers, AgreeWithAnIndependentImplementation) {
-  const std::string path = ASSAY_SOURCE_DIR "/proptests/oracles/cases/small.json";
+  const std::string path = source_dir() + "/proptests/oracles/cases/small.json";
   const std::vector<Case> cases = load_cases(path);
   std::ifstream file(path);
   const Json expectations = Json::parse(file)["cases"];

@@ -9,6 +9,7 @@
 
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/baseline/baseline_change.hpp"
 
@@ -132,7 +133,7 @@ TEST_F(Baseline, follows_somebody_elses_kernel) {
   ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,40,2,8,6", "--no-cotangents", "-o", path("case.st")}).code,
             exit_passed);
   setenv("ASSAY_BUG", "none", 1);
-  ASSERT_EQ(save({"--plugin", ASSAY_PLUGIN_WRONG, "--case", path("case.st"), "--seeds", "3"}).code, exit_passed);
+  ASSERT_EQ(save({"--plugin", plugin_built("wrong"), "--case", path("case.st"), "--seeds", "3"}).code, exit_passed);
   std::filesystem::remove(path("case.st"));  // the baseline knows what it was made from
   const Ran same = compare();
   EXPECT_EQ(same.code, exit_passed) << same.out << same.err;
@@ -178,7 +179,7 @@ TEST_F(Baseline, holds_the_contract_of_somebody_elses_kernel) {
   write("mine.json", R"({"name": "mine", "base": "bf16", "sites": {"S": "bf16"}})");
   setenv("ASSAY_BUG", "none", 1);
   const Ran saved = save(
-      {"--plugin", ASSAY_PLUGIN_WRONG, "--case", path("case.st"), "--seeds", "3", "--contract", path("mine.json")});
+      {"--plugin", plugin_built("wrong"), "--case", path("case.st"), "--seeds", "3", "--contract", path("mine.json")});
   ASSERT_EQ(saved.code, exit_passed) << saved.err;
   std::filesystem::remove(path("mine.json"));
   const Ran same = compare();

@@ -1,4 +1,4 @@
-// assay calibrate: the command, its formats and flags; records/calibration.md speaks of today's rooms and variants.
+// assay-lab calibrate: the command, its formats and flags; records/calibration.md speaks of today's rooms and variants.
 #include "judge/trial/calibrate.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -196,7 +197,7 @@ TEST_F(Calibrate, refuses_in_one_sentence_and_writes_nothing) {
 
 /// Measured in ten minutes, so no test writes it again.
 TEST(CalibrationPage, lists_the_rooms_and_variants_of_today) {
-  std::ifstream page(ASSAY_SOURCE_DIR "/records/calibration.md");
+  std::ifstream page(source_dir() + "/records/calibration.md");
   ASSERT_TRUE(page.good());
   std::set<std::tuple<std::string, std::string, std::string>> listed, expected;
   std::string line, room, form;
@@ -214,11 +215,11 @@ TEST(CalibrationPage, lists_the_rooms_and_variants_of_today) {
       if (f.unstable.empty())
         for (const std::string& name : variant_names(kernels->name, f)) expected.emplace(kernels->name, f.name, name);
   EXPECT_EQ(listed, expected)
-      << "build/assay calibrate --docs writes records/calibration.md; its first line is the command";
+      << "build/assay-lab calibrate --docs writes records/calibration.md; its first line is the command";
 }
 
 TEST(CalibrationPage, explains_every_variant_that_is_out) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/records/calibration.md");
+  std::ifstream file(source_dir() + "/records/calibration.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   const std::size_t from = page.find("## What is not within it"), to = page.find("## Every variant");
   ASSERT_LT(from, to);

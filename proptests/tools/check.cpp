@@ -18,6 +18,7 @@
 #include "judge/court/judge_answer.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/rounding.hpp"
 #include "tools/run/device.hpp"
@@ -513,10 +514,10 @@ TEST_F(Check, runs_a_kernel) {
 TEST_F(Check, runs_a_plugin) {
   for (const char* precision : {"bf16", "fp32"}) {
     make("deltanet", precision, {"--no-cotangents"});
-    const Ran ran = run_assay({"check", path("case.st"), "--plugin", ASSAY_PLUGIN_DELTANET});
+    const Ran ran = run_assay({"check", path("case.st"), "--plugin", plugin_built("deltanet")});
     EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
     EXPECT_NE(ran.out.find("2 tensors: 2 PASS\nreproduce: build/assay check " + path("case.st") + " --plugin " +
-                           ASSAY_PLUGIN_DELTANET + " --form chunkwise"),
+                           plugin_built("deltanet") + " --form chunkwise"),
               std::string::npos)
         << ran.out;
   }
@@ -525,8 +526,8 @@ TEST_F(Check, runs_a_plugin) {
     args.insert(args.end(), more.begin(), more.end());
     return run_assay(args);
   };
-  expect_refused(plugin(ASSAY_PLUGIN_DELTANET, {"--tensor", "o"}),
-                 {std::string(ASSAY_PLUGIN_DELTANET) + ": says: answers o and final_state"});
+  expect_refused(plugin(plugin_built("deltanet"), {"--tensor", "o"}),
+                 {plugin_built("deltanet") + ": says: answers o and final_state"});
   expect_refused(plugin(path("none.so")), {"none.so: cannot be read"});
   expect_refused(plugin(write("text.so", "text")), {"text.so: cannot be loaded: "});
 }
@@ -535,12 +536,12 @@ TEST_F(Check, runs_a_plugin) {
 /// On a GPU if there is one; if not, that is what is said.
 TEST_F(Check, runs_a_plugin_on_a_device) {
   make("deltanet", "bf16", {"--no-cotangents"});
-  const Ran ran = run_assay({"check", path("case.st"), "--plugin", ASSAY_PLUGIN_DELTANET_ON_DEVICE});
+  const Ran ran = run_assay({"check", path("case.st"), "--plugin", plugin_built("deltanet_on_device")});
   if (gpu() != nullptr) {
     EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
     EXPECT_NE(ran.out.find("2 tensors: 2 PASS\n"), std::string::npos) << ran.out;
   } else {
-    expect_refused(ran, {std::string(ASSAY_PLUGIN_DELTANET_ON_DEVICE) + ": asks for memory on a device: "});
+    expect_refused(ran, {plugin_built("deltanet_on_device") + ": asks for memory on a device: "});
   }
 }
 #endif
@@ -550,13 +551,13 @@ TEST_F(Check, survives_every_plugin) {
   make("deltanet", "bf16", {"--no-cotangents"});
   const auto misbehaving = [&](const char* how, const std::vector<std::string>& more = {}) {
     setenv("ASSAY_MISBEHAVES", how, 1);
-    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_MISBEHAVING};
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", plugin_built("misbehaving")};
     args.insert(args.end(), more.begin(), more.end());
     const Ran ran = run_assay(args);
     unsetenv("ASSAY_MISBEHAVES");
     return ran;
   };
-  const std::string library = ASSAY_PLUGIN_MISBEHAVING;
+  const std::string library = plugin_built("misbehaving");
   expect_refused(misbehaving("crash"), {library + ": crashed with signal 11"});
   expect_refused(misbehaving("abort"), {library + ": crashed with signal 6", ": about to abort"});
   expect_refused(misbehaving("exit"), {library + ": ended with exit code 5"});
@@ -599,7 +600,7 @@ TEST_F(Check, demands_the_same_bits) {
             exit_passed);
   const auto answered = [&](const char* bug, bool demanded) {
     setenv("ASSAY_BUG", bug, 1), setenv("ASSAY_RUNS", write("runs", "").c_str(), 1);
-    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG};
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", plugin_built("wrong")};
     if (demanded) args.emplace_back("--same-bits");
     const Ran ran = run_assay(args);
     unsetenv("ASSAY_BUG"), unsetenv("ASSAY_RUNS");

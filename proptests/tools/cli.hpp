@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/verbs/command.hpp"
+#include "tools/lab/lab.hpp"
 
 namespace assay {
 
@@ -24,10 +24,21 @@ struct Ran {
   std::string out, err;
 };
 
-inline Ran run_assay(const std::vector<std::string>& args) {
+/// The verbs of both programs, under the name of one.
+inline const CommandLine& all_verbs() {
+  static const CommandLine line = [] {
+    CommandLine all = command_line();
+    for (const Command* verb : lab_command_line().verbs)
+      if (verb != &commands::merge_of_lab) all.verbs.push_back(verb);
+    return all;
+  }();
+  return line;
+}
+
+inline Ran run_assay(const std::vector<std::string>& args, const CommandLine& line = all_verbs()) {
   std::ostringstream out, err;
   Console console{out, err, false};
-  const int code = run(args, console);
+  const int code = run(line, args, console);
   return {code, out.str(), err.str()};
 }
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "judge/court/planted_kernels.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/golden.hpp"
 
@@ -41,11 +41,8 @@ const std::map<std::string, Found> findings = {
 
 class Defects : public ::testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { planted_kernels = mutant_rooms; }
-  void TearDown() override { planted_kernels = nullptr; }
-
   static std::string path(const std::string& file) {
-    return std::string(ASSAY_SOURCE_DIR) + "/fixtures/defects/" + GetParam() + '/' + file;
+    return source_dir() + "/fixtures/defects/" + GetParam() + '/' + file;
   }
   static Json check(const std::string& answer, const std::vector<std::string>& more, int code) {
     std::vector<std::string> args = {"check", path("case.safetensors"), path(answer), "--format", "json"};
@@ -91,8 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Published, Defects,
 /// Both places at which the published point of MDN and LLA stands in the files themselves.
 TEST(DefectFiles, are_at_the_published_point) {
   const auto number = [](const std::string& defect, const std::string& tensor) {
-    const Safetensors file =
-        read_safetensors(std::string(ASSAY_SOURCE_DIR) + "/fixtures/defects/" + defect + "/case.safetensors");
+    const Safetensors file = read_safetensors(source_dir() + "/fixtures/defects/" + defect + "/case.safetensors");
     const Array array = load(tensor, file.tensors.at(tensor));
     for (const double x : array.data) EXPECT_EQ(x, array.data.front());
     return array.data.front();

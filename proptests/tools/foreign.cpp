@@ -12,6 +12,7 @@
 
 #include "files/case_file.hpp"
 #include "proptests/core/one_in.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/sha256.hpp"
 #include "tools/run/checked.hpp"
@@ -19,7 +20,7 @@
 namespace assay {
 namespace {
 
-const std::string folder_of_recordings = ASSAY_SOURCE_DIR "/fixtures/foreign/";
+const std::string folder_of_recordings = source_dir() + "/fixtures/foreign/";
 
 Json recordings() {
   std::ifstream file(folder_of_recordings + "index.json");
@@ -195,7 +196,7 @@ TEST_F(Foreign, the_index_has_every_file_and_no_other) {
 
 /// proptests/foreign/page.py writes the page, and has not been forgotten since.
 TEST_F(Foreign, the_page_lists_them_all) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/records/published-kernels.md");
+  std::ifstream file(source_dir() + "/records/published-kernels.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const Json& recording : recordings())
     EXPECT_NE(page.find("| `" + recording.at("id").get<std::string>() + "` |"), std::string::npos)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/gpu/record.hpp"
 #include "tools/pages/docs_kernels.hpp"
@@ -73,7 +74,7 @@ class GpuRun : public CliFiles {
     std::filesystem::permissions(path(name), std::filesystem::perms::owner_all);
   }
   void program(const std::string& name, const std::string& due) const {
-    write(name, "#!/bin/bash\ncase $1 in\n--sources) " ASSAY_SOURCE_DIR "/tools/gpu/run --digests ;;\n--due) echo '" +
+    write(name, "#!/bin/bash\ncase $1 in\n--sources) " + source_dir() + "/tools/gpu/run --digests ;;\n--due) echo '" +
                     due + "' ;;\n*) echo \"$*\" >> " + path("calls") + " ;;\nesac\n");
     permit(name);
   }
@@ -89,7 +90,7 @@ class GpuRun : public CliFiles {
   }
   /// What the program was asked to run, memchecks in the order of their rooms.
   std::vector<std::string> calls(const std::string& arguments) const {
-    const std::string command = "PATH=" + path("bin") + ":$PATH " ASSAY_SOURCE_DIR "/tools/gpu/run --records " +
+    const std::string command = "PATH=" + path("bin") + ":$PATH " + source_dir() + "/tools/gpu/run --records " +
                                 folder.string() + ' ' + arguments + " > " + path("out");
     EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(concurrency-mt-unsafe)
     std::istringstream text(read("calls"));
@@ -107,7 +108,7 @@ TEST_F(GpuRun, runs_the_rooms_that_are_due) {
 }
 TEST_F(GpuRun, runs_all_where_all_are_asked_for) {
   std::vector<std::string> all;
-  for (const auto& [room, digest] : kernel_sources_digests(ASSAY_SOURCE_DIR)) all.push_back(room);
+  for (const auto& [room, digest] : kernel_sources_digests(source_dir())) all.push_back(room);
   EXPECT_EQ(calls("--all --binary " + path("due")), runs_of(all));
 }
 TEST_F(GpuRun, runs_the_rooms_that_are_named) {
@@ -116,7 +117,7 @@ TEST_F(GpuRun, runs_the_rooms_that_are_named) {
 TEST_F(GpuRun, enters_no_room_whose_memory_is_not_clean) {
   write("bin/compute-sanitizer", "#!/bin/bash\necho '========= ERROR SUMMARY: 3 errors'\n[[ $* != *kda* ]]\n");
   permit("bin/compute-sanitizer");
-  const std::string command = "PATH=" + path("bin") + ":$PATH " ASSAY_SOURCE_DIR "/tools/gpu/run --records " +
+  const std::string command = "PATH=" + path("bin") + ":$PATH " + source_dir() + "/tools/gpu/run --records " +
                               folder.string() + " --binary " + path("due") + " > " + path("out");
   EXPECT_NE(std::system(command.c_str()), 0);  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(read("calls"), "--rooms deltanet --records " + folder.string() + " --memcheck ERROR SUMMARY: 3 errors\n");
@@ -143,11 +144,11 @@ class GpuJudge : public GpuRun {
   }
   void judging(const std::string& name, const std::string& line, const std::string& sources = "--judge-digests") const {
     const std::string says = line.empty() ? "" : "; echo '" + line + "'";
-    script(name, "if [[ $1 == --sources ]]; then " ASSAY_SOURCE_DIR "/tools/gpu/run " + sources + "; else echo \"" +
+    script(name, "if [[ $1 == --sources ]]; then " + source_dir() + "/tools/gpu/run " + sources + "; else echo \"" +
                      name + " $*\" >> " + path("calls") + says + "; fi");
   }
   int run() const {
-    const std::string command = "PATH=" + path("bin") + ":$PATH " ASSAY_SOURCE_DIR "/tools/gpu/run --judge --binary " +
+    const std::string command = "PATH=" + path("bin") + ":$PATH " + source_dir() + "/tools/gpu/run --judge --binary " +
                                 folder.string() + " --records " + path("judge") + " > " + path("out") + " 2>&1";
     return WEXITSTATUS(std::system(command.c_str()));  // NOLINT(concurrency-mt-unsafe)
   }

@@ -126,7 +126,7 @@ TEST(HeldOut, faults_name_kernels) {
   for (const auto& [room, form] : forms())
     for (const Mutant& mutant : form->mutants) {
       EXPECT_TRUE(there.emplace(room->name, form->name, mutant.name).second) << mutant.name;
-      for (const KernelForm& planted : find_kernels(mutant_rooms(), room->name)->forms)
+      for (const KernelForm& planted : find_kernels(kernel_rooms(), room->name)->forms)
         for (const Mutant& other : planted.mutants)
           EXPECT_FALSE(planted.name == form->name && other.name == mutant.name) << room->name << mutant.name;
     }
@@ -153,7 +153,7 @@ TEST(HeldOut, faults_name_kernels) {
 TEST(HeldOut, are_a_third_of_all_mutants) {
   std::size_t held_out = 0, planted = 0;
   for (const auto& [room, form] : forms()) held_out += form->mutants.size();
-  for (const KernelRoom* room : mutant_rooms())
+  for (const KernelRoom* room : kernel_rooms())
     for (const KernelForm& form : room->forms) planted += form.unstable.empty() ? form.mutants.size() : 0;
   EXPECT_GE(3 * held_out, planted + held_out);
 }

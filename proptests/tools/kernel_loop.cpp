@@ -12,6 +12,7 @@
 
 #include "files/case_file.hpp"
 #include "files/problem_file.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"
 
@@ -197,7 +198,7 @@ for line in sys.stdin:
 
 /// docs/examples/deltanet_loop.py, around another kernel than that of numpy.
 TEST_F(LoopChecked, is_what_the_example_does) {
-  std::filesystem::copy(std::filesystem::path(ASSAY_SOURCE_DIR) / "docs/examples/deltanet_loop.py", folder);
+  std::filesystem::copy(std::filesystem::path(source_dir()) / "docs/examples/deltanet_loop.py", folder);
   write("deltanet.py",
         "import os, shutil\ndef answer(problem, out):\n"
         "    if os.environ.get('ASSAY_BUG'):\n        raise ValueError('no\\nsuch size')\n"

@@ -1,4 +1,4 @@
-// assay mutants: the kill table of a room, healthy runs, formats and flags.
+// assay-lab mutants: the kill table of a room, healthy runs, formats and flags.
 #include "judge/trial/kill_table.hpp"
 
 #include <gtest/gtest.h>
@@ -20,15 +20,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-class KillTables : public CliFiles {
- protected:
-  void SetUp() override {
-    CliFiles::SetUp();
-    planted_kernels = mutant_rooms, held_out_kernels = nullptr;
-  }
-};
+using KillTables = CliFiles;
 
 const std::vector<std::string> one_room = {"mutants", "--mechanism", "value_averaging"};
+const std::vector<std::string> without_held_out = {"mutants", "--mechanism", "value_averaging", "--held-out", "no"};
 
 std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -36,11 +31,11 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
 }
 
 TEST_F(KillTables, every_mutant_of_a_room_is_killed_and_the_healthy_kernel_is_not) {
-  const Ran ran = run_assay(with(one_room, {"--format", "json"}));
+  const Ran ran = run_assay(with(without_held_out, {"--format", "json"}));
   EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
   const Json json = Json::parse(ran.out);
   std::set<std::string> listed, expected;
-  for (const Mutant& m : find_kernels(mutant_rooms(), "value_averaging")->forms[0].mutants) expected.emplace(m.name);
+  for (const Mutant& m : find_kernels(kernel_rooms(), "value_averaging")->forms[0].mutants) expected.emplace(m.name);
   for (const Json& mutant : json["mutants"]) {
     listed.insert(mutant["mutant"]);
     EXPECT_TRUE(mutant["killed"]) << mutant;
@@ -64,7 +59,8 @@ TEST_F(KillTables, every_mutant_of_a_room_is_killed_and_the_healthy_kernel_is_no
 
 TEST_F(KillTables, numbers_of_few_bits_show_every_mutant_exactly) {
   // What is lost to bf16, closed gates and ragged tiles among them; decays of every channel.
-  const Json json = Json::parse(run_assay({"mutants", "--mechanism", "kda", "--format", "json"}).out);
+  const Json json =
+      Json::parse(run_assay({"mutants", "--mechanism", "kda", "--held-out", "no", "--format", "json"}).out);
   for (const Json& mutant : json["mutants"]) {
     const Json& layers = mutant["layers"];
     EXPECT_NE(std::find(layers.begin(), layers.end(), "exact"), layers.end()) << mutant;
@@ -93,14 +89,14 @@ TEST_F(KillTables, a_rule_that_rejects_the_healthy_kernel_kills_nothing) {
 
 TEST_F(KillTables, threads_change_nothing) {
   const std::vector<std::string> words =
-      with(one_room, {"--trials", "3", "--healthy", "40", "--format", "json", "--power", "state_in_bf16"});
+      with(without_held_out, {"--trials", "3", "--healthy", "40", "--format", "json", "--power", "state_in_bf16"});
   const Ran one = run_assay(with(words, {"--threads", "1"})), three = run_assay(with(words, {"--threads", "3"}));
   EXPECT_EQ(one.out, three.out);
   EXPECT_GE(Json::parse(one.out)["power"].size(), 1U);
 }
 
 TEST_F(KillTables, healthy_runs_are_counted_and_bounded) {
-  const Ran ran = run_assay(with(one_room, {"--trials", "1", "--healthy", "50", "--format", "json"}));
+  const Ran ran = run_assay(with(without_held_out, {"--trials", "1", "--healthy", "50", "--format", "json"}));
   const Json fresh = Json::parse(ran.out)["fresh"];
   EXPECT_EQ(fresh["runs"].get<int>() + fresh["unanswered"].get<int>(), 50);
   EXPECT_EQ(fresh["alarms"].size(), 0);
@@ -112,7 +108,7 @@ TEST_F(KillTables, healthy_runs_are_counted_and_bounded) {
 
 TEST_F(KillTables, smallest_cases_and_short_power_are_told) {
   const std::vector<std::string> words =
-      with(one_room, {"--trials", "1", "--shrink", "--power", "state_in_bf16", "--power-tokens", "64"});
+      with(without_held_out, {"--trials", "1", "--shrink", "--power", "state_in_bf16", "--power-tokens", "64"});
   const Json json = Json::parse(run_assay(with(words, {"--format", "json"})).out);
   EXPECT_GE(json["smallest"].size(), 5U);
   for (const Json& row : json["smallest"])
@@ -120,11 +116,14 @@ TEST_F(KillTables, smallest_cases_and_short_power_are_told) {
   for (const Json& row : json["power"]) EXPECT_EQ(row["seq_len"], 64);
   const std::string table = run_assay(words).out;
   EXPECT_NE(table.find("\nsmallest failing cases\n"), std::string::npos) << table;
-  EXPECT_NE(table.find(" --shrink --power state_in_bf16 --power-tokens 64 --seed 11\n"), std::string::npos) << table;
+  EXPECT_NE(table.find(" --shrink --power state_in_bf16 --power-tokens 64 --held-out no --seed 11\n"),
+            std::string::npos)
+      << table;
 }
 
 TEST_F(KillTables, healthy_runs_alone_are_the_same_runs) {
-  const std::vector<std::string> words = with(one_room, {"--trials", "1", "--healthy", "50", "--format", "json"});
+  const std::vector<std::string> words =
+      with(without_held_out, {"--trials", "1", "--healthy", "50", "--format", "json"});
   const Json both = Json::parse(run_assay(words).out);
   const Ran ran = run_assay(with(words, {"--healthy-only"}));
   const Json alone = Json::parse(ran.out);
@@ -133,14 +132,15 @@ TEST_F(KillTables, healthy_runs_alone_are_the_same_runs) {
   EXPECT_EQ(alone["false_alarm_rate"], 1e-6);
   EXPECT_TRUE(alone["mutants"].empty());
   EXPECT_TRUE(alone["rules"].empty());
-  const std::string text = run_assay(with(one_room, {"--healthy", "5", "--healthy-only"})).out;
+  const std::string text = run_assay(with(without_held_out, {"--healthy", "5", "--healthy-only"})).out;
   EXPECT_NE(text.find("5 healthy runs"), std::string::npos) << text;
   EXPECT_NE(text.find("declared rate of false alarms: 1e-06 a run"), std::string::npos) << text;
 }
 
 TEST_F(KillTables, healthy_runs_that_time_has_cut_off_are_the_first_ones) {
   const auto json = [](const std::vector<std::string>& more) {
-    const Ran ran = run_assay(with(with(one_room, {"--healthy-only", "--format", "json", "--threads", "3"}), more));
+    const Ran ran =
+        run_assay(with(with(without_held_out, {"--healthy-only", "--format", "json", "--threads", "3"}), more));
     EXPECT_EQ(ran.code, exit_passed) << ran.err;
     return Json::parse(ran.out);
   };
@@ -155,7 +155,7 @@ TEST_F(KillTables, healthy_runs_that_time_has_cut_off_are_the_first_ones) {
   EXPECT_EQ(cut["fresh"], first["fresh"]);
   EXPECT_DOUBLE_EQ(cut["fresh"]["upper_bound_95"], upper_bound_95(0, cut["fresh"]["runs"]));
   const std::string text =
-      run_assay(with(one_room, {"--healthy", "100000", "--healthy-only", "--seconds", "1e-9"})).out;
+      run_assay(with(without_held_out, {"--healthy", "100000", "--healthy-only", "--seconds", "1e-9"})).out;
   EXPECT_NE(text.find("time was up after "), std::string::npos) << text;
 }
 
@@ -170,15 +170,16 @@ TEST(ClopperPearson, is_that_of_the_binomial) {
 }
 
 TEST_F(KillTables, formats_have_a_line_for_every_mutant) {
-  const auto mutants = find_kernels(mutant_rooms(), "value_averaging")->forms[0].mutants.size();
+  const auto mutants = find_kernels(kernel_rooms(), "value_averaging")->forms[0].mutants.size();
   const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
-  const Ran csv = run_assay(with(one_room, {"--trials", "1", "--format", "csv"}));
+  const Ran csv = run_assay(with(without_held_out, {"--trials", "1", "--format", "csv"}));
   EXPECT_EQ(lines(csv.out), static_cast<std::ptrdiff_t>(mutants) + 1);
   for (const std::string format : {"table", "markdown"}) {
-    const Ran ran = run_assay(with(one_room, {"--trials", "1", "--format", format}));
-    for (const Mutant& m : find_kernels(mutant_rooms(), "value_averaging")->forms[0].mutants)
+    const Ran ran = run_assay(with(without_held_out, {"--trials", "1", "--format", format}));
+    for (const Mutant& m : find_kernels(kernel_rooms(), "value_averaging")->forms[0].mutants)
       EXPECT_NE(ran.out.find(m.name), std::string::npos) << format << m.name;
-    EXPECT_NE(ran.out.find("reproduce: build/assay mutants --mechanism value_averaging --trials 1 --seed 11"),
+    EXPECT_NE(ran.out.find(
+                  "reproduce: build/assay-lab mutants --mechanism value_averaging --trials 1 --held-out no --seed 11"),
               std::string::npos);
   }
 }
@@ -195,7 +196,6 @@ TEST_F(KillTables, survivors_are_listed_with_the_reason_and_the_exit_code_is_1) 
 }
 
 TEST_F(KillTables, held_out_mutants_have_totals_of_their_own) {
-  held_out_kernels = held_out_rooms;
   const auto table = [](const std::string& which) {
     return Json::parse(run_assay(with(one_room, {"--held-out", which, "--trials", "1", "--format", "json"})).out);
   };
@@ -214,7 +214,6 @@ TEST_F(KillTables, held_out_mutants_have_totals_of_their_own) {
 }
 
 TEST_F(KillTables, held_out_survivors_are_listed_and_fail_nothing) {
-  held_out_kernels = held_out_rooms;
   // bf16 values are fp16 values: caches in fp16 lose nothing.
   const Ran ran = run_assay(with(one_room, {"--held-out", "only", "--precision", "bf16", "--trials", "1"}));
   EXPECT_EQ(ran.code, exit_passed) << ran.out;
@@ -240,8 +239,6 @@ TEST_F(KillTables, bad_flags_are_one_sentence) {
   refused({"--seconds", "5"}, "assay: --seconds: it limits the runs of --healthy\n");
   refused({"--precision", "fp7"}, "--precision: there is no fp7; there are");
   refused({"--trials", "-1"}, "--trials: Value -1 not in range");
-  planted_kernels = nullptr;
-  refused({}, "assay: mutants: this program is not linked with them");
 }
 
 }  // namespace

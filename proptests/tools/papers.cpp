@@ -1,5 +1,5 @@
-// assay paper parallax-ratios beside FlashAttention: the fastest of its kernels for each shape, of the record's device
-// alone.
+// assay-lab paper parallax-ratios beside FlashAttention: the fastest of its kernels for each shape, of the record's
+// device alone.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "proptests/core/places.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -21,11 +22,11 @@ PluginCall call_with(const std::vector<float>& values) {
   std::memcpy(x.bytes.data(), values.data(), x.bytes.size());
   PluginCall call{.mechanism = "deltanet", .params = {}, .inputs = {{"x", x}}};
   call.outputs = {{"y", x.shape}, {"z", x.shape}};
-  call.driver = ASSAY_PLUGIN_DRIVER;
+  call.driver = plugin_built("driver");
   return call;
 }
 
-std::string refusal(const PluginCall& call, const char* plugin = ASSAY_PLUGIN_ON_DEVICE) {
+std::string refusal(const PluginCall& call, const std::string& plugin = plugin_built("on_device")) {
   try {
     run_plugin(plugin, call, limit);
   } catch (const InputError& error) {
@@ -35,7 +36,7 @@ std::string refusal(const PluginCall& call, const char* plugin = ASSAY_PLUGIN_ON
 }
 
 TEST(DevicePlugin, reads_and_writes_the_device) {
-  const Safetensors answer = run_plugin(ASSAY_PLUGIN_ON_DEVICE, call_with({1.5F, -2, 7}), limit);
+  const Safetensors answer = run_plugin(plugin_built("on_device"), call_with({1.5F, -2, 7}), limit);
   ASSERT_EQ(answer.tensors.size(), 2U);
   for (const auto& [name, tensor] : answer.tensors) {
     EXPECT_EQ(tensor.dtype, "F64") << name;
@@ -50,7 +51,7 @@ TEST(DevicePlugin, reads_and_writes_the_device) {
 
 TEST(DevicePlugin, says_what_the_driver_refuses) {
   const PluginCall call = call_with({1, 2});
-  const std::string library = ASSAY_PLUGIN_ON_DEVICE, before = library + ": asks for memory on a device: ";
+  const std::string library = plugin_built("on_device"), before = library + ": asks for memory on a device: ";
   for (const auto& [function, what] :
        {std::pair{"cuInit", "be found"}, std::pair{"cuDeviceGet", "be found"},
         std::pair{"cuDevicePrimaryCtxRetain", "be used"}, std::pair{"cuCtxSetCurrent", "be used"},
@@ -70,14 +71,14 @@ TEST(DevicePlugin, needs_a_driver) {
   EXPECT_NE(refusal(call).find(": asks for memory on a device: there is no CUDA driver: libnone.so.1"),
             std::string::npos)
       << refusal(call);
-  call.driver = ASSAY_PLUGIN_ON_DEVICE;  // a library, but no driver
+  call.driver = plugin_built("on_device");  // a library, but no driver
   EXPECT_NE(refusal(call).find(": has no cuGetErrorName"), std::string::npos) << refusal(call);
 }
 
 TEST(DevicePlugin, passes_on_what_the_plugin_says) {
   PluginCall call = call_with({1});
   call.inputs.at("x").dtype = "BF16", call.inputs.at("x").bytes.resize(2);
-  EXPECT_EQ(refusal(call), text(ASSAY_PLUGIN_ON_DEVICE, ": says: takes F32"));
+  EXPECT_EQ(refusal(call), plugin_built("on_device") + ": says: takes F32");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ Ran run_words(const std::string& line, bool terminal = false) {
   for (std::string word; words >> word;) args.push_back(word);
   std::ostringstream out, err;
   Console console{out, err, false, terminal};
-  const int code = run(args, console);
+  const int code = run(command_line(), args, console);
   return {code, out.str(), err.str()};
 }
 

@@ -14,6 +14,7 @@
 
 #include "files/case_file.hpp"
 #include "files/problem_file.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/table.hpp"
@@ -150,7 +151,7 @@ TEST_F(Safety, kernels_cannot_change_the_case) {
 /// A plugin is started before the oracle is asked, and so are its further runs.
 TEST_F(Safety, plugins_do_not_know_the_answer) {
   setenv("ASSAY_BUG", "looks_for_the_answer", 1);
-  const Ran ran = run_assay({"check", made, "--plugin", ASSAY_PLUGIN_WRONG, "--same-bits"});
+  const Ran ran = run_assay({"check", made, "--plugin", plugin_built("wrong"), "--same-bits"});
   // It does find what is there.
   const ProblemFile file = read_problem(read_safetensors(made), made);
   BasicAnswer<Enclosed> known;
@@ -159,7 +160,7 @@ TEST_F(Safety, plugins_do_not_know_the_answer) {
   call.outputs = {{"o", {1, 6, 2, 4}}, {"final_state", {1, 2, 4, 4}}};
   std::string said;
   try {
-    run_plugin(ASSAY_PLUGIN_WRONG, call, std::chrono::seconds(60));
+    run_plugin(plugin_built("wrong"), call, std::chrono::seconds(60));
   } catch (const InputError& error) {
     said = error.what();
   }
@@ -199,7 +200,7 @@ TEST_F(Safety, results_that_nobody_gets_are_an_error) {
     std::ostringstream out, err;
     out.setstate(std::ios::badbit);
     Console console{out, err, false};
-    EXPECT_EQ(run(args, console), exit_usage) << args[0];
+    EXPECT_EQ(run(command_line(), args, console), exit_usage) << args[0];
     EXPECT_EQ(err.str(), "assay: standard output: cannot be written\n");
   }
 }

@@ -11,6 +11,7 @@
 #include "files/problem_file.hpp"
 #include "files/sampled_parts.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -197,7 +198,7 @@ TEST_F(Sample, runs_a_kernel_on_the_whole_case) {
   const Ran ran = run_assay({"check", path("case.st"), "--kernel", copy, "--sample", "2"});
   EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
   EXPECT_EQ(read_safetensors(path("seen.st")).tensors.at("v").shape, (std::vector{2, 20, 4, 8}));
-  const Ran plugin = run_assay({"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG, "--sample", "2"});
+  const Ran plugin = run_assay({"check", path("case.st"), "--plugin", plugin_built("wrong"), "--sample", "2"});
   EXPECT_EQ(plugin.code, exit_passed) << plugin.out << plugin.err;
 }
 

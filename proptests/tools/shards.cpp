@@ -1,9 +1,9 @@
-// Shares of `assay mutants` and `assay calibrate`, merged: the bytes of one process; and --plot as a picture of dots.
+// Shares of `assay-lab mutants` and `assay-lab calibrate`, merged: the bytes of one process; and --plot as a picture of
+// dots.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "judge/court/planted_kernels.hpp"
 #include "judge/held_out/rooms.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
@@ -14,15 +14,6 @@ namespace assay {
 namespace {
 
 struct Shards : CliFiles {
-  void SetUp() override {
-    CliFiles::SetUp();
-    planted_kernels = mutant_rooms, held_out_kernels = held_out_rooms;
-  }
-  void TearDown() override {
-    planted_kernels = nullptr, held_out_kernels = nullptr;
-    CliFiles::TearDown();
-  }
-
   std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) const {
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -51,7 +42,7 @@ TEST_F(Shards, are_merged_to_the_bytes_of_one_process) {
     const Ran whole = run_assay(words);
     ASSERT_EQ(whole.code, exit_passed) << whole.err;
     for (const int parts : {2, 3}) {  // of two kernels: a third share has none
-      const Ran merged = run_assay(with({"merge"}, shares(words, parts)));
+      const Ran merged = run_assay(with({"merge"}, shares(words, parts)), lab_command_line());
       EXPECT_EQ(merged.code, exit_passed) << merged.err;
       EXPECT_EQ(merged.out, whole.out);
     }
@@ -64,10 +55,10 @@ TEST_F(Shards, that_are_not_all_of_one_run_are_refused) {
     EXPECT_EQ(ran.code, exit_usage);
     EXPECT_NE(ran.err.find(sentence), std::string::npos) << ran.err;
   };
-  says(run_assay({"merge", of_mutants[0]}), "merge: share 1 of 2 is missing");
-  says(run_assay({"merge", of_calibrate[0], of_calibrate[0]}), "is the same share as");
-  says(run_assay({"merge", of_mutants[0], of_calibrate[1]}), "is of another run than");
-  says(run_assay({"calibrate", "--merge", of_calibrate[0]}), "is a share of a run; `assay merge` makes the whole");
+  says(run_assay({"merge", of_mutants[0]}, lab_command_line()), "merge: share 1 of 2 is missing");
+  says(run_assay({"merge", of_calibrate[0], of_calibrate[0]}, lab_command_line()), "is the same share as");
+  says(run_assay({"merge", of_mutants[0], of_calibrate[1]}, lab_command_line()), "is of another run than");
+  says(run_assay({"calibrate", "--merge", of_calibrate[0]}), "is a share of a run; `assay-lab merge` makes the whole");
   says(run_assay({"mutants", "--shard", "1/2"}), "--shard: needs --format json");
   says(run_assay(with(mutants, {"--shard", "1/2", "--healthy", "3"})), "--shard: shares the kernels of the kill table");
   says(run_assay(with(calibrate, {"--shard", "1/2", "--seconds", "1"})), "--shard: shares the kernels of contracts");

@@ -1,5 +1,5 @@
 // assay check --shrink: what fails gets small, within its runs, and stays what fails.
-#include "judge/trial/shrink.hpp"
+#include "judge/court/shrink.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include "judge/court/seeded_case.hpp"
 #include "judge/trial/kill_table.hpp"
 #include "proptests/core/one_in.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -28,7 +29,7 @@ class Shrink : public CliFiles {
   }
   Ran shrink(const char* bug, const std::vector<std::string>& more = {}) const {
     setenv("ASSAY_BUG", bug, 1);
-    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG, "--shrink"};
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", plugin_built("wrong"), "--shrink"};
     args.insert(args.end(), more.begin(), more.end());
     Ran ran = run_assay(args);
     unsetenv("ASSAY_BUG");
@@ -53,7 +54,7 @@ TEST_F(Shrink, finds_the_first_case_that_shows_it) {
   const SeededCase small = read_seeded_case(path("small.st"), "--shrink");
   EXPECT_EQ(text_of(small.spec.shape), smallest["shape"]);
   setenv("ASSAY_BUG", "second_chunk", 1);
-  EXPECT_EQ(run_assay({"check", path("small.st"), "--plugin", ASSAY_PLUGIN_WRONG}).code, exit_failed);
+  EXPECT_EQ(run_assay({"check", path("small.st"), "--plugin", plugin_built("wrong")}).code, exit_failed);
   unsetenv("ASSAY_BUG");
 }
 
@@ -113,10 +114,8 @@ TEST(ShrinkSearch, tries_one_head_of_other_seeds) {
 
 /// Every ASSAY_EVERY-th of all planted faults of all rooms.
 TEST(ShrinkFaults, most_get_small) {
-  planted_kernels = mutant_rooms;
   const auto rows = measure_shrinking({.mechanisms = {}, .precisions = {}, .power = {}}, one_in(97),
                                       [](std::size_t, std::string_view) {});
-  planted_kernels = nullptr;
   int small = 0, shown = 0;
   std::vector<int> runs;
   for (const ShrinkRow& row : rows) {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "files/problem_file.hpp"
-#include "judge/court/planted_kernels.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/core/one_in.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/cases/suite_measure.hpp"
@@ -68,7 +68,7 @@ class SuiteRun : public CliFiles {
   /// What a kernel with that fault answers to one case.
   void plant(int number, const std::string& fault) const {
     const ProblemFile file = read_case(number);
-    const KernelForm& form = find_kernels(mutant_rooms(), file.room->name)->forms.front();
+    const KernelForm& form = find_kernels(kernel_rooms(), file.room->name)->forms.front();
     Policy policy = Policy::of(form.sites, Format::bf16);
     policy.fault = fault;
     put(number, file, form.run(file.problem, policy, 0));
@@ -97,7 +97,7 @@ TEST_P(EverySuite, passes_the_oracle_rounded_and_fails_what_is_planted) {
   EXPECT_EQ(Json::parse(right.out)["cases"].size(), static_cast<std::size_t>(suite_size));
 
   // Of the faults that change o, the first two: one case has them, and that one is named.
-  const KernelForm& form = find_kernels(mutant_rooms(), GetParam())->forms.front();
+  const KernelForm& form = find_kernels(kernel_rooms(), GetParam())->forms.front();
   int planted = 0;
   for (const Mutant& mutant : form.mutants) {
     if (planted == 2) break;
@@ -245,12 +245,10 @@ TEST(SuiteTable, has_every_mechanism) {
 
 /// The table is what measuring says today, of the mechanism that takes least.
 TEST(SuiteTable, is_what_is_measured) {
-  planted_kernels = mutant_rooms;
   const Room& room = *find_room("value_averaging");
   const SuiteMatrix matrix = measure_suite(room, suite_candidates(room), {}, [](std::size_t) {});
   const std::string entry = suite_entry(room, matrix);
-  planted_kernels = nullptr;
-  std::ifstream file(std::string(ASSAY_SOURCE_DIR) + "/tools/cases/suite_table.cpp");
+  std::ifstream file(source_dir() + "/tools/cases/suite_table.cpp");
   const std::string table{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(table.find(entry), std::string::npos) << entry;
 }

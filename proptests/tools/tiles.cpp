@@ -109,7 +109,7 @@ std::string conviction(const Room& room, const KernelForm& healthy, const Kernel
 TEST_F(Tiles, hide_no_narrow_state) {
   OneIn sampled(5);
   int seen = 0;
-  for (const KernelRoom* kernels : mutant_rooms())
+  for (const KernelRoom* kernels : kernel_rooms())
     for (std::size_t f = 0; f < kernels->forms.size(); ++f)
       for (const Mutant& mutant : kernels->forms[f].mutants) {
         const KernelForm& healthy = find_kernels(kernel_rooms(), kernels->name)->forms[f];

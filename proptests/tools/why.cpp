@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "judge/court/planted_kernels.hpp"
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -17,16 +17,14 @@ class Why : public CliFiles {
     CliFiles::SetUp();
     ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,70,2/1,8,6", "--no-cotangents", "-o", path("case.st")}).code,
               exit_passed);
-    planted_kernels = mutant_rooms;
   }
   void TearDown() override {
-    planted_kernels = nullptr;
     unsetenv("ASSAY_BUG");
     CliFiles::TearDown();
   }
   Ran check(const char* bug, const std::vector<std::string>& more = {}) const {
     setenv("ASSAY_BUG", bug, 1);
-    std::vector<std::string> args = {"check", path("case.st"), "--plugin", ASSAY_PLUGIN_WRONG};
+    std::vector<std::string> args = {"check", path("case.st"), "--plugin", plugin_built("wrong")};
     args.insert(args.end(), more.begin(), more.end());
     return run_assay(args);
   }
@@ -65,15 +63,12 @@ TEST_F(Why, names_what_holds_in_a_part) {
 }
 
 TEST_F(Why, says_what_it_does_not_know) {
-  for (const bool planted : {true, false}) {
-    planted_kernels = planted ? mutant_rooms : nullptr;
-    const Ran ran = check("coarse", {"--why", "--why-limit", "600"});
-    EXPECT_EQ(ran.code, exit_failed) << ran.err;
-    EXPECT_EQ(ran.out.find("looks like"), std::string::npos) << ran.out;
-    EXPECT_NE(ran.out.find("\nwhy: unknown: no convention, contract, coarser site or known fault explains it\n"),
-              std::string::npos)
-        << ran.out;
-  }
+  const Ran ran = check("coarse", {"--why", "--why-limit", "600"});
+  EXPECT_EQ(ran.code, exit_failed) << ran.err;
+  EXPECT_EQ(ran.out.find("looks like"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("\nwhy: unknown: no convention, contract, coarser site or known fault explains it\n"),
+            std::string::npos)
+      << ran.out;
   EXPECT_NE(
       check("coarse", {"--why", "--why-limit", "1e-9"}).out.find("\nwhy: unknown so far: --why-limit gives it more"),
       std::string::npos);

@@ -21,6 +21,7 @@
 #include "python/native/watched.hpp"
 #include "reference/core/error.hpp"
 #include "tools/program.hpp"
+#include "tools/verbs/command.hpp"
 
 namespace nb = nanobind;
 
@@ -237,7 +238,7 @@ void define(nb::module_& m) {
   });
   m.def("program", [](const std::vector<std::string>& args) {
     const nb::gil_scoped_release others_run;
-    return program(args);
+    return program(command_line(), args);
   });
   m.def("join", [] {
     const nb::gil_scoped_release others_run;

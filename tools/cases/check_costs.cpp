@@ -1,4 +1,4 @@
-// written by `assay bench check --docs -o tools/cases/check_costs.cpp`
+// written by `assay-lab bench check --docs -o tools/cases/check_costs.cpp`
 #include "tools/cases/check_costs.hpp"
 
 namespace assay {

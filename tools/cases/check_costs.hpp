@@ -1,5 +1,5 @@
 #pragma once
-// What `assay check` costs: measured, room by room, by `assay bench check`, and what that says of other shapes.
+// What `assay check` costs: measured, room by room, by `assay-lab bench check`, and what that says of other shapes.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -19,7 +19,7 @@ struct CheckCost {
   double bytes;                           ///< of memory for each number of the case
   double reading, truth, draws, judging;  ///< shares of it, at the longest size measured
 };
-/// Of all rooms that `assay bench check` was run on.
+/// Of all rooms that `assay-lab bench check` was run on.
 std::span<const CheckCost> check_costs();
 
 struct Estimate {

@@ -65,12 +65,12 @@ std::string spoken_size(double bytes) {
 
 std::string costs_page() {
   std::string page =
-      R"(<!-- written by `assay docs`; tools/cases/check_costs.cpp has the numbers, which `assay bench check --docs` measures -->
+      R"(<!-- written by `assay-lab docs`; tools/cases/check_costs.cpp has the numbers, which `assay-lab bench check --docs` measures -->
 
 # What a check costs
 
 `assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens (of rooms that
-solve, 64 and 128) and d = 64 and 128 (`assay bench check`), so up to three times off at thousands of tokens. At 1,2048,8,128 `assay bench check --threads 2` took 25 s of `gated_deltanet`
+solve, 64 and 128) and d = 64 and 128 (`assay-lab bench check`), so up to three times off at thousands of tokens. At 1,2048,8,128 `assay-lab bench check --threads 2` took 25 s of `gated_deltanet`
 and 234 s of `softmax_attention`. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds.
 
@@ -81,7 +81,7 @@ The split: reading the files / truth / draws, of our own tile program and of the
 )";
   for (const CheckCost& cost : check_costs()) page += page_line(cost);
   return page + R"(
-    build/assay bench check --mechanism gated_deltanet --tokens 512 --heads 4 --dim 128
+    build/assay-lab bench check --mechanism gated_deltanet --tokens 512 --heads 4 --dim 128
 
 measures one shape on your machine: seconds, seconds of all processors, peak memory, and the split.
 )";

@@ -4,7 +4,6 @@
 
 #include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
-#include "judge/court/planted_kernels.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "reference/core/error.hpp"
 
@@ -16,8 +15,8 @@ SeededCase seeded(const char* mechanism, const Shape& shape, const Params& param
   return {find_room(mechanism), std::move(spec), cotangents, fill};
 }
 
-const KernelForm& form_of(std::span<const KernelRoom* const> rooms, const Defect& defect, const std::string& name) {
-  const KernelRoom& room = *find_kernels(rooms, defect.problem.spec.mechanism);
+const KernelForm& form_of(const Defect& defect, const std::string& name) {
+  const KernelRoom& room = *find_kernels(kernel_rooms(), defect.problem.spec.mechanism);
   for (const KernelForm& form : room.forms)
     if (form.name == name) return form;
   return room.forms.front();
@@ -67,10 +66,8 @@ std::map<std::string, Safetensors> files_of(const Defect& defect) {
   const ProblemFile posed = read_problem(problem, defect.name);
   const Contract healthy = Contract::of(defect.problem.spec.precision);
   const Contract kept = defect.contract.empty() ? healthy : *find_contract(defect.contract);
-  require(defect.fault.empty() || planted_kernels != nullptr, "--defects: ", defect.name,
-          " is a planted fault, and this program is not linked with those");
-  const KernelForm& right = form_of(kernel_rooms(), defect, "");
-  const KernelForm& wrong = form_of(defect.fault.empty() ? kernel_rooms() : planted_kernels(), defect, defect.form);
+  const KernelForm& right = form_of(defect, "");
+  const KernelForm& wrong = form_of(defect, defect.form);
   Policy policy = kept.policy(wrong.sites);
   policy.fault = defect.fault;
   return {{"case.safetensors", problem},

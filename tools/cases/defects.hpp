@@ -22,7 +22,7 @@ struct Defect {
 const std::vector<Defect>& published_defects();
 
 /// The files of its folder: case.safetensors, defective.safetensors, healthy.safetensors. The same bits under every
-/// compiler and thread count. Throws InputError in a program without planted_kernels.
+/// compiler and thread count.
 std::map<std::string, Safetensors> files_of(const Defect& defect);
 
 }  // namespace assay

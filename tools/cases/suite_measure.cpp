@@ -12,7 +12,6 @@
 
 #include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
-#include "judge/court/planted_kernels.hpp"
 #include "judge/hypotheses/conventions.hpp"
 #include "judge/sigma/by_model.hpp"
 #include "judge/sigma/expected.hpp"
@@ -146,16 +145,14 @@ Faults blind_spots_of(const CaseOnTrial& trial) {
   return faults;
 }
 
-Faults planted_in(const CaseOnTrial& trial, const KernelForm* planted) {
+Faults planted_in(const CaseOnTrial& trial, const KernelForm& form) {
   Faults faults;
-  if (planted == nullptr) return faults;
-  for (const Mutant& mutant : planted->mutants)
-    faults.emplace_back(mutant.name, [&trial, planted, name = std::string(mutant.name)] {
-      KernelUnderTest kernel = trial.kernel();
-      kernel.form = planted;
+  for (const Mutant& mutant : form.mutants)
+    faults.emplace_back(mutant.name, [&trial, &form, name = std::string(mutant.name)] {
+      const KernelUnderTest kernel = trial.kernel();
       Policy policy = kernel.policy();
       policy.fault = name;
-      return trial.ordered(planted->run(trial.problem(), policy, kernel.tile));
+      return trial.ordered(form.run(trial.problem(), policy, kernel.tile));
     });
   return faults;
 }
@@ -208,8 +205,8 @@ std::vector<std::pair<std::string, Seen>> try_all(const CaseOnTrial& trial, cons
   return seen;
 }
 
-Tried try_candidate(const Room& room, const KernelForm& form, const KernelForm* planted,
-                    const SuiteCandidate& candidate, const SuiteOptions& options) {
+Tried try_candidate(const Room& room, const KernelForm& form, const SuiteCandidate& candidate,
+                    const SuiteOptions& options) {
   Tried tried;
   try {
     const int dims = form.iterative ? std::min(options.dims, 8) : options.dims;
@@ -219,7 +216,7 @@ Tried try_candidate(const Room& room, const KernelForm& form, const KernelForm* 
     const CaseOnTrial trial(room, form, std::move(file), options.precision);
     if (!trial.is_fair()) return tried;
     tried.blind = try_all(trial, blind_spots_of(trial));
-    tried.others = try_all(trial, planted_in(trial, planted));
+    if (options.planted) tried.others = try_all(trial, planted_in(trial, form));
     for (auto& one : try_all(trial, conventions_in(trial)))
       if (one.first.ends_with(normalised))
         tried.blind.emplace_back(one.first.substr(convention_mark.size()) + " inside", one.second);
@@ -285,15 +282,11 @@ SuiteMatrix measure_suite(const Room& room, const std::vector<SuiteCandidate>& c
                           const std::function<void(std::size_t total)>& done) {
   const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
   require(kernels != nullptr, "suite: ", room.name, " has no kernel, and so no faults that can be planted");
-  require(!options.planted || planted_kernels != nullptr, "suite: this program has no planted faults");
   const KernelForm& form = kernels->forms.front();
-  const KernelForm* planted = nullptr;
-  if (options.planted)
-    if (const KernelRoom* twins = find_kernels(planted_kernels(), room.name)) planted = &twins->forms.front();
   std::vector<Tried> all(candidates.size());
   in_order(
       candidates.size(), {.threads = options.threads},
-      [&](std::size_t i) { return try_candidate(room, form, planted, candidates[i], options); },
+      [&](std::size_t i) { return try_candidate(room, form, candidates[i], options); },
       [&](std::size_t i, Tried&& tried) { all[i] = std::move(tried); }, [&](std::size_t) { done(candidates.size()); });
   SuiteMatrix matrix;
   std::map<std::string, std::size_t> index;

@@ -42,13 +42,13 @@ struct SuiteMatrix {
 };
 
 struct SuiteOptions {
-  int dims = 16;  ///< of the heads: planted faults are compiled in up to 16
+  int dims = 16;  ///< of the heads
   Format precision = Format::bf16;
   std::uint64_t seed = 0;
   int threads = 0;  ///< 0: all cores; the results do not depend on it
   bool planted = true;
 };
-/// Throws InputError if the mechanism has no kernel, or the program no planted faults where they are asked for.
+/// Throws InputError if the mechanism has no kernel.
 SuiteMatrix measure_suite(const Room& room, const std::vector<SuiteCandidate>& candidates, const SuiteOptions& options,
                           const std::function<void(std::size_t total)>& done);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures how far right kernels of programs are from what evidence `model` expects: for some programs of mechanisms/json
-`assay calibrate --model`, with its chunk form where mechanisms/forms has one.
+`assay-lab calibrate --model`, with its chunk form where mechanisms/forms has one.
 
     model_table.py --tool ASSAY [PROGRAM...]     prints rows of the table; of the page's programs if none is named
     model_table.py --tool ASSAY --write          writes records/model-programs.md
@@ -26,7 +26,7 @@ How far right algorithms of programs are from what evidence `model` expects, as 
 algorithms that follow from it: token by token in fp32, and the same with the operands of every product rounded, as tensor cores do. So are the chunk algorithms of
 [mechanisms/forms](../mechanisms/forms), their marks in the precision and as wide as sums. Outputs and gradients leave in the precision. Three styles, 70 tokens, 2 heads,
 16 dimensions; eighteen programs, some of each kind. Up to 2 (3 in fp32) is PASS, beyond 5 FAIL, between them UNDECIDED. Of your own program:
-`assay calibrate --model --mechanism gdn2.json --form gdn2_chunks.json`.
+`assay-lab calibrate --model --mechanism gdn2.json --form gdn2_chunks.json`.
 
 """
 COLUMNS = "| program | precision | tensors | median | 99% | largest | PASS | UNDECIDED | FAIL | VACUOUS |\n| --- | --- |" + " ---: |" * 8 + "\n"

@@ -26,7 +26,7 @@ PAGES = ("README.md", "docs/check.md", "docs/contracts.md", "docs/drift.md", "do
          "docs/own-mechanism.md", "docs/papers.md", "docs/published-bugs.md", "docs/report.md", "docs/tutorial.md")
 
 # Shorter tests take samples of these: PublishedThreads.AreFound.
-LONG = ("build/assay mutants --published",)
+LONG = ("build/assay-lab mutants --published",)
 
 SECONDS = re.compile(r"\bin \d+\.\d s\b")
 # What numpy adds up in which order is the processor's affair, and with it the numbers that are said of its kernels.
@@ -54,9 +54,9 @@ def steps(page):
 def left_out(command, has_torch, takes_long):
     """Whether a walk passes this command by, and what the page says of it.
 
-    >>> left_out("python torch_kernel.py", False, True), left_out("build/assay mutants --published", True, False)
+    >>> left_out("python torch_kernel.py", False, True), left_out("build/assay-lab mutants --published", True, False)
     (True, True)
-    >>> left_out("build/assay mutants --published FA#2402", True, False), left_out("build/assay mutants --published", True, True)
+    >>> left_out("build/assay-lab mutants --published FA#2402", True, False), left_out("build/assay-lab mutants --published", True, True)
     (False, False)
     """
     return ("torch" in command and not has_torch) or (command in LONG and not takes_long)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Times FlashAttention, as torch and the package flash_attn.cute have it, where a record of records/gpu has times of our attention:
-the same shapes, in bf16, ten launches after each other between two CUDA events, in a CUDA graph. `assay paper parallax-ratios` puts
+the same shapes, in bf16, ten launches after each other between two CUDA events, in a CUDA graph. `assay-lab paper parallax-ratios` puts
 the best of them beside Parallax.
 
     attention_times.py --record records/gpu/DEVICE.json --write records/gpu/flash-attention/DEVICE.json

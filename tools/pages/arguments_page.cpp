@@ -20,7 +20,7 @@ using arguments::Group;
 using arguments::Part;
 
 constexpr std::string_view opening =
-    R"(<!-- written by `assay docs`; edit arguments/registry.cpp and tools/pages/arguments_page.cpp instead -->
+    R"(<!-- written by `assay-lab docs`; edit arguments/registry.cpp and tools/pages/arguments_page.cpp instead -->
 
 # Arguments
 
@@ -42,7 +42,7 @@ assay oracle cases.json -o answers.json
   Where a tile program of ours takes the arguments (T below) it judges by contract, too: `--contract flash_attention`. `--mutants` says which errors in the joined formula the case would have failed.
 - Front ends of recurrences are launches in front of the recurrence's own, with sites of their own. `unit` is what a norm leaves in, `length` what it divides by, `gate` a log decay, `strength` a beta between sigmoid and state, `dt` a step.
   A kernel that promises less says so: a contract with `{"length": "bf16"}`. States inside of a sequence are calls that continue one another.
-- `assay mutants --arguments` plants the errors of published kernels in these programs and in what calls them, and `check --why` knows them; [published bugs](published-bugs.md), one by one.
+- `assay-lab mutants --arguments` plants the errors of published kernels in these programs and in what calls them, and `check --why` knows them; [published bugs](published-bugs.md), one by one.
 - `check` says which arguments a kernel might have left out of this case unseen (`cannot see`), `--shrink` drops those that a failure does not need, `assay suite --with sink --param soft_cap=30` has
   eight cases with them, `assay report --style short_sequences --with sink` judges our kernels. Golden files with them are in [fixtures/arguments](../fixtures/arguments). In Python they are [arguments of `assay.case`](python.md#arguments-of-real-kernels).
 

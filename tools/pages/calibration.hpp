@@ -1,5 +1,5 @@
 #pragma once
-// `assay calibrate`: its tables, its pages, and its JSON, which can be read again.
+// `assay-lab calibrate`: its tables, its pages, and its JSON, which can be read again.
 #include <string>
 #include <vector>
 

@@ -117,14 +117,14 @@ Calibration calibration_of(const std::string& contents, const std::string& path)
   const Json json = parse_json(contents, path);
   const auto says = [&](const char* key, const Json& value) { return json.contains(key) && json[key] == value; };
   require(json.is_object() && says("format", "assay-calibration") && says("version", 2), path,
-          ": no calibration of this version; `assay calibrate --format json` writes them");
+          ": no calibration of this version; `assay-lab calibrate --format json` writes them");
   try {
     Calibration c{.options = options_of(json.at("options")),
                   .cases = json.at("cases").get<std::size_t>(),
                   .asked = json.at("cases_asked").get<std::size_t>(),
                   .rows = {},
                   .unanswered = json.at("unanswered_cases").get<std::size_t>()};
-    require(!json.contains("shard"), "is a share of a run; `assay merge` makes the whole");
+    require(!json.contains("shard"), "is a share of a run; `assay-lab merge` makes the whole");
     require(c.cases == c.asked, c.cases, " of ", c.asked, " cases were run, and whole runs are merged");
     for (const Json& row : json.at("variants")) c.rows.push_back(row_of(row));
     return c;

@@ -113,13 +113,13 @@ that describes it. Everything here is measured by one command, on the CPU execut
 constexpr std::string_view what_is_measured = R"(
 A part of it is measured, and judged, in seconds:
 
-    build/assay calibrate --mechanism deltanet --precision bf16,fp32 --seeds 3
+    build/assay-lab calibrate --mechanism deltanet --precision bf16,fp32 --seeds 3
 
 and more of it on as many machines as there are, each with seeds of its own, as if it had been one run:
 
-    build/assay calibrate --seeds 3 --seed 0 --format json -o 0.json
-    build/assay calibrate --seeds 3 --seed 3 --format json -o 3.json
-    build/assay calibrate --merge 0.json --merge 3.json
+    build/assay-lab calibrate --seeds 3 --seed 0 --format json -o 0.json
+    build/assay-lab calibrate --seeds 3 --seed 3 --format json -o 3.json
+    build/assay-lab calibrate --merge 0.json --merge 3.json
 
 ## What is measured
 
@@ -197,7 +197,7 @@ std::string print(const Calibration& c, TableFormat format) {
   if (format == TableFormat::csv) return table.csv();
   const bool markdown = format == TableFormat::markdown;
   return fmt::format(
-      "assay calibrate: sigma against the errors of healthy kernels, each under the contract that describes it\n"
+      "assay-lab calibrate: sigma against the errors of healthy kernels, each under the contract that describes it\n"
       "inputs     styles {}; {} seeds from {}\n{}\n{}\n{}reproduce: {}\n",
       styles_of(c.options), c.options.seeds, c.options.seed, about_columns,
       markdown ? table.markdown(Table::Cells::markup) : table.text(), summary_of(c), c.options.command());
@@ -257,7 +257,7 @@ Table alarms_of(const ModelCalibration& c) {
 
 std::string model_page(const ModelCalibration& c) {
   std::string command = c.options.command();
-  command.insert(std::string("build/assay calibrate").size(), " --model");
+  command.insert(std::string("build/assay-lab calibrate").size(), " --model");
   return "<!-- written by `" + command + " --docs -o records/model.md` -->\n\n# Calibration of the model\n\n" +
          "How far healthy kernels are from what evidence `model` expects "
          "([derivation](../docs/judge-derivation.md#model)): "

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "judge/held_out/rooms.hpp"
 #include "reference/core/error.hpp"
+#include "tools/lab/kill_plot.hpp"
 #include "tools/pages/confidence.hpp"
-#include "tools/plots/kill_plot.hpp"
 #include "tools/print/html_page.hpp"
 
 namespace assay {
@@ -418,10 +419,10 @@ std::string survivals(const KillTable& kills) {
   std::vector<std::string_view> told;
   std::string page;
   for (const MutantRow& row : kills.rows) {
-    if (row.killed() || survival_of_held_out == nullptr || survival_of_held_out(row.mutant->name).empty()) continue;
+    if (row.killed() || survival_of(row.mutant->name).empty()) continue;
     if (std::find(told.begin(), told.end(), row.mutant->name) != told.end()) continue;
     told.push_back(row.mutant->name);
-    page += fmt::format("`{}`: {}.\n\n", row.mutant->name, survival_of_held_out(row.mutant->name));
+    page += fmt::format("`{}`: {}.\n\n", row.mutant->name, survival_of(row.mutant->name));
   }
   return page;
 }
@@ -449,13 +450,13 @@ std::string print(const Detection& d, TableFormat format) {
   if (format == TableFormat::json) return as_json(d);
   if (format == TableFormat::csv) return as_csv(d.kills);
   if (d.kills.options.healthy_only)
-    return "assay mutants: healthy kernels on fresh cases, against the judge\n" + declared_rate() + "\n" +
+    return "assay-lab mutants: healthy kernels on fresh cases, against the judge\n" + declared_rate() + "\n" +
            healthy_lines(*d.healthy) + "reproduce: " + d.kills.options.command() + '\n';
   const auto shown = [markdown](const Table& table) {
     return markdown ? table.markdown(Table::Cells::markup) : table.text();
   };
   std::string out =
-      "assay mutants: planted faults against the judge, and against the rules that others use\n"
+      "assay-lab mutants: planted faults against the judge, and against the rules that others use\n"
       "killed    a rule rejects the mutant's answers and accepts the healthy kernel's on the same case\n"
       "columns   shown: cases in which a bit differs; assay: the sharpest part of the judge that rejects it;\n"
       "          1, 2, ...: the rules, x where one kills it\n" +
@@ -501,7 +502,7 @@ std::string html_of(const Detection& d) {
   for (const std::string& alarm : d.kills.judged) notes.push_back("false alarm: " + alarm);
   if (d.healthy) notes.push_back(healthy_lines(*d.healthy));
   notes.push_back("reproduce: " + d.kills.options.command());
-  return as_html("assay mutants: planted faults against the judge, and against the rules that others use",
+  return as_html("assay-lab mutants: planted faults against the judge, and against the rules that others use",
                  {declared_rate()}, plots, tables, notes);
 }
 

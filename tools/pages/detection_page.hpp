@@ -1,5 +1,5 @@
 #pragma once
-// What `assay mutants` measured, as tables and as records/detection.md.
+// What `assay-lab mutants` measured, as tables and as records/detection.md.
 #include <optional>
 #include <string>
 #include <vector>

@@ -242,7 +242,7 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
 
 /// What the page begins with.
 constexpr std::string_view introduction =
-    "<!-- written by `assay docs` from the registry and records/gpu -->\n\n"
+    "<!-- written by `assay-lab docs` from the registry and records/gpu -->\n\n"
     "# Kernels\n\n"
     "Every form of every mechanism that has tile programs: what it promises, and what devices measured of it.\n\n"
     "- **Sites** are its roundings; the page of its [mechanism](../docs/mechanisms) says what each holds. The "
@@ -277,7 +277,7 @@ constexpr std::string_view introduction =
     "- Rooms are run when their sources have changed (`tools/gpu/run`), each with its own date. A record is "
     "**stale** for a room where the digest of its sources (`tools/gpu/run --digests`) is another today.\n"
     "- Errors in every precision, judged against the oracle, are printed by `assay report`; times of the "
-    "emulation by `assay bench kernels`.\n";
+    "emulation by `assay-lab bench kernels`.\n";
 
 /// A form's row of the table that the page begins with.
 std::vector<std::string> row_of(const Room& room, const KernelForm& form, const std::vector<json>& records,

@@ -9,7 +9,7 @@ namespace assay {
 namespace {
 
 constexpr std::string_view about =
-    R"(<!-- written by `assay docs`; tools/cases/suite_table.cpp has the cases, which `assay suite --measure` chooses -->
+    R"(<!-- written by `assay-lab docs`; tools/cases/suite_table.cpp has the cases, which `assay suite --measure` chooses -->
 
 # Suites
 

@@ -8,7 +8,7 @@
 
 #include "judge/court/cache.hpp"
 #include "judge/court/case_trial.hpp"
-#include "judge/trial/shrink.hpp"
+#include "judge/court/shrink.hpp"
 #include "tools/print/rows.hpp"
 #include "tools/run/user_kernel.hpp"
 #include "tools/verbs/command.hpp"

@@ -18,6 +18,7 @@
 #include "tools/print/escape.hpp"
 
 namespace assay {
+namespace baseline_verb {
 namespace {
 
 using Subject = BaselineSubject;
@@ -309,9 +310,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace baseline_verb
 
 namespace commands {
-extern const Command baseline = {"baseline", "keep a kernel's errors, and fail where they have grown", add};
+extern const Command baseline = {"baseline", "keep a kernel's errors, and fail where they have grown",
+                                 baseline_verb::add};
 }
 
 }  // namespace assay

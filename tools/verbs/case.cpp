@@ -17,6 +17,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace case_verb {
 namespace {
 
 struct CaseOptions {
@@ -120,10 +121,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace case_verb
 
 namespace commands {
 // `case` is a word of the language.
-extern const Command make_case = {"case", "write a seeded problem as a safetensors file", add};
+extern const Command make_case = {"case", "write a seeded problem as a safetensors file", case_verb::add};
 }  // namespace commands
 
 }  // namespace assay

@@ -20,6 +20,7 @@
 #include "tools/verbs/shrink.hpp"
 
 namespace assay {
+namespace check_verb {
 namespace {
 
 int run_check(const CheckOptions& options, Console& console) {
@@ -129,9 +130,10 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace check_verb
 
 namespace commands {
-extern const Command check = {"check", "judge what somebody else's kernel answered to a case", add};
+extern const Command check = {"check", "judge what somebody else's kernel answered to a case", check_verb::add};
 }
 
 }  // namespace assay

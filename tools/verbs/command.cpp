@@ -22,13 +22,14 @@
 
 namespace assay {
 
-const std::vector<const Command*>& all_commands() {
-  static const std::vector<const Command*> all = {
-      &commands::list,       &commands::report,   &commands::check,     &commands::suite,     &commands::merge,
-      &commands::contract,   &commands::baseline, &commands::make_case, &commands::oracle,    &commands::drift,
-      &commands::identities, &commands::mutants,  &commands::mechanism, &commands::calibrate, &commands::fixtures,
-      &commands::bench,      &commands::paper,    &commands::docs};
-  return all;
+const CommandLine& command_line() {
+  static const CommandLine line{
+      "assay",
+      "assay: does an attention or fast-weight kernel compute what its mathematics says, and how far off is it?",
+      {&commands::list, &commands::report, &commands::check, &commands::suite, &commands::merge, &commands::contract,
+       &commands::baseline, &commands::make_case, &commands::oracle, &commands::drift, &commands::mechanism,
+       &commands::fixtures}};
+  return line;
 }
 
 namespace {
@@ -40,8 +41,11 @@ std::string usage(const CLI::App* app, const CLI::Error& error) {
   return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), plain_text(error.what())));
 }
 
+/// Those of `assay-lab`, which a checkout builds.
+constexpr std::string_view verbs_of_lab[] = {"bench", "calibrate", "docs", "identities", "mutants", "paper"};
+
 /// "help check" is "check --help". Throws InputError if the first word is no verb.
-std::vector<std::string> with_verb(std::vector<std::string> args) {
+std::vector<std::string> with_verb(const CommandLine& line, std::vector<std::string> args) {
   if (!args.empty() && args.front() == "help") {
     args.erase(args.begin());
     args.resize(std::min<std::size_t>(args.size(), 1));
@@ -51,30 +55,31 @@ std::vector<std::string> with_verb(std::vector<std::string> args) {
   if (args.front() == "limits") args.front() = "identities";  // its older name
   std::vector<std::string> verbs;
   std::string all;
-  for (const Command* command : all_commands()) {
+  for (const Command* command : line.verbs) {
     verbs.emplace_back(command->name);
     all += (all.empty() ? "" : ", ") + verbs.back();
   }
-  require(std::find(verbs.begin(), verbs.end(), args.front()) != verbs.end(), "there is no verb ",
-          excerpt(args.front()), did_you_mean(args.front(), verbs), "; there are ", all);
-  return args;
+  if (std::find(verbs.begin(), verbs.end(), args.front()) != verbs.end()) return args;
+  require(std::find(std::begin(verbs_of_lab), std::end(verbs_of_lab), args.front()) == std::end(verbs_of_lab),
+          args.front(), " is a verb of assay-lab, which `make lab` builds in a checkout: build/assay-lab ",
+          args.front());
+  throw InputError(
+      text("there is no verb ", excerpt(args.front()), did_you_mean(args.front(), verbs), "; there are ", all));
 }
 
 }  // namespace
 
-int run(const std::vector<std::string>& typed, Console& console) {
+int run(const CommandLine& line, const std::vector<std::string>& typed, Console& console) {
   arguments::know_arguments();
   trace_typed(typed);
   try {
-    const std::vector<std::string> args = with_verb(typed);
-    CLI::App app(
-        "assay: does an attention or fast-weight kernel compute what its mathematics says, and how far off is it?",
-        "assay");
+    const std::vector<std::string> args = with_verb(line, typed);
+    CLI::App app(std::string(line.summary), std::string(line.name));
     app.set_version_flag("--version", ASSAY_VERSION);
     app.require_subcommand(1);
     app.failure_message(usage);
     std::function<int(Console&)> chosen;
-    for (const Command* command : all_commands()) {
+    for (const Command* command : line.verbs) {
       CLI::App* verb = app.add_subcommand(std::string(command->name), std::string(command->summary));
       verb->callback([&chosen, action = command->add(*verb)] { chosen = action; });
     }
@@ -93,16 +98,16 @@ int run(const std::vector<std::string>& typed, Console& console) {
   } catch (const InputError& error) {
     // Names out of somebody's file may hold anything.
     constexpr std::size_t longest = 4000;
-    console.err << "assay: " << excerpt(error.what(), longest) << '\n';
+    console.err << line.name << ": " << excerpt(error.what(), longest) << '\n';
     return exit_usage;
   } catch (const std::bad_alloc&) {  // only what somebody asks for can be so large
-    console.err << "assay: there is not enough memory for a problem of this size\n";
+    console.err << line.name << ": there is not enough memory for a problem of this size\n";
     return exit_usage;
   } catch (const std::filesystem::filesystem_error& error) {  // names that are too long, links in a circle, no leave
-    console.err << "assay: " << plain_text(error.path1().string()) << ": " << error.code().message() << '\n';
+    console.err << line.name << ": " << plain_text(error.path1().string()) << ": " << error.code().message() << '\n';
     return exit_usage;
   } catch (const std::exception& error) {
-    console.err << "assay: internal error: " << plain_text(error.what()) << '\n';
+    console.err << line.name << ": internal error: " << plain_text(error.what()) << '\n';
     return exit_broken;
   }
 }

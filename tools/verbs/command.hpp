@@ -1,5 +1,6 @@
 #pragma once
-// The frame of the program: verbs, streams, exit codes. A verb is one file tools/VERB.cpp and one line in command.cpp.
+// The frame of the program: verbs, streams, exit codes. A verb is one file tools/verbs/VERB.cpp and one line in
+// command.cpp.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -46,15 +47,20 @@ struct Command {
 };
 
 namespace commands {
-extern const Command baseline, bench, calibrate, check, contract, docs, drift, fixtures, identities, list, make_case,
-    mechanism, merge, mutants, oracle, paper, report, suite;
+extern const Command baseline, check, contract, drift, fixtures, list, make_case, mechanism, merge, oracle, report,
+    suite;
 }
 
-/// Every verb, in the order of the help.
-const std::vector<const Command*>& all_commands();
+/// A program of verbs, in the order of its help.
+struct CommandLine {
+  std::string_view name, summary;
+  std::vector<const Command*> verbs;
+};
+/// That of `assay`.
+const CommandLine& command_line();
 
-/// The program: parses `args` (without its own name), runs one verb, turns exceptions into a sentence on `err`.
-int run(const std::vector<std::string>& args, Console& console);
+/// Parses `args` (without the program's own name), runs one verb, turns exceptions into a sentence on `err`.
+int run(const CommandLine& line, const std::vector<std::string>& args, Console& console);
 
 /// A file that appears under its name complete or not at all: written beside it, renamed by commit(). What is no file,
 /// /dev/stdout for one, is written to as it is. The writing is tried before the work, not after it.

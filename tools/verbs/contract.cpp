@@ -17,6 +17,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace contract_verb {
 namespace {
 
 struct Flags {
@@ -125,9 +126,10 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace contract_verb
 
 namespace commands {
-const Command contract = {"contract", "infer which contract a kernel keeps from what it answered", add};
+const Command contract = {"contract", "infer which contract a kernel keeps from what it answered", contract_verb::add};
 }
 
 }  // namespace assay

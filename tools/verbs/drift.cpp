@@ -27,6 +27,7 @@
 #include "tools/verbs/plot_file.hpp"
 
 namespace assay {
+namespace drift_verb {
 namespace {
 
 struct DriftFlags {
@@ -475,10 +476,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace drift_verb
 
 namespace commands {
 extern const Command drift = {"drift", "follow a recurrence's error along a long sequence and say where it comes from",
-                              add};
+                              drift_verb::add};
 }
 
 }  // namespace assay

@@ -12,6 +12,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace fixtures_verb {
 namespace {
 
 struct Arguments {
@@ -135,9 +136,10 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace fixtures_verb
 
 namespace commands {
-extern const Command fixtures = {"fixtures", "write or verify the golden files", add};
+extern const Command fixtures = {"fixtures", "write or verify the golden files", fixtures_verb::add};
 }
 
 }  // namespace assay

@@ -16,6 +16,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace list_verb {
 namespace {
 
 std::vector<const KernelForm*> forms_of_room(const Room& room) {
@@ -176,9 +177,10 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace list_verb
 
 namespace commands {
-extern const Command list = {"list", "list mechanisms, forms, tiers, precisions, styles and contracts", add};
+extern const Command list = {"list", "list mechanisms, forms, tiers, precisions, styles and contracts", list_verb::add};
 }
 
 }  // namespace assay

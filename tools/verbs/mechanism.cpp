@@ -22,6 +22,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace mechanism_verb {
 namespace {
 
 using Record = nlohmann::ordered_json;
@@ -205,9 +206,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace mechanism_verb
 
 namespace commands {
-const Command mechanism = {"mechanism", "check, export and compare mechanisms that you write yourself", add};
+const Command mechanism = {"mechanism", "check, export and compare mechanisms that you write yourself",
+                           mechanism_verb::add};
 }
 
 }  // namespace assay

@@ -8,7 +8,6 @@
 
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"
-#include "tools/pages/calibration.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {
@@ -45,53 +44,6 @@ void require_share(const Json& page, const std::string& name) {
   require(whole, name, ": shard: expected a part, of how many, and a place for each row");
 }
 
-struct Flags {
-  std::vector<std::string> files;
-  std::string output = "-";
-};
-
-/// Whose run it is a share of: "assay-mutants", "assay-calibration", or "" of rows.
-std::string format_of(const Json& page) {
-  const Json format = page.is_object() ? page.value("format", Json()) : Json();
-  return format.is_string() ? format.get<std::string>() : "";
-}
-
-/// As `assay mutants` does: every planted mutant that shows is killed, and no healthy kernel is rejected.
-bool has_passed(const Json& page) {
-  for (const Json& mutant : page.at("mutants"))
-    if (mutant.at("held_out") == false && mutant.at("shown") > 0 && mutant.at("killed") == false) return false;
-  return page.at("rules").at(0).at("false_alarms") == 0;
-}
-
-int run_merge(const Flags& flags, Console& console) {
-  OutputFile file(flags.output, console.out, flags.files);
-  std::vector<Json> pages;
-  for (const std::string& name : flags.files) pages.push_back(parse_json(read_text(name), name));
-  if (format_of(pages.front()) == "assay-calibration") {
-    const Calibration whole = merged_calibration(std::move(pages), flags.files);
-    file.commit(print(whole, TableFormat::json));
-    return whole.passed() ? exit_passed : exit_failed;
-  }
-  if (format_of(pages.front()) == "assay-mutants") {
-    const Json whole = merged_mutants(std::move(pages), flags.files);
-    file.commit(whole.dump(2) + '\n');
-    return has_passed(whole) ? exit_passed : exit_failed;
-  }
-  const Json whole = merged(std::move(pages), flags.files);
-  file.commit(whole.dump(2, ' ', true, Json::error_handler_t::replace) + '\n');
-  return whole.at("passed") == true ? exit_passed : exit_failed;
-}
-
-std::function<int(Console&)> add(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
-  app.add_option("files", flags->files,
-                 "all shares of one run of report, mutants or calibrate, as --shard 1/4 --format json has made them, "
-                 "in any order")
-      ->required();
-  app.add_option("-o,--output", flags->output, "where the whole goes; - is standard output")->capture_default_str();
-  return [flags](Console& console) { return run_merge(*flags, console); };
-}
-
 }  // namespace
 
 std::pair<int, int> shard_from(const std::string& words) {
@@ -115,9 +67,6 @@ Json shard_facts(int part, int parts, const std::vector<std::size_t>& places) {
   return {{"part", part}, {"of", parts}, {"places", places}};
 }
 
-namespace {
-
-/// Throws InputError unless these are all shares of one run.
 void require_whole(const std::vector<Json>& pages, const std::vector<std::string>& names) {
   require(!pages.empty(), "merge: expected the shares of a run, got none");
   for (std::size_t i = 0; i < pages.size(); ++i) require_share(pages[i], names[i]);
@@ -134,7 +83,6 @@ void require_whole(const std::vector<Json>& pages, const std::vector<std::string
     require(!of_part[part].empty(), "merge: share ", part, " of ", parts, " is missing");
 }
 
-/// The rows of all shares, in the order of one process.
 Json rows_in_order(std::vector<Json>& pages) {
   std::vector<std::pair<std::size_t, Json>> rows;
   for (Json& page : pages) {
@@ -148,25 +96,6 @@ Json rows_in_order(std::vector<Json>& pages) {
   return list;
 }
 
-/// What the rules find among those mutants. A rule's cases are by its number.
-void count_kills(Json& rules, const Json& mutants, bool held_out) {
-  double shown = 0;
-  for (const Json& mutant : mutants)
-    if (mutant.at("held_out") == held_out) shown += mutant.at("shown").get<int>();
-  for (std::size_t rule = 0; rule < rules.size(); ++rule) {
-    int killed = 0;
-    double cases = 0;
-    for (const Json& mutant : mutants) {
-      if (mutant.at("held_out") != held_out) continue;
-      const int of_rule = mutant.at("cases_killed_by_rule").at(rule).get<int>();
-      killed += of_rule > 0 ? 1 : 0, cases += of_rule;
-    }
-    rules[rule]["killed"] = killed, rules[rule]["share_of_cases"] = shown > 0 ? cases / shown : 0;
-  }
-}
-
-}  // namespace
-
 Json merged(std::vector<Json> pages, const std::vector<std::string>& names) {
   require_whole(pages, names);
   bool passed = true;
@@ -177,45 +106,41 @@ Json merged(std::vector<Json> pages, const std::vector<std::string>& names) {
   return whole;
 }
 
-Calibration merged_calibration(std::vector<Json> pages, const std::vector<std::string>& names) {
-  require_whole(pages, names);
-  try {
-    Json list = rows_in_order(pages), whole = pages.front();
-    for (std::size_t i = 1; i < pages.size(); ++i)
-      for (const char* count : {"cases", "cases_asked", "unanswered_cases"})
-        whole[count] = whole.at(count).get<std::size_t>() + pages[i].at(count).get<std::size_t>();
-    whole.erase("shard"), whole["variants"] = std::move(list);
-    return calibration_of(whole.dump(), names.front());
-  } catch (const Json::exception&) {
-    throw InputError(names.front() + ": no share of `assay calibrate`");
-  }
+namespace merge_verb {
+namespace {
+
+struct Flags {
+  std::vector<std::string> files;
+  std::string output = "-";
+};
+
+int run_merge(const Flags& flags, Console& console) {
+  OutputFile file(flags.output, console.out, flags.files);
+  std::vector<Json> pages;
+  for (const std::string& name : flags.files) pages.push_back(parse_json(read_text(name), name));
+  require(list_of(pages.front()) == "rows", flags.files.front(),
+          ": is a share of assay-lab's: assay-lab merge makes the whole");
+  const Json whole = merged(std::move(pages), flags.files);
+  file.commit(whole.dump(2, ' ', true, Json::error_handler_t::replace) + '\n');
+  return whole.at("passed") == true ? exit_passed : exit_failed;
 }
 
-Json merged_mutants(std::vector<Json> pages, const std::vector<std::string>& names) {
-  require_whole(pages, names);
-  try {
-    Json list = rows_in_order(pages), whole = pages.front();
-    for (std::size_t i = 1; i < pages.size(); ++i) {
-      whole["healthy_runs"] = whole.at("healthy_runs").get<int>() + pages[i].at("healthy_runs").get<int>();
-      for (const char* rules : {"rules", "rules_on_held_out"})
-        for (std::size_t rule = 0; rule < whole.at(rules).size(); ++rule) {
-          Json& alarms = whole.at(rules)[rule].at("false_alarms");
-          alarms = alarms.get<int>() + pages[i].at(rules).at(rule).at("false_alarms").get<int>();
-        }
-    }
-    count_kills(whole.at("rules"), list, false), count_kills(whole.at("rules_on_held_out"), list, true);
-    const bool holds_out =
-        std::any_of(list.begin(), list.end(), [](const Json& m) { return m.at("held_out") == true; });
-    if (!holds_out) whole.erase("rules_on_held_out");
-    whole.erase("shard"), whole["mutants"] = std::move(list);
-    return whole;
-  } catch (const Json::exception&) {
-    throw InputError(names.front() + ": no share of `assay mutants`");
-  }
+std::function<int(Console&)> add(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("files", flags->files,
+                 "all shares of one run of report, as --shard 1/4 --format json has made them, "
+                 "in any order")
+      ->required();
+  app.add_option("-o,--output", flags->output, "where the whole goes; - is standard output")->capture_default_str();
+  return [flags](Console& console) { return run_merge(*flags, console); };
 }
+
+}  // namespace
+}  // namespace merge_verb
 
 namespace commands {
-extern const Command merge = {"merge", "put the shares of a run together, as one process would have made it", add};
+extern const Command merge = {"merge", "put the shares of a run together, as one process would have made it",
+                              merge_verb::add};
 }
 
 }  // namespace assay

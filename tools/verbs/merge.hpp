@@ -13,8 +13,6 @@ class App;
 
 namespace assay {
 
-struct Calibration;
-
 /// (2, 8) of "2/8", the second of eight shares. Throws InputError for anything else.
 std::pair<int, int> shard_from(const std::string& words);
 void add_shard_flag(CLI::App& app, std::string& words);
@@ -26,10 +24,9 @@ Json shard_facts(int part, int parts, const std::vector<std::size_t>& places);
 /// InputError where one is missing, is there twice, or is of another run.
 Json merged(std::vector<Json> pages, const std::vector<std::string>& names);
 
-/// As above, of `assay mutants`: what each rule kills is counted again.
-Json merged_mutants(std::vector<Json> pages, const std::vector<std::string>& names);
-
-/// As above, of `assay calibrate`.
-Calibration merged_calibration(std::vector<Json> pages, const std::vector<std::string>& names);
+/// Throws InputError unless these are all shares of one run.
+void require_whole(const std::vector<Json>& pages, const std::vector<std::string>& names);
+/// The rows of all shares, in the order of one process.
+Json rows_in_order(std::vector<Json>& pages);
 
 }  // namespace assay

@@ -14,6 +14,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace oracle_verb {
 namespace {
 
 struct OracleOptions {
@@ -122,9 +123,10 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace oracle_verb
 
 namespace commands {
-extern const Command oracle = {"oracle", "answer the cases of a JSON or safetensors file exactly", add};
+extern const Command oracle = {"oracle", "answer the cases of a JSON or safetensors file exactly", oracle_verb::add};
 }
 
 }  // namespace assay

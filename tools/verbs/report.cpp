@@ -33,6 +33,7 @@
 #include "tools/verbs/plot_file.hpp"
 
 namespace assay {
+namespace report_verb {
 namespace {
 
 /// Several chunks and a ragged one, two heads that share their keys, in rooms where heads do; and for forms that take
@@ -392,6 +393,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace report_verb
 
 std::string_view name_of(RunsOn where) {
   switch (where) {
@@ -429,7 +431,7 @@ bool Report::passed() const { return all_pass(rows); }
 
 Report make_report(const ReportOptions& options, const std::function<void(std::size_t, std::string_view)>& done,
                    const Device* device) {
-  const std::vector<Task> tasks = tasks_of(options, device);
+  const std::vector<report_verb::Task> tasks = report_verb::tasks_of(options, device);
   // The slow ones first: fp64 is emulated in wider numbers, and precisions are listed from there.
   std::vector<std::size_t> order(tasks.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -447,8 +449,9 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
   std::mutex telling;
   const auto work = [&] {
     for (std::size_t i = next++; i < order.size(); i = next++) {
-      const Task& task = tasks[order[i]];
-      results[order[i]] = rows_of(task, options, each, options.false_alarms / static_cast<double>(tasks.size()));
+      const report_verb::Task& task = tasks[order[i]];
+      results[order[i]] =
+          report_verb::rows_of(task, options, each, options.false_alarms / static_cast<double>(tasks.size()));
       const std::lock_guard lock(telling);
       done(order.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
                               task.device == nullptr ? "" : " on ", task.device == nullptr ? "" : task.device->name));
@@ -474,7 +477,7 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
 std::string print(const Report& report, RowsFormat format, bool rows, bool colours) {
   const bool brief = format == RowsFormat::table && !rows;
   Page page{.verb = "report",
-            .header = header_of(report, brief),
+            .header = report_verb::header_of(report, brief),
             .facts = {{"style", report.options.style_name()},
                       {"seed", report.options.seed},
                       {"false_alarm_rate", report.options.false_alarms}},
@@ -490,7 +493,7 @@ std::string print(const Report& report, RowsFormat format, bool rows, bool colou
 }
 
 namespace commands {
-extern const Command report = {"report", "judge every mechanism x form x precision on seeded inputs", add};
+extern const Command report = {"report", "judge every mechanism x form x precision on seeded inputs", report_verb::add};
 }
 
 }  // namespace assay

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "judge/trial/shrink.hpp"
+#include "judge/court/shrink.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {

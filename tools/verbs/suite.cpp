@@ -24,6 +24,7 @@
 #include "tools/run/checked.hpp"
 
 namespace assay {
+namespace suite_verb {
 namespace {
 
 struct SuiteFlags {
@@ -511,6 +512,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace suite_verb
 
 const Suite* find_suite(std::string_view mechanism) {
   const std::span<const Suite> all = suites();
@@ -520,7 +522,7 @@ const Suite* find_suite(std::string_view mechanism) {
 }
 
 namespace commands {
-extern const Command suite = {"suite", "run a kernel on the eight cases that together show most", add};
+extern const Command suite = {"suite", "run a kernel on the eight cases that together show most", suite_verb::add};
 }
 
 }  // namespace assay

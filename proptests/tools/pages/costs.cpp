@@ -1,4 +1,4 @@
-// What a check costs: measured by assay bench check, estimated by assay check before it starts.
+// What a check costs: measured by assay-lab bench check, estimated by assay check before it starts.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/bench/bench_check.hpp"
 #include "tools/cases/check_costs.hpp"
@@ -21,7 +22,7 @@ TEST_F(Costs, are_known_of_every_room) {
   ASSERT_EQ(check_costs().size(), rooms.size());
   for (std::size_t i = 0; i < rooms.size(); ++i) {
     const CheckCost& cost = check_costs()[i];
-    EXPECT_EQ(cost.mechanism, rooms[i]->name) << "assay bench check --docs -o tools/cases/check_costs.cpp";
+    EXPECT_EQ(cost.mechanism, rooms[i]->name) << "assay-lab bench check --docs -o tools/cases/check_costs.cpp";
     EXPECT_GT(cost.linear + cost.quadratic, 0) << cost.mechanism;
     EXPECT_NEAR(cost.reading + cost.truth + cost.draws + cost.judging, 1, 0.03) << cost.mechanism;
   }
@@ -88,7 +89,7 @@ TEST_F(Costs, are_on_the_page_of_check) {
   const std::size_t numbers = std::size_t{4} * 2 * 8 * 4096 * 128;  // q, k, v and d_o
   const Estimate cost = check_estimate("softmax_attention", shape, true, numbers).value();
   const std::string line = "assay: " + cost_sentence(cost, 16, 16, 2, true) + '\n';
-  std::ifstream file(ASSAY_SOURCE_DIR "/docs/check.md");
+  std::ifstream file(source_dir() + "/docs/check.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(page.find(line), std::string::npos) << line;
 }

@@ -15,13 +15,14 @@
 #include "judge/trial/kill_table.hpp"
 #include "judge/trial/rivals.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/places.hpp"
 
 namespace assay {
 namespace {
 
 /// Mutants by kernel, as they are headed and listed in the page.
 TEST(DetectionPage, lists_the_mutants_of_today) {
-  std::ifstream page(ASSAY_SOURCE_DIR "/records/detection.md");
+  std::ifstream page(source_dir() + "/records/detection.md");
   ASSERT_TRUE(page.good());
   std::set<std::tuple<std::string, std::string, std::string>> listed, expected;
   std::string line, room, form;
@@ -34,12 +35,12 @@ TEST(DetectionPage, lists_the_mutants_of_today) {
     if (first == "```") inside = !room.empty() && !inside;
     if (inside && first != "```" && first != "mutant") listed.emplace(room, form, first);
   }
-  for (const KernelRoom* kernels : mutant_rooms())
+  for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& f : kernels->forms)
       for (const Mutant& m : f.mutants)
         if (f.unstable.empty()) expected.emplace(kernels->name, f.name, m.name);
   EXPECT_EQ(listed, expected)
-      << "build/assay mutants --docs writes records/detection.md; its first line is the command";
+      << "build/assay-lab mutants --docs writes records/detection.md; its first line is the command";
 }
 
 /// A held-out mutant as the page lists it: `layer` is the sharpest part of the judge that kills it, or "-".
@@ -49,7 +50,7 @@ struct HeldOutLine {
 
 /// Those of the section "Held out"; `summary` is its line of totals.
 std::vector<HeldOutLine> held_out_lines(std::string& summary) {
-  std::ifstream page(ASSAY_SOURCE_DIR "/records/detection.md");
+  std::ifstream page(source_dir() + "/records/detection.md");
   std::vector<HeldOutLine> lines;
   bool in_section = false, in_block = false;
   for (std::string line; std::getline(page, line);) {
@@ -77,7 +78,7 @@ TEST(DetectionPage, lists_the_held_out_mutants_of_today_and_counts_them) {
     for (const KernelForm& f : kernels->forms)
       for (const Mutant& m : f.mutants) expected.emplace(kernels->name, f.name, m.name);
   EXPECT_EQ(listed, expected)
-      << "build/assay mutants --docs writes records/detection.md; its first line is the command";
+      << "build/assay-lab mutants --docs writes records/detection.md; its first line is the command";
   const auto count = [&](const auto& wanted) { return std::count_if(lines.begin(), lines.end(), wanted); };
   std::ostringstream totals;
   totals << lines.size() << " mutants, " << count([](const HeldOutLine& line) { return !line.shown.starts_with("0/"); })
@@ -89,11 +90,9 @@ TEST(DetectionPage, lists_the_held_out_mutants_of_today_and_counts_them) {
 TEST(DetectionPage, kills_the_held_out_mutants_that_it_says) {
   std::string summary;
   const std::vector<HeldOutLine> lines = held_out_lines(summary);
-  planted_kernels = mutant_rooms, held_out_kernels = held_out_rooms;
   const MutantOptions options{
       .mechanisms = {"value_averaging", "retnet"}, .precisions = {}, .power = {}, .held_out = HeldOut::only};
   const KillTable table = make_kill_table(options, [](std::size_t, std::string_view) {});
-  planted_kernels = nullptr, held_out_kernels = nullptr;
   EXPECT_FALSE(table.rows.empty());
   for (const MutantRow& row : table.rows) {
     const auto line = std::find_if(lines.begin(), lines.end(), [&](const HeldOutLine& l) {
@@ -105,7 +104,7 @@ TEST(DetectionPage, kills_the_held_out_mutants_that_it_says) {
 }
 
 TEST(DetectionPage, names_every_rule) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/records/detection.md");
+  std::ifstream file(source_dir() + "/records/detection.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const Rival& rival : rivals()) {
     std::string rule;

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -34,7 +35,7 @@ Digests digests_of(const std::filesystem::path& source) {
   EXPECT_EQ(digests, json(kernel_sources_digests(source)));
   return digests.get<Digests>();
 }
-TEST(DocsKernels, digests_are_those_of_the_record) { digests_of(ASSAY_SOURCE_DIR); }
+TEST(DocsKernels, digests_are_those_of_the_record) { digests_of(source_dir()); }
 
 /// A copy of what digests are made from.
 class KernelSources : public CliFiles {
@@ -43,7 +44,7 @@ class KernelSources : public CliFiles {
     CliFiles::SetUp();
     for (const char* part : {"kernels", "reference/core", "tools/gpu"}) {
       std::filesystem::create_directories(folder / part);
-      std::filesystem::copy(std::filesystem::path(ASSAY_SOURCE_DIR) / part, folder / part,
+      std::filesystem::copy(std::filesystem::path(source_dir()) / part, folder / part,
                             std::filesystem::copy_options::recursive);
     }
     before = kernel_sources_digests(folder);

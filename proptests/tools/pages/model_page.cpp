@@ -1,17 +1,18 @@
-// records/model.md shows what `assay calibrate --model` measures: one of its rooms is measured again.
+// records/model.md shows what `assay-lab calibrate --model` measures: one of its rooms is measured again.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "proptests/core/places.hpp"
 #include "tools/pages/calibration.hpp"
 
 namespace assay {
 namespace {
 
 std::string page() {
-  std::ifstream file(ASSAY_SOURCE_DIR "/records/model.md");
+  std::ifstream file(source_dir() + "/records/model.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

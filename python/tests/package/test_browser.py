@@ -1,6 +1,7 @@
 """Pages in Debian's Chromium: what is laid out, from 390 to 1600 pixels, in light and dark, and reached with the keyboard."""
 import html
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -21,8 +22,8 @@ def failing():
     return assay.check(case, lambda **x: delta_rule(**x, forgets=lambda t: t >= 64), raises=False).html()
 
 
-def page_of(*words):
-    ran = subprocess.run([sys.executable, "-m", "assay", *words, "--format", "html"], text=True, stdout=subprocess.PIPE)
+def page_of(*words, program=(sys.executable, "-m", "assay")):
+    ran = subprocess.run([*program, *words, "--format", "html"], text=True, stdout=subprocess.PIPE)
     assert ran.returncode in (0, 1)
     return ran.stdout
 
@@ -30,11 +31,11 @@ def page_of(*words):
 @pytest.fixture(scope="module")
 def pages():
     drift = ("--tokens", "1024", "--dim", "4", "--sequences", "1", "--predict-from", "512", "--draws", "0", "--budget", "0.5")
-    check = failing()
+    check, lab = failing(), (os.environ["ASSAY_LAB"],)
     return {
         "check": check, "a long name": check.replace("<h1>", "<h1>" + 20 * "a_folder_with_a_name/"), "report": page_of("report", "--mechanism", "softmax_attention,affine_linear_attention", "--precision", "fp32,bf16", "--shape", "1,9,2,4,4"),
-        "drift": page_of("drift", "retnet", *drift), "mutants": page_of("mutants", "--mechanism", "retnet", "--trials", "1"),
-        "paper": page_of("paper", "mdn-stability"), "ratios": page_of("paper", "parallax-ratios", "--record", str(RECORD)),
+        "drift": page_of("drift", "retnet", *drift), "mutants": page_of("mutants", "--mechanism", "retnet", "--trials", "1", program=lab),
+        "paper": page_of("paper", "mdn-stability", program=lab), "ratios": page_of("paper", "parallax-ratios", "--record", str(RECORD), program=lab),
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-#include "judge/trial/shrink.hpp"
+#include "judge/court/shrink.hpp"
 
 #include <algorithm>
 #include <functional>

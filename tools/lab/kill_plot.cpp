@@ -1,4 +1,4 @@
-#include "tools/plots/kill_plot.hpp"
+#include "tools/lab/kill_plot.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-// assay calibrate: is sigma as large as the errors of kernels that are right?
+// assay-lab calibrate: is sigma as large as the errors of kernels that are right?
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <tuple>
@@ -11,6 +11,7 @@
 #include "tools/verbs/merge.hpp"
 
 namespace assay {
+namespace calibrate_verb {
 namespace {
 
 struct Flags {
@@ -35,7 +36,7 @@ int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& f
 /// A share of the kernels.
 void take_share(const Flags& flags, CalibrateOptions& options) {
   if (flags.shard.empty()) return;
-  require(flags.format == "json", "--shard: needs --format json, of which assay merge makes the whole");
+  require(flags.format == "json", "--shard: needs --format json, of which assay-lab merge makes the whole");
   require(!flags.model && !flags.docs && options.cases == 0 && options.seconds == 0,
           "--shard: shares the kernels of contracts; --model, --docs, --cases and --seconds are of the whole");
   std::tie(options.part, options.parts) = shard_from(flags.shard);
@@ -105,9 +106,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace calibrate_verb
 
 namespace commands {
-extern const Command calibrate = {"calibrate", "sigma against the errors of healthy kernels of every room", add};
+extern const Command calibrate = {"calibrate", "sigma against the errors of healthy kernels of every room",
+                                  calibrate_verb::add};
 }
 
 }  // namespace assay

@@ -1,5 +1,5 @@
-// assay docs: one page a mechanism, written from the registry and the opening comment of its reference, and one of all
-// kernels.
+// assay-lab docs: one page a mechanism, written from the registry and the opening comment of its reference, and one of
+// all kernels.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +21,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace docs_verb {
 namespace {
 
 /// The comment block that opens reference/NAME.hpp: the mechanism's equations.
@@ -100,7 +101,7 @@ std::string page(const Room& room, const std::filesystem::path& source) {
   const std::string program =
       kernels == nullptr ? "" : fmt::format(" and kernels/{}/{}.cpp", kernels->folder, room.name);
   std::string text =
-      fmt::format("<!-- written by `assay docs`; edit reference/{}.hpp{} instead -->\n\n", room.name, program);
+      fmt::format("<!-- written by `assay-lab docs`; edit reference/{}.hpp{} instead -->\n\n", room.name, program);
   text += fmt::format("# {}\n\n{}.\n\n```\n{}```\n\n", room.name, room.summary, equations_of(source, room.name));
   text += "## Inputs\n\n" + inputs_table(room);
   if (!room.options.empty()) {
@@ -181,9 +182,10 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace docs_verb
 
 namespace commands {
-extern const Command docs = {"docs", "write the page of every mechanism, and that of all kernels", add};
+extern const Command docs = {"docs", "write the page of every mechanism, and that of all kernels", docs_verb::add};
 }
 
 }  // namespace assay

@@ -1,4 +1,4 @@
-// assay paper: tables of the papers that need no training, ours beside theirs.
+// assay-lab paper: tables of the papers that need no training, ours beside theirs.
 #include "tools/papers/paper.hpp"
 
 #include <CLI/CLI.hpp>
@@ -14,6 +14,7 @@
 #include "tools/verbs/plot_file.hpp"
 
 namespace assay {
+namespace paper_verb {
 namespace {
 
 struct Flags {
@@ -61,7 +62,7 @@ std::string print(const Paper& paper, const PaperResult& result, const std::stri
   std::vector<std::string> header = {text("of        ", paper.source)};
   for (const std::string& line : result.chosen)
     header.push_back((header.size() == 1 ? "chosen    " : "          ") + line);
-  const std::string title = text("assay paper ", paper.name, ": ", paper.title);
+  const std::string title = text("assay-lab paper ", paper.name, ": ", paper.title);
   if (format == "json") return as_json(paper, result);
   if (format == "html") return as_html(title, header, result.plots, result.tables, result.says);
   std::string out;
@@ -121,9 +122,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace paper_verb
 
 namespace commands {
-extern const Command paper = {"paper", "tables of the papers that need no training, ours beside theirs", add};
+extern const Command paper = {"paper", "tables of the papers that need no training, ours beside theirs",
+                              paper_verb::add};
 }
 
 }  // namespace assay

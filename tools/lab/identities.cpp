@@ -1,4 +1,4 @@
-// assay identities: the identities and limits of the specifications, with measured rates and coefficients.
+// assay-lab identities: the identities and limits of the specifications, with measured rates and coefficients.
 #include "oracles/identities/identities.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +17,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace identities_verb {
 namespace {
 
 using identities::Identity;
@@ -95,7 +96,7 @@ std::string print(const std::vector<Row>& rows, TableFormat format) {
       break;
   }
   return fmt::format(
-      "assay identities: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61\n"
+      "assay-lab identities: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61\n"
       "columns: order and coefficient at which the difference vanishes, predicted and measured;\n"
       "         error: of the coefficient, or what is left of an identity, relatively\n\n{}\n{} identities: {} PASS, "
       "{} "
@@ -165,9 +166,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace identities_verb
 
 namespace commands {
-extern const Command identities = {"identities", "measure the identities and limits of every mechanism", add};
+extern const Command identities = {"identities", "measure the identities and limits of every mechanism",
+                                   identities_verb::add};
 }
 
 }  // namespace assay

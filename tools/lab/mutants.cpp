@@ -1,4 +1,4 @@
-// assay mutants: planted faults against the judge and against the rules that others use.
+// assay-lab mutants: planted faults against the judge and against the rules that others use.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -9,8 +9,8 @@
 #include "judge/trial/published.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/lab/kill_plot.hpp"
 #include "tools/pages/detection_page.hpp"
-#include "tools/plots/kill_plot.hpp"
 #include "tools/print/table.hpp"
 #include "tools/run/device.hpp"
 #include "tools/verbs/command.hpp"
@@ -18,6 +18,7 @@
 #include "tools/verbs/plot_file.hpp"
 
 namespace assay {
+namespace mutants_verb {
 namespace {
 
 struct Flags {
@@ -82,7 +83,7 @@ int run_mutants(const Flags& flags, Console& console) {
           "--arguments: it goes with none of --healthy, --power, --shrink and --docs");
   require(options.seconds == 0 || options.healthy > 0, "--seconds: it limits the runs of --healthy");
   if (!flags.shard.empty()) {
-    require(flags.format == "json", "--shard: needs --format json, of which assay merge makes the whole");
+    require(flags.format == "json", "--shard: needs --format json, of which assay-lab merge makes the whole");
     require(options.healthy == 0 && options.power.empty() && !options.shrinks && !flags.docs,
             "--shard: shares the kernels of the kill table; --healthy, --power, --shrink and --docs are of the whole");
     std::tie(options.part, options.parts) = shard_from(flags.shard);
@@ -167,10 +168,11 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace mutants_verb
 
 namespace commands {
 extern const Command mutants = {"mutants", "kill table: planted faults against the judge and the rules others use",
-                                add};
+                                mutants_verb::add};
 }
 
 }  // namespace assay

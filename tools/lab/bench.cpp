@@ -1,6 +1,6 @@
-// assay bench oracle: what certified answers of the engines cost, beside a plain double loop and cpp_bin_float_50;
-// assay bench rooms: what every room costs in every tier; assay bench kernels: what the emulation of every kernel
-// costs in every precision; assay bench check: what a verdict costs, phase by phase. Each in one run.
+// assay-lab bench oracle: what certified answers of the engines cost, beside a plain double loop and cpp_bin_float_50;
+// assay-lab bench rooms: what every room costs in every tier; assay-lab bench kernels: what the emulation of every
+// kernel costs in every precision; assay-lab bench check: what a verdict costs, phase by phase. Each in one run.
 #include "oracles/multiword/bench.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +20,7 @@
 #include "tools/verbs/command.hpp"
 
 namespace assay {
+namespace bench_verb {
 namespace {
 
 struct BenchOptions {
@@ -86,7 +87,7 @@ std::string print(const std::vector<Measured>& all, TableFormat format) {
                     {"faster_than_cpp_bin_float_50", row.faster},
                     {"log2_bound", row.log2_bound}});
   return print(table_of(all), std::move(list), "assay-bench",
-               "assay bench oracle: processor time on one core, forward, one head, all in one run\n"
+               "assay-lab bench oracle: processor time on one core, forward, one head, all in one run\n"
                "bound: worst proven bound over the largest output; lla: the last 32 queries\n\n",
                format);
 }
@@ -146,7 +147,7 @@ std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options)
                     {"peak_memory", row.peak_memory}});
   return print(
       table_of(all), std::move(list), "assay-bench-rooms",
-      fmt::format("assay bench rooms: processor time on one core, outputs and gradients, T = {}, d = {}\n"
+      fmt::format("assay-lab bench rooms: processor time on one core, outputs and gradients, T = {}, d = {}\n"
                   "w2, w3, w4: eight heads at a time, with bounds; double and mp50 (MPFR, 168 bits): one head\n"
                   "cpp_bin_float_50: mp50's time multiplied by what the delta rule's loop takes in the one and in the "
                   "other\n\n",
@@ -208,7 +209,7 @@ std::string print(const std::vector<KernelCost>& all, TableFormat format) {
                     {"of_oracle", row.per_oracle}});
   return print(
       table_of(all), std::move(list), "assay-bench-kernels",
-      "assay bench kernels: processor time of the CPU executor on one core, outputs and gradients, all in one run\n"
+      "assay-lab bench kernels: processor time of the CPU executor on one core, outputs and gradients, all in one run\n"
       "of exact: the same program in long double, no site rounded; of oracle: the answer with its bounds\n\n",
       format);
 }
@@ -275,7 +276,7 @@ std::string print(const MeasuredChecks& all, const BenchCheckOptions& options, c
                     {"split", std::move(split)}});
   }
   return print(table_of(all), std::move(list), "assay-bench-check",
-               fmt::format("assay bench check: a case of {} in bf16{}, nothing in the cache\n"
+               fmt::format("assay-lab bench check: a case of {} in bf16{}, nothing in the cache\n"
                            "reading, truth, draws, judging: shares of the time of all processors\n\n",
                            text_of(shape), options.forward ? "" : ", with gradients"),
                *table_format_from(options.format));
@@ -283,7 +284,7 @@ std::string print(const MeasuredChecks& all, const BenchCheckOptions& options, c
 
 /// tools/cases/check_costs.cpp.
 std::string costs_source(const std::vector<const Room*>& chosen, Progress& progress) {
-  std::string source = R"(// written by `assay bench check --docs -o tools/cases/check_costs.cpp`
+  std::string source = R"(// written by `assay-lab bench check --docs -o tools/cases/check_costs.cpp`
 #include "tools/cases/check_costs.hpp"
 
 namespace assay {
@@ -382,9 +383,10 @@ std::function<int(Console&)> add(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace bench_verb
 
 namespace commands {
-extern const Command bench = {"bench", "measure what certified answers and emulated kernels cost", add};
+extern const Command bench = {"bench", "measure what certified answers and emulated kernels cost", bench_verb::add};
 }
 
 }  // namespace assay
