@@ -9,6 +9,8 @@ export PATH := $(PATH):/usr/local/cuda/bin
 JOBS ?= $(shell nproc)
 # More options for CMake, as in: make test CMAKE_ARGS=-DASSAY_CUDA=OFF
 CMAKE_ARGS ?=
+# What properties draw: another commit tries other cases, the same one the same. make test ASSAY_SEED=4d0a015 tries those again.
+export ASSAY_SEED ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo 0)
 # More options for ctest, as in: make test CTEST_ARGS='-R parallax'
 CTEST_ARGS ?=
 
@@ -34,6 +36,7 @@ lab: setup ## build what its developers call as build/assay-lab: mutants, calibr
 .PHONY: test
 test: setup-test ## install what is missing, build everything, run all tests
 	@$(call build-preset,host)
+	@echo "make: cases of properties by ASSAY_SEED=$(ASSAY_SEED)" >&2
 	@$(call test-preset,host)
 
 .PHONY: quick

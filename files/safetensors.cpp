@@ -30,7 +30,7 @@ struct Dtype {
 constexpr Dtype dtypes[] = {{"F64", Format::fp64, 8}, {"F32", Format::fp32, 4},     {"BF16", Format::bf16, 2},
                             {"F16", Format::fp16, 2}, {"F8_E4M3", Format::e4m3, 1}, {"F8_E5M2", Format::e5m2, 1}};
 
-const Dtype& dtype_named(const std::string& name, const std::string& tensor) {
+const Dtype& dtype_named(std::string_view name, std::string_view tensor) {
   for (const Dtype& d : dtypes)
     if (name == d.name) return d;
   throw InputError(text(tensor, ": dtype ", excerpt(name),

@@ -3,17 +3,6 @@
 #include "proptests/laws/delta_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(comba, chunkwise, stays_within_budget)
-ASSAY_OBEYS(comba, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(comba, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(comba, chunkwise, same_bits_twice)
-ASSAY_OBEYS(comba, chunkwise, every_element_is_written)
-ASSAY_OBEYS(comba, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(comba, chunkwise, heads_are_independent)
-ASSAY_OBEYS(comba, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(comba, chunkwise, linear_in_values)
-ASSAY_OBEYS(comba, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(comba, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(comba)
 
 namespace assay::laws {
@@ -64,12 +53,6 @@ std::string written_keys_scale_like_the_strength(const Room& room, const Problem
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(comba, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(comba, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(comba, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(comba, linear_in_values)
-ASSAY_REFERENCE_OBEYS(comba, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(comba, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(comba, is_one_chunk)
 ASSAY_REFERENCE_OBEYS(comba, closed_gates_are_one_chunk)
 ASSAY_REFERENCE_OBEYS(comba, closed_gates_have_gradient_zero)

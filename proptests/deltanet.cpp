@@ -7,23 +7,6 @@
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
-ASSAY_OBEYS(deltanet, chunkwise, stays_within_budget)
-ASSAY_OBEYS(deltanet, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(deltanet, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(deltanet, chunkwise, same_bits_twice)
-ASSAY_OBEYS(deltanet, chunkwise, every_element_is_written)
-ASSAY_OBEYS(deltanet, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(deltanet, chunkwise, heads_are_independent)
-ASSAY_OBEYS(deltanet, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(deltanet, chunkwise, linear_in_values)
-ASSAY_OBEYS(deltanet, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(deltanet, chunkwise, segments_concatenate)
-// Which powers there are depends on where chunks are cut, and one that overflows is NaN in earlier rows, too.
-ASSAY_OBEYS(deltanet, neumann, exact_policy_is_the_oracle)
-ASSAY_OBEYS(deltanet, neumann, every_element_is_written)
-ASSAY_OBEYS(deltanet, neumann, backward_is_the_adjoint)
-ASSAY_OBEYS(deltanet, neumann, linear_in_values)
-ASSAY_OBEYS(deltanet, neumann, reads_are_linear_in_the_query)
 ASSAY_KILLS_ITS_MUTANTS(deltanet)
 
 namespace assay::laws {
@@ -184,12 +167,6 @@ std::string is_the_gated_rule_without_gates(const Room& room, const Problem& p) 
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(deltanet, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(deltanet, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(deltanet, linear_in_values)
-ASSAY_REFERENCE_OBEYS(deltanet, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(deltanet, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(deltanet, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(deltanet, is_the_gated_rule_without_gates)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(deltanet, backward_is_the_adjoint, linear_in_values, the_future_is_unseen,
                                  reads_are_linear_in_the_query, segments_concatenate, is_the_gated_rule_without_gates)

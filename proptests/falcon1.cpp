@@ -3,25 +3,8 @@
 #include "proptests/laws/falcon_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(falcon1, chunkwise, stays_within_budget)
-ASSAY_OBEYS(falcon1, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(falcon1, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(falcon1, chunkwise, same_bits_twice)
-ASSAY_OBEYS(falcon1, chunkwise, every_element_is_written)
-ASSAY_OBEYS(falcon1, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(falcon1, chunkwise, heads_are_independent)
-ASSAY_OBEYS(falcon1, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(falcon1, chunkwise, linear_in_values)
-ASSAY_OBEYS(falcon1, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(falcon1, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(falcon1)
 
-ASSAY_REFERENCE_OBEYS(falcon1, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(falcon1, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(falcon1, linear_in_values)
-ASSAY_REFERENCE_OBEYS(falcon1, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(falcon1, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(falcon1, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(falcon1, is_unrolled)
 ASSAY_REFERENCE_OBEYS(falcon1, is_falcon3_of_one_pair)
 ASSAY_REFERENCE_OBEYS(falcon1, without_ridge_it_is_deltanet)

@@ -4,17 +4,6 @@
 #include "proptests/laws/falcon_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(falcon2, chunkwise, stays_within_budget)
-ASSAY_OBEYS(falcon2, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(falcon2, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(falcon2, chunkwise, same_bits_twice)
-ASSAY_OBEYS(falcon2, chunkwise, every_element_is_written)
-ASSAY_OBEYS(falcon2, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(falcon2, chunkwise, heads_are_independent)
-ASSAY_OBEYS(falcon2, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(falcon2, chunkwise, linear_in_values)
-ASSAY_OBEYS(falcon2, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(falcon2, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(falcon2)
 
 namespace assay::laws {
@@ -107,12 +96,6 @@ TEST(falcon2_reference, a_channel_at_its_floor_passes_no_decay_gradient) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(falcon2, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(falcon2, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(falcon2, linear_in_values)
-ASSAY_REFERENCE_OBEYS(falcon2, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(falcon2, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(falcon2, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(falcon2, is_unrolled)
 ASSAY_REFERENCE_OBEYS(falcon2, tied_gains_are_falcon1)
 ASSAY_REFERENCE_OBEYS(falcon2, value_columns_are_independent)

@@ -3,26 +3,6 @@
 #include "proptests/laws/falcon_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(falcon2_lite, chunkwise, stays_within_budget)
-ASSAY_OBEYS(falcon2_lite, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(falcon2_lite, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(falcon2_lite, chunkwise, same_bits_twice)
-ASSAY_OBEYS(falcon2_lite, chunkwise, every_element_is_written)
-ASSAY_OBEYS(falcon2_lite, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(falcon2_lite, chunkwise, heads_are_independent)
-ASSAY_OBEYS(falcon2_lite, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(falcon2_lite, chunkwise, linear_in_values)
-ASSAY_OBEYS(falcon2_lite, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(falcon2_lite, chunkwise, segments_concatenate)
-ASSAY_OBEYS(falcon2_lite, renormalized, exact_policy_is_the_oracle)
-ASSAY_OBEYS(falcon2_lite, renormalized, tile_shape_changes_nothing)
-ASSAY_OBEYS(falcon2_lite, renormalized, same_bits_twice)
-ASSAY_OBEYS(falcon2_lite, renormalized, every_element_is_written)
-ASSAY_OBEYS(falcon2_lite, renormalized, heads_are_independent)
-ASSAY_OBEYS(falcon2_lite, renormalized, backward_is_the_adjoint)
-ASSAY_OBEYS(falcon2_lite, renormalized, linear_in_values)
-ASSAY_OBEYS(falcon2_lite, renormalized, reads_are_linear_in_the_query)
-ASSAY_OBEYS(falcon2_lite, renormalized, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(falcon2_lite)
 
 namespace assay::laws {
@@ -156,12 +136,6 @@ TEST(falcon2_lite_refusals, domains) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(falcon2_lite, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, linear_in_values)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(falcon2_lite, is_unrolled)
 ASSAY_REFERENCE_OBEYS(falcon2_lite, is_falcon1)
 ASSAY_REFERENCE_OBEYS(falcon2_lite, is_falcon3_of_one_pair)

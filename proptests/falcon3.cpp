@@ -5,27 +5,6 @@
 #include "proptests/laws/falcon_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(falcon3, chunkwise, stays_within_budget)
-ASSAY_OBEYS(falcon3, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(falcon3, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(falcon3, chunkwise, same_bits_twice)
-ASSAY_OBEYS(falcon3, chunkwise, every_element_is_written)
-ASSAY_OBEYS(falcon3, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(falcon3, chunkwise, heads_are_independent)
-ASSAY_OBEYS(falcon3, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(falcon3, chunkwise, linear_in_values)
-ASSAY_OBEYS(falcon3, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(falcon3, chunkwise, segments_concatenate)
-ASSAY_OBEYS(falcon3, tensor_inverse, exact_policy_is_the_oracle)
-ASSAY_OBEYS(falcon3, tensor_inverse, tile_shape_changes_nothing)
-ASSAY_OBEYS(falcon3, tensor_inverse, same_bits_twice)
-ASSAY_OBEYS(falcon3, tensor_inverse, every_element_is_written)
-ASSAY_OBEYS(falcon3, tensor_inverse, the_future_changes_no_bit)
-ASSAY_OBEYS(falcon3, tensor_inverse, heads_are_independent)
-ASSAY_OBEYS(falcon3, tensor_inverse, backward_is_the_adjoint)
-ASSAY_OBEYS(falcon3, tensor_inverse, linear_in_values)
-ASSAY_OBEYS(falcon3, tensor_inverse, reads_are_linear_in_the_query)
-ASSAY_OBEYS(falcon3, tensor_inverse, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(falcon3)
 
 namespace assay::laws {
@@ -196,12 +175,6 @@ TEST(falcon3_reference, a_window_wider_than_the_sequence_is_no_window) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(falcon3, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(falcon3, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(falcon3, linear_in_values)
-ASSAY_REFERENCE_OBEYS(falcon3, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(falcon3, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(falcon3, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(falcon3, is_unrolled)
 ASSAY_REFERENCE_OBEYS(falcon3, tail_is_the_newest_pairs)
 ASSAY_REFERENCE_OBEYS(falcon3, a_constant_stream_is_falcon1)

@@ -3,17 +3,6 @@
 #include "proptests/laws/delta_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(linear_attention, chunkwise, stays_within_budget)
-ASSAY_OBEYS(linear_attention, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(linear_attention, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(linear_attention, chunkwise, same_bits_twice)
-ASSAY_OBEYS(linear_attention, chunkwise, every_element_is_written)
-ASSAY_OBEYS(linear_attention, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(linear_attention, chunkwise, heads_are_independent)
-ASSAY_OBEYS(linear_attention, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(linear_attention, chunkwise, linear_in_values)
-ASSAY_OBEYS(linear_attention, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(linear_attention, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(linear_attention)
 
 namespace assay::laws {
@@ -135,10 +124,6 @@ std::string outputs_are_means_of_values(const Room& room, const Problem& problem
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(linear_attention, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(linear_attention, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(linear_attention, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(linear_attention, linear_in_values)
 ASSAY_REFERENCE_OBEYS(linear_attention, reads_are_linear_or_scale_free)
 ASSAY_REFERENCE_OBEYS(linear_attention, segments_concatenate_unless_counted)
 ASSAY_REFERENCE_OBEYS(linear_attention, is_masked_attention)

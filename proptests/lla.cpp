@@ -19,18 +19,6 @@
 #include "reference/core/rounding.hpp"
 #include "reference/families/exact_rank.hpp"
 
-ASSAY_OBEYS(lla, tiled, stays_within_budget)
-ASSAY_OBEYS(lla, tiled, exact_policy_is_the_oracle)
-ASSAY_OBEYS(lla, tiled, tile_shape_changes_nothing)
-ASSAY_OBEYS(lla, tiled, same_bits_twice)
-ASSAY_OBEYS(lla, tiled, every_element_is_written)
-ASSAY_OBEYS(lla, tiled, the_future_changes_no_bit)
-ASSAY_OBEYS(lla, tiled, heads_are_independent)
-ASSAY_OBEYS(lla, tiled, linear_in_values)
-ASSAY_OBEYS(lla, raw_moments, same_bits_twice)
-ASSAY_OBEYS(lla, raw_moments, every_element_is_written)
-ASSAY_OBEYS(lla, raw_moments, the_future_changes_no_bit)
-ASSAY_OBEYS(lla, raw_moments, heads_are_independent)
 ASSAY_KILLS_ITS_MUTANTS(lla)
 
 namespace assay::laws {
@@ -699,10 +687,6 @@ std::string large_ridges_leave_softmax_attention(const Room& room, const Problem
 ASSAY_REFERENCE_OBEYS(lla, direct_backward_is_the_adjoint)
 ASSAY_REFERENCE_OBEYS(lla, gradients_hold_the_solves)
 ASSAY_REFERENCE_OBEYS(lla, is_what_it_is_defined_to_be)
-ASSAY_REFERENCE_OBEYS(lla, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(lla, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(lla, linear_in_values)
-ASSAY_REFERENCE_OBEYS(lla, constants_are_reproduced)
 ASSAY_REFERENCE_OBEYS(lla, as_many_steps_as_dimensions_solve)
 ASSAY_REFERENCE_OBEYS(lla, no_steps_are_softmax_attention)
 ASSAY_REFERENCE_OBEYS(lla, is_parallax_along_its_probe)

@@ -8,17 +8,6 @@
 #include "proptests/laws/delta_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(mdn, chunkwise, stays_within_budget)
-ASSAY_OBEYS(mdn, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(mdn, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(mdn, chunkwise, same_bits_twice)
-ASSAY_OBEYS(mdn, chunkwise, every_element_is_written)
-ASSAY_OBEYS(mdn, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(mdn, chunkwise, heads_are_independent)
-ASSAY_OBEYS(mdn, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(mdn, chunkwise, linear_in_values)
-ASSAY_OBEYS(mdn, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(mdn, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(mdn)
 
 namespace assay::laws {
@@ -413,12 +402,6 @@ std::string gate_gradients_of_both_states_telescope(const Room& room, const Prob
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(mdn, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(mdn, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(mdn, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(mdn, linear_in_values)
-ASSAY_REFERENCE_OBEYS(mdn, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(mdn, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(mdn, is_one_momentum_chunk)
 ASSAY_REFERENCE_OBEYS(mdn, closed_gates_are_one_momentum_chunk)
 ASSAY_REFERENCE_OBEYS(mdn, closed_gates_have_gradient_zero)

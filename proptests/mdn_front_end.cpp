@@ -98,11 +98,6 @@ std::string zero_keys_have_a_gradient(const Room& room, const Problem& problem) 
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(mdn_front_end, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(mdn_front_end, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(mdn_front_end, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(mdn_front_end, linear_in_values)
-ASSAY_REFERENCE_OBEYS(mdn_front_end, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(mdn_front_end, closed_gates_have_gradient_zero)
 ASSAY_REFERENCE_OBEYS(mdn_front_end, keys_may_be_rotated)
 ASSAY_REFERENCE_OBEYS(mdn_front_end, value_columns_are_independent)

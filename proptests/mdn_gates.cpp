@@ -70,9 +70,6 @@ std::string biases_collect_their_projections(const Room& room, const Problem& pr
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(mdn_gates, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(mdn_gates, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(mdn_gates, the_future_is_unseen)
 ASSAY_REFERENCE_OBEYS(mdn_gates, are_the_defined_gates)
 ASSAY_REFERENCE_OBEYS(mdn_gates, decay_and_step_leave_room)
 ASSAY_REFERENCE_OBEYS(mdn_gates, biases_collect_their_projections)

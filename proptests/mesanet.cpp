@@ -13,16 +13,6 @@
 #include "proptests/laws/lla_laws.hpp"
 #include "proptests/laws/reference_laws.hpp"
 
-ASSAY_OBEYS(mesanet, chunkwise, stays_within_budget)
-ASSAY_OBEYS(mesanet, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(mesanet, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(mesanet, chunkwise, same_bits_twice)
-ASSAY_OBEYS(mesanet, chunkwise, every_element_is_written)
-ASSAY_OBEYS(mesanet, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(mesanet, chunkwise, heads_are_independent)
-ASSAY_OBEYS(mesanet, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(mesanet, chunkwise, linear_in_values)
-ASSAY_OBEYS(mesanet, chunkwise, reads_are_linear_in_the_query)
 ASSAY_KILLS_ITS_MUTANTS(mesanet)
 
 namespace assay::laws {
@@ -113,10 +103,6 @@ std::string lines_are_reproduced(const Room& room, const Problem& given) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(mesanet, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(mesanet, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(mesanet, linear_in_values)
-ASSAY_REFERENCE_OBEYS(mesanet, the_future_is_unseen)
 ASSAY_REFERENCE_OBEYS(mesanet, is_a_ridge_regression)
 ASSAY_REFERENCE_OBEYS(mesanet, large_ridges_leave_linear_attention)
 ASSAY_REFERENCE_OBEYS(mesanet, lines_are_reproduced)

@@ -62,11 +62,6 @@ std::string weights_scale_the_probe(const Room& room, const Problem& given) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(parallax_gate, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(parallax_gate, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(parallax_gate, linear_in_values)
-ASSAY_REFERENCE_OBEYS(parallax_gate, constants_are_reproduced)
-ASSAY_REFERENCE_OBEYS(parallax_gate, the_future_is_unseen)
 ASSAY_REFERENCE_OBEYS(parallax_gate, is_parallax_along_the_gated_probe)
 ASSAY_REFERENCE_OBEYS(parallax_gate, no_weights_are_softmax_attention)
 ASSAY_REFERENCE_OBEYS(parallax_gate, weights_scale_the_probe)

@@ -3,17 +3,6 @@
 #include "proptests/laws/delta_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
-ASSAY_OBEYS(retnet, chunkwise, stays_within_budget)
-ASSAY_OBEYS(retnet, chunkwise, exact_policy_is_the_oracle)
-ASSAY_OBEYS(retnet, chunkwise, tile_shape_changes_nothing)
-ASSAY_OBEYS(retnet, chunkwise, same_bits_twice)
-ASSAY_OBEYS(retnet, chunkwise, every_element_is_written)
-ASSAY_OBEYS(retnet, chunkwise, the_future_changes_no_bit)
-ASSAY_OBEYS(retnet, chunkwise, heads_are_independent)
-ASSAY_OBEYS(retnet, chunkwise, backward_is_the_adjoint)
-ASSAY_OBEYS(retnet, chunkwise, linear_in_values)
-ASSAY_OBEYS(retnet, chunkwise, reads_are_linear_in_the_query)
-ASSAY_OBEYS(retnet, chunkwise, segments_concatenate)
 ASSAY_KILLS_ITS_MUTANTS(retnet)
 
 namespace assay::laws {
@@ -61,12 +50,6 @@ std::string decay_gradient_without_the_states(const Room& room, const Problem& p
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(retnet, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(retnet, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(retnet, the_future_is_unseen)
-ASSAY_REFERENCE_OBEYS(retnet, linear_in_values)
-ASSAY_REFERENCE_OBEYS(retnet, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(retnet, segments_concatenate)
 ASSAY_REFERENCE_OBEYS(retnet, is_one_chunk)
 ASSAY_REFERENCE_OBEYS(retnet, keys_may_be_rotated)
 ASSAY_REFERENCE_OBEYS(retnet, value_columns_are_independent)

@@ -106,11 +106,6 @@ TEST(rls_reference, a_zero_feature_changes_nothing) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(rls, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(rls, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(rls, linear_in_values)
-ASSAY_REFERENCE_OBEYS(rls, reads_are_linear_in_the_query)
-ASSAY_REFERENCE_OBEYS(rls, the_future_is_unseen)
 ASSAY_REFERENCE_OBEYS(rls, is_batch_ridge)
 ASSAY_REFERENCE_OBEYS(rls, features_may_be_rescaled)
 ASSAY_REFERENCE_OBEYS(rls, a_sure_prior_stays)

@@ -83,9 +83,6 @@ TEST(rmsnorm_refusals, table) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(rmsnorm, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(rmsnorm, heads_are_independent)
-ASSAY_REFERENCE_OBEYS(rmsnorm, the_future_is_unseen)
 ASSAY_REFERENCE_OBEYS(rmsnorm, has_that_length)
 ASSAY_REFERENCE_OBEYS(rmsnorm, length_is_seen_by_eps_alone)
 ASSAY_REFERENCE_OBEYS(rmsnorm, a_zero_row_is_divided_by_eps)

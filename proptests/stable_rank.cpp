@@ -74,8 +74,6 @@ std::string only_directions_count(const Room& room, const Problem& given) {
 }  // namespace
 }  // namespace assay::laws
 
-ASSAY_REFERENCE_OBEYS(stable_rank, backward_is_the_adjoint)
-ASSAY_REFERENCE_OBEYS(stable_rank, heads_are_independent)
 ASSAY_REFERENCE_OBEYS(stable_rank, is_the_ratio_of_norms)
 ASSAY_REFERENCE_OBEYS(stable_rank, only_directions_count)
 ASSAY_REFERENCE_KILLS_ITS_FAULTS(stable_rank, is_the_ratio_of_norms, backward_is_the_adjoint)

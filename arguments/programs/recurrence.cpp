@@ -48,8 +48,9 @@ class FrontEnd {
 
  private:
   static Program recurrence_of(const Given& given, const Facts& facts) {
+    const Params params = given.params();
     const Program& plain =
-        language::program_path(facts.name) > 0 ? *facts.program : mechanism_program(facts.name, given.params());
+        language::program_path(facts.name) > 0 ? *facts.program : mechanism_program(facts.name, params);
     const bool inside =
         given.has_param("state_every") || given.has_param("checkpoint_every") || given.has_input("state_at");
     return inside ? with_states(plain) : plain;

@@ -120,7 +120,7 @@ class Packed : public ::testing::TestWithParam<Named> {
 
 TEST_P(Packed, is_separate) {
   const laws::Subject s = healthy();
-  EXPECT_TRUE(rc::check([&s] {
+  laws::check_property([&s] {
     const Batch batch = *batches(s);
     const std::vector<Problem> problems = batch.problems(s.room);
     for (const Problem& p : problems) RC_PRE(s.form.obstacle(p).empty());
@@ -129,7 +129,7 @@ TEST_P(Packed, is_separate) {
           difference(run_packed(s.form, problems, policy, batch.of.tile), s.form, problems, policy, batch.of.tile);
       if (!where.empty()) RC_FAIL(where + " differs");
     }
-  }));
+  });
 }
 
 /// Three sequences around the smallest tile's rows in bf16, in every setting of the room that the form can run.

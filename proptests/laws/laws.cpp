@@ -483,11 +483,4 @@ void expect_zero_sum(const std::vector<std::pair<double, Product>>& terms) {
   if (!(std::fabs(sum) <= limit)) RC_FAIL(text("the terms add up to ", sum, ", limit ", limit));
 }
 
-void check_law(std::string_view room, std::string_view form, void (*law)(const Subject&, const LawCase&)) {
-  rc::detail::checkGTest([=] {
-    const Subject s = subject(kernel_rooms(), room, form);
-    law(s, *law_cases(s.room, s.form));
-  });
-}
-
 }  // namespace assay::laws

@@ -82,11 +82,4 @@ Product product(const Array& known, const Array& judged, const Array& allowed);
 /// Fails the property unless the terms, with their signs, add up to zero within their limits.
 void expect_zero_sum(const std::vector<std::pair<double, Product>>& terms);
 
-/// Runs a law on drawn cases of the room's form.
-void check_law(std::string_view room, std::string_view form, void (*law)(const Subject&, const LawCase&));
-
 }  // namespace assay::laws
-
-/// Makes a property of a law: `ASSAY_OBEYS(parallax, tiled, stays_within_budget)`.
-#define ASSAY_OBEYS(mechanism, kernel_form, law) \
-  TEST(mechanism##_##kernel_form, law) { ::assay::laws::check_law(#mechanism, #kernel_form, ::assay::laws::law); }

@@ -53,7 +53,7 @@ TEST(Run, HelpAndVersionPass) {
 TEST(Run, WhatNoMemoryHoldsIsTwo) {
   std::ostringstream out, err;
   Console console{out, err, false};
-  EXPECT_EQ(run(command_line(), {"case", "deltanet", "--shape", "1,100000000,100,128"}, console), exit_usage);
+  EXPECT_EQ(run({"case", "deltanet", "--shape", "1,100000000,100,128"}, console), exit_usage);
   EXPECT_EQ(err.str(), "assay: there is not enough memory for a problem of this size\n");
 }
 #endif
@@ -506,13 +506,12 @@ TEST_F(MessageFiles, say_what_was_probably_meant) {
 TEST_F(MessageFiles, no_bytes_go_to_a_terminal) {
   std::ostringstream out, err;
   Console terminal{out, err, true, true};
-  EXPECT_EQ(run(command_line(), {"case", "deltanet", "--shape", "1,2,1,4"}, terminal), exit_usage);
+  EXPECT_EQ(run({"case", "deltanet", "--shape", "1,2,1,4"}, terminal), exit_usage);
   EXPECT_EQ(out.str(), "");
   EXPECT_EQ(err.str(),
             "assay: case: standard output is a terminal, and a case is no text; -o FILE says where it goes\n");
-  EXPECT_EQ(run(command_line(), {"case", "deltanet", "--shape", "1,2,1,4", "-o", path("case.safetensors")}, terminal),
-            exit_passed);
-  EXPECT_EQ(run(command_line(), {"oracle", path("case.safetensors")}, terminal), exit_usage);
+  EXPECT_EQ(run({"case", "deltanet", "--shape", "1,2,1,4", "-o", path("case.safetensors")}, terminal), exit_passed);
+  EXPECT_EQ(run({"oracle", path("case.safetensors")}, terminal), exit_usage);
   EXPECT_EQ(out.str(), "");
 }
 

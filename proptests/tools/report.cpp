@@ -19,20 +19,15 @@
 #include <sstream>
 
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/tools/cli.hpp"
 #include "tools/print/matrix.hpp"
 #include "tools/print/rows_page.hpp"
 #include "tools/print/table.hpp"
-#include "tools/verbs/command.hpp"
 
 namespace assay {
 namespace {
 
 using Json = nlohmann::json;
-
-struct Ran {
-  int code;
-  std::string out, err;
-};
 
 Ran run_words(const std::string& line, bool terminal = false) {
   std::istringstream words(line);
@@ -40,7 +35,7 @@ Ran run_words(const std::string& line, bool terminal = false) {
   for (std::string word; words >> word;) args.push_back(word);
   std::ostringstream out, err;
   Console console{out, err, false, terminal};
-  const int code = run(command_line(), args, console);
+  const int code = run(all_verbs(), args, console);
   return {code, out.str(), err.str()};
 }
 

@@ -200,7 +200,7 @@ TEST_F(Safety, results_that_nobody_gets_are_an_error) {
     std::ostringstream out, err;
     out.setstate(std::ios::badbit);
     Console console{out, err, false};
-    EXPECT_EQ(run(command_line(), args, console), exit_usage) << args[0];
+    EXPECT_EQ(run(args, console), exit_usage) << args[0];
     EXPECT_EQ(err.str(), "assay: standard output: cannot be written\n");
   }
 }

@@ -52,7 +52,7 @@ TEST_F(Shrink, finds_the_first_case_that_shows_it) {
   EXPECT_FALSE(smallest["stopped"].get<bool>());
   // The file is that case, and it fails.
   const SeededCase small = read_seeded_case(path("small.st"), "--shrink");
-  EXPECT_EQ(text_of(small.spec.shape), smallest["shape"]);
+  EXPECT_EQ(text_of(small.spec.shape), smallest["shape"].get<std::string>());
   setenv("ASSAY_BUG", "second_chunk", 1);
   EXPECT_EQ(run_assay({"check", path("small.st"), "--plugin", plugin_built("wrong")}).code, exit_failed);
   unsetenv("ASSAY_BUG");

@@ -64,7 +64,7 @@ Safetensors expected_by_model(const CaseTrial& trial) {
 
 Said run_verb(const std::vector<std::string>& words, const Watch& watch) {
   Silent silent(watch);
-  const int code = run(command_line(), words, silent.console);
+  const int code = run(words, silent.console);
   return {code, silent.out.str(), silent.err.str()};
 }
 

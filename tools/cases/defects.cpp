@@ -15,7 +15,7 @@ SeededCase seeded(const char* mechanism, const Shape& shape, const Params& param
   return {find_room(mechanism), std::move(spec), cotangents, fill};
 }
 
-const KernelForm& form_of(const Defect& defect, const std::string& name) {
+const KernelForm& form_of(const Defect& defect, std::string_view name) {
   const KernelRoom& room = *find_kernels(kernel_rooms(), defect.problem.spec.mechanism);
   for (const KernelForm& form : room.forms)
     if (form.name == name) return form;

@@ -2,9 +2,9 @@
 """Measures how far right kernels of programs are from what evidence `model` expects: for some programs of mechanisms/json
 `assay-lab calibrate --model`, with its chunk form where mechanisms/forms has one.
 
-    model_table.py --tool ASSAY [PROGRAM...]     prints rows of the table; of the page's programs if none is named
-    model_table.py --tool ASSAY --write          writes records/model-programs.md
-    model_table.py --tool ASSAY --check          measures a few rows again and compares them with the page
+    model_table.py --tool ASSAY_LAB [PROGRAM...]     prints rows of the table; of the page's programs if none is named
+    model_table.py --tool ASSAY_LAB --write          writes records/model-programs.md
+    model_table.py --tool ASSAY_LAB --check          measures a few rows again and compares them with the page
 """
 import argparse
 import csv

@@ -73,9 +73,14 @@ def commands():
         yield f"drift-{room}", ["drift", room, *few, "--format", "json"]
 
 
+# Verbs of the program beside the tool.
+LAB = ("calibrate", "identities", "mutants", "paper")
+
+
 def run(tool, words, folder):
     """Everything that the command says and writes."""
-    done = subprocess.run([tool, *words], cwd=folder, capture_output=True)
+    program = tool.with_name(f"{tool.name}-lab") if words[0] in LAB else tool
+    done = subprocess.run([program, *words], cwd=folder, capture_output=True)
     said = done.stdout + done.stderr + f"\nexit code {done.returncode}\n".encode()
     if "-o" in words:
         written = folder / words[words.index("-o") + 1]

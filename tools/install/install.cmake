@@ -18,6 +18,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/install/assay-config-vers
 install(FILES ${PROJECT_BINARY_DIR}/install/assay-config.cmake ${PROJECT_BINARY_DIR}/install/assay-config-version.cmake
   DESTINATION ${package_dir})
 # Static libraries that need each other are one group to the linker.
+string(JOIN " " ball_flags ${ball_libraries})
 configure_file(tools/install/assay.pc.in ${PROJECT_BINARY_DIR}/install/assay.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/install/assay.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

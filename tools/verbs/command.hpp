@@ -61,6 +61,7 @@ const CommandLine& command_line();
 
 /// Parses `args` (without the program's own name), runs one verb, turns exceptions into a sentence on `err`.
 int run(const CommandLine& line, const std::vector<std::string>& args, Console& console);
+inline int run(const std::vector<std::string>& args, Console& console) { return run(command_line(), args, console); }
 
 /// A file that appears under its name complete or not at all: written beside it, renamed by commit(). What is no file,
 /// /dev/stdout for one, is written to as it is. The writing is tried before the work, not after it.

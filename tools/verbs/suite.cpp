@@ -324,7 +324,7 @@ std::string hidden_in(const ProgramSuite& suite) {
 
 /// What the eight show, as JSON has it.
 Json json_of_choice(const SuiteFlags& flags) {
-  const ProgramSuite& suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
+  const ProgramSuite suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
   Json cases = Json::array();
   for (std::size_t c = 0; c < suite.cases.size(); ++c)
     cases.push_back(
@@ -341,7 +341,7 @@ std::string words_of_choice(const SuiteFlags& flags) {
   if (const Suite* suite = find_suite(flags.mechanism))
     return fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
                        flags.settings ? suite->shown_with_settings : suite->shown, suite->faults, suite->by_contract);
-  const ProgramSuite& suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
+  const ProgramSuite suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
   return fmt::format("cases     chosen by what they show: {} of {} errors in the formula and its gradient{}",
                      suite.shown, suite.errors, suite.hidden.empty() ? "" : "\n          not: " + hidden_in(suite));
 }
