@@ -119,6 +119,15 @@ foreign: wheel ## run kernels that others have published on random problems and 
 	@build/foreign/bin/python tools/dev/walk_pages.py --tool build/assay docs/python.md docs/guides/triton.md
 	@build/foreign/bin/python proptests/foreign/run.py $(FOREIGN_ARGS)
 
+# How long the laws of a nightly run may take together.
+SECONDS ?= 3600
+
+.PHONY: nightly
+nightly: setup-test ## every law for its share of an hour (SECONDS=600 for less), then pip install . in a clean clone
+	@$(call build-preset,host)
+	@tools/dev/laws.py --build build --jobs $(JOBS) --seconds $(SECONDS)
+	@tools/dev/clean_install
+
 .PHONY: published
 published: build ## write records/published-kernels.md again
 	@$(call command-of,records/published-kernels.md)

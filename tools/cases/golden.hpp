@@ -34,7 +34,8 @@ std::vector<GoldenRequest> golden_requests(std::string_view mechanism);
 /// what `assay oracle --tier ball` answers. NaN stands for padding, -inf for the lse of a row that sees nothing.
 Safetensors golden_arguments_file(std::string_view mechanism);
 
-/// One sentence for each difference between two files; empty if they hold the same.
+/// One sentence for each difference between two files; empty if they hold the same. How tight a proven bound is depends
+/// on the version of FLINT: two bounds are the same where both keep `word_target`.
 std::vector<std::string> differences(const Safetensors& expected, const Safetensors& found);
 
 }  // namespace assay
