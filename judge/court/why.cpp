@@ -45,8 +45,6 @@ std::string best_of(const Explanations& why) {
 
 /// What explains less is not worth saying.
 constexpr double least_share = 0.2;
-/// What explains as much has no rival.
-constexpr double nearly_all = 0.99;
 
 using Clock = std::chrono::steady_clock;
 
@@ -107,7 +105,7 @@ std::vector<std::string> Why::further() const {
   if (known()) {
     const double share = explanations.list.front().explained;
     // A contract allows what a cause predicts: the cause that leaves nothing says more.
-    lines.insert(share >= nearly_all ? lines.begin() : lines.end(),
+    lines.insert(share >= predicted ? lines.begin() : lines.end(),
                  "why: " + best_of(explanations) + "; explains " + percent(share) +
                      " of the squared error, and what is left a correct kernel could have");
   }

@@ -166,8 +166,6 @@ Values smoothed(const Values& x, const Layout& n) {
 constexpr double shared_parts[] = {0, 0.5, 0.8, 0.95, 0.99, 0.999, 0.9999, 1};
 /// A kernel that has all of it in common still sums in another order: what that moves, in sigmas.
 constexpr double least_spread = 0.1;
-/// The share of what is seen that must be predicted where the spread alone would allow much more.
-constexpr double predicted = 0.99;
 
 /// Twice the log likelihood; and whether no tensor is further off than the judge lets a correct one be.
 struct Fit {

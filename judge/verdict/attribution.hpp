@@ -38,6 +38,9 @@ struct Explanation {
 
 /// Explanations whose evidence differs by less, a likelihood ratio of 1000, the data do not tell apart.
 inline constexpr double telling = 6.9;
+/// The share of what is seen that a cause must predict to be told where a wide spread would allow much more, and before
+/// a contract that allows it.
+inline constexpr double predicted = 0.99;
 
 /// Explanations of what was answered, the best first: the sufficient ones, by their evidence; of those that the data do
 /// not tell from the best, by kind and name.

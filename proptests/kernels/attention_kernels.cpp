@@ -1,5 +1,5 @@
 // The tile programs of softmax attention and Parallax on the CPU executor: against a plain definition written here,
-// their invariances, the executor's own hazard checks, and the faults that the library of mutants plants in them.
+// their invariances, the executor's own hazard checks, and the faults that are planted in them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -92,8 +92,7 @@ constexpr Exception exceptions[] = {
     {"reference:linear_in_values", "rmsnorm mdn_gates stable_rank", "they take no values"},
     {"reference:segments_concatenate",
      "softmax_attention parallax parallax_gate lla value_averaging affine_linear_attention mesanet affine_mesanet rls "
-     "rmsnorm "
-     "mdn_gates stable_rank",
+     "rmsnorm mdn_gates stable_rank",
      "they take no state from the call before, or not all of it"},
     {"reference:segments_concatenate", "linear_attention", "segments_concatenate_unless_counted"},
     {"reference:reads_are_linear_in_the_query",

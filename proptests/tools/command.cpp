@@ -49,6 +49,18 @@ TEST(Run, HelpAndVersionPass) {
   EXPECT_EQ(help.err + version.err + verb.err, "");
 }
 
+TEST(Run, VerbsOfTheLabSayWhereTheyAre) {
+  for (const Command* command : lab_command_line().verbs) {
+    if (command == &commands::merge_of_lab) continue;
+    const std::string name(command->name);
+    const Ran ran = run_assay({name}, command_line());
+    EXPECT_EQ(ran.code, exit_usage);
+    EXPECT_EQ(ran.err, "assay: " + name +
+                           " is a verb of assay-lab, which `make lab` builds in a checkout: build/assay-lab " + name +
+                           '\n');
+  }
+}
+
 #ifndef __SANITIZE_ADDRESS__  // which ends the process at once
 TEST(Run, WhatNoMemoryHoldsIsTwo) {
   std::ostringstream out, err;

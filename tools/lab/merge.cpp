@@ -13,7 +13,7 @@
 namespace assay {
 namespace {
 
-/// As `assay mutants` does: every planted mutant that shows is killed, and no healthy kernel is rejected.
+/// As `assay-lab mutants` does: every planted mutant that shows is killed, and no healthy kernel is rejected.
 bool has_passed(const Json& page) {
   for (const Json& mutant : page.at("mutants"))
     if (mutant.at("held_out") == false && mutant.at("shown") > 0 && mutant.at("killed") == false) return false;
@@ -49,7 +49,7 @@ Calibration merged_calibration(std::vector<Json> pages, const std::vector<std::s
     whole.erase("shard"), whole["variants"] = std::move(list);
     return calibration_of(whole.dump(), names.front());
   } catch (const Json::exception&) {
-    throw InputError(names.front() + ": no share of `assay calibrate`");
+    throw InputError(names.front() + ": no share of `assay-lab calibrate`");
   }
 }
 
@@ -72,39 +72,25 @@ Json merged_mutants(std::vector<Json> pages, const std::vector<std::string>& nam
     whole.erase("shard"), whole["mutants"] = std::move(list);
     return whole;
   } catch (const Json::exception&) {
-    throw InputError(names.front() + ": no share of `assay mutants`");
+    throw InputError(names.front() + ": no share of `assay-lab mutants`");
   }
 }
 
 namespace merge_of_lab_verb {
 namespace {
 
-int run_merge_of_lab(const std::vector<std::string>& files, const std::string& output, Console& console) {
-  OutputFile file(output, console.out, files);
-  std::vector<Json> pages;
-  for (const std::string& name : files) pages.push_back(parse_json(read_text(name), name));
+std::pair<std::string, bool> merge_shares(std::vector<Json> pages, const std::vector<std::string>& names) {
   if (pages.front().contains("variants")) {
-    const Calibration whole = merged_calibration(std::move(pages), files);
-    file.commit(print(whole, TableFormat::json));
-    return whole.passed() ? exit_passed : exit_failed;
+    const Calibration whole = merged_calibration(std::move(pages), names);
+    return {print(whole, TableFormat::json), whole.passed()};
   }
-  require(pages.front().contains("mutants"), files.front(),
+  require(pages.front().contains("mutants"), names.front(),
           ": no share of assay-lab's; assay merge makes the whole of others");
-  const Json whole = merged_mutants(std::move(pages), files);
-  file.commit(whole.dump(2) + '\n');
-  return has_passed(whole) ? exit_passed : exit_failed;
+  const Json whole = merged_mutants(std::move(pages), names);
+  return {whole.dump(2) + '\n', has_passed(whole)};
 }
 
-std::function<int(Console&)> add(CLI::App& app) {
-  auto files = std::make_shared<std::vector<std::string>>();
-  auto output = std::make_shared<std::string>("-");
-  app.add_option(
-         "files", *files,
-         "all shares of one run of mutants or calibrate, as --shard 1/4 --format json has made them, in any order")
-      ->required();
-  app.add_option("-o,--output", *output, "where the whole goes; - is standard output")->capture_default_str();
-  return [files, output](Console& console) { return run_merge_of_lab(*files, *output, console); };
-}
+std::function<int(Console&)> add(CLI::App& app) { return add_merge(app, "mutants or calibrate", merge_shares); }
 
 }  // namespace
 }  // namespace merge_of_lab_verb

@@ -106,34 +106,34 @@ Json merged(std::vector<Json> pages, const std::vector<std::string>& names) {
   return whole;
 }
 
+std::function<int(Console&)> add_merge(CLI::App& app, std::string_view run, const Merge& merge) {
+  auto files = std::make_shared<std::vector<std::string>>();
+  auto output = std::make_shared<std::string>("-");
+  app.add_option("files", *files,
+                 text("all shares of one run of ", run, ", as --shard 1/4 --format json has made them, in any order"))
+      ->required();
+  app.add_option("-o,--output", *output, "where the whole goes; - is standard output")->capture_default_str();
+  return [files, output, merge](Console& console) {
+    OutputFile file(*output, console.out, *files);
+    std::vector<Json> pages;
+    for (const std::string& name : *files) pages.push_back(parse_json(read_text(name), name));
+    const auto [whole, passed] = merge(std::move(pages), *files);
+    file.commit(whole);
+    return passed ? exit_passed : exit_failed;
+  };
+}
+
 namespace merge_verb {
 namespace {
 
-struct Flags {
-  std::vector<std::string> files;
-  std::string output = "-";
-};
-
-int run_merge(const Flags& flags, Console& console) {
-  OutputFile file(flags.output, console.out, flags.files);
-  std::vector<Json> pages;
-  for (const std::string& name : flags.files) pages.push_back(parse_json(read_text(name), name));
-  require(list_of(pages.front()) == "rows", flags.files.front(),
+std::pair<std::string, bool> merge_rows(std::vector<Json> pages, const std::vector<std::string>& names) {
+  require(list_of(pages.front()) == "rows", names.front(),
           ": is a share of assay-lab's: assay-lab merge makes the whole");
-  const Json whole = merged(std::move(pages), flags.files);
-  file.commit(whole.dump(2, ' ', true, Json::error_handler_t::replace) + '\n');
-  return whole.at("passed") == true ? exit_passed : exit_failed;
+  const Json whole = merged(std::move(pages), names);
+  return {whole.dump(2, ' ', true, Json::error_handler_t::replace) + '\n', whole.at("passed") == true};
 }
 
-std::function<int(Console&)> add(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
-  app.add_option("files", flags->files,
-                 "all shares of one run of report, as --shard 1/4 --format json has made them, "
-                 "in any order")
-      ->required();
-  app.add_option("-o,--output", flags->output, "where the whole goes; - is standard output")->capture_default_str();
-  return [flags](Console& console) { return run_merge(*flags, console); };
-}
+std::function<int(Console&)> add(CLI::App& app) { return add_merge(app, "report", merge_rows); }
 
 }  // namespace
 }  // namespace merge_verb

@@ -1,7 +1,9 @@
 #pragma once
 // Shares of a run on machines that know nothing of each other, and the whole that they make.
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,8 @@ class App;
 }
 
 namespace assay {
+
+struct Console;
 
 /// (2, 8) of "2/8", the second of eight shares. Throws InputError for anything else.
 std::pair<int, int> shard_from(const std::string& words);
@@ -28,5 +32,11 @@ Json merged(std::vector<Json> pages, const std::vector<std::string>& names);
 void require_whole(const std::vector<Json>& pages, const std::vector<std::string>& names);
 /// The rows of all shares, in the order of one process.
 Json rows_in_order(std::vector<Json>& pages);
+
+/// What is written of the shares, and whether it passed.
+using Merge =
+    std::function<std::pair<std::string, bool>(std::vector<Json> pages, const std::vector<std::string>& names)>;
+/// A verb that merges shares of `run`: adds its files and --output.
+std::function<int(Console&)> add_merge(CLI::App& app, std::string_view run, const Merge& merge);
 
 }  // namespace assay
