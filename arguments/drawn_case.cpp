@@ -618,6 +618,8 @@ class Maker {
                     {"generator", generator()},
                     {"sha256", digests.dump()},
                     {"tool_version", std::string(tool_version)}};
+    // With cotangents d_lse says that it is asked for.
+    if (is_wished("lse") && !request_.cotangents) out.metadata["outputs"] = Json{"lse"}.dump();
     return out;
   }
 

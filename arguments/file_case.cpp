@@ -4,13 +4,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <deque>
 #include <mutex>
 #include <utility>
 
 #include "arguments/programs/families.hpp"
 #include "files/input_file.hpp"
 #include "files/layout.hpp"
+#include "oracles/core/memo.hpp"
 #include "reference/core/problem_digest.hpp"
 
 namespace assay::arguments {
@@ -346,16 +346,8 @@ Shape FileCase::shape() const {
 }
 
 std::shared_ptr<const FileCase> FileCase::of(const Problem& problem) {
-  constexpr std::size_t remembered = 4;
-  static std::mutex guard;
-  static std::deque<std::pair<std::string, std::shared_ptr<const FileCase>>> known;
-  const std::string digest = problem_digest(problem);
-  const std::lock_guard lock(guard);
-  for (const auto& [name, file] : known)
-    if (name == digest) return file;
-  known.emplace_front(digest, std::make_shared<const FileCase>(problem));
-  if (known.size() > remembered) known.pop_back();
-  return known.front().second;
+  static Memo<FileCase> known(4);
+  return known.find(problem_digest(problem), [&] { return std::make_shared<const FileCase>(problem); });
 }
 
 }  // namespace assay::arguments

@@ -1,11 +1,9 @@
 #include "arguments/file_rooms.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "arguments/file_case.hpp"
@@ -14,21 +12,12 @@
 #include "files/problem_file.hpp"
 #include "language/answers/decimals.hpp"
 #include "language/room.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/memo.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/sha256.hpp"
 
 namespace assay::arguments {
 namespace {
-
-/// A mechanism whose cases with arguments somebody has read.
-struct Entry {
-  std::string name;
-  Facts facts;
-  std::vector<RoomFacts::Ranked> inputs, outputs;
-  std::string summary;
-  Room room;
-};
 
 // ---- what rooms say of their tensors
 
@@ -55,34 +44,6 @@ RoomFacts::Ranked ranked(const Argument& argument, bool queries) {
   if (is({"chunk_states", "checkpoints", "states_at"})) return ranked(name, {Axis::key_dim, Axis::value_dim});
   if (is({"k_scale", "v_scale"})) return ranked(name, {Axis::seq_len, Axis::key_dim}, true);
   return ranked(name, {});
-}
-
-void describe(Entry& entry) {
-  const Facts& facts = entry.facts;
-  const auto add = [](std::vector<RoomFacts::Ranked>& list, const RoomFacts::Ranked& r) {
-    if (std::none_of(list.begin(), list.end(), [&](const auto& known) { return known.field.name == r.field.name; }))
-      list.push_back(r);
-  };
-  if (facts.room != nullptr) {
-    for (RoomFacts::Ranked r : facts.room->inputs()) {
-      r.field.domain = Domain::value, r.field.missing = Field::Missing::absent;
-      add(entry.inputs, r);
-    }
-    for (const RoomFacts::Ranked& r : facts.room->outputs()) add(entry.outputs, r);
-  } else {
-    for (const char* name : {"x", "z"}) add(entry.inputs, ranked(name, {Axis::seq_len, Axis::model_dim}));
-    for (const char* name : {"weight", "bias", "initial_state"}) add(entry.inputs, ranked(name, {Axis::model_dim}));
-    add(entry.outputs, ranked("o", {Axis::seq_len, Axis::model_dim}));
-    add(entry.outputs, ranked("final_state", {Axis::model_dim}));
-  }
-  const bool attention = facts.family == Family::attention;
-  for (const Argument& argument : all_arguments()) {
-    if (!why_not(facts, argument).empty()) continue;
-    RoomFacts::Ranked r = ranked(argument, attention);
-    if (argument.part == Part::params) r.field.place = Field::Place::param;
-    if (argument.part != Part::params || argument.name == "scale")
-      add(argument.part == Part::cotangents ? entry.outputs : entry.inputs, r);
-  }
 }
 
 // ---- answers
@@ -177,77 +138,73 @@ Answer perturbed(const Problem& problem) {
   return answered;
 }
 
-[[noreturn]] void not_of_files() { throw InputError("a case with arguments is a file's: none is made here"); }
+// ---- the registry
 
-// ---- the registry: rooms have plain functions, and so every mechanism a set of its own
+/// The cases with arguments of a mechanism.
+class FileRoom final : public Room {
+ public:
+  FileRoom(std::string named, Facts facts);
+
+  std::vector<RoomFacts::Ranked> inputs() const override { return inputs_; }
+  std::vector<RoomFacts::Ranked> outputs() const override { return outputs_; }
+  Decimals decimals(const BasicProblem<std::string>&, const DecimalOptions&) const override { not_of_files(); }
+  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override {
+    return arguments::values(problem, tier);
+  }
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const override {
+    return arguments::enclosed(problem);
+  }
+  std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const override {
+    return arguments::in_words(problem, effort);
+  }
+  BasicArrays<HiLo> slopes(const Problem&, const Arrays&) const override { not_of_files(); }
+  Problem make(const CaseSpec&) const override { not_of_files(); }
+
+ private:
+  [[noreturn]] static void not_of_files() { throw InputError("a case with arguments is a file's: none is made here"); }
+
+  std::string name_, summary_;
+  Facts facts_;
+  std::vector<RoomFacts::Ranked> inputs_, outputs_;
+};
+
+FileRoom::FileRoom(std::string named, Facts facts)
+    : Room({}, {}, {}), name_(std::move(named)), summary_(facts.name + " with arguments"), facts_(std::move(facts)) {
+  name = name_, summary = summary_;
+  const auto add = [](std::vector<RoomFacts::Ranked>& list, const RoomFacts::Ranked& r) {
+    if (std::none_of(list.begin(), list.end(), [&](const auto& known) { return known.field.name == r.field.name; }))
+      list.push_back(r);
+  };
+  if (facts_.room != nullptr) {
+    for (RoomFacts::Ranked r : facts_.room->inputs()) {
+      r.field.domain = Domain::value, r.field.missing = Field::Missing::absent;
+      add(inputs_, r);
+    }
+    for (const RoomFacts::Ranked& r : facts_.room->outputs()) add(outputs_, r);
+  } else {
+    for (const char* name : {"x", "z"}) add(inputs_, ranked(name, {Axis::seq_len, Axis::model_dim}));
+    for (const char* name : {"weight", "bias", "initial_state"}) add(inputs_, ranked(name, {Axis::model_dim}));
+    add(outputs_, ranked("o", {Axis::seq_len, Axis::model_dim}));
+    add(outputs_, ranked("final_state", {Axis::model_dim}));
+  }
+  const bool attention = facts_.family == Family::attention;
+  for (const Argument& argument : all_arguments()) {
+    if (!why_not(facts_, argument).empty()) continue;
+    RoomFacts::Ranked r = ranked(argument, attention);
+    if (argument.part == Part::params) r.field.place = Field::Place::param;
+    if (argument.part != Part::params || argument.name == "scale")
+      add(argument.part == Part::cotangents ? outputs_ : inputs_, r);
+  }
+}
 
 constexpr std::size_t most_mechanisms = 96;
 
-class Registry {
- public:
-  static Registry& get() {
-    static Registry registry;
-    return registry;
-  }
-  const Entry* find(std::string_view room);
-  const Entry& at(std::size_t i) const { return *entries_[i]; }
-
- private:
-  std::mutex guard_;
-  std::array<std::unique_ptr<Entry>, most_mechanisms> entries_;  // each stays where it is
-  std::size_t count_ = 0;
-};
-
-/// The functions of mechanism number N.
-template <std::size_t N>
-struct Functions {
-  static Room room(std::string_view name, std::string_view summary) {
-    return {.name = name,
-            .summary = summary,
-            .options = {},
-            .inputs = [] { return Registry::get().at(N).inputs; },
-            .outputs = [] { return Registry::get().at(N).outputs; },
-            .variants = [] { return std::vector<Params>(1); },
-            .decimals = [](const BasicProblem<std::string>&, const DecimalOptions&) -> Decimals { not_of_files(); },
-            .values = &values,
-            .enclosed = &enclosed,
-            .in_words = &in_words,
-            .slopes = [](const Problem&, const Arrays&) -> BasicArrays<HiLo> { not_of_files(); },
-            .make = [](const CaseSpec&) -> Problem { not_of_files(); },
-            .shifted = [](const Params&) { return false; }};
-  }
-};
-
-using MakeRoom = Room (*)(std::string_view, std::string_view);
-template <std::size_t... N>
-constexpr std::array<MakeRoom, sizeof...(N)> all_functions(std::index_sequence<N...>) {
-  return {&Functions<N>::room...};
-}
-constexpr auto room_makers = all_functions(std::make_index_sequence<most_mechanisms>());
-
-const Entry* Registry::find(std::string_view room) {
-  const std::string mechanism(without_suffix(room));
+std::shared_ptr<const Room> find_file_room(std::string_view name) {
+  static Memo<FileRoom> file_rooms(most_mechanisms);
+  const std::string mechanism(without_suffix(name));
   if (mechanism.empty()) return nullptr;
-  const Facts facts = facts_of(mechanism);
-  const std::lock_guard lock(guard_);
-  for (std::size_t i = 0; i < count_; ++i)
-    if (entries_[i]->name == room) return entries_[i].get();
-  if (count_ == most_mechanisms) throw Refusal(Status::unsupported, -1, "more mechanisms than anybody needs at once");
-  auto entry = std::make_unique<Entry>(Entry{std::string(room), facts, {}, {}, mechanism + " with arguments", {}});
-  describe(*entry);
-  entry->room = room_makers[count_](entry->name, entry->summary);
-  return (entries_[count_++] = std::move(entry)).get();
-}
-
-MoreRooms others;  ///< who knows programs
-
-const Room* find_any(std::string_view name) {
-  if (const Entry* entry = Registry::get().find(name)) return &entry->room;
-  return others.find(name);
-}
-
-Answer perturbed_any(const Problem& problem) {
-  return without_suffix(problem.mechanism).empty() ? others.perturbed(problem) : perturbed(problem);
+  return file_rooms.find(std::string(name),
+                         [&] { return std::make_shared<const FileRoom>(std::string(name), facts_of(mechanism)); });
 }
 
 // ---- files
@@ -269,13 +226,33 @@ Array load_any(const std::string& name, const StoredTensor& tensor, const std::s
   return *std::move(array);
 }
 
+/// Outputs that the file asks for by name, as one without cotangents has to ask for those that come with arguments.
+std::vector<std::string> outputs_asked(const ProblemFile& file, const std::string& where) {
+  const auto written = file.metadata.find("outputs");
+  if (written == file.metadata.end()) return {};
+  const Json names = parse_json(written->second, where + ": __metadata__.outputs");
+  require(
+      names.is_array() && std::all_of(names.begin(), names.end(), [](const Json& name) { return name.is_string(); }),
+      where, ": __metadata__.outputs: expected a list of names, [\"lse\"]");
+  return names.get<std::vector<std::string>>();
+}
+
+/// Throws InputError unless the answer to the case has all outputs that it asks for.
+void require_known(const std::vector<std::string>& asked, const std::vector<std::string>& known,
+                   const std::string& where) {
+  for (const std::string& output : asked)
+    require(std::find(known.begin(), known.end(), output) != known.end(), where, ": __metadata__.outputs: there is no ",
+            output, did_you_mean(output, known));
+}
+
 /// Whether the file says something that the mechanism's room does not know, and the table of arguments does.
 bool file_has_arguments(const ProblemFile& file, const std::map<std::string, StoredTensor>& tensors, const Facts& facts,
-                        const Json& params) {
+                        const Json& params, const std::vector<std::string>& asked) {
   if (facts.family == Family::other) return false;
   if (const auto layout = file.metadata.find("layout"); layout != file.metadata.end() && layout->second != "bthd")
     return true;
   Tensors names;
+  for (const std::string& output : asked) names.cotangents[output];
   for (const auto& [name, tensor] : tensors)
     if (name.starts_with("d_"))
       names.cotangents[name.substr(2)];
@@ -319,7 +296,9 @@ void require_known_names(const ProblemFile& file, const std::string& where) {
   check(file.problem.cotangents, file.room->outputs(), "d_");
 }
 
-bool read_argument_case(ProblemFile& to, std::map<std::string, StoredTensor>& tensors, const std::string& where) {
+}  // namespace
+
+bool read_case_with_arguments(ProblemFile& to, std::map<std::string, StoredTensor>& tensors, const std::string& where) {
   Facts facts;
   try {
     facts = facts_of(to.problem.mechanism);
@@ -329,7 +308,14 @@ bool read_argument_case(ProblemFile& to, std::map<std::string, StoredTensor>& te
   Json params = Json::object();
   if (const auto written = to.metadata.find("params"); written != to.metadata.end())
     params = parse_json(written->second, where + ": __metadata__.params");
-  if (!params.is_object() || !file_has_arguments(to, tensors, facts, params)) return false;
+  const std::vector<std::string> asked = outputs_asked(to, where);
+  if (!params.is_object() || !file_has_arguments(to, tensors, facts, params, asked)) {
+    std::vector<std::string> known;
+    if (facts.room != nullptr)
+      for (const RoomFacts::Ranked& output : facts.room->outputs()) known.emplace_back(output.field.name);
+    if (facts.room != nullptr) require_known(asked, known, where);
+    return false;
+  }
   to.problem.mechanism += room_suffix;
   to.room = find_room(to.problem.mechanism);
   to.shape = Shape{};
@@ -354,20 +340,14 @@ bool read_argument_case(ProblemFile& to, std::map<std::string, StoredTensor>& te
     to.shape = file->shape();
     for (const auto& [name, tensor] : file->judged()) to.scattered[name] = file->scattered(name);
   });
+  if (result.status == Status::ok) {
+    std::vector<std::string> known;
+    for (const auto& [name, scattered] : to.scattered) known.push_back(name);
+    require_known(asked, known, where);
+    for (const std::string& output : asked) to.scattered.at(output).is_optional = false;
+  }
   if (result.status != Status::ok) to.refusal = result;
   return true;
-}
-
-}  // namespace
-
-void know_arguments() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    language::know_programs();
-    others = more_rooms();
-    know_more_rooms({.find = &find_any, .perturbed = &perturbed_any, .recurrence = others.recurrence});
-    know_argument_cases(&read_argument_case);
-  });
 }
 
 std::shared_ptr<const language::Mechanism> joined_mechanism(const Problem& problem) {
@@ -383,3 +363,19 @@ Answer answer_in_doubles(const Problem& problem, const language::Mechanism& mech
 }
 
 }  // namespace assay::arguments
+
+namespace assay {
+
+std::shared_ptr<const Room> find_room(std::string_view name) {
+  for (const Room* room : rooms())
+    if (room->name == name) return {std::shared_ptr<const void>(), room};  // it is never destroyed
+  if (auto with_arguments = arguments::find_file_room(name)) return with_arguments;
+  return language::find_program(name);
+}
+
+Answer perturbed_answer(const Problem& problem) {
+  return arguments::without_suffix(problem.mechanism).empty() ? language::perturbed_program(problem)
+                                                              : arguments::perturbed(problem);
+}
+
+}  // namespace assay

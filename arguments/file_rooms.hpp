@@ -1,15 +1,11 @@
 #pragma once
-// Rooms of cases with arguments: what reads them from files, answers them and draws for the model.
+// Rooms of cases with arguments: reading them from files, their answers, draws for the model.
 #include <memory>
 
 #include "language/answers/posed.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay::arguments {
-
-/// Makes read_problem(), find_room() and the draws of the model know cases with arguments, and programs. Calling it
-/// again changes nothing.
-void know_arguments();
 
 /// The joined program of a case with arguments; null of any other problem.
 std::shared_ptr<const language::Mechanism> joined_mechanism(const Problem& problem);

@@ -147,8 +147,8 @@ Facts facts_of(const std::string& mechanism) {
   for (const char* form : {"softmax_attention", "parallax", "parallax_gate", "lla"})
     if (mechanism == form) facts.family = Family::attention;
   if (facts.family == Family::attention) return facts;
-  const language::Mechanism* users = language::find_mechanism(mechanism);
-  facts.program = users != nullptr ? &users->program : find_mechanism_program(mechanism);
+  facts.program =
+      facts.room->is_program() ? &language::program_of(*facts.room).program : find_mechanism_program(mechanism);
   const auto is = [&](const char* name) { return mechanism == name; };
   // Tails of earlier tokens, and a front end that has these names already, are not composed.
   if (is("falcon3") || is("falcon3a") || is("mdn_front_end") || is("mdn_gates")) facts.program = nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 // The one table of arguments: their names, where they stand in a case, and which mechanisms take them.
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +20,7 @@ struct Facts {
   std::string name;
   Family family = Family::other;
   const language::Program* program = nullptr;  ///< of a recurrence
-  const Room* room = nullptr;                  ///< null for the components, which have none
+  std::shared_ptr<const Room> room;            ///< null for the components, which have none
 };
 /// Throws Refusal (UNSUPPORTED) as find_room does.
 Facts facts_of(const std::string& mechanism);

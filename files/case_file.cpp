@@ -162,7 +162,7 @@ Case case_from(Json record) {
     c.problem.id = text_from(record, "id");
     c.problem.mechanism = text_from(record, "mechanism");
     c.problem.params = params_from(record);
-    if (const Room* room = find_room(c.problem.mechanism)) spell_numbers(*room, c.problem.params);
+    if (const auto room = find_room(c.problem.mechanism)) spell_numbers(*room, c.problem.params);
     c.problem.inputs = arrays_from(record, "inputs");
     c.problem.cotangents = arrays_from(record, "cotangents");
   } catch (const Refusal& refusal) {
@@ -249,9 +249,9 @@ Refusal unknown_mechanism(std::string_view name) {
                meant.empty() ? "" : " (did you mean " + meant + "?)")};
 }
 
-const Room& room_named(std::string_view name, std::string_view flag) {
-  const Room* room = find_room(name);
-  if (room != nullptr) return *room;
+std::shared_ptr<const Room> room_named(std::string_view name, std::string_view flag) {
+  auto room = find_room(name);
+  if (room != nullptr) return room;
   std::vector<std::string> names;
   for (const Room* known : rooms()) names.emplace_back(known->name);
   std::string meant = mechanism_called(name);
@@ -260,11 +260,19 @@ const Room& room_named(std::string_view name, std::string_view flag) {
                         names_in(names, [](const std::string& known) { return known; })));
 }
 
+std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::string>& names, std::string_view flag) {
+  std::vector<std::shared_ptr<const Room>> found;
+  for (const std::string& name : names) found.push_back(room_named(name, flag));
+  for (const Room* room : names.empty() ? rooms() : std::span<const Room* const>())
+    found.push_back(find_room(room->name));
+  return found;
+}
+
 CaseResult answer_case(const Case& c, const DecimalOptions& options) {
   if (c.refusal) return *c.refusal;
   CaseResult result;
   CaseResult refused = attempt([&] {
-    const Room* room = find_room(c.problem.mechanism);
+    const auto room = find_room(c.problem.mechanism);
     if (room == nullptr) throw unknown_mechanism(c.problem.mechanism);
     result.answer = room->decimals(c.problem, options);
   });

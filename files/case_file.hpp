@@ -63,7 +63,9 @@ CaseResult attempt(const std::function<void()>& work);
 Refusal unknown_mechanism(std::string_view name);
 
 /// The room called `name`. Throws InputError that begins with `flag` and lists those that exist.
-const Room& room_named(std::string_view name, std::string_view flag);
+std::shared_ptr<const Room> room_named(std::string_view name, std::string_view flag);
+/// All of them, as above; those of mechanisms.def if there is no name.
+std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::string>& names, std::string_view flag);
 
 /// Answers one case. Never throws for anything in the case: an unknown mechanism is UNSUPPORTED.
 CaseResult answer_case(const Case& c, const DecimalOptions& options);

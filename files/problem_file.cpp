@@ -11,7 +11,7 @@
 #include "files/did_you_mean.hpp"
 #include "files/layout.hpp"
 #include "files/scale_param.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 
@@ -280,11 +280,7 @@ Array scattered_to_problem(const Scattered& scattered, const Array& array, const
   return out;
 }
 
-ReadArguments read_arguments = nullptr;
-
 }  // namespace
-
-void know_argument_cases(ReadArguments reader) { read_arguments = reader; }
 
 std::vector<int> ProblemFile::shape_in_file(const std::string& tensor, const std::vector<int>& in_problem) const {
   if (const auto found = scattered.find(tensor); found != scattered.end()) return found->second.shape;
@@ -348,7 +344,7 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
   const auto mechanism = read.metadata.find("mechanism"), params = read.metadata.find("params");
   require(mechanism != read.metadata.end(), where, ": __metadata__.mechanism: missing");
   read.problem.mechanism = mechanism->second;
-  if (read_arguments != nullptr && read_arguments(read, file.tensors, where)) return read;
+  if (arguments::read_case_with_arguments(read, file.tensors, where)) return read;
   read.room = find_room(mechanism->second);
   if (params != read.metadata.end()) {
     Json object = parse_json(params->second, where + ": __metadata__.params");
@@ -378,7 +374,7 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
 
 Safetensors with_mechanism(Safetensors stored, const std::string& mechanism) {
   if (mechanism.empty()) return stored;
-  stored.metadata["mechanism"] = room_named(mechanism, "--mechanism").name;
+  stored.metadata["mechanism"] = room_named(mechanism, "--mechanism")->name;
   return stored;
 }
 
@@ -405,12 +401,41 @@ RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor) {
 
 namespace {
 
-/// What to do about a tensor that the answer does not have.
-std::string missing(const std::string& name, const GivenAnswer& given) {
-  for (const std::string& other : given.ignored)
+/// The mechanism as somebody typed it, without what tells a room of cases with arguments from another.
+std::string_view mechanism_of(const ProblemFile& problem) {
+  const std::string_view name = problem.room->name;
+  return problem.has_arguments() ? name.substr(0, name.rfind('+')) : name;
+}
+
+/// The tensor of the answer that is probably meant by the one it does not have.
+std::string missing(const std::string& name, const std::vector<std::string>& unknown) {
+  for (const std::string& other : unknown)
     if (tensor_called(other) == name) return "; is it " + other + "?";
-  const std::string near = nearest_name(name, given.ignored);
+  const std::string near = nearest_name(name, unknown);
   return near.empty() ? "" : "; is it " + near + "?";
+}
+
+/// Why an answer need not have that tensor, a gradient that few kernels have or an output that the case does not ask
+/// for; "" if it must.
+std::string why_optional(const ProblemFile& problem, const RoomFacts::Ranked& ranked, const std::string& name) {
+  const auto scattered = problem.scattered.find(name);
+  if (scattered != problem.scattered.end() && scattered->second.is_optional) return "the answer has none";
+  const bool is_given = ranked.field.place == Field::Place::input && problem.problem.inputs.contains(ranked.field.name);
+  return name.starts_with("d_") && !is_given ? "the answer has none" : "";
+}
+
+/// Throws InputError if the answer has a tensor that is none of `known`; pairs of the oracle's own answers are none.
+void refuse_unknown(const std::vector<std::string>& unknown, const std::vector<std::string>& known,
+                    const ProblemFile& problem, const std::string& where) {
+  for (const std::string& name : unknown) {
+    const std::string tensor = name.substr(0, name.find('.'));
+    const bool is_pair = name == tensor + ".lo" || name == tensor + ".bound";
+    if (is_pair && std::find(known.begin(), known.end(), tensor) != known.end()) continue;
+    const bool gradient = name.starts_with("d_") && problem.problem.cotangents.empty();
+    throw InputError(text(where, ": tensor ", name, ": the case does not ask for it",
+                          gradient ? ", for it has no cotangents" : meant_by(name, known), "; to this case ",
+                          mechanism_of(problem), " answers ", listed(known), "; --tensor judges some of them"));
+  }
 }
 
 /// What the tensor of an answer has of the parts that were sampled. Throws InputError, as read_outputs() does, if the
@@ -442,36 +467,36 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
                          const std::vector<std::string>& tensors, const std::string& where) {
   std::vector<std::string> known;
   for (const auto& [name, truth] : oracle.tensors) known.push_back(name);
-  GivenAnswer given;
+  std::vector<std::string> unknown;
   for (const auto& [name, tensor] : file.tensors)
-    if (std::find(known.begin(), known.end(), name) == known.end()) given.ignored.push_back(name);
+    if (std::find(known.begin(), known.end(), name) == known.end()) unknown.push_back(name);
+  GivenAnswer given;
   for (const auto& [name, truth] : oracle.tensors) {
+    if (truth.value.empty()) continue;
     const bool asked = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
-    if (truth.value.empty() || !(asked || tensors.empty())) continue;
     const RoomFacts::Ranked ranked = answer_field(*problem.room, name);
     const bool gradient = name.starts_with("d_");
-    if (problem.parts && gradient && is_summed(*problem.parts, ranked, truth.shape, problem.batch)) {
-      given.of_all_parts.push_back(name);
-      continue;
-    }
     const auto found = file.tensors.find(name);
-    // Few kernels have the gradient of what their caller passes as a number, or of what the case leaves out.
-    const auto scattered = problem.scattered.find(name);
-    const bool is_optional = scattered != problem.scattered.end() && scattered->second.is_optional;
-    const bool passed =
-        !is_optional && ranked.field.place == Field::Place::input && problem.problem.inputs.contains(ranked.field.name);
-    if ((gradient || is_optional) && !passed && !asked && (found == file.tensors.end() || !is_written(found->second))) {
-      given.not_judged.push_back(name);
+    std::string why;
+    if (!asked && !tensors.empty())
+      why = "--tensor leaves it out";
+    else if (problem.parts && gradient && is_summed(*problem.parts, ranked, truth.shape, problem.batch))
+      why = "other parts, or other rows, add to it";
+    else if (!asked && (found == file.tensors.end() || !is_written(found->second)))
+      why = why_optional(problem, ranked, name);
+    if (!why.empty()) {
+      given.not_judged.push_back({name, std::move(why)});
       continue;
     }
-    require(found != file.tensors.end(), where, ": tensor ", name, ": missing", missing(name, given), "; to this case ",
-            problem.room->name, " answers ", listed(known), "; --tensor judges some of them");
+    require(found != file.tensors.end(), where, ": tensor ", name, ": missing", missing(name, unknown),
+            "; to this case ", mechanism_of(problem), " answers ", listed(known), "; --tensor judges some of them");
     if (problem.parts) found->second = sampled_of(found->second, problem, name, truth.shape, where);
     const std::vector<int> expected = problem.shape_in_file(name, truth.shape);
     require(found->second.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected),
             ", got ", shape_text(found->second.shape),
             problem.has_arguments() ? "" : mistaken_axes(ranked, expected, found->second.shape));
     Array array = load(text(where, ": tensor ", name), found->second);
+    const auto scattered = problem.scattered.find(name);
     array = scattered != problem.scattered.end()
                 ? scattered_to_problem(scattered->second, array, truth.shape)
                 : FileLayout::of_problem(ranked, truth.shape, problem.batch).to_problem(std::move(array));
@@ -479,6 +504,7 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     (gradient ? given.answer.gradients : given.answer.outputs)[gradient ? name.substr(2) : name] = std::move(array);
     file.tensors.erase(found);
   }
+  if (tensors.empty()) refuse_unknown(unknown, known, problem, where);
   return given;
 }
 

@@ -61,7 +61,7 @@ struct ProblemFile {
   std::map<std::string, std::string> metadata;  ///< as read
   Json digests = Json::object();                ///< SHA-256 of every tensor read, by name
   std::map<std::string, Format> dtypes;         ///< of every tensor read, by name
-  const Room* room = nullptr;
+  std::shared_ptr<const Room> room;
   Problem problem;                             ///< the batch folded into the heads (files/layout.hpp)
   int batch = 1, heads = 0, shared_heads = 0;  ///< of one sequence, as far as its tensors say
   std::optional<CaseResult> refusal;           ///< why it poses none: an unknown mechanism, or heads that do not fit
@@ -77,11 +77,12 @@ struct ProblemFile {
                                                          const std::vector<int>& shape) const;
 };
 
-/// Reads a case that has arguments: takes `tensors` and returns true; false of one that has none. What the case says is
-/// in `to.metadata` and `to.problem.mechanism`; throws InputError that starts with `where`.
-using ReadArguments = bool (*)(ProblemFile& to, std::map<std::string, StoredTensor>& tensors, const std::string& where);
-/// From now on read_problem knows these, too. arguments/file_case.hpp does.
-void know_argument_cases(ReadArguments reader);
+namespace arguments {
+/// Reads a case that has arguments: takes `tensors` and returns true; false of one that has none. The case's words are
+/// in `to.metadata` and `to.problem.mechanism`; throws InputError that starts with `where`. Defined in
+/// arguments/file_rooms.cpp.
+bool read_case_with_arguments(ProblemFile& to, std::map<std::string, StoredTensor>& tensors, const std::string& where);
+}  // namespace arguments
 
 /// Takes the tensors out of `file`, one at a time. Throws InputError, one sentence that starts with `where`, if it is
 /// no case: a tensor with an unknown name, too many or too few axes, batches that differ, no mechanism, params that are
@@ -100,17 +101,21 @@ CaseResult answer_problem(const ProblemFile& file, std::optional<Tier> tier, int
 /// InputError if it has no such tensor.
 RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor);
 
+/// A tensor that the case has an answer of and that is not looked at.
+struct NotJudged {
+  std::string tensor, why;
+};
+
 /// Somebody's answer to a problem.
 struct GivenAnswer {
   Answer answer;
-  std::map<std::string, Format> stored;   ///< the dtypes of its tensors
-  std::vector<std::string> not_judged;    ///< gradients of parameters that it does not have, and need not
-  std::vector<std::string> of_all_parts;  ///< gradients that sum over more than the parts that were sampled
-  std::vector<std::string> ignored;       ///< tensors that it has and nobody asked for
+  std::map<std::string, Format> stored;  ///< the dtypes of its tensors
+  std::vector<NotJudged> not_judged;
 };
 
 /// What `file` has of the oracle's tensors: of those named, or of all if none is. Throws InputError, one sentence that
-/// starts with `where` and names the tensor, if one is missing or of another shape.
+/// starts with `where` and names the tensor, if one is missing or of another shape, or, where all are asked for, if it
+/// has one that the case does not ask for.
 GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Oracle& oracle,
                          const std::vector<std::string>& tensors, const std::string& where);
 

@@ -204,8 +204,8 @@ Described described(const std::string& name, const nlohmann::json& entry, const 
   return d;
 }
 
-/// The tensors of a header. Throws InputError if two of them share a byte: what is allocated is never more than the
-/// file.
+/// The tensors of a header. Throws InputError unless each byte up to their end is one tensor's: what is allocated is
+/// never more than the file, and nothing lies where nobody reads it.
 std::vector<Described> tensors_of(const nlohmann::json& header, const std::string& where, std::uint64_t data_size) {
   std::vector<Described> all;
   for (const auto& [name, entry] : header.items())
@@ -214,10 +214,21 @@ std::vector<Described> tensors_of(const nlohmann::json& header, const std::strin
   for (const Described& d : all)
     if (d.first < d.last) in_file.push_back(&d);
   std::sort(in_file.begin(), in_file.end(), [](const Described* a, const Described* b) { return a->first < b->first; });
-  for (std::size_t i = 1; i < in_file.size(); ++i)
-    require(in_file[i - 1]->last <= in_file[i]->first, where, ": tensor ", excerpt(in_file[i]->name),
-            ": shares bytes with another tensor");
+  std::uint64_t end = 0;
+  for (const Described* d : in_file) {
+    require(end <= d->first, where, ": tensor ", excerpt(d->name), ": shares bytes with another tensor");
+    require(end == d->first, where, ": ", d->first - end, " bytes in front of tensor ", excerpt(d->name),
+            " belong to no tensor");
+    end = d->last;
+  }
   return all;
+}
+
+/// Where the bytes of the last one end.
+std::uint64_t end_of(const std::vector<Described>& tensors) {
+  std::uint64_t end = 0;
+  for (const Described& d : tensors) end = std::max(end, d.last);
+  return end;
 }
 
 std::uint64_t header_size_of(const ReadAt& read, std::uint64_t file_size, const std::string& where) {
@@ -235,6 +246,7 @@ nlohmann::json header_of(const ReadAt& read, std::uint64_t header_size, std::uin
           file_size - 8, " after it");
   std::string text(header_size, ' ');
   read(8, text.size(), reinterpret_cast<std::uint8_t*>(text.data()));
+  require(text.find('\0') == std::string::npos, where, ": the header has a byte 0");
   nlohmann::json header = parse_header(text, where + ": the header");
   require(header.is_object(), where, ": the header is not a JSON object");
   return header;
@@ -252,7 +264,11 @@ Safetensors read_from(std::uint64_t file_size, const ReadAt& read, const std::st
       file.metadata[key] = value.get<std::string>();
     }
   }
-  for (Described& d : tensors_of(header, where, file_size - 8 - header_size)) {
+  const std::uint64_t data_size = file_size - 8 - header_size;
+  std::vector<Described> tensors = tensors_of(header, where, data_size);
+  require(end_of(tensors) == data_size, where, ": ", data_size - end_of(tensors),
+          " bytes at the end belong to no tensor");
+  for (Described& d : tensors) {
     d.tensor.bytes.resize(d.last - d.first);
     read(8 + header_size + d.first, d.tensor.bytes.size(), d.tensor.bytes.data());
     file.tensors[d.name] = std::move(d.tensor);
@@ -300,9 +316,7 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
   file.append_up_to(data, bytes);
   const nlohmann::json header = header_of(known, data - 8, bytes.size(), where);
   constexpr std::uint64_t most_of_a_pipe = std::uint64_t{1} << 32;
-  std::uint64_t end = 0;
-  for (const Described& d : tensors_of(header, where, most_of_a_pipe)) end = std::max(end, d.last);
-  file.append_up_to(data + end, bytes);
+  file.append_up_to(data + end_of(tensors_of(header, where, most_of_a_pipe)), bytes);
   return read_from(bytes.size(), known, where);
 }
 

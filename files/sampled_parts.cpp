@@ -32,7 +32,7 @@ bool is_causal(const Safetensors& problem, const std::string& where) {
   return !object.is_object() || !object.contains("causal") || object["causal"] != false;
 }
 
-const Room* room_of(const Safetensors& problem) {
+std::shared_ptr<const Room> room_of(const Safetensors& problem) {
   const auto mechanism = problem.metadata.find("mechanism");
   return mechanism == problem.metadata.end() ? nullptr : find_room(mechanism->second);
 }
@@ -145,7 +145,7 @@ std::string SampledParts::place(const RoomFacts::Ranked& ranked, const std::vect
 }
 
 SampledParts parts_of(const Safetensors& problem, const std::string& where) {
-  const Room* room = room_of(problem);
+  const auto room = room_of(problem);
   require(room != nullptr, where, ": --sample: expected a case of a mechanism that `assay list` has, or of a program");
   const auto lies = problem.metadata.find("layout");
   require(lies == problem.metadata.end() || lies->second == "bthd", where, ": --sample: expected layout bthd, got ",
@@ -175,7 +175,7 @@ SampledParts parts_of(const Safetensors& problem, const std::string& where) {
 }
 
 Safetensors cut(const Safetensors& problem, const SampledParts& parts) {
-  const Room* room = room_of(problem);
+  const auto room = room_of(problem);
   Safetensors smaller;
   smaller.metadata = problem.metadata;
   smaller.metadata.erase("sha256");

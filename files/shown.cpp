@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "files/input_file.hpp"
 
 namespace assay {
@@ -27,6 +30,14 @@ std::string shown_word(const std::string& word) {
     else
       out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
   return out + "'";
+}
+
+std::string typed_here(std::string_view command) {
+  constexpr std::string_view ours = "build/assay ";
+  std::string word;
+  std::getline(std::ifstream("/proc/self/cmdline"), word, '\0');
+  if (!command.starts_with(ours) || std::filesystem::path(word).filename() != "assay") return std::string(command);
+  return shown_word(word) + ' ' + std::string(command.substr(ours.size()));
 }
 
 }  // namespace assay

@@ -15,4 +15,8 @@ std::string shell_word(const std::string& word);
 /// A word of a command line that is shown, as bash and its relatives take it.
 std::string shown_word(const std::string& word);
 
+/// A command of ours as it can be typed here: "build/assay check ..." with the word that this program was called by in
+/// front, where that is another one.
+std::string typed_here(std::string_view command);
+
 }  // namespace assay

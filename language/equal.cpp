@@ -154,7 +154,7 @@ template BasicAnswer<Enclosed> answer_of_program(const Mechanism&, const Mechani
                                                  BasicAnswer<Enclosed>);
 
 std::vector<Distance> distances(const Room& program, const Room& form, const Problem& problem) {
-  const Mechanism &a = *find_mechanism(program.name), &b = *find_mechanism(form.name);
+  const Mechanism &a = program_of(program), &b = program_of(form);
   Problem of_form = problem_of_form(a.program, b.program, problem), of_program = problem;
   of_form.mechanism = form.name, of_program.mechanism = program.name;
   std::erase_if(of_program.inputs, [&](const auto& input) { return find_input(b.program, input.first) == nullptr; });
@@ -173,7 +173,7 @@ std::vector<Distance> distances(const Room& program, const Room& form, const Pro
 
 std::vector<Distance> distances(const Oracle& truth, const Mechanism& program, const Room& form, const Problem& problem,
                                 int threads) {
-  const Mechanism& b = *find_mechanism(form.name);
+  const Mechanism& b = program_of(form);
   Problem of_form = problem_of_form(program.program, b.program, problem);
   of_form.mechanism = form.name;
   std::optional<BasicAnswer<Enclosed>> known = form.in_words(of_form, {2, threads});

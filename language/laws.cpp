@@ -28,7 +28,7 @@ std::string listed(const std::vector<std::string>& names) {
 class Laws {
  public:
   explicit Laws(const Room& room)
-      : mechanism_(*find_mechanism(room.name)),
+      : mechanism_(program_of(room)),
         program_(mechanism_.program),
         rows_(token_axis(mechanism_)),
         problem_(room.make({.mechanism = std::string(room.name),
@@ -298,7 +298,7 @@ std::vector<Law> laws_of(const Room& room) { return Laws(room).all(); }
 
 std::string stream_obstacle(const Room& room) {
   const std::string name(room.name);
-  if (token_axis(*find_mechanism(room.name)).chunk > 1)
+  if (token_axis(program_of(room)).chunk > 1)
     return name + " has its tokens in chunks: give the recurrence by tokens, and this as its --form";
   const std::vector<Law> laws = laws_of(room);
   const auto law = std::find_if(laws.begin(), laws.end(), [](const Law& l) { return l.name == "continuation"; });

@@ -1,10 +1,8 @@
 #include "language/room.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
 
@@ -12,25 +10,15 @@
 #include "language/answers/answer.hpp"
 #include "language/answers/by_channels.hpp"
 #include "language/answers/decimals.hpp"
-#include "language/trajectory.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/core/make_room.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/memo.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay::language {
 namespace {
-
-/// A program that somebody has named.
-struct Entry {
-  std::string name;
-  Mechanism mechanism;
-  std::vector<RoomFacts::Ranked> inputs, outputs;
-  std::string summary;
-  Room room;
-};
 
 // ---- what rooms say of their tensors
 
@@ -79,20 +67,6 @@ RoomFacts::Ranked ranked(const Mechanism& mechanism, std::string_view name, std:
   for (std::size_t a = 0; a < std::min(type.axes.size(), r.field.axes.size()); ++a)
     r.field.axes[a] = axis_of(mechanism, type.axes[a]);
   return r;
-}
-
-void describe(Entry& entry) {
-  const Program& program = entry.mechanism.program;
-  for (const Input& input : program.inputs) {
-    RoomFacts::Ranked r = ranked(entry.mechanism, input.name, input.domain, input.type);
-    r.field.differentiable = input.gradient;
-    if (!input.gradient && input.type.axes.empty()) r.field.place = Field::Place::param;
-    if (input.missing) r.field.missing = input.gradient ? Field::Missing::zero : Field::Missing::absent;
-    entry.inputs.push_back(r);
-  }
-  for (std::size_t i = 0; i < program.outputs.size(); ++i)
-    entry.outputs.push_back(ranked(entry.mechanism, program.outputs[i], "value", program.body->result_type(i)));
-  entry.summary = "the program " + program.name;
 }
 
 // ---- answers
@@ -310,101 +284,93 @@ void follow_hint(const CaseSpec& spec, const Input& input, Domain domain, Array&
   }
 }
 
-Problem make(const Entry& entry, const CaseSpec& spec) {
-  const Program& program = entry.mechanism.program;
-  const Lengths length(entry.mechanism, spec.shape);
-  RoomFacts facts{.name = entry.room.name, .inputs = {}, .outputs = {}};
+/// A program that somebody has named.
+class ProgramRoom final : public Room {
+ public:
+  /// Without the digest in `named`, or with that of the program. Throws InputError if it is another one's.
+  ProgramRoom(std::string named, Program program);
+
+  const Mechanism& mechanism() const { return mechanism_; }
+  std::vector<RoomFacts::Ranked> inputs() const override { return inputs_; }
+  std::vector<RoomFacts::Ranked> outputs() const override { return outputs_; }
+  Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const override {
+    return language::decimals(mechanism_, problem, options);
+  }
+  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override {
+    return language::values(mechanism_, problem, tier);
+  }
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const override {
+    return enclosed_answer(mechanism_, problem);
+  }
+  std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const override {
+    return language::in_words(mechanism_, problem, effort);
+  }
+  BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
+    return directed(mechanism_, problem, tangent);
+  }
+  Problem make(const CaseSpec& spec) const override;
+  bool shifted(const Params&) const override { return carries_rows(mechanism_.program); }
+  bool is_program() const override { return true; }
+
+ private:
+  std::string name_, summary_;
+  Mechanism mechanism_;
+  std::vector<RoomFacts::Ranked> inputs_, outputs_;
+};
+
+ProgramRoom::ProgramRoom(std::string named, Program program)
+    : Room({}, {}, {}),
+      name_(std::move(named)),
+      summary_("the program " + program.name),
+      mechanism_(std::move(program)) {
+  name = name_, summary = summary_;
+  const std::size_t length = program_path(name);
+  const std::string digest = length < name.size() ? mechanism_.program.digest() : "";
+  require(length == name.size() || name.substr(length + 1) == digest, name.substr(0, length), ": its digest is ",
+          digest, ", and the case is of ", excerpt(name.substr(std::min(length + 1, name.size()))));
+  for (const Input& input : mechanism_.program.inputs) {
+    RoomFacts::Ranked r = ranked(mechanism_, input.name, input.domain, input.type);
+    r.field.differentiable = input.gradient;
+    if (!input.gradient && input.type.axes.empty()) r.field.place = Field::Place::param;
+    if (input.missing) r.field.missing = input.gradient ? Field::Missing::zero : Field::Missing::absent;
+    inputs_.push_back(r);
+  }
+  const std::vector<std::string>& names = mechanism_.program.outputs;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    outputs_.push_back(ranked(mechanism_, names[i], "value", mechanism_.program.body->result_type(i)));
+}
+
+Problem ProgramRoom::make(const CaseSpec& spec) const {
+  const Program& program = mechanism_.program;
+  const Lengths length(mechanism_, spec.shape);
+  RoomFacts facts{.name = name, .inputs = {}, .outputs = {}};
   std::vector<std::size_t> odd_inputs, odd_outputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
-    if (is_plain(entry.mechanism, program.inputs[i].type))
-      facts.inputs.push_back(entry.inputs[i]);
+    if (is_plain(mechanism_, program.inputs[i].type))
+      facts.inputs.push_back(inputs_[i]);
     else if (!program.inputs[i].missing)
       odd_inputs.push_back(i);
   for (std::size_t i = 0; i < program.outputs.size(); ++i)
-    if (is_plain(entry.mechanism, program.body->result_type(i)))
-      facts.outputs.push_back(entry.outputs[i]);
+    if (is_plain(mechanism_, program.body->result_type(i)))
+      facts.outputs.push_back(outputs_[i]);
     else
       odd_outputs.push_back(i);
   Problem problem = make_problem(spec, facts);
   for (const std::size_t i : odd_inputs)
     problem.inputs.emplace(program.inputs[i].name,
-                           drawn(spec, entry.room.name, entry.inputs[i], program.inputs[i].type, length, false));
+                           drawn(spec, name, inputs_[i], program.inputs[i].type, length, false));
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     if (const auto made = problem.inputs.find(program.inputs[i].name); made != problem.inputs.end())
-      follow_hint(spec, program.inputs[i], entry.inputs[i].field.domain, made->second);
+      follow_hint(spec, program.inputs[i], inputs_[i].field.domain, made->second);
   for (const std::size_t i : odd_outputs)
-    problem.cotangents.emplace(
-        program.outputs[i], drawn(spec, entry.room.name, entry.outputs[i], program.body->result_type(i), length, true));
+    problem.cotangents.emplace(program.outputs[i],
+                               drawn(spec, name, outputs_[i], program.body->result_type(i), length, true));
   return problem;
 }
 
-// ---- the registry: rooms have plain functions, and so every program a set of its own
+// ---- the registry
 
 constexpr std::size_t most_programs = 64;
-constexpr std::string_view no_options[] = {""};
-
-class Registry {
- public:
-  static Registry& get() {
-    static Registry registry;
-    return registry;
-  }
-  const Entry* find(std::string_view name);
-  const Entry& at(std::size_t i) const { return *entries_[i]; }
-  std::size_t number_of(const Entry& entry) const {
-    const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.get() == &entry; });
-    return static_cast<std::size_t>(at - entries_.begin());
-  }
-
- private:
-  std::mutex guard_;
-  std::array<std::unique_ptr<Entry>, most_programs> entries_;  // each stays where it is
-  std::size_t count_ = 0;
-};
-
-/// The functions of program number N.
-template <std::size_t N>
-struct Functions {
-  static const Entry& entry() { return Registry::get().at(N); }
-  static Room room(std::string_view name, std::string_view summary) {
-    return {.name = name,
-            .summary = summary,
-            .options = std::span(no_options, 0),
-            .inputs = [] { return entry().inputs; },
-            .outputs = [] { return entry().outputs; },
-            .variants = [] { return std::vector<Params>(1); },
-            .decimals = [](const BasicProblem<std::string>& problem,
-                           const DecimalOptions& o) { return decimals(entry().mechanism, problem, o); },
-            .values = [](const Problem& problem, Tier tier) { return values(entry().mechanism, problem, tier); },
-            .enclosed = [](const Problem& problem) { return enclosed(entry().mechanism, problem); },
-            .in_words = [](const Problem& problem,
-                           const WordEffort& effort) { return in_words(entry().mechanism, problem, effort); },
-            .slopes = [](const Problem& problem,
-                         const Arrays& tangent) { return directed(entry().mechanism, problem, tangent); },
-            .make = [](const CaseSpec& spec) { return make(entry(), spec); },
-            .shifted = [](const Params&) { return carries_rows(entry().mechanism.program); }};
-  }
-  /// Its states go on by their names.
-  static const Recurrence* recurrence() {
-    static const Recurrence one{entry().name, [] { return trajectory_in_w2(entry().mechanism); },
-                                [] { return trajectory_in_double(entry().mechanism); }};
-    return &one;
-  }
-};
-
-using MakeRoom = Room (*)(std::string_view, std::string_view);
-template <std::size_t... N>
-constexpr std::array<MakeRoom, sizeof...(N)> all_functions(std::index_sequence<N...>) {
-  return {&Functions<N>::room...};
-}
-constexpr auto room_makers = all_functions(std::make_index_sequence<most_programs>());
-
-using FindRecurrence = const Recurrence* (*)();
-template <std::size_t... N>
-constexpr std::array<FindRecurrence, sizeof...(N)> all_recurrences(std::index_sequence<N...>) {
-  return {&Functions<N>::recurrence...};
-}
-constexpr auto recurrences = all_recurrences(std::make_index_sequence<most_programs>());
 
 Traced front_end = nullptr;
 
@@ -415,56 +381,36 @@ Program program_in(const std::string& path) {
   return read_program(front_end(path), path);
 }
 
-const Entry* Registry::find(std::string_view name) {
+std::shared_ptr<const ProgramRoom> program_room(std::string_view name) {
+  static Memo<ProgramRoom> programs(most_programs);
   const std::size_t length = program_path(name);
   if (length == 0) return nullptr;
-  const std::lock_guard lock(guard_);
-  for (std::size_t i = 0; i < count_; ++i)
-    if (entries_[i]->name == name) return entries_[i].get();
-  require(count_ < most_programs, "more than ", most_programs, " programs at once");
-  const std::string path(name.substr(0, length));
-  auto entry = std::make_unique<Entry>(Entry{std::string(name), Mechanism(program_in(path)), {}, {}, {}, {}});
-  if (length < name.size()) {
-    const std::string digest = entry->mechanism.program.digest();
-    require(name.substr(length + 1) == digest, path, ": its digest is ", digest, ", and the case is of ",
-            excerpt(name.substr(length + 1)));
-  }
-  describe(*entry);
-  entry->room = room_makers[count_](entry->name, entry->summary);
-  return (entries_[count_++] = std::move(entry)).get();
+  return programs.find(std::string(name), [&] {
+    return std::make_shared<const ProgramRoom>(std::string(name), program_in(std::string(name.substr(0, length))));
+  });
 }
 
-const Room* find(std::string_view name) {
+}  // namespace
+
+std::shared_ptr<const Room> find_program(std::string_view name) {
   try {
-    const Entry* entry = Registry::get().find(name);
-    return entry == nullptr ? nullptr : &entry->room;
+    return program_room(name);
   } catch (const InputError& error) {
     throw Refusal(Status::unsupported, -1, error.what());
   }
 }
 
-const Recurrence* recurrence(std::string_view name) {
-  const Entry* entry = Registry::get().find(name);
-  return entry == nullptr ? nullptr : recurrences[Registry::get().number_of(*entry)]();
-}
-
-Answer perturbed(const Problem& problem) {
+Answer perturbed_program(const Problem& problem) {
   if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) draw->round_every_operation();
-  const Posed<double> posed(Registry::get().find(problem.mechanism)->mechanism, problem);
+  const auto room = program_room(problem.mechanism);
+  const Posed<double> posed(room->mechanism(), problem);
   const BasicAnswer<Emulated> answered = answer<Emulated>(posed, posed.has_cotangents());
   const auto plain = [](std::string_view, const Emulated& x) { return x.value; };
   return {assay::detail::convert_arrays<double>(plain, answered.outputs),
           assay::detail::convert_arrays<double>(plain, answered.gradients)};
 }
 
-}  // namespace
-
-void know_programs() {
-  static std::once_flag once;  // who knows more by now would be forgotten
-  std::call_once(once, [] { know_more_rooms({.find = &find, .perturbed = &perturbed, .recurrence = &recurrence}); });
-}
-
-void know_front_end(Traced traced) { front_end = traced; }
+void trace_with(Traced traced) { front_end = traced; }
 
 std::size_t program_path(std::string_view name) {
   for (const std::string_view ending : {std::string_view(".json"), std::string_view(".py")}) {
@@ -475,9 +421,14 @@ std::size_t program_path(std::string_view name) {
   return 0;
 }
 
-const Mechanism* find_mechanism(std::string_view name) {
-  const Entry* entry = Registry::get().find(name);
-  return entry == nullptr ? nullptr : &entry->mechanism;
+std::shared_ptr<const Mechanism> find_mechanism(std::string_view name) {
+  const auto room = program_room(name);
+  return room == nullptr ? nullptr : std::shared_ptr<const Mechanism>(room, &room->mechanism());
+}
+
+const Mechanism& program_of(const Room& room) {
+  require(room.is_program(), room.name, ": no program");
+  return static_cast<const ProgramRoom&>(room).mechanism();
 }
 
 Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {
@@ -491,10 +442,9 @@ std::optional<BasicAnswer<Enclosed>> enclosed_answer(const Mechanism& mechanism,
 }
 
 std::string pinned_name(const Room& room) {
-  const Mechanism* mechanism = find_mechanism(room.name);
   const std::string name(room.name);
-  if (mechanism == nullptr || program_path(name) < name.size()) return name;
-  return name + '@' + mechanism->program.digest();
+  if (!room.is_program() || program_path(name) < name.size()) return name;
+  return name + '@' + program_of(room).program.digest();
 }
 
 }  // namespace assay::language

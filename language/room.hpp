@@ -2,6 +2,7 @@
 // Programs where a mechanism's name goes: a file's path, or path and digest, "gdn2.json@6f0c...". A file of Python,
 // gdn2.py, is one as soon as somebody traces it.
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,19 +12,23 @@
 
 namespace assay::language {
 
-/// Makes find_room() and the draws of the model know programs. Calling it again changes nothing.
-void know_programs();
-
 /// Gives the program of a file of Python as JSON, or throws InputError; one sentence.
 using Traced = std::string (*)(const std::string& file);
 /// From now on find_room() asks it. Without, files of Python are refused.
-void know_front_end(Traced traced);
+void trace_with(Traced traced);
 
 /// How many letters of the name are the path of a program; 0 where it names none.
 std::size_t program_path(std::string_view name);
 
-/// The mechanism behind a room of that name; null for any other room.
-const Mechanism* find_mechanism(std::string_view name);
+/// The program that a room's name is the path of; null of any other name. Throws Refusal (UNSUPPORTED) if the file is
+/// none.
+std::shared_ptr<const Room> find_program(std::string_view name);
+/// Its mechanism; null of any other name. Throws InputError if the file is no program.
+std::shared_ptr<const Mechanism> find_mechanism(std::string_view name);
+/// That of a room which is a program. Throws InputError if it is none.
+const Mechanism& program_of(const Room& room);
+/// The answer of a program under the PerturbedArithmetic of this thread.
+Answer perturbed_program(const Problem& problem);
 
 /// Outputs, and gradients if the problem has cotangents, in doubles. Throws Refusal as the room does.
 Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem);

@@ -1,9 +1,10 @@
-#include "language/trajectory.hpp"
+#include "oracles/core/trajectory.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "language/answers/answer.hpp"
+#include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
 #include "reference/core/error.hpp"
 
@@ -35,13 +36,15 @@ class ProgramTrajectory final : public Trajectory {
   BasicArrays<S> left_;  ///< under the names of the inputs that take it up
 };
 
+template <class S>
+std::unique_ptr<Trajectory> trajectory_in(const Room& room) {
+  return std::make_unique<ProgramTrajectory<S>>(program_of(room));
+}
+
 }  // namespace
-
-std::unique_ptr<Trajectory> trajectory_in_w2(const Mechanism& mechanism) {
-  return std::make_unique<ProgramTrajectory<W2>>(mechanism);
-}
-std::unique_ptr<Trajectory> trajectory_in_double(const Mechanism& mechanism) {
-  return std::make_unique<ProgramTrajectory<double>>(mechanism);
-}
-
 }  // namespace assay::language
+
+const assay::Recurrence& assay::recurrence_of_programs() {
+  static constexpr Recurrence all{"", &language::trajectory_in<W2>, &language::trajectory_in<double>};
+  return all;
+}

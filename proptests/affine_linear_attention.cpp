@@ -130,7 +130,7 @@ ASSAY_PROPERTY(affine_linear_attention_chunkwise, the_last_read_is_of_the_final_
 }
 
 TEST(affine_linear_attention_bad_inputs, the_table) {
-  const Room& room = *find_room("affine_linear_attention");
+  const Room& room = listed_room("affine_linear_attention");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");

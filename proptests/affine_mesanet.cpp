@@ -139,7 +139,7 @@ ASSAY_PROPERTY(affine_mesanet_chunkwise, large_ridges_leave_value_averaging) {
   std::erase_if(limits, [](const auto& entry) { return entry.first != "o" && entry.first != "d_v"; });
   for (double& x : limits.at("o").data) x += left * size(p.inputs.at("v"));
   for (double& x : limits.at("d_v").data) x += left * size(p.cotangents.at("o"));
-  for (const auto& [name, tensor] : oracle_of(*find_room("value_averaging"), mean).tensors) {
+  for (const auto& [name, tensor] : oracle_of(listed_room("value_averaging"), mean).tensors) {
     Array& a = want[name] = Array(tensor.shape);
     for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = tensor.value[i].hi;
   }
@@ -162,15 +162,15 @@ ASSAY_PROPERTY(affine_mesanet_chunkwise, constant_values_come_out) {
 using bad_inputs::changed, bad_inputs::refusal, bad_inputs::result_of;
 
 TEST(affine_mesanet_bad_inputs, what_conjugate_gradients_cannot_solve) {
-  Problem p = find_room("affine_mesanet")
-                  ->make({"affine_mesanet", {1, 3, 1, 1, 2, 2, 0}, Format::fp32, Style::integers, 0, {}});
+  Problem p = listed_room("affine_mesanet")
+                  .make({"affine_mesanet", {1, 3, 1, 1, 2, 2, 0}, Format::fp32, Style::integers, 0, {}});
   EXPECT_EQ(chunkwise().form.obstacle(p), "");
   p.inputs.at("lambda") = Array({}, {0});
   EXPECT_EQ(chunkwise().form.obstacle(p), "lambda: conjugate gradients need a ridge in every dimension, got 0");
 }
 
 TEST(affine_mesanet_bad_inputs, the_table) {
-  const Room& room = *find_room("affine_mesanet");
+  const Room& room = listed_room("affine_mesanet");
   const Json good = bad_inputs::good_case(room);
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");
@@ -187,7 +187,7 @@ TEST(affine_mesanet_bad_inputs, the_table) {
 
 /// Without a ridge the keys so far must span the dimensions affinely: in the plane, three not on one line.
 TEST(affine_mesanet_singular, the_first_row_whose_keys_do_not_span_is_named) {
-  Json record = bad_inputs::good_case(*find_room("affine_mesanet"));
+  Json record = bad_inputs::good_case(listed_room("affine_mesanet"));
   record["inputs"]["k"] = Json::parse(R"([["1", "2"], ["2", "1"], ["0", "1"]])");
   EXPECT_EQ(refusal(changed(record, "/inputs/lambda", "0"), Status::singular, 0,
                     "lambda: zero in 2 dimensions of row 0, where its keys less the first have rank 0"),

@@ -71,11 +71,13 @@ namespace assay {
 namespace {
 
 TEST(comba_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("comba")),
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("comba")),
             "log gates: log_decay; optional: initial_state; shared: q k p");
 }
 
-TEST(comba_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("comba")), ""); }
+TEST(comba_bad_inputs, any_strength_is_legal) {
+  EXPECT_EQ(bad_inputs::any_strength_is_legal(listed_room("comba")), "");
+}
 
 }  // namespace
 }  // namespace assay

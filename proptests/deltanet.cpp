@@ -18,7 +18,7 @@ Subject neumann() { return subject(kernel_rooms(), "deltanet", "neumann"); }
 
 /// 64 unit keys, beta = 1, with that mean correlation.
 Problem alike(double correlation, Format precision) {
-  Problem p = find_room("deltanet")->make({"deltanet", {1, 64, 1, 1, 64, 8, 0}, precision, Style::normal, 5, {}});
+  Problem p = listed_room("deltanet").make({"deltanet", {1, 64, 1, 1, 64, 8, 0}, precision, Style::normal, 5, {}});
   for (double& x : p.inputs.at("beta").data) x = 1;
   Array& k = p.inputs.at("k");
   const Stream stream(7, "k");
@@ -157,7 +157,7 @@ std::string is_the_gated_rule_without_gates(const Room& room, const Problem& p) 
                                       : carry != p.inputs.end() ? carry->second.data[index(carry->second, h, x)]
                                                                 : 0;
   }
-  const BasicArrays<HiLo> want = find_room("gated_deltanet")->values(gated, Tier::mp100).outputs;
+  const BasicArrays<HiLo> want = listed_room("gated_deltanet").values(gated, Tier::mp100).outputs;
   const BasicArrays<HiLo> got = room.values(p, Tier::mp100).outputs;
   for (const char* name : {"o", "final_state"})
     if (std::string s = agrees(name, got.at(name), want.at(name)); !s.empty()) return s;

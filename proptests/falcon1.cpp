@@ -25,7 +25,7 @@ using bad_inputs::good_case;
 using bad_inputs::result_of;
 
 TEST(falcon1_refusals, values_and_shapes) {
-  const Room& room = *find_room("falcon1");
+  const Room& room = listed_room("falcon1");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");
@@ -37,7 +37,7 @@ TEST(falcon1_refusals, domains) {
              *floor = "decay_floor: expected a number between 0 and 1, both excluded";
   const Json k = Json::parse(R"(["1", "2"])");
   expect_refusals(
-      good_case(*find_room("falcon1")),
+      good_case(listed_room("falcon1")),
       {{"/inputs/beta/1", "0", Status::domain, 1, gain},
        {"/inputs/beta/1", "2", Status::domain, 1, gain},
        {"/inputs/beta/1", "-0.5", Status::domain, 1, gain},
@@ -58,13 +58,13 @@ TEST(falcon1_refusals, domains) {
 }
 
 TEST(falcon1_refusals, the_first_offending_row_is_named) {
-  Json record = changed(good_case(*find_room("falcon1")), "/inputs/beta/2", "0");
+  Json record = changed(good_case(listed_room("falcon1")), "/inputs/beta/2", "0");
   record["inputs"]["lambda"][1] = "-1";
   EXPECT_EQ(bad_inputs::refusal(record, Status::domain, 1, "lambda[1]: expected a number >= 0"), "");
 }
 
 TEST(falcon1_refusals, what_is_legal) {
-  const Json good = good_case(*find_room("falcon1"));
+  const Json good = good_case(listed_room("falcon1"));
   // gamma = 1 - eta lambda may be negative where no floor asks otherwise.
   for (const auto& [place, value] :
        {std::pair{"/inputs/lambda/1", "1e6"}, {"/inputs/lambda/1", "0"}, {"/params/eps", "0"}})
@@ -115,7 +115,7 @@ TEST(falcon1_reference, a_huge_ridge_turns_the_state_round) {
 }
 
 TEST(falcon1_reference, the_start_row_only_reads) {
-  Json record = good_case(*find_room("falcon1"), {.T = 1});
+  Json record = good_case(listed_room("falcon1"), {.T = 1});
   const CaseResult r = result_of(record);
   ASSERT_EQ(r.message, "");
   EXPECT_EQ(doubles(r.answer.outputs, "final_state"), (std::vector{0.25, 0.5, 0.75, 0.25}));

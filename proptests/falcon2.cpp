@@ -61,7 +61,7 @@ std::string tied_gains_are_falcon1(const Room& room, const Problem& problem) {
 }
 
 TEST(falcon2_refusals, domains) {
-  const Room& room = *find_room("falcon2");
+  const Room& room = listed_room("falcon2");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");

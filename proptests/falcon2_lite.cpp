@@ -15,8 +15,8 @@ Subject renormalized() { return subject(kernel_rooms(), "falcon2_lite", "renorma
 /// 256 tokens whose decays are all at that floor.
 Problem at_the_floor(const char* floor, Format precision) {
   Problem p =
-      find_room("falcon2_lite")
-          ->make({"falcon2_lite", {1, 256, 1, 1, 8, 8, 0}, precision, Style::normal, 5, {{"decay_floor", floor}}});
+      listed_room("falcon2_lite")
+          .make({"falcon2_lite", {1, 256, 1, 1, 8, 8, 0}, precision, Style::normal, 5, {{"decay_floor", floor}}});
   for (double& x : p.inputs.at("beta").data) x = 1.875;
   for (double& x : p.inputs.at("lambda").data) x = 64;
   return p;
@@ -48,8 +48,8 @@ TEST(falcon2_lite_renormalized, overflows_where_decays_are_small) {
 /// Tokens whose decays are all `gamma`, far from their floor: their gradients pass.
 Problem at(double gamma, int tokens, Format precision) {
   const Params params{{"decay_floor", "1e-6"}, {"alignment", "same_step"}};
-  Problem p = find_room("falcon2_lite")
-                  ->make({"falcon2_lite", {1, tokens, 1, 1, 8, 8, 0}, precision, Style::unit_keys, 5, params});
+  Problem p = listed_room("falcon2_lite")
+                  .make({"falcon2_lite", {1, tokens, 1, 1, 8, 8, 0}, precision, Style::unit_keys, 5, params});
   for (double& x : p.inputs.at("beta").data) x = 1.25;
   for (double& x : p.inputs.at("lambda").data) x = round_to((1 - gamma) / (0.25 + gamma), precision);
   return p;
@@ -119,7 +119,7 @@ std::string is_falcon1(const Room& room, const Problem& problem) {
 }
 
 TEST(falcon2_lite_refusals, domains) {
-  const Room& room = *find_room("falcon2_lite");
+  const Room& room = listed_room("falcon2_lite");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");

@@ -127,7 +127,7 @@ std::string normalized_reads_are_averages(const Room& room, const Problem& probl
 }
 
 TEST(falcon2a_refusals, domains) {
-  const Room& room = *find_room("falcon2a");
+  const Room& room = listed_room("falcon2a");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");
@@ -147,7 +147,7 @@ TEST(falcon2a_refusals, domains) {
 }
 
 Json normalized() {
-  Json record = bad_inputs::good_case(*find_room("falcon2a"));
+  Json record = bad_inputs::good_case(listed_room("falcon2a"));
   record["params"]["normalization"] = "features";
   record["inputs"]["initial_normalizer"] = Json::parse(R"(["1", "1"])");
   return record;
@@ -189,8 +189,8 @@ TEST(falcon2a_reference, a_fresh_start_reads_zero) {
 }
 
 TEST(falcon2a_reference, without_normalization_there_is_no_normalizer) {
-  EXPECT_FALSE(
-      bad_inputs::result_of(bad_inputs::good_case(*find_room("falcon2a"))).answer.outputs.contains("final_normalizer"));
+  EXPECT_FALSE(bad_inputs::result_of(bad_inputs::good_case(listed_room("falcon2a")))
+                   .answer.outputs.contains("final_normalizer"));
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST(falcon3_chunkwise, nothing_to_do) {
 
 TEST(falcon3_chunkwise, windows_that_do_not_fit_side_by_side) {
   const KernelForm& form = subject(kernel_rooms(), "falcon3", "chunkwise").form;
-  const Room& room = *find_room("falcon3");
+  const Room& room = listed_room("falcon3");
   CaseSpec spec{"falcon3", {1, 300, 1, 1, 128, 1, 0}, Format::fp64, Style::normal, 5, {}};
   EXPECT_EQ(form.obstacle(room.make(spec)),
             "the windows of all tokens are laid side by side, of which 8388608 numbers fit: these have 11520000");
@@ -90,7 +90,7 @@ Subject tensor_inverse() { return subject(kernel_rooms(), "falcon3", "tensor_inv
 /// 128 tokens whose decays are all at that floor.
 Problem at_the_floor(const char* floor, long window, Format precision) {
   const Params params{{"decay_floor", floor}, {"window", window}};
-  Problem p = find_room("falcon3")->make({"falcon3", {1, 128, 1, 1, 8, 8, 0}, precision, Style::normal, 5, params});
+  Problem p = listed_room("falcon3").make({"falcon3", {1, 128, 1, 1, 8, 8, 0}, precision, Style::normal, 5, params});
   for (double& x : p.inputs.at("beta").data) x = 1.875;
   for (double& x : p.inputs.at("lambda").data) x = 64;
   return p;
@@ -147,7 +147,7 @@ std::string one_pair_is_recalled(const Room& room, const Problem& problem) {
 }
 
 TEST(falcon3_refusals, domains) {
-  const Room& room = *find_room("falcon3");
+  const Room& room = listed_room("falcon3");
   expect_window_refusals(room);
   expect_refusals(
       windowed_case(room),
@@ -159,10 +159,10 @@ TEST(falcon3_refusals, domains) {
        {"/params/ridge_coupling", "coupled", Status::domain, -1, "params.ridge_coupling: unknown value 'coupled'"}});
 }
 
-TEST(falcon3_reference, short_segments) { expect_short_segments(*find_room("falcon3")); }
+TEST(falcon3_reference, short_segments) { expect_short_segments(listed_room("falcon3")); }
 
 TEST(falcon3_reference, a_window_wider_than_the_sequence_is_no_window) {
-  const Room& room = *find_room("falcon3");
+  const Room& room = listed_room("falcon3");
   Json wide = windowed_case(room), all = wide;
   wide["params"]["window"] = 1000;
   all["params"].erase("window");

@@ -131,7 +131,7 @@ TEST(falcon3a_reference, the_stationary_mask) {
 }
 
 TEST(falcon3a_refusals, domains) {
-  const Room& room = *find_room("falcon3a");
+  const Room& room = listed_room("falcon3a");
   expect_window_refusals(room);
   const char* fraction = "alpha[1]: expected a number in [0, 1)";
   expect_refusals(
@@ -151,7 +151,7 @@ TEST(falcon3a_refusals, domains) {
   EXPECT_EQ(bad_inputs::result_of(legal).message, "");
 }
 
-TEST(falcon3a_reference, short_segments) { expect_short_segments(*find_room("falcon3a")); }
+TEST(falcon3a_reference, short_segments) { expect_short_segments(listed_room("falcon3a")); }
 
 }  // namespace
 }  // namespace assay::laws

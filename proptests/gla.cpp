@@ -43,7 +43,7 @@ namespace {
 ASSAY_PROPERTY(gla_chunkwise, equal_channels_are_one_gate) { laws::expect_equal_channels_are("mamba2", "gla"); }
 
 TEST(gla_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("gla")),
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("gla")),
             "log gates: log_decay; optional: initial_state; shared: q k");
 }
 

@@ -41,11 +41,11 @@ namespace {
 ASSAY_PROPERTY(kda_chunkwise, equal_channels_are_one_gate) { laws::expect_equal_channels_are("gated_deltanet", "kda"); }
 
 TEST(kda_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("kda")),
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("kda")),
             "log gates: log_decay; optional: initial_state; shared: q k");
 }
 
-TEST(kda_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("kda")), ""); }
+TEST(kda_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(listed_room("kda")), ""); }
 
 }  // namespace
 }  // namespace assay

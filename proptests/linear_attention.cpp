@@ -140,13 +140,13 @@ namespace {
 
 Json features_case() {
   Json record =
-      bad_inputs::changed(bad_inputs::good_case(*find_room("linear_attention")), "/params/normalization", "features");
+      bad_inputs::changed(bad_inputs::good_case(listed_room("linear_attention")), "/params/normalization", "features");
   record["params"]["eps"] = "0";
   return record;
 }
 
 TEST(linear_attention_bad_inputs, options_and_normalizers) {
-  const Json good = bad_inputs::good_case(*find_room("linear_attention"));
+  const Json good = bad_inputs::good_case(listed_room("linear_attention"));
   EXPECT_EQ(bad_inputs::refusal(bad_inputs::changed(good, "/params/normalization", "mean"), Status::domain, -1,
                                 "params.normalization: unknown value 'mean'"),
             "");
@@ -176,7 +176,7 @@ TEST(linear_attention_bad_inputs, a_vanishing_denominator_names_its_token) {
 }
 
 TEST(linear_attention_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("linear_attention")),
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("linear_attention")),
             "log gates:; optional: initial_state initial_normalizer; shared: q k");
 }
 

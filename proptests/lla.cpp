@@ -809,7 +809,7 @@ ASSAY_PROPERTY(lla_tiled, equal_weights_are_affine_mesanet) {
   equal.mechanism = "affine_mesanet";
   equal.params = {{"lambda_scaling", mass ? "mean" : "sum"}};
   Arrays want;
-  for (const auto& [name, tensor] : oracle_of(*find_room("affine_mesanet"), equal).tensors) {
+  for (const auto& [name, tensor] : oracle_of(listed_room("affine_mesanet"), equal).tensors) {
     Array& a = want[name] = Array(tensor.shape);
     std::ranges::transform(tensor.value, a.data.begin(), [](const HiLo& x) { return x.hi; });
   }
@@ -920,7 +920,7 @@ laws::Subject raw_moments() { return laws::subject(kernel_rooms(), "lla", "raw_m
 /// and a bandwidth to which it is next to nothing.
 Problem with_offset(double offset, Format precision) {
   Problem p =
-      find_room("lla")->make({"lla", {1, 64, 1, 1, 16, 16, 0}, precision, Style::normal, 0, {{"bandwidth", "1024"}}});
+      listed_room("lla").make({"lla", {1, 64, 1, 1, 16, 16, 0}, precision, Style::normal, 0, {{"bandwidth", "1024"}}});
   p.cotangents.clear();
   for (const char* name : {"q", "k"})
     for (double& x : p.inputs.at(name).data) x += offset;
@@ -985,7 +985,7 @@ TEST(lla_raw_moments, fail_where_keys_and_queries_share_an_offset) {
 /// Queries amid 64 keys, about zero: nothing cancels, and 1 - rho.zbar is near 1.
 TEST(lla_raw_moments, pass_where_queries_are_amid_the_keys) {
   for (const Format precision : {Format::fp32, Format::bf16}) {
-    Problem p = find_room("lla")->make(
+    Problem p = listed_room("lla").make(
         {"lla", {1, 64, 1, 1, 16, 16, 0}, precision, Style::normal, 0, {{"bandwidth", "1024"}, {"causal", false}}});
     for (double& x : p.inputs.at("q").data) x *= 0x1p-4;
     for (double& x : p.inputs.at("lambda").data) x = 1;
@@ -1056,7 +1056,8 @@ TEST(lla_bad_inputs, parameters) {
       {good_case(), "/params/blocks", 0, "blocks: 0 do not divide K = 2"},
       {good_case(), "/params/scale", "1", "params.scale: unknown to lla"},
       {cg_case(), "/params/iterations", nullptr, "iterations: solver cg needs it"},
-      {cg_case(), "/params/iterations", -1, "iterations: expected at least 0, got -1"},
+      {cg_case(), "/params/iterations", -1, "iterations: expected 0 to 100000, got -1"},
+      {cg_case(), "/params/iterations", 1000000000, "iterations: expected 0 to 100000, got 1000000000"},
       {cg_case(), "/params/iterations", "2", "params.iterations: expected an integer"},
       {cg_case(), "/params/tolerance", "-1e-30", "tolerance: expected a finite number >= 0"},
       {cg_case(), "/params/tolerance", "nan", "tolerance: expected a finite number >= 0"},

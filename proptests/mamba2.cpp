@@ -37,7 +37,7 @@ namespace assay {
 namespace {
 
 TEST(mamba2_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mamba2")),
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("mamba2")),
             "log gates: log_decay; optional: initial_state; shared: q k");
 }
 

@@ -5,6 +5,7 @@
 
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/planted_room.hpp"
 #include "proptests/laws/delta_laws.hpp"
 #include "proptests/laws/laws.hpp"
 
@@ -478,12 +479,12 @@ ASSAY_PROPERTY(mdn_chunkwise, closed_gates_are_ordinary) {
 /// Every site of a form's table rounds something: alone in bf16 among fp32 it moves the answer.
 TEST(mdn_kernels, every_site_is_in_use) {
   for (const KernelForm& form : find_kernels(kernel_rooms(), "mdn")->forms) {
-    const Problem p = find_room("mdn")->make({.mechanism = "mdn",
-                                              .shape = {.seq_len = 40, .heads = 1, .key_dim = 5, .value_dim = 3},
-                                              .precision = Format::fp32,
-                                              .style = Style::normal,
-                                              .seed = 2,
-                                              .params = {}});
+    const Problem p = listed_room("mdn").make({.mechanism = "mdn",
+                                               .shape = {.seq_len = 40, .heads = 1, .key_dim = 5, .value_dim = 3},
+                                               .precision = Format::fp32,
+                                               .style = Style::normal,
+                                               .seed = 2,
+                                               .params = {}});
     const Policy single = Policy::of(form.sites, Format::fp32);
     const Arrays base = flat(form.run(p, single, 2));
     for (int i = 0; i < form.sites.size; ++i) {
@@ -501,19 +502,20 @@ const KernelForm& log_domain() { return laws::subject(kernel_rooms(), "mdn", "lo
 
 /// The form where the state decays as the faster of both or as its square, never slower than the momentum, and no step
 /// is next to nothing.
+class Tame final : public LikeRoom {
+ public:
+  using LikeRoom::LikeRoom;
+  Problem make(const CaseSpec& spec) const override {
+    Problem p = LikeRoom::make(spec);
+    std::vector<double>& log_alpha = p.inputs.at("log_alpha").data;
+    for (std::size_t t = 0; t < log_alpha.size(); ++t)
+      log_alpha[t] = std::ldexp(std::min(log_alpha[t], p.inputs.at("log_mu").data[t]), static_cast<int>(t % 2));
+    for (double& beta : p.inputs.at("beta").data) beta = std::max(beta, 0.125);
+    return p;
+  }
+};
 laws::Subject tame() {
-  static const Room room = [] {
-    Room r = *find_room("mdn");
-    r.make = [](const CaseSpec& spec) {
-      Problem p = find_room("mdn")->make(spec);
-      std::vector<double>& log_alpha = p.inputs.at("log_alpha").data;
-      for (std::size_t t = 0; t < log_alpha.size(); ++t)
-        log_alpha[t] = std::ldexp(std::min(log_alpha[t], p.inputs.at("log_mu").data[t]), static_cast<int>(t % 2));
-      for (double& beta : p.inputs.at("beta").data) beta = std::max(beta, 0.125);
-      return p;
-    };
-    return r;
-  }();
+  static const Tame room(listed_room("mdn"));
   return {room, log_domain()};
 }
 
@@ -533,12 +535,12 @@ ASSAY_LOG_DOMAIN_OBEYS(segments_concatenate)
 
 /// 128 tokens with the same gates, and steps of 0.3, as section 6.2 has them.
 Problem with_gates(double log_alpha, double log_mu, Format precision) {
-  Problem p = find_room("mdn")->make({.mechanism = "mdn",
-                                      .shape = {.seq_len = 128, .heads = 1, .key_dim = 8, .value_dim = 8},
-                                      .precision = precision,
-                                      .style = Style::normal,
-                                      .seed = 5,
-                                      .params = {}});
+  Problem p = listed_room("mdn").make({.mechanism = "mdn",
+                                       .shape = {.seq_len = 128, .heads = 1, .key_dim = 8, .value_dim = 8},
+                                       .precision = precision,
+                                       .style = Style::normal,
+                                       .seed = 5,
+                                       .params = {}});
   set_all(p.inputs.at("log_alpha"), log_alpha);
   set_all(p.inputs.at("log_mu"), log_mu);
   set_all(p.inputs.at("beta"), 0.3);
@@ -655,7 +657,7 @@ TEST(mdn_inputs, states_do_not_grow_from_token_to_token) {
   // A factor of 3 percent a token would be 10^13 after 1024 tokens; norms of what is written are about 1.
   for (const Style style : all_styles) {
     if (style == Style::integers || style == Style::dyadic) continue;  // few tokens, each answer exact
-    const Problem p = find_room("mdn")->make({"mdn", shape_from("1,1024,1,16,16"), Format::fp64, style, 0, {}});
+    const Problem p = listed_room("mdn").make({"mdn", shape_from("1,1024,1,16,16"), Format::fp64, style, 0, {}});
     const Answer a = chunkwise().run(p, Format::exact, 64);
     for (const Arrays* arrays : {&a.outputs, &a.gradients})
       for (const auto& [name, array] : *arrays)
@@ -664,11 +666,11 @@ TEST(mdn_inputs, states_do_not_grow_from_token_to_token) {
 }
 
 TEST(mdn_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn")),
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("mdn")),
             "log gates: log_alpha log_mu; optional: initial_state initial_momentum; shared: q k p");
 }
 
-TEST(mdn_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("mdn")), ""); }
+TEST(mdn_bad_inputs, any_strength_is_legal) { EXPECT_EQ(bad_inputs::any_strength_is_legal(listed_room("mdn")), ""); }
 
 }  // namespace
 }  // namespace assay

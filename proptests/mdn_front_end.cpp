@@ -113,7 +113,7 @@ namespace assay {
 namespace {
 
 TEST(mdn_front_end_bad_inputs, eps_and_correction) {
-  const Json good = bad_inputs::good_case(*find_room("mdn_front_end"));
+  const Json good = bad_inputs::good_case(listed_room("mdn_front_end"));
   EXPECT_EQ(bad_inputs::refusal(bad_inputs::changed(good, "/params/l2_eps", "-1e-6"), Status::domain, -1,
                                 "l2_eps: expected a number >= 0"),
             "");
@@ -126,12 +126,12 @@ TEST(mdn_front_end_bad_inputs, eps_and_correction) {
 }
 
 TEST(mdn_front_end_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn_front_end")),
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("mdn_front_end")),
             "log gates: log_alpha log_mu; optional: initial_state initial_momentum log_d; shared: q k");
 }
 
 TEST(mdn_front_end_bad_inputs, any_strength_is_legal) {
-  EXPECT_EQ(bad_inputs::any_strength_is_legal(*find_room("mdn_front_end")), "");
+  EXPECT_EQ(bad_inputs::any_strength_is_legal(listed_room("mdn_front_end")), "");
 }
 
 }  // namespace

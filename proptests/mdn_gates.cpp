@@ -79,12 +79,12 @@ namespace assay {
 namespace {
 
 TEST(mdn_gates_bad_inputs, numbers_must_be_finite) {
-  EXPECT_EQ(bad_inputs::numbers_must_be_finite(*find_room("mdn_gates")), "");
+  EXPECT_EQ(bad_inputs::numbers_must_be_finite(listed_room("mdn_gates")), "");
 }
-TEST(mdn_gates_bad_inputs, shapes_must_fit) { EXPECT_EQ(bad_inputs::shapes_must_fit(*find_room("mdn_gates")), ""); }
+TEST(mdn_gates_bad_inputs, shapes_must_fit) { EXPECT_EQ(bad_inputs::shapes_must_fit(listed_room("mdn_gates")), ""); }
 
 TEST(mdn_gates_bad_inputs, temperature_and_floor) {
-  const Json good = bad_inputs::good_case(*find_room("mdn_gates"));
+  const Json good = bad_inputs::good_case(listed_room("mdn_gates"));
   for (const char* tau : {"0", "-1"})
     EXPECT_EQ(bad_inputs::refusal(bad_inputs::changed(good, "/params/tau", tau), Status::domain, -1,
                                   "tau: expected a number > 0"),
@@ -98,13 +98,13 @@ TEST(mdn_gates_bad_inputs, temperature_and_floor) {
 }
 
 TEST(mdn_gates_bad_inputs, no_tokens_no_gates) {
-  const CaseResult r = bad_inputs::result_of(bad_inputs::good_case(*find_room("mdn_gates"), {.T = 0}));
+  const CaseResult r = bad_inputs::result_of(bad_inputs::good_case(listed_room("mdn_gates"), {.T = 0}));
   EXPECT_EQ(r.status, Status::ok) << r.message;
   EXPECT_TRUE(r.answer.outputs.at("beta").data.empty());
 }
 
 TEST(mdn_gates_bad_inputs, overflow_is_named) {
-  const Json record = bad_inputs::changed(bad_inputs::good_case(*find_room("mdn_gates")), "/inputs/a_log", "1000");
+  const Json record = bad_inputs::changed(bad_inputs::good_case(listed_room("mdn_gates")), "/inputs/a_log", "1000");
   const CaseResult in_double = bad_inputs::result_of(record, {.digits = 10, .tier = Tier::fp64});
   EXPECT_EQ(in_double.status, Status::nonfinite);
   EXPECT_EQ(in_double.row, 0);
@@ -116,7 +116,7 @@ TEST(mdn_gates_bad_inputs, overflow_is_named) {
 /// its own (6.6): each gate is under 16 operations of at most 2 u each, and no argument of an exp exceeds 2^8, which
 /// turns the error of one operation into 2^8 u at most.
 TEST(mdn_gates_reference, ends_keep_their_digits) {
-  Json record = bad_inputs::good_case(*find_room("mdn_gates"), {.T = 4});
+  Json record = bad_inputs::good_case(listed_room("mdn_gates"), {.T = 4});
   record.erase("cotangents");
   for (const char* name : {"a", "b", "m"}) record["inputs"][name] = Json::parse(R"(["-100", "-40", "60", "0.125"])");
   record["inputs"]["e"] = Json::parse(R"(["-30", "-10", "30", "0.125"])");
@@ -132,7 +132,7 @@ TEST(mdn_gates_reference, ends_keep_their_digits) {
 }
 
 TEST(mdn_gates_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("mdn_gates")), "log gates:; optional:; shared:");
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("mdn_gates")), "log gates:; optional:; shared:");
 }
 
 }  // namespace

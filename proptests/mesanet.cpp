@@ -139,7 +139,7 @@ ASSAY_PROPERTY(mesanet_chunkwise, large_ridges_leave_linear_attention) {
     for (double& x : scaled[name].data) x *= huge;
     for (double& x : limits[name].data) x = huge * x + rest;
   }
-  for (const auto& [name, tensor] : oracle_of(*find_room("linear_attention"), linear).tensors) {
+  for (const auto& [name, tensor] : oracle_of(listed_room("linear_attention"), linear).tensors) {
     Array& a = want[name] = Array(tensor.shape);
     for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = tensor.value[i].hi;
   }
@@ -169,7 +169,7 @@ using bad_inputs::changed, bad_inputs::refusal, bad_inputs::result_of;
 
 TEST(mesanet_bad_inputs, what_conjugate_gradients_cannot_solve) {
   const KernelForm& form = laws::subject(kernel_rooms(), "mesanet", "chunkwise").form;
-  Problem p = find_room("mesanet")->make({"mesanet", {1, 3, 1, 1, 2, 2, 0}, Format::fp32, Style::integers, 0, {}});
+  Problem p = listed_room("mesanet").make({"mesanet", {1, 3, 1, 1, 2, 2, 0}, Format::fp32, Style::integers, 0, {}});
   EXPECT_EQ(form.obstacle(p), "");
   p.inputs.at("lambda") = Array({}, {0});
   EXPECT_EQ(form.obstacle(p), "lambda: conjugate gradients need a ridge in every dimension, got 0");
@@ -178,7 +178,7 @@ TEST(mesanet_bad_inputs, what_conjugate_gradients_cannot_solve) {
 }
 
 TEST(mesanet_bad_inputs, the_table) {
-  const Room& room = *find_room("mesanet");
+  const Room& room = listed_room("mesanet");
   const Json good = bad_inputs::good_case(room);
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");
@@ -202,7 +202,7 @@ TEST(mesanet_bad_inputs, the_table) {
 
 /// Without a ridge the keys so far must span the dimensions; a ridge where they do not is enough.
 TEST(mesanet_singular, the_first_row_whose_keys_do_not_span_is_named) {
-  Json record = bad_inputs::good_case(*find_room("mesanet"));
+  Json record = bad_inputs::good_case(listed_room("mesanet"));
   record["inputs"]["k"] = Json::parse(R"([["1", "2"], ["2", "4"], ["1", "0"]])");
   EXPECT_EQ(refusal(changed(record, "/inputs/lambda", "0"), Status::singular, 0,
                     "lambda: zero in 2 dimensions of row 0, where its keys less zero have rank 1"),

@@ -125,13 +125,13 @@ ASSAY_PROPERTY(parallax_split_decode, is_the_tiled_kernel) {
 /// 64 tokens in 16 dimensions, all visible, in bf16 under any contract: keys with that much in common in every channel,
 /// and a bandwidth to which it is next to nothing.
 Problem with_offset(double offset, Format precision) {
-  Problem p = find_room("parallax")
-                  ->make({"parallax",
-                          {1, 64, 1, 1, 16, 16, 0},
-                          precision,
-                          Style::normal,
-                          0,
-                          {{"bandwidth", "1024"}, {"causal", false}}});
+  Problem p = listed_room("parallax")
+                  .make({"parallax",
+                         {1, 64, 1, 1, 16, 16, 0},
+                         precision,
+                         Style::normal,
+                         0,
+                         {{"bandwidth", "1024"}, {"causal", false}}});
   p.cotangents.clear();
   for (double& x : p.inputs.at("k").data) x += offset;
   for (auto& [name, array] : p.inputs) round_span(array.data.data(), array.data.size(), Format::bf16);

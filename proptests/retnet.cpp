@@ -63,7 +63,7 @@ namespace assay {
 namespace {
 
 TEST(retnet_bad_inputs, heads_are_counted_from_zero) {
-  const Json good = bad_inputs::good_case(*find_room("retnet"));
+  const Json good = bad_inputs::good_case(listed_room("retnet"));
   const auto with_head = [&](const Json& head) { return bad_inputs::changed(good, "/params/head", head); };
   EXPECT_EQ(bad_inputs::refusal(with_head(-1), Status::domain, -1, "params.head: expected 0 to 1000, got -1"), "");
   EXPECT_EQ(bad_inputs::refusal(with_head(1001), Status::domain, -1, "params.head: expected 0 to 1000, got 1001"), "");
@@ -73,7 +73,7 @@ TEST(retnet_bad_inputs, heads_are_counted_from_zero) {
 
 /// A far head's gamma is 1 but for 2^-205: linear attention, but for about as much of what is read.
 TEST(retnet_reference, far_heads_hardly_forget) {
-  Json record = bad_inputs::changed(bad_inputs::good_case(*find_room("retnet")), "/params/head", 200);
+  Json record = bad_inputs::changed(bad_inputs::good_case(listed_room("retnet")), "/params/head", 200);
   const auto last = [&] {
     const CaseResult r = bad_inputs::result_of(record, {.digits = 150, .tier = Tier::mp200});
     return from_decimal<Mp200>(r.answer.outputs.at("o").data.back().text);
@@ -89,7 +89,7 @@ TEST(retnet_reference, far_heads_hardly_forget) {
 }
 
 TEST(retnet_bad_inputs, kinds_of_inputs) {
-  EXPECT_EQ(bad_inputs::kinds_of_inputs(*find_room("retnet")), "log gates:; optional: initial_state; shared: q k");
+  EXPECT_EQ(bad_inputs::kinds_of_inputs(listed_room("retnet")), "log gates:; optional: initial_state; shared: q k");
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ std::string no_prior_interpolates(const Room& room, const Problem& problem) {
 }
 
 TEST(rls_refusals, domains) {
-  const Room& room = *find_room("rls");
+  const Room& room = listed_room("rls");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   EXPECT_EQ(bad_inputs::empty_extents(room), "");
@@ -93,7 +93,7 @@ TEST(rls_refusals, domains) {
 }
 
 TEST(rls_reference, a_zero_feature_changes_nothing) {
-  Json record = bad_inputs::good_case(*find_room("rls"), {.T = 1});
+  Json record = bad_inputs::good_case(listed_room("rls"), {.T = 1});
   record["params"]["alignment"] = "same_step";
   record["inputs"]["k"] = Json::parse(R"([["0", "0"]])");
   const CaseResult r = bad_inputs::result_of(record);

@@ -62,7 +62,7 @@ std::string a_zero_row_is_divided_by_eps(const Room& room, const Problem& proble
 }
 
 TEST(rmsnorm_refusals, table) {
-  const Room& room = *find_room("rmsnorm");
+  const Room& room = listed_room("rmsnorm");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   Json record = bad_inputs::good_case(room);

@@ -95,7 +95,7 @@ TEST(stable_rank_values, known_ones) {
 }
 
 TEST(stable_rank_bad_inputs, the_table) {
-  const Room& room = *find_room("stable_rank");
+  const Room& room = listed_room("stable_rank");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   for (const char* zeros : {R"([["0", "0"], ["-0", "0"]])", "[]"}) {
     const CaseResult r = rank_of(zeros);

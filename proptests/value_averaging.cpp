@@ -55,7 +55,7 @@ namespace assay {
 namespace {
 
 TEST(value_averaging_bad_inputs, the_table) {
-  const Room& room = *find_room("value_averaging");
+  const Room& room = listed_room("value_averaging");
   EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
   EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
   const CaseResult none = bad_inputs::result_of(bad_inputs::good_case(room, {.T = 0}));

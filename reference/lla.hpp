@@ -103,7 +103,8 @@ struct lla {
                    " do not divide K = ", K);
     if (options.solver == Options::Solver::cg) {
       require_domain(options.has_iterations, -1, "iterations: solver cg needs it");
-      require_domain(options.iterations >= 0, -1, "iterations: expected at least 0, got ", options.iterations);
+      require_domain(options.iterations >= 0 && options.iterations <= Options::most_iterations, -1,
+                     "iterations: expected 0 to ", Options::most_iterations, ", got ", options.iterations);
       require_domain(isfinite(in.tolerance()) && in.tolerance() >= S(0), -1,
                      "tolerance: expected a finite number >= 0");
       require_domain(options.blocks == 1 || options.block_form == Options::BlockForm::sigma, -1,

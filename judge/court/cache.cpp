@@ -183,8 +183,7 @@ std::string digest_of(const Problem& problem) {
   Sha256 sum;
   sum.update(problem_digest(problem));
   // A file may be another program by the next time.
-  if (const language::Mechanism* program = language::find_mechanism(problem.mechanism))
-    sum.update(program->program.digest());
+  if (const auto program = language::find_mechanism(problem.mechanism)) sum.update(program->program.digest());
   return sum.hex();
 }
 

@@ -14,7 +14,7 @@
 #include "judge/court/second_form.hpp"
 #include "judge/forms/sequential.hpp"
 #include "judge/programs/program_form.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -190,7 +190,11 @@ void CaseTrial::prepare(const PartDone& done, Cache* cache) {
   if (kernel_.form == nullptr || kernel_.form->has_gradients) return;
   file_.problem.cotangents.clear();
   if (cache_ != nullptr) digest_ = digest_of(file_.problem);
-  std::erase_if(oracle_.tensors, [](const auto& tensor) { return tensor.first.starts_with("d_"); });
+  std::erase_if(oracle_.tensors, [&](const auto& tensor) {
+    if (!tensor.first.starts_with("d_")) return false;
+    without_gradients_.push_back({tensor.first, text("the form ", kernel_.form->name, " has no gradients")});
+    return true;
+  });
 }
 
 Decides CaseTrial::decides() const {
@@ -279,7 +283,10 @@ void CaseTrial::require_tensors(const std::vector<std::string>& names) const {
 
 GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& tensors,
                             const std::string& source) const {
-  return read_outputs(std::move(answer), file_, oracle_, tensors, source);
+  for (const NotJudged& one : without_gradients_) answer.tensors.erase(one.tensor);
+  GivenAnswer given = read_outputs(std::move(answer), file_, oracle_, tensors, source);
+  given.not_judged.insert(given.not_judged.end(), without_gradients_.begin(), without_gradients_.end());
+  return given;
 }
 
 /// Whoever names a form or a tile means that one. Of another contract than the precision's own, the form must have the
@@ -335,11 +342,9 @@ namespace {
 /// Of the tensors that `wanted` holds those that the answer has.
 std::function<bool(const std::string&)> present(const GivenAnswer& got,
                                                 const std::function<bool(const std::string&)>& wanted) {
-  const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  return [&got, &wanted, is_in](const std::string& name) {
-    return wanted(name) && !is_in(got.not_judged, name) && !is_in(got.of_all_parts, name);
+  return [&got, &wanted](const std::string& name) {
+    return wanted(name) && std::none_of(got.not_judged.begin(), got.not_judged.end(),
+                                        [&](const NotJudged& one) { return one.tensor == name; });
   };
 }
 

@@ -98,6 +98,7 @@ class CaseTrial {
   std::vector<int> tiles_;
   std::string unfit_;  ///< why no form fits
   Oracle oracle_;
+  std::vector<NotJudged> without_gradients_;  ///< gradients that the form does not have
   Cache* cache_ = nullptr;
   std::string digest_;  ///< of the problem, if there is a cache
 };

@@ -18,7 +18,7 @@
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/locate.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 
 namespace assay {
 namespace {

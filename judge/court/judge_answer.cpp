@@ -79,7 +79,7 @@ Judged judge(const std::filesystem::path& case_file, const std::map<std::string,
 
 Judged judge(const Problem& problem, const Answer& answer, const JudgeBy& by) {
   return attempted([&] {
-    const Room* room = find_room(problem.mechanism);
+    const auto room = find_room(problem.mechanism);
     if (room == nullptr) throw unknown_mechanism(problem.mechanism);
     require(!by.contract.empty() || !by.precision.empty(), "a problem names no precision: a contract has to");
     const auto exhibits = std::make_shared<Exhibits>();

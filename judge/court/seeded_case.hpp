@@ -27,7 +27,7 @@ Fill::value_type fill_from(const std::string& flag);
 std::pair<std::string, std::string> with_from(const std::string& flag);
 
 struct SeededCase {
-  const Room* room = nullptr;  ///< null of a component (docs/arguments.md), which has arguments
+  std::shared_ptr<const Room> room;  ///< null of a component (docs/arguments.md), which has arguments
   CaseSpec spec;
   bool cotangents = true;
   Fill fill = {};

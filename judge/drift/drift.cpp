@@ -12,7 +12,7 @@
 #include "kernels/core/tile.hpp"
 #include "kernels/draws/drawn.hpp"
 #include "language/laws.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -157,7 +157,7 @@ void prove_start(const DriftSpec& spec, const Segments& segments, const Recurren
   const Problem whole = joined(*spec.room, start);
   const Oracle oracle = oracle_of(*spec.room, whole);
   if (is_program_form(spec.form->name)) require_equal(*spec.form, whole, oracle, spec.threads);
-  StreamedExact exact(spec, recurrence.in_w2());
+  StreamedExact exact(spec, recurrence.in_w2(*spec.room));
   Squares squares;
   std::size_t first = 0;
   for (const Problem& segment : start) {
@@ -287,7 +287,7 @@ struct Prefix {
 
 Prefix prefix_of(const DriftSpec& spec, const Segments& segments, const Recurrence& recurrence) {
   StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
-  StreamedExact exact(spec, recurrence.in_w2());
+  StreamedExact exact(spec, recurrence.in_w2(*spec.room));
   Prefix prefix;
   Problem before;
   Arrays left;
@@ -302,7 +302,7 @@ Prefix prefix_of(const DriftSpec& spec, const Segments& segments, const Recurren
     add_errors(answer.outputs, values, segments.begin(i), segments.begin(i + 1), prefix.series);
     const BasicArray<HiLo>& o = exact.outputs();
     const Array& got = answer.outputs.find(spec.output)->second;
-    const BasicArrays<HiLo> continued = recurrence.in_w2()->advance(from_kernel);
+    const BasicArrays<HiLo> continued = recurrence.in_w2(*spec.room)->advance(from_kernel);
     const std::vector<HiLo>& reached = continued.find(spec.output)->second.data;
     Array passed_on = got;
     for (std::size_t n = 0; n < o.data.size(); ++n)
@@ -436,7 +436,7 @@ void attribute(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift
     alone.sites = whole.sites.all(Format::exact).with(name, whole.sites.at(name));
     add(alone);
   }
-  StreamedExact exact(spec, recurrence.in_w2());
+  StreamedExact exact(spec, recurrence.in_w2(*spec.room));
   for (long i = 0; i < segments.count(); ++i) {
     const Problem segment = segments.at(i);
     exact.advance(segment);
@@ -603,9 +603,9 @@ double DriftSeries::low() const { return early->low(ended_at) * tile::ex2(-2 * s
 double DriftSeries::high() const { return early->high(ended_at) * tile::ex2(2 * spread * log2_e); }
 
 std::optional<double> memory_of(const DriftSpec& spec, long tokens) {
-  const Recurrence& recurrence = *find_recurrence(spec.room->name);
+  const Recurrence& recurrence = *find_recurrence(*spec.room);
   const Segments segments(*spec.room, spec.inputs, tokens, spec.segment);
-  StreamedExact healthy(spec, recurrence.in_double()), perturbed(spec, recurrence.in_double());
+  StreamedExact healthy(spec, recurrence.in_double(*spec.room)), perturbed(spec, recurrence.in_double(*spec.room));
   struct Left {
     double tokens = 0, squared = 0;
   };
@@ -662,7 +662,7 @@ std::string stream_obstacle(const Room& room, const Params& params) {
     if (output_of(room).empty()) return text(room.name, " has no output with a row for every token");
     return language::stream_obstacle(room);
   }
-  if (find_recurrence(room.name) == nullptr)
+  if (find_recurrence(room) == nullptr)
     return text(room.name, " is no recurrence that takes up the states of the segment before");
   const auto it = params.find("normalization");
   if (it != params.end())
@@ -673,7 +673,7 @@ std::string stream_obstacle(const Room& room, const Params& params) {
 
 Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
   check(spec);
-  const Recurrence& recurrence = *find_recurrence(spec.room->name);
+  const Recurrence& recurrence = *find_recurrence(*spec.room);
   const Segments segments(*spec.room, spec.inputs, spec.tokens, spec.segment);
   Drift drift;
   drift.spec = spec;
@@ -686,7 +686,7 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
   if (spec.tokens >= 2 * spec.prefix) predict(spec, recurrence, drift);
 
   StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
-  StreamedExact exact(spec, recurrence.in_w2()), rough(spec, recurrence.in_double());
+  StreamedExact exact(spec, recurrence.in_w2(*spec.room)), rough(spec, recurrence.in_double(*spec.room));
   Budget budget(spec);
   Problem next;
   Answer answer;

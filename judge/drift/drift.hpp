@@ -64,7 +64,7 @@ class StreamedKernel {
 
 /// What is run, and how far.
 struct DriftSpec {
-  const Room* room = nullptr;
+  std::shared_ptr<const Room> room;
   const KernelForm* form = nullptr;
   std::string output = "o";  ///< the tensor that is followed, beside the states
   int tile = 0;

@@ -706,9 +706,9 @@ void add_writes(List& list, const Scene& scene) {
 
 /// The room that writes beta k v^T without the error correction, or null.
 const Room* plain_room(std::string_view room) {
-  if (room == "deltanet") return find_room("linear_attention");
-  if (room == "gated_deltanet") return find_room("mamba2");
-  if (room == "kda") return find_room("gla");
+  if (room == "deltanet") return &listed_room("linear_attention");
+  if (room == "gated_deltanet") return &listed_room("mamba2");
+  if (room == "kda") return &listed_room("gla");
   return nullptr;
 }
 

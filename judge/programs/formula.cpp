@@ -27,9 +27,8 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
 
 /// The program of the case: its mechanism, or what its arguments join it with.
 std::shared_ptr<const language::Mechanism> program_of(const Problem& problem) {
-  auto joined = arguments::joined_mechanism(problem);
-  if (joined != nullptr) return joined;
-  return {std::shared_ptr<const void>(), language::find_mechanism(problem.mechanism)};  // these live for good
+  const auto joined = arguments::joined_mechanism(problem);
+  return joined != nullptr ? joined : language::find_mechanism(problem.mechanism);
 }
 
 Answer answer_of(const Problem& problem, const language::Mechanism& mechanism) {

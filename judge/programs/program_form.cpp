@@ -28,9 +28,7 @@ constexpr tile::SiteTable::Init own_sites[] = {
 /// A form that somebody has named.
 struct Entry {
   std::string file, mechanism, summary;
-  const Mechanism* program = nullptr;
-  const Mechanism* form = nullptr;
-  std::unique_ptr<Mechanism> own;  ///< where no file has the form
+  std::shared_ptr<const Mechanism> program, form;
   tile::SiteTable sites{own_sites};
   std::string chunk;
   std::array<std::string_view, 1> tiles;
@@ -199,7 +197,7 @@ const Entry& Registry::enter(std::unique_ptr<Entry> entry) {
 }
 
 const Entry& Registry::find(const std::string& file, const std::string& mechanism) {
-  const Room* room = find_room(file);
+  const auto room = find_room(file);
   require(room != nullptr, "--form: ", file, ": not the file of a program");
   const std::lock_guard lock(guard_);
   if (const Entry* entry = known(file, mechanism)) return *entry;
@@ -212,14 +210,13 @@ const Entry& Registry::find(const std::string& file, const std::string& mechanis
 }
 
 const Entry& Registry::own(const std::string& mechanism) {
-  const Mechanism* program = language::find_mechanism(mechanism);
+  const auto program = language::find_mechanism(mechanism);
   require(program != nullptr, mechanism, " is no program");
   const std::lock_guard lock(guard_);
   if (const Entry* entry = known(token_by_token, mechanism)) return *entry;
   auto entry = std::make_unique<Entry>();
   entry->file = token_by_token, entry->mechanism = mechanism;
-  entry->own = std::make_unique<Mechanism>(with_factors_marked(*program));
-  entry->program = program, entry->form = entry->own.get();
+  entry->program = program, entry->form = std::make_shared<const Mechanism>(with_factors_marked(*program));
   return enter(std::move(entry));
 }
 
@@ -241,8 +238,8 @@ Mechanism with_factors_marked(const Mechanism& program) {
 void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads) {
   const Entry* entry = Registry::get().find(form);
   require(entry != nullptr, form.name, ": no form of a program");
-  const Room& room = *find_room(entry->file);
-  for (const language::Distance& d : language::distances(truth, *entry->program, room, problem, threads))
+  const auto room = find_room(entry->file);
+  for (const language::Distance& d : language::distances(truth, *entry->program, *room, problem, threads))
     require(language::outcome_of(d) == language::Outcome::equal, "--form ", entry->file,
             ": not proven to compute what the mechanism does on this case: ", d.tensor, ": ", language::words_of(d));
 }

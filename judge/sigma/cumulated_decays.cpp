@@ -69,7 +69,7 @@ std::vector<double> factors_of_reads(const Array& keys, const std::vector<double
 }  // namespace
 
 CumulatedDecays::CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed) : problem_(problem) {
-  const Room* room = find_room(problem.mechanism);
+  const auto room = find_room(problem.mechanism);
   if (room == nullptr || unit_roundoff(operands) > unit_roundoff(Format::fp32)) return;
   Roundings rounding(operands, seed);
   for (const RoomFacts::Ranked& ranked : room->inputs()) {

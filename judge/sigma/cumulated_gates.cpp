@@ -112,7 +112,7 @@ std::vector<Contribution> contributions(const Array& value, const Array& slope, 
 /// Of all gates that have a gradient.
 std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answered, const TermSizes& asked_sizes) {
   std::vector<GateSums> gates;
-  const Room* room = find_room(problem.mechanism);
+  const auto room = find_room(problem.mechanism);
   if (room == nullptr) return gates;
   for (const RoomFacts::Ranked& ranked : room->inputs()) {
     if (ranked.field.domain != Domain::log_decay || ranked.rank == 0) continue;
@@ -253,7 +253,7 @@ void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::
 }
 
 std::optional<Arrays> with_gates_summed(const Problem& problem, const Arrays& exact, const Arrays& run) {
-  const Room* room = find_room(problem.mechanism);
+  const auto room = find_room(problem.mechanism);
   if (room == nullptr) return std::nullopt;
   std::optional<Arrays> summed;
   for (const RoomFacts::Ranked& ranked : room->inputs()) {

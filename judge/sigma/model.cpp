@@ -9,7 +9,7 @@
 
 #include "judge/sigma/cumulated_decays.hpp"
 #include "judge/sigma/cumulated_gates.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
 #include "reference/core/error.hpp"
@@ -33,7 +33,7 @@ Perturbed perturbed_room(std::string_view mechanism) {
   if (mechanism == #name) return &sequential::perturbed_##name;
 #include "mechanisms.def"
 #undef MECHANISM
-  return is_unlisted(mechanism) ? more_rooms().perturbed : nullptr;
+  return is_unlisted(mechanism) ? &perturbed_answer : nullptr;
 }
 
 /// fp32 and fp64: sums are as narrow as what they sum.

@@ -58,7 +58,7 @@ bool has_narrower_state(const tile::SiteTable& sites, const tile::SiteTable& tha
 }
 
 bool multiplies_states(std::string_view mechanism, std::string_view tensor, Format precision) {
-  const Room* room = find_room(mechanism);
+  const auto room = find_room(mechanism);
   const bool narrow_sums = precision == Format::fp32 || precision == Format::fp64 || precision == Format::exact;
   if (room == nullptr || narrow_sums || !tensor.starts_with("d_")) return false;
   const auto inputs = room->inputs();

@@ -28,7 +28,6 @@ Safetensors file_of_answer(const ProblemFile& file, const Answer& answer, Format
 
 Judged judged_answer(const ArgumentCase& one, const KernelRoom& room, std::string_view fault,
                      const std::string& contract, Cache* cache, int threads) {
-  arguments::know_arguments();
   const Format precision = one.request.precision;
   const Safetensors posed = arguments::draw_case(one.request, ASSAY_VERSION);
   const ProblemFile file = read_problem(posed, std::string(one.name));

@@ -35,7 +35,7 @@ std::vector<Subject> subjects_of(const CalibrateOptions& options) {
       if (!form.unstable.empty()) continue;
       add_new(forms, form.name);
       if (!asks_for(options.forms, form.name)) continue;
-      Subject subject{find_room(kernels->name), &form, {}};
+      Subject subject{&listed_room(kernels->name), &form, {}};
       for (const Format precision : case_precisions) {
         if (!asks_for(options.precisions, precision)) continue;
         for (HealthyVariant& v : healthy_variants(kernels->name, form, precision)) {

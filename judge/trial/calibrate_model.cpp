@@ -16,7 +16,7 @@
 #include "judge/sigma/stored.hpp"
 #include "judge/trial/program_variants.hpp"
 #include "oracles/core/in_order.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -24,7 +24,7 @@ namespace {
 
 /// One case, and the kernels that answer it.
 struct Piece {
-  const Room* room;
+  std::shared_ptr<const Room> room;
   const KernelForm* form;  ///< null of a program
   CaseSpec spec;
 };
@@ -58,7 +58,8 @@ struct Seen {
 constexpr Format model_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16, Format::fp16};
 
 /// The cases of one room.
-void add_pieces(const Room& room, const KernelForm* form, const CalibrateOptions& options, std::vector<Piece>& list) {
+void add_pieces(const std::shared_ptr<const Room>& room, const KernelForm* form, const CalibrateOptions& options,
+                std::vector<Piece>& list) {
   for (const Format precision : model_precisions) {
     if (!asks_for(options.precisions, precision)) continue;
     for (const Style style : all_styles) {
@@ -67,14 +68,14 @@ void add_pieces(const Room& room, const KernelForm* form, const CalibrateOptions
                                  : !asks_for(options.styles, style))
         continue;
       for (int n = 0; n < options.seeds; ++n) {
-        CaseSpec spec{.mechanism = std::string(room.name),
+        CaseSpec spec{.mechanism = std::string(room->name),
                       .shape = {.seq_len = 70, .heads = 2, .shared_heads = 0, .key_dim = 16, .value_dim = 16},
                       .precision = precision,
                       .style = style,
                       .seed = options.seed + static_cast<std::uint64_t>(n),
                       .params = {}};
         if (!options.shape.empty()) spec.shape = shape_from(options.shape);
-        list.push_back({&room, form, spec});
+        list.push_back({room, form, spec});
       }
     }
   }
@@ -85,9 +86,9 @@ std::vector<Piece> pieces_of(const CalibrateOptions& options) {
   std::vector<Piece> list;
   for (const KernelRoom* kernels : kernel_rooms())
     if (asks_for(options.mechanisms, kernels->name) && has_model(kernels->name))
-      add_pieces(*find_room(kernels->name), &kernels->forms.front(), options, list);
+      add_pieces(find_room(kernels->name), &kernels->forms.front(), options, list);
   for (const std::string& name : options.mechanisms)
-    if (is_unlisted(name)) add_pieces(*find_room(name), nullptr, options, list);
+    if (is_unlisted(name)) add_pieces(find_room(name), nullptr, options, list);
   return list;
 }
 

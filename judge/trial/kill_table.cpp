@@ -21,7 +21,6 @@
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/trial/argument_cases.hpp"
 #include "oracles/core/in_order.hpp"
-#include "oracles/core/more_rooms.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -52,7 +51,7 @@ constexpr Style power_styles[] = {Style::long_memory, Style::slow_writes};
 
 /// A form, healthy where no fault is planted; and the one with held-out faults, or null.
 struct Subject {
-  const Room* room;
+  std::shared_ptr<const Room> room;
   const KernelForm *healthy, *held_out;
 
   /// Whose faults are asked for.
@@ -76,7 +75,6 @@ void add_subjects_with_arguments(std::vector<Subject>& list, const std::string& 
   const std::string name = mechanism + std::string(arguments::room_suffix);
   const KernelRoom* kernels = find_argument_forms(name);
   if (kernels == nullptr) return;
-  arguments::know_arguments();
   const KernelRoom* held_out = held_out_with_arguments(name);
   for (const KernelForm& form : kernels->forms)
     list.push_back({find_room(name), &form, form_named(held_out, form.name)});
@@ -100,7 +98,7 @@ std::vector<Subject> subjects_of(const MutantOptions& options) {
     if (kernels == nullptr) continue;
     for (const KernelForm& form : kernels->forms)
       if (form.unstable.empty())
-        list.push_back({room, &form, form_named(find_kernels(held_out, room->name), form.name)});
+        list.push_back({find_room(room->name), &form, form_named(find_kernels(held_out, room->name), form.name)});
   }
   require(!list.empty(), "--mechanism: none of these has kernels", options.arguments ? " with arguments" : "");
   return list;

@@ -34,7 +34,7 @@ tile::SiteTable with_wide_marks(tile::SiteTable sites) {
 
 std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::vector<std::string>& forms,
                                            Format precision, const std::vector<std::string>& wanted) {
-  const language::Mechanism* program = language::find_mechanism(problem.mechanism);
+  const auto program = language::find_mechanism(problem.mechanism);
   require(program != nullptr, problem.mechanism, " is no program");
   std::vector<HealthyAnswer> list;
   const auto add = [&](const std::string& variant, const language::Mechanism& form, const Policy& policy) {
@@ -47,12 +47,12 @@ std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::ve
   }
   for (const std::string& file : forms) {
     const KernelForm& form = program_form(file, problem.mechanism);
-    const language::Mechanism& algorithm = *language::find_mechanism(file);
+    const auto algorithm = language::find_mechanism(file);
     Policy policy = policy_for(form.sites, precision);
     const std::string name = "form " + std::filesystem::path(file).stem().string();
-    add(name, algorithm, policy);
+    add(name, *algorithm, policy);
     policy.sites = with_wide_marks(policy.sites);
-    add(name + ", marks wide", algorithm, policy);
+    add(name + ", marks wide", *algorithm, policy);
   }
   return list;
 }

@@ -336,8 +336,6 @@ struct RoomFunctions {
                                         answer<M, D>(binding, {}).outputs);
   }
 
-  static Problem make(const CaseSpec& spec) { return make_problem<M>(spec); }
-
   static bool shifted(const Params& params) {
     const auto options = M::Options::read(params);
     if constexpr (requires { options.shifted(); }) return options.shifted();
@@ -532,23 +530,29 @@ struct RoomFunctions {
   }
 };
 
-/// The registry entry of room M.
+/// Room M of the registry.
 template <class M>
-constexpr Room make_room() {
+class MadeRoom final : public Room {
   using F = RoomFunctions<M>;
-  return {.name = M::name,
-          .summary = M::summary,
-          .options = M::Options::names,
-          .inputs = &F::template fields<M::template Inputs>,
-          .outputs = &F::template fields<M::template Outputs>,
-          .variants = &M::Options::variants,
-          .decimals = &F::decimals,
-          .values = &F::values,
-          .enclosed = &F::enclosed,
-          .in_words = &F::in_words,
-          .slopes = &F::slopes,
-          .make = &F::make,
-          .shifted = &F::shifted};
-}
+
+ public:
+  constexpr MadeRoom() : Room(M::name, M::summary, M::Options::names) {}
+  std::vector<RoomFacts::Ranked> inputs() const override { return F::template fields<M::template Inputs>(); }
+  std::vector<RoomFacts::Ranked> outputs() const override { return F::template fields<M::template Outputs>(); }
+  std::vector<Params> variants() const override { return M::Options::variants(); }
+  Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const override {
+    return F::decimals(problem, options);
+  }
+  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override { return F::values(problem, tier); }
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const override { return F::enclosed(problem); }
+  std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const override {
+    return F::in_words(problem, effort);
+  }
+  BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
+    return F::slopes(problem, tangent);
+  }
+  Problem make(const CaseSpec& spec) const override { return make_problem<M>(spec); }
+  bool shifted(const Params& params) const override { return F::shifted(params); }
+};
 
 }  // namespace assay

@@ -76,8 +76,12 @@ constexpr Recurrence make_recurrence() {
                   out.final_state;
                 })
     return {M::name,
-            []() -> std::unique_ptr<Trajectory> { return std::make_unique<detail::ReferenceTrajectory<M, W2>>(); },
-            []() -> std::unique_ptr<Trajectory> { return std::make_unique<detail::ReferenceTrajectory<M, double>>(); }};
+            [](const Room&) -> std::unique_ptr<Trajectory> {
+              return std::make_unique<detail::ReferenceTrajectory<M, W2>>();
+            },
+            [](const Room&) -> std::unique_ptr<Trajectory> {
+              return std::make_unique<detail::ReferenceTrajectory<M, double>>();
+            }};
   else
     return {M::name, nullptr, nullptr};
 }

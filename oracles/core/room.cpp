@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "oracles/core/more_rooms.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay {
 namespace room_entries {
-#define MECHANISM(name) extern const Room name;
-#define REFERENCE(name) extern const Room name;
+#define MECHANISM(name) extern const Room& name;
+#define REFERENCE(name) extern const Room& name;
 #include "mechanisms.def"
 #undef MECHANISM
 }  // namespace room_entries
@@ -15,34 +15,23 @@ namespace room_entries {
 std::span<const Room* const> rooms() {
 #define MECHANISM(name) &room_entries::name,
 #define REFERENCE(name) &room_entries::name,
-  static constexpr const Room* all[] = {
+  static const Room* const all[] = {
 #include "mechanisms.def"
   };
 #undef MECHANISM
   return all;
 }
 
-namespace {
-
-MoreRooms known_more;
-
-const Room* listed_room(std::string_view name) {
-  const auto all = rooms();
-  const auto it = std::find_if(all.begin(), all.end(), [&](const Room* room) { return room->name == name; });
-  return it == all.end() ? nullptr : *it;
+const Room& listed_room(std::string_view name) {
+  for (const Room* room : rooms())
+    if (room->name == name) return *room;
+  throw InputError(text(name, ": no such room"));
 }
 
-}  // namespace
-
-const Room* find_room(std::string_view name) {
-  const Room* listed = listed_room(name);
-  return listed != nullptr || known_more.find == nullptr ? listed : known_more.find(name);
-}
-
-void know_more_rooms(const MoreRooms& more) { known_more = more; }
-const MoreRooms& more_rooms() { return known_more; }
 bool is_unlisted(std::string_view mechanism) {
-  return listed_room(mechanism) == nullptr && find_room(mechanism) != nullptr;
+  const auto all = rooms();
+  return std::none_of(all.begin(), all.end(), [&](const Room* room) { return room->name == mechanism; }) &&
+         find_room(mechanism) != nullptr;
 }
 
 std::string_view name_of(Tier tier) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -79,35 +80,56 @@ struct Enclosed {
 };
 
 /// A room as the tools see it. Every function throws Refusal or InputError on bad input, with one sentence.
-struct Room {
+class Room {
+ public:
   std::string_view name, summary;
   std::span<const std::string_view> options;  ///< the params that are no numbers of the equations
-  std::vector<RoomFacts::Ranked> (*inputs)();
-  std::vector<RoomFacts::Ranked> (*outputs)();
+
+  constexpr Room(std::string_view its_name, std::string_view its_summary, std::span<const std::string_view> its_options)
+      : name(its_name), summary(its_summary), options(its_options) {}
+  Room(const Room&) = delete;
+  Room(Room&&) = delete;
+  Room& operator=(const Room&) = delete;
+  Room& operator=(Room&&) = delete;
+  constexpr virtual ~Room() = default;
+
+  virtual std::vector<RoomFacts::Ranked> inputs() const = 0;
+  virtual std::vector<RoomFacts::Ranked> outputs() const = 0;
   /// The settings of `options` that tests, fixtures and pages walk through; the first is the default.
-  std::vector<Params> (*variants)();
+  virtual std::vector<Params> variants() const { return std::vector<Params>(1); }
   /// Outputs, row caches, diagnostics and, if the problem has cotangents, gradients.
-  Decimals (*decimals)(const BasicProblem<std::string>& problem, const DecimalOptions& options);
+  virtual Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const = 0;
   /// Outputs and gradients for judging kernels, all heads; gradients only if the problem has cotangents.
-  BasicAnswer<HiLo> (*values)(const Problem& problem, Tier tier);
+  virtual BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const = 0;
   /// As above with a proven bound, about 2^-104 of the value or less; nothing where no enclosure could decide a
   /// comparison (two equal numbers compared) within the precision allowed.
-  std::optional<BasicAnswer<Enclosed>> (*enclosed)(const Problem& problem);
+  virtual std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const = 0;
   /// As above for problems of any size, in sums of doubles, eight heads at a time: in `effort.words` words, or in more
   /// where a bound would exceed `word_target` of the tensor's largest. Nothing if four words decide no comparison.
-  std::optional<BasicAnswer<Enclosed>> (*in_words)(const Problem& problem, const WordEffort& effort);
+  virtual std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const = 0;
   /// Derivative of every output along the direction `tangent` (inputs by name; missing means zero) by dual numbers, in
   /// 50 digits.
-  BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);
+  virtual BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const = 0;
   /// Seeded inputs and cotangents (reference/core/inputs.hpp).
-  Problem (*make)(const CaseSpec& spec);
+  virtual Problem make(const CaseSpec& spec) const = 0;
   /// Whether a step writes the previous step's key (next-latent alignment).
-  bool (*shifted)(const Params& params);
+  virtual bool shifted(const Params&) const { return false; }
+  /// Whether it is a program, one that language::program_of() knows.
+  virtual bool is_program() const { return false; }
 };
 
-/// All rooms, in the order of mechanisms.def.
+/// All rooms of mechanisms.def, in its order.
 std::span<const Room* const> rooms();
-/// The room of that name, or null.
-const Room* find_room(std::string_view name);
+/// The one of that name. Throws InputError if there is none.
+const Room& listed_room(std::string_view name);
+/// The room of that name: one of mechanisms.def, a program by its file's path, or the cases of either that have
+/// arguments ("kda+arguments"); null if the name is no room's. Throws Refusal (UNSUPPORTED) if the file is no program.
+/// Defined in arguments/file_rooms.cpp.
+std::shared_ptr<const Room> find_room(std::string_view name);
+/// Whether the mechanism is not one of mechanisms.def: it has no kernels and no contracts of ours.
+bool is_unlisted(std::string_view mechanism);
+/// The answer of such a room under the PerturbedArithmetic of this thread; outputs, and gradients if there are
+/// cotangents. Defined in arguments/file_rooms.cpp.
+Answer perturbed_answer(const Problem& problem);
 
 }  // namespace assay

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "oracles/core/more_rooms.hpp"
-
 namespace assay {
 namespace recurrences {
 #define MECHANISM(name) extern const Recurrence name;
@@ -12,16 +10,16 @@ namespace recurrences {
 #undef MECHANISM
 }  // namespace recurrences
 
-const Recurrence* find_recurrence(std::string_view room) {
+const Recurrence* find_recurrence(const Room& room) {
 #define MECHANISM(name) &recurrences::name,
   static constexpr const Recurrence* all[] = {
 #include "mechanisms.def"
   };
 #undef MECHANISM
   const auto* it = std::find_if(std::begin(all), std::end(all),
-                                [&](const Recurrence* r) { return r->name == room && r->in_w2 != nullptr; });
+                                [&](const Recurrence* r) { return r->name == room.name && r->in_w2 != nullptr; });
   if (it != std::end(all)) return *it;
-  return is_unlisted(room) && more_rooms().recurrence != nullptr ? more_rooms().recurrence(room) : nullptr;
+  return room.is_program() ? &recurrence_of_programs() : nullptr;
 }
 
 std::vector<std::pair<std::string, std::string>> carried_names(const Room& room) {

@@ -28,18 +28,23 @@ class Trajectory {
   virtual BasicArrays<HiLo> advance(const Problem& segment) = 0;
 };
 
-/// The reference of a room in scalars that are quick; null where the room is no recurrence that takes up states.
+/// A room in scalars that are quick, from a sequence's first segment on. A trajectory lives as long as its room at
+/// most.
 struct Recurrence {
   std::string_view name;
-  std::unique_ptr<Trajectory> (*in_w2)();      ///< sums of two doubles: at most w2_operation of an operation's result
-  std::unique_ptr<Trajectory> (*in_double)();  ///< the same in double, to see what rounding makes of it
+  /// Sums of two doubles: at most w2_operation of an operation's result.
+  std::unique_ptr<Trajectory> (*in_w2)(const Room& room);
+  /// The same in double, to see what rounding makes of it.
+  std::unique_ptr<Trajectory> (*in_double)(const Room& room);
 };
 
 /// The worst relative error of an operation of W2 over that of double (oracles/scalars/w2.hpp): 40 * 2^-106 / 2^-53.
 inline constexpr double w2_over_double = 40 * 0x1p-53;
 
-/// The recurrence of that name, or null.
-const Recurrence* find_recurrence(std::string_view room);
+/// The room's recurrence; null where it takes up no states of a segment before.
+const Recurrence* find_recurrence(const Room& room);
+/// That of all programs. Defined in language/trajectory.cpp.
+const Recurrence& recurrence_of_programs();
 
 /// Outputs and the inputs of the next segment that they are, by name: final_state and initial_state.
 std::vector<std::pair<std::string, std::string>> carried_names(const Room& room);

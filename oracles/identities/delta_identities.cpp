@@ -142,7 +142,7 @@ BasicArrays<Mp200> cut(const BasicArrays<Mp200>& arrays, const std::vector<RoomF
 }
 
 ExactProblem segment(const ExactProblem& p, int first, int end) {
-  const Room& room = *find_room(p.mechanism);
+  const Room& room = listed_room(p.mechanism);
   return {p.mechanism, p.params, cut(p.inputs, room.inputs(), first, end),
           cut(p.cotangents, room.outputs(), first, end)};
 }
@@ -151,7 +151,7 @@ ExactProblem segment(const ExactProblem& p, int first, int end) {
 /// last or the first segment's where a state leaves or enters, the sum where all tokens share one.
 Sides segments(const ExactProblem& p) {
   const int T = p.inputs.at("k").shape[0], split = 3;
-  const Room& room = *find_room(p.mechanism);
+  const Room& room = listed_room(p.mechanism);
   ExactProblem head = segment(p, 0, split), tail = segment(p, split, T);
   const Answer200 before = answer(head);
   for (const auto& [name, array] : before.outputs)

@@ -54,18 +54,16 @@ void ExactProblem::set_number(std::string_view param, const Mp200& value) {
 
 ExactProblem make(std::string_view mechanism, const Params& params, int T, int K, int V, std::uint64_t seed,
                   Style style) {
-  const Room* room = find_room(mechanism);
-  require(room != nullptr, mechanism, ": no such mechanism");
-  const Problem p = room->make({std::string(mechanism), {1, T, 1, 0, K, V, 0}, Format::fp32, style, seed, params});
+  const Room& room = listed_room(mechanism);
+  const Problem p = room.make({std::string(mechanism), {1, T, 1, 0, K, V, 0}, Format::fp32, style, seed, params});
   return {p.mechanism, p.params, single_head(p.inputs), single_head(p.cotangents)};
 }
 
 BasicAnswer<Mp200> answer(const ExactProblem& problem) {
-  const Room* room = find_room(problem.mechanism);
-  require(room != nullptr, problem.mechanism, ": no such mechanism");
+  const Room& room = listed_room(problem.mechanism);
   const Decimals d =
-      room->decimals({"", problem.mechanism, problem.params, texts(problem.inputs), texts(problem.cotangents)},
-                     {.digits = kept_digits, .tier = Tier::mp200, .diagnostics = false});
+      room.decimals({"", problem.mechanism, problem.params, texts(problem.inputs), texts(problem.cotangents)},
+                    {.digits = kept_digits, .tier = Tier::mp200, .diagnostics = false});
   BasicArrays<Cell> outputs;
   for (const auto& [name, array] : d.outputs)
     if (!name.starts_with("rows.") && name != "empty_rows") outputs.emplace(name, array);

@@ -251,7 +251,7 @@ Vector all_numbers(const BasicAnswer<Mp200>& a, const BasicAnswer<Mp200>& names)
 Identity segments(Name name, const ExactProblem& p) {
   constexpr Name statement = "4 + 3 tokens with everything carried: outputs and gradients of the whole";
   return {name,
-          find_room(p.mechanism)->name,
+          listed_room(p.mechanism).name,
           statement,
           section_5,
           0,

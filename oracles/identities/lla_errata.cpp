@@ -428,7 +428,7 @@ Mp200 reported_cpa(const ExactProblem& p) {
     to.shape = array.shape;
     for (const Mp200& x : array.data) to.data.push_back(text_of(x));
   }
-  const Decimals d = find_room(p.mechanism)->decimals(text, {.digits = 195, .tier = Tier::mp200});
+  const Decimals d = listed_room(p.mechanism).decimals(text, {.digits = 195, .tier = Tier::mp200});
   return from_decimal<Mp200>(d.outputs.find("diagnostics.cpa")->second.data.back().text);
 }
 

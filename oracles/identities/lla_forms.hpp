@@ -254,17 +254,16 @@ inline Vector output(ExactProblem p) {
 
 /// What `mechanism` takes of a problem's tensors and parameters.
 inline ExactProblem in_room(std::string_view mechanism, const ExactProblem& p) {
-  const Room* room = find_room(mechanism);
-  require(room != nullptr, mechanism, ": no such mechanism");
+  const Room& room = listed_room(mechanism);
   ExactProblem other{std::string(mechanism), {}, {}, p.cotangents};
   const auto take_param = [&](std::string_view name) {
     if (const auto it = p.params.find(name); it != p.params.end()) other.params.insert(*it);
   };
-  for (const auto& [field, rank] : room->inputs()) {
+  for (const auto& [field, rank] : room.inputs()) {
     if (const auto it = p.inputs.find(field.name); it != p.inputs.end()) other.inputs.insert(*it);
     take_param(field.name);
   }
-  for (const std::string_view name : room->options) take_param(name);
+  for (const std::string_view name : room.options) take_param(name);
   return other;
 }
 

@@ -32,7 +32,6 @@ Mp100 distance(const Json& got, const Json& expected) {
 }
 
 TEST(ArgumentAnswers, AgreeWithPublishedCases) {
-  language::know_programs();
   const std::string path = source_dir() + "/proptests/arguments/cases.json";
   const std::vector<Case> cases = load_cases(path);
   const Json expectations = Json::parse(text_of_file(path))["cases"];

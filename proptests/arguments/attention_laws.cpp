@@ -454,7 +454,6 @@ ASSAY_PROPERTY(arguments_attention, other_forms_have_the_same_scores) {
 
 /// With scale alone the programs here are the rooms, whose references share nothing with them.
 ASSAY_PROPERTY(arguments_attention, forms_are_their_rooms) {
-  language::know_programs();
   Draw draw;
   const int T = 4, K = 2;
   const char* modes[] = {"mass", "absolute", "max"};

@@ -148,15 +148,7 @@ double distance(const Array& got, const Array& expected) {
   return largest > 0 ? off / largest : off;
 }
 
-/// Whoever makes programs known once more does not make them forgotten.
-TEST(ArgumentFiles, StayKnownBesidePrograms) {
-  know_arguments();
-  language::know_programs();
-  EXPECT_NE(find_room(std::string("deltanet").append(room_suffix)), nullptr);
-}
-
 TEST(ArgumentFiles, AnswerPublishedCases) {
-  know_arguments();
   std::ifstream file(source_dir() + "/proptests/arguments/cases.json");
   const Json cases = Json::parse(std::string{std::istreambuf_iterator<char>(file), {}})["cases"];
   int files = 0, compared = 0;

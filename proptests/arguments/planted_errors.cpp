@@ -43,7 +43,6 @@ bool sees(const Case& c, const Json& expected) {
 }
 
 TEST(ArgumentMutants, AreSeenByPublishedCases) {
-  language::know_programs();
   const std::string path = source_dir() + "/proptests/arguments/cases.json";
   const std::vector<Case> cases = load_cases(path);
   std::ifstream file(path);

@@ -130,7 +130,6 @@ ASSAY_PROPERTY(arguments_recurrences, packed_sequences_are_separate_calls) {
 
 /// Every room that the table says takes sequences and states, with its own generator.
 TEST(ArgumentTable, SequencesAndStatesOfEveryRecurrence) {
-  language::know_programs();
   int rooms_seen = 0;
   for (const Room* room : rooms()) {
     if (facts_of(std::string(room->name)).family != Family::recurrence) continue;

@@ -15,7 +15,6 @@ namespace {
 
 /// A case of that style, 1 sequence of 24 tokens, 2 heads of which both have keys.
 Safetensors drawn_in(const char* mechanism, const char* style, Params params = {}) {
-  know_arguments();
   return draw_case({.mechanism = mechanism,
                     .shape = {.seq_len = 24, .heads = 2, .key_dim = 32, .value_dim = 32},
                     .precision = Format::fp32,

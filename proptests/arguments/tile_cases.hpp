@@ -36,7 +36,6 @@ struct Drawn {
   std::uint64_t seed = 0;
 
   Safetensors file() const {
-    know_arguments();
     return draw_case({.mechanism = mechanism,
                       .shape = shape,
                       .precision = precision,

@@ -157,7 +157,6 @@ arguments::CaseRequest request_with(const std::string& mechanism, const Argument
 
 /// What docs/arguments.md says that a tile program takes.
 TEST_P(TilePrograms, TakeWhatTheTableSays) {
-  know_arguments();
   const Facts facts = facts_of(GetParam());
   const KernelRoom& room = *find_argument_forms(GetParam() + std::string(room_suffix));
   int taken = 0;
@@ -232,7 +231,6 @@ TEST(ArgumentFaults, AThirdOfThemIsHeldOut) {
 }
 /// Two mutants at least are killed on cases with it.
 TEST(ArgumentFaults, EveryArgumentIsInCasesThatKillTwo) {
-  know_arguments();
   std::map<std::string, std::set<std::string_view>> killed;
   for (const char* mechanism : mechanisms_with_tiles)
     for (const ArgumentCase& one : argument_cases(mechanism)) {

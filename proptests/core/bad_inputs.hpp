@@ -58,19 +58,19 @@ std::string overflow_names_the_first_token(const Room& room);
 }  // namespace assay::bad_inputs
 
 /// The whole table for a room that reads a state.
-#define ASSAY_REFUSES_BAD_INPUTS(mechanism)                                                              \
-  TEST(mechanism##_bad_inputs, numbers_must_be_finite) {                                                 \
-    EXPECT_EQ(::assay::bad_inputs::numbers_must_be_finite(*::assay::find_room(#mechanism)), "");         \
-  }                                                                                                      \
-  TEST(mechanism##_bad_inputs, shapes_must_fit) {                                                        \
-    EXPECT_EQ(::assay::bad_inputs::shapes_must_fit(*::assay::find_room(#mechanism)), "");                \
-  }                                                                                                      \
-  TEST(mechanism##_bad_inputs, empty_extents) {                                                          \
-    EXPECT_EQ(::assay::bad_inputs::empty_extents(*::assay::find_room(#mechanism)), "");                  \
-  }                                                                                                      \
-  TEST(mechanism##_bad_inputs, heads_must_divide) {                                                      \
-    EXPECT_EQ(::assay::bad_inputs::heads_must_divide(*::assay::find_room(#mechanism)), "");              \
-  }                                                                                                      \
-  TEST(mechanism##_bad_inputs, overflow_names_the_first_token) {                                         \
-    EXPECT_EQ(::assay::bad_inputs::overflow_names_the_first_token(*::assay::find_room(#mechanism)), ""); \
+#define ASSAY_REFUSES_BAD_INPUTS(mechanism)                                                               \
+  TEST(mechanism##_bad_inputs, numbers_must_be_finite) {                                                  \
+    EXPECT_EQ(::assay::bad_inputs::numbers_must_be_finite(::assay::listed_room(#mechanism)), "");         \
+  }                                                                                                       \
+  TEST(mechanism##_bad_inputs, shapes_must_fit) {                                                         \
+    EXPECT_EQ(::assay::bad_inputs::shapes_must_fit(::assay::listed_room(#mechanism)), "");                \
+  }                                                                                                       \
+  TEST(mechanism##_bad_inputs, empty_extents) {                                                           \
+    EXPECT_EQ(::assay::bad_inputs::empty_extents(::assay::listed_room(#mechanism)), "");                  \
+  }                                                                                                       \
+  TEST(mechanism##_bad_inputs, heads_must_divide) {                                                       \
+    EXPECT_EQ(::assay::bad_inputs::heads_must_divide(::assay::listed_room(#mechanism)), "");              \
+  }                                                                                                       \
+  TEST(mechanism##_bad_inputs, overflow_names_the_first_token) {                                          \
+    EXPECT_EQ(::assay::bad_inputs::overflow_names_the_first_token(::assay::listed_room(#mechanism)), ""); \
   }

@@ -38,11 +38,7 @@ ExactAnswer answer(const Room& room, const ExactProblem& problem) {
   return {parse(printed.outputs), parse(printed.gradients)};
 }
 
-ExactAnswer answer(std::string_view room, const ExactProblem& problem) {
-  const Room* const found = find_room(room);
-  require(found != nullptr, room, ": no such room");
-  return answer(*found, problem);
-}
+ExactAnswer answer(std::string_view room, const ExactProblem& problem) { return answer(listed_room(room), problem); }
 
 std::string same(std::string_view name, const ExactArray& got, const ExactArray& want) {
   static const Mp100 error("1e-80");

@@ -213,6 +213,7 @@ TEST(Inputs, ShapesAreReadAndPrinted) {
   const Shape grouped{
       .batch = 1, .seq_len = 128, .heads = 8, .shared_heads = 2, .key_dim = 64, .value_dim = 64, .query_len = 16};
   EXPECT_EQ(shape_from("1,16/128,8/2,64,64"), grouped);
+  EXPECT_EQ(shape_from("1,16/128,8/2,64"), grouped);
   for (const Shape& shape : {plain, grouped}) EXPECT_EQ(shape_from(text_of(shape)), shape);
   EXPECT_EQ(grouped.own(), 8);
   EXPECT_EQ(grouped.shared(), 2);
@@ -220,9 +221,8 @@ TEST(Inputs, ShapesAreReadAndPrinted) {
   EXPECT_EQ(plain.own(), 8);
   EXPECT_EQ(plain.shared(), 8);
   EXPECT_EQ(plain.queries(), 128);
-  for (const char* bad :
-       {"", "1,2,3,4", "1,2,3,4,5,6", "1,2,3,4,0", "1,2,3,4,-5", "1,2,3,4,5x", "1,2,3,4, 5", "1,2,3,,5", "1,2,3/2,4,5",
-        "1,0/2,3,4,5", "1,2/,3,4,5", "1,2,3,4,99999999999", "65536,1,65536,1,1"})
+  for (const char* bad : {"", "1,2,3", "1,2,3,4,5,6", "1,2,3,4,0", "1,2,3,4,-5", "1,2,3,4,5x", "1,2,3,4, 5", "1,2,3,,5",
+                          "1,2,3/2,4,5", "1,0/2,3,4,5", "1,2/,3,4,5", "1,2,3,4,99999999999", "65536,1,65536,1,1"})
     EXPECT_THROW(shape_from(bad), InputError) << bad;
 }
 

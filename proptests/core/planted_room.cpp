@@ -48,12 +48,4 @@ const PlantedRoom& planted_room(std::string_view name) {
   return **it;
 }
 
-Room with_faults(const PlantedRoom& planted) {
-  Room room = *find_room(planted.name);
-  room.decimals = planted.decimals;
-  room.values = planted.values;
-  room.slopes = planted.slopes;
-  return room;
-}
-
 }  // namespace assay

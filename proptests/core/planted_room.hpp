@@ -22,8 +22,44 @@ struct PlantedRoom {
 std::span<const PlantedRoom* const> planted_rooms();
 const PlantedRoom& planted_room(std::string_view name);
 
+/// Another room's functions; a derived class changes some of them.
+class LikeRoom : public Room {
+ public:
+  explicit LikeRoom(const Room& of) : Room(of.name, of.summary, of.options), of_(of) {}
+  std::vector<RoomFacts::Ranked> inputs() const override { return of_.inputs(); }
+  std::vector<RoomFacts::Ranked> outputs() const override { return of_.outputs(); }
+  std::vector<Params> variants() const override { return of_.variants(); }
+  Decimals decimals(const BasicProblem<std::string>& p, const DecimalOptions& options) const override {
+    return of_.decimals(p, options);
+  }
+  BasicAnswer<HiLo> values(const Problem& p, Tier tier) const override { return of_.values(p, tier); }
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& p) const override { return of_.enclosed(p); }
+  std::optional<BasicAnswer<Enclosed>> in_words(const Problem& p, const WordEffort& effort) const override {
+    return of_.in_words(p, effort);
+  }
+  BasicArrays<HiLo> slopes(const Problem& p, const Arrays& tangent) const override { return of_.slopes(p, tangent); }
+  Problem make(const CaseSpec& spec) const override { return of_.make(spec); }
+  bool shifted(const Params& params) const override { return of_.shifted(params); }
+
+ private:
+  const Room& of_;
+};
+
 /// The registry's room with the planted functions in place of its own. Healthy until a fault is planted.
-Room with_faults(const PlantedRoom& planted);
+class WithFaults final : public LikeRoom {
+ public:
+  explicit WithFaults(const PlantedRoom& planted) : LikeRoom(listed_room(planted.name)), planted_(planted) {}
+  Decimals decimals(const BasicProblem<std::string>& p, const DecimalOptions& options) const override {
+    return planted_.decimals(p, options);
+  }
+  BasicAnswer<HiLo> values(const Problem& p, Tier tier) const override { return planted_.values(p, tier); }
+  BasicArrays<HiLo> slopes(const Problem& p, const Arrays& tangent) const override {
+    return planted_.slopes(p, tangent);
+  }
+
+ private:
+  const PlantedRoom& planted_;
+};
 
 /// Plants a fault in all references of this thread while it lives.
 class PlantFault {

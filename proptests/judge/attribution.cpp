@@ -55,7 +55,7 @@ TEST(Attribution, contributions_add_up) {
       for (const Format precision : {Format::fp32, Format::bf16}) {
         // A solver that stops where nothing is left to gain does other steps when other sites round.
         if (!form.unstable.empty() || form.iterative || at++ % step != 0) continue;
-        const Room& room = *find_room(kernels->name);
+        const Room& room = listed_room(kernels->name);
         Problem problem = room.make(spec_of(room, form, precision));
         if (!form.has_gradients) problem.cotangents.clear();
         const KernelUnderTest kernel{&form, precision, smallest_tile(form), 1};
@@ -121,7 +121,7 @@ TEST(Attribution, does_not_depend_on_the_order_of_sums) {
   };
   for (const auto& [mechanism, site] :
        {Narrow{"deltanet", "Uc"}, Narrow{"softmax_attention", "P"}, Narrow{"gla", "P"}}) {
-    const Room& room = *find_room(mechanism);
+    const Room& room = listed_room(mechanism);
     const KernelForm& form = find_kernels(kernel_rooms(), mechanism)->forms.front();
     Problem problem = room.make(spec_of(room, form, Format::fp32));
     problem.cotangents.clear();
@@ -148,7 +148,7 @@ TEST(Attribution, finds_the_site) {
       for (const KernelForm& form : kernels->forms)
         for (const Format precision : {Format::fp32, Format::bf16})
           if (form.unstable.empty() && !form.iterative)  // those take minutes
-            find_sites(form, *find_room(kernels->name), precision, other_tile, step, at, score);
+            find_sites(form, listed_room(kernels->name), precision, other_tile, step, at, score);
     std::cout << score.right << " of " << score.tried << " sites come first"
               << (other_tile ? " in a kernel with other tiles, " : ", ") << score.named << " as sufficient\n";
     EXPECT_GE(score.tried, 1);
@@ -163,7 +163,7 @@ TEST(Attribution, names_planted_faults) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& planted : kernels->forms) {
       if (!planted.unstable.empty()) continue;
-      const Room& room = *find_room(kernels->name);
+      const Room& room = listed_room(kernels->name);
       const KernelForm& healthy = laws::subject(kernel_rooms(), kernels->name, planted.name).form;
       const int tile = smallest_tile(healthy);
       for (const Mutant& mutant : planted.mutants) {

@@ -69,7 +69,7 @@ struct Trial {
   Problem problem;
 };
 Trial trial_of(std::string_view name, Format precision) {
-  const Room& room = *find_room(name);
+  const Room& room = listed_room(name);
   return {room, find_kernels(kernel_rooms(), name)->forms.front(),
           room.make({.mechanism = std::string(name),
                      .shape = {.seq_len = 70, .heads = 2, .key_dim = 16, .value_dim = 16},

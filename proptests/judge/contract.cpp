@@ -52,7 +52,8 @@ TEST(Contract, of_a_precision_is_its_policy) {
   }
   // And so to the bit.
   const KernelForm& form = form_of("gated_deltanet");
-  const Problem problem = find_room("gated_deltanet")->make({"gated_deltanet", {1, 40, 2, 0, 16, 16, 0}, Format::bf16});
+  const Problem problem =
+      listed_room("gated_deltanet").make({"gated_deltanet", {1, 40, 2, 0, 16, 16, 0}, Format::bf16});
   const KernelUnderTest by_name{&form, Format::bf16, 0, 1, find_contract("bf16")};
   const Answer a = form.run(problem, by_name.policy(), 0),
                b = form.run(problem, Policy::of(form.sites, Format::bf16), 0);
@@ -141,7 +142,7 @@ TEST(Contract, may_be_asked_for_in_a_precision) {
 double wider(const char* room, const Problem& problem, const std::string& tensor, const Contract& contract,
              const Contract& than) {
   const KernelForm& form = form_of(room);
-  const Oracle oracle = oracle_of(*find_room(room), problem);
+  const Oracle oracle = oracle_of(listed_room(room), problem);
   std::vector<double> ratios;
   const auto sigmas = [&](const Contract& c) {
     const KernelUnderTest kernel{&form, c.precision, 0, 1, &c};
@@ -159,14 +160,14 @@ double wider(const char* room, const Problem& problem, const std::string& tensor
 
 TEST(Contract, allows_what_is_cut_off_and_no_more) {
   const Problem problem =
-      find_room("softmax_attention")->make({"softmax_attention", {1, 24, 2, 0, 16, 16, 0}, Format::fp32});
+      listed_room("softmax_attention").make({"softmax_attention", {1, 24, 2, 0, 16, 16, 0}, Format::fp32});
   const Contract cut =
       parse_contract(R"({"name": "cut", "base": "tf32", "rounding": {"operands": "toward_zero"}})", "f");
   const Contract& nearest = *find_contract("tf32");
   EXPECT_FALSE(cut.plain());
   EXPECT_EQ(cut.clauses(), (std::vector<std::string>{"operands may be cut off"}));
   const KernelForm& form = form_of("softmax_attention");
-  const Oracle oracle = oracle_of(*find_room("softmax_attention"), problem);
+  const Oracle oracle = oracle_of(listed_room("softmax_attention"), problem);
   Policy policy = Policy::of(form.sites, Format::tf32);
   policy.rounding = Rounding::toward_zero;
   const Arrays got = flat(form.run(problem, policy, 0));
@@ -188,7 +189,7 @@ TEST(Contract, allows_what_is_cut_off_and_no_more) {
 }
 
 TEST(Contract, draws_factors_on_either_operand) {
-  Problem problem = find_room("mamba2")->make({"mamba2", {1, 24, 2, 0, 16, 16, 0}, Format::bf16});
+  Problem problem = listed_room("mamba2").make({"mamba2", {1, 24, 2, 0, 16, 16, 0}, Format::bf16});
   const Contract& plain = *find_contract("bf16");
   const Contract keys = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["k"]})", "f");
   const Contract queries = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["q"]})", "f");
@@ -200,7 +201,7 @@ TEST(Contract, draws_factors_on_either_operand) {
 
 TEST(Contract, rounds_what_query_heads_share_for_each_of_them) {
   const auto made = [](int shared) {
-    return find_room("softmax_attention")->make({"softmax_attention", {1, 24, 8, shared, 16, 16, 0}, Format::bf16});
+    return listed_room("softmax_attention").make({"softmax_attention", {1, 24, 8, shared, 16, 16, 0}, Format::bf16});
   };
   const Contract parts = parse_contract(R"({"name": "x", "base": "bf16", "per_query_head": true})", "f");
   const Contract& plain = *find_contract("bf16");
@@ -225,7 +226,7 @@ TEST(Contract, says_how_sums_may_be_made) {
   EXPECT_FALSE(blocks.plain());
   // A state that is summed token by token is what bf16 allows, and blocks alone do not.
   const Problem problem =
-      find_room("linear_attention")->make({"linear_attention", {1, 200, 2, 0, 16, 16, 0}, Format::bf16});
+      listed_room("linear_attention").make({"linear_attention", {1, 200, 2, 0, 16, 16, 0}, Format::bf16});
   EXPECT_GT(wider("linear_attention", problem, "final_state", *find_contract("bf16"), blocks), 1.2);
   const Contract fp32_units =
       parse_contract(R"({"name": "u", "base": "bf16", "accumulation": ["exact_blocks", "one_by_one"]})", "f");
@@ -396,7 +397,7 @@ Kept judged(const std::string& room, const Problem& problem, const std::string& 
   const KernelForm& form = form_of(room);
   const Contract *run = find_contract(runs), *judged_by = find_contract(judges);
   const Answer got = form.run(problem, KernelUnderTest{&form, run->precision, 0, 1, run}.policy(), 0);
-  const Expectation e = expect(oracle_of(*find_room(room), problem), {&form, judged_by->precision, 0, 1, judged_by},
+  const Expectation e = expect(oracle_of(listed_room(room), problem), {&form, judged_by->precision, 0, 1, judged_by},
                                problem, default_draws);
   const auto answers = in_report_order(got, e);
   Kept kept;
@@ -414,7 +415,8 @@ TEST(Contract, decides_whether_a_state_may_be_kept_in_bf16) {
   for (const auto& [room, narrow] : {std::pair{"deltanet", "bf16_state_per_token"},
                                      {"gated_deltanet", "bf16_state_per_token"},
                                      {"mamba2", "bf16_state"}}) {
-    Problem problem = find_room(room)->make({room, {1, 300, 1, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
+    Problem problem =
+        listed_room(room).make({room, {1, 300, 1, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
     problem.cotangents.clear();
     EXPECT_TRUE(judged(room, problem, narrow, narrow).all(Verdict::pass)) << room;
     EXPECT_TRUE(judged(room, problem, narrow, "bf16").any(Verdict::fail)) << room;
@@ -426,7 +428,7 @@ TEST(Contract, decides_whether_a_state_may_be_kept_in_bf16) {
 /// One key, one value and steps of a hundredth: the state creeps towards the value, until a step is less than half a
 /// unit in its last place. There bf16 stalls for good, and random rounding goes on.
 Problem creeping(int tokens) {
-  Problem problem = find_room("deltanet")->make({"deltanet", {1, tokens, 1, 0, 4, 4, 0}, Format::bf16});
+  Problem problem = listed_room("deltanet").make({"deltanet", {1, tokens, 1, 0, 4, 4, 0}, Format::bf16});
   problem.cotangents.clear();
   for (auto& [name, array] : problem.inputs)
     for (std::size_t i = 0; i < array.data.size(); ++i)
@@ -447,8 +449,8 @@ TEST(Contract, allows_the_stall_of_a_narrow_state_where_it_allows_the_state) {
 
 /// Sums of integers beyond 256 are half way between two numbers of bf16 or on one.
 TEST(Contract, allows_ties) {
-  Problem problem = find_room("linear_attention")
-                        ->make({"linear_attention", {1, 600, 1, 0, 16, 16, 0}, Format::bf16, Style::integers});
+  Problem problem = listed_room("linear_attention")
+                        .make({"linear_attention", {1, 600, 1, 0, 16, 16, 0}, Format::bf16, Style::integers});
   problem.cotangents.clear();
   const Kept kept = judged("linear_attention", problem, "bf16", "bf16");
   EXPECT_GT(kept.stall, 1);

@@ -13,7 +13,7 @@ namespace assay {
 namespace {
 
 Detectability of(const CaseSpec& spec, void (*change)(Problem&) = nullptr) {
-  const Room& room = *find_room(spec.mechanism);
+  const Room& room = listed_room(spec.mechanism);
   const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
   Problem problem = room.make(spec);
   problem.cotangents.clear();
@@ -80,7 +80,7 @@ TEST(Detectability, the_state_is_judged_by_what_is_read_of_it) {
 TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
   const CaseSpec spec = spec_of("gla", Style::long_memory, 120);
   const Detectability d = of(spec);
-  const Room& room = *find_room("gla");
+  const Room& room = listed_room("gla");
   const KernelForm& form = find_kernels(kernel_rooms(), "gla")->forms.front();
   Problem problem = room.make(spec);
   problem.cotangents.clear();

@@ -39,7 +39,7 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
     for (const KernelForm& form : kernels->forms)
       for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
         if (!form.unstable.empty() || !sampled.takes()) continue;
-        const Room* room = find_room(kernels->name);
+        const Room* room = &listed_room(kernels->name);
         const Problem problem = small_problem(*room, form, precision, Style::normal);
         const Expectation expectation =
             expect(oracle_of(*room, problem), {&form, precision, 0, 1}, problem, default_draws);
@@ -72,7 +72,7 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
 
 /// One division, whose residual is so small that no draw moves it: the nearest double is right, its neighbour is not.
 TEST(Expected, the_nearest_double_is_right) {
-  const Room& room = *find_room("value_averaging");
+  const Room& room = listed_room("value_averaging");
   const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
   const Problem problem = room.make({"value_averaging", {1, 32, 4, 0, 2, 16, 0}, Format::fp64, Style::integers, 0, {}});
   const Expectation expectation =
@@ -97,7 +97,7 @@ TEST(Expected, the_nearest_double_is_right) {
 
 /// What is expected of a kernel's default tile on a seeded case, in as many words as `assay report` takes at most.
 Expectation expected_on(const CaseSpec& spec, Problem& problem) {
-  const Room& room = *find_room(spec.mechanism);
+  const Room& room = listed_room(spec.mechanism);
   problem = room.make(spec);
   return expect(oracle_of(room, problem, 4),
                 {&find_kernels(kernel_rooms(), spec.mechanism)->forms.front(), spec.precision, 0, 1}, problem,
@@ -152,7 +152,7 @@ TEST(Expected, sums_count_what_draws_show) {
 /// One element rounds among neighbours that are exact. This was a false alarm.
 TEST(Expected, exact_neighbours_are_no_witnesses) {
   const CaseSpec spec{"mdn", {1, 33, 2, 1, 16, 16, 0}, Format::fp64, Style::dyadic, 2294015051, {}};
-  const Room& room = *find_room("mdn");
+  const Room& room = listed_room("mdn");
   const Problem problem = room.make(spec);
   const KernelForm& form = find_kernels(kernel_rooms(), "mdn")->forms.front();
   const Expectation expectation =
@@ -174,7 +174,7 @@ struct HealthyCase {
 /// No tensor of its own answer fails.
 void expect_no_alarm(const HealthyCase& healthy) {
   const CaseSpec& spec = healthy.spec;
-  const Room& room = *find_room(spec.mechanism);
+  const Room& room = listed_room(spec.mechanism);
   const Problem problem = room.make(spec);
   const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
   const auto tile = healthy.tile.empty() ? form.tiles.begin() : std::ranges::find(form.tiles, healthy.tile);
@@ -262,7 +262,7 @@ TEST(Expected, sums_lean_in_other_columns_in_another_order) {
 /// What is lost in the last place of an answer's largest number is lost in the exact run, too: elements that are all
 /// off by that much the same way, though none beyond its own limit, are no fault, and any more is one.
 TEST(Expected, the_last_place_of_the_largest_number_is_no_fault) {
-  const Room& room = *find_room("value_averaging");
+  const Room& room = listed_room("value_averaging");
   Problem problem = room.make({"value_averaging", {1, 65, 1, 0, 2, 1, 0}, Format::fp64, Style::normal, 0, {}});
   problem.mechanism = "numbers that no reference knows";
   const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
@@ -297,7 +297,7 @@ TEST(Expected, the_last_place_of_the_largest_number_is_no_fault) {
 /// All runs answer one, a double next to the truth: that it is less than a spacing off is what sigma is, of the
 /// elements and of their sums. Of another number than the truth, or of a truth that is not known so well, it is not.
 TEST(Expected, distances_are_taken_from_the_truth) {
-  const Room& room = *find_room("value_averaging");
+  const Room& room = listed_room("value_averaging");
   Problem problem = room.make({"value_averaging", {1, 65, 1, 0, 2, 1, 0}, Format::fp64, Style::normal, 0, {}});
   problem.mechanism = "numbers that no reference knows";
   const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
@@ -327,7 +327,7 @@ TEST(Expected, distances_are_taken_from_the_truth) {
 /// Operands in e4m3 make equal what sums leave apart; kernels that keep them wider do not, in whatever order they sum.
 /// This was a false alarm.
 TEST(Expected, operands_kept_wide_are_no_fault) {
-  const Room& room = *find_room("parallax");
+  const Room& room = listed_room("parallax");
   const CaseSpec spec{"parallax", {1, 70, 2, 1, 16, 16, 0}, Format::e4m3, Style::outlier_channels,
                       0,          room.variants()[1]};
   const Problem problem = room.make(spec);
@@ -413,7 +413,7 @@ TEST(Expected, a_wrong_formula_is_no_residue) {
   const CaseSpec spec{"lla",        {1, 17, 2, 2, 8, 3, 0},
                       Format::fp64, Style::integers,
                       4262100216,   {{"lambda_mode", "max"}, {"window", 5L}}};
-  const Room& room = *find_room("lla");
+  const Room& room = listed_room("lla");
   const Problem problem = room.make(spec);
   KernelForm wrong = find_kernels(kernel_rooms(), "lla")->forms.front();
   wrong.run = wrong_lla;
@@ -473,7 +473,7 @@ TEST(Expected, bounds_hold_against_fifty_digits) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::gate_ends, Style::subnormals}) {
       if (!sampled.takes()) continue;
-      const Room* room = find_room(kernels->name);
+      const Room* room = &listed_room(kernels->name);
       const KernelForm& form = kernels->forms.front();
       const Problem problem = small_problem(*room, form, Format::bf16, style);
       const BasicAnswer<HiLo> exact = room->values(problem, Tier::mp50);
@@ -492,7 +492,7 @@ TEST(Expected, bounds_hold_against_fifty_digits) {
 
 TEST(Expected, refuses_a_kernel_of_another_shape) {
   const KernelRoom& kernels = *kernel_rooms()[0];
-  const Room& room = *find_room(kernels.name);
+  const Room& room = listed_room(kernels.name);
   const KernelForm& form = kernels.forms.front();
   const Problem problem = small_problem(room, form, Format::bf16, Style::normal);
   Oracle oracle = oracle_of(room, problem);

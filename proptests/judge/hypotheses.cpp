@@ -373,7 +373,7 @@ TEST(Causes, name_mistakes) {
   std::set<std::string> rooms;
   std::map<std::string, Bench> benches;
   for (const Mistake& m : mistakes) {
-    const Room& room = *find_room(m.room);
+    const Room& room = listed_room(m.room);
     const KernelForm& form = find_kernels(kernel_rooms(), m.room)->forms.front();
     const std::string key = m.room + flags_of(m.params);
     auto at = benches.find(key);
@@ -514,7 +514,7 @@ TEST(Causes, give_mutants_no_wrong_name) {
   for (const bool held_out : {false, true})
     for (const KernelRoom* kernels : held_out ? held_out_rooms() : kernel_rooms())
       for (const KernelForm& planted : kernels->forms)
-        if (planted.unstable.empty()) try_mutants(planted, *find_room(kernels->name), step, count);
+        if (planted.unstable.empty()) try_mutants(planted, listed_room(kernels->name), step, count);
   std::cout << count.named << " of " << count.tried << " mutants that fail have a name, " << count.wrong
             << " a wrong one\n";
   EXPECT_GE(count.tried, 400 / step);
@@ -526,7 +526,7 @@ TEST(Causes, give_mutants_no_wrong_name) {
 
 const Bench& gated_deltanet() {
   static const Bench bench = [] {
-    const Room& room = *find_room("gated_deltanet");
+    const Room& room = listed_room("gated_deltanet");
     const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
     return bench_of(room, form, spec_of(room, form));
   }();

@@ -20,7 +20,7 @@ const Bench& bench_for(const char* name) {
   static std::map<std::string, Bench> benches;
   auto at = benches.find(name);
   if (at == benches.end()) {
-    const Room& room = *find_room(name);
+    const Room& room = listed_room(name);
     const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
     at = benches.emplace(name, bench_of(room, form, spec_of(room, form))).first;
   }

@@ -24,7 +24,7 @@ InferredContract inferred_of(const std::string& room, const Problem& problem, co
                              const std::function<void(Arrays&)>& spoil = {}) {
   const KernelForm& form = form_of(room);
   const Contract kept = parse_contract(R"({"name": "x", "base": "bf16", "sites": )" + sites + "}", "x");
-  const Oracle oracle = oracle_of(*find_room(room), problem);
+  const Oracle oracle = oracle_of(listed_room(room), problem);
   Arrays got = flat(form.run(problem, kept.policy(form.sites), 0));
   if (spoil) spoil(got);
   const AnsweredCase cases[] = {{problem, oracle, std::move(got)}};
@@ -37,7 +37,7 @@ std::string told(const InferredContract& inferred) {
 
 Problem problem_of(const std::string& room, int tokens, bool cotangents = false) {
   Problem problem =
-      find_room(room)->make({room, {1, tokens, 2, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
+      listed_room(room).make({room, {1, tokens, 2, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
   if (!cotangents) problem.cotangents.clear();
   return problem;
 }
@@ -108,7 +108,7 @@ TEST(InferredContract, is_none_that_the_model_fails) {
   const KernelForm& form = form_of("softmax_attention");
   const Problem problem = problem_of("softmax_attention", 60, true);
   const Contract kept = parse_contract(R"({"name": "x", "base": "fp32", "sites": {"O": "bf16"}})", "x");
-  const Oracle oracle = oracle_of(*find_room("softmax_attention"), problem);
+  const Oracle oracle = oracle_of(listed_room("softmax_attention"), problem);
   const AnsweredCase cases[] = {{problem, oracle, flat(form.run(problem, kept.policy(form.sites), 0))}};
   const InferredContract found = infer_contract(cases, {&form, Format::fp32, 0, 1, nullptr});
   EXPECT_FALSE(found.explained) << told(found);
@@ -118,10 +118,10 @@ TEST(InferredContract, is_none_that_the_model_fails) {
 
 TEST(InferredContract, sees_operands_that_tensor_cores_cut_off) {
   const KernelForm& form = form_of("softmax_attention");
-  Problem problem = find_room("softmax_attention")
-                        ->make({"softmax_attention", {1, 40, 2, 0, 32, 32, 0}, Format::fp32, Style::normal, 5, {}});
+  Problem problem = listed_room("softmax_attention")
+                        .make({"softmax_attention", {1, 40, 2, 0, 32, 32, 0}, Format::fp32, Style::normal, 5, {}});
   problem.cotangents.clear();
-  const Oracle oracle = oracle_of(*find_room("softmax_attention"), problem);
+  const Oracle oracle = oracle_of(listed_room("softmax_attention"), problem);
   Policy policy = Policy::of(form.sites, Format::tf32);
   policy.rounding = Rounding::toward_zero;
   const AnsweredCase cases[] = {{problem, oracle, flat(form.run(problem, policy, 0))}};
@@ -146,7 +146,7 @@ TEST(InferredContract, explains_no_fault) {
   std::string explained;
   for (std::size_t m = step / 2; m < all.size(); m += step) {
     const auto& [planted, mutant] = all[m];
-    const Room& room = *find_room(rooms[m]);
+    const Room& room = listed_room(rooms[m]);
     for (const Format precision : {Format::bf16}) {
       const Format precisions[] = {precision};
       for (const FaultTrial& trial :

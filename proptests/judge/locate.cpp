@@ -160,7 +160,7 @@ TEST(Locate, describes_what_is_not_complete) {
 }
 
 TEST(Locate, takes_the_axes_of_a_rooms_tensors) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   const auto named = [&](const char* tensor, const std::vector<int>& shape, int batch) {
     std::string out;
     for (const auto& list : {room.inputs(), room.outputs()})

@@ -89,7 +89,7 @@ TEST(Model, the_same_seed_is_the_same_error_and_zero_is_zero) {
 }
 
 TEST(Model, does_not_depend_on_threads) {
-  const Room& room = *find_room("kda");
+  const Room& room = listed_room("kda");
   const Problem problem = room.make({"kda", {1, 20, 2, 0, 4, 4, 0}, Format::bf16, Style::normal, 3, {}});
   const ModelRuns one = model_runs(problem, Format::bf16, 4, 1), two = model_runs(problem, Format::bf16, 4, 2);
   for (std::size_t k = 0; k < one.drawn.size(); ++k)
@@ -125,7 +125,7 @@ TEST(Model, healthy_kernels_of_every_room_are_within_it) {
   for (const KernelRoom* kernels : kernel_rooms()) {
     if (!has_model(kernels->name)) continue;
     const KernelForm& form = kernels->forms.front();
-    const Room& room = *find_room(kernels->name);
+    const Room& room = listed_room(kernels->name);
     for (int i = 0; i < 2; ++i, ++turn) {
       const Format precision = precisions[turn % std::size(precisions)];
       const CaseSpec spec{
@@ -147,7 +147,7 @@ TEST(Model, healthy_kernels_of_every_room_are_within_it) {
 /// beyond what they do in the recurrence. No contract has to be named for the model to know that its own kernel is
 /// healthy.
 TEST(Model, leaves_open_what_our_own_kernels_do) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   const Problem problem =
       room.make({"deltanet", {1, 70, 2, 0, 16, 16, 0}, Format::tf32, Style::outlier_channels, 0, {}});
   const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
@@ -182,7 +182,7 @@ TEST(Model, asks_no_kernel_that_carries_a_narrow_state) {
 /// An answer that is 5 % too large is no algorithm's, in any tensor that has elements enough.
 TEST(Model, a_gain_is_beyond_it) {
   for (const char* name : {"gated_deltanet", "softmax_attention", "gla", "parallax", "mdn"}) {
-    const Room& room = *find_room(name);
+    const Room& room = listed_room(name);
     const Problem problem = room.make({name, {1, 64, 2, 0, 16, 16, 0}, Format::bf16, Style::normal, 9, {}});
     const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
     Arrays got = flat(form.run(problem, Policy::of(form.sites, Format::bf16), 0));
@@ -198,7 +198,7 @@ TEST(Model, a_gain_is_beyond_it) {
 /// The gradient of a gate as chunk kernels sum it up in fp32: what q.dq and k.dk of all later tokens differ by. Where
 /// nothing has been written yet it is zero, and the sums leave their roundings.
 TEST(Model, gates_may_be_cumulated) {
-  const Room& room = *find_room("gla");
+  const Room& room = listed_room("gla");
   const Problem problem = room.make({"gla", {1, 96, 1, 0, 8, 8, 0}, Format::fp32, Style::slow_writes, 2, {}});
   const BasicAnswer<HiLo> truth = room.values(problem, Tier::w2);
   const auto at = [&](const std::string& name) { return truth.gradients.at(name).data; };
@@ -227,7 +227,7 @@ TEST(Model, gates_may_be_cumulated) {
 /// Decays as chunk kernels take them, exponentials of differences of sums in fp32: with gates that forget half of the
 /// state in every token, all else in doubles. These were false alarms (fla's naive chunk forms).
 TEST(Model, decays_may_be_cumulated) {
-  const Room& room = *find_room("mamba2");
+  const Room& room = listed_room("mamba2");
   constexpr int T = 64, K = 8, V = 8;
   Problem problem = room.make({"mamba2", {1, T, 1, 0, K, V, 0}, Format::fp32, Style::normal, 4, {}});
   problem.cotangents.clear();
@@ -267,7 +267,7 @@ TEST(Model, decays_may_be_cumulated) {
 /// their difference, over the whole sequence. The model leaves it open, for our own kernels err so if they sum gates
 /// up, and the contract of the library that does so has it. These were false alarms (fla's fused_chunk_simple_gla).
 TEST(Model, gates_may_be_summed_of_rounded_gradients) {
-  const Room& room = *find_room("mamba2");
+  const Room& room = listed_room("mamba2");
   const KernelForm& form = find_kernels(kernel_rooms(), "mamba2")->forms.front();
   int beyond = 0;
   for (const Format precision : {Format::bf16, Format::fp16, Format::tf32})
@@ -303,7 +303,7 @@ TEST(Model, gates_may_be_summed_of_rounded_gradients) {
 /// A kernel that stores the state that it starts from in bf16, and does all else exactly: at one token that is all of
 /// the error of a gate's gradient, and only a contract says whether it may. One that is wrong by 2 % has no excuse.
 TEST(Model, gates_of_states_as_stored_are_left_open) {
-  const Room& room = *find_room("kda");
+  const Room& room = listed_room("kda");
   const Problem problem = room.make({"kda", {1, 1, 2, 0, 64, 64, 0}, Format::bf16, Style::normal, 5, {}});
   Problem stored = problem;
   for (double& x : stored.inputs.at("initial_state").data) x = round_to(x, Format::bf16);
@@ -323,7 +323,7 @@ TEST(Model, gates_of_states_as_stored_are_left_open) {
 
 /// Zeros are right where the truth is zero throughout: softmax attention of one token has no gradient in q and k.
 TEST(Model, zero_is_right_where_the_truth_is_zero) {
-  const Room& room = *find_room("softmax_attention");
+  const Room& room = listed_room("softmax_attention");
   const Problem problem = room.make({"softmax_attention", {1, 1, 2, 0, 8, 8, 0}, Format::bf16, Style::normal, 1, {}});
   const Arrays got{{"d_q", Array({2, 1, 8}, std::vector<double>(16, 0.0))},
                    {"d_k", Array({2, 1, 8}, std::vector<double>(16, 1e-8))}};
@@ -360,7 +360,7 @@ std::vector<double> in_parts(const Room& room, const Problem& problem, const std
 /// Kernels that split the values store each part of dq, dk and dbeta in 16 bits. No site has that, and none needs it:
 /// by the model and by the contract of the precision it is within what operands' roundings leave. In 8 bits it is not.
 TEST(Model, parts_of_blocks_of_values_pass) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   const Problem problem = room.make({"deltanet", {1, 48, 2, 0, 16, 32, 0}, Format::bf16, Style::normal, 4, {}});
   const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
   const Oracle oracle = oracle_of(room, problem);

@@ -37,7 +37,7 @@ TEST(Residues, have_the_scale_of_the_terms) {
 /// a moment that is zero stays zero in one shape alone, whose fp64 rounds nothing.
 TEST(Residues, are_what_tile_shapes_may_differ_by) {
   const CaseSpec spec{"affine_mesanet", {1, 17, 2, 1, 8, 16, 0}, Format::fp16, Style::integers, 0, {}};
-  const Room& room = *find_room("affine_mesanet");
+  const Room& room = listed_room("affine_mesanet");
   const Problem problem = room.make(spec);
   const KernelForm& form = find_kernels(kernel_rooms(), "affine_mesanet")->forms.front();
   const auto run = [&](int tile) {

@@ -181,7 +181,7 @@ TEST(Rivals, parallax_median_ignores_half) {
 /// The last output of a room on inputs of one head, and on their absolute values.
 std::pair<double, double> with_absolute_values(const char* name, int key_dim,
                                                const std::map<std::string, Numbers>& inputs) {
-  const Room& room = *find_room(name);
+  const Room& room = listed_room(name);
   Problem problem = room.make({.mechanism = name,
                                .shape = {.seq_len = 2, .heads = 1, .key_dim = key_dim, .value_dim = 1},
                                .precision = Format::fp64,

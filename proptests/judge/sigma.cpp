@@ -50,7 +50,7 @@ TEST(Sigma, is_within_a_fifth_of_what_many_draws_say) {
     for (const KernelForm& form : kernels->forms) {
       if (!form.unstable.empty()) continue;
       const Format precision = precisions[turn % std::size(precisions)];
-      const Room& room = *find_room(kernels->name);
+      const Room& room = listed_room(kernels->name);
       CaseSpec spec{std::string(room.name), {1, 48, 2, 0, 8, 8, 0}, precision, styles[turn % std::size(styles)], 7, {}};
       ++turn;
       if (form.name == "split_decode") spec.shape.query_len = 3;

@@ -23,7 +23,7 @@ TEST(Terms, what_any_order_sums_exactly_looks_exact) {
   for (const char* name : {"gated_deltanet", "linear_attention", "gla", "mamba2"})
     for (const Style style : {Style::normal, Style::integers, Style::dyadic})
       for (const auto& [accumulators, tokens] : {std::pair(Format::fp32, 24), {Format::fp64, 24}, {Format::fp32, 1}}) {
-        const Room& room = *find_room(name);
+        const Room& room = listed_room(name);
         // Of one token and one key dimension there are products of three numbers of 8 bits, which 24 bits just hold.
         Problem problem = room.make({name, {1, tokens, 2, 0, tokens == 1 ? 1 : 8, 8, 0}, Format::bf16, style, 6, {}});
         if (tokens == 1) std::ranges::fill(problem.inputs.at("initial_state").data, 0.0);
@@ -50,7 +50,7 @@ TEST(Terms, what_any_order_sums_exactly_looks_exact) {
 template <class M>
 void expect_same_by_heads() {
   const Problem problem =
-      find_room(M::name)->make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
+      listed_room(M::name).make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
   constexpr int bits = 24;
   Sized::accumulate_in(bits);
   const BasicAnswer<Sized> one_by_one = answer<M, Sized>(Binding<M, double>(problem), {true, false, false});

@@ -128,7 +128,7 @@ void for_short_cases(F f) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
       for (int length = 1; length <= 8; ++length) {
-        const Room& room = *find_room(kernels->name);
+        const Room& room = listed_room(kernels->name);
         const KernelForm& form = kernels->forms.front();
         const CaseSpec spec{std::string(room.name), {1, length, 2, 0, 8, 8, 0},         precision,
                             Style::normal,          static_cast<std::uint64_t>(length), {}};
@@ -228,7 +228,7 @@ TEST(Witnesses, sums_over_tokens_in_another_order_are_no_fault) {
   for (const char* name : {"softmax_attention", "parallax", "linear_attention"})
     for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
       for (const int length : {2, 3, 5, 8, 20, 70}) {
-        const Room& room = *find_room(name);
+        const Room& room = listed_room(name);
         const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
         CaseSpec spec{name,          {1, length, 2, 0, 8, 8, 0},         precision,
                       Style::normal, static_cast<std::uint64_t>(length), {}};
@@ -256,7 +256,7 @@ TEST(Witnesses, sums_over_tokens_in_another_order_are_no_fault) {
 
 /// Integers far below 2^24 leave nothing in any order: their answers are to be exact.
 TEST(Witnesses, what_is_exact_in_any_order_stays_exact) {
-  const Room& room = *find_room("linear_attention");
+  const Room& room = listed_room("linear_attention");
   const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
   const CaseSpec spec{std::string(room.name), {1, 20, 2, 0, 8, 8, 0}, Format::bf16, Style::integers, 3, {}};
   const Problem problem = room.make(spec);
@@ -277,7 +277,7 @@ TEST(Witnesses, what_is_exact_in_any_order_stays_exact) {
 
 /// A gradient of 10^8 beside an output of one: what fp64 loses of the one is no excuse for the other.
 TEST(Witnesses, one_tensor_does_not_hide_another) {
-  const Room& room = *find_room("value_averaging");
+  const Room& room = listed_room("value_averaging");
   Problem problem = room.make({"value_averaging", {1, 2, 1, 0, 2, 1, 0}, Format::fp64, Style::normal, 0, {}});
   problem.mechanism = "numbers that no reference knows";
   const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
@@ -297,7 +297,7 @@ TEST(Witnesses, one_tensor_does_not_hide_another) {
 /// A window of more keys than there are is none, up to the largest that a problem may ask for.
 TEST(Witnesses, windows_of_any_length_are_taken) {
   for (const char* name : {"softmax_attention", "parallax", "lla", "falcon3", "falcon3a"}) {
-    const Room& room = *find_room(name);
+    const Room& room = listed_room(name);
     for (const KernelForm& form : find_kernels(kernel_rooms(), name)->forms) {
       CaseSpec spec{name, {1, 20, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 3, {{"window", 20L}}};
       if (form.name == "split_decode") spec.shape.query_len = 3;

@@ -28,7 +28,7 @@ TEST(Settings, are_problems_that_their_forms_run) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms)
       for (const Setting& setting : form.settings()) {
-        Problem problem = problem_of(*find_room(kernels->name), setting);
+        Problem problem = problem_of(listed_room(kernels->name), setting);
         if (!form.has_gradients) problem.cotangents.clear();
         ASSERT_EQ(form.obstacle(problem), "") << kernels->name << ' ' << form.name;
         const Answer answer = form.run(problem, Policy::of(form.sites, Format::bf16), 0);

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <limits>
+#include <memory>
 
 #include "files/case_file.hpp"
 #include "language/room.hpp"
@@ -17,12 +20,7 @@ namespace assay::language {
 namespace {
 
 /// The room of a program of proptests/language/programs.
-const Room& room_of(const std::string& name) {
-  know_programs();
-  const Room* room = find_room(path_of(name));
-  EXPECT_NE(room, nullptr) << name;
-  return *room;
-}
+const Room& room_of(const std::string& name) { return program_room(path_of(name)); }
 
 void flatten(const Json& value, std::vector<Mp100>& into) {
   if (value.is_array())
@@ -124,7 +122,7 @@ TEST(ProgramAnswers, AreThoseOfTheRooms) {
   for (const Twin& twin : twins())
     for (const Style style :
          {Style::normal, Style::gate_ends, Style::repeated_keys, Style::integers, Style::dead_memory}) {
-      const Room& room = *find_room(twin.room);
+      const Room& room = listed_room(twin.room);
       const CaseSpec spec{
           .mechanism = twin.room, .shape = {1, 5, 2, 0, 3, 2, 0}, .style = style, .params = twin.params};
       Problem problem = room.make(spec);
@@ -178,7 +176,7 @@ Mp100 inner(const BasicArrays<HiLo>& a, const Arrays& b) {
 TEST(ProgramAnswers, HaveTheGradientsThatDualNumbersSay) {
   for (const Sample& sample : samples) {
     const Room& room = room_of(sample.name);
-    const Mechanism& mechanism = *find_mechanism(room.name);
+    const Mechanism& mechanism = program_of(room);
     RandomBits random{7, 0};
     const Problem problem = random_problem(room, mechanism, random);
     const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp100);
@@ -202,7 +200,7 @@ TEST(ProgramAnswers, AreTheSameInEveryTier) {
   for (const Sample& sample : samples) {
     const Room& room = room_of(sample.name);
     RandomBits random{11, 0};
-    const Problem problem = random_problem(room, *find_mechanism(room.name), random);
+    const Problem problem = random_problem(room, program_of(room), random);
     const auto exact = room.enclosed(problem);
     ASSERT_TRUE(exact) << sample.name;
     for (const int words : {2, 3, 4}) {
@@ -226,7 +224,7 @@ TEST(ProgramAnswers, AreExactInRationals) {
   for (const std::string name : {"deltanet", "gated_deltanet"}) {
     const Room& room = room_of(name);
     RandomBits random{13, 0};
-    Problem problem = random_problem(room, *find_mechanism(room.name), random);
+    Problem problem = random_problem(room, program_of(room), random);
     if (name == "gated_deltanet")  // open or closed
       problem.inputs["log_decay"] = Array({4}, {0, -std::numeric_limits<double>::infinity(), 0, 0});
     BasicProblem<std::string> digits{problem.id, problem.mechanism, {{"scale", "0.3"}}, {}, {}};
@@ -249,7 +247,7 @@ TEST(ProgramAnswers, AreExactInRationals) {
   // A root that is none is refused, never rounded.
   RandomBits random{13, 0};
   const Room& room = room_of("deltanet");
-  const Problem problem = random_problem(room, *find_mechanism(room.name), random);
+  const Problem problem = random_problem(room, program_of(room), random);
   try {
     room.values(problem, Tier::exact);
     ADD_FAILURE() << "K = 3 has no rational root";
@@ -262,7 +260,7 @@ TEST(ProgramAnswers, AreExactInRationals) {
 /// them.
 TEST(ProgramAnswers, AreThoseOfTheHeadsAlone) {
   const Room& room = room_of("gated_deltanet");
-  const Mechanism& mechanism = *find_mechanism(room.name);
+  const Mechanism& mechanism = program_of(room);
   RandomBits random{3, 0};
   constexpr int heads = 10, shared = 5;
   Problem all{"heads", std::string(room.name), {}, {}, {}};
@@ -349,17 +347,37 @@ TEST(ProgramAnswers, AreRefusedInOneSentence) {
             "params.errors: unknown to gated_deltanet (did you mean error?)");
 }
 
-/// A program of one input x, in a file.
-const Room& written(const std::string& name, const std::string& nodes, const std::string& results) {
-  know_programs();
-  const std::string path = testing::TempDir() + "assay_" + name + ".json";
+/// A program of one input x, in a file; its path.
+std::string file_of(const std::string& name, const std::string& nodes, const std::string& results) {
+  std::string path = testing::TempDir() + "assay_" + name + ".json";
   std::ofstream(path) << R"({"format":"assay-mechanism","version":1,"name":")" << name
                       << R"(","settings":{},"outputs":["o"],"inputs":[{"name":"x","type":"real T","domain":"real",)"
                       << R"("default":null,"gradient":true}],"body":{"params":["real T"],"nodes":)" << nodes
                       << R"(,"results":)" << results << "}}";
-  const Room* room = find_room(path);
-  EXPECT_NE(room, nullptr);
-  return *room;
+  return path;
+}
+const Room& written(const std::string& name, const std::string& nodes, const std::string& results) {
+  return program_room(file_of(name, nodes, results));
+}
+
+/// A process may meet any number of programs, one after another: those that nobody holds go, all but the latest.
+TEST(ProgramAnswers, DoNotKeepEveryProgram) {
+  constexpr int programs = 10000, most = 64;
+  std::vector<std::weak_ptr<const Room>> met;
+  std::shared_ptr<const Room> held;
+  for (int i = 0; i < programs; ++i) {
+    const std::string name = "met_" + std::to_string(i);
+    const std::string path = file_of(name, R"([["mul",[0,0]]])", "[1]");
+    const auto room = find_room(path);
+    ASSERT_NE(room, nullptr);
+    if (i == 0) held = room;
+    const Problem problem{name, std::string(room->name), {}, {{"x", Array({1, 1}, {double(i)})}}, {}};
+    ASSERT_EQ(room->values(problem, Tier::fp64).outputs.at("o").data.front().hi, double(i) * i) << name;
+    met.push_back(room);
+    std::remove(path.c_str());
+  }
+  EXPECT_EQ(std::count_if(met.begin(), met.end(), [](const auto& room) { return !room.expired(); }), most + 1);
+  EXPECT_EQ(find_room(held->name), held) << "who holds a program finds it again, without its file";
 }
 
 /// o_t = 1 / x_t, token by token.
@@ -419,7 +437,7 @@ TEST(ProgramAnswers, DoNotDependOnWhatIsKept) {
   for (const Sample& sample : samples) {
     const Room& room = room_of(sample.name);
     RandomBits random{5, 0};
-    const Problem problem = random_problem(room, *find_mechanism(room.name), random);
+    const Problem problem = random_problem(room, program_of(room), random);
     const auto kept = room.in_words(problem, {2, 1});
     const ReplayLimit none(0);
     const auto again = room.in_words(problem, {2, 1});
@@ -435,7 +453,7 @@ TEST(ProgramAnswers, DoNotDependOnWhatIsKept) {
 
 /// Memory grows with the root of the number of tokens.
 TEST(ProgramAnswers, KeepFewStates) {
-  const Mechanism& mechanism = *find_mechanism(path_of("gated_deltanet"));
+  const Mechanism& mechanism = program_of(room_of("gated_deltanet"));
   const auto needed = [&](int T) {
     return footprint(*mechanism.gradient.body, {{"T", T}, {"K", 64}, {"V", 64}}) - 8.0 * T * (64 + 64);
   };
@@ -443,7 +461,6 @@ TEST(ProgramAnswers, KeepFewStates) {
 }
 
 TEST(ProgramAnswers, AreOfTheProgramThatACaseNames) {
-  know_programs();
   const std::string path = path_of("kda");
   const std::string digest = find_mechanism(path)->program.digest();
   EXPECT_EQ(pinned_name(*find_room(path)), path + '@' + digest);

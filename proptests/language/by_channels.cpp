@@ -15,12 +15,11 @@ namespace assay::language {
 namespace {
 
 Problem problem_of(const std::string& name, int heads, int value_dim) {
-  know_programs();
-  return find_room(in_library(name))
-      ->make({.mechanism = in_library(name),
-              .shape = {.seq_len = 21, .heads = heads, .key_dim = 5, .value_dim = value_dim},
-              .precision = Format::bf16,
-              .params = {}});
+  return program_room(in_library(name))
+      .make({.mechanism = in_library(name),
+             .shape = {.seq_len = 21, .heads = heads, .key_dim = 5, .value_dim = value_dim},
+             .precision = Format::bf16,
+             .params = {}});
 }
 
 void meet(const std::string& name, const BasicArrays<Enclosed>& words, const BasicArrays<Enclosed>& balls) {
@@ -46,10 +45,10 @@ TEST(ByChannels, PartsMakeTheWhole) {
       // A key without channels that is read and not given: its gradient is the sum of the parts'.
       problem.inputs.erase("k_carry");
       if (std::string_view(name).ends_with("next_latent")) problem.params["sequence_start"] = false;
-      const auto apart = by_channels(*find_mechanism(in_library(name)), problem);
+      const auto apart = by_channels(program_of(program_room(in_library(name))), problem);
       ASSERT_TRUE(apart.has_value()) << name;
       EXPECT_EQ(apart->groups, groups) << name;
-      const Room& room = *find_room(in_library(name));
+      const Room& room = program_room(in_library(name));
       const auto words = room.in_words(problem, {.words = 2, .threads = 1}), balls = room.enclosed(problem);
       ASSERT_TRUE(words && balls) << name;
       meet(name, words->outputs, balls->outputs);
@@ -59,7 +58,7 @@ TEST(ByChannels, PartsMakeTheWhole) {
 
 TEST(ByChannels, WhatMixesChannelsStaysTogether) {
   const auto apart = [](const char* name, int heads, int value_dim) {
-    return by_channels(*find_mechanism(in_library(name)), problem_of(name, heads, value_dim)).has_value();
+    return by_channels(program_of(program_room(in_library(name))), problem_of(name, heads, value_dim)).has_value();
   };
   EXPECT_FALSE(apart("ttt_linear", 2, 8)) << "a norm along the channels";
   EXPECT_FALSE(apart("softmax_attention", 2, 8)) << "tokens take its lanes";

@@ -22,7 +22,6 @@ namespace {
 
 const std::string library = source_dir() + "/mechanisms/";
 DriftSpec spec_of(const std::string& program, Format precision, long tokens, Style style = Style::normal) {
-  know_programs();
   DriftSpec spec;
   spec.room = find_room(program), spec.form = &own_form(program), spec.output = output_of(*spec.room);
   spec.inputs = {.mechanism = program,
@@ -54,8 +53,10 @@ TEST(ProgramDrift, SegmentsAreOneRun) {
 TEST(ProgramDrift, ARoomsProgramGoesWhereTheRoomGoes) {
   for (const char* name : {"gated_deltanet", "kda", "mdn"}) {
     const DriftSpec of_program = spec_of(in_library(name), Format::bf16, 40);
-    const auto program = find_recurrence(of_program.room->name)->in_w2(), room = find_recurrence(name)->in_w2();
-    const Segments segments(*find_room(name), of_program.inputs, 40, 10);
+    const Room& room_of = listed_room(name);
+    const auto program = find_recurrence(*of_program.room)->in_w2(*of_program.room),
+               room = find_recurrence(room_of)->in_w2(room_of);
+    const Segments segments(room_of, of_program.inputs, 40, 10);
     for (long i = 0; i < segments.count(); ++i) {
       const Problem problem = segments.at(i);
       const BasicArrays<HiLo> mine = program->advance(problem), theirs = room->advance(problem);

@@ -19,7 +19,6 @@ long scans_of(const Block& block) {
 }
 
 TEST(Fused, AttentionAndItsBackwardPassAreOneScan) {
-  know_programs();
   for (const char* name : {"softmax_attention", "forgetting_attention", "sink_attention", "alibi_attention"}) {
     const Program program = load_program(in_library(name));
     const Mechanism plain(program);
@@ -28,11 +27,11 @@ TEST(Fused, AttentionAndItsBackwardPassAreOneScan) {
     gradient.body = fused(gradient.body);
     EXPECT_LT(scans_of(*gradient.body), before) << name;
     const Mechanism joined(program, gradient);
-    const Problem problem = find_room(in_library(name))
-                                ->make({.mechanism = in_library(name),
-                                        .shape = {.seq_len = 9, .heads = 2, .key_dim = 4, .value_dim = 4},
-                                        .precision = Format::bf16,
-                                        .params = {}});
+    const Problem problem = program_room(in_library(name))
+                                .make({.mechanism = in_library(name),
+                                       .shape = {.seq_len = 9, .heads = 2, .key_dim = 4, .value_dim = 4},
+                                       .precision = Format::bf16,
+                                       .params = {}});
     const BasicAnswer<Mp50> a = answer<Mp50>(Posed<double>(plain, problem), true),
                             b = answer<Mp50>(Posed<double>(joined, problem), true);
     const auto compare = [&](const BasicArrays<Mp50>& first, const BasicArrays<Mp50>& second) {

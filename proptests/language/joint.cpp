@@ -120,10 +120,9 @@ Problem made(const Room& room, const std::string& shape) {
 }
 
 TEST(Joints, KeepBoundsOfLongRecurrencesSmall) {
-  know_programs();
   for (const char* name : {"gated_deltanet", "kda", "gdn2", "mdn"}) {
-    const Room& room = *find_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
-    const Mechanism& mechanism = *find_mechanism(room.name);
+    const Room& room = program_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
+    const Mechanism& mechanism = program_of(room);
     const Problem problem = made(room, "1,200,2,16,8");
     const Posed<double> posed(mechanism, problem);
     const BasicAnswer<WordBall> answer = answer_in_packs<2>(posed, true, 1);
@@ -158,11 +157,10 @@ std::vector<Value<Pack<2>>> run_from(const Posed<double>& posed, const Program& 
 
 /// An uncertain state at the start: wherever it really is, the outputs hold what comes of it, and not much more.
 TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
-  know_programs();
   constexpr double off = 0x1p-20;
   for (const char* name : {"gated_deltanet", "gated_deltanet-error-undecayed", "kda", "deltanet"}) {
-    const Room& room = *find_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
-    const Mechanism& mechanism = *find_mechanism(room.name);
+    const Room& room = program_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
+    const Mechanism& mechanism = program_of(room);
     Problem problem = made(room, "1,77,1,12,5");
     if (problem.inputs.contains("log_decay"))  // or nothing is left of it
       for (double& x : problem.inputs["log_decay"].data) x *= 0x1p-7;
@@ -198,11 +196,10 @@ TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
 
 /// States that are computed again have the same errors, too.
 TEST(Joints, DoNotDependOnWhatIsKept) {
-  know_programs();
   for (const char* name : {"gated_deltanet", "mdn"}) {
-    const Room& room = *find_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
+    const Room& room = program_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
     const Problem problem = made(room, "1,77,2,6,5");
-    const Posed<double> posed(*find_mechanism(room.name), problem);
+    const Posed<double> posed(program_of(room), problem);
     const auto kept = answer_in_packs<2>(posed, true, 1);
     const ReplayLimit none(0);
     const auto again = answer_in_packs<2>(posed, true, 1);
@@ -216,11 +213,10 @@ TEST(Joints, DoNotDependOnWhatIsKept) {
 
 /// Columns of more numbers than products of matrices are worth go number by number, and take no more memory for that.
 TEST(Joints, HaveColumnsOfAFewHundredNumbers) {
-  know_programs();
-  const Room& room = *find_room(source_dir() + "/mechanisms/json/deltanet.json");
+  const Room& room = program_room(source_dir() + "/mechanisms/json/deltanet.json");
   const auto widest = [&](const std::string& shape) {
     const Problem problem = made(room, shape);
-    const Posed<double> posed(*find_mechanism(room.name), problem);
+    const Posed<double> posed(program_of(room), problem);
     const BasicArray<WordBall> o = answer_in_packs<2>(posed, false, 1).outputs.at("o");
     double radius = 0;
     for (const WordBall& x : o.data) radius = std::max(radius, x.radius);

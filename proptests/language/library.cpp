@@ -95,7 +95,6 @@ std::size_t compare(const Room& room, const Mechanism& mechanism, const Problem&
 
 /// One problem in five, of all variants and styles; all with ASSAY_EVERY=1 in the environment.
 TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
-  know_programs();
   OneIn sampled(5);
   FrontEnd front;
   std::size_t compared = 0;

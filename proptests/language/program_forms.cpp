@@ -25,8 +25,7 @@ std::string form_of(const std::string& name) {
 }
 
 Problem problem_of(const std::string& program, const Shape& shape, std::uint64_t seed, bool gradients = true) {
-  know_programs();
-  const Room& room = *find_room(program);
+  const Room& room = program_room(program);
   CaseSpec spec{.mechanism = std::string(room.name), .shape = shape, .seed = seed};
   Problem problem = room.make(spec);
   if (!gradients) problem.cotangents.clear();
@@ -199,7 +198,7 @@ TEST(ProgramForms, ExpectWhatTilePrograms) {
   for (const char* name : {"deltanet", "gated_deltanet"}) {
     Problem problem = problem_of(library(name), {1, 96, 2, 0, 16, 16, 0}, 1);
     const KernelUnderTest by_form{&program_form(form_of(name), problem.mechanism), Format::bf16, 0, 1};
-    const Oracle truth = oracle_of(*find_room(library(name)), problem);
+    const Oracle truth = oracle_of(program_room(library(name)), problem);
     const Expectation form = expect(truth, by_form, problem, default_draws);
     problem.mechanism = name;
     const KernelUnderTest by_tiles{&find_kernels(kernel_rooms(), name)->forms.front(), Format::bf16, 0, 1};

@@ -3,9 +3,13 @@
 // them.
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "oracles/core/room.hpp"
 #include "proptests/core/places.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay::language {
 
@@ -55,6 +59,13 @@ inline std::string path_of(const std::string& name) {
   return source_dir() + "/proptests/language/programs/" + name + ".json";
 }
 /// A program of the library.
+/// The room of a program, for as long as the tests run.
+inline const Room& program_room(const std::string& path) {
+  static std::vector<std::shared_ptr<const Room>> held;
+  held.push_back(find_room(path));
+  require(held.back() != nullptr, path, ": no program");
+  return *held.back();
+}
 inline std::string in_library(const std::string& name) { return source_dir() + "/mechanisms/json/" + name + ".json"; }
 inline std::string text_of_file(const std::string& path) {
   std::ifstream file(path);

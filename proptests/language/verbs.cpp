@@ -225,7 +225,6 @@ TEST_F(ProgramVerbs, WhatIsKeptIsOfTheProgramThatTheFileHolds) {
     // A process of its own: one reads a program once.
     EXPECT_EXIT(
         {
-          know_programs();
           write(to, digest_of(Problem{"mine", path("mine.json"), {}, {}, {}}));
           std::exit(0);
         },

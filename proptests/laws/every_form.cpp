@@ -160,7 +160,7 @@ std::vector<RoomAndLaw> rooms_and_laws() {
 class References : public ::testing::TestWithParam<RoomAndLaw> {};
 INSTANTIATE_TEST_SUITE_P(Every, References, ::testing::ValuesIn(rooms_and_laws()),
                          [](const auto& x) { return test_name(std::string(x.param.room), x.param.law->name); });
-TEST_P(References, obey) { EXPECT_EQ(first_violation(*find_room(GetParam().room), GetParam().law->holds), ""); }
+TEST_P(References, obey) { EXPECT_EQ(first_violation(listed_room(GetParam().room), GetParam().law->holds), ""); }
 
 /// An exception is of a law and of something that there is.
 TEST(Exceptions, are_of_what_there_is) {

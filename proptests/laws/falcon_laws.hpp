@@ -158,7 +158,7 @@ void expect_short_segments(const Room& room);
 #define ASSAY_DEGENERATE_ROWS_OBEY(mechanism, ...)                                                      \
   TEST(mechanism##_reference, degenerate_rows_are_defined) {                                            \
     using namespace ::assay::laws; /* NOLINT(google-build-using-namespace) */                           \
-    const ::assay::Room& room = *::assay::find_room(#mechanism);                                        \
+    const ::assay::Room& room = ::assay::listed_room(#mechanism);                                       \
     for (const ::assay::CaseSpec& spec : reference_cases(room))                                         \
       EXPECT_EQ(degenerate_rows_are_defined(room, room.make(spec), {__VA_ARGS__}), "") << spec.repro(); \
   }

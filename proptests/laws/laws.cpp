@@ -82,13 +82,12 @@ Answer Subject::run(const Problem& p, Format precision, int tile) const {
 }
 
 Subject subject(std::span<const KernelRoom* const> kernels, std::string_view room, std::string_view form) {
-  const Room* found = find_room(room);
   const KernelRoom* kernel_room = find_kernels(kernels, room);
-  require(found != nullptr && kernel_room != nullptr, room, ": no such room");
+  require(kernel_room != nullptr, room, ": no such room");
   const auto it = std::find_if(kernel_room->forms.begin(), kernel_room->forms.end(),
                                [&](const KernelForm& f) { return f.name == form; });
   require(it != kernel_room->forms.end(), room, ": no form ", form);
-  return {*found, *it};
+  return {listed_room(room), *it};
 }
 
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile) {

@@ -424,7 +424,7 @@ std::vector<PlantedReferenceFault> reference_faults(std::string_view room, const
 }
 
 std::string conviction(const PlantedReferenceFault& fault) {
-  const Room room = with_faults(planted_room(fault.room));
+  const WithFaults room(planted_room(fault.room));
   const PlantFault plant(fault.fault);
   for (const ReferenceLaw law : fault.laws) {
     std::string violation;

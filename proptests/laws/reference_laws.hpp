@@ -103,10 +103,10 @@ std::string conviction(const PlantedReferenceFault& fault);
 }  // namespace assay::laws
 
 /// Makes a test of a law: `ASSAY_REFERENCE_OBEYS(kda, backward_is_the_adjoint)`.
-#define ASSAY_REFERENCE_OBEYS(mechanism, law)                                            \
-  TEST(mechanism##_reference, law) {                                                     \
-    using namespace ::assay::laws; /* NOLINT(google-build-using-namespace) */            \
-    EXPECT_EQ(::assay::laws::first_violation(*::assay::find_room(#mechanism), law), ""); \
+#define ASSAY_REFERENCE_OBEYS(mechanism, law)                                             \
+  TEST(mechanism##_reference, law) {                                                      \
+    using namespace ::assay::laws; /* NOLINT(google-build-using-namespace) */             \
+    EXPECT_EQ(::assay::laws::first_violation(::assay::listed_room(#mechanism), law), ""); \
   }
 
 /// One test a planted fault, `room/ReferenceFaults.is_found/fault`: one of the laws named must be violated.

@@ -208,7 +208,7 @@ TYPED_TEST(Backward, SharedGradientsAreTheSumOverTheirHeads) {
 
 TYPED_TEST(Backward, SlopesAreTheRegistrysAnswerToATangent) {
   using M = TypeParam;
-  const Room& room = *find_room(M::name);
+  const Room& room = listed_room(M::name);
   const Problem problem = room.make({.mechanism = std::string(M::name),
                                      .shape = {.seq_len = 4, .heads = 1, .key_dim = 2, .value_dim = 2},
                                      .params = {}});

@@ -62,7 +62,7 @@ TEST_P(Large, GroupsOfHeadsAreThoseOfTheWhole) {
 }
 
 TEST(LargeExact, RationalsAreOffByWhatTheirPairsLeaveOut) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   const Problem problem = room.make(grouped(room));  // of four keys: the root of a scale is rational
   BasicProblem<std::string> same = laws::in_decimals(problem);
   const auto write_all_digits = [](const Arrays& from, BasicArrays<std::string>& to) {
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Rooms, Large, ::testing::ValuesIn(rooms().begin(), room
                          [](const auto& room) { return std::string(room.param->name); });
 
 TEST(LargeProblems, SumsOverHeadsAreAsUncertainAsTheirTerms) {
-  const Room& room = *find_room("softmax_attention");
+  const Room& room = listed_room("softmax_attention");
   CaseSpec spec = grouped(room);
   spec.shape.heads = 2, spec.shape.shared_heads = 0;
   const Problem problem = room.make(spec);
@@ -147,7 +147,7 @@ TEST(LargeProblems, SumsOverHeadsAreAsUncertainAsTheirTerms) {
 }
 
 TEST(LargeProblems, TellWhatIsDone) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   std::vector<std::size_t> totals;
   answer_large(room, room.make(grouped(room)), {}, 2,
                [&](std::size_t total, std::string_view) { totals.push_back(total); });
@@ -155,7 +155,7 @@ TEST(LargeProblems, TellWhatIsDone) {
 }
 
 TEST(LargeProblems, TheFirstRefusalIsThatOfTheWhole) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   Problem problem = room.make(grouped(room));
   // In the last group and, later in the order of the tensors, in the first.
   problem.inputs.at("k").data.back() = std::nan("");

@@ -94,7 +94,7 @@ TEST(Recurrent, a_narrow_state_is_seen_and_is_allowed_by_its_site) {
 
 TEST(Recurrent, the_bits_do_not_depend_on_the_threads) {
   for (const char* name : {"gla", "mdn"}) {
-    const Room& room = *find_room(name);
+    const Room& room = listed_room(name);
     const Problem problem = room.make(spec_of(room, 20, Format::bf16, 1));
     KernelRuns one, four;
     add_runs(one, {recurrent_form(name), Format::bf16, 0, 1}, problem, default_draws);
@@ -138,7 +138,7 @@ Array cumulated(const Problem& problem, const Answer& answer) {
 
 /// Where gates are strong, what is left of such a sum is its error: 10^5 sigma of a kernel that takes <G, R>.
 TEST(Recurrent, gates_that_are_summed_up_are_no_fault) {
-  const Room& room = *find_room("gla");
+  const Room& room = listed_room("gla");
   const KernelForm& tiles = find_kernels(kernel_rooms(), "gla")->forms.front();
   for (const Style style : {Style::normal, Style::dead_memory, Style::gate_ends})
     for (std::uint64_t seed = 0; seed < 3; ++seed) {

@@ -12,7 +12,7 @@ namespace {
 
 std::string bandwidth_of(const Param& scale, const char* room = "softmax_attention") {
   Params params{{"scale", scale}, {"causal", true}};
-  take_scale(*find_room(room), params);
+  take_scale(listed_room(room), params);
   EXPECT_FALSE(params.contains("scale"));
   EXPECT_EQ(params.size(), 2U);
   return std::get<std::string>(params.at("bandwidth"));
@@ -38,7 +38,7 @@ TEST(ScaleParam, has_more_digits_than_any_tier) {
 TEST(ScaleParam, is_refused_where_it_is_none) {
   const auto refusal = [](Params params) {
     try {
-      take_scale(*find_room("softmax_attention"), params);
+      take_scale(listed_room("softmax_attention"), params);
     } catch (const Refusal& e) {
       return std::string(e.what());
     }
@@ -53,7 +53,7 @@ TEST(ScaleParam, is_refused_where_it_is_none) {
         refusal({{"scale", bad}}).starts_with("params.scale: expected a number > 0 (bandwidth is 1 / scale), got "));
   // The recurrences have a scale of their own.
   Params own{{"scale", "-2"}};
-  take_scale(*find_room("deltanet"), own);
+  take_scale(listed_room("deltanet"), own);
   EXPECT_EQ(own, (Params{{"scale", "-2"}}));
 }
 

@@ -190,7 +190,7 @@ TEST_F(Baseline, holds_the_contract_of_somebody_elses_kernel) {
 
 /// Errors of o and the gradients from six seeds, with one site of the contract in another format.
 std::vector<BaselineRow> rows_with(std::string_view site, Format format) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
   std::vector<BaselineRow> rows;
   for (std::uint64_t seed = 0; seed < 6; ++seed) {

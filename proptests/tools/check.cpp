@@ -230,6 +230,12 @@ TEST_F(Check, judges_the_tensors_asked_for) {
   EXPECT_EQ(check({"--tensor", "d_k"}).code, exit_failed);
   expect_refused(check({"--tensor", "d_beta"}), {"out.st: tensor d_beta: missing"});
   expect_refused(check({"--tensor", "d_z"}), {"--tensor: there is no d_z; there are final_state, o, d_beta"});
+  out = emulated(path("case.st"), Format::bf16);
+  out.tensors["lse"] = out.tensors.at("o"), put(out);
+  expect_refused(check(), {"out.st: tensor lse: the case does not ask for it"});
+  EXPECT_EQ(check({"--tensor", "o"}).code, exit_passed);
+  out.tensors.erase("lse"), out.tensors["dq"] = out.tensors.at("d_q"), put(out);
+  expect_refused(check(), {"out.st: tensor dq: the case does not ask for it (did you mean d_q?)"});
 }
 
 /// Few kernels have the gradient of what their caller passes as a number.
@@ -245,6 +251,7 @@ TEST_F(Check, gradients_of_params_may_be_missing) {
   EXPECT_EQ(page["rows"].size(), 4U);
   EXPECT_EQ(page["not_judged"], Json::array({"d_bandwidth"}));
   EXPECT_NE(check().out.find("\nnot judged: d_bandwidth (the answer has none)\n"), std::string::npos);
+  EXPECT_NE(check().out.find("\n4 tensors: 4 PASS; NOT JUDGED: d_bandwidth\n"), std::string::npos);
   expect_refused(check({"--tensor", "d_bandwidth"}), {"out.st: tensor d_bandwidth: missing"});
   out.tensors.erase("d_v");
   put(out);
@@ -313,7 +320,7 @@ TEST_F(Check, takes_the_form_that_fits) {
   // Decoding has no gradients to judge, so those given are not looked at.
   const Json decoded = verdicts({"--form", "split_decode"});
   EXPECT_EQ(decoded["rows"].size(), 1U);
-  EXPECT_EQ(decoded["ignored"], Json::array({"d_bandwidth", "d_k", "d_q", "d_v"}));
+  EXPECT_EQ(decoded["not_judged"], Json::array({"d_bandwidth", "d_k", "d_q", "d_v"}));
   put(emulated(in, Format::bf16, 1));
   const Json page = verdicts({"--form", "split_decode"});
   EXPECT_EQ(page["rows"][0]["form"], "split_decode");
@@ -561,6 +568,9 @@ TEST_F(Check, survives_every_plugin) {
   expect_refused(misbehaving("crash"), {library + ": crashed with signal 11"});
   expect_refused(misbehaving("abort"), {library + ": crashed with signal 6", ": about to abort"});
   expect_refused(misbehaving("exit"), {library + ": ended with exit code 5"});
+  for (const char* how : {"exit_0", "exit_filled"})
+    expect_refused(misbehaving(how), {library + ": ends the process in run(), which has to return"});
+  expect_refused(misbehaving("overwrites"), {library + ": tensor beta: the plugin has overwritten its input"});
   expect_refused(misbehaving("throw"), {library + ": ended with exit code 1: thrown"});
   expect_refused(misbehaving("hang", {"--timeout", "0.2"}), {library + ": had not ended at the time limit"});
   expect_refused(misbehaving("refuse"), {library + ": says: not today, not tomorrow"});
@@ -572,9 +582,8 @@ TEST_F(Check, survives_every_plugin) {
   expect_refused(misbehaving("dtype"), {library + ": tensor final_state: dtype 9 is none of assay_plugin.h"});
   // It writes nothing: what is poisoned fails.
   const Ran nothing = misbehaving("nothing", {"--format", "json"}),
-            exit_0 = misbehaving("exit_0", {"--format", "json"}),
             version_1 = misbehaving("version_1", {"--format", "json"});  // taken, without its `memory`
-  for (const Ran& ran : {nothing, exit_0, version_1}) {
+  for (const Ran& ran : {nothing, version_1}) {
     EXPECT_EQ(ran.code, exit_failed);
     const Json page = Json::parse(ran.out);
     ASSERT_EQ(page["rows"].size(), 2U);
@@ -692,7 +701,7 @@ TEST_F(Check, refuses_tensors_that_share_bytes) {
 /// A state that is rounded after every token, where writes are small: the model FAILs it, and without being asked by
 /// name the contract that promises it excuses nothing.
 TEST(Evidence, what_the_model_fails_no_contract_excuses) {
-  const Room& room = *find_room("deltanet");
+  const Room& room = listed_room("deltanet");
   const Problem problem = room.make({"deltanet", {1, 70, 2, 0, 16, 16, 0}, Format::bf16, Style::slow_writes, 0, {}});
   const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
   const Answer got = form.run(problem, find_contract("bf16_state_per_token")->policy(form.sites), 0);

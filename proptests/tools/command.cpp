@@ -494,7 +494,7 @@ TEST_F(MessageFiles, say_what_was_probably_meant) {
        "assay: mechanism: there is no gdn (did you mean gated_deltanet?); there are softmax_attention"},
       {{"case", "deltnet", "--shape", "1,2,1,4", "-o", out}, "there is no deltnet (did you mean deltanet?)"},
       {{"case", "deltanet", "--shape", "1,64,2", "-o", out},
-       "assay: --shape: expected four or five numbers, B,T,H,d or B,T,H,K,V, got 1,64,2"},
+       "assay: shape '1,64,2': expected four or five numbers, B,T,H,d or B,T,H,K,V"},
       {{"case", "deltanet", "--shape", "1,2,1,4", "--param", "scal=2", "-o", out},
        "assay: --param: deltanet has no scal (did you mean scale?); it has alignment, sequence_start, scale"},
       {{"case", "deltanet", "--shape", "1,2,1,4", "--style", "norml", "-o", out},

@@ -26,8 +26,8 @@ Answer kernel_of(const Problem& problem, const std::string& contract) {
 }
 
 Problem small_problem() {
-  return find_room("gated_deltanet")
-      ->make({"gated_deltanet", {1, 90, 2, 1, 8, 8, 0}, Format::bf16, Style::long_memory, 4, {}});
+  return listed_room("gated_deltanet")
+      .make({"gated_deltanet", {1, 90, 2, 1, 8, 8, 0}, Format::bf16, Style::long_memory, 4, {}});
 }
 
 TEST(ExpectVerdict, passes_a_kernel_within_its_contract) {

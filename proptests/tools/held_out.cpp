@@ -99,7 +99,7 @@ TEST(HeldOut, faults_stay_within_small_problems) {
   int unchanged = 0, changed = 0;
   for (const auto& [room, form] : forms())
     for (Shape shape : shapes) {
-      const Room& found = *find_room(room->name);
+      const Room& found = listed_room(room->name);
       if (!groups_heads(found.inputs())) shape.shared_heads = 0;
       if (form->name == "split_decode") shape.query_len = 1;
       const Problem p = found.make({std::string(room->name), shape, Format::fp32, Style::normal, 3, {}});

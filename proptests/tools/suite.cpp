@@ -245,7 +245,7 @@ TEST(SuiteTable, has_every_mechanism) {
 
 /// The table is what measuring says today, of the mechanism that takes least.
 TEST(SuiteTable, is_what_is_measured) {
-  const Room& room = *find_room("value_averaging");
+  const Room& room = listed_room("value_averaging");
   const SuiteMatrix matrix = measure_suite(room, suite_candidates(room), {}, [](std::size_t) {});
   const std::string entry = suite_entry(room, matrix);
   std::ifstream file(source_dir() + "/tools/cases/suite_table.cpp");

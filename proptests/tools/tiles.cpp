@@ -28,7 +28,7 @@ Answer answer_of(const KernelForm& form, const Problem& problem, Format precisio
 /// In chunks of 64 the gradient of a decay in an early token reads no state that was stored in bf16, in chunks of 16 it
 /// does.
 Problem mamba2() {
-  return find_room("mamba2")->make({"mamba2", {1, 70, 2, 1, 16, 16, 0}, Format::bf16, Style::normal, 0, {}});
+  return listed_room("mamba2").make({"mamba2", {1, 70, 2, 1, 16, 16, 0}, Format::bf16, Style::normal, 0, {}});
 }
 
 std::string shown(const Judged& judged) {
@@ -49,7 +49,7 @@ TEST_F(Tiles, of_every_form_pass) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm& form : kernels->forms) {
       if (!form.unstable.empty()) continue;
-      const Room& room = *find_room(kernels->name);
+      const Room& room = listed_room(kernels->name);
       for (const Format precision : {Format::bf16, Format::fp32}) {
         if (!sampled.takes()) continue;
         CaseSpec spec{std::string(room.name), {1, 43, 2, 1, 8, 8, 0}, precision, Style::normal, 3, {}};
@@ -114,7 +114,7 @@ TEST_F(Tiles, hide_no_narrow_state) {
       for (const Mutant& mutant : kernels->forms[f].mutants) {
         const KernelForm& healthy = find_kernels(kernel_rooms(), kernels->name)->forms[f];
         if (mutant.name != "state_in_bf16" || !healthy.unstable.empty() || !sampled.takes()) continue;
-        EXPECT_NE(conviction(*find_room(kernels->name), healthy, kernels->forms[f], mutant), "")
+        EXPECT_NE(conviction(listed_room(kernels->name), healthy, kernels->forms[f], mutant), "")
             << kernels->name << ' ' << healthy.name;
         ++seen;
       }

@@ -16,7 +16,7 @@ namespace {
 /// A problem of two heads for one head of keys and values.
 Problem problem_of(std::string_view name, int tokens, const Params& params = {}) {
   const CaseSpec spec{std::string(name), {1, tokens, 2, 1, 64, 8, 0}, Format::bf16, Style::normal, 5, params};
-  return find_room(name)->make(spec);
+  return listed_room(name).make(spec);
 }
 
 /// Every number lies within its bound, which meets the rooms' target.
@@ -65,7 +65,7 @@ TEST(LlaRoom, AnOverflowInTheEngineIsLeftToThePacks) {
 }
 
 TYPED_TEST(AttentionRooms, TheEngineSaysWhatTheRoomSays) {
-  const Room& room = *find_room(TypeParam::name);
+  const Room& room = listed_room(TypeParam::name);
   for (const Params& params : {Params{}, Params{{"window", 24L}}}) {
     const Problem p = problem_of(TypeParam::name, 125, params);
     const auto found = room.in_words(p, {2, 2});

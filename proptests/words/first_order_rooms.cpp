@@ -34,7 +34,7 @@ using Rooms = testing::Types<deltanet, gated_deltanet, kda, gla, mamba2, linear_
 TYPED_TEST_SUITE(FirstOrderRooms, Rooms);
 
 TYPED_TEST(FirstOrderRooms, SayWhatTheRoomSaysInEveryStyle) {
-  const Room& room = *find_room(TypeParam::name);
+  const Room& room = listed_room(TypeParam::name);
   for (const Params& params : room.variants())
     for (const Style style : all_styles) {
       const CaseSpec spec = spec_of(room.name, 7, style, params);
@@ -52,7 +52,7 @@ TYPED_TEST(FirstOrderRooms, SayWhatTheRoomSaysInEveryStyle) {
 }
 
 TYPED_TEST(FirstOrderRooms, SayTheSameWhateverTheThreads) {
-  const Problem problem = find_room(TypeParam::name)->make(spec_of(TypeParam::name, 11, Style::normal, {}));
+  const Problem problem = listed_room(TypeParam::name).make(spec_of(TypeParam::name, 11, Style::normal, {}));
   const auto one = by_engine<TypeParam>(problem), many = by_engine<TypeParam>(problem, 7);
   ASSERT_TRUE(one && many);
   for (const auto arrays : {&BasicAnswer<WordBall>::outputs, &BasicAnswer<WordBall>::gradients})
@@ -64,7 +64,7 @@ TYPED_TEST(FirstOrderRooms, SayTheSameWhateverTheThreads) {
 }
 
 TYPED_TEST(FirstOrderRooms, WhatIsOutOfRangeIsLeftToThePacks) {
-  const Room& room = *find_room(TypeParam::name);
+  const Room& room = listed_room(TypeParam::name);
   Problem problem = room.make(spec_of(room.name, 6, Style::normal, {}));
   problem.inputs.at("v").data[7] = 0x1p300;
   EXPECT_FALSE(by_engine<TypeParam>(problem).has_value());
@@ -81,7 +81,7 @@ TYPED_TEST(FirstOrderRooms, WhatIsOutOfRangeIsLeftToThePacks) {
 /// Of 300 tokens, against packs of the same words.
 TYPED_TEST(FirstOrderRooms, BoundsAreThoseOfPacksButForAFactor) {
   constexpr double factor = 0x1p6;
-  const Problem problem = find_room(TypeParam::name)->make(spec_of(TypeParam::name, 300, Style::normal, {}));
+  const Problem problem = listed_room(TypeParam::name).make(spec_of(TypeParam::name, 300, Style::normal, {}));
   const auto slabs = by_engine<TypeParam>(problem);
   const auto packs = answer_in_words<TypeParam>(Binding<TypeParam, double>(problem), {true, false, false}, {2, 1});
   ASSERT_TRUE(slabs.has_value());

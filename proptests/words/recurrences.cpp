@@ -28,7 +28,7 @@ struct Case {
 class Recurrences : public testing::TestWithParam<Case> {};
 
 TEST_P(Recurrences, are_bounded_over_hundreds_of_tokens) {
-  const Room& room = *find_room(GetParam().room);
+  const Room& room = listed_room(GetParam().room);
   for (const Params& params : room.variants()) {
     const CaseSpec spec{GetParam().room, {1, 300, 2, 0, 8, 3, 0}, Format::bf16, GetParam().style, 4, params};
     expect_answered(room, room.make(spec), spec.repro());

@@ -14,7 +14,7 @@ class PairSums : public testing::TestWithParam<std::tuple<const char*, Style>> {
 
 TEST_P(PairSums, AreTheReferencesOverAHundredTokens) {
   const auto& [name, style] = GetParam();
-  const Room& room = *find_room(name);
+  const Room& room = listed_room(name);
   std::vector<Params> all{{}, {{"alignment", "same_step"}}, {{"sequence_start", false}}};
   if (room.name == "falcon3")
     all.insert(all.end(), {{{"ridge_coupling", "live"}, {"decay_floor", "0.5"}}, {{"ridge_coupling", "detach"}}});
@@ -27,7 +27,7 @@ TEST_P(PairSums, AreTheReferencesOverAHundredTokens) {
 /// A tail comes in; what goes out is all pairs.
 TEST_P(PairSums, BeginWithTheTail) {
   const auto& [name, style] = GetParam();
-  const Room& room = *find_room(name);
+  const Room& room = listed_room(name);
   const CaseSpec spec{
       name, {1, 12, 2, 0, 5, 3, 0}, Format::bf16, style, 9, {{"window", 5L}, {"sequence_start", false}}};
   Problem problem = room.make(spec);
@@ -40,7 +40,7 @@ TEST_P(PairSums, BeginWithTheTail) {
 /// Rooms that are computed in words by another form than their reference's.
 TEST(WordEngines, SayWhatTheReferencesSay) {
   for (const char* name : {"comba", "falcon3", "falcon3a"}) {
-    const Room& room = *find_room(name);
+    const Room& room = listed_room(name);
     for (const Params& params : room.variants()) {
       const CaseSpec spec{name, {1, 20, 3, 0, 4, 3, 0}, Format::bf16, Style::normal, 2, params};
       expect_answered(room, room.make(spec), spec.repro());

@@ -73,6 +73,7 @@ def stored_numpy(x, name, known):
     if dtype is None:
         raise InputError(f"{name}: expected floating-point numbers, got {a.dtype.name}")
     shape = tuple(a.shape)
+    a = a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))
     # ml_dtypes' arrays have no buffer.
     return dtype, shape, numpy.ascontiguousarray(a).reshape(-1).view(numpy.uint8)
 

@@ -111,6 +111,18 @@ class Case:
         metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")}
         return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=origin)
 
+    def forward(self):
+        """The case without cotangents, which asks for the same outputs."""
+        kept = self.without(*self.cotangents) if self.cotangents else self
+        names = [name for name in self.asked().outputs if name not in self.asked().optional]
+        if self.has_arguments:
+            kept.metadata["outputs"] = json.dumps(names)
+        return kept
+
+    def facts(self):
+        """What is known of its mechanism, with arguments if it has any."""
+        return facts_of(self.mechanism) if not self.has_arguments else _native.facts(self.mechanism + "+arguments")
+
     def zeroed(self, *names):
         """The case with these tensors zero."""
         tensors = dict(self.tensors)

@@ -3,8 +3,9 @@ import sys
 
 from . import _native, _reports
 from ._arrays import FRAMEWORKS, differs, first_difference, same_bytes
-from ._cases import ANSWER, CASE, Case, errors_in_python, posed
-from ._kernels import A_NUMBER, NOT_A_NUMBER, Ran, Signature, arguments, copied, named_outputs, poison, run_jax, run_numpy, run_torch
+from ._cases import ANSWER, CASE, Case, _near, errors_in_python, posed
+from ._kernels import (A_NUMBER, NOT_A_NUMBER, OtherArrays, Ran, Signature, arguments, copied, frameworks_for, named_outputs, poison, run_jax,
+                       run_numpy, run_torch)  # fmt: skip
 from ._native import InputError
 from ._progress import shown
 from ._reports import Report
@@ -71,47 +72,49 @@ def assert_close(mechanism, inputs, outputs, contract=None, *, params=None, cota
     __tracebackhide__ = True
     case = mechanism if isinstance(mechanism, Case) else posed(mechanism, inputs, params, precision, cotangents, layout)
     outputs = {name: x for name, x in outputs.items() if x is not None}
-    notes = []
     if not case.cotangents and any(name.startswith("d_") for name in outputs):
         raise InputError(f"cotangents: expected, for outputs has {next(name for name in outputs if name.startswith('d_'))}")
-    if "tensors" not in how:
-        how["tensors"], case = answered(case, outputs, notes)
-    return passed(judge(case, outputs, contract, notes=notes, **how), raises)
+    refuse_unknown(case, outputs)
+    how.setdefault("tensors", tensors_of(case, outputs, [name for name in case.asked().outputs if name in outputs]))
+    return passed(judge(case, outputs, contract, **how), raises)
 
 
-def answered(case, answer, notes):
-    """The tensors to judge, and the case without cotangents of outputs that the kernel does not have."""
+def owed(case):
+    """The gradients that are demanded where a case has cotangents: those of its inputs."""
     asked = case.asked()
-    there = [name for name in asked.outputs if name in answer]
-    if not there and not any(name.startswith("d_") for name in answer):
+    return ["d_" + name for name in case.inputs if case.cotangents and name in asked.differentiable and "d_" + name not in asked.optional]
+
+
+def tensors_of(case, answer, outputs):
+    """The tensors to judge where these outputs are: none, which is all, or their names."""
+    asked = case.asked()
+    if not [name for name in asked.outputs if name not in outputs and name not in asked.optional]:
+        return []
+    if not outputs and not any(name.startswith("d_") for name in answer):
         raise InputError(f"the kernel answered none of {', '.join(asked.outputs)}")
-    gradients = any(name.startswith("d_") for name in answer)
-    dropped = [name for name in case.cotangents if not gradients or name[2:] not in answer]
-    if gradients and dropped:
-        notes.append(f"{', '.join(dropped)}: not part of the problem, for the kernel does not answer {', '.join(n[2:] for n in dropped)}")
-    elif dropped:
-        notes.append("no gradients: the kernel has none, and they are not judged")
-    kept = case.without(*dropped) if dropped else case
-    kept.origin = case.origin
-    missing = [name for name in asked.outputs if name not in answer and name not in asked.optional]
-    # Some outputs appear only with settings; those that do have cotangents, if any has.
-    silent = [name for name in missing if case.cotangents and "d_" + name not in case]
-    if len(silent) < len(missing):
-        notes.append(f"{', '.join(name for name in missing if name not in silent)}: not answered, and not judged")
-    if not missing:
-        return [], kept
-    must = {"d_" + name for name in asked.differentiable if name in case} - asked.optional
-    return there + (sorted({*must, *(n for n in answer if n.startswith("d_"))}) if gradients else []), kept
+    return [*outputs, *sorted({*owed(case), *(name for name in answer if name.startswith("d_"))})]
 
 
-def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=None, same_bits=True, poisons=True, arrays=None,
-          device=None, raises=True, **how):  # fmt: skip
+def refuse_unknown(case, answer):
+    facts = case.facts()
+    known = [*case.asked().outputs, *("d_" + field["name"] for field in facts["inputs"] if case.cotangents)]
+    for name in answer:
+        if name not in known:
+            why = ", for it has no cotangents" if name.startswith("d_") and not case.cotangents else _near(name, known)
+            raise InputError(f"{name}: the case does not ask for it{why}; {case.mechanism} answers {', '.join(known)}")
+
+
+def check(case, kernel, contract=None, *, rename=None, outputs=None, inplace=(), gradients=None, same_bits=True, poisons=True,
+          arrays=None, device=None, raises=True, **how):  # fmt: skip
     """Calls a kernel on a case and judges what it answers. Gives the Report; raises Mismatch, an AssertionError, unless all is PASS.
 
     The kernel gets the case's tensors by name (rename={"log_decay": "g"} says what else they are called), the settings that it takes, and
-    returns o, or o and the mechanism's other outputs in their order (outputs=("o", "lse") names others), or a dict. Tensors are torch's
-    and require gradients, and the case's cotangents are propagated back; with arrays="numpy" the kernel names d_o, ... among its
-    arguments and returns d_q, ... in a dict, if it has gradients. gradients=False judges none, True demands them.
+    returns o, or o and the mechanism's other outputs in their order, or a dict; outputs=("o", None, "lse") says otherwise, and that it
+    answers these alone. Tensors are torch's and require gradients, and the case's cotangents are propagated back; with arrays="numpy" the
+    kernel names d_o, ... among its arguments and returns d_q, ... in a dict. A case with cotangents demands the gradient of every
+    input that has one; gradients=False judges outputs alone. inplace=("initial_state",) names inputs that it may overwrite: what it
+    leaves there is final_state, unless it returns that as well. Without arrays= and device= it gets arrays of the framework that its
+    code names.
 
     Before each call, memory that the kernel may get is filled with NaN, then with other numbers (poisons=False leaves that out). Inputs
     must be what they were, and a second call must give the same bits (same_bits=False leaves that out: sums by atomics do not).
@@ -120,49 +123,85 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, gradients=N
     __tracebackhide__ = True
     if not callable(kernel):
         raise InputError(f"kernel: expected a function, got {type(kernel).__name__}")
-    framework = framework_for(case, arrays, device)
-    device = device or case.device
+    device = device or getattr(case, "device", None)
+    frameworks = frameworks_of(case, kernel, arrays, device)
     if not getattr(kernel, "has_backward", True):
         gradients = False
     rename = dict(rename or {})
     notes, faults = [], []
-    call = called(case, kernel, rename, outputs, framework)
+    call = called(case, kernel, rename, outputs)
+    left = left_in_place(case, [inplace] if isinstance(inplace, str) else inplace)
 
-    def run(byte):
+    def run(byte, framework):
         if poisons:
             poison(framework, device, case, byte)
-        if framework == "torch":
-            return run_torch(case, call, device, gradients)
-        if framework == "jax":
-            return run_jax(case, call, gradients)
-        return run_numpy(case, call, lambda name: takes_cotangent(kernel, name))
+        try:
+            if framework == "torch":
+                ran = run_torch(case, call, device, gradients)
+            elif framework == "jax":
+                ran = run_jax(case, call, gradients)
+            else:
+                ran = run_numpy(case, call, lambda name: takes_cotangent(kernel, name))
+        except SystemExit as end:  # it would end whoever asks, with its code
+            raise InputError(f"the kernel ends the process: sys.exit({end.code!r})") from None
+        ran.answer = {**{output: ran.inputs[name] for name, output in left.items()}, **ran.answer}
+        return ran
 
-    ran = run(NOT_A_NUMBER)
-    faults += changed_inputs(case, ran)
-    if gradients and not ran.cotangents:
-        raise InputError("gradients: demanded, but what the kernel returns does not require them")
-    if ran.cotangents and framework != "numpy":
-        require_gradients(case, ran)
+    ran, framework = first_run(run, frameworks)
+    faults += changed_inputs(case, ran, left)
     if gradients is False:
         ran.answer = {name: x for name, x in ran.answer.items() if not name.startswith("d_")}
     if same_bits:
-        faults += changed_bits(case, ran.answer, run(A_NUMBER).answer)
-    judged = took_part(case, ran, notes)
-    if "tensors" not in how:
-        how["tensors"], judged = answered(judged, ran.answer, notes)
+        faults += changed_bits(case, ran.answer, run(A_NUMBER, framework).answer)
+    judged = case
+    if gradients is False and case.cotangents:
+        notes.append(f"NOT JUDGED: {', '.join(owed(case))} (gradients=False)")
+        judged = case.forward()
+    wanted = [how["tensors"]] if isinstance(how.get("tensors"), str) else how.get("tensors")
+    left_out = [] if outputs is None else [name for name in case.asked().outputs if name not in outputs]
+    refuse_unknown(judged, ran.answer)
+    require_outputs(judged, ran, wanted, left_out)
+    if judged.cotangents:
+        dropped = [name for name in judged.cotangents if name[2:] in left_out]
+        judged = judged.without(*dropped) if dropped else judged
+        judged = took_part(judged, ran, getattr(kernel, "ignored_cotangents", ()), notes)
+        require_gradients(judged, ran, wanted)
+    elif gradients:
+        raise InputError("gradients: demanded, and the case has no cotangents")
+    judged.origin = case.origin
+    how.setdefault("tensors", tensors_of(judged, ran.answer, [name for name in judged.asked().outputs if name in ran.answer]))
     return passed(judge(judged, ran.answer, contract, notes=notes, faults=faults, **how), raises)
 
 
-def framework_for(case, arrays, device):
+def frameworks_of(case, kernel, arrays, device):
+    """Whose arrays the kernel is given: those asked for, or the likeliest first."""
     if not isinstance(case, Case):
         raise InputError(f"case: expected what assay.case makes, got {type(case).__name__}")
-    framework = arrays or case.arrays or ("torch" if device is not None or "torch" in sys.modules else "numpy")
-    if framework not in FRAMEWORKS:
-        raise InputError(f"arrays: there are no arrays of {framework}; there are {', '.join(FRAMEWORKS)}")
-    return framework
+    asked = arrays or case.arrays or ("torch" if device is not None else None)
+    if asked is not None and asked not in FRAMEWORKS:
+        raise InputError(f"arrays: there are no arrays of {asked}; there are {', '.join(FRAMEWORKS)}")
+    if hasattr(kernel, "call_ours"):  # an adapter
+        return [asked or ("torch" if "torch" in sys.modules else "numpy")]
+    return [asked] if asked is not None else frameworks_for(kernel)
 
 
-def called(case, kernel, rename, outputs, framework):
+def first_run(run, frameworks):
+    """What the kernel did with the first arrays that it takes, and whose these were. Where it takes none, its error says which the
+    likeliest were."""
+    errors = []
+    for framework in frameworks:
+        try:
+            return run(NOT_A_NUMBER, framework), framework
+        except (AttributeError, TypeError, OtherArrays) as error:
+            errors.append(error)
+            if len(frameworks) == 1:
+                raise
+    others = ", ".join(f"arrays={name!r}" for name in frameworks[1:])
+    errors[0].add_note(f"assay: the kernel was called with arrays of {frameworks[0]}; {others} did no better")
+    raise errors[0]
+
+
+def called(case, kernel, rename, outputs):
     """The kernel as a function of {our name: array} that gives {our name: array}."""
     if hasattr(kernel, "call_ours"):  # an adapter
         return lambda given: kernel.call_ours(given, case)
@@ -180,17 +219,42 @@ def takes_cotangent(kernel, name):
     return name.startswith("d_") and Signature(kernel).names_one(name)
 
 
-def require_gradients(case, ran):
+def require_outputs(case, ran, wanted, left_out):
     asked = case.asked()
-    for name in case.inputs:
-        missing = name in asked.differentiable and "d_" + name not in ran.answer
-        if missing and "d_" + name not in asked.optional:
-            raise InputError(f"d_{name}: the kernel gives {name} no gradient (its grad is None); gradients=False judges outputs alone")
+    for name in asked.outputs:
+        if name in ran.answer or name in asked.optional or name in left_out or (wanted and name not in wanted):
+            continue
+        there = tuple(other for other in asked.outputs if other in ran.answer)
+        raise InputError(f"{name}: the case asks for it, and the kernel does not answer it; outputs={there} judges what it answers alone")
 
 
-def changed_inputs(case, ran):
+def require_gradients(case, ran, wanted):
+    for name in owed(case):
+        if name in ran.answer or (wanted and name not in wanted):
+            continue
+        raise InputError(
+            f"{name}: the case has cotangents, and the kernel gives {name[2:]} no gradient"
+            f"{'' if ran.cotangents else ' (none of its outputs has one)'}; gradients=False judges outputs alone"
+        )
+
+
+def left_in_place(case, names):
+    """{input that may be overwritten: the output that stands there afterwards}."""
+    left = {}
+    for name in names:
+        output = name.replace("initial_", "final_", 1)
+        if name not in case.inputs or output not in case.asked().outputs or output == name:
+            states = ", ".join(x for x in case.inputs if x.startswith("initial_")) or "none"
+            raise InputError(f"inplace: {name}: expected an initial state that the case has: {states}")
+        left[name] = output
+    return left
+
+
+def changed_inputs(case, ran, left):
     faults = []
     for name in case.inputs:
+        if name in left:
+            continue
         was, now = case.tensors[name], ran.inputs[name]
         if now[:2] != (was[0], tuple(was[1])):
             faults.append(f"{name}: the kernel has made it {now[0]} {list(now[1])}; it was {was[0]} {list(was[1])}")
@@ -222,13 +286,17 @@ def place(name, index):
     return name + "".join(f"[{i}]" for i in index)
 
 
-def took_part(case, ran: Ran, notes):
-    """The case without cotangents that reached no output of the kernel."""
+def took_part(case, ran: Ran, ignored, notes):
+    """The case without cotangents that the kernel is known to ignore. Raises InputError for others that reach no output of it."""
     lost = [name for name in case.cotangents if ran.cotangents and name[2:] in ran.answer and name[2:] not in ran.cotangents]
+    lost = [name for name in lost if any(bytes(case.tensors[name][2]))]
+    for name in lost:
+        if name[2:] not in ignored:
+            raise InputError(
+                f"{name[2:]}: requires no gradient, and the case has its cotangent; case.zeroed({name!r}) says that nobody uses it,"
+                " gradients=False judges outputs alone"
+            )
     if not lost:
         return case
-    said = "counts as 0" if case.has_arguments else "is not part of the problem"  # lse is an output where it has a cotangent
-    notes.append(f"{', '.join(name[2:] for name in lost)}: requires no gradient, so {', '.join(lost)} {said}")
-    kept = case.zeroed(*lost) if case.has_arguments else case.without(*lost)
-    kept.origin = case.origin
-    return kept
+    notes.append(f"{', '.join(name[2:] for name in lost)}: requires no gradient, so {', '.join(lost)} counts as 0")
+    return case.zeroed(*lost)

@@ -1,8 +1,10 @@
 """Calling somebody's kernel: its arguments, its outputs and its gradients, in torch, NumPy and JAX."""
 import inspect
 import math
+import sys
+import types
 
-from ._arrays import array, stored
+from ._arrays import FRAMEWORKS, array, stored
 from ._cases import _near
 from ._native import InputError
 
@@ -30,6 +32,44 @@ class Signature:
 
     def names_one(self, name):
         return name in self.names
+
+
+class OtherArrays(InputError):
+    """What a kernel returns is not of the framework whose arrays it was given."""
+
+
+def frameworks_for(kernel):
+    """Whose arrays to try, the likeliest first: those of frameworks that its code names, itself or in functions that it calls, then
+    torch's if anyone has imported that, then NumPy's."""
+    named, seen, left = set(), set(), [kernel]
+    while left and len(seen) < 100:
+        one = left.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        home = one.__name__ if isinstance(one, types.ModuleType) else getattr(one, "__module__", None) or type(one).__module__
+        root = str(home).split(".")[0]
+        if root in (*FRAMEWORKS, "triton", "ml_dtypes"):
+            named.add({"triton": "torch", "ml_dtypes": "numpy"}.get(root, root))
+        elif root not in sys.stdlib_module_names:
+            left += parts_of(one)
+    likely = [name for name in ("torch", "jax", "numpy") if name in named]
+    usual = ["torch", "numpy"] if "torch" in sys.modules else ["numpy"]
+    return [*likely, *(name for name in usual if name not in likely)]
+
+
+def parts_of(one):
+    """What a callable is made of: what it wraps, its class, the globals and the cells that its code names."""
+    parts = [getattr(one, name) for name in ("func", "__func__", "__wrapped__") if hasattr(one, name)]
+    if not inspect.isroutine(one) and not isinstance(one, (type, types.CodeType, types.ModuleType)):
+        parts += [getattr(type(one), name) for name in ("__call__", "forward") if inspect.isroutine(getattr(type(one), name, None))]
+        parts += [base for base in type(one).__mro__[1:-1] if base.__module__.split(".")[0] in FRAMEWORKS]
+    code = getattr(one, "__code__", None)
+    if code is not None:
+        names = {name for inner in (code, *(x for x in code.co_consts if isinstance(x, types.CodeType))) for name in inner.co_names}
+        parts += [one.__globals__[name] for name in names if name in one.__globals__]
+        parts += [cell.cell_contents for cell in one.__closure__ or () if cell != types.CellType()]
+    return [part for part in parts if callable(part) or isinstance(part, types.ModuleType)]
 
 
 def arguments(case, kernel, rename):
@@ -100,7 +140,8 @@ def named_outputs(case, result, names, rename):
     """What a kernel returned, by our names."""
     if isinstance(result, dict):
         ours = {theirs: own for own, theirs in rename.items()}
-        return {ours.get(name, name): x for name, x in result.items() if x is not None}
+        found = {ours.get(name, name): x for name, x in result.items() if x is not None}
+        return {name: x for name, x in found.items() if names is None or name in names or name.startswith("d_")}
     known = case.asked().outputs
     values = list(result) if isinstance(result, (tuple, list)) else [result]
     names = list(names or known)
@@ -150,7 +191,7 @@ def run_torch(case, call, device, gradients):
         outputs = call(leaves)
     for name, x in outputs.items():
         if not isinstance(x, torch.Tensor):
-            raise InputError(f"{name}: expected a tensor of torch, got {type(x).__name__}")
+            raise OtherArrays(f"{name}: expected a tensor of torch, got {type(x).__name__}")
     took = [name for name in outputs if wants and "d_" + name in case and outputs[name].requires_grad]
     cotangents = [cotangent_for(case, name, outputs[name]) for name in took]
     if took:

@@ -99,7 +99,7 @@ std::string Verdicts::complaints() const {
     for (const std::string& line : list) lines += plain_text(line) + '\n';
   };
   add(checked_->page.findings), add(complaints_of(checked_->rows)), add(checked_->page.notes);
-  return lines + count_of(checked_->rows) + "\nreproduce: " + checked_->page.command;
+  return lines + count_of(checked_->rows, checked_->page.not_judged) + "\nreproduce: " + checked_->page.command;
 }
 
 void Verdicts::plot(const std::string& path) const {

@@ -213,7 +213,7 @@ void define(nb::module_& m) {
     return to_python(parse_safetensors(bytes_of(bytes), where));
   });
   m.def("facts", [](const std::string& mechanism) -> std::optional<nb::dict> {
-    const Room* room = find_room(mechanism);
+    const auto room = find_room(mechanism);
     return room == nullptr ? std::nullopt : std::optional(facts_of(*room));
   });
   m.def("arguments", [] {
@@ -246,7 +246,6 @@ void define(nb::module_& m) {
   });
   m.attr("default_false_alarms") = false_alarm_rate;
   m.attr("__version__") = ASSAY_VERSION;
-  arguments::know_arguments();
   nb::module_::import_("atexit").attr("register")(m.attr("join"));
 }
 

@@ -762,7 +762,8 @@ Shape shape_from(std::string_view text) {
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
-  require(words.size() == 5, "shape '", text, "': expected five numbers B,T,H,K,V");
+  if (words.size() == 4) words.push_back(words.back());
+  require(words.size() == 5, "shape '", text, "': expected four or five numbers, B,T,H,d or B,T,H,K,V");
   const auto number = [&](std::string_view word) { return positive(word, text); };
   Shape s{.batch = number(words[0]),
           .seq_len = number(words[1].substr(words[1].find('/') + 1)),

@@ -75,8 +75,8 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// "B,T,H,K,V"; "1,16/128,8/2,64,64" has 16 queries on 128 keys and 8 heads on 2 key/value heads. The inverse of
-/// text_of. Throws InputError unless all are positive and the heads divide evenly.
+/// "B,T,H,K,V", or "B,T,H,d" with K = V = d; "1,16/128,8/2,64" has 16 queries on 128 keys and 8 heads on 2 key/value
+/// heads. Understands text_of. Throws InputError unless all are positive and the heads divide evenly.
 Shape shape_from(std::string_view text);
 std::string text_of(const Shape& shape);
 

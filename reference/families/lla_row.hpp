@@ -36,6 +36,8 @@ struct LlaOptions : VisibleOptions {
   LambdaMode lambda_mode = LambdaMode::mass;
   Solver solver = Solver::direct;
   bool has_iterations = false;
+  /// More than any system needs: without rounding it is solved after as many as it has rows.
+  static constexpr int most_iterations = 100000;
   int iterations = 0;
   int blocks = 1;
   BlockForm block_form = BlockForm::sigma;

@@ -61,7 +61,7 @@ T whole(const Json& json, const char* key) {
 SeededCase case_of(const Json& json) {
   SeededCase one;
   one.spec.mechanism = json.at("mechanism").get<std::string>();
-  one.room = &room_named(one.spec.mechanism, "mechanism");
+  one.room = room_named(one.spec.mechanism, "mechanism");
   one.spec.shape = shape_from(json.at("shape").get<std::string>());
   one.spec.precision = known(format_from(json.at("precision").get<std::string>()), "precision");
   one.spec.style = known(style_from(json.at("style").get<std::string>()), "style");

@@ -121,12 +121,7 @@ CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients
   return measured;
 }
 
-std::vector<const Room*> checked_rooms() {
-  std::vector<const Room*> list;
-  for (const Room* room : rooms())
-    if (find_kernels(kernel_rooms(), room->name) != nullptr) list.push_back(room);
-  return list;
-}
+bool has_check_cost(const Room& room) { return find_kernels(kernel_rooms(), room.name) != nullptr; }
 
 std::string cost_line(const Room& room) {
   constexpr int heads = 2, dim = 64;

@@ -24,8 +24,8 @@ struct CheckMeasured {
 /// Throws InputError if there is no verdict.
 CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed = 1);
 
-/// The rooms that a check can be measured of: those that have kernels.
-std::vector<const Room*> checked_rooms();
+/// Whether a check of the room can be measured: it has a kernel.
+bool has_check_cost(const Room& room);
 
 /// What tools/cases/check_costs.cpp says of the room, measured at four sizes on one thread.
 std::string cost_line(const Room& room);

@@ -192,7 +192,6 @@ std::vector<GoldenRequest> golden_requests(std::string_view mechanism) {
 }
 
 Safetensors golden_arguments_file(std::string_view mechanism) {
-  arguments::know_arguments();
   Safetensors all;
   Json cases = Json::array(), digests = Json::object();
   for (const GoldenRequest& golden : golden_requests(mechanism)) {

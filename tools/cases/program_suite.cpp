@@ -38,7 +38,7 @@ int length_of(const SuiteCandidate& c) { return shape_from(c.shape + ",1,1").seq
 class Choice {
  public:
   Choice(const Room& room, int threads) : room_(room), threads_(threads) {
-    wrong_ = wrong_formulas(*language::find_mechanism(room.name), true);
+    wrong_ = wrong_formulas(language::program_of(room), true);
     hidden_.resize(wrong_.size());
     std::iota(hidden_.begin(), hidden_.end(), 0);
     changes_.resize(wrong_.size());
@@ -86,7 +86,8 @@ class Choice {
   /// The hidden errors that the case shows; nothing where the oracle has no answer.
   std::optional<std::vector<std::size_t>> shown_by(const SuiteCandidate& candidate) {
     try {
-      const SeededCase seeded{&room_, spec_of(room_, candidate, dims, precision, 0), true, candidate.fill};
+      const SeededCase seeded{find_room(room_.name), spec_of(room_, candidate, dims, precision, 0), true,
+                              candidate.fill};
       const ProblemFile file = read_problem(seeded.make(), "candidate");
       if (file.refusal) return std::nullopt;
       const Oracle oracle = oracle_of(room_, file.problem);
@@ -191,7 +192,7 @@ ProgramSuite choose_program_suite(const Room& room, int threads, const std::func
 const ProgramSuite& program_suite(const Room& room, int threads, const std::function<void(std::size_t total)>& done) {
   static std::mutex guard;
   static std::map<std::string, std::unique_ptr<const ProgramSuite>> known;
-  const std::string key = key_of(language::find_mechanism(room.name)->program);
+  const std::string key = key_of(language::program_of(room).program);
   const std::lock_guard lock(guard);
   std::unique_ptr<const ProgramSuite>& suite = known[key];
   if (suite != nullptr) return *suite;

@@ -210,7 +210,8 @@ Tried try_candidate(const Room& room, const KernelForm& form, const SuiteCandida
   Tried tried;
   try {
     const int dims = form.iterative ? std::min(options.dims, 8) : options.dims;
-    SeededCase seeded{&room, spec_of(room, candidate, dims, options.precision, options.seed), true, candidate.fill};
+    SeededCase seeded{find_room(room.name), spec_of(room, candidate, dims, options.precision, options.seed), true,
+                      candidate.fill};
     ProblemFile file = read_problem(seeded.make(), "candidate");
     if (!form.obstacle(file.problem).empty()) return tried;
     const CaseOnTrial trial(room, form, std::move(file), options.precision);

@@ -156,15 +156,13 @@ std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options)
 }
 
 int run_rooms(const RoomsOptions& options, Console& console) {
-  std::vector<const Room*> chosen;
-  for (const std::string& name : options.mechanisms) chosen.push_back(&room_named(name, "mechanism"));
-  if (chosen.empty()) chosen.assign(rooms().begin(), rooms().end());
+  const auto chosen = rooms_named(options.mechanisms, "mechanism");
   OutputFile file(options.output, console.out);
   std::vector<RoomCost> all;
   {
     Progress progress(console, chosen.size());
     const double bin_float = words::bin_float_over_mp50();
-    for (const Room* room : chosen) {
+    for (const auto& room : chosen) {
       const std::vector<RoomCost> rows = bench_room(*room, options.tokens, options.dim, bin_float);
       all.insert(all.end(), rows.begin(), rows.end());
       progress.step(std::string(room->name));
@@ -247,7 +245,7 @@ struct BenchCheckOptions {
   std::string format{name_of(TableFormat::table)}, output = "-";
 };
 
-using MeasuredChecks = std::vector<std::pair<const Room*, CheckMeasured>>;
+using MeasuredChecks = std::vector<std::pair<std::shared_ptr<const Room>, CheckMeasured>>;
 
 Table table_of(const MeasuredChecks& all) {
   Table table{{{"mechanism"}, {"seconds", true}, {"of all processors", true}, {"peak memory", true}}, {}};
@@ -283,7 +281,7 @@ std::string print(const MeasuredChecks& all, const BenchCheckOptions& options, c
 }
 
 /// tools/cases/check_costs.cpp.
-std::string costs_source(const std::vector<const Room*>& chosen, Progress& progress) {
+std::string costs_source(const std::vector<std::shared_ptr<const Room>>& chosen, Progress& progress) {
   std::string source = R"(// written by `assay-lab bench check --docs -o tools/cases/check_costs.cpp`
 #include "tools/cases/check_costs.hpp"
 
@@ -293,14 +291,13 @@ std::span<const CheckCost> check_costs() {
   // clang-format off
   static constexpr CheckCost all[] = {
 )";
-  for (const Room* room : chosen) source += cost_line(*room), progress.step(std::string(room->name));
+  for (const auto& room : chosen) source += cost_line(*room), progress.step(std::string(room->name));
   return source + "  };\n  // clang-format on\n  return all;\n}\n\n}  // namespace assay\n";
 }
 
 int run_bench_check(const BenchCheckOptions& options, Console& console) {
-  std::vector<const Room*> chosen;
-  for (const std::string& name : options.mechanisms) chosen.push_back(&room_named(name, "mechanism"));
-  if (chosen.empty()) chosen = checked_rooms();
+  auto chosen = rooms_named(options.mechanisms, "mechanism");
+  if (options.mechanisms.empty()) std::erase_if(chosen, [](const auto& room) { return !has_check_cost(*room); });
   OutputFile file(options.output, console.out);
   Progress progress(console, chosen.size());
   if (options.docs) {
@@ -309,7 +306,7 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
   }
   const Shape shape{1, options.tokens, options.heads, 0, options.dim, options.dim, 0};
   MeasuredChecks all;
-  for (const Room* room : chosen) {
+  for (const auto& room : chosen) {
     all.emplace_back(room, measure_check(*room, shape, !options.forward, options.threads));
     progress.step(std::string(room->name));
   }

@@ -108,7 +108,7 @@ std::string print(const std::vector<Row>& rows, TableFormat format) {
 /// Laws of a program, of the same form. What its names promise it must obey: states that are carried, heads apart.
 std::vector<Row> rows_of_program(const std::string& program) {
   std::vector<Row> rows;
-  for (language::Law& law : language::laws_of(room_named(program, "mechanism"))) {
+  for (language::Law& law : language::laws_of(*room_named(program, "mechanism"))) {
     const bool is_promised = law.name == "continuation" || law.name == "heads";
     IdentityResult result;
     result.error = law.error, result.allowed = language::law_tolerance, result.passed = law.holds;

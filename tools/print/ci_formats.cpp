@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "files/shown.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "tools/print/escape.hpp"
 
@@ -27,7 +28,7 @@ std::string tensor_of(const ReportRow& row) { return row.tensor.empty() ? "all t
 std::string explanation_of(const ReportRow& row) {
   const std::string evidence = evidence_of(row);
   return row.judgement.reason + (row.where.empty() ? "" : "\nwhere: " + row.where) +
-         (evidence.empty() ? "" : "\nevidence: " + evidence) + "\nreproduce: " + row.command;
+         (evidence.empty() ? "" : "\nevidence: " + evidence) + "\nreproduce: " + typed_here(row.command);
 }
 
 /// What both kinds of evidence say of each tensor that they weigh: viewers show results alone, and passes are none.
@@ -135,7 +136,8 @@ std::string as_github(const Page& page, const Rows& rows) {
     if (const std::string evidence = evidence_of(row); passes(row) && !evidence.empty())
       out += plain_text(fmt::format("PASS {}: {}", kernel, evidence)) + '\n';
   }
-  return out + plain_text(count_of(rows)) + "\nreproduce: " + plain_text(page.command) + '\n';
+  return out + plain_text(count_of(rows, page.not_judged)) + "\nreproduce: " + plain_text(typed_here(page.command)) +
+         '\n';
 }
 
 }  // namespace assay

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "files/shown.hpp"
 #include "tools/plots/error_plots.hpp"
 #include "tools/print/escape.hpp"
 
@@ -78,7 +79,7 @@ std::string head_of(const std::string& title) {
 std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
   std::string out = head_of(page.header.front());
   out += lines_of({page.header.begin() + 1, page.header.end()});
-  out += fmt::format("<p>{}</p>\n", xml(count_of(rows))) + lines_of(page.findings);
+  out += fmt::format("<p>{}</p>\n", xml(count_of(rows, page.not_judged))) + lines_of(page.findings);
   if (rows.size() > 1) out += drawn(matrix_plots(rows));
   if (page.summary) out += rows_in_html(summary_of(rows), {}, {});
   if (page.overview) out += rows_in_html(*page.overview, {}, {});
@@ -98,7 +99,7 @@ std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
     for (const ReportRow* row : kernel.rows) out += drawn(tensor_plots(*row));
     out += lines_of(commands);
   }
-  std::vector<std::string> last = {"reproduce: " + page.command};
+  std::vector<std::string> last = {"reproduce: " + typed_here(page.command)};
   last.insert(last.end(), page.notes.begin(), page.notes.end());
   return out + lines_of(last) + "</body>\n</html>\n";
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "files/names.hpp"
+#include "files/shown.hpp"
 #include "judge/court/why.hpp"
 #include "judge/sigma/model.hpp"
 #include "tools/cases/suite_cases.hpp"
@@ -207,14 +208,15 @@ std::string evidence_of(const ReportRow& row) {
   return "model " + excess_of(row.by_model) + ", contract " + excess_of(row.by_contract);
 }
 
-std::string count_of(const std::vector<ReportRow>& rows) {
+std::string count_of(const std::vector<ReportRow>& rows, const std::vector<std::string>& not_judged) {
   std::string counts;
   for (const Verdict verdict : all_verdicts) {
     const auto n = std::count_if(rows.begin(), rows.end(),
                                  [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; });
     if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
   }
-  return fmt::format("{} tensors: {}", rows.size(), counts);
+  const std::string unseen = names_in(not_judged, [](const std::string& name) { return name; });
+  return fmt::format("{} tensors: {}{}", rows.size(), counts, unseen.empty() ? "" : "; NOT JUDGED: " + unseen);
 }
 
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
@@ -246,7 +248,7 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
     lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), contract_of(row),
                                 row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
     if (!row.where.empty()) lines.push_back("      where: " + row.where);
-    lines.push_back("      " + row.command);
+    lines.push_back("      " + typed_here(row.command));
   }
   return lines;
 }

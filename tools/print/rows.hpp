@@ -40,7 +40,7 @@ std::string kernel_of(const ReportRow& row);
 /// "model 0.23, contract 0.20": the excess by both kinds of evidence; "" where only one was asked.
 std::string evidence_of(const ReportRow& row);
 /// "212 tensors: 210 PASS, 2 FAIL"
-std::string count_of(const std::vector<ReportRow>& rows);
+std::string count_of(const std::vector<ReportRow>& rows, const std::vector<std::string>& not_judged = {});
 /// "o[0][12][1][4]": the element at that place of the tensor, counted through.
 std::string location(const ReportRow& row, std::size_t flat);
 /// Which faults the row would have shown, in words; "" of a kernel that no form stands for: masks and sites are a
@@ -74,10 +74,11 @@ struct Page {
   bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
   /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
   std::optional<Table> overview = {};
-  std::string command = {};                ///< makes the page again
-  std::string artifact = {};               ///< the file that is judged, if it is one
-  std::vector<std::string> findings = {};  ///< lines in front of the complaints, where prints_notes
-  std::vector<std::string> notes = {};     ///< lines at the end, where prints_notes
+  std::string command = {};                  ///< makes the page again
+  std::string artifact = {};                 ///< the file that is judged, if it is one
+  std::vector<std::string> findings = {};    ///< lines in front of the complaints, where prints_notes
+  std::vector<std::string> notes = {};       ///< lines at the end, where prints_notes
+  std::vector<std::string> not_judged = {};  ///< tensors beside those of the rows
 };
 
 /// Whether a page's notes are part of what is printed.

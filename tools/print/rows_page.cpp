@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "files/names.hpp"
+#include "files/shown.hpp"
 #include "tools/print/ci_formats.hpp"
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
@@ -50,7 +51,7 @@ std::string as_text(const Page& page, const Rows& rows) {
     const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
     out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
   }
-  out += count_of(rows) + "\nreproduce: " + plain_text(page.command) + '\n';
+  out += count_of(rows, page.not_judged) + "\nreproduce: " + plain_text(typed_here(page.command)) + '\n';
   for (const std::string& line : page.notes) out += plain_text(line) + '\n';
   return out;
 }
@@ -64,11 +65,11 @@ std::string as_markdown(const Page& page, const Rows& rows) {
     out += "\n## " + markdown_text(kernel.title) + "\n\n" + kernel.table.markdown() + '\n';
     for (const std::string& line : kernel.detects) out += "- " + markdown_text(line) + '\n';
   }
-  out += '\n' + count_of(rows) + '\n';
+  out += '\n' + count_of(rows, page.not_judged) + '\n';
   std::vector<std::string> lines = page.findings;
   for (const std::string& line : complaints_of(told_one_by_one(page, rows))) lines.push_back(line);
   if (!lines.empty()) out += '\n' + markdown_block(lines);
-  out += "\nReproduce: " + markdown_code(page.command) + "\n";
+  out += "\nReproduce: " + markdown_code(typed_here(page.command)) + "\n";
   return out + (page.notes.empty() ? "" : '\n' + markdown_block(page.notes));
 }
 

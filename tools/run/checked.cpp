@@ -154,11 +154,11 @@ void tell_what_was_read(Checked& checked) {
       checked.trial->strict_dtypes() ? "--strict-dtypes refuses that" : "one rounding to that is allowed";
   for (const auto& [how, tensors] : narrow)
     checked.remarks.push_back(listed(tensors) + ": stored " + how + "; " + outcome);
-  if (!got.not_judged.empty())
-    checked.remarks.push_back("not judged: " + listed(got.not_judged) + " (the answer has none)");
-  if (!got.of_all_parts.empty())
-    checked.remarks.push_back("not judged: " + listed(got.of_all_parts) + " (other parts, or other rows, add to it)");
-  if (!got.ignored.empty()) checked.remarks.push_back("ignored: " + listed(got.ignored));
+  std::map<std::string, std::vector<std::string>> unseen;
+  for (const NotJudged& one : got.not_judged)
+    unseen[one.why].push_back(one.tensor), checked.page.not_judged.push_back(one.tensor);
+  for (const auto& [why, tensors] : unseen)
+    checked.remarks.push_back("not judged: " + listed(tensors) + " (" + why + ")");
   const std::string& guess = checked.trial->precision_guess();
   if (!guess.empty()) checked.remarks.push_back("precision: " + guess + "; the case names none");
   if (!all_pass(checked.rows))
@@ -168,9 +168,7 @@ void tell_what_was_read(Checked& checked) {
   for (const auto& [name, dtype] : got.stored) stored[name] = name_of(dtype);
   auto& facts = checked.page.facts;
   facts.emplace_back("stored", std::move(stored));
-  std::vector<std::string> not_judged = got.not_judged;
-  not_judged.insert(not_judged.end(), got.of_all_parts.begin(), got.of_all_parts.end());
-  facts.emplace_back("not_judged", std::move(not_judged)), facts.emplace_back("ignored", got.ignored);
+  facts.emplace_back("not_judged", checked.page.not_judged);
   if (const auto& parts = checked.trial->file().parts) facts.emplace_back("sample", facts_of(*parts));
 }
 

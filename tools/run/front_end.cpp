@@ -70,7 +70,7 @@ std::string traced(const std::string& file) {
 }  // namespace
 
 void trace_typed(const std::vector<std::string>& words) {
-  language::know_front_end(&traced);
+  language::trace_with(&traced);
   const std::lock_guard lock(typed_guard);
   for (const std::string& word : words) {
     const std::string value = word.starts_with("--") ? word.substr(word.find('=') + 1) : word;

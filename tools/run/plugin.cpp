@@ -86,6 +86,7 @@ std::string text_of(const Param& param) {
 struct Message {
   static constexpr std::size_t room = 1000;
   std::array<char, room> sentence;
+  bool returned;  ///< run() has; a process can end before, with exit code 0
 
   void say(const std::string& words) {
     const std::size_t n = std::min(words.size(), room - 1);
@@ -134,6 +135,12 @@ const char* run_on_device(const assay_plugin_description& plugin, const assay_pr
     device.copy_to_host(problem.outputs[i].data, outputs[i].data, room_of(problem.outputs[i]));
     problem.outputs[i].dtype = outputs[i].dtype;
   }
+  // As they are now: PluginProcess::run() compares.
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t size =
+        count_of(inputs[i].extents, inputs[i].rank) * dtype_sizes[static_cast<std::size_t>(inputs[i].dtype - 1)];
+    device.copy_to_host(const_cast<void*>(problem.inputs[i].data), inputs[i].data, size);
+  }
   return nullptr;
 }
 
@@ -159,6 +166,7 @@ int call_plugin(const std::string& path, const assay_problem& problem, const std
   try {
     const char* error =
         memory == ASSAY_DEVICE_MEMORY ? run_on_device(*description, problem, driver) : description->run(&problem);
+    message.returned = true;
     return error == nullptr ? 0 : refuse(text("says: ", error));
   } catch (const InputError& error) {
     return refuse(text("asks for memory on a device: ", error.what()));
@@ -297,6 +305,10 @@ Safetensors PluginProcess::run(const PluginCall& call, std::chrono::duration<dou
   if (ended.interrupted != 0) std::raise(ended.interrupted);
   const std::string refusal = shared.at<Message>(0)->read();
   require(ended.passed(), path_, ": ", refusal.empty() || ended.signal != 0 ? ended.sentence() : refusal);
+  require(shared.at<Message>(0)->returned, path_, ": ends the process in run(), which has to return");
+  for (std::size_t i = 0; const auto& [name, tensor] : call.inputs)
+    require(std::equal(tensor.bytes.begin(), tensor.bytes.end(), shared.at<std::uint8_t>(layout.input(i++))), path_,
+            ": tensor ", name, ": the plugin has overwritten its input");
   return answer_in(shared, call, layout, path_);
 }
 

@@ -204,7 +204,7 @@ Json contract_json(const std::string& name_or_file) {
 
 /// The file of a program with its digest, so that errors of another one are not compared with its.
 void pin(std::string& name, std::string_view flag) {
-  if (language::program_path(name) > 0) name = language::pinned_name(room_named(name, flag));
+  if (language::program_path(name) > 0) name = language::pinned_name(*room_named(name, flag));
 }
 
 int save(const Flags& flags, Console& console) {

@@ -28,15 +28,6 @@ struct CaseOptions {
   bool without_cotangents = false;
 };
 
-/// As shape_from, and B,T,H,d for K = V = d.
-Shape shape_of(const std::string& words) {
-  const auto commas = std::count(words.begin(), words.end(), ',');
-  require(commas == 3 || commas == 4, "--shape: expected four or five numbers, B,T,H,d or B,T,H,K,V, got ",
-          excerpt(words));
-  const bool square = commas == 3;
-  return shape_from(square ? words + words.substr(words.rfind(',')) : words);
-}
-
 /// Throws InputError if a number that fills an input is none that the mechanism takes.
 void refuse_fill(const Safetensors& made, const std::string& where) {
   const ProblemFile file = read_problem(made, where);
@@ -64,7 +55,7 @@ SeededCase seeded_case(const CaseOptions& options) {
   const std::string& style = options.flags.style;
   SeededCase seeded{.room = find_room(options.mechanism),
                     .spec = {.mechanism = options.mechanism,
-                             .shape = shape_of(options.shape),
+                             .shape = shape_from(options.shape),
                              .precision = *format_from(options.precision),
                              .style = style_from(style).value_or(Style::normal),
                              .seed = options.flags.seed,
@@ -86,9 +77,9 @@ int run_case(const CaseOptions& options, Console& console) {
   SeededCase seeded = seeded_case(options);
   const bool has_arguments = seeded.has_arguments();
   if (!has_arguments) {
-    const Room& room = room_named(options.mechanism, "mechanism");
-    take_scale(room, seeded.spec.params);
-    refuse_params(room, seeded.spec.params, seeded.spec.shape);
+    const auto room = room_named(options.mechanism, "mechanism");
+    take_scale(*room, seeded.spec.params);
+    refuse_params(*room, seeded.spec.params, seeded.spec.shape);
   }
   OutputFile file(options.output, console.out);
   const Safetensors made = seeded.make();

@@ -70,7 +70,6 @@ std::vector<std::string> with_verb(const CommandLine& line, std::vector<std::str
 }  // namespace
 
 int run(const CommandLine& line, const std::vector<std::string>& typed, Console& console) {
-  arguments::know_arguments();
   trace_typed(typed);
   try {
     const std::vector<std::string> args = with_verb(line, typed);

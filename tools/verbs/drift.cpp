@@ -15,7 +15,7 @@
 #include "judge/contract/site_meanings.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/plots/drift_plots.hpp"
@@ -75,7 +75,7 @@ std::pair<std::string, Format> site_from(const std::string& flag) {
 
 DriftSpec spec_of(const DriftFlags& flags) {
   DriftSpec spec;
-  spec.room = &room_named(flags.mechanism, "--mechanism");
+  spec.room = room_named(flags.mechanism, "--mechanism");
   const Params params = params_of(flags.inputs);
   const std::string obstacle = stream_obstacle(*spec.room, params);
   require(obstacle.empty(), "--mechanism: ", obstacle);

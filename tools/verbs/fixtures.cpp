@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/defects.hpp"
 #include "tools/cases/golden.hpp"
@@ -20,16 +20,6 @@ struct Arguments {
   std::string folder = "fixtures";
   bool defects = false;
 };
-
-std::vector<const Room*> chosen_rooms(const std::vector<std::string>& names) {
-  if (names.empty()) return {rooms().begin(), rooms().end()};
-  std::vector<const Room*> chosen;
-  for (const std::string& name : names) {
-    chosen.push_back(find_room(name));
-    require(chosen.back() != nullptr, "mechanism '", name, "' is unknown; `assay list` names those that exist");
-  }
-  return chosen;
-}
 
 std::filesystem::path file_of(const Arguments& arguments, const Room& room) {
   // Of a program that of its file.
@@ -84,10 +74,10 @@ int verify_defects(const Arguments& arguments, Console& console) {
 
 int generate(const Arguments& arguments, Console& console) {
   if (arguments.defects) return generate_defects(arguments, console);
-  const std::vector<const Room*> chosen = chosen_rooms(arguments.mechanisms);
+  const auto chosen = rooms_named(arguments.mechanisms, "mechanism");
   require(std::filesystem::is_directory(arguments.folder), arguments.folder, ": no such folder");
   Progress progress(console, chosen.size());
-  for (const Room* room : chosen) {
+  for (const auto& room : chosen) {
     progress.step(room->name);
     const std::filesystem::path path = file_of(arguments, *room);
     const auto write = [&](const std::filesystem::path& to, const Safetensors& file, std::size_t cases) {
@@ -106,10 +96,10 @@ int generate(const Arguments& arguments, Console& console) {
 
 int verify(const Arguments& arguments, Console& console) {
   if (arguments.defects) return verify_defects(arguments, console);
-  const std::vector<const Room*> chosen = chosen_rooms(arguments.mechanisms);
+  const auto chosen = rooms_named(arguments.mechanisms, "mechanism");
   Progress progress(console, chosen.size());
   bool same = true;
-  for (const Room* room : chosen) {
+  for (const auto& room : chosen) {
     progress.step(room->name);
     same = is_same(file_of(arguments, *room), golden_file(*room), console) && same;
     if (!golden_requests(room->name).empty())

@@ -61,8 +61,9 @@ std::string words_of(const language::Law& law) {
 
 int run_check(const Flags& flags, Console& console) {
   FrontEnd front;
-  const Room& room = room_named(front.program(flags.file, flags.tracing), flags.file);
-  const language::Mechanism& mechanism = *language::find_mechanism(room.name);
+  const auto found = room_named(front.program(flags.file, flags.tracing), flags.file);
+  const Room& room = *found;
+  const language::Mechanism& mechanism = language::program_of(room);
   std::vector<language::Law> laws;
   const CaseResult measured = attempt([&] { laws = language::laws_of(room); });
   if (flags.json) {
@@ -122,14 +123,14 @@ int run_equal(const Flags& flags, Console& console) {
   const std::string first = front.program(flags.file, flags.tracing);
   Tracing of_other = flags.tracing;
   of_other.mechanism.clear(), of_other.settings = flags.other_settings;
-  const Room& program = room_named(first, flags.file);
-  const Room& form = room_named(front.program(flags.other, of_other), flags.other);
-  const CaseSpec spec{.mechanism = std::string(program.name),
+  const auto program = room_named(first, flags.file),
+             form = room_named(front.program(flags.other, of_other), flags.other);
+  const CaseSpec spec{.mechanism = std::string(program->name),
                       .shape = shape_from(flags.shape),
                       .precision = Format::fp32,
                       .style = *style_from(flags.style),
                       .seed = flags.seed};
-  const std::vector<language::Distance> found = language::distances(program, form, program.make(spec));
+  const std::vector<language::Distance> found = language::distances(*program, *form, program->make(spec));
   using language::Outcome;
   Outcome worst = Outcome::equal;
   std::size_t width = 0;
@@ -152,9 +153,9 @@ int run_equal(const Flags& flags, Console& console) {
                 << '\n';
     return worst == Outcome::equal ? exit_passed : exit_failed;
   }
-  const auto name = [](const Room& room) { return language::find_mechanism(room.name)->program.name; };
-  console.out << fmt::format("{} and {}, on the case --shape {} --style {} --seed {}, by enclosures\n\n", name(program),
-                             name(form), text_of(spec.shape), flags.style, flags.seed);
+  const auto name = [](const Room& room) { return language::program_of(room).program.name; };
+  console.out << fmt::format("{} and {}, on the case --shape {} --style {} --seed {}, by enclosures\n\n",
+                             name(*program), name(*form), text_of(spec.shape), flags.style, flags.seed);
   for (const language::Distance& d : found) console.out << fmt::format("  {:<{}}  {}\n", d.tensor, width, words_of(d));
   console.out << (worst == Outcome::equal       ? "\nEQUAL: outputs and gradients are the same on this case.\n"
                   : worst == Outcome::different ? "\nDIFFERENT: the two do not compute the same.\n"

@@ -30,7 +30,7 @@ struct OracleOptions {
 template <class X>
 bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
   if (lambda0.empty()) return false;
-  const Room* room = find_room(problem.mechanism);
+  const auto room = find_room(problem.mechanism);
   return room != nullptr && takes(*room, "lambda0") && problem.params.emplace("lambda0", lambda0).second;
 }
 

@@ -20,7 +20,6 @@
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/flint_caches.hpp"
-#include "oracles/core/more_rooms.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
@@ -46,7 +45,7 @@ constexpr int iterative_dims = 8;
 
 /// One kernel at one precision: what a thread works on.
 struct Task {
-  const Room* room;
+  std::shared_ptr<const Room> room;
   const KernelForm *form, *measure;  ///< what runs, and what says how far it may be off
   Format precision;
   const Device* device = nullptr;  ///< null: the CPU executor
@@ -56,7 +55,7 @@ struct Task {
 struct Posed {
   CaseSpec spec;
   Problem problem;
-  const Room* room = nullptr;            ///< who answers it
+  std::shared_ptr<const Room> room;      ///< who answers it
   std::optional<ProblemFile> file = {};  ///< of a case with arguments
 };
 
@@ -74,7 +73,7 @@ SeededCase seeded_case(const ReportOptions& options, const Room& room) {
                 .style = options.style,
                 .seed = options.seed,
                 .params = options.params};
-  return {.room = &room,
+  return {.room = find_room(room.name),
           .spec = std::move(spec),
           .with = options.with,
           .style = options.argument_style,
@@ -118,16 +117,16 @@ std::optional<int> tile_of(const KernelForm& form, std::string_view asked) {
 
 /// Of a program that its user wrote: the algorithm that --form names, or the recurrence itself, token by token.
 void add_program(const std::string& name, const ReportOptions& options, std::vector<Task>& tasks) {
-  const Room& room = room_named(name, "--mechanism");
+  const auto room = room_named(name, "--mechanism");
   require(options.form.empty() || is_program_form(options.form), "--form: ", name,
           " is a program, and has no kernel of ours: FORM.json is its algorithm; without, it is run token by token");
   require(options.device != RunsOn::gpu, "--device gpu: ", name, " is a program, and has no kernel of ours");
-  refuse_params(room, options.params, shape_of(options, room));
+  refuse_params(*room, options.params, shape_of(options, *room));
   const KernelForm& form = program_form(options.form.empty() ? name : options.form, name);
   if (options.contract) require(options.contract->obstacle(form.sites).empty(), options.contract->obstacle(form.sites));
   for (const Format precision : case_precisions)
     if (options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision))
-      tasks.push_back({&room, &form, &form, precision});
+      tasks.push_back({room, &form, &form, precision});
 }
 
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
@@ -180,10 +179,10 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
       if (options.device != RunsOn::gpu)
         for (const Format precision : case_precisions)
           if (precise(precision) && !drowns(form, precision, options))
-            tasks.push_back({room, &form, &measure, precision});
+            tasks.push_back({find_room(room->name), &form, &measure, precision});
       if (options.device != RunsOn::cpu && on_device)
         for (const Format precision : device->precisions)
-          if (precise(precision)) tasks.push_back({room, &form, &measure, precision, device});
+          if (precise(precision)) tasks.push_back({find_room(room->name), &form, &measure, precision, device});
     }
     // Who names no mechanism asks for those that the contract is about.
     if (matched || why.empty()) continue;

@@ -9,9 +9,10 @@
 #include <set>
 #include <utility>
 
+#include "files/shown.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "language/room.hpp"
-#include "oracles/core/more_rooms.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/cases/program_suite.hpp"
@@ -108,7 +109,8 @@ void fit_arguments(SeededCase& seeded) {
 }
 
 std::vector<Posed> posed_by(const SuiteFlags& flags, Console& console) {
-  const Room& room = room_named(flags.mechanism, "mechanism");
+  const auto found = room_named(flags.mechanism, "mechanism");
+  const Room& room = *found;
   const std::vector<SuiteCandidate> cases = cases_of(room, flags, console);
   std::vector<Posed> all;
   for (std::size_t c = 0; c < cases.size(); ++c) {
@@ -117,7 +119,7 @@ std::vector<Posed> posed_by(const SuiteFlags& flags, Console& console) {
     Shape shape = shape_from(fmt::format("{},{},{}", cases[c].shape, flags.head_dim, flags.head_dim));
     if (flags.without_groups) shape.shared_heads = 0;
     Posed posed{number,
-                {&room,
+                {found,
                  {.mechanism = std::string(room.name),
                   .shape = shape,
                   .precision = *format_from(flags.precision),
@@ -172,12 +174,17 @@ int write_cases(const SuiteFlags& flags, const std::vector<Posed>& cases, Consol
   const std::filesystem::path folder = flags.write_cases;
   std::filesystem::create_directories(folder);
   for (const Posed& posed : cases) {
+    const std::filesystem::path path = folder / posed.file("case");
+    if (std::filesystem::exists(path)) read_seeded_case(path.string(), "--write-cases");  // of others nothing is lost
+  }
+  for (const Posed& posed : cases) {
     const std::string path = (folder / posed.file("case")).string();
     OutputFile(path, console.out).commit([&](std::ostream& out) { write_safetensors(out, posed.seeded.make()); });
     console.out << path << "  " << text_of(posed.seeded.spec.shape) << "  " << posed.inputs() << '\n';
   }
-  console.out << "write each answer to out1.safetensors, ... in the same folder, then: build/assay suite "
-              << flags.mechanism << " --answers " << shown_word(flags.write_cases) << arguments_of(flags) << '\n';
+  console.out << "write each answer to out1.safetensors, ... in the same folder, then: " << typed_here("build/assay ")
+              << "suite " << flags.mechanism << " --answers " << shown_word(flags.write_cases) << arguments_of(flags)
+              << '\n';
   return exit_passed;
 }
 
@@ -324,7 +331,7 @@ std::string hidden_in(const ProgramSuite& suite) {
 
 /// What the eight show, as JSON has it.
 Json json_of_choice(const SuiteFlags& flags) {
-  const ProgramSuite suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
+  const ProgramSuite suite = program_suite(*room_named(flags.mechanism, "mechanism"), flags.check.standard.threads, {});
   Json cases = Json::array();
   for (std::size_t c = 0; c < suite.cases.size(); ++c)
     cases.push_back(
@@ -341,7 +348,7 @@ std::string words_of_choice(const SuiteFlags& flags) {
   if (const Suite* suite = find_suite(flags.mechanism))
     return fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
                        flags.settings ? suite->shown_with_settings : suite->shown, suite->faults, suite->by_contract);
-  const ProgramSuite suite = program_suite(*find_room(flags.mechanism), flags.check.standard.threads, {});
+  const ProgramSuite suite = program_suite(*room_named(flags.mechanism, "mechanism"), flags.check.standard.threads, {});
   return fmt::format("cases     chosen by what they show: {} of {} errors in the formula and its gradient{}",
                      suite.shown, suite.errors, suite.hidden.empty() ? "" : "\n          not: " + hidden_in(suite));
 }
@@ -420,7 +427,8 @@ int measure_program(const Room& room, const SuiteFlags& flags, OutputFile& file,
 int measure(const SuiteFlags& flags, Console& console) {
   OutputFile file(flags.check.output, console.out);
   if (!flags.mechanism.empty()) {
-    const Room& room = room_named(flags.mechanism, "mechanism");
+    const auto found = room_named(flags.mechanism, "mechanism");
+    const Room& room = *found;
     if (is_unlisted(room.name)) return measure_program(room, flags, file, console);
   }
   std::string text(table_head);

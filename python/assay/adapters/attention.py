@@ -34,4 +34,5 @@ class Attention(Adapter):
 
 
 def answers_lse(case):
-    return "d_lse" in case
+    asked = case.asked()
+    return "lse" in asked.outputs and "lse" not in asked.optional

@@ -16,6 +16,7 @@ class FlashAttention(Attention):
     tensors = ("q", "k", "v", "alibi_slopes")
     settings = (*Attention.settings, "soft_cap", "alibi_form", "bias_place", "lse_base")
     unlimited, returns_lse = -1, "return_attn_probs"
+    ignored_cotangents = ("lse",)
 
     def give(self, given, params, case):
         q, k, v = (in_layout(given[name], case.layout, "bthd") for name in "qkv")
@@ -153,6 +154,7 @@ class FlashAttention4(FlashAttention):
     harmless = ("deterministic", "num_splits", "pack_gqa")
     tensors = ("q", "k", "v", "sink")
     unlimited, returns_lse = None, "return_lse"
+    ignored_cotangents = ()
 
     def given_settings(self, given, params, case):
         settings = super().given_settings(given, params, case)

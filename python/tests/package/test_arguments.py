@@ -57,6 +57,23 @@ def test_a_kernel_that_takes_them_passes_and_one_that_drops_them_does_not(argume
         assert raised.value.report["o"]["verdict"] == "FAIL"
 
 
+def test_an_lse_that_is_asked_for_is_judged():
+    """With cotangents or without, and whatever the kernel says of gradients."""
+    def zeros(*args, **given):
+        o, lse = attention(*args, **given)
+        return o, 0 * lse
+
+    for one, how in [(case(with_=["lse"]), {}), (case(with_=["lse"], cotangents=True), {"gradients": False})]:
+        assert one.asked().outputs == ["o", "lse"] and not one.asked().optional
+        assert {row["tensor"] for row in assay.check(one, attention, **how).rows} == {"o", "lse"}
+        with pytest.raises(assay.Mismatch, match="lse"):
+            assay.check(one, zeros, **how)
+        with pytest.raises(assay.InputError, match="^lse: the case asks for it, and the kernel does not answer it"):
+            assay.check(one, lambda q, k, v, scale: attention(q, k, v, scale)[0], **how)
+    with pytest.raises(assay.InputError, match="^lse: the case does not ask for it"):
+        assay.check(case(), lambda q, k, v, scale: dict(zip(("o", "lse"), attention(q, k, v, scale))))
+
+
 def test_what_a_case_hides_is_said():
     def hidden(one):
         return [line for line in str(assay.check(one, attention)).splitlines() if line.startswith("  cannot see") and "soft_cap left out" in line]

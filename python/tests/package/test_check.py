@@ -1,4 +1,5 @@
 """assay.check on kernels in NumPy: what is healthy passes, and each bug is named."""
+import functools
 import io
 import itertools
 import re
@@ -22,10 +23,10 @@ def case():
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 def test_a_healthy_kernel_passes(dtype):
     case = assay.case("deltanet", SHAPE, dtype, seed=3)
-    report = assay.check(case, lambda **x: delta_rule(**x, to=x["q"].dtype), arrays="numpy")
+    report = assay.check(case, lambda **x: delta_rule(**x, to=x["q"].dtype), arrays="numpy", gradients=False)
     assert report.passed and bool(report) and report.verdict == "PASS"
     assert [row["tensor"] for row in report.rows] == ["final_state", "o"]
-    assert report.notes == ["no gradients: the kernel has none, and they are not judged"]
+    assert report.notes == ["NOT JUDGED: d_beta, d_initial_state, d_k, d_q, d_v (gradients=False)"] and report.notes[0] in str(report)
 
 
 def test_a_bug_is_named_with_where_why_and_the_line_that_reproduces_it(case):
@@ -67,8 +68,18 @@ def test_gradients_that_numpy_returns_are_judged():
         del found["d_v"]
         return found
 
-    with pytest.raises(assay.InputError, match="d_v: missing"):
+    with pytest.raises(assay.InputError, match="^d_v: the case has cotangents, and the kernel gives v no gradient; gradients=False"):
         assay.check(case, without, arrays="numpy")
+
+    def misnamed(q, k, v, scale, d_o=None):
+        return {name.replace("d_", "d"): x for name, x in attention(q, k, v, scale, d_o).items()}
+
+    with pytest.raises(assay.InputError, match=r"^dq: the case does not ask for it \(did you mean d_q\?\)"):
+        assay.check(case, misnamed, arrays="numpy")
+    with pytest.raises(assay.InputError, match=r"^dq: the case does not ask for it \(did you mean d_q\?\)"):
+        assay.assert_close(case, None, misnamed(**{n: case[n] for n in case}, scale=0.25))
+    with pytest.raises(assay.InputError, match="answer: tensor d_k: missing"):
+        assay.assert_close(case, None, {"o": attention(*(case[n] for n in "qkv"), 0.25)["o"]})
 
 
 def test_an_input_that_is_overwritten_is_a_fault(case):
@@ -118,13 +129,91 @@ def test_rows_that_nobody_wrote_fail(case):
         assay.check(case, stale)
 
 
-def test_a_kernel_without_a_state_is_judged_without_it():
-    case = assay.case("deltanet", SHAPE, seed=3)
-    report = assay.check(case, lambda **x: delta_rule(**x)[0], arrays="numpy")
-    assert [row["tensor"] for row in report.rows] == ["o"]
-    assert "final_state: not answered, and not judged" in report.notes
-    forward = assay.check(assay.case("deltanet", SHAPE, cotangents=False), lambda **x: delta_rule(**x)[0], arrays="numpy")
-    assert forward.notes == ["final_state: not answered, and not judged"]
+def test_a_kernel_without_a_state_says_so():
+    case = assay.case("deltanet", SHAPE, seed=3, cotangents=False)
+
+    def stateless(**x):
+        return delta_rule(**x)[0]
+
+    with pytest.raises(assay.InputError, match=r"^final_state: the case asks for it, .* outputs=\('o',\) judges what it answers alone"):
+        assay.check(case, stateless)
+    report = assay.check(case, stateless, outputs=("o",))
+    assert [row["tensor"] for row in report.rows] == ["o"] and report.page["not_judged"] == ["final_state"]
+    assert "1 tensors: 1 PASS; NOT JUDGED: final_state" in str(report)
+
+
+def test_a_state_that_is_updated_in_place(case):
+    def decode(q, k, v, beta, initial_state, scale):
+        o, initial_state[:] = delta_rule(q, k, v, beta, initial_state.copy(), scale=scale)
+        return o
+
+    with pytest.raises(assay.InputError, match="^final_state: the case asks for it"):
+        assay.check(case, decode)
+    with pytest.raises(assay.Mismatch, match="^initial_state: the kernel has overwritten its input"):
+        assay.check(case, decode, outputs=("o",))
+    report = assay.check(case, decode, inplace=("initial_state",))
+    assert {row["tensor"] for row in report.rows} == {"o", "final_state"}
+
+    def forgets(q, k, v, beta, initial_state, scale):
+        return delta_rule(q, k, v, beta, initial_state.copy(), scale=scale)[0]
+
+    with pytest.raises(assay.Mismatch, match="final_state"):
+        assay.check(case, forgets, inplace="initial_state")
+    with pytest.raises(assay.InputError, match="^inplace: q: expected an initial state that the case has: initial_state"):
+        assay.check(case, decode, inplace="q")
+
+
+def test_a_kernel_gets_the_arrays_that_its_code_names(case, monkeypatch):
+    from assay._kernels import frameworks_for
+
+    class Callable:
+        def __call__(self, **x):
+            return delta_rule(**x)
+
+    plain = lambda x: x  # noqa: E731
+    for kernel in (delta_rule, lambda **x: delta_rule(**x), functools.partial(delta_rule), Callable(), Callable().__call__):
+        assert frameworks_for(kernel)[0] == "numpy"
+    assert frameworks_for(plain) == ["numpy"]
+    torch = types.ModuleType("torch")
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    named = {"torch": torch, "np": np}
+    exec("def tensors(x): return torch.exp(x)\ndef both(x): return np.exp(torch.exp(x))\ndef calls(x): return tensors(x)", named)
+    assert frameworks_for(plain) == ["torch", "numpy"] and frameworks_for(delta_rule) == ["numpy", "torch"]
+    assert frameworks_for(named["tensors"]) == frameworks_for(named["both"]) == frameworks_for(named["calls"]) == ["torch", "numpy"]
+
+
+def test_where_the_likeliest_arrays_do_not_do_others_are_tried(case, monkeypatch):
+    import assay._checks as checks
+
+    tried = []
+
+    def run(byte, framework):
+        tried.append(framework)
+        if framework == "torch":
+            raise AttributeError("'Tensor' object has no attribute 'copy'")
+        return framework
+
+    assert checks.first_run(run, ["torch", "numpy"]) == ("numpy", "numpy") and tried == ["torch", "numpy"]
+    with pytest.raises(AttributeError, match="no attribute 'copy'") as raised:
+        checks.first_run(lambda byte, framework: run(byte, "torch"), ["torch", "numpy"])
+    assert raised.value.__notes__ == ["assay: the kernel was called with arrays of torch; arrays='numpy' did no better"]
+
+
+def test_a_kernel_that_ends_the_process_is_an_error(case):
+    with pytest.raises(assay.InputError, match=r"^the kernel ends the process: sys.exit\(0\)"):
+        assay.check(case, lambda **x: sys.exit(0))
+
+
+def test_arrays_of_another_byte_order(case):
+    def swapped(**x):
+        o, state = delta_rule(**x)
+        return o, state.astype(state.dtype.newbyteorder())
+
+    assert assay.check(case, swapped).passed
+    inputs = {name: case[name] for name in case.inputs}
+    o, state = delta_rule(**inputs, scale=0.25)
+    beta = inputs["beta"].astype(inputs["beta"].dtype.newbyteorder())
+    assert assay.assert_close("deltanet", {**inputs, "beta": beta}, {"o": o, "final_state": state}, params={"scale": 0.25}).passed
 
 
 def test_names_of_arguments(case):
@@ -254,7 +343,7 @@ def test_bad_use_has_one_sentence(case):
         (lambda: assay.judge(case, {"o": np.zeros((2, 4, 70, 16))}, tensors="o"), r"answer: tensor o: expected shape .* transpose axes 1 and 2"),
         (lambda: case["w"], "w: this case has no such tensor; it has beta, initial_state, k, q, v"),
         (lambda: assay.case("deltanett", SHAPE), r"mechanism: there is no deltanett \(did you mean deltanet\?\)"),
-        (lambda: assay.case("deltanet", (1, 2)), "shape: expected four or five numbers"),
+        (lambda: assay.case("deltanet", (1, 2)), "shape '1,2': expected four or five numbers"),
         (lambda: assay.case("deltanet", SHAPE, "int8"), "dtype: there is no int8; there are fp64, fp32"),
         (lambda: assay.case("deltanet", SHAPE, widow=3), "params: deltanet has no widow"),
         (lambda: assay.load("/nowhere"), "/nowhere: cannot be read: No such file or directory"),

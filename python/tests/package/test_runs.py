@@ -12,7 +12,7 @@ import assay
 import pytest
 from kernels import delta_rule
 
-CASES = [("deltanet", (1, tokens, 2, 8), dtype) for tokens in (1, 17, 40) for dtype in ("bf16", "fp32")] + [
+CASES = [{"mechanism": "deltanet", "shape": (1, t, 2, 8), "dtype": d, "cotangents": False} for t in (1, 17, 40) for d in ("bf16", "fp32")] + [
     {"mechanism": "deltanet", "shape": (1, 17, "2/1", 8), "seed": 5, "cotangents": False},
     ("deltanet", (1, 17, 2)),
 ]
@@ -25,7 +25,7 @@ def kernel(q, k, v, beta, initial_state, scale):
 def test_results_do_not_depend_on_who_works():
     here = assay.run(CASES, kernel, arrays="numpy")
     assert [page["passed"] for page in here] == [True] * 4 + [False] * 2 + [True, False]
-    assert here[-1]["error"].startswith("shape: expected four or five numbers")
+    assert here[-1]["error"].startswith("shape '1,17,2': expected four or five numbers")
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=spawn) as two:
         there = assay.run(CASES, kernel, executor=two, arrays="numpy")

@@ -122,11 +122,16 @@ class Faults(unittest.TestCase):
 
     def test_a_backward_that_is_missing(self):
         detached = lambda **x: tuple(y.detach() for y in gated_delta_rule(**x))  # noqa: E731
-        self.fails(detached, "gradients: demanded, but what the kernel returns does not require them", assay.InputError, gradients=True)
-        report = assay.check(self.case, detached, rename={"log_decay": "g"})
+        self.fails(detached, "d_beta: the case has cotangents, .* no gradient .none of its outputs has one.", assay.InputError)
+        report = assay.check(self.case, detached, rename={"log_decay": "g"}, gradients=False)
         self.assertEqual([row["tensor"] for row in report.rows], ["final_state", "o"])
+        half = lambda **x: (lambda o, state: (o, state.detach()))(*gated_delta_rule(**x))  # noqa: E731
+        self.fails(half, "final_state: requires no gradient, and the case has its cotangent; case.zeroed", assay.InputError)
+        self.assertIn("d_final_state", self.case)
+        report = assay.check(self.case.zeroed("d_final_state"), half, rename={"log_decay": "g"})
+        self.assertEqual(len(report.rows), 8)
         without_beta = lambda **x: gated_delta_rule(**{**x, "beta": x["beta"].detach()})  # noqa: E731
-        self.fails(without_beta, "d_beta: the kernel gives beta no gradient", assay.InputError)
+        self.fails(without_beta, "d_beta: the case has cotangents, and the kernel gives beta no gradient", assay.InputError)
 
     def test_a_layout_is_named(self):
         turned = lambda **x: tuple(y.transpose(1, 2) for y in gated_delta_rule(**x))  # noqa: E731
