@@ -203,15 +203,21 @@ void keep_terms_rounded(Expected& e, const std::vector<double>& sizes, Terms& te
     if (!(sizes[i] > 0 && std::isfinite(sizes[i]))) continue;
     const bool missed = !(std::fabs((exact[i] - e.value[i].hi) - e.value[i].lo) <= e.sigma[i] + e.bound[i]);
     const double size = !terms.of_solves() || missed || e.sigma[i] == 0 ? sizes[i] : std::min(sizes[i], largest);
-    e.sigma[i] = std::max(e.sigma[i], spacing(terms.accumulators(), size) * std::sqrt(2 / 12.0));
+    e.sigma[i] = std::max(e.sigma[i], sigma_of_terms(size, terms.accumulators()));
   }
 }
 
 /// Whether operands' roundings leave nothing to those of sums: where these are alone, in the witness that keeps its
 /// operands, no element is off by an eighth of sigma. To know the sizes of its terms takes a run of the reference.
-bool drowns_sums(const std::vector<double>& sigma, const std::vector<double>& witness, const ExactRun& exact) {
-  for (std::size_t i = 0; i < sigma.size(); ++i)
-    if (!(sigma[i] > 0 && std::fabs(exact.distance(witness[i], i)) <= sigma[i] / 8)) return false;
+/// Of an exact zero the witness says nothing, for it may be a difference that the tile program makes of equal numbers:
+/// its sigma has to be that of a rounding in the tensor's largest number.
+bool drowns_sums(const Expected& e, const std::vector<double>& witness, const ExactRun& exact, Format accumulators) {
+  double largest = 0;
+  for (const HiLo& value : e.value) largest = std::max(largest, std::fabs(value.hi));
+  for (std::size_t i = 0; i < e.sigma.size(); ++i) {
+    if (!(e.sigma[i] > 0 && std::fabs(exact.distance(witness[i], i)) <= e.sigma[i] / 8)) return false;
+    if (e.value[i].hi == 0 && (largest == 0 || e.sigma[i] < sigma_of_terms(largest, accumulators) / 8)) return false;
+  }
   return true;
 }
 
@@ -353,7 +359,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   e.reach.reserve(e.sigma.size());
   for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(limits.sigmas, freedom));
   const std::vector<double>* sizes =
-      kept && drowns_sums(e.sigma, witnesses[1], located_exact) ? nullptr : terms.find(name);
+      kept && drowns_sums(e, witnesses[1], located_exact, terms.accumulators()) ? nullptr : terms.find(name);
   if (sizes != nullptr) keep_terms_rounded(e, *sizes, terms, exact);
   for (const std::size_t i : overflowing) e.sigma[i] = infinite;
   // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.

@@ -8,6 +8,7 @@
 #include "judge/contract/contract.hpp"
 #include "judge/sigma/cumulated_gates.hpp"
 #include "judge/sigma/model.hpp"
+#include "judge/sigma/terms.hpp"
 #include "kernels/core/kernel_room.hpp"
 
 namespace assay {
@@ -90,6 +91,19 @@ OtherAlgorithms::OtherAlgorithms(const Problem& problem, const Oracle& oracle, F
       threads_(threads),
       stored_(std::move(stored)),
       rate_(rate) {}
+
+std::optional<Expected> OtherAlgorithms::with_terms(const std::string& tensor, const Expected& expected) {
+  if (std::find(expected.sigma.begin(), expected.sigma.end(), 0.0) == expected.sigma.end()) return std::nullopt;
+  const bool wide = precision_ == Format::fp64 || precision_ == Format::exact;
+  const Format accumulators = wide ? Format::fp64 : Format::fp32;
+  if (!terms_) terms_ = term_sizes(problem_.mechanism, problem_, accumulators, threads_).value_or(Arrays{});
+  const auto sizes = terms_->find(tensor);
+  if (sizes == terms_->end()) return std::nullopt;
+  Expected kept = expected;
+  for (std::size_t i = 0; i < kept.sigma.size(); ++i)
+    if (kept.sigma[i] == 0) kept.sigma[i] = sigma_of_terms(sizes->second.data[i], accumulators);
+  return kept;
+}
 
 const Expected* OtherAlgorithms::in_stored_states(const std::string& tensor) {
   if (!multiplies_states(problem_.mechanism, tensor, precision_)) return nullptr;

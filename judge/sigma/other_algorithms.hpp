@@ -35,6 +35,9 @@ class OtherAlgorithms {
   OtherAlgorithms(const Problem& problem, const Oracle& oracle, Format precision, int draws, int threads,
                   std::function<Format(const std::string&)> stored, double rate = false_alarm_rate);
 
+  /// With the sigma of its terms where the model's is zero, as it is of a difference of equal numbers: kernels sum what
+  /// it is a difference of in orders of their own. Nothing where all are known, or no sizes are.
+  std::optional<Expected> with_terms(const std::string& tensor, const Expected& expected);
   /// What is expected where states are stored as operands; null of a tensor in which all algorithms are alike.
   const Expected* in_stored_states(const std::string& tensor);
   /// `expected` by the model, with sigma at least what those of our own kernels do that the model would FAIL, and
@@ -50,6 +53,7 @@ class OtherAlgorithms {
   double rate_;
   Named<Expected> in_stored_states_;
   std::optional<std::vector<Arrays>> ours_;
+  std::optional<Arrays> terms_;
 };
 
 }  // namespace assay

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "judge/sigma/spread.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -31,6 +32,10 @@ std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, 
   } catch (const Refusal&) {
     return std::nullopt;
   }
+}
+
+double sigma_of_terms(double size, Format accumulators) {
+  return size > 0 && std::isfinite(size) ? spacing(accumulators, size) * std::sqrt(2 / 12.0) : 0;
 }
 
 bool may_be_exact(const HiLo& x, double bound, Format accumulators) {

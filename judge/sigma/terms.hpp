@@ -14,6 +14,9 @@ namespace assay {
 /// the room has no kernels, or the reference overflows. Heads on several threads, with the same bits.
 std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators, int threads = 1);
 
+/// The sigma of a product and of the sum that it goes into, each rounded at that size; 0 where nothing rounds.
+double sigma_of_terms(double size, Format accumulators);
+
 /// Whether accumulators of that format may hold a number exactly in whatever order, as far as the number alone shows:
 /// it is then one of theirs, but for a rest of less than a quarter of its last place. Half of all numbers are so, and
 /// hardly any row of them: that saves asking for the sizes of its terms.
