@@ -5,7 +5,7 @@ import random
 import secrets
 import tempfile
 
-from .._arrays import doubles
+from .._arrays import TORCH, doubles
 from .._cases import Case
 from .._checks import Mismatch, judge
 from .._native import InputError
@@ -18,8 +18,8 @@ NARROWER = {"fp64": ("fp32", "bf16"), "fp32": ("tf32", "bf16", "e4m3"), "tf32": 
 COARSE = 0.5
 DIGITS = {"tf32": "tf32 or fp16, which have as many digits"}
 CANNOT_SEE = (
-    "time: how fast it is, and whether a timer was deceived; what it would do on another machine; gradients; whether it calls a library;"
-    " a candidate that attacks this process: an audit is no sandbox"
+    "time: how fast it is, and whether a timer was deceived; what it would do on another machine, in later calls or on shapes beyond those"
+    " above; gradients; whether it calls a library; a candidate that attacks this process: an audit is no sandbox"
 )
 
 
@@ -79,8 +79,8 @@ def audit(task, candidate, contract=None, *, arrays=None, device=None, again=20,
     task is what assay.case takes as a tuple or dict, a Case (whose numbers are not used), a definition of flashinfer-bench (.json) or
     a task of KernelBench (.py), of which axes={"batch_size": 4} sets sizes. candidate is a function of a file, "file.py:function",
     or a solution of flashinfer-bench. It is called in a process of its own, where assay is not to be had, and which has ended before the
-    oracle starts: on inputs of secret seeds, in the same memory with new contents and with contents of the same sums, on other shapes
-    and strides, and `again` times more on one of them. contract, form, tile, why and false_alarms are what they are to assay.judge; a seed
+    oracle starts: on inputs of secret seeds, in the same memory with new contents, with contents of the same sums and with one input
+    changed at a time, on other shapes and strides, and `again` times more on one of them. contract, form, tile, why and false_alarms are what they are to assay.judge; a seed
     makes the audit the same again.
     """
     __tracebackhide__ = True
@@ -119,6 +119,7 @@ def plan(task, rng, again):
     shuffled = permuted(second, rng)
     if shuffled is not None:
         same.append(Call("same memory, same sums", shuffled, reuse=True))
+    same += [Call(f"same memory, another {name}", problem, reuse=True) for name, problem in one_changed(second, draw())]
     rest = [Call("strided inputs", first, padded=True, may_refuse=True, same_as=fresh)]
     another = task.another_shape(rng)
     if another is not None:
@@ -126,6 +127,20 @@ def plan(task, rng, again):
     rng.shuffle(rest)
     cut = rng.randrange(len(rest) + 1)
     return [*rest[:cut], fresh, *same, *rest[cut:]]
+
+
+def one_changed(problem, other):
+    """The problem with one tensor of the other's in place of its own, for each: what is kept by some inputs alone is not right then."""
+    for name in problem.inputs:
+        dtype, shape = problem.tensors[name][:2]
+        derived = hasattr(problem, "raw") and name in ("log_decay", "beta")  # of raw gates, which are given in their place
+        if derived or dtype not in TORCH or other.tensors[name][:2] != (dtype, shape):
+            continue
+        metadata = {key: x for key, x in problem.metadata.items() if key not in ("generator", "sha256")}
+        changed = Case({**problem.tensors, name: other.tensors[name]}, metadata, arrays=problem.arrays, origin=f"{problem.origin}, another {name}")
+        if hasattr(problem, "raw"):
+            changed.raw = problem.raw
+        yield name, changed
 
 
 def permuted(problem, rng):

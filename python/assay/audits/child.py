@@ -4,6 +4,7 @@ Run as a program, without assay. Messages on both sides are a line of JSON, whos
 is taken before the candidate is imported, so that the candidate's replacements do not reach it.
 """
 import contextlib
+import ctypes
 import hashlib
 import importlib
 import importlib.util
@@ -11,6 +12,7 @@ import inspect
 import json
 import math
 import os
+import signal
 import sys
 import time
 import traceback
@@ -297,8 +299,55 @@ class Caller:
         return [f"{home}.{name}" for (home, name), was in self.before.items() if was is not now.get((home, name))]
 
 
+def supervised(*descriptors):
+    """Goes on in a child of this process, which ends with it, and before that ends whatever that has started, in sessions of its own, too."""
+    set_subreaper, end_with_parent = 36, 1
+    prctl = ctypes.CDLL(None).prctl
+    prctl(set_subreaper, 1)
+    worker = os.fork()
+    if worker == 0:
+        prctl(end_with_parent, signal.SIGKILL)
+        return
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGKILL))
+    for descriptor in descriptors:
+        os.close(descriptor)
+    status = None
+    while status is None:
+        pid, code = os.wait()
+        status = code if pid == worker else None
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    end_children()
+    if os.WIFSIGNALED(status):
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if os.WTERMSIG(status) != signal.SIGKILL else None
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def end_children():
+    """Kills the children of this process until there are none: theirs become its own."""
+    while True:
+        for pid in children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def children():
+    own = os.getpid()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as stat:
+                # "PID (NAME) STATE PARENT ...", and a name may have brackets.
+                if int(stat.read().rpartition(")")[2].split()[1]) == own:
+                    yield int(entry)
+
+
 def main():
     source, sink = int(sys.argv[1]), int(sys.argv[2])
+    supervised(source, sink)
     pipe = Pipe(source, sink)
     message, _ = pipe.receive()
     caller = None

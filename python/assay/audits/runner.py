@@ -1,4 +1,5 @@
 """Calls of a candidate in a process of its own, which ends before any answer is known."""
+import contextlib
 import json
 import math
 import os
@@ -93,11 +94,13 @@ class Candidate:
         return f"ended with {how}" + (f": {lines[-1]}" if lines else "")
 
     def close(self):
-        """Ends it, and whatever it has started in its session."""
-        try:
+        """Ends it, and whatever it has started, which its supervisor knows."""
+        patience = 10.0
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         self.process.wait()
         os.close(self.to), os.close(self.source)
         self.log.close()
