@@ -34,3 +34,23 @@ def attention(q, k, v, scale, d_o=None):
         ds = p * (dp - (p * dp).sum(-1, keepdims=True))
         found |= {"d_q": scale * ds @ k, "d_k": scale * ds.swapaxes(-1, -2) @ q, "d_v": p.swapaxes(-1, -2) @ d_o}
     return {name: x.transpose(0, 2, 1, 3).astype(dtype) for name, x in found.items()}
+
+
+def kda_in_chunks(q, k, v, beta, log_decay, initial_state, scale, *, chunk=32, leaks=0.0):
+    """KDA in chunks, in fp32: decays as ratios of running sums, the triangular system by substitution."""
+    o, state = np.zeros(v.shape, np.float32), initial_state.copy()
+    group = v.shape[2] // k.shape[2]
+    for b, h in np.ndindex(v.shape[0], v.shape[2]):
+        S = state[b, h]
+        for first in range(0, v.shape[1], chunk):
+            rows = slice(first, first + chunk)
+            gate = log_decay[b, rows, h if log_decay.shape[2] == v.shape[2] else h // group]
+            c, K, Q = np.cumsum(gate, 0, dtype=np.float32), k[b, rows, h // group], q[b, rows, h // group]
+            ratio = np.exp(np.minimum(c[:, None] - c, 0))
+            A = beta[b, rows, h, None] * np.einsum("ix,jx,ijx->ij", K, K, ratio)
+            U = beta[b, rows, h, None] * (v[b, rows, h] - (K * np.exp(c)) @ S)
+            for i in range(len(U)):
+                U[i] -= A[i, :i] @ U[:i]
+            o[b, rows, h] = np.float32(scale) * ((Q * np.exp(c)) @ S + np.tril(np.einsum("ix,jx,ijx->ij", Q, K, ratio)) @ U)
+            S[:] = np.exp(c[-1] - np.float32(leaks))[:, None] * S + (K * np.exp(c[-1] - c)).T @ U
+    return o, state

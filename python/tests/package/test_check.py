@@ -10,7 +10,7 @@ import assay
 import assay._progress
 import numpy as np
 import pytest
-from kernels import attention, delta_rule
+from kernels import attention, delta_rule, kda_in_chunks
 
 SHAPE = (2, 70, "4/2", 16)
 
@@ -27,6 +27,14 @@ def test_a_healthy_kernel_passes(dtype):
     assert report.passed and bool(report) and report.verdict == "PASS"
     assert [row["tensor"] for row in report.rows] == ["final_state", "o"]
     assert report.notes == ["NOT JUDGED: d_beta, d_initial_state, d_k, d_q, d_v (gradients=False)"] and report.notes[0] in str(report)
+
+
+def test_a_chunk_kernel_passes_behind_closed_gates():
+    """There it errs by many times what the recurrence does; the contract's own chunk kernel errs as much."""
+    case = assay.case("kda", (1, 33, 2, 16, 8), "fp32", style="dyadic", seed=6, cotangents=False)
+    report = assay.check(case, kda_in_chunks)
+    assert report["o"]["model_excess"] > 5 and report["o"]["contract_excess"] < 0.5
+    assert not assay.check(case, functools.partial(kda_in_chunks, leaks=2e-6), raises=False)
 
 
 def test_a_bug_is_named_with_where_why_and_the_line_that_reproduces_it(case):
