@@ -310,10 +310,10 @@ bool read_case_with_arguments(ProblemFile& to, std::map<std::string, StoredTenso
     params = parse_json(written->second, where + ": __metadata__.params");
   const std::vector<std::string> asked = outputs_asked(to, where);
   if (!params.is_object() || !file_has_arguments(to, tensors, facts, params, asked)) {
+    if (facts.room == nullptr) return false;
     std::vector<std::string> known;
-    if (facts.room != nullptr)
-      for (const RoomFacts::Ranked& output : facts.room->outputs()) known.emplace_back(output.field.name);
-    if (facts.room != nullptr) require_known(asked, known, where);
+    for (const RoomFacts::Ranked& output : facts.room->outputs()) known.emplace_back(output.field.name);
+    require_known(asked, known, where);
     return false;
   }
   to.problem.mechanism += room_suffix;

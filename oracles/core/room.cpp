@@ -22,17 +22,24 @@ std::span<const Room* const> rooms() {
   return all;
 }
 
-const Room& listed_room(std::string_view name) {
-  for (const Room* room : rooms())
-    if (room->name == name) return *room;
-  throw InputError(text(name, ": no such room"));
+namespace {
+
+/// Null if none of mechanisms.def is called so.
+const Room* listed(std::string_view name) {
+  const auto all = rooms();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const Room* room) { return room->name == name; });
+  return it == all.end() ? nullptr : *it;
 }
 
-bool is_unlisted(std::string_view mechanism) {
-  const auto all = rooms();
-  return std::none_of(all.begin(), all.end(), [&](const Room* room) { return room->name == mechanism; }) &&
-         find_room(mechanism) != nullptr;
+}  // namespace
+
+const Room& listed_room(std::string_view name) {
+  const Room* room = listed(name);
+  require(room != nullptr, name, ": no such room");
+  return *room;
 }
+
+bool is_unlisted(std::string_view mechanism) { return listed(mechanism) == nullptr && find_room(mechanism) != nullptr; }
 
 std::string_view name_of(Tier tier) {
   constexpr std::string_view names[] = {"double", "w2", "w3", "w4", "mp50", "mp100", "mp200", "ball", "exact"};

@@ -106,8 +106,10 @@ class Case:
             if name not in self.tensors:
                 raise InputError(f"{name}: this case has no such tensor; it has {', '.join(self.tensors)}")
         tensors = {name: x for name, x in self.tensors.items() if name not in names}
-        origin = f"{self.origin}.without({', '.join(map(repr, names))})" if self.origin else ""
-        # It is no longer what `assay case` made.
+        return self._changed(tensors, f"{self.origin}.without({', '.join(map(repr, names))})" if self.origin else "")
+
+    def _changed(self, tensors, origin):
+        """The case with other tensors: it is no longer what `assay case` made."""
         metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")}
         return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=origin)
 
@@ -129,8 +131,7 @@ class Case:
         for name in names:
             dtype, shape, data = tensors[name]
             tensors[name] = dtype, shape, bytes(memoryview(data).cast("B").nbytes)
-        metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")}
-        return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=self.origin)
+        return self._changed(tensors, self.origin)
 
     @property
     def has_arguments(self):

@@ -75,7 +75,7 @@ def assert_close(mechanism, inputs, outputs, contract=None, *, params=None, cota
     if not case.cotangents and any(name.startswith("d_") for name in outputs):
         raise InputError(f"cotangents: expected, for outputs has {next(name for name in outputs if name.startswith('d_'))}")
     refuse_unknown(case, outputs)
-    how.setdefault("tensors", tensors_of(case, outputs, [name for name in case.asked().outputs if name in outputs]))
+    how.setdefault("tensors", tensors_of(case, outputs))
     return passed(judge(case, outputs, contract, **how), raises)
 
 
@@ -85,10 +85,11 @@ def owed(case):
     return ["d_" + name for name in case.inputs if case.cotangents and name in asked.differentiable and "d_" + name not in asked.optional]
 
 
-def tensors_of(case, answer, outputs):
-    """The tensors to judge where these outputs are: none, which is all, or their names."""
+def tensors_of(case, answer):
+    """The tensors to judge of an answer: none, which is all, or the names of those that it has and owes."""
     asked = case.asked()
-    if not [name for name in asked.outputs if name not in outputs and name not in asked.optional]:
+    outputs = [name for name in asked.outputs if name in answer]
+    if all(name in answer or name in asked.optional for name in asked.outputs):
         return []
     if not outputs and not any(name.startswith("d_") for name in answer):
         raise InputError(f"the kernel answered none of {', '.join(asked.outputs)}")
@@ -169,7 +170,7 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, inplace=(),
     elif gradients:
         raise InputError("gradients: demanded, and the case has no cotangents")
     judged.origin = case.origin
-    how.setdefault("tensors", tensors_of(judged, ran.answer, [name for name in judged.asked().outputs if name in ran.answer]))
+    how.setdefault("tensors", tensors_of(judged, ran.answer))
     return passed(judge(judged, ran.answer, contract, notes=notes, faults=faults, **how), raises)
 
 

@@ -111,11 +111,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--threads", flags->options.threads, "0 is all cores; the results do not depend on it")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  std::vector<std::string> formats = table_format_names();
-  formats.emplace_back("html");
-  app.add_option("--format", flags->format, "table, markdown or html for people, json or csv for programs")
-      ->check(one_of(formats))
-      ->capture_default_str();
+  add_drawn_format_flag(app, flags->format);
   app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();
   add_plot_flag(app, flags->plot);
   return [flags](Console& console) { return run_paper(*flags, console); };

@@ -465,11 +465,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   add_judge_flag(app, flags->judge);
-  std::vector<std::string> formats = table_format_names();
-  formats.emplace_back("html");
-  app.add_option("--format", flags->format, "table, markdown or html for people, json or csv for programs")
-      ->check(one_of(formats))
-      ->capture_default_str();
+  add_drawn_format_flag(app, flags->format);
   app.add_option("-o,--output", flags->output, "where the result goes; - is standard output")->capture_default_str();
   add_plot_flag(app, flags->plot);
   return [flags](Console& console) { return run_drift(*flags, console); };

@@ -13,6 +13,7 @@
 #include "files/input_file.hpp"
 #include "files/shown.hpp"
 #include "reference/core/error.hpp"
+#include "tools/print/table.hpp"
 #include "tools/run/child.hpp"
 
 namespace assay {
@@ -68,6 +69,14 @@ void PlotFile::commit(const std::vector<Plot>& plots) {
 
 void add_plot_flag(CLI::App& app, std::string& path) {
   app.add_option("--plot", path, "where the drawings go that --format html has: a file that ends in .svg or .png");
+}
+
+void add_drawn_format_flag(CLI::App& app, std::string& format) {
+  std::vector<std::string> formats = table_format_names();
+  formats.emplace_back("html");
+  app.add_option("--format", format, "table, markdown or html for people, json or csv for programs")
+      ->check(one_of(formats))
+      ->capture_default_str();
 }
 
 }  // namespace assay

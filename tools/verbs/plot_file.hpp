@@ -23,5 +23,7 @@ class PlotFile {
 };
 
 void add_plot_flag(CLI::App& app, std::string& path);
+/// --format of verbs that draw: those of tables, and html.
+void add_drawn_format_flag(CLI::App& app, std::string& format);
 
 }  // namespace assay

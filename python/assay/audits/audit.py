@@ -6,7 +6,6 @@ import secrets
 import tempfile
 
 from .._arrays import TORCH, doubles
-from .._cases import Case
 from .._checks import Mismatch, judge
 from .._native import InputError
 from .runner import Candidate, Gone, message_of, where_of
@@ -136,8 +135,7 @@ def one_changed(problem, other):
         derived = hasattr(problem, "raw") and name in ("log_decay", "beta")  # of raw gates, which are given in their place
         if derived or dtype not in TORCH or other.tensors[name][:2] != (dtype, shape):
             continue
-        metadata = {key: x for key, x in problem.metadata.items() if key not in ("generator", "sha256")}
-        changed = Case({**problem.tensors, name: other.tensors[name]}, metadata, arrays=problem.arrays, origin=f"{problem.origin}, another {name}")
+        changed = problem._changed({**problem.tensors, name: other.tensors[name]}, f"{problem.origin}, another {name}")
         if hasattr(problem, "raw"):
             changed.raw = problem.raw
         yield name, changed
@@ -162,8 +160,7 @@ def permuted(problem, rng):
         return dtype, shape, a[:, order].tobytes()
 
     tensors = {name: moved(x) if name in per_token else x for name, x in problem.tensors.items()}
-    metadata = {key: x for key, x in problem.metadata.items() if key not in ("generator", "sha256")}
-    again = Case(tensors, metadata, arrays=problem.arrays, origin=f"{problem.origin}, its inner tokens in another order")
+    again = problem._changed(tensors, f"{problem.origin}, its inner tokens in another order")
     if hasattr(problem, "raw"):
         again.raw = {name: moved(x) if name in ("a", "b") else x for name, x in problem.raw.items()}
     return again

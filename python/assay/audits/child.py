@@ -318,7 +318,8 @@ def supervised(*descriptors):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end_children()
     if os.WIFSIGNALED(status):
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if os.WTERMSIG(status) != signal.SIGKILL else None
+        if os.WTERMSIG(status) != signal.SIGKILL:  # which has no handler
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 

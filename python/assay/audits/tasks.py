@@ -162,10 +162,8 @@ class FlashInferBench(Task):
         if "A_log" in self.definition["inputs"]:
             self.raw, ours = fib_numbers(problem, self.definition["inputs"], seed)
             tensors = {**problem.tensors, **{name: tensor_of(a, "F32") for name, a in ours.items()}}
-            metadata = {key: x for key, x in problem.metadata.items() if key not in ("generator", "sha256")}
-            origin = f"{problem.origin} with log_decay and beta from A_log, a, dt_bias and b"
-            raw, problem = self.raw, Case(tensors, metadata, arrays=problem.arrays, origin=origin)
-            problem.raw = raw
+            problem = problem._changed(tensors, f"{problem.origin} with log_decay and beta from A_log, a, dt_bias and b")
+            problem.raw = self.raw
         return problem
 
     def arguments(self, problem):
