@@ -1,5 +1,6 @@
 #include "arguments/programs/library.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,10 @@ const Program& read(const Embedded& entry) {
 thread_local PlantedPart* planted = nullptr;
 
 std::span<const Embedded> all() { return {embedded, embedded_count}; }
+const Embedded* find(std::string_view folder, std::string_view name) {
+  const auto it = std::ranges::find_if(all(), [&](const Embedded& e) { return e.folder == folder && e.name == name; });
+  return it == all().end() ? nullptr : &*it;
+}
 
 std::string spelled(const Setting& setting) {
   if (const bool* truth = std::get_if<bool>(&setting)) return *truth ? "true" : "false";
@@ -51,6 +56,8 @@ PlantedPart::PlantedPart(std::string name, language::Program stand_in)
 }
 PlantedPart::~PlantedPart() { planted = nullptr; }
 
+const char* embedded_text(std::string_view folder, std::string_view name) { return find(folder, name)->text; }
+
 std::vector<std::string> part_names() {
   std::vector<std::string> names;
   for (const Embedded& entry : all())
@@ -61,15 +68,14 @@ std::vector<std::string> part_names() {
 const Program& part(std::string_view name) {
   if (planted != nullptr) planted->asked.emplace(name);
   if (planted != nullptr && planted->name_ == name) return planted->stand_in_;
-  for (const Embedded& entry : all())
-    if (entry.folder == std::string_view("arguments") && entry.name == name) return read(entry);
-  throw InputError(text("no part is called ", name));
+  const Embedded* entry = find("arguments", name);
+  require(entry != nullptr, "no part is called ", name);
+  return read(*entry);
 }
 
 const Program* find_mechanism_program(std::string_view mechanism) {
-  for (const Embedded& entry : all())
-    if (entry.folder == std::string_view("mechanisms") && entry.name == mechanism) return &read(entry);
-  return nullptr;
+  const Embedded* entry = find("mechanisms", mechanism);
+  return entry == nullptr ? nullptr : &read(*entry);
 }
 
 const Program& mechanism_program(std::string_view mechanism, const Params& params) {

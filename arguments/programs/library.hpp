@@ -1,5 +1,5 @@
 #pragma once
-// The programs of mechanisms/ and arguments/programs/, which the binary carries with it.
+// The programs of mechanisms/ and arguments/programs/, and other JSON which the binary carries with it.
 #include <cstddef>
 #include <functional>
 #include <set>
@@ -12,13 +12,15 @@
 
 namespace assay::arguments {
 
-/// A program's text; the build writes the list of them (embed.cmake).
+/// A file's text; the build writes the list of them (embed.cmake).
 struct Embedded {
   const char *folder, *name, *text;
 };
 extern const Embedded embedded[];
 extern const std::size_t embedded_count;
 
+/// The text of FOLDER/.../NAME.json, which there is.
+const char* embedded_text(std::string_view folder, std::string_view name);
 /// The program arguments/programs/json/NAME.json.
 const language::Program& part(std::string_view name);
 /// Their names.

@@ -4,11 +4,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "files/case_file.hpp"
 #include "files/problem_file.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/programs/formula.hpp"
@@ -137,8 +137,6 @@ class Choice {
 };
 
 // ---- what is kept
-
-using Json = nlohmann::json;
 
 std::string packed(const ProgramSuite& suite) {
   Json cases = Json::array();

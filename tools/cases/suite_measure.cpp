@@ -229,15 +229,9 @@ Tried try_candidate(const Room& room, const KernelForm& form, const SuiteCandida
   return tried;
 }
 
-std::string cpp_text(const std::string& text) { return '"' + text + '"'; }
-
-std::string cpp_case(const SuiteMatrix& matrix, std::size_t at) {
-  const SuiteCandidate& c = matrix.candidates[at];
-  const std::vector<Seen>& seen = matrix.seen[at];
-  return fmt::format("       {{{}, {}, {}, {}, {}, {}}},\n", cpp_text(c.shape), cpp_text(std::string(name_of(c.style))),
-                     cpp_text(flags_of(c.params)), cpp_text(flags_of(c.fill)),
-                     std::count_if(seen.begin(), seen.end(), [](const Seen& s) { return s.shown; }),
-                     std::count_if(seen.begin(), seen.end(), [](const Seen& s) { return s.by_contract; }));
+SuiteCase case_at(const SuiteMatrix& matrix, std::size_t at) {
+  const auto count = [&](bool Seen::*how) { return static_cast<int>(std::ranges::count(matrix.seen[at], true, how)); };
+  return {matrix.candidates[at], count(&Seen::shown), count(&Seen::by_contract)};
 }
 
 }  // namespace
@@ -339,7 +333,7 @@ std::vector<std::size_t> choose_cases(const SuiteMatrix& matrix, const std::vect
   return chosen;
 }
 
-std::string suite_entry(const Room& room, const SuiteMatrix& matrix) {
+Suite suite_of(const Room& room, const SuiteMatrix& matrix) {
   std::vector<std::size_t> all(matrix.candidates.size()), plain;
   std::iota(all.begin(), all.end(), 0);
   std::copy_if(all.begin(), all.end(), std::back_inserter(plain),
@@ -351,24 +345,20 @@ std::string suite_entry(const Room& room, const SuiteMatrix& matrix) {
         std::find_if(chosen.begin(), chosen.end(), [&](std::size_t c) { return matrix.seen[c][fault].*how; });
     return found == chosen.end() ? 0 : static_cast<int>(found - chosen.begin()) + 1;
   };
-  int faults = 0, shown = 0, by_contract = 0, with_settings = 0;
-  std::string unseen, blind;
+  Suite suite;
+  suite.mechanism = room.name;
+  for (const std::size_t c : cases) suite.cases.push_back(case_at(matrix, c));
+  for (const std::size_t c : settings) suite.with_settings.push_back(case_at(matrix, c));
   for (std::size_t f = 0; f < matrix.faults.size(); ++f) {
     const bool differs = std::any_of(all.begin(), all.end(), [&](std::size_t c) { return matrix.seen[c][f].differs; });
     if (!differs) continue;
     const int by_check = first(cases, f, &Seen::shown), by_promise = first(cases, f, &Seen::by_contract);
-    ++faults, shown += by_check > 0 ? 1 : 0, by_contract += by_promise > 0 ? 1 : 0;
-    with_settings += first(settings, f, &Seen::shown) > 0 ? 1 : 0;
-    if (by_promise == 0) unseen += (unseen.empty() ? "" : ", ") + matrix.faults[f];
-    if (f < matrix.blind_spots)
-      blind += fmt::format("       {{{}, {}, {}}},\n", cpp_text(matrix.faults[f]), by_check, by_promise);
+    ++suite.faults, suite.shown += by_check > 0 ? 1 : 0, suite.by_contract += by_promise > 0 ? 1 : 0;
+    suite.shown_with_settings += first(settings, f, &Seen::shown) > 0 ? 1 : 0;
+    if (by_promise == 0) suite.unseen.push_back(matrix.faults[f]);
+    if (f < matrix.blind_spots) suite.blind_spots.push_back({matrix.faults[f], by_check, by_promise});
   }
-  std::string text =
-      fmt::format("      {{{}, {}, {}, {},\n      {{\n", cpp_text(std::string(room.name)), faults, shown, by_contract);
-  for (const std::size_t c : cases) text += cpp_case(matrix, c);
-  text += "      },\n      {\n" + blind + "      },\n      " + cpp_text(unseen) + ",\n      {\n";
-  for (const std::size_t c : settings) text += cpp_case(matrix, c);
-  return text + fmt::format("      }}, {}}},\n", with_settings);
+  return suite;
 }
 
 }  // namespace assay

@@ -7,18 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "judge/court/seeded_case.hpp"
 #include "oracles/core/room.hpp"
+#include "tools/cases/suite_cases.hpp"
 
 namespace assay {
-
-/// A case that may become one of a suite.
-struct SuiteCandidate {
-  std::string shape;  ///< B,T,H
-  Style style = Style::normal;
-  Params params = {};
-  Fill fill = {};
-};
 
 /// The case itself, with heads of that many dimensions.
 CaseSpec spec_of(const Room& room, const SuiteCandidate& candidate, int dims, Format precision, std::uint64_t seed);
@@ -57,7 +49,7 @@ SuiteMatrix measure_suite(const Room& room, const std::vector<SuiteCandidate>& c
 std::vector<std::size_t> choose_cases(const SuiteMatrix& matrix, const std::vector<std::size_t>& allowed,
                                       std::size_t count);
 
-/// The entry of a mechanism in tools/cases/suite_table.cpp.
-std::string suite_entry(const Room& room, const SuiteMatrix& matrix);
+/// The entry of a mechanism in tools/cases/suites.json.
+Suite suite_of(const Room& room, const SuiteMatrix& matrix);
 
 }  // namespace assay

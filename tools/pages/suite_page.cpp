@@ -9,7 +9,7 @@ namespace assay {
 namespace {
 
 constexpr std::string_view about =
-    R"(<!-- written by `assay-lab docs`; tools/cases/suite_table.cpp has the cases, which `assay suite --measure` chooses -->
+    R"(<!-- written by `assay-lab docs`; tools/cases/suites.json has the cases, which `assay suite --measure` chooses -->
 
 # Suites
 
@@ -41,7 +41,7 @@ Table overview() {
   Table table{{{"mechanism"}, {"faults", true}, {"shown", true}, {"with --contract", true}, {"with --settings", true}},
               {}};
   for (const Suite& suite : suites())
-    table.rows.push_back({std::string(suite.mechanism), std::to_string(suite.faults), std::to_string(suite.shown),
+    table.rows.push_back({suite.mechanism, std::to_string(suite.faults), std::to_string(suite.shown),
                           std::to_string(suite.by_contract),
                           suite.with_settings.empty() ? "-" : std::to_string(suite.shown_with_settings)});
   return table;
@@ -50,10 +50,10 @@ Table overview() {
 Table cases_table(const std::vector<SuiteCase>& cases) {
   Table table{{{"case", true}, {"B,T,H"}, {"style"}, {"flags"}, {"shows", true}, {"with --contract", true}}, {}};
   for (const SuiteCase& one : cases) {
-    const std::string flags = std::string(one.fill) + std::string(one.params);
-    table.rows.push_back({std::to_string(table.rows.size() + 1), std::string(one.shape), std::string(one.style),
-                          flags.empty() ? "" : '`' + flags.substr(1) + '`', std::to_string(one.shows),
-                          std::to_string(one.by_contract)});
+    const std::string flags = one.inputs.flags();
+    table.rows.push_back({std::to_string(table.rows.size() + 1), one.inputs.shape,
+                          std::string(name_of(one.inputs.style)), flags.empty() ? "" : '`' + flags.substr(1) + '`',
+                          std::to_string(one.shows), std::to_string(one.by_contract)});
   }
   return table;
 }
@@ -61,7 +61,7 @@ Table cases_table(const std::vector<SuiteCase>& cases) {
 Table blind_table(const Suite& suite) {
   Table table{{{"blind spot"}, {"first shown by case", true}, {"with --contract", true}}, {}};
   for (const SuiteBlindSpot& spot : suite.blind_spots)
-    table.rows.push_back({std::string(spot.name), count_of(spot.shown), count_of(spot.by_contract)});
+    table.rows.push_back({spot.name, count_of(spot.shown), count_of(spot.by_contract)});
   return table;
 }
 
@@ -74,7 +74,7 @@ std::string suite_page() {
     text += fmt::format("\n## {}\n\n", suite.mechanism) + cases_table(suite.cases).markdown();
     if (!suite.blind_spots.empty()) text += '\n' + blind_table(suite).markdown();
     if (!suite.with_settings.empty()) text += "\nWith `--settings`:\n\n" + cases_table(suite.with_settings).markdown();
-    if (!suite.unseen.empty()) text += fmt::format("\nShown by none: {}.\n", suite.unseen);
+    if (!suite.unseen.empty()) text += fmt::format("\nShown by none: {}.\n", fmt::join(suite.unseen, ", "));
   }
   return text;
 }

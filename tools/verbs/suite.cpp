@@ -59,24 +59,6 @@ struct Posed {
   }
 };
 
-/// " --fill beta=0.998 --fill ..." as the table of suites has it, or " --param ...".
-std::vector<std::string> words_after(std::string_view flags, std::string_view flag) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; (at = flags.find(flag, at)) != std::string_view::npos;) {
-    const std::size_t start = at + flag.size(), end = std::min(flags.find(" --", start), flags.size());
-    words.emplace_back(flags.substr(start, end - start));
-    at = end;
-  }
-  return words;
-}
-
-SuiteCandidate candidate_of(const SuiteCase& written) {
-  SuiteCandidate candidate{std::string(written.shape), *style_from(written.style)};
-  for (const std::string& word : words_after(written.params, " --param ")) candidate.params.insert(param_from(word));
-  for (const std::string& word : words_after(written.fill, " --fill ")) candidate.fill.insert(fill_from(word));
-  return candidate;
-}
-
 /// The eight of a room as they were measured, of a program as they are chosen here.
 std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, Console& console) {
   if (is_unlisted(room.name)) {
@@ -91,8 +73,7 @@ std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, 
           " has no kernel and so no contract to judge by; `assay oracle` answers its cases with proven bounds");
   require(!flags.settings || !suite->with_settings.empty(), "--settings: ", room.name, " has none");
   std::vector<SuiteCandidate> list;
-  for (const SuiteCase& written : flags.settings ? suite->with_settings : suite->cases)
-    list.push_back(candidate_of(written));
+  for (const SuiteCase& written : flags.settings ? suite->with_settings : suite->cases) list.push_back(written.inputs);
   return list;
 }
 
@@ -397,12 +378,6 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
   return page;
 }
 
-constexpr std::string_view table_head =
-    "// written by `assay suite --measure -o tools/cases/suite_table.cpp`\n"
-    "#include \"tools/cases/suite_cases.hpp\"\n\nnamespace assay {\n\nstd::span<const Suite> suites() {\n"
-    "  // clang-format off\n  static const std::vector<Suite> all = {\n";
-constexpr std::string_view table_foot = "  };\n  // clang-format on\n  return all;\n}\n\n}  // namespace assay\n";
-
 /// Which cases a program's suite has, and what each adds.
 int measure_program(const Room& room, const SuiteFlags& flags, OutputFile& file, Console& console) {
   const ProgramSuite& suite = [&]() -> const ProgramSuite& {
@@ -431,15 +406,16 @@ int measure(const SuiteFlags& flags, Console& console) {
     const Room& room = *found;
     if (is_unlisted(room.name)) return measure_program(room, flags, file, console);
   }
-  std::string text(table_head);
+  std::vector<Suite> all;
   for (const Room* room : rooms()) {
     if (find_kernels(kernel_rooms(), room->name) == nullptr) continue;
     if (!flags.mechanism.empty() && flags.mechanism != room->name) continue;
     Progress progress(console);
-    text += suite_entry(*room, measure_suite(*room, suite_candidates(*room), {.threads = flags.check.standard.threads},
-                                             [&](std::size_t total) { progress.step(total, room->name); }));
+    all.push_back(
+        suite_of(*room, measure_suite(*room, suite_candidates(*room), {.threads = flags.check.standard.threads},
+                                      [&](std::size_t total) { progress.step(total, room->name); })));
   }
-  file.commit(text + std::string(table_foot));
+  file.commit(json_of(all));
   return exit_passed;
 }
 
@@ -521,13 +497,6 @@ std::function<int(Console&)> add(CLI::App& app) {
 
 }  // namespace
 }  // namespace suite_verb
-
-const Suite* find_suite(std::string_view mechanism) {
-  const std::span<const Suite> all = suites();
-  const auto it =
-      std::find_if(all.begin(), all.end(), [&](const Suite& suite) { return suite.mechanism == mechanism; });
-  return it == all.end() ? nullptr : &*it;
-}
 
 namespace commands {
 extern const Command suite = {"suite", "run a kernel on the eight cases that together show most", suite_verb::add};
