@@ -215,7 +215,7 @@ void CaseTrial::choose_form() {
     require(is_program_form(standard_.form), where_, ": ", unfit_,
             ": --form FORM.json, a program with the kernel's roundings, has the sites of a contract; without "
             "--contract, --form and --tile the model judges it");
-    kernel_.form = &program_form(standard_.form, file_.problem.mechanism);
+    of_program_ = program_form(standard_.form, file_.problem.mechanism), kernel_.form = of_program_.get();
     const std::string obstacle = contract_.obstacle(kernel_.form->sites);
     require(obstacle.empty(), where_, ": ", standard_.form, ": ", obstacle);
     tiles_ = tiles_of(*kernel_.form, standard_.tile);

@@ -95,6 +95,7 @@ class CaseTrial {
   std::string precision_guess_;
   Contract contract_;
   KernelUnderTest kernel_;
+  std::shared_ptr<const KernelForm> of_program_;  ///< the form, where it is a program's
   std::vector<int> tiles_;
   std::string unfit_;  ///< why no form fits
   Oracle oracle_;

@@ -66,7 +66,8 @@ class StreamedKernel {
 struct DriftSpec {
   std::shared_ptr<const Room> room;
   const KernelForm* form = nullptr;
-  std::string output = "o";  ///< the tensor that is followed, beside the states
+  std::shared_ptr<const KernelForm> of_program = nullptr;  ///< the form, where it is a program's
+  std::string output = "o";                                ///< the tensor that is followed, beside the states
   int tile = 0;
   CaseSpec inputs;                                    ///< the length of its shape does not count
   Format precision = Format::bf16;                    ///< whose contract the kernel keeps; exact: no site rounds

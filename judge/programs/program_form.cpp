@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "language/evaluate/site_rounding.hpp"
 #include "language/program/marked.hpp"
 #include "language/room.hpp"
+#include "oracles/core/memo.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/error.hpp"
 
@@ -28,7 +28,7 @@ constexpr tile::SiteTable::Init own_sites[] = {
 /// A form that somebody has named.
 struct Entry {
   std::string file, mechanism, summary;
-  std::shared_ptr<const Mechanism> program, form;
+  std::pair<std::shared_ptr<const Mechanism>, std::shared_ptr<const Mechanism>> mechanisms;  ///< the program, the form
   tile::SiteTable sites{own_sites};
   std::string chunk;
   std::array<std::string_view, 1> tiles;
@@ -133,102 +133,67 @@ Answer run_as_form(const Mechanism& program, const Mechanism& form, const Proble
 
 namespace {
 
-// ---- the registry: forms have plain functions, and so every program one of its own
+// ---- those that somebody has named
 
-constexpr std::size_t most_forms = 16;
-
-class Registry {
- public:
-  static Registry& get() {
-    static Registry registry;
-    return registry;
-  }
-  const Entry& find(const std::string& file, const std::string& mechanism);
-  const Entry& own(const std::string& mechanism);
-  const Entry& at(std::size_t i) const { return *entries_[i]; }
-  const Entry* find(const KernelForm& form) const {
-    for (std::size_t i = 0; i < count_; ++i)
-      if (entries_[i]->kernel.get() == &form) return entries_[i].get();
-    return nullptr;
-  }
-
- private:
-  const Entry* known(const std::string& file, const std::string& mechanism) const;
-  const Entry& enter(std::unique_ptr<Entry> entry);
-
-  std::mutex guard_;
-  std::array<std::unique_ptr<Entry>, most_forms> entries_;  // each stays where it is
-  std::size_t count_ = 0;
-};
-
-template <std::size_t N>
-Answer run_number(const Problem& problem, const Policy& policy, int) {
-  const Entry& entry = Registry::get().at(N);
-  return run_as_form(*entry.program, *entry.form, problem, policy);
-}
-using Run = Answer (*)(const Problem&, const Policy&, int);
-template <std::size_t... N>
-constexpr std::array<Run, sizeof...(N)> all_runs(std::index_sequence<N...>) {
-  return {&run_number<N>...};
-}
-constexpr auto runs = all_runs(std::make_index_sequence<most_forms>());
-
-const Entry* Registry::known(const std::string& file, const std::string& mechanism) const {
-  for (std::size_t i = 0; i < count_; ++i)
-    if (entries_[i]->file == file && entries_[i]->mechanism == mechanism) return entries_[i].get();
-  require(count_ < most_forms, "more than ", most_forms, " forms at once");
-  return nullptr;
+/// Calls what it is handed, which makes an entry's mechanisms, if it is not known.
+template <class Make>
+std::shared_ptr<const Entry> entry_of(const std::string& file, const std::string& mechanism, Make&& make) {
+  static Memo<Entry> known(64);
+  return known.find(file + '\n' + mechanism, [&] {
+    auto entry = std::make_shared<Entry>();
+    entry->file = file, entry->mechanism = mechanism;
+    entry->mechanisms = make();
+    const language::Program& form = entry->mechanisms.second->program;
+    entry->summary = "the program " + form.digest();
+    entry->sites = sites_of_form(form, file);
+    entry->chunk = chunk_of(form);
+    entry->tiles = {entry->chunk};
+    entry->kernel = std::make_unique<KernelForm>(
+        KernelForm{entry->file,
+                   entry->summary,
+                   entry->sites,
+                   entry->tiles,
+                   {},
+                   true,
+                   [](const Problem&) { return std::string(); },
+                   {entry.get(), [](const void* own, const Problem& problem, const Policy& policy, int) {
+                      const auto& [program, form] = static_cast<const Entry*>(own)->mechanisms;
+                      return run_as_form(*program, *form, problem, policy);
+                    }}});
+    return entry;
+  });
 }
 
-const Entry& Registry::enter(std::unique_ptr<Entry> entry) {
-  entry->summary = "the program " + entry->form->program.digest();
-  entry->sites = sites_of_form(entry->form->program, entry->file);
-  entry->chunk = chunk_of(entry->form->program);
-  entry->tiles = {entry->chunk};
-  entry->kernel = std::make_unique<KernelForm>(KernelForm{entry->file,
-                                                          entry->summary,
-                                                          entry->sites,
-                                                          entry->tiles,
-                                                          {},
-                                                          true,
-                                                          [](const Problem&) { return std::string(); },
-                                                          runs[count_]});
-  return *(entries_[count_++] = std::move(entry));
+std::shared_ptr<const Entry> find_entry(const std::string& file, const std::string& mechanism) {
+  return entry_of(file, mechanism, [&] {
+    auto program = language::find_mechanism(mechanism), form = language::find_mechanism(file);
+    require(form != nullptr, "--form: ", file, ": not the file of a program");
+    require(program != nullptr, "--form: ", mechanism, " is no program, and ", file,
+            " can be a form of programs alone");
+    return std::pair(std::move(program), std::move(form));
+  });
 }
-
-const Entry& Registry::find(const std::string& file, const std::string& mechanism) {
-  const auto room = find_room(file);
-  require(room != nullptr, "--form: ", file, ": not the file of a program");
-  const std::lock_guard lock(guard_);
-  if (const Entry* entry = known(file, mechanism)) return *entry;
-  auto entry = std::make_unique<Entry>();
-  entry->file = file, entry->mechanism = mechanism;
-  entry->program = language::find_mechanism(mechanism), entry->form = language::find_mechanism(file);
-  require(entry->program != nullptr, "--form: ", mechanism, " is no program, and ", file,
-          " can be a form of programs alone");
-  return enter(std::move(entry));
-}
-
-const Entry& Registry::own(const std::string& mechanism) {
-  const auto program = language::find_mechanism(mechanism);
-  require(program != nullptr, mechanism, " is no program");
-  const std::lock_guard lock(guard_);
-  if (const Entry* entry = known(token_by_token, mechanism)) return *entry;
-  auto entry = std::make_unique<Entry>();
-  entry->file = token_by_token, entry->mechanism = mechanism;
-  entry->program = program, entry->form = std::make_shared<const Mechanism>(with_factors_marked(*program));
-  return enter(std::move(entry));
+std::shared_ptr<const KernelForm> kernel_of(std::shared_ptr<const Entry> entry) {
+  const KernelForm* kernel = entry->kernel.get();
+  return {std::move(entry), kernel};
 }
 
 }  // namespace
 
 bool is_program_form(std::string_view name) { return language::program_path(name) > 0; }
 
-const KernelForm& program_form(const std::string& file, const std::string& mechanism) {
-  return *Registry::get().find(file, mechanism).kernel;
+std::shared_ptr<const KernelForm> program_form(const std::string& file, const std::string& mechanism) {
+  return kernel_of(find_entry(file, mechanism));
 }
 
-const KernelForm& own_form(const std::string& mechanism) { return *Registry::get().own(mechanism).kernel; }
+std::shared_ptr<const KernelForm> own_form(const std::string& mechanism) {
+  return kernel_of(entry_of(token_by_token, mechanism, [&] {
+    auto program = language::find_mechanism(mechanism);
+    require(program != nullptr, mechanism, " is no program");
+    auto form = std::make_shared<const Mechanism>(with_factors_marked(*program));
+    return std::pair(std::move(program), std::move(form));
+  }));
+}
 
 Mechanism with_factors_marked(const Mechanism& program) {
   return Mechanism(language::with_operands_marked(program.program, what_is_read),
@@ -236,10 +201,9 @@ Mechanism with_factors_marked(const Mechanism& program) {
 }
 
 void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads) {
-  const Entry* entry = Registry::get().find(form);
-  require(entry != nullptr, form.name, ": no form of a program");
+  const auto entry = find_entry(std::string(form.name), problem.mechanism);
   const auto room = find_room(entry->file);
-  for (const language::Distance& d : language::distances(truth, *entry->program, *room, problem, threads))
+  for (const language::Distance& d : language::distances(truth, *entry->mechanisms.first, *room, problem, threads))
     require(language::outcome_of(d) == language::Outcome::equal, "--form ", entry->file,
             ": not proven to compute what the mechanism does on this case: ", d.tensor, ": ", language::words_of(d));
 }

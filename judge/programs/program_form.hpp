@@ -1,6 +1,7 @@
 #pragma once
 // Evidence `form`: the algorithm of a user's kernel, written as a program whose marks `round(x, "Tc")` are its sites,
 // in the place of a tile program. docs/own-mechanism.md has an example.
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,13 +16,13 @@ namespace assay {
 bool is_program_form(std::string_view name);
 
 /// The program in that file as a form of kernels of another program, `mechanism`. Sites are its marks, operands of the
-/// precision; `op`, all its other arithmetic; `out` for outputs and gradients as they leave, `final` for states. It
-/// stays for as long as the process lives. Throws InputError if the file is no program, or none that fits.
-const KernelForm& program_form(const std::string& file, const std::string& mechanism);
+/// precision; `op`, all its other arithmetic; `out` for outputs and gradients as they leave, `final` for states.
+/// Throws InputError if the file is no program, or none that fits.
+std::shared_ptr<const KernelForm> program_form(const std::string& file, const std::string& mechanism);
 
 /// The algorithm that follows from a program alone: token by token, what products read rounded at the site `factors`,
 /// as kernels on tensor cores do. Its other sites are those of any form.
-const KernelForm& own_form(const std::string& mechanism);
+std::shared_ptr<const KernelForm> own_form(const std::string& mechanism);
 /// The same as a program, and what flows back rounded where a product reads it, no more.
 language::Mechanism with_factors_marked(const language::Mechanism& program);
 

@@ -46,9 +46,9 @@ std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::ve
     add("operands rounded", marked, policy_for(sites_of_form(marked.program, problem.mechanism), precision));
   }
   for (const std::string& file : forms) {
-    const KernelForm& form = program_form(file, problem.mechanism);
+    const auto form = program_form(file, problem.mechanism);
     const auto algorithm = language::find_mechanism(file);
-    Policy policy = policy_for(form.sites, precision);
+    Policy policy = policy_for(form->sites, precision);
     const std::string name = "form " + std::filesystem::path(file).stem().string();
     add(name, *algorithm, policy);
     policy.sites = with_wide_marks(policy.sites);

@@ -35,10 +35,8 @@ Policy with_narrow_front_end(Policy policy) {
   return policy;
 }
 
-/// What answers a recurrence's own problem.
-using RunRecurrence = Answer (*)(const Problem& problem, const Policy& policy, int tile);
-
-Answer run_behind_front_end(RunRecurrence recurrence, const Problem& problem, const Policy& policy, int tile) {
+/// `recurrence` answers its own problem.
+Answer run_behind_front_end(const RunsForm& recurrence, const Problem& problem, const Policy& policy, int tile) {
   if (!has_front_end(problem)) return recurrence(recurrence_of(problem), policy, tile);
   const RecurrenceShape shape(problem);
   return with_scalar(policy, [&]<class T>() {

@@ -2,6 +2,7 @@
 // The registry of kernels: every room's forms, each a tile program (or several) behind one function.
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/core/faults.hpp"
@@ -22,6 +23,25 @@ struct Setting {
 };
 inline std::vector<Setting> defaults_alone() { return {{}}; }
 
+/// A function, or one of an object, which is there for as long as the form.
+class RunsForm {
+ public:
+  using Plain = Answer (*)(const Problem& problem, const Policy& policy, int tile);
+  using Own = Answer (*)(const void* object, const Problem& problem, const Policy& policy, int tile);
+  template <class F>
+  requires std::is_convertible_v<F, Plain>
+  constexpr RunsForm(F plain) : plain_(plain) {}  // NOLINT(google-explicit-constructor)
+  constexpr RunsForm(const void* object, Own own) : object_(object), own_(own) {}
+  Answer operator()(const Problem& problem, const Policy& policy, int tile) const {
+    return plain_ != nullptr ? plain_(problem, policy, tile) : own_(object_, problem, policy, tile);
+  }
+
+ private:
+  Plain plain_ = nullptr;
+  const void* object_ = nullptr;
+  Own own_ = nullptr;
+};
+
 /// One way to compute a mechanism: tiled, chunkwise, split decode.
 struct KernelForm {
   std::string_view name, summary;
@@ -34,7 +54,7 @@ struct KernelForm {
   std::string (*obstacle)(const Problem& problem);
   /// Outputs, and gradients if the problem has cotangents, all heads. `tile` indexes `tiles`. The problem has passed
   /// the door of its room (shapes, finiteness, domain).
-  Answer (*run)(const Problem& problem, const Policy& policy, int tile);
+  RunsForm run;
   /// Of a published form that fails where the mathematics is met by others: one sentence why, and where it was
   /// published. It is run when it is asked for, and judged by what is expected of the room's first form. "": healthy.
   std::string_view unstable = {};

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "files/case_file.hpp"
+#include "judge/programs/program_form.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
 #include "proptests/core/places.hpp"
@@ -364,6 +365,7 @@ const Room& written(const std::string& name, const std::string& nodes, const std
 TEST(ProgramAnswers, DoNotKeepEveryProgram) {
   constexpr int programs = 10000, most = 64;
   std::vector<std::weak_ptr<const Room>> met;
+  std::vector<std::weak_ptr<const KernelForm>> forms;
   std::shared_ptr<const Room> held;
   for (int i = 0; i < programs; ++i) {
     const std::string name = "met_" + std::to_string(i);
@@ -373,10 +375,12 @@ TEST(ProgramAnswers, DoNotKeepEveryProgram) {
     if (i == 0) held = room;
     const Problem problem{name, std::string(room->name), {}, {{"x", Array({1, 1}, {double(i)})}}, {}};
     ASSERT_EQ(room->values(problem, Tier::fp64).outputs.at("o").data.front().hi, double(i) * i) << name;
-    met.push_back(room);
+    met.push_back(room), forms.push_back(own_form(path));
     std::remove(path.c_str());
   }
-  EXPECT_EQ(std::count_if(met.begin(), met.end(), [](const auto& room) { return !room.expired(); }), most + 1);
+  const auto stays = [](const auto& one) { return !one.expired(); };
+  EXPECT_EQ(std::ranges::count_if(met, stays), most + 1);
+  EXPECT_EQ(std::ranges::count_if(forms, stays), most);
   EXPECT_EQ(find_room(held->name), held) << "who holds a program finds it again, without its file";
 }
 

@@ -23,7 +23,8 @@ namespace {
 const std::string library = source_dir() + "/mechanisms/";
 DriftSpec spec_of(const std::string& program, Format precision, long tokens, Style style = Style::normal) {
   DriftSpec spec;
-  spec.room = find_room(program), spec.form = &own_form(program), spec.output = output_of(*spec.room);
+  spec.room = find_room(program), spec.of_program = own_form(program), spec.form = spec.of_program.get(),
+  spec.output = output_of(*spec.room);
   spec.inputs = {.mechanism = program,
                  .shape = {.heads = 2, .key_dim = 8, .value_dim = 6},
                  .precision = precision,

@@ -174,9 +174,9 @@ TEST(ProgramForms, TheirOwnRunsPass) {
       for (std::uint64_t seed = 0; seed < 4; ++seed) {
         if (!sampled.takes()) continue;
         const Problem problem = problem_of(library(name), {1, 37, 2, 0, 8, 6, 0}, seed);
-        const KernelForm& form = program_form(form_of(name), problem.mechanism);
-        const KernelUnderTest kernel{&form, precision, 0, 1};
-        const Answer own = form.run(problem, kernel.policy(), 0);
+        const auto form = program_form(form_of(name), problem.mechanism);
+        const KernelUnderTest kernel{form.get(), precision, 0, 1};
+        const Answer own = form->run(problem, kernel.policy(), 0);
         std::vector<std::string> answered;
         for (const auto& [tensor, array] : flat(own)) answered.push_back(tensor);
         const Judged found = judge(
@@ -197,7 +197,8 @@ double spread(const Expected& e) {
 TEST(ProgramForms, ExpectWhatTilePrograms) {
   for (const char* name : {"deltanet", "gated_deltanet"}) {
     Problem problem = problem_of(library(name), {1, 96, 2, 0, 16, 16, 0}, 1);
-    const KernelUnderTest by_form{&program_form(form_of(name), problem.mechanism), Format::bf16, 0, 1};
+    const auto of_program = program_form(form_of(name), problem.mechanism);
+    const KernelUnderTest by_form{of_program.get(), Format::bf16, 0, 1};
     const Oracle truth = oracle_of(program_room(library(name)), problem);
     const Expectation form = expect(truth, by_form, problem, default_draws);
     problem.mechanism = name;

@@ -48,20 +48,21 @@ std::vector<std::string> precision_names() {
   return names;
 }
 
-const KernelForm& form_of(const DriftFlags& flags) {
+void choose_form(const DriftFlags& flags, DriftSpec& spec) {
   if (is_unlisted(flags.mechanism)) {
     require(flags.form.empty() || is_program_form(flags.form), "--form: ", flags.mechanism,
             " is a program, and has no kernel of ours: FORM.json is its algorithm; without, it is run token by token");
-    return flags.form.empty() ? own_form(flags.mechanism) : program_form(flags.form, flags.mechanism);
+    spec.of_program = flags.form.empty() ? own_form(flags.mechanism) : program_form(flags.form, flags.mechanism);
+    spec.form = spec.of_program.get();
+    return;
   }
   const KernelRoom* kernels = find_kernels(kernel_rooms(), flags.mechanism);
   require(kernels != nullptr, "--mechanism: ", flags.mechanism, " has no kernel");
-  if (flags.form.empty()) return kernels->forms.front();
-  const auto it = std::find_if(kernels->forms.begin(), kernels->forms.end(),
-                               [&](const KernelForm& form) { return form.name == flags.form; });
+  const auto it =
+      flags.form.empty() ? kernels->forms.begin() : std::ranges::find(kernels->forms, flags.form, &KernelForm::name);
   require(it != kernels->forms.end(), "--form: ", flags.mechanism, " has no ", flags.form, "; it has ",
           names_in(kernels->forms, [](const KernelForm& form) { return form.name; }));
-  return *it;
+  spec.form = &*it;
 }
 
 std::pair<std::string, Format> site_from(const std::string& flag) {
@@ -79,7 +80,8 @@ DriftSpec spec_of(const DriftFlags& flags) {
   const Params params = params_of(flags.inputs);
   const std::string obstacle = stream_obstacle(*spec.room, params);
   require(obstacle.empty(), "--mechanism: ", obstacle);
-  spec.form = &form_of(flags), spec.output = output_of(*spec.room);
+  choose_form(flags, spec);
+  spec.output = output_of(*spec.room);
   spec.precision = *format_from(flags.precision);
   if (!flags.tile.empty()) {
     const auto& tiles = spec.form->tiles;

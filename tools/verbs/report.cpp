@@ -48,7 +48,8 @@ struct Task {
   std::shared_ptr<const Room> room;
   const KernelForm *form, *measure;  ///< what runs, and what says how far it may be off
   Format precision;
-  const Device* device = nullptr;  ///< null: the CPU executor
+  const Device* device = nullptr;                          ///< null: the CPU executor
+  std::shared_ptr<const KernelForm> of_program = nullptr;  ///< the form, where it is a program's
 };
 
 /// What a kernel is given.
@@ -122,11 +123,12 @@ void add_program(const std::string& name, const ReportOptions& options, std::vec
           " is a program, and has no kernel of ours: FORM.json is its algorithm; without, it is run token by token");
   require(options.device != RunsOn::gpu, "--device gpu: ", name, " is a program, and has no kernel of ours");
   refuse_params(*room, options.params, shape_of(options, *room));
-  const KernelForm& form = program_form(options.form.empty() ? name : options.form, name);
-  if (options.contract) require(options.contract->obstacle(form.sites).empty(), options.contract->obstacle(form.sites));
+  const auto form = program_form(options.form.empty() ? name : options.form, name);
+  if (options.contract)
+    require(options.contract->obstacle(form->sites).empty(), options.contract->obstacle(form->sites));
   for (const Format precision : case_precisions)
     if (options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision))
-      tasks.push_back({room, &form, &form, precision});
+      tasks.push_back({room, form.get(), form.get(), precision, nullptr, form});
 }
 
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
