@@ -2,6 +2,7 @@
 import functools
 import io
 import itertools
+import pathlib
 import re
 import sys
 import types
@@ -35,6 +36,14 @@ def test_a_chunk_kernel_passes_behind_closed_gates():
     report = assay.check(case, kda_in_chunks)
     assert report["o"]["model_excess"] > 5 and report["o"]["contract_excess"] < 0.5
     assert not assay.check(case, functools.partial(kda_in_chunks, leaks=2e-6), raises=False)
+
+
+def test_the_readme_shows_what_happens():
+    readme = (pathlib.Path(__file__).resolve().parents[3] / "README.md").read_text()
+    code, shown = re.search(r"```python\n(.*?\n)((?:# [^\n]*\n)+)```", readme, re.S).groups()
+    with pytest.raises(assay.Mismatch) as raised:
+        exec(compile(code, "README.md", "exec"), {})
+    assert str(raised.value).startswith(shown.replace("# assay.Mismatch: ", "").replace("# ", "").rstrip())
 
 
 def test_a_bug_is_named_with_where_why_and_the_line_that_reproduces_it(case):
