@@ -119,14 +119,20 @@ foreign: wheel ## run kernels that others have published on random problems and 
 	@build/foreign/bin/python tools/dev/walk_pages.py --tool build/assay docs/python.md docs/guides/triton.md
 	@build/foreign/bin/python proptests/foreign/run.py $(FOREIGN_ARGS)
 
-# How long the laws of a nightly run may take together.
+# How long the laws of a nightly run may take together, and which parts run: tools/dev/nightly.py names them.
 SECONDS ?= 3600
+PARTS ?=
 
 .PHONY: nightly
-nightly: setup-test ## every law for its share of an hour (SECONDS=600 for less), then pip install . in a clean clone
+nightly: setup-test ## what is too long for every change: laws for an hour (SECONDS=600 for less), fuzzing, planted faults, clang, sanitizers, lint, other systems (PARTS="laws fuzz" for some)
 	@$(call build-preset,host)
-	@tools/dev/laws.py --build build --jobs $(JOBS) --seconds $(SECONDS)
-	@tools/dev/clean_install
+	@tools/dev/nightly.py --jobs $(JOBS) --seconds $(SECONDS) $(PARTS)
+
+.PHONY: cost
+cost: setup-test ## measure what a cold build and all tests cost, in processor seconds: records/cost.md
+	@tools/dev/cost.py build
+	@$(call build-preset,host)
+	@tools/dev/cost.py test && tools/dev/cost.py page
 
 .PHONY: published
 published: build ## write records/published-kernels.md again

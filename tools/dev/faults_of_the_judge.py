@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Plants the faults of proptests/judge/planted_faults.json, one after the other, and says which of them the tests notice.
+
+    faults_of_the_judge.py build [--build build-faults]       the tree once more, with all faults in it, asleep
+    faults_of_the_judge.py reach                              which tests come to which fault, and how long they take
+    faults_of_the_judge.py run [NAME ...] [-o records/planted-faults.md]
+                                                              exit code 1 if fewer than 95% are noticed
+
+A fault is a piece of a source file and what stands there instead. All are compiled into one build, each behind a question
+for the environment variable ASSAY_PLANTED_FAULT; a test runs with one of them awake. Of the tests that come to it the
+shortest run first, until one fails. What noticed a fault is kept in BUILD/killed.json and tried first the next time. Tests
+of the Python package, of the pages' commands and of program.sh do not run.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import second_tree
+
+ROOT = second_tree.ROOT
+FAULTS = ROOT / "proptests" / "judge" / "planted_faults.json"
+PARTS = ["hostile", "fixtures", "judge", "arguments", "words", "language", "core", "tools", "oracles", "rooms", "kernels"]
+BATCHES = [5, 60, float("inf")]  # seconds of tests that run one after the other before it is looked whether one failed
+LONGEST = 900  # seconds of a batch: what hangs is noticed
+ASKS = """#pragma once
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+inline bool assay_planted_fault(const char* name) {
+  static const char *const awake = std::getenv("ASSAY_PLANTED_FAULT"), *const reached = std::getenv("ASSAY_FAULTS_REACHED");
+  if (reached != nullptr) {
+    static std::mutex guard;
+    static std::set<std::string> met;
+    const std::lock_guard lock(guard);
+    if (met.insert(name).second)
+      if (std::FILE* file = std::fopen(reached, "a")) std::fprintf(file, "%s\\n", name), std::fclose(file);
+  }
+  return awake != nullptr && std::string(awake) == name;
+}
+"""
+
+
+def planted(text, faults):
+    """`text` with every fault in it, asleep.
+
+    >>> planted("f(a < b);", [{"name": "n", "from": "a < b", "to": "a <= b"}])
+    'f((assay_planted_fault("n") ? (a <= b) : (a < b)));'
+    >>> planted("x; y;", [{"name": "n", "from": "y;", "to": ""}])
+    'x; if (assay_planted_fault("n")) {  } else { y; }'
+    >>> planted("x; x;", [{"name": "n", "from": "x;", "to": ""}])
+    Traceback (most recent call last):
+    SystemExit: n: "x;" stands there 2 times, not once
+    """
+    for fault in faults:
+        name, old, new = fault["name"], fault["from"], fault["to"]
+        if text.count(old) != 1:
+            sys.exit(f'{name}: "{old}" stands there {text.count(old)} times, not once')
+        form = 'if ({}) {{ {} }} else {{ {} }}' if old.rstrip().endswith((";", "}")) else "({} ? ({}) : ({}))"
+        text = text.replace(old, form.format(f'assay_planted_fault("{name}")', new, old))
+    return text
+
+
+def build(folder, faults, jobs):
+    header, source = folder / "planted_fault.hpp", folder / "source"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not header.exists() or header.read_text() != ASKS:
+        header.write_text(ASKS)
+
+    def change(name, content):
+        own = [f for f in faults if f["file"] == name]
+        return f'#include "{header}"\n#line 1\n{planted(content.decode(), own)}'.encode() if own else content
+
+    missing = {f["file"] for f in faults} - second_tree.copied(source, change)
+    if missing:
+        sys.exit(f"no such files: {', '.join(sorted(missing))}")
+    tree = source / "build"
+    subprocess.run(["cmake", "-S", source, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DASSAY_CUDA=OFF", "-DASSAY_WERROR=ON"],
+                   check=True)
+    targets = ["assay", "assay-lab"] + [f"test_{part}" for part in PARTS]
+    subprocess.run(["cmake", "--build", tree, f"-j{jobs}", "--target", *targets], check=True)
+
+
+def ran(programs, part, tests, **own):
+    """What ended: the process, or None after LONGEST seconds."""
+    with tempfile.TemporaryDirectory() as cache:  # a cache of the judge's would outlive the fault
+        own = {"XDG_CACHE_HOME": cache, "ASSAY_SEED": "planted", **own}
+        command = [programs / f"test_{part}", "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={':'.join(tests)}"]
+        try:
+            return subprocess.run(command, cwd=programs, env=os.environ | own, capture_output=True, text=True, errors="replace",
+                                  timeout=LONGEST, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def tests_of(program):
+    return named(subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout)
+
+
+def named(listed):
+    """Names of tests, as a program lists them.
+
+    >>> named("Suite.\\n  one\\n  two  # GetParam() = 2\\nEvery/Other.\\n  x\\n")
+    ['Suite.one', 'Suite.two', 'Every/Other.x']
+    """
+    names, suite = [], ""
+    for line in listed.splitlines():
+        name = line.split("#")[0].rstrip()
+        if not line.startswith(" "):
+            suite = name
+        else:
+            names.append(suite + name.strip())
+    return names
+
+
+def reach(folder, programs, jobs):
+    """Runs every test alone, with no fault awake, and keeps what it comes to."""
+    def one(part, test):
+        with tempfile.NamedTemporaryFile() as file:
+            start = time.monotonic()
+            done = ran(programs, part, [test], ASSAY_FAULTS_REACHED=file.name)
+            met = sorted(set(pathlib.Path(file.name).read_text().split()))
+        return done is not None and done.returncode == 0, time.monotonic() - start, met
+
+    found, broken = {}, []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        runs = {pool.submit(one, part, test): (part, test) for part in PARTS for test in tests_of(programs / f"test_{part}")}
+        for run in concurrent.futures.as_completed(runs):
+            passed, seconds, met = run.result()
+            if not passed:
+                broken.append(": ".join(runs[run]))
+            elif met:
+                found[": ".join(runs[run])] = [round(seconds, 2), met]
+    (folder / "reached.json").write_text(json.dumps(found, indent=0))
+    print(f"{len(runs)} tests, {len(found)} come to a fault" + "".join(f"\nfails with no fault awake: {name}" for name in broken))
+    return bool(broken)
+
+
+def batches(tests):
+    """Those of one program after the other, the shortest first.
+
+    >>> list(batches({"a: x": 4, "a: y": 0.5, "b: z": 7, "b: w": 0.5}))
+    [('a', ['y', 'x']), ('b', ['w']), ('b', ['z'])]
+    """
+    left = sorted(tests, key=tests.get)
+    for limit in BATCHES:
+        taken, total = {}, 0
+        while left and (not taken or total + tests[left[0]] <= limit):
+            total += tests[left[0]]
+            part, _, test = left.pop(0).partition(": ")
+            taken.setdefault(part, []).append(test)
+        for part, names in taken.items():  # a command line has an end
+            yield from ((part, names[at : at + 500]) for at in range(0, len(names), 500))
+
+
+def killer(programs, fault, known, reached):
+    """The test that fails with the fault awake, or ""."""
+    name, tests = fault["name"], {test: seconds for test, (seconds, met) in reached.items() if fault["name"] in met}
+    before = [(known.partition(": ")[0], [known.partition(": ")[2]])] if known in tests else []
+    for part, batch in [*before, *batches(tests)]:
+        done = ran(programs, part, batch, ASSAY_PLANTED_FAULT=name)
+        if done is None or done.returncode != 0:
+            failed = re.search(r"\[  FAILED  \] ([^ ,\n]+)", done.stdout) if done else None
+            return f"{part}: {failed[1] if failed else batch[0] if len(batch) == 1 else 'ends or hangs'}"
+    return ""
+
+
+def table(faults, killed):
+    lines = ["<!-- written by `tools/dev/faults_of_the_judge.py run` -->", "", "# Faults planted in the judge", "",
+             "Each is a mistake in the code that reads, evaluates or judges (proptests/judge/planted_faults.json has the pieces). The tests",
+             "of `make test` run with one of them awake, those of the Python package and of the pages excepted. Those that are held out",
+             "were written by somebody who had not seen the tests.", ""]
+    for words, chosen in (("in all", faults), ("held out", [f for f in faults if f["held_out"]])):
+        noticed = sum(bool(killed.get(f["name"])) for f in chosen)
+        lines.append(f"- {words}: {noticed} of {len(chosen)} noticed")
+    lines += ["", "| fault | file | noticed by |", "| --- | --- | --- |"]
+    for f in faults:
+        lines.append(f"| {f['name']}{' (held out)' if f['held_out'] else ''} | {f['file']} | {killed.get(f['name']) or 'none: ' + f['effect']} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["build", "reach", "run"])
+    parser.add_argument("names", nargs="*", help="of faults; without any, all that have not been noticed yet")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-faults")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--again", action="store_true", help="run those that were noticed before, too")
+    parser.add_argument("-o", "--output", type=pathlib.Path, help="the table of all that have run")
+    options = parser.parse_args()
+    faults = json.loads(FAULTS.read_text())
+    if options.what == "build":
+        return build(options.build, faults, options.jobs)
+    kept, programs = options.build / "killed.json", options.build / "source" / "build" / "proptests"
+    killed = json.loads(kept.read_text()) if kept.exists() else {}
+    wanted = [f for f in faults if f["name"] in options.names or not options.names and (options.again or not killed.get(f["name"]))]
+    if options.names and len(wanted) != len(options.names):
+        sys.exit(f"no such fault: {', '.join(set(options.names) - {f['name'] for f in wanted})}")
+    if options.what == "reach":
+        return reach(options.build, programs, options.jobs)
+    reached = json.loads((options.build / "reached.json").read_text())
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        runs = {pool.submit(killer, programs, f, killed.get(f["name"], ""), reached): f["name"] for f in wanted}
+        for run in concurrent.futures.as_completed(runs):
+            killed[runs[run]] = run.result()
+            kept.write_text(json.dumps(killed, indent=1))
+            print(f"{runs[run]:40} {run.result() or 'NOT NOTICED'}", flush=True)
+    if options.output:
+        options.output.write_text(table(faults, killed))
+    # Whoever names faults wants to know of those.
+    return not options.names and 20 * sum(bool(killed.get(f["name"])) for f in faults) < 19 * len(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
