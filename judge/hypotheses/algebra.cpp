@@ -145,41 +145,91 @@ void try_orders(const Bench& b) {
   }
 }
 
-/// Which head of the truth each head of the answer is most like.
-void try_heads(const Bench& b) {
-  const std::size_t H = b.grid.heads, n = b.grid.rows * b.grid.cols;
-  if (H < 2 || H > 64 || n < 4) return;
-  std::vector<std::size_t> of(H);
-  for (std::size_t h = 0; h < H; ++h) {
-    of[h] = h;
-    const auto weights = b.seen.weight.begin() + static_cast<std::ptrdiff_t>(h * n);
-    if (std::all_of(weights, weights + static_cast<std::ptrdiff_t>(n), [](double w) { return w == 0; })) continue;
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t j = 0; j < H; ++j) {
-      double squares = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        const double d = b.seen.got[h * n + i] - b.truth.data[j * n + i];
-        squares += b.seen.weight[h * n + i] * d * d;
-      }
-      if (squares < least) least = squares, of[h] = j;
+/// The tensor along one of its axes: element e of index i is number start(i) + offsets[e].
+struct Along {
+  std::string one;  ///< "head"
+  std::size_t size = 1, stride = 1;
+  std::vector<std::size_t> offsets;
+};
+
+Along along(const Grid& n, std::string one) {
+  const bool heads = one == "head", rows = one == "row";
+  Along axis{std::move(one), heads ? n.heads : rows ? n.rows : n.cols, heads ? n.rows * n.cols : rows ? n.cols : 1, {}};
+  for (std::size_t h = 0; h < (heads ? 1 : n.heads); ++h)
+    for (std::size_t r = 0; r < (rows ? 1 : n.rows); ++r)
+      for (std::size_t c = 0; c < (heads || rows ? n.cols : 1); ++c) axis.offsets.push_back(n.at(h, r, c));
+  return axis;
+}
+
+/// Which index of the truth each index of the answer is most like, of those at most `reach` away.
+std::vector<std::size_t> sources(const Bench& b, const Along& axis, std::size_t reach) {
+  std::vector<std::size_t> of(axis.size);
+  const auto distance = [&](std::size_t i, std::size_t j, double most) {
+    double squares = 0;
+    for (std::size_t e = 0; e < axis.offsets.size() && squares < most; ++e) {
+      const std::size_t at = i * axis.stride + axis.offsets[e];
+      const double d = b.seen.got[at] - b.truth.data[j * axis.stride + axis.offsets[e]];
+      squares += b.seen.weight[at] * d * d;
     }
+    return squares;
+  };
+  for (std::size_t i = 0; i < axis.size; ++i) {
+    double least = distance(i, of[i] = i, std::numeric_limits<double>::infinity());
+    for (std::size_t j = i - std::min(i, reach); j < std::min(axis.size, i + reach + 1); ++j)
+      if (const double squares = distance(i, j, least); squares < least) least = squares, of[i] = j;
   }
-  std::vector<std::size_t> sorted = of;
-  std::sort(sorted.begin(), sorted.end());
-  if (std::is_sorted(of.begin(), of.end()) && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return;
-  Values values(b.truth.data.size());
-  for (std::size_t h = 0; h < H; ++h)
-    std::copy_n(b.truth.data.begin() + static_cast<std::ptrdiff_t>(of[h] * n), n,
-                values.begin() + static_cast<std::ptrdiff_t>(h * n));
-  std::string list;
-  for (std::size_t h = 0; h < std::min<std::size_t>(H, 8); ++h) list += (h == 0 ? "" : ", ") + std::to_string(of[h]);
-  if (H > 8) list += ", ...";
-  bool reversed = true, repeats = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  for (std::size_t h = 0; h < H; ++h) reversed = reversed && of[h] == H - 1 - h;
-  const std::string what = repeats             ? "heads taken from others (heads " + list + " in places 0, 1, ...)"
-                           : reversed && H > 2 ? "heads in reverse order"
-                                               : "heads permuted (heads " + list + " in places 0, 1, ...)";
-  b.f({"heads " + list, what, "write head h to place h", std::move(values), 25});
+  return of;
+}
+
+/// "rows 31, 63, 95 in places 32, 64, 96"; of heads all places.
+std::string places_in_words(const Along& axis, const std::vector<std::size_t>& of) {
+  std::string from, to;
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    if (of[i] == i && axis.one != "head") continue;
+    if (told++ >= 8) continue;
+    from += (told == 1 ? "" : ", ") + std::to_string(of[i]), to += (told == 1 ? "" : ", ") + std::to_string(i);
+  }
+  const std::string more = told > 8 ? ", ..." : "";
+  return axis.one + "s " + from + more + " in places " + (axis.one == "head" ? "0, 1, ..." : to + more);
+}
+
+/// Heads, rows and columns that lie where others should.
+void try_places(const Bench& b) {
+  constexpr std::size_t far = 128;
+  for (const char* one : {"head", "row", "column"}) {
+    const Along axis = along(b.grid, one);
+    const bool heads = axis.one == "head";
+    if (axis.size < 2 || (heads && axis.size > 64) || axis.offsets.size() < (heads ? 4 : 8)) continue;
+    const std::vector<std::size_t> of = sources(b, axis, heads ? axis.size : far);
+    std::vector<std::size_t> sorted = of;
+    std::sort(sorted.begin(), sorted.end());
+    const bool repeats = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+    if (std::is_sorted(of.begin(), of.end()) && !repeats) continue;
+    Values values(b.truth.data.size());
+    bool reversed = axis.size > 2;
+    for (std::size_t i = 0; i < axis.size; ++i) {
+      reversed = reversed && of[i] == axis.size - 1 - i;
+      for (const std::size_t e : axis.offsets) values[i * axis.stride + e] = b.truth.data[of[i] * axis.stride + e];
+    }
+    const std::string list = places_in_words(axis, of);
+    b.f({list,
+         axis.one + (repeats    ? "s taken from others (" + list + ")"
+                     : reversed ? "s in reverse order"
+                                : "s permuted (" + list + ")"),
+         "write " + axis.one + " i to place i", std::move(values), heads ? 25 : 70});
+  }
+}
+
+/// Numbers that are zero and should not be: nothing was written there.
+void try_holes(const Bench& b) {
+  Values values = b.truth.data;
+  std::size_t holes = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (b.seen.weight[i] > 0 && b.seen.got[i] == 0 && values[i] != 0) values[i] = 0, ++holes;
+  if (holes > 0 && holes < values.size())
+    b.f({"holes", fmt::format("{} of {} numbers zero: nothing was written there", holes, values.size()),
+         "write every row, column and head", std::move(values), 80});
 }
 
 void try_others(const Bench& b) {
@@ -358,7 +408,8 @@ void each_variant(const Scene& scene, const Arrays& truths, const Observed& seen
   try_others(bench);
   try_factor(bench);
   try_orders(bench);
-  try_heads(bench);
+  try_places(bench);
+  try_holes(bench);
   try_row_factors(bench);
   try_sums(bench);
   try_normalisers(bench);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "judge/hypotheses/chunk_form.hpp"
+
 namespace assay::hypotheses {
 namespace {
 
@@ -347,6 +349,7 @@ void add_chunks(List& list, const Scene& scene) {
     add_state_mistakes(list, scene, size, shown(size));
     add_weights(list, scene, size, shown(size));
   }
+  add_chunk_slips(list, scene, sizes, shown);
   for (const std::size_t size : sizes) add_gradient_parts(list, scene, size, shown(size));
 }
 

@@ -19,6 +19,7 @@ struct Convention {
   bool looks_ahead = false;      ///< later tokens matter to earlier outputs
   bool whole_sequences = false;  ///< heads are more than groups side by side
   std::string only = {};         ///< the one tensor that it speaks of; "": all that it answers
+  double effort = 1;             ///< of what the room's own answer takes
 };
 
 }  // namespace assay::hypotheses

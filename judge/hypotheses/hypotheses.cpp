@@ -308,15 +308,20 @@ class Inquest {
     const double work = part.scene.work();
     for (const std::size_t i : which) {
       if (!fails(all[i].only)) continue;
-      if (budget < work || time_is_up()) {
+      if (budget < work * all[i].effort || time_is_up()) {
         complete = false;
         break;
       }
-      budget -= work;
+      budget -= work * all[i].effort;
       auto candidate = tried(all[i], i, part);
       if (candidate && promises(*candidate)) list.push_back(std::move(*candidate));
     }
     return list;
+  }
+
+  static double efforts_of(const std::vector<Convention>& all, const std::vector<std::size_t>& list) {
+    return std::accumulate(list.begin(), list.end(), 0.0,
+                           [&](double sum, std::size_t i) { return sum + all[i].effort; });
   }
 
   bool try_conventions() {
@@ -327,17 +332,17 @@ class Inquest {
     const Part whole = whole_of(scene_);
     double budget = effort_.multiplications;
     bool complete = true;
-    const auto count = [](const std::vector<std::size_t>& list) { return static_cast<double>(list.size()); };
-    if (whole.scene.work() * count(every) <= budget) {
+    const auto efforts = [&](const std::vector<std::size_t>& list) { return efforts_of(all, list); };
+    if (whole.scene.work() * efforts(every) <= budget) {
       add(screen(all, every, whole, budget, complete));
       return complete;
     }
     Part part = group_of(scene_, focus());
-    if (part.scene.work() * count(apart) > budget) apart = screened_by_prefix(all, apart, part, budget, complete);
+    if (part.scene.work() * efforts(apart) > budget) apart = screened_by_prefix(all, apart, part, budget, complete);
     std::vector<Candidate> found = screen(all, apart, part, budget, complete);
     confirm(all, whole, found);
     add(std::move(found));
-    if (whole.scene.work() * count(together) > budget)
+    if (whole.scene.work() * efforts(together) > budget)
       together = screened_by_prefix(all, together, whole, budget, complete);
     add(screen(all, together, whole, budget, complete));
     return complete;
@@ -351,7 +356,7 @@ class Inquest {
                        !std::get<bool>(causal->second);
     if (ahead || !scene_.aligned()) return which;
     Part prefix = prefix_of(part, prefix_tokens);
-    while (prefix.tokens > usual_chunk && prefix.scene.work() * static_cast<double>(which.size()) > budget / 2)
+    while (prefix.tokens > usual_chunk && prefix.scene.work() * efforts_of(all, which) > budget / 2)
       prefix = prefix_of(part, prefix.tokens / 2);
     if (!fails_in(prefix)) return which;
     std::vector<std::size_t> looked_at, left;

@@ -113,6 +113,153 @@ TEST(CausesInBlocks, name_mistakes_in_chunks) {
   }
 }
 
+// ---- the delta rule in chunks: U = (I + A)^-1 (beta (V - K S)), with the matrices written out ----
+
+/// One matrix of the chunk form made otherwise; empty: what it is. i and j are tokens of a chunk, `g` the decay between
+/// them.
+struct WrongDelta {
+  std::function<double(double beta, double decay)> A = [](double beta, double decay) { return beta * decay; };
+  std::function<double(double beta, double decay)> read = A;  ///< K S in the error, decayed since the chunk's start
+  std::function<double(double decay)> scores = [](double decay) { return decay; };
+  std::function<double(double decay)> tail = scores;  ///< to the chunk's end
+  bool inverts = true, stale = false, adds = true, first_gate = true, last_write = true, first_write = true;
+};
+
+/// o and final_state of gated_deltanet.
+void answer_wrongly(const Problem& p, const WrongDelta& w, Arrays& outputs) {
+  const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v"), &g = p.inputs.at("log_decay"),
+              &b = p.inputs.at("beta");
+  const int H = v.shape[0], T = v.shape[1], K = q.shape[2], V = v.shape[2];
+  const auto at = [](const Array& a, int h, int t, int c) {
+    return a.data[static_cast<std::size_t>((h * a.shape[1] + t) * (a.shape.size() > 2 ? a.shape[2] : 1) + c)];
+  };
+  for (int h = 0; h < H; ++h) {
+    const auto of = [&](const Array& a, int t) {
+      return [&a, &at, head = h / (H / a.shape[0]), t](int c) { return at(a, head, t, c); };
+    };
+    const auto product = [&](const Array& x, int i, const Array& y, int j) {
+      double sum = 0;
+      for (int c = 0; c < K; ++c) sum += of(x, i)(c) * of(y, j)(c);
+      return sum;
+    };
+    std::vector<double> S(static_cast<std::size_t>(K * V));
+    for (int i = 0; i < K * V; ++i)
+      S[static_cast<std::size_t>(i)] = p.inputs.at("initial_state").data[static_cast<std::size_t>(h * K * V + i)];
+    std::vector<double> before = S;
+    for (int first = 0; first < T; first += chunk) {
+      const int n = std::min(chunk, T - first);
+      std::vector<double> sums;  // of log decays since the chunk's start
+      for (int i = 0; i < n; ++i)
+        sums.push_back((i > 0 ? sums.back() : 0) + (i > 0 || w.first_gate ? of(g, first + i)(0) : 0));
+      const auto decay = [&](int i, int j) {
+        return std::exp(sums[static_cast<std::size_t>(i)] - sums[static_cast<std::size_t>(j)]);
+      };
+      const auto since = [&](int i) { return std::exp(sums[static_cast<std::size_t>(i)]); };
+      const std::vector<double>& read = w.stale ? before : S;
+      const auto from_state = [&](const Array& x, int i, int c) {
+        double sum = 0;
+        for (int a = 0; a < K; ++a) sum += of(x, first + i)(a) * read[static_cast<std::size_t>(a * V + c)];
+        return sum;
+      };
+      std::vector<std::vector<double>> U, alone;
+      for (int i = 0; i < n; ++i) {
+        const double beta = of(b, first + i)(0);
+        std::vector<double> row;
+        for (int c = 0; c < V; ++c)
+          row.push_back(beta * of(v, first + i)(c) - w.read(beta, since(i)) * from_state(k, i, c));
+        alone.push_back(row);
+        for (int j = 0; j < i; ++j)
+          for (int c = 0; c < V; ++c)
+            row[static_cast<std::size_t>(c)] -=
+                w.A(beta, decay(i, j)) * product(k, first + i, k, first + j) *
+                (w.inverts ? U : alone)[static_cast<std::size_t>(j)][static_cast<std::size_t>(c)];
+        U.push_back(row);
+      }
+      for (int i = 0; i < n; ++i)
+        for (int c = 0; c < V; ++c) {
+          double sum = since(i) * from_state(q, i, c);
+          for (int j = 0; j <= i && (i > 0 || w.first_write); ++j)
+            sum += w.scores(decay(i, j)) * product(q, first + i, k, first + j) *
+                   U[static_cast<std::size_t>(j)][static_cast<std::size_t>(c)];
+          outputs.at("o").data[static_cast<std::size_t>((h * T + first + i) * V + c)] = number(p, "scale") * sum;
+        }
+      before = S;
+      for (int a = 0; a < K; ++a)
+        for (int c = 0; c < V; ++c) {
+          double& x = S[static_cast<std::size_t>(a * V + c)];
+          x *= w.adds ? since(n - 1) : 0;
+          for (int j = 0; j < n - (w.last_write ? 0 : 1); ++j)
+            x += w.tail(decay(n - 1, j)) * of(k, first + j)(a) *
+                 U[static_cast<std::size_t>(j)][static_cast<std::size_t>(c)];
+        }
+    }
+    std::copy(S.begin(), S.end(), outputs.at("final_state").data.begin() + h * K * V);
+  }
+}
+
+TEST(CausesInBlocks, name_mistakes_in_chunks_of_the_delta_rule) {
+  const Bench& bench = bench_for("gated_deltanet");
+  const std::pair<std::function<void(WrongDelta&)>, const char*> cases[] = {
+      {[](auto& w) { w.A = [](double beta, double) { return beta; }; }, "the products of keys (A) not decayed"},
+      {[](auto& w) { w.A = [](double, double decay) { return decay; }; }, "the products of keys (A) without beta"},
+      {[](auto& w) { w.A = [](double beta, double decay) { return -beta * decay; }; }, "(A) with the wrong sign"},
+      {[](auto& w) { w.A = [](double, double) { return 0.0; }; }, "(A) missing"},
+      {[](auto& w) { w.inverts = false; }, "I - A for the inverse of I + A"},
+      {[](auto& w) { w.read = [](double beta, double) { return beta; }; },
+       "what the error reads from the chunk's state not decayed"},
+      {[](auto& w) { w.read = [](double, double decay) { return decay; }; },
+       "what the error reads from the chunk's state without beta"},
+      {[](auto& w) { w.read = [](double, double) { return 0.0; }; },
+       "what the error reads from the chunk's state missing"},
+      {[](auto& w) { w.scores = [](double) { return 1.0; }; }, "what tokens of the same chunk add to o not decayed"},
+      {[](auto& w) { w.tail = [](double) { return 1.0; }; }, "writes not decayed to its end"},
+      {[](auto& w) { w.stale = true; }, "error and o reading the state of the chunk before"},
+      {[](auto& w) { w.adds = false; }, "the state overwritten by each chunk's writes"},
+      {[](auto& w) { w.first_gate = false; }, "the decay of each chunk's first token lost"},
+      {[](auto& w) { w.last_write = false; }, "the last write of each chunk missing from the state"},
+      {[](auto& w) { w.first_write = false; }, "the first row of each chunk without its own write"},
+  };
+  Answer healthy = bench.call().healthy();
+  answer_wrongly(bench.problem, WrongDelta(), healthy.outputs);
+  ASSERT_FALSE(told_of(bench, healthy).fails) << said_of(bench, healthy);
+  for (const auto& [change, named] : cases) {
+    WrongDelta wrong;
+    change(wrong);
+    Answer answer = bench.call().healthy();
+    answer_wrongly(bench.problem, wrong, answer.outputs);
+    const std::string said = said_of(bench, answer);
+    EXPECT_NE(said.find(named), std::string::npos) << named << "; said: " << said;
+    EXPECT_NE(said.find("(chunks of 16)"), std::string::npos) << named << "; said: " << said;
+  }
+}
+
+TEST(CausesInBlocks, name_what_lies_in_the_place_of_others) {
+  const Bench& bench = bench_for("gated_deltanet");
+  const std::pair<std::function<void(Array&)>, const char*> cases[] = {
+      {[](Array& o) {
+         const int T = o.shape[1], V = o.shape[2];
+         for (int h = 0; h < o.shape[0]; ++h)
+           std::swap_ranges(o.data.begin() + (h * T + 4) * V, o.data.begin() + (h * T + 5) * V,
+                            o.data.begin() + (h * T + 5) * V);
+       },
+       "rows permuted (rows 5, 4 in places 4, 5)"},
+      {[](Array& o) {
+         for (std::size_t i = 3; i < o.data.size(); i += static_cast<std::size_t>(o.shape[2]))
+           o.data[i] = o.data[i - 1];
+       },
+       "columns taken from others (columns 2 in places 3)"},
+      {[](Array& o) {
+         for (std::size_t i = 3; i < o.data.size(); i += static_cast<std::size_t>(o.shape[2])) o.data[i] = 0;
+       },
+       "numbers zero: nothing was written there"},
+  };
+  for (const auto& [change, named] : cases) {
+    Answer answer = bench.call().healthy();
+    change(answer.outputs.at("o"));
+    EXPECT_NE(said_of(bench, answer).find(named), std::string::npos) << named << "; said: " << said_of(bench, answer);
+  }
+}
+
 TEST(CausesInBlocks, name_a_gradient_without_one_of_its_parts) {
   const Bench& bench = bench_for("mamba2");
   // d_q of a token is S^T d_o: of the chunk's own writes alone, it is that of chunks that start from nothing.

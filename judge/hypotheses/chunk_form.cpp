@@ -1,0 +1,273 @@
+#include "judge/hypotheses/chunk_form.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+namespace assay::hypotheses {
+namespace {
+
+/// The term that is made otherwise. The error is v - S^T k, of which A k and the chunk's state give the two parts.
+enum class Slip {
+  none,
+  first_gate,
+  late_gate,
+  pairs_undecayed,
+  first_write_unseen,
+  first_state_unseen,
+  A_undecayed,
+  A_without_beta,
+  A_added,
+  A_missing,
+  A_once,
+  error_undecayed,
+  error_stale,
+  error_without_beta,
+  error_missing,
+  all_stale,
+  tail_undecayed,
+  tail_decayed_again,
+  last_write_lost,
+  state_overwritten
+};
+
+struct Told {
+  Slip slip;
+  const char *what, *mend;
+  bool of_decays = false, of_errors = false;  ///< whether there must be decays, or a delta rule
+};
+constexpr Told slips[] = {
+    {Slip::first_gate, "the decay of each chunk's first token lost", "sums of log decays begin with the first token's",
+     true},
+    {Slip::late_gate, "what o reads from the chunk's state decayed by one token too few",
+     "multiply it by the decay from the chunk's start to the token, its own included", true},
+    {Slip::pairs_undecayed, "what tokens of the same chunk add to o not decayed",
+     "multiply q_i k_j by the decay from token j to token i", true},
+    {Slip::first_write_unseen, "the first row of each chunk without its own write", "a token reads its own write"},
+    {Slip::first_state_unseen, "the first row of each chunk without what it reads from the state",
+     "add the state's part to every row"},
+    {Slip::A_undecayed, "the products of keys (A) not decayed", "multiply k_i k_j by the decay from token j to token i",
+     true, true},
+    {Slip::A_without_beta, "the products of keys (A) without beta", "multiply row i of A by beta_i", false, true},
+    {Slip::A_added, "the products of keys (A) with the wrong sign (I - A for I + A)", "solve with I + A", false, true},
+    {Slip::A_missing, "the products of keys (A) missing: the error knows no other token of the chunk",
+     "solve with I + A", false, true},
+    {Slip::A_once, "I - A for the inverse of I + A", "solve with I + A, or add the further powers", false, true},
+    {Slip::error_undecayed, "what the error reads from the chunk's state not decayed",
+     "multiply it by the decay from the chunk's start to the token", true, true},
+    {Slip::error_stale, "the error reading the state of the chunk before its own",
+     "read the state that the chunk starts with", false, true},
+    {Slip::error_without_beta, "what the error reads from the chunk's state without beta",
+     "multiply v - S^T k by beta, both terms", false, true},
+    {Slip::error_missing, "what the error reads from the chunk's state missing", "subtract S^T k", false, true},
+    {Slip::all_stale, "error and o reading the state of the chunk before their own",
+     "read the state that the chunk starts with", false, true},
+    {Slip::tail_undecayed, "a chunk's writes not decayed to its end before they join the state",
+     "multiply k_j by the decay from token j to the chunk's end", true},
+    {Slip::tail_decayed_again, "a chunk's writes decayed by their own gates too before they join the state",
+     "the decay of a write begins with the next token", true},
+    {Slip::last_write_lost, "the last write of each chunk missing from the state", "add the writes of all its tokens"},
+    {Slip::state_overwritten, "the state overwritten by each chunk's writes", "add them to the decayed state"},
+};
+
+/// What the recurrence is besides its tensors.
+struct Form {
+  double scale = 1;
+  bool undecayed_error = false;  ///< whether the error reads the state before the token's own decay
+};
+
+/// A tensor of rows; of one that heads share, each head of the group has the same.
+struct Rows {
+  const Array* array = nullptr;
+  Grid grid;
+  std::size_t own = 1;
+
+  Rows(const Scene& scene, std::string_view name) : array(scene.input(name)), own(scene.own_heads()) {
+    if (array != nullptr) grid = grid_of(*scene.described(name), array->shape);
+  }
+  std::span<const double> at(std::size_t head, std::size_t row) const {
+    return {array->data.data() + grid.at(head * grid.heads / own, row, 0), grid.cols};
+  }
+};
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+void add(std::span<double> to, double factor, std::span<const double> x) {
+  for (std::size_t c = 0; c < x.size(); ++c) to[c] += factor * x[c];
+}
+
+/// One head, chunk by chunk.
+class Walk {
+ public:
+  Walk(const Scene& scene, const Form& form, Slip slip)
+      : form_(form),
+        slip_(slip),
+        q(scene, "q"),
+        k(scene, "k"),
+        v(scene, "v"),
+        g(scene, "log_decay"),
+        b(scene, "beta"),
+        p(scene, scene.input("p") != nullptr ? "p" : "k"),
+        start(scene, "initial_state") {}
+
+  std::size_t tokens() const { return v.grid.rows; }
+  /// Writes rows of o, and the state of its end.
+  void head(std::size_t h, std::size_t size, double* o, double* end) {
+    const std::size_t K = k.grid.cols, V = v.grid.cols;
+    const double* first = start.at(h, 0).data();
+    state_.assign(first, first + K * V), before_ = state_;
+    for (std::size_t t = 0; t < tokens(); t += size) {
+      since_.assign(K, 1.0), raw_.clear(), faded_.clear(), writes_.clear(), alone_.clear();
+      const std::size_t stop = std::min(t + size, tokens());
+      for (std::size_t i = t; i < stop; ++i) token(h, i, i == t, {o + i * V, V});
+      close(h, t, stop);
+    }
+    std::copy(state_.begin(), state_.end(), end);
+  }
+
+ private:
+  bool is(Slip slip) const { return slip_ == slip; }
+
+  /// S^T (x times `decay`), of the state that the chunk starts with or the one before.
+  Values read(const Values& state, std::span<const double> x, const Values* decay) const {
+    Values sum(v.grid.cols, 0.0);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      add(sum, x[i] * (decay != nullptr ? (*decay)[i] : 1), {state.data() + i * sum.size(), sum.size()});
+    return sum;
+  }
+
+  void fade(std::size_t h, std::size_t t, bool first) {
+    if (g.array == nullptr || (first && is(Slip::first_gate))) return;
+    const auto gate = g.at(h, t);
+    for (std::size_t i = 0; i < since_.size(); ++i) {
+      const double a = std::exp(gate[gate.size() == 1 ? 0 : i]);
+      since_[i] *= a;
+      for (Values& key : faded_) key[i] *= a;
+    }
+  }
+
+  /// beta (v - S^T k), its own part without other tokens of the chunk kept in `alone_`.
+  Values error(std::size_t h, std::size_t t) {
+    const auto value = v.at(h, t);
+    Values u(value.begin(), value.end());
+    if (b.array == nullptr) return u;
+    const double beta = b.at(h, t)[0];
+    const auto key = p.at(h, t);
+    const Values& from = is(Slip::error_stale) || is(Slip::all_stale) ? before_ : state_;
+    const double of_state = is(Slip::error_missing) ? 0 : is(Slip::error_without_beta) ? 1 : beta;
+    for (double& x : u) x *= beta;
+    add(u, -of_state, read(from, key, is(Slip::error_undecayed) ? nullptr : &since_));
+    alone_.push_back(u);
+    const double of_pairs = is(Slip::A_missing) ? 0 : is(Slip::A_without_beta) ? 1 : is(Slip::A_added) ? -beta : beta;
+    for (std::size_t j = 0; j < writes_.size(); ++j)
+      add(u, -of_pairs * dot(key, is(Slip::A_undecayed) ? raw_[j] : faded_[j]),
+          is(Slip::A_once) ? alone_[j] : writes_[j]);
+    return u;
+  }
+
+  void token(std::size_t h, std::size_t t, bool first, std::span<double> o) {
+    Values u;
+    if (form_.undecayed_error) u = error(h, t);
+    const Values earlier = since_;
+    fade(h, t, first);
+    if (!form_.undecayed_error) u = error(h, t);
+    const auto key = k.at(h, t), query = q.at(h, t);
+    raw_.emplace_back(key.begin(), key.end()), faded_.push_back(raw_.back()), writes_.push_back(std::move(u));
+    std::fill(o.begin(), o.end(), 0.0);
+    if (!(first && is(Slip::first_state_unseen)))
+      add(o, form_.scale,
+          read(is(Slip::all_stale) ? before_ : state_, query, is(Slip::late_gate) ? &earlier : &since_));
+    if (first && is(Slip::first_write_unseen)) return;
+    for (std::size_t j = 0; j < writes_.size(); ++j)
+      add(o, form_.scale * dot(query, is(Slip::pairs_undecayed) ? raw_[j] : faded_[j]), writes_[j]);
+  }
+
+  void close(std::size_t h, std::size_t first, std::size_t stop) {
+    before_ = state_;
+    const std::size_t V = v.grid.cols;
+    for (std::size_t i = 0; i < since_.size(); ++i) {
+      const std::span<double> row(state_.data() + i * V, V);
+      for (double& x : row) x *= is(Slip::state_overwritten) ? 0 : since_[i];
+      for (std::size_t t = first; t < stop; ++t) {
+        if (t + 1 == stop && is(Slip::last_write_lost)) continue;
+        double key = (is(Slip::tail_undecayed) ? raw_ : faded_)[t - first][i];
+        if (is(Slip::tail_decayed_again)) key *= std::exp(g.at(h, t)[g.grid.cols == 1 ? 0 : i]);
+        add(row, key, writes_[t - first]);
+      }
+    }
+  }
+
+  Form form_;
+  Slip slip_;
+  Rows q, k, v, g, b, p, start;
+  Values state_, before_, since_;                     ///< decays since the chunk's start
+  std::vector<Values> raw_, faded_, writes_, alone_;  ///< of the chunk's tokens
+};
+
+Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, Slip slip) {
+  Walk walk(scene, form, slip);
+  const Array &v = *scene.input("v"), &start = *scene.input("initial_state");
+  const std::size_t own = scene.own_heads(), states = static_cast<std::size_t>(start.shape[0]);
+  const auto V = static_cast<std::size_t>(v.shape.back()), one = start.data.size() / states;
+  Array o, end = start;
+  o.shape = {static_cast<int>(own), v.shape[1], v.shape[2]}, o.data.resize(own * walk.tokens() * V);
+  for (std::size_t h = 0; h < own; ++h)
+    walk.head(h, size, o.data.data() + h * walk.tokens() * V, end.data.data() + h * states / own * one);
+  return {{"o", std::move(o)}, {"final_state", std::move(end)}};
+}
+
+bool same(const Array& a, const Array& b, double scale) {
+  double largest = 0, off = 0;
+  for (std::size_t i = 0; i < a.data.size() && a.data.size() == b.data.size(); ++i)
+    largest = std::max(largest, std::abs(a.data[i])), off = std::max(off, std::abs(a.data[i] - scale * b.data[i]));
+  return a.data.size() == b.data.size() && off <= 1e-9 * largest;
+}
+
+/// What makes the chunk form the room's recurrence; nothing if it is another one.
+std::optional<Form> form_of(const Scene& scene) {
+  constexpr std::size_t tokens = 24, size = 8;
+  for (const char* name : {"q", "k", "v", "initial_state"})
+    if (scene.input(name) == nullptr || scene.input(name)->shape.size() != 3) return std::nullopt;
+  const Scene part = prefix_of(group_of(scene, 0), tokens).scene;
+  Arrays right;
+  try {
+    right = hypotheses::answer_of(*part.room, part.problem);
+  } catch (const std::exception&) {
+    return std::nullopt;  // the room refuses so few tokens
+  }
+  if (!right.contains("final_state")) return std::nullopt;
+  for (const bool undecayed : {false, true}) {
+    Form form{1, undecayed};
+    const Arrays mine = answer_of(part, form, size, Slip::none);
+    const Array &o = mine.at("o"), &truth = right.at("o");
+    if (o.data.size() != truth.data.size()) return std::nullopt;
+    form.scale = dot(o.data, truth.data) / dot(o.data, o.data);
+    if (same(truth, o, form.scale) && same(right.at("final_state"), mine.at("final_state"), 1)) return form;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,
+                     const std::function<std::string(std::size_t)>& chunks) {
+  const std::optional<Form> form = form_of(scene);
+  if (!form) return;
+  // Two products with the state a token where the room has four to eight, and no gradients, which are four times that.
+  const double effort = scene.problem.cotangents.empty() ? 0.5 : 0.125;
+  for (const std::size_t size : sizes)
+    for (const Told& told : slips) {
+      if ((told.of_decays && scene.input("log_decay") == nullptr) || (told.of_errors && scene.input("beta") == nullptr))
+        continue;
+      list.push_back(
+          {fmt::format("chunk {}: {}", size, told.what), fmt::format("{} ({})", told.what, chunks(size)), told.mend,
+           [form = *form, size, slip = told.slip](const Scene& s) { return answer_of(s, form, size, slip); }});
+      list.back().effort = effort;
+    }
+}
+
+}  // namespace assay::hypotheses

@@ -1,0 +1,18 @@
+#pragma once
+// The chunk form of states that decay and are written to, in doubles, with one of its terms made otherwise.
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "judge/hypotheses/convention.hpp"
+
+namespace assay::hypotheses {
+
+/// What kernels get wrong inside of chunks of these sizes: decays, the products of keys (A) and what the error reads,
+/// what joins the state. None unless the chunk form without a mistake answers the first tokens as the room does.
+/// `chunks`: a size in words.
+void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,
+                     const std::function<std::string(std::size_t)>& chunks);
+
+}  // namespace assay::hypotheses
