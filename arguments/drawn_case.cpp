@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "arguments/file_case.hpp"
-#include "arguments/file_rooms.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "files/names.hpp"
@@ -515,6 +514,9 @@ class Maker {
       for (std::size_t i = 0; i < it->second.data.size(); ++i) it->second.data[i] *= factor(i / d);
     };
     for (const char* name : {"q", "k", "p"}) {
+      // A kernel that forgets the norm shows.
+      if (has_param("l2_norm") && !is("tiny_norms") && !is("huge_norms"))
+        scale_rows(name, [](std::size_t row) { return std::array{1.0, 2.0, 0.5, 4.0, 0.25}.at(row % 5); });
       if (is("tiny_norms"))
         scale_rows(name, [](std::size_t row) { return std::array{1.0, 1e-2, 1e-3, 1e-4, 0.0}.at(row % 5); });
       if (is("huge_norms")) scale_rows(name, [](std::size_t row) { return row % 3 == 0 ? 1e3 : 1.0; });

@@ -284,6 +284,19 @@ Answer FileCase::answer_in_doubles(const language::Mechanism& mechanism) const {
   return judged_answer(answer<double>(other, has_gradients()));
 }
 
+/// A file's shape of a tensor with rows that JSON has in `shape`.
+std::vector<int> FileCase::rows_shape(std::vector<int> shape) const {
+  const int heads = has_heads_ ? shape[0] : 1, batch = std::max(batch_, 1);
+  if (has_heads_) shape.erase(shape.begin());
+  if (layout_ != RowLayout::thd) {
+    require_domain(shape[0] % batch == 0, -1, "rows: ", shape[0], " are none of a batch of ", batch);
+    shape[0] /= batch;
+  }
+  if (has_heads_) shape.insert(shape.begin() + (layout_ == RowLayout::bhtd ? 0 : 1), heads);
+  if (layout_ != RowLayout::thd) shape.insert(shape.begin(), batch);
+  return shape;
+}
+
 /// Of an output, whose shape in the file follows from that of the rows it has.
 FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
   if (tensor.starts_with("d_")) {
@@ -293,12 +306,65 @@ FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
   }
   const std::vector<int>& shape = plan_->outputs.at(tensor);
   if (!has_rows(facts_, tensor, false, layout_, 0)) return as_it_is(shape);
-  std::vector<int> file_shape(shape.begin() + (has_heads_ ? 1 : 0), shape.end());
-  const int batch = std::max(batch_, 1);
-  if (layout_ != RowLayout::thd) file_shape[0] /= batch;
-  if (has_heads_) file_shape.insert(file_shape.begin() + (layout_ == RowLayout::bhtd ? 0 : 1), shape[0]);
-  if (layout_ != RowLayout::thd) file_shape.insert(file_shape.begin(), batch);
-  return rows_in_file(file_shape, layout_, has_heads_);
+  return rows_in_file(rows_shape(shape), layout_, has_heads_);
+}
+
+Problem FileCase::heads_first(const Problem& in_file) const {
+  Problem p = in_file;
+  p.params.erase("layout");
+  const auto gather = [&](const std::string& name, Array& x, bool output) {
+    FileTensor tensor = as_it_is(x.shape);
+    std::vector<int>& shape = tensor.shape;
+    if (has_rows(facts_, name, !output && is_paged_, layout_, static_cast<int>(shape.size()))) {
+      tensor = rows_in_file(x.shape, layout_, has_heads_);
+      if (!has_heads_) shape.insert(shape.begin(), 1);
+    } else if (!output && is_paged_ && is_one_of(name, {"k", "v"})) {
+      tensor = inputs_.at(name);
+    } else if (is_state(name) || is_one_of(name, {"bias", "mask"})) {
+      if (shape.size() == 2) shape.insert(shape.begin(), 1);
+      if (shape.size() == 4) shape[1] *= shape[0], shape.erase(shape.begin());
+    }
+    Array to(shape);
+    for (std::size_t i = 0; i < to.data.size(); ++i) to.data[i] = x.data[tensor.at[i]];
+    x = std::move(to);
+  };
+  for (auto& [name, x] : p.inputs) gather(name, x, false);
+  for (auto& [name, x] : p.cotangents) gather(name, x, true);
+  return p;
+}
+
+Problem FileCase::in_file(const Problem& heads_first) const {
+  constexpr const char* layouts[] = {"bthd", "bhtd", "thd"};
+  Problem p = heads_first;
+  p.params["layout"] = std::string(layouts[static_cast<std::size_t>(layout_)]);
+  const auto scatter = [&](const std::string& name, Array& x, bool output) {
+    std::vector<int> shape = x.shape;
+    const bool paged = !output && is_paged_ && is_one_of(name, {"k", "v"});
+    FileTensor tensor;
+    if (has_rows(facts_, name, !output && is_paged_, layout_,
+                 static_cast<int>(shape.size()) + (layout_ == RowLayout::thd ? 0 : 1))) {
+      if (!has_heads_) shape.erase(shape.begin());
+      tensor = rows_in_file(rows_shape(shape), layout_, has_heads_);
+    } else if (paged) {
+      const bool heads_second = layout_ == RowLayout::bhtd;
+      tensor = heads_second ? with_axes({shape[1], shape[0], shape[2], shape[3]}, {1, 0, 2, 3})
+                            : with_axes({shape[1], shape[2], shape[0], shape[3]}, {2, 0, 1, 3});
+    } else {
+      // As the file has it, or the sequences' states their outputs.
+      const auto given = inputs_.find(name);
+      const auto answered = plan_->outputs.find(name.starts_with("initial_") ? "final_" + name.substr(8) : name);
+      std::vector<int> known = !output && given != inputs_.end()  ? given->second.file_shape
+                               : answered != plan_->outputs.end() ? answered->second
+                                                                  : shape;
+      tensor = as_it_is(Array(known).data.size() == x.data.size() ? std::move(known) : std::move(shape));
+    }
+    Array to(tensor.file_shape);
+    for (std::size_t i = 0; i < x.data.size(); ++i) to.data[tensor.at[i]] = x.data[i];
+    x = std::move(to);
+  };
+  for (auto& [name, x] : p.inputs) scatter(name, x, false);
+  for (auto& [name, x] : p.cotangents) scatter(name, x, true);
+  return p;
 }
 
 std::vector<std::size_t> FileCase::endless_rows() const {

@@ -96,6 +96,7 @@ const Json* Given::find(const char* part, std::string_view name) const {
 }
 
 std::string Given::choice(std::string_view name, const std::vector<std::string>& choices) const {
+  choices_[std::string(name)] = choices;
   const Json* value = find("params", name);
   if (value == nullptr) return choices.front();
   const std::string word = value->is_string() ? value->get<std::string>() : value->dump();
@@ -107,6 +108,7 @@ std::string Given::choice(std::string_view name, const std::vector<std::string>&
 }
 
 bool Given::truth(std::string_view name, bool missing) const {
+  choices_[std::string(name)] = {missing ? "true" : "false", missing ? "false" : "true"};
   const Json* value = find("params", name);
   if (value == nullptr) return missing;
   require_domain(value->is_boolean(), -1, "params.", name, ": expected true or false, got ", excerpt(value->dump()));

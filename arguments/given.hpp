@@ -44,6 +44,8 @@ class Given {
 
   /// One of `choices`, of which the first is the default.
   std::string choice(std::string_view name, const std::vector<std::string>& choices) const;
+  /// The choices of every param that was asked for so far and is one of some words, or true or false.
+  const std::map<std::string, std::vector<std::string>>& choices() const { return choices_; }
   bool truth(std::string_view name, bool missing) const;
   /// An integer of at least `least`.
   std::optional<int> integer(std::string_view name, int least) const;
@@ -70,6 +72,7 @@ class Given {
 
   const Json& record_;
   const Tensors* tensors_ = nullptr;
+  mutable std::map<std::string, std::vector<std::string>> choices_;
 };
 
 /// -1, 0 or 1, as the number is less than zero, zero or more.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/programs/join.hpp"
 #include "language/answers/posed.hpp"
 #include "reference/core/problem.hpp"
 
@@ -68,6 +69,7 @@ struct Plan {
   std::map<std::string, int, std::less<>> tokens;    ///< inputs and outputs: which axis is that of rows
   std::map<std::string, Range, std::less<>> ranges;  ///< of inputs that have one
   std::vector<Piece> pieces;
+  std::vector<Join::Step> front_end;  ///< what the mechanism's program begins with: norms, gates, steps
 };
 
 /// Whether numbers of an input are read by some piece.

@@ -14,17 +14,19 @@ using Names = std::map<std::string, std::string, std::less<>>;
 /// the whole. An output hides an earlier one, or an input, of the same name.
 class Join {
  public:
+  struct Step {
+    const language::Program* program;
+    Names in, out, axes;
+  };
+
   /// `in`, `out` and `axes`: other names for the program's inputs, outputs and axes. Keeps a pointer to the program.
   Join& then(const language::Program& program, Names in = {}, Names out = {}, Names axes = {});
 
   /// The whole, with the outputs of these names. Throws InputError if types do not meet.
   language::Program program(const std::string& name, const std::vector<std::string>& outputs) const;
+  const std::vector<Step>& steps() const { return steps_; }
 
  private:
-  struct Step {
-    const language::Program* program;
-    Names in, out, axes;
-  };
   std::vector<Step> steps_;
 };
 

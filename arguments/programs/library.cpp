@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reference/core/error.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -40,12 +41,6 @@ std::string spelled(const Setting& setting) {
   if (const std::int64_t* number = std::get_if<std::int64_t>(&setting)) return std::to_string(*number);
   if (const std::string* words = std::get_if<std::string>(&setting)) return *words;
   return "";
-}
-
-std::string spelled(const Param& param) {
-  if (const bool* truth = std::get_if<bool>(&param)) return *truth ? "true" : "false";
-  if (const long* number = std::get_if<long>(&param)) return std::to_string(*number);
-  return std::get<std::string>(param);
 }
 
 }  // namespace
@@ -85,7 +80,7 @@ const Program& mechanism_program(std::string_view mechanism, const Params& param
   std::string wanted;
   for (const auto& [name, setting] : plain->settings)
     if (const auto param = params.find(name); param != params.end())
-      wanted += (wanted.empty() ? "" : ", ") + name + " = " + spelled(param->second);
+      wanted += (wanted.empty() ? "" : ", ") + name + " = " + word_of(param->second);
   for (const Embedded& entry : all()) {
     const std::string_view name = entry.name;
     if (entry.folder != std::string_view("mechanisms") || (name != mechanism && !name.starts_with(prefix))) continue;
@@ -94,7 +89,7 @@ const Program& mechanism_program(std::string_view mechanism, const Params& param
     for (const auto& [setting, value] : program.settings) {
       const auto param = params.find(setting);
       agrees = agrees && spelled(value) ==
-                             (param == params.end() ? spelled(plain->settings.at(setting)) : spelled(param->second));
+                             (param == params.end() ? spelled(plain->settings.at(setting)) : word_of(param->second));
     }
     if (agrees) return program;
   }

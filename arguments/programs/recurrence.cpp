@@ -36,6 +36,7 @@ class FrontEnd {
     if (steps) add_step();
     for (const char* name : {"rate", "dt_softplus", "dt_min", "dt_max"})
       require_domain(steps || !(given.has_input(name) || given.has_param(name)), -1, name, ": dt is missing");
+    front_end_ = join_.steps();
     join_.then(recurrence_, steps ? Names{{"v", "written"}} : Names{});
     if (given.has_input("skip")) join_.then(part("skip_added"), {{"x", "v"}}, {{"y", "o"}});
     if (given.has_input("z")) join_.then(part("gated_output"), {}, {{"y", "o"}});
@@ -43,6 +44,7 @@ class FrontEnd {
 
   Program program() const { return join_.program(recurrence_.name, recurrence_.outputs); }
   const Program& recurrence() const { return recurrence_; }
+  const std::vector<Join::Step>& steps() const { return front_end_; }
   const Params& params() const { return params_; }
   const std::map<std::string, Range, std::less<>>& ranges() const { return ranges_; }
 
@@ -156,6 +158,7 @@ class FrontEnd {
   const Given& given_;
   const Program recurrence_;
   Join join_;
+  std::vector<Join::Step> front_end_;
   Params params_;
   std::map<std::string, Range, std::less<>> ranges_;
 };
@@ -181,6 +184,7 @@ class Recurrence {
 
  private:
   void take_params() {
+    plan_.front_end = front_end_.steps();
     plan_.params = front_end_.params();
     plan_.ranges = front_end_.ranges();
     const Params given = given_.params();

@@ -343,7 +343,8 @@ void try_normalisers(const Bench& b) {
   });
   if (own >= 8)
     b.f({"normalisers", "every row the right one times a number of its own",
-         "check what rows are divided by, or weighted with", std::move(values), plain_factor + 1});
+         "check what rows are divided by, or weighted with", std::move(values), plain_factor + 1,
+         1 / static_cast<double>(b.grid.cols)});
 }
 
 /// Gradients of gates are summed from a chunk's last token to its first, so what is missing at its last token is

@@ -14,7 +14,8 @@ struct Variant {
   std::string what;  ///< after "looks like"
   std::string mend;
   Values values;
-  int rank = 0;  ///< of two that fit alike the smaller one is meant
+  int rank = 0;     ///< of two that fit alike the smaller one is meant
+  double free = 0;  ///< the share of its numbers that were chosen to fit: as much of the error they take by chance
 };
 
 /// What was answered for one tensor, and what it counts by.

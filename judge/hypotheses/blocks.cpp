@@ -332,6 +332,7 @@ Array without_delta(const Scene& s, const std::string& tensor) {
 }  // namespace
 
 void add_chunks(List& list, const Scene& scene) {
+  if (!scene.in_parts) return;
   const std::vector<std::string> names = scene.inputs();
   const bool carries = std::any_of(names.begin(), names.end(), is_state);
   const bool windows = std::any_of(scene.fields().begin(), scene.fields().end(), [](const auto& ranked) {

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <set>
 
+#include "arguments/file_case.hpp"
 #include "judge/hypotheses/blocks.hpp"
 #include "reference/core/error.hpp"
 
@@ -31,12 +32,6 @@ Arrays answer_of(const Scene& scene, const Problem& changed) { return hypotheses
 void forget(Arrays& answer, const std::string& tensor) {
   const auto found = answer.find(tensor);
   if (found != answer.end()) std::fill(found->second.data.begin(), found->second.data.end(), unknown);
-}
-
-std::string shown(const Param& value) {
-  if (const bool* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
-  if (const long* n = std::get_if<long>(&value)) return std::to_string(*n);
-  return std::get<std::string>(value);
 }
 
 /// The problem without groups: each output head has its own copy of what heads share, of head `of(h)` for those that
@@ -581,7 +576,8 @@ void add_own_write(List& list, const Scene& scene) {
 void add_decode_masks(List& list, const Scene& scene) {
   const std::vector<std::string> queries = read_by_queries(scene);
   const auto causal = scene.problem.params.find("causal");
-  if (queries.empty() || scene.aligned() || (causal != scene.problem.params.end() && shown(causal->second) == "false"))
+  if (queries.empty() || scene.aligned() ||
+      (causal != scene.problem.params.end() && word_of(causal->second) == "false"))
     return;
   const RoomFacts::Ranked& q = *scene.described(queries.front());
   if (q.field.axes[0] != Axis::query_len) return;
@@ -704,29 +700,30 @@ void add_writes(List& list, const Scene& scene) {
                   }});
 }
 
-/// The room that writes beta k v^T without the error correction, or null.
-const Room* plain_room(std::string_view room) {
-  if (room == "deltanet") return &listed_room("linear_attention");
-  if (room == "gated_deltanet") return &listed_room("mamba2");
-  if (room == "kda") return &listed_room("gla");
-  return nullptr;
+/// What writes beta k v^T without the error correction, or "".
+std::string plain_room(std::string_view room) {
+  constexpr std::pair<std::string_view, std::string_view> rooms[] = {
+      {"deltanet", "linear_attention"}, {"gated_deltanet", "mamba2"}, {"kda", "gla"}};
+  for (const auto& [corrected, plain] : rooms)
+    if (room == corrected || room == text(corrected, arguments::room_suffix))
+      return text(plain, room.substr(corrected.size()));
+  return "";
 }
 
 void add_plain_write(List& list, const Scene& scene) {
-  if (plain_room(scene.room->name) == nullptr || !scene.problem.params.empty()) {
-    // Parameters beside the scale have no meaning there.
-    if (plain_room(scene.room->name) == nullptr) return;
-    for (const auto& [name, value] : scene.problem.params)
-      if (name != "scale") return;
-  }
+  if (plain_room(scene.room->name).empty() || scene.input("beta") == nullptr) return;
+  for (const auto& [name, value] : scene.problem.params)  // others beside the scale have no meaning there
+    if (name != "scale" && !scene.room->name.ends_with(arguments::room_suffix)) return;
   list.push_back({"no error", "the error correction missing (beta v written, not beta (v - S^T k))",
                   "subtract what the state predicts for k", [](const Scene& s) {
                     Problem p = s.problem;
                     require(multiply_rows(s, p.inputs, "v", "beta", [](double b) { return b; }),
                             "beta: no factor of v");
                     p.inputs.erase("beta");
-                    p.mechanism = plain_room(s.room->name)->name;
-                    Arrays answer = hypotheses::answer_of(*plain_room(s.room->name), p);
+                    p.mechanism = plain_room(s.room->name);
+                    // With arguments, its own room answers whatever the case names.
+                    const bool own = p.mechanism.ends_with(arguments::room_suffix);
+                    Arrays answer = hypotheses::answer_of(own ? *s.room : listed_room(p.mechanism), p);
                     const auto d = answer.find("d_v");
                     if (d == answer.end()) return answer;
                     const Array &v = s.problem.inputs.at("v"), &beta = s.problem.inputs.at("beta");
@@ -761,7 +758,7 @@ void add_options(List& list, const Scene& scene) {
   for (const std::string_view option : scene.room->options) {
     const std::string name(option);
     const auto now = given.find(name);
-    const std::string mine = now == given.end() ? "" : shown(now->second);
+    const std::string mine = now == given.end() ? "" : word_of(now->second);
     if (name == "window") {
       if (now == given.end()) continue;
       const long w = std::get<long>(now->second);
@@ -779,7 +776,7 @@ void add_options(List& list, const Scene& scene) {
     }
     for (const Params& variant : scene.room->variants()) {
       const auto other = variant.find(name);
-      const std::string theirs = other == variant.end() ? "" : shown(other->second);
+      const std::string theirs = other == variant.end() ? "" : word_of(other->second);
       const std::string what =
           name + (theirs.empty() ? " left out" : " = " + theirs) + (mine.empty() ? "" : ", not " + mine);
       if (theirs == mine || !told.insert(what).second) continue;
@@ -795,11 +792,12 @@ void permute_heads(const Scene& scene, Arrays& arrays, const std::vector<std::si
     const RoomFacts::Ranked* ranked = scene.described(name);
     if (ranked == nullptr || ranked->field.heads != Field::Heads::own) continue;
     const Grid grid = grid_of(*ranked, array.shape);
-    if (!grid.by_head || grid.heads != of.size()) continue;
+    if (!grid.by_head || grid.heads % of.size() != 0) continue;
     const Values from = array.data;
     const std::size_t n = grid.rows * grid.cols;
-    for (std::size_t h = 0; h < of.size(); ++h) {
-      const std::size_t source = back ? h : of[h], to = back ? of[h] : h;
+    for (std::size_t h = 0; h < grid.heads; ++h) {  // of the states of several sequences, all
+      const std::size_t moved = h - h % of.size() + of[h % of.size()];
+      const std::size_t source = back ? h : moved, to = back ? moved : h;
       std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(source * n), n,
                   array.data.begin() + static_cast<std::ptrdiff_t>(to * n));
     }

@@ -9,7 +9,9 @@
 #include <numeric>
 #include <set>
 
+#include "arguments/heads_first.hpp"
 #include "judge/hypotheses/algebra.hpp"
+#include "judge/hypotheses/argument_conventions.hpp"
 #include "judge/hypotheses/conventions.hpp"
 #include "judge/hypotheses/scene.hpp"
 #include "judge/verdict/locate.hpp"
@@ -196,8 +198,13 @@ struct Claim {
 class Inquest {
  public:
   Inquest(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
-          const Effort& effort)
+          const Effort& effort, const arguments::HeadsFirst* arguments = nullptr, const Problem* in_front = nullptr)
       : scene_(room, problem, batch), effort_(effort) {
+    if (arguments != nullptr) {
+      scene_.in_parts = arguments->in_parts;
+      of_arguments_ = in_front == nullptr ? conventions_of_arguments(scene_, arguments->choices)
+                                          : conventions_of_front_end(scene_, *in_front);
+    }
     for (const Suspect& suspect : tensors) exhibits_.push_back(exhibit_of(scene_, suspect));
     for (const Exhibit& x : exhibits_) truths_[x.suspect->name] = Array(x.suspect->shape, x.truth);
   }
@@ -240,7 +247,8 @@ class Inquest {
         if (!x.is_wrong(h, r)) std::fill(row.begin(), row.end(), 0.0);
       });
       each_variant(scene_, truths_, {x.suspect->name, x.got(), weight}, [&](Variant variant) {
-        const TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows, Tokens::wrong_ones);
+        TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows, Tokens::wrong_ones);
+        fit.wrong.after /= 1 - variant.free, fit.wrong.plain_after /= 1 - variant.free;
         if (!explains(x, fit)) return;
         Candidate& c = found[variant.key];
         if (c.fits.empty()) {
@@ -280,9 +288,9 @@ class Inquest {
         const auto found = answer.find(x.suspect->name + reading);
         if (found == answer.end() || !x.usable || (!part.all_heads && !x.grid.by_head)) continue;
         const std::size_t rows = x.grid.by_token ? std::min(x.grid.rows, part.tokens) : x.grid.rows;
-        const auto& heads = !x.grid.by_head               ? std::vector<std::size_t>{0}
-                            : x.side == Field::Heads::own ? part.own
-                                                          : part.shared;
+        std::vector<std::size_t> heads = x.side == Field::Heads::own ? part.own : part.shared;
+        if (!x.grid.by_head || part.all_heads)  // of a state, those of all sequences
+          heads.resize(x.grid.heads), std::iota(heads.begin(), heads.end(), std::size_t{0});
         if ((!part.all_tokens && !x.grid.by_token) || found->second.data.size() != heads.size() * rows * x.grid.cols)
           continue;
         const TensorFit fit = fit_of(x, found->second.data, heads, rows, Tokens::all);
@@ -325,7 +333,8 @@ class Inquest {
   }
 
   bool try_conventions() {
-    const std::vector<Convention> all = conventions_of(scene_);
+    std::vector<Convention> all = of_arguments_;
+    for (Convention& convention : conventions_of(scene_)) all.push_back(std::move(convention));
     std::vector<std::size_t> every(all.size()), apart, together;
     std::iota(every.begin(), every.end(), std::size_t{0});
     for (const std::size_t i : every) (all[i].whole_sequences ? together : apart).push_back(i);
@@ -338,29 +347,28 @@ class Inquest {
       return complete;
     }
     Part part = group_of(scene_, focus());
-    if (part.scene.work() * efforts(apart) > budget) apart = screened_by_prefix(all, apart, part, budget, complete);
+    if (part.scene.work() * efforts(apart) > budget) apart = screened(all, apart, part, budget, complete);
     std::vector<Candidate> found = screen(all, apart, part, budget, complete);
     confirm(all, whole, found);
     add(std::move(found));
-    if (whole.scene.work() * efforts(together) > budget)
-      together = screened_by_prefix(all, together, whole, budget, complete);
+    if (whole.scene.work() * efforts(together) > budget) together = screened(all, together, whole, budget, complete);
     add(screen(all, together, whole, budget, complete));
     return complete;
   }
 
-  /// Those that explain the first tokens of an output that fails there; all if none does.
-  std::vector<std::size_t> screened_by_prefix(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
-                                              const Part& part, double& budget, bool& complete) const {
+  /// Those that explain the outputs, or the first tokens of one that fails there; all if none does.
+  std::vector<std::size_t> screened(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
+                                    const Part& part, double& budget, bool& complete) const {
     const auto causal = scene_.problem.params.find("causal");
     const bool ahead = causal != scene_.problem.params.end() && std::get_if<bool>(&causal->second) != nullptr &&
                        !std::get<bool>(causal->second);
-    if (ahead || !scene_.aligned()) return which;
-    Part prefix = prefix_of(part, prefix_tokens);
-    while (prefix.tokens > usual_chunk && prefix.scene.work() * efforts_of(all, which) > budget / 2)
+    const bool cuts = scene_.in_parts && !ahead && scene_.aligned();
+    Part prefix = cuts ? prefix_of(part, prefix_tokens) : outputs_of(part);
+    while (cuts && prefix.tokens > usual_chunk && prefix.scene.work() * efforts_of(all, which) > budget / 2)
       prefix = prefix_of(part, prefix.tokens / 2);
     if (!fails_in(prefix)) return which;
     std::vector<std::size_t> looked_at, left;
-    for (const std::size_t i : which) (all[i].looks_ahead ? left : looked_at).push_back(i);
+    for (const std::size_t i : which) (cuts && all[i].looks_ahead ? left : looked_at).push_back(i);
     std::vector<std::size_t> near;
     for (const Candidate& c : screen(all, looked_at, prefix, budget, complete)) near.push_back(c.index);
     if (!near.empty()) return near;
@@ -444,10 +452,15 @@ class Inquest {
     return doubtful;
   }
 
-  /// What is left of the error in the tensors of a claim that `open` holds, over what there was.
-  static double left_of(const Candidate& c, const std::vector<std::size_t>& tensors) {
+  /// What is left of the error in the tensors of a claim, over what there was. To compare, as much at least as a
+  /// healthy kernel may leave: explanations that leave less are not told apart by it.
+  double left_of(const Candidate& c, const std::vector<std::size_t>& tensors, bool to_compare) const {
     double before = 0, after = 0;
-    for (const std::size_t t : tensors) before += c.fits[t].wrong.before, after += c.fits[t].wrong.after;
+    for (const std::size_t t : tensors) {
+      const Fit& wrong = c.fits[t].wrong;
+      before += wrong.before;
+      after += to_compare ? std::max(wrong.after, exhibits_[t].limit * wrong.count) : wrong.after;
+    }
     return before > 0 ? after / before : 1;
   }
 
@@ -477,7 +490,7 @@ class Inquest {
       Claim claim = claim_of(c);
       std::erase_if(claim.tensors, [&](std::size_t t) { return !open.contains(t); });
       if (claim.tensors.empty()) continue;
-      const double left = left_of(c, claim.tensors);
+      const double left = left_of(c, claim.tensors, true);
       const bool local = std::any_of(claim.tensors.begin(), claim.tensors.end(),
                                      [&](std::size_t t) { return refutes(exhibits_[t], c.fits[t].right); });
       list.push_back({&c, std::move(claim.tensors), claim.doubts, left, local});
@@ -509,7 +522,7 @@ class Inquest {
     LooksLike cause;
     for (const std::size_t t : best.tensors) cause.tensors.push_back(exhibits_[t].suspect->name);
     cause.name = best.candidate->key, cause.what = best.candidate->what, cause.mend = best.candidate->mend;
-    cause.share = 1 - best.left, cause.where = place_of(best);
+    cause.share = 1 - left_of(*best.candidate, best.tensors, false), cause.where = place_of(best);
     for (const Choice& other : list) {
       if (cause.or_else.size() >= 2) break;
       if (other.candidate == best.candidate || other.tensors != best.tensors || other.doubts != best.doubts ||
@@ -517,7 +530,7 @@ class Inquest {
         continue;
       if (other.candidate->what == cause.what || other.left > alike * best.left) continue;
       // A number says less than what it comes from.
-      if (other.candidate->key.starts_with("factor")) continue;
+      if (other.candidate->rank >= plain_factor || other.candidate->key.starts_with("factor")) continue;
       cause.or_else.push_back(other.candidate->what);
     }
     return cause;
@@ -552,6 +565,7 @@ class Inquest {
 
   Scene scene_;
   const Effort& effort_;
+  std::vector<Convention> of_arguments_;
   std::vector<Exhibit> exhibits_;
   Arrays truths_;
   std::vector<Candidate> candidates_;
@@ -600,6 +614,24 @@ std::string LooksLike::sentence(bool all) const {
 Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
                  const Effort& effort) {
   return Inquest(room, problem, batch, in_causal_order(room, tensors), effort).run();
+}
+
+Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& tensors, const Effort& effort) {
+  const arguments::HeadsFirst posed = arguments::heads_first(in_file);
+  const std::vector<Suspect> sorted = in_causal_order(*posed.room, tensors);
+  Causes causes = Inquest(*posed.room, posed.problem, 1, sorted, effort, &posed).run();
+  const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
+  if (std::ranges::all_of(causes.unexplained, is_gradient)) return causes;
+  const auto behind = arguments::behind_front_end(in_file);
+  if (!behind) return causes;
+  std::vector<Suspect> outputs = sorted;
+  std::erase_if(outputs, [&](const Suspect& s) { return is_gradient(s.name); });
+  Causes more = Inquest(*behind->room, behind->problem, 1, outputs, effort, &*behind, &posed.problem).run();
+  if (more.unexplained.size() >= outputs.size() || more.list.empty()) return causes;
+  for (const LooksLike& cause : more.list)
+    for (const std::string& named : cause.tensors) std::erase(causes.unexplained, named);
+  causes.list.insert(causes.list.begin(), more.list.begin(), more.list.end());
+  return causes;
 }
 
 std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::vector<Suspect>& tensors) {

@@ -53,6 +53,8 @@ struct Causes {
 /// Causes of what fails among `tensors`.
 Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
                  const Effort& effort = {});
+/// The same of a case with arguments, whose problem is a file's.
+Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& tensors, const Effort& effort = {});
 
 /// Where a wrong answer begins: outputs come before gradients, earlier tokens before later ones.
 struct FirstWrong {

@@ -25,10 +25,11 @@ std::size_t heads_on(const Scene& scene, Field::Heads side) {
 }
 
 /// Of an array on either side, the heads that are kept, and of each its first rows if rows are tokens.
-void cut(const RoomFacts::Ranked& ranked, const Part& part, Array& array) {
+void cut(const RoomFacts::Ranked& ranked, const Scene& from, const Part& part, Array& array) {
   const Grid grid = grid_of(ranked, array.shape);
-  if (!grid.by_head) return;
-  const std::vector<std::size_t>& kept = ranked.field.heads == Field::Heads::own ? part.own : part.shared;
+  const bool own = ranked.field.heads == Field::Heads::own;
+  if (!grid.by_head || (!from.in_parts && grid.heads != (own ? from.own_heads() : from.shared_heads()))) return;
+  const std::vector<std::size_t>& kept = own ? part.own : part.shared;
   const std::size_t rows = grid.by_token ? std::min(grid.rows, part.tokens) : grid.rows;
   Array smaller;
   smaller.shape = array.shape;
@@ -46,9 +47,9 @@ void cut_all(Part& part, const Scene& from) {
   part.scene = from;
   Problem& problem = part.scene.problem;
   for (auto& [name, array] : problem.inputs)
-    if (const RoomFacts::Ranked* ranked = from.described(name)) cut(*ranked, part, array);
+    if (const RoomFacts::Ranked* ranked = from.described(name)) cut(*ranked, from, part, array);
   for (auto& [name, array] : problem.cotangents)
-    if (const RoomFacts::Ranked* ranked = from.described(name)) cut(*ranked, part, array);
+    if (const RoomFacts::Ranked* ranked = from.described(name)) cut(*ranked, from, part, array);
 }
 
 }  // namespace
@@ -142,7 +143,8 @@ double Scene::work() const {
   // token.
   const double once =
       heads * (n > 0 ? n * T * (K + V) : 8 * T * K * V) * (solves ? K / (n > 0 ? 1 : 8) : 1) * (windows ? 64 : 1);
-  return problem.cotangents.empty() ? once : 4 * once;
+  // Programs, which cases with arguments are, are walked node by node.
+  return (problem.cotangents.empty() ? 1 : 4) * (in_parts ? 1 : 4) * once;
 }
 
 Arrays answer_of(const Room& room, const Problem& problem) {
@@ -177,6 +179,11 @@ Part group_of(const Scene& scene, std::size_t shared_head) {
   part.all_heads = scene.shared_heads() == 1;
   cut_all(part, scene);
   part.scene.batch = 1;
+  return part;
+}
+
+Part outputs_of(Part part) {
+  part.scene.problem.cotangents.clear();
   return part;
 }
 

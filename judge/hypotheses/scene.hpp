@@ -35,6 +35,7 @@ struct Scene {
   const Room* room = nullptr;
   Problem problem;
   int batch = 1;
+  bool in_parts = true;  ///< whether its first tokens are a problem, too; a case with arguments may be packed
 
   /// What the room says of an input, an output or, of "d_NAME", the input; null: nothing.
   const RoomFacts::Ranked* described(std::string_view tensor) const;
@@ -72,6 +73,8 @@ struct Part {
 Part whole_of(const Scene& scene);
 /// One shared head and those that read it.
 Part group_of(const Scene& scene, std::size_t shared_head);
+/// Its outputs alone.
+Part outputs_of(Part part);
 /// Its first tokens, without cotangents: what is answered is the part's where nothing looks ahead.
 Part prefix_of(Part part, std::size_t tokens);
 

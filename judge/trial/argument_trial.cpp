@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "arguments/file_case.hpp"
-#include "arguments/file_rooms.hpp"
 #include "judge/court/argument_form.hpp"
 
 namespace assay {

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "arguments/file_case.hpp"
-#include "arguments/file_rooms.hpp"
 #include "files/case_file.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 #include "proptests/core/places.hpp"
 

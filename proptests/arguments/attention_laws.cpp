@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 #include "proptests/laws/property.hpp"
 

@@ -8,9 +8,7 @@
 #include <set>
 
 #include "arguments/file_case.hpp"
-#include "arguments/file_rooms.hpp"
 #include "files/problem_file.hpp"
-#include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 #include "proptests/core/places.hpp"
 

@@ -7,7 +7,6 @@
 
 #include "arguments/programs/library.hpp"
 #include "language/program/mutants.hpp"
-#include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 #include "proptests/core/places.hpp"
 

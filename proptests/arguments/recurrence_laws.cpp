@@ -3,7 +3,6 @@
 #include <rapidcheck.h>
 
 #include "arguments/registry.hpp"
-#include "language/room.hpp"
 #include "proptests/arguments/records.hpp"
 #include "proptests/laws/property.hpp"
 

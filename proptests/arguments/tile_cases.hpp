@@ -11,7 +11,6 @@
 
 #include "arguments/drawn_case.hpp"
 #include "arguments/file_case.hpp"
-#include "arguments/file_rooms.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/cache.hpp"

@@ -57,20 +57,14 @@ std::string overflow_names_the_first_token(const Room& room);
 
 }  // namespace assay::bad_inputs
 
+/// One of these as a test of a room.
+#define ASSAY_REFUSES(mechanism, law) \
+  TEST(mechanism##_bad_inputs, law) { EXPECT_EQ(::assay::bad_inputs::law(::assay::listed_room(#mechanism)), ""); }
+
 /// The whole table for a room that reads a state.
-#define ASSAY_REFUSES_BAD_INPUTS(mechanism)                                                               \
-  TEST(mechanism##_bad_inputs, numbers_must_be_finite) {                                                  \
-    EXPECT_EQ(::assay::bad_inputs::numbers_must_be_finite(::assay::listed_room(#mechanism)), "");         \
-  }                                                                                                       \
-  TEST(mechanism##_bad_inputs, shapes_must_fit) {                                                         \
-    EXPECT_EQ(::assay::bad_inputs::shapes_must_fit(::assay::listed_room(#mechanism)), "");                \
-  }                                                                                                       \
-  TEST(mechanism##_bad_inputs, empty_extents) {                                                           \
-    EXPECT_EQ(::assay::bad_inputs::empty_extents(::assay::listed_room(#mechanism)), "");                  \
-  }                                                                                                       \
-  TEST(mechanism##_bad_inputs, heads_must_divide) {                                                       \
-    EXPECT_EQ(::assay::bad_inputs::heads_must_divide(::assay::listed_room(#mechanism)), "");              \
-  }                                                                                                       \
-  TEST(mechanism##_bad_inputs, overflow_names_the_first_token) {                                          \
-    EXPECT_EQ(::assay::bad_inputs::overflow_names_the_first_token(::assay::listed_room(#mechanism)), ""); \
-  }
+#define ASSAY_REFUSES_BAD_INPUTS(mechanism)        \
+  ASSAY_REFUSES(mechanism, numbers_must_be_finite) \
+  ASSAY_REFUSES(mechanism, shapes_must_fit)        \
+  ASSAY_REFUSES(mechanism, empty_extents)          \
+  ASSAY_REFUSES(mechanism, heads_must_divide)      \
+  ASSAY_REFUSES(mechanism, overflow_names_the_first_token)

@@ -139,6 +139,24 @@ TEST(Attribution, does_not_depend_on_the_order_of_sums) {
   }
 }
 
+/// A site explains all of an answer of its own, and nothing of it once there is a NaN, which no site makes.
+TEST(Attribution, explains_no_nan_by_numbers) {
+  const Room& room = listed_room("softmax_attention");
+  const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
+  CaseSpec spec = spec_of(room, form, Format::fp32);
+  spec.shape = {1, 6, 1, 0, 8, 8, 0};
+  Problem problem = room.make(spec);
+  problem.cotangents.clear();
+  const KernelUnderTest kernel{&form, Format::fp32, smallest_tile(form), 1};
+  const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, 12);
+  Policy policy = kernel.policy();
+  policy.sites = policy.sites.with("P", Format::bf16);
+  auto got = in_report_order(form.run(problem, policy, kernel.tile), expectation);
+  EXPECT_TRUE(explain(expectation, got, kernel, problem).known());
+  got.front().second.back() = std::nan("");
+  EXPECT_FALSE(explain(expectation, got, kernel, problem).known());
+}
+
 TEST(Attribution, finds_the_site) {
   const int step = one_in(997);
   for (const bool other_tile : {false, true}) {

@@ -42,6 +42,26 @@ TEST(Detectability, a_mask_off_by_one_key_shows_in_nearly_every_row) {
   }
 }
 
+/// Every query reads the first key alone, but for one that reads all that it sees alike.
+template <int attentive>
+void distract(Problem& problem) {
+  Array &q = problem.inputs.at("q"), &k = problem.inputs.at("k");
+  for (std::size_t i = 0; i < q.data.size(); ++i) {
+    const int token = static_cast<int>(i) / q.shape[2] % q.shape[1];
+    q.data[i] = token == attentive ? 0 : 8, k.data[i] = token == 0 ? 8 : 0;
+  }
+}
+
+/// The last query has a key to lose and none to gain, the first one the other way round.
+TEST(Detectability, tells_a_short_mask_from_a_long_one) {
+  const CaseSpec spec = spec_of("softmax_attention", Style::normal, 3);
+  const Detectability last = of(spec, distract<2>), first = of(spec, distract<0>);
+  ASSERT_TRUE(last.short_mask && first.long_mask);
+  EXPECT_EQ(last.short_mask->tested, 2);  // a row of each head
+  EXPECT_EQ(first.long_mask->tested, 2);
+  EXPECT_FALSE(last.long_mask || first.short_mask);
+}
+
 /// All values are alike, and so is o, whatever a query sees.
 TEST(Detectability, values_that_are_alike_hide_every_mask) {
   const Detectability d = of(spec_of("softmax_attention", Style::normal), [](Problem& problem) {

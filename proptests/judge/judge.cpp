@@ -141,6 +141,19 @@ TEST(Judge, rejects_what_it_fails) {
   EXPECT_GT(failed, 30);
 }
 
+/// Half of sigma at each of 30 elements comes to 15, against a limit of 12.
+TEST(Judge, sees_what_leans_to_either_side) {
+  Expected e = expected_of({2, 5, 3});
+  e.weight.assign(e.value.size(), 1 / e.sigma[0]);
+  for (const Slice& slice : slices_of(e.layout)) e.sums.push_back({slice, 4, 3});
+  for (const double sigmas : {0.5, -0.5}) {
+    std::vector<double> got;
+    for (const HiLo& value : e.value) got.push_back(value.hi + sigmas * e.sigma[0]);
+    EXPECT_EQ(judge(e, got).verdict, Verdict::fail) << sigmas;
+    EXPECT_EQ(judge(e, got).worst_sum_slice, "the whole tensor") << sigmas;
+  }
+}
+
 TEST(Judge, is_vacuous_where_a_corruption_would_pass) {
   const auto verdict_on = [](std::vector<int> shape, auto value, std::string_view corruption) {
     Expected e = expected_of(std::move(shape));

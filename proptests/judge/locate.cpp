@@ -150,6 +150,8 @@ TEST(Locate, describes_what_is_not_complete) {
   EXPECT_EQ(describe(tokens, {0, 99}), "tokens 0, 99 of 100");
   EXPECT_EQ(describe(tokens, {64, 65}), "tokens 64..65 of 100");
   EXPECT_EQ(describe(tokens, {5, 69}), "position 5 of every chunk of 64 tokens");
+  EXPECT_EQ(describe({"token", "tokens", 130, 64}, {2, 66}), "position 2 of every chunk of 64 tokens");
+  EXPECT_EQ(describe({"token", "tokens", 131, 64}, {2, 66}), "position 2 of chunks 0..1 of 64 tokens");
   EXPECT_EQ(describe(tokens, {60, 61, 62}), "tokens 60..62 of 100");
   EXPECT_EQ(describe(dims, {63}), "the last dimension 63 of 64");
   EXPECT_EQ(describe(dims, {62, 63}), "the last 2 dimensions, 62..63 of 64");

@@ -66,6 +66,10 @@ TEST(Storage, allows_ties_to_either_side) {
   Expected turns = of_fp32([](std::size_t i) { return tie(i) + static_cast<double>(i % 2) * bf16_spacing; }, 1e-9);
   ASSERT_TRUE(allow_storage(turns, Format::bf16));
   EXPECT_NE(verdict(turns, down), Verdict::fail);
+  // Ties that round down among numbers that round up: their sum is less than where a kernel rounds all of it up.
+  Expected mixed = of_fp32([](std::size_t i) { return i % 2 == 0 ? tie(i) : 1 + 0.75 * bf16_spacing; }, 1e-9);
+  ASSERT_TRUE(allow_storage(mixed, Format::bf16));
+  EXPECT_NE(verdict(mixed, up), Verdict::fail);
   // No tie, all the same: off by a quarter of a spacing, to the same side, and not to the other.
   Expected same = of_fp32([](std::size_t) { return 1 + bf16_spacing / 4; }, 1e-9);
   ASSERT_TRUE(allow_storage(same, Format::bf16));
@@ -78,6 +82,7 @@ TEST(Storage, what_must_be_exact_is_the_number_next_to_it) {
   ASSERT_TRUE(allow_storage(e, Format::bf16));
   EXPECT_EQ(e.sigma, std::vector<double>(e.sigma.size(), 0.0));
   EXPECT_NE(verdict(e, nearest), Verdict::fail);
+  EXPECT_EQ(verdict(e, down), Verdict::fail) << "up to a spacing off";
   EXPECT_EQ(verdict(e, [](double x) { return x == 1.5 ? x + bf16_spacing : nearest(x); }), Verdict::fail);
   EXPECT_EQ(verdict(e, [](double x) { return x == 1.5 || x > 1.9 ? nearest(x) : nearest(x) + bf16_spacing; }),
             Verdict::fail);

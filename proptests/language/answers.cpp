@@ -11,6 +11,7 @@
 
 #include "files/case_file.hpp"
 #include "judge/programs/program_form.hpp"
+#include "language/equal.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
 #include "proptests/core/places.hpp"
@@ -174,25 +175,29 @@ Mp100 inner(const BasicArrays<HiLo>& a, const Arrays& b) {
   return sum;
 }
 
+/// How many inputs have slopes that are not zero. Those of all inputs are the gradients'.
+std::size_t slopes_that_agree(const Room& room, const Problem& problem, RandomBits& random) {
+  const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp100);
+  std::size_t shown = 0;
+  for (const auto& [name, input] : problem.inputs) {
+    Array direction = input;
+    for (double& x : direction.data) x = static_cast<double>(random.next() >> 48) * 0x1p-16 - 0.5;
+    const Mp100 forward = inner(room.slopes(problem, {{name, direction}}), problem.cotangents),
+                reverse = inner(answer.gradients, {{name, direction}});
+    // Pairs of doubles: 2^-106 of each of the terms, of which there are few and none is large.
+    EXPECT_LE(abs(forward - reverse), Mp100(0x1p-95)) << room.name << " d_" << name;
+    shown += abs(forward) > Mp100(0x1p-60) ? 1 : 0;
+  }
+  return shown;
+}
+
 TEST(ProgramAnswers, HaveTheGradientsThatDualNumbersSay) {
   for (const Sample& sample : samples) {
     const Room& room = room_of(sample.name);
-    const Mechanism& mechanism = program_of(room);
     RandomBits random{7, 0};
-    const Problem problem = random_problem(room, mechanism, random);
-    const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp100);
-    std::size_t shown = 0;
-    for (const auto& [name, input] : problem.inputs) {
-      Array direction = input;
-      for (double& x : direction.data) x = static_cast<double>(random.next() >> 48) * 0x1p-16 - 0.5;
-      const Mp100 forward = inner(room.slopes(problem, {{name, direction}}), problem.cotangents),
-                  reverse = inner(answer.gradients, {{name, direction}});
-      // Pairs of doubles: 2^-106 of each of the terms, of which there are few and none is large.
-      EXPECT_LE(abs(forward - reverse), Mp100(0x1p-95)) << sample.name << " d_" << name;
-      shown += abs(forward) > Mp100(0x1p-60) ? 1 : 0;
-    }
+    const Problem problem = random_problem(room, program_of(room), random);
     // All but a sink that is not used, and a key before the first one.
-    EXPECT_GE(shown + 1, problem.inputs.size()) << sample.name;
+    EXPECT_GE(slopes_that_agree(room, problem, random) + 1, problem.inputs.size()) << sample.name;
   }
 }
 
@@ -349,16 +354,56 @@ TEST(ProgramAnswers, AreRefusedInOneSentence) {
 }
 
 /// A program of one input x, in a file; its path.
-std::string file_of(const std::string& name, const std::string& nodes, const std::string& results) {
+std::string file_of(const std::string& name, const std::string& nodes, const std::string& results,
+                    const std::string& type = "real T") {
   std::string path = testing::TempDir() + "assay_" + name + ".json";
   std::ofstream(path) << R"({"format":"assay-mechanism","version":1,"name":")" << name
-                      << R"(","settings":{},"outputs":["o"],"inputs":[{"name":"x","type":"real T","domain":"real",)"
-                      << R"("default":null,"gradient":true}],"body":{"params":["real T"],"nodes":)" << nodes
-                      << R"(,"results":)" << results << "}}";
+                      << R"(","settings":{},"outputs":["o"],"inputs":[{"name":"x","type":")" << type
+                      << R"(","domain":"real","default":null,"gradient":true}],"body":{"params":[")" << type
+                      << R"("],"nodes":)" << nodes << R"(,"results":)" << results << "}}";
   return path;
 }
-const Room& written(const std::string& name, const std::string& nodes, const std::string& results) {
-  return program_room(file_of(name, nodes, results));
+const Room& written(const std::string& name, const std::string& nodes, const std::string& results,
+                    const std::string& type = "real T") {
+  return program_room(file_of(name, nodes, results, type));
+}
+
+/// What no program of the library has: a tie of max, a recurrence from the last token to the first, axes that go round.
+TEST(ProgramAnswers, OfRareOperationsHaveTheGradientsThatDualNumbersSay) {
+  constexpr const char* rare[][4] = {
+      {"tie", "real T", R"([["const",[],{"value":"0"}],["expand",[1],{"at":0,"size":"T"}],["max",[0,2]]])", "[3]"},
+      {"backward", "real T",
+       R"([["const",[],{"value":"1"}],["scan",[1,0],{"body":{"params":["real","real"],"nodes":[["mul",[0,1]],)"
+       R"(["add",[2,1]]],"results":[3,3]},"carry":1,"reverse":true,"xs":1}],["get",[2],{"i":1}]])",
+       "[3]"},
+      {"turned", "real T K V", R"([["transpose",[0],{"perm":[1,2,0]}]])", "[1]"}};
+  for (const auto& [name, type, nodes, results] : rare) {
+    const Room& room = written(name, nodes, results, type);
+    RandomBits random{17, 0};
+    Problem problem = random_problem(room, program_of(room), random);
+    std::vector<double>& x = problem.inputs.at("x").data;
+    x[0] = 0, x[1] = 0.5;
+    EXPECT_EQ(slopes_that_agree(room, problem, random), 1U) << name;
+  }
+}
+
+/// Every number of one is above the other's.
+TEST(ProgramAnswers, DifferWhicheverIsLarger) {
+  const Room &below = written("below", R"([["exp",[0]]])", "[1]"),
+             &above = written("above",
+                              R"([["exp",[0]],["const",[],{"value":"1"}],["expand",[2],{"at":0,"size":"T"}],)"
+                              R"(["add",[1,3]]])",
+                              "[4]");
+  const Problem problem{"x", "", {}, {{"x", Array({2}, {0.5, 1})}}, {}};
+  EXPECT_EQ(outcome_of(distances(below, above, problem).at(0)), Outcome::different);
+  EXPECT_EQ(outcome_of(distances(above, below, problem).at(0)), Outcome::different);
+}
+
+/// The last chunk need not be full: 40 tokens take three of 16.
+TEST(ProgramAnswers, CasesOfChunksHaveAllTokens) {
+  const Room& room = room_of("implicit_delta_chunks");
+  const Problem problem = room.make({.mechanism = std::string(room.name), .shape = {1, 40, 2, 0, 4, 3, 0}});
+  EXPECT_EQ(problem.inputs.at("k").shape, (std::vector<int>{2, 3, 16, 4}));
 }
 
 /// A process may meet any number of programs, one after another: those that nobody holds go, all but the latest.
@@ -462,6 +507,13 @@ TEST(ProgramAnswers, KeepFewStates) {
     return footprint(*mechanism.gradient.body, {{"T", T}, {"K", 64}, {"V", 64}}) - 8.0 * T * (64 + 64);
   };
   EXPECT_LT(needed(1 << 14), 5 * needed(1 << 10));
+}
+
+/// A step's numbers are beside those of the block: here T rows and, of the step, 100 exponentials and their sum.
+TEST(ProgramAnswers, KeepAStepsNumbersBesideTheBlocks) {
+  const std::string step = R"([["expand",[0],{"at":0,"size":100}],["exp",[1]],["sum",[2],{"axis":0}]])";
+  const Mechanism& mechanism = program_of(written("beside", stepwise(step, "3"), "[2]"));
+  EXPECT_EQ(footprint(*mechanism.program.body, {{"T", 50}}), 50 + 101);
 }
 
 TEST(ProgramAnswers, AreOfTheProgramThatACaseNames) {

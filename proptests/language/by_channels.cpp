@@ -65,6 +65,11 @@ TEST(ByChannels, WhatMixesChannelsStaysTogether) {
   EXPECT_FALSE(apart("mlstm", 2, 8)) << "a normaliser that has none";
   EXPECT_FALSE(apart("kda", 8, 8)) << "a full pack";
   EXPECT_FALSE(apart("kda", 4, 7)) << "channels that do not part";
+  EXPECT_TRUE(apart("deltanet", 2, 8));
+  Problem shared = problem_of("deltanet", 2, 8);
+  Array& v = shared.inputs.at("v");
+  v.data.resize(v.data.size() / 2), v.shape[0] = 1;
+  EXPECT_FALSE(by_channels(program_of(program_room(in_library("deltanet"))), shared)) << "two heads have the same ones";
 }
 
 }  // namespace

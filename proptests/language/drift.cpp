@@ -11,7 +11,6 @@
 #include "files/case_file.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
-#include "language/room.hpp"
 #include "oracles/core/trajectory.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "language/answers/answer.hpp"
-#include "language/room.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "proptests/language/programs.hpp"
 

@@ -21,18 +21,11 @@ namespace {
 
 const std::string folder = source_dir() + "/mechanisms/";
 
-/// What a setting or a number of a case is as it is typed.
-std::string typed(const Param& param) {
-  if (const bool* truth = std::get_if<bool>(&param)) return *truth ? "true" : "false";
-  if (const long* number = std::get_if<long>(&param)) return std::to_string(*number);
-  return std::get<std::string>(param);
-}
-
 /// The settings with which a library's program is that of the problem: those of its params, and lambda's axes.
 std::vector<std::string> settings_for(const Program& plain, const Problem& problem) {
   std::vector<std::string> list;
   for (const auto& [name, value] : problem.params)
-    if (plain.settings.contains(name)) list.push_back(name + '=' + typed(value));
+    if (plain.settings.contains(name)) list.push_back(name + '=' + word_of(value));
   const auto lambda = problem.inputs.find("lambda");
   if (!plain.settings.contains("ridge")) return list;
   constexpr std::string_view axes[] = {"", "T", "T K"};
@@ -116,7 +109,7 @@ TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
         if (!mechanism) mechanism.emplace(load_program(front.program(file, {name, settings_for(plain, problem)})));
         keep_what_both_know(mechanism->program, problem);
         std::string what = name + ' ' + std::string(name_of(style));
-        for (const auto& [param, value] : problem.params) what += ' ' + param + '=' + typed(value);
+        for (const auto& [param, value] : problem.params) what += ' ' + param + '=' + word_of(value);
         compared += compare(*room, *mechanism, problem, what);
       }
       ++seen;

@@ -9,7 +9,6 @@
 #include "judge/court/judge_answer.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
-#include "language/room.hpp"
 #include "proptests/core/one_in.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"

@@ -99,6 +99,8 @@ std::vector<Wrong> wrong_programs() {
       {node(R"(["contract",[0,0],{"spec":"ab,ab->c"}])"),
        at + "(contract): index c is in one of both operands and the result alone, and must be in two"},
       {node(R"(["contract",[0,0],{"spec":"aa,aa->a"}])"), at + "(contract): an index occurs twice in one operand"},
+      {program_of(R"([["contract",[0,0],{"spec":"aba,cbd->acd"}]])", "[1]", "real T K T"),
+       at + "(contract): an index occurs twice in one operand"},
       {node(R"(["contract",[0,0],{"spec":"ab;ab->a"}])"), at + "(contract): \"ab;ab->a\" is not of the form ab,bc->ac"},
       {node(R"(["const",[],{"value":0.5}])"), "test: numbers are strings, not 0.5"},
       {node(R"(["const",[],{"value":"2/4"}])"), at + "(const): \"2/4\" is no reduced fraction"},
@@ -164,6 +166,7 @@ TEST(Programs, AreRefusedByTheNodeOfTheirScan) {
             "gdn.json: log_decay: there is no domain \"log_dekay\"");
   EXPECT_EQ(refusal_of(with(right, R"("gradient":true)", R"("gradient":true,"unit":"K")")),
             "gdn.json: input 0: there is no key unit");
+  EXPECT_EQ(refusal_of(with(right, R"("name":"k")", R"("name":"q")")), "gdn.json: two inputs are called q");
 }
 
 TEST(Programs, AreBounded) {

@@ -12,7 +12,6 @@
 #include "files/safetensors.hpp"
 #include "judge/court/cache.hpp"
 #include "language/program/program.hpp"
-#include "language/room.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"

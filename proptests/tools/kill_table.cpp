@@ -1,4 +1,4 @@
-// assay-lab mutants: the kill table of a room, healthy runs, formats and flags.
+// assay-lab mutants: the kill table of a room, healthy runs, formats and flags. Errors in formulas, which count.
 #include "judge/trial/kill_table.hpp"
 
 #include <gtest/gtest.h>
@@ -6,12 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "judge/held_out/rooms.hpp"
+#include "judge/programs/formula.hpp"
+#include "language/room.hpp"
+#include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/pages/confidence.hpp"
 
@@ -221,6 +226,27 @@ TEST_F(KillTables, held_out_survivors_are_listed_and_fail_nothing) {
   ASSERT_NE(survivors, std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("v_in_fp16", survivors), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("\nheld out: 7 mutants"), std::string::npos) << ran.out;
+}
+
+/// One token: o = (q . k) v / sqrt(4) = 2.
+TEST(FormulaErrors, count_whichever_way_they_move_a_number) {
+  Problem problem;
+  problem.mechanism = language::path_of("mamba2");
+  problem.inputs = {{"q", Array({1, 4}, {1, 1, 1, 1})},
+                    {"k", Array({1, 4}, {1, 1, 1, 1})},
+                    {"v", Array({1, 1}, {1})},
+                    {"log_decay", Array({1}, {-1})}};
+  const std::vector<WrongFormula> wrong = wrong_formulas(*language::find_mechanism(problem.mechanism), false);
+  std::vector<std::size_t> all(wrong.size());
+  std::iota(all.begin(), all.end(), 0);
+  Expected o{.shape = {1, 1}, .layout = {1, 1, 1}, .value = {{2, 0}}, .bound = {0}, .sigma = {0.01}, .reach = {7}};
+  o.rms_limit = 2;
+  const std::vector<Fate> fates = fates_of(wrong, all, problem, {{"o", &o}}, Format::bf16, 1);
+  std::map<std::string, Fate> of;
+  for (const std::size_t i : all) of[wrong[i].what] = fates[i];
+  EXPECT_EQ(of.at("0.10 mul: only operand 2 is left"), Fate::revealed) << "the scale forgotten: 4";
+  EXPECT_EQ(of.at("0.7 add: wrong sign"), Fate::revealed) << "-2";
+  EXPECT_EQ(of.at("0.0 exp left out"), Fate::no_change) << "of a state that is zero";
 }
 
 TEST_F(KillTables, bad_flags_are_one_sentence) {

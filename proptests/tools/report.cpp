@@ -18,6 +18,7 @@
 #include <set>
 #include <sstream>
 
+#include "judge/court/judge_answer.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/print/matrix.hpp"
@@ -265,6 +266,21 @@ TEST(Report, shares_its_rate_of_false_alarms) {
   EXPECT_NE(run_words(one).out.find(
                 "\nlimits    correct kernels fail, in any of these tensors, with a probability of 1e-06 at most\n"),
             std::string::npos);
+}
+
+/// Limits of judge(), as C++ calls it, depend on the rate as well.
+TEST(Report, judge_takes_a_rate_of_false_alarms) {
+  Problem problem = listed_room("linear_attention")
+                        .make({"linear_attention", {1, 9, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 0, {}});
+  problem.cotangents.clear();
+  const KernelForm& form = find_kernels(kernel_rooms(), problem.mechanism)->forms.front();
+  const Answer got = form.run(problem, Policy::of(form.sites, Format::bf16), 0);
+  const std::string tile(form.tiles[0]);
+  const auto limit = [&](double rate) {
+    const JudgeBy by{.contract = "bf16", .tile = tile, .tensors = {"o"}, .false_alarms = rate};
+    return judge(problem, got, by).rows.at(0).judgement.rms_limit;
+  };
+  EXPECT_LT(limit(1e-3), limit(false_alarm_rate));
 }
 
 TEST(Report, takes_a_tile) {

@@ -1,10 +1,15 @@
-// Causes as users see them: conventions by name, where they hold, and silence; shares of our own kernels.
+// Causes as users see them: conventions by name, where they hold, and silence; shares of our own kernels; steps that
+// grow.
 #include "judge/court/why.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <regex>
+#include <vector>
 
+#include "judge/court/growing_steps.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 
@@ -92,11 +97,30 @@ TEST_F(Why, tells_shares_of_our_own_kernels) {
   EXPECT_EQ(report.code, exit_passed) << report.err;
   const Json page = Json::parse(report.out);
   EXPECT_NE(page["command"].get<std::string>().find(" --why"), std::string::npos);
+  int differ = 0;
+  const std::regex share(": ([0-9.e+-]+)%");
   for (const Json& row : page["rows"]) {
     const auto words = row["why"].get<std::string>();
+    std::vector<double> shares;
+    for (std::sregex_iterator at(words.begin(), words.end(), share), end; at != end; ++at)
+      shares.push_back(std::stod((*at)[1]));
+    EXPECT_TRUE(std::is_sorted(shares.rbegin(), shares.rend())) << words;
+    differ += !shares.empty() && shares.back() < shares.front() ? 1 : 0;
     EXPECT_TRUE(words.find(" sites, together ") != std::string::npos || words.starts_with("nothing is rounded"))
         << words;
   }
+  EXPECT_GT(differ, 0) << "every site has a share of its own";
+}
+
+/// A step of 2 exactly reflects, and is stable.
+TEST(GrowingSteps, are_those_beyond_2) {
+  Problem problem;
+  problem.mechanism = "deltanet";
+  problem.inputs = {{"k", Array({1, 2, 2}, {1, 0, 0, 1})}, {"beta", Array({1, 2}, {2, 2})}};
+  EXPECT_EQ(growing_steps_of(problem), "");
+  problem.inputs.at("beta").data[1] = 2.5;
+  const std::string said = growing_steps_of(problem);
+  EXPECT_NE(said.find(": it is 2.5 at token 1, and beyond 2 at 1 of 2 steps; "), std::string::npos) << said;
 }
 
 }  // namespace

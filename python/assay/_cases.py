@@ -108,18 +108,18 @@ class Case:
         tensors = {name: x for name, x in self.tensors.items() if name not in names}
         return self._changed(tensors, f"{self.origin}.without({', '.join(map(repr, names))})" if self.origin else "")
 
-    def _changed(self, tensors, origin):
+    def _changed(self, tensors, origin, **metadata):
         """The case with other tensors: it is no longer what `assay case` made."""
-        metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")}
+        metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")} | metadata
         return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=origin)
 
     def forward(self):
         """The case without cotangents, which asks for the same outputs."""
         kept = self.without(*self.cotangents) if self.cotangents else self
+        if not self.has_arguments:
+            return kept
         names = [name for name in self.asked().outputs if name not in self.asked().optional]
-        if self.has_arguments:
-            kept.metadata["outputs"] = json.dumps(names)
-        return kept
+        return kept._changed(kept.tensors, kept.origin, outputs=json.dumps(names))
 
     def facts(self):
         """What is known of its mechanism, with arguments if it has any."""

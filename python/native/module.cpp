@@ -12,7 +12,6 @@
 #include <cstring>
 #include <tuple>
 
-#include "arguments/file_rooms.hpp"
 #include "arguments/registry.hpp"
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"

@@ -784,14 +784,15 @@ std::string text_of(const Shape& s) {
   return text(s.batch, ",", queries, s.seq_len, ",", s.heads, shared, ",", s.key_dim, ",", s.value_dim);
 }
 
+std::string word_of(const Param& param) {
+  if (const bool* flag = std::get_if<bool>(&param)) return *flag ? "true" : "false";
+  if (const long* count = std::get_if<long>(&param)) return text(*count);
+  return std::get<std::string>(param);
+}
+
 std::string flags_of(const Params& params) {
   std::string flags;
-  for (const auto& [name, value] : params) {
-    flags += text(" --param ", name, "=");
-    if (const bool* flag = std::get_if<bool>(&value)) flags += *flag ? "true" : "false";
-    if (const long* count = std::get_if<long>(&value)) flags += text(*count);
-    if (const std::string* word = std::get_if<std::string>(&value)) flags += *word;
-  }
+  for (const auto& [name, value] : params) flags += text(" --param ", name, "=", word_of(value));
   return flags;
 }
 

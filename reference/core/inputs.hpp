@@ -80,6 +80,8 @@ struct Shape {
 Shape shape_from(std::string_view text);
 std::string text_of(const Shape& shape);
 
+/// "5", "false", "0.25": as the command line takes it.
+std::string word_of(const Param& param);
 /// " --param window=5 --param causal=false": params as the command line takes them.
 std::string flags_of(const Params& params);
 /// The inverse for one of them, "window=5": true and false are switches, integers counts, the rest words or decimals.

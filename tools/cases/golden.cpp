@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "arguments/file_case.hpp"
-#include "arguments/file_rooms.hpp"
 #include "files/problem_file.hpp"
 #include "judge/court/argument_form.hpp"
 #include "language/room.hpp"

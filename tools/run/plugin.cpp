@@ -15,6 +15,7 @@
 
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/inputs.hpp"
 #include "tools/plugin/assay_plugin.h"
 #include "tools/run/child.hpp"
 #include "tools/run/device_memory.hpp"
@@ -74,12 +75,6 @@ std::size_t count_of(const std::vector<int>& shape) {
   std::size_t n = 1;
   for (const int extent : shape) n *= static_cast<std::size_t>(extent);
   return n;
-}
-
-std::string text_of(const Param& param) {
-  if (const bool* flag = std::get_if<bool>(&param)) return *flag ? "true" : "false";
-  if (const long* number = std::get_if<long>(&param)) return text(*number);
-  return std::get<std::string>(param);
 }
 
 /// What the child says if it does not come to an end of its own making, and what it says then.
@@ -201,7 +196,7 @@ class Layout {
 /// What the child is told of a call; the numbers are in the shared memory.
 std::string task_of(const PluginCall& call, const Layout& layout) {
   nlohmann::json params = nlohmann::json::array(), inputs = params, outputs = params;
-  for (const auto& [name, value] : call.params) params.push_back({name, text_of(value)});
+  for (const auto& [name, value] : call.params) params.push_back({name, word_of(value)});
   for (const auto& [name, tensor] : call.inputs)
     inputs.push_back({{"name", name},
                       {"dtype", code_of(tensor.dtype)},

@@ -1,6 +1,5 @@
 // assay case: one seeded problem as a safetensors file, for the kernel under test and for `assay oracle`.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>

@@ -12,7 +12,6 @@
 #include <new>
 #include <ostream>
 
-#include "arguments/file_rooms.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "files/new_file.hpp"

@@ -57,6 +57,53 @@ def test_a_kernel_that_takes_them_passes_and_one_that_drops_them_does_not(argume
         assert raised.value.report["o"]["verdict"] == "FAIL"
 
 
+@pytest.mark.parametrize("arguments,wrong,cause", [
+    ({"soft_cap": 2.0}, {"soft_cap": lambda c: 0.0}, "soft_cap ignored"),
+    ({"sink": True}, {"sink": lambda x: None}, "sink ignored"),
+    ({"sink": True}, {"sink": lambda x: x + np.log(2)}, "sink counted 2 times"),
+    ({"sink": True}, {"sink": lambda x: np.roll(x, -1)}, "sink of the next head"),
+    ({"bias": True}, {"bias": lambda x: x * np.log(2)}, "bias in base 2"),
+    ({"bias": True}, {"bias": lambda x: x.swapaxes(1, 2)}, "bias transposed"),
+    ({"cu_seqlens": [0, 5, 5, 20]}, {"cu_seqlens": lambda x: [0, 20]}, "sequences not told apart"),
+    ({"cu_seqlens": [0, 5, 9, 20]}, {"cu_seqlens": lambda x: [0, 6, 10, 20]}, "sequences begin one row late"),
+    ({"sink": True}, {"scale": lambda x: 2 * x}, None),
+])  # fmt: skip
+def test_causes_have_names(arguments, wrong, cause):
+    @functools.wraps(attention)
+    def kernel(q, k, v, scale, **given):
+        given = {name: wrong.get(name, lambda x: x)(x) for name, x in {"scale": scale, **given}.items()}
+        return attention(q, k, v, **given)
+
+    found = assay.check(case(**arguments), kernel, raises=False).page["looks_like"]
+    assert [one["what"].split(" (")[0].split(": ")[-1] for one in found][:1] == ([cause] if cause else [])
+
+
+@pytest.mark.parametrize("cause,wrong", [
+    ("log_decay taken as log2", {"base": np.log(2)}),
+    ("max(x, 0) for softplus(x) of the gate", {"softplus": lambda x: np.maximum(x, 0)}),
+    ("dt_bias ignored", {"bias": 0}),
+    ("k not normalised", {"norms": "q"}),
+    ("l2_norm ignored", {"norms": ""}),
+    ("the error correction missing", {"keeps": 1}),
+])  # fmt: skip
+def test_causes_behind_gates_and_norms(cause, wrong):
+    def kernel(q, k, v, beta, a, a_log, dt_bias, initial_state, *, scale=0.25, base=1, bias=1, norms="qk", keeps=0, softplus=lambda x: np.logaddexp(0, x), **told):
+        q, k = (x.astype(np.float64) / (np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True) if n in norms else 1) for n, x in zip("qk", (q, k)))
+        decay = -np.exp(a_log.astype(np.float64)) * softplus(a.astype(np.float64) + bias * dt_bias) * base
+        state, o, group = initial_state.astype(np.float64), np.empty(v.shape), v.shape[2] // k.shape[2]
+        for b, t, h in np.ndindex(v.shape[:3]):
+            key, S = k[b, t, h // group], state[b, h]
+            S *= np.exp(decay[b, t, h])
+            S += np.outer(key, beta[b, t, h] * (v[b, t, h].astype(np.float64) - (0 if keeps else key @ S)))
+            o[b, t, h] = scale * (q[b, t, h // group] @ S)
+        return o.astype(v.dtype), state
+
+    one = assay.case("gated_deltanet", SHAPE, "bf16", gate="softplus", l2_norm="root", l2_eps=1e-6, cotangents=False)
+    assert assay.check(one, kernel).passed
+    found = assay.check(one, functools.partial(kernel, **wrong), raises=False).page["looks_like"]
+    assert found[0]["what"].startswith(cause)
+
+
 def test_an_lse_that_is_asked_for_is_judged():
     """With cotangents or without, and whatever the kernel says of gradients."""
     def zeros(*args, **given):
