@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -309,6 +310,46 @@ FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
   return rows_in_file(rows_shape(shape), layout_, has_heads_);
 }
 
+/// Rows that some sequence has, of an input or, of "d_NAME", an output.
+std::vector<std::size_t> FileCase::rows_used(const std::string& tensor) const {
+  const bool output = tensor.starts_with("d_");
+  const std::string name = output ? tensor.substr(2) : tensor;
+  const std::vector<int>& shape = output ? plan_->outputs.at(name) : inputs_.at(name).shape;
+  const std::size_t axis = has_heads_ ? 1 : 0, rows = static_cast<std::size_t>(shape[axis]);
+  std::size_t inner = 1;
+  for (std::size_t a = axis + 1; a < shape.size(); ++a) inner *= static_cast<std::size_t>(shape[a]);
+  std::vector<bool> used(rows, !output && !plan_->padded.contains(name));
+  if (output)
+    for (const std::size_t i : judged_.at(name).kept) used[i / inner % rows] = true;
+  else if (plan_->padded.contains(name))
+    for (std::size_t i = 0; const bool read : read_numbers(*plan_, name)) {
+      if (read) used[i / inner % rows] = true;
+      ++i;
+    }
+  std::vector<std::size_t> list;
+  for (std::size_t row = 0; row < rows; ++row)
+    if (used[row]) list.push_back(row);
+  return list;
+}
+
+namespace {
+
+/// Number i of the rows `used` of a tensor in `shape`, whose rows are the axis `axis`, is number at[i] of it.
+std::vector<std::size_t> numbers_of_rows(const std::vector<int>& shape, std::size_t axis,
+                                         const std::vector<std::size_t>& used) {
+  std::size_t heads = 1, inner = 1;
+  for (std::size_t a = 0; a < axis; ++a) heads *= static_cast<std::size_t>(shape[a]);
+  for (std::size_t a = axis + 1; a < shape.size(); ++a) inner *= static_cast<std::size_t>(shape[a]);
+  std::vector<std::size_t> at;
+  for (std::size_t h = 0; h < heads; ++h)
+    for (const std::size_t row : used)
+      for (std::size_t c = 0; c < inner; ++c)
+        at.push_back((h * static_cast<std::size_t>(shape[axis]) + row) * inner + c);
+  return at;
+}
+
+}  // namespace
+
 Problem FileCase::heads_first(const Problem& in_file) const {
   Problem p = in_file;
   p.params.erase("layout");
@@ -317,6 +358,10 @@ Problem FileCase::heads_first(const Problem& in_file) const {
     std::vector<int>& shape = tensor.shape;
     if (has_rows(facts_, name, !output && is_paged_, layout_, static_cast<int>(shape.size()))) {
       tensor = rows_in_file(x.shape, layout_, has_heads_);
+      const std::vector<std::size_t> used = rows_used(output ? "d_" + name : name);
+      const std::vector<std::size_t> at = numbers_of_rows(shape, has_heads_ ? 1 : 0, used);
+      for (std::size_t i = 0; i < at.size(); ++i) tensor.at[i] = tensor.at[at[i]];  // at[i] >= i
+      shape[has_heads_ ? 1 : 0] = static_cast<int>(used.size());
       if (!has_heads_) shape.insert(shape.begin(), 1);
     } else if (!output && is_paged_ && is_one_of(name, {"k", "v"})) {
       tensor = inputs_.at(name);
@@ -339,11 +384,18 @@ Problem FileCase::in_file(const Problem& heads_first) const {
   p.params["layout"] = std::string(layouts[static_cast<std::size_t>(layout_)]);
   const auto scatter = [&](const std::string& name, Array& x, bool output) {
     std::vector<int> shape = x.shape;
+    std::vector<std::size_t> rows;
     const bool paged = !output && is_paged_ && is_one_of(name, {"k", "v"});
     FileTensor tensor;
     if (has_rows(facts_, name, !output && is_paged_, layout_,
                  static_cast<int>(shape.size()) + (layout_ == RowLayout::thd ? 0 : 1))) {
+      const std::size_t axis = has_heads_ ? 1 : 0;
       if (!has_heads_) shape.erase(shape.begin());
+      const std::vector<std::size_t> used = rows_used(output ? "d_" + name : name);
+      require_domain(used.size() == static_cast<std::size_t>(shape[axis]), -1, name, ": ", shape[axis], " rows for ",
+                     used.size());
+      shape[axis] = (output ? plan_->outputs.at(name) : inputs_.at(name).shape)[axis];
+      rows = numbers_of_rows(shape, axis, used);
       tensor = rows_in_file(rows_shape(shape), layout_, has_heads_);
     } else if (paged) {
       const bool heads_second = layout_ == RowLayout::bhtd;
@@ -359,7 +411,8 @@ Problem FileCase::in_file(const Problem& heads_first) const {
       tensor = as_it_is(Array(known).data.size() == x.data.size() ? std::move(known) : std::move(shape));
     }
     Array to(tensor.file_shape);
-    for (std::size_t i = 0; i < x.data.size(); ++i) to.data[tensor.at[i]] = x.data[i];
+    if (!rows.empty()) std::fill(to.data.begin(), to.data.end(), std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t i = 0; i < x.data.size(); ++i) to.data[tensor.at[rows.empty() ? i : rows[i]]] = x.data[i];
     x = std::move(to);
   };
   for (auto& [name, x] : p.inputs) scatter(name, x, false);

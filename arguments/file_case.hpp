@@ -82,8 +82,8 @@ class FileCase {
 
   /// Where the numbers of a tensor of the answer lie in a file.
   Scattered scattered(const std::string& tensor) const;
-  /// The case's problem with heads in front, the rows of all sequences one after the other, and the states of all
-  /// sequences, too; without `layout`. And back, of such a problem that may have other heads.
+  /// The case's problem with heads in front, the rows of all sequences one after the other, those of none left out, and
+  /// the states of all sequences, too; without `layout`. And back, of such a problem that may have other heads.
   Problem heads_first(const Problem& in_file) const;
   Problem in_file(const Problem& heads_first) const;
   const std::map<std::string, std::vector<std::string>>& choices() const { return given_->choices(); }
@@ -98,6 +98,7 @@ class FileCase {
   void number_sequences();
   FileTensor lie(const std::string& name, const std::vector<int>& shape, bool output);
   std::vector<int> rows_shape(std::vector<int> shape) const;
+  std::vector<std::size_t> rows_used(const std::string& tensor) const;
   FileTensor lie_of_answer(const std::string& tensor) const;
   void judge(const std::string& name, const std::string& own, std::vector<int> shape, std::vector<bool> defined);
   std::vector<std::size_t> endless_rows() const;

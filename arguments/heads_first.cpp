@@ -47,6 +47,11 @@ class HeadsFirstRoom final : public Room {
         for (to[name].shape = array.shape; const double x : array.data) to[name].data.push_back({x, 0});
     };
     convert(answer.outputs, pairs.outputs), convert(answer.gradients, pairs.gradients);
+    // Of an input that has numbers nobody reads, the judge has a gradient of other numbers than it.
+    std::erase_if(pairs.gradients, [&](const auto& gradient) {
+      const auto input = problem.inputs.find(gradient.first);
+      return input != problem.inputs.end() && input->second.data.size() != gradient.second.data.size();
+    });
     return pairs;
   }
   Decimals decimals(const BasicProblem<std::string>&, const DecimalOptions&) const override { in_doubles_alone(); }
