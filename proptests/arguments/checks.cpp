@@ -1,6 +1,14 @@
 // assay check on cases with arguments: right kernels pass, kernels that are wrong as published ones were fail.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "arguments/drawn_case.hpp"
+#include "files/problem_file.hpp"
+#include "judge/court/argument_form.hpp"
 #include "proptests/arguments/kernels.hpp"
 #include "proptests/core/one_in.hpp"
 #include "proptests/tools/cli.hpp"
@@ -125,6 +133,27 @@ TEST_F(ArgumentChecks, SayWhatACaseIsBlindTo) {
     const Ran said = run_assay({"check", file, out, "--no-cache"});
     EXPECT_EQ(said.code, 0) << said.out << said.err;
     EXPECT_EQ(said.out.find("l2_norm left out") != std::string::npos, length == 1) << said.out;
+  }
+}
+
+/// Sequences of a batch that are equal are answered alike to nearest, and at random each in its own way.
+TEST(ArgumentForms, GiveSequencesRandomBitsOfTheirOwn) {
+  const CaseRequest request{.mechanism = "softmax_attention",
+                            .shape = {.batch = 2, .seq_len = 8, .heads = 1, .key_dim = 4, .value_dim = 4},
+                            .params = {{"soft_cap", std::string("2")}},
+                            .cotangents = false};
+  Problem problem = read_problem(draw_case(request, "test"), "case").problem;
+  for (const char* name : {"q", "k", "v"}) {
+    std::vector<double>& x = problem.inputs.at(name).data;
+    std::copy_n(x.begin(), x.size() / 2, x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2));
+  }
+  const KernelForm& form = find_argument_forms(problem.mechanism)->forms.front();
+  for (const Rounding rounding : {Rounding::nearest_even, Rounding::jittered}) {
+    Policy policy = Policy::of(form.sites, Format::bf16);
+    policy.rounding = rounding, policy.threads = 1;
+    const std::vector<double> o = form.run(problem, policy, 0).outputs.at("o").data;
+    const auto second = o.begin() + static_cast<std::ptrdiff_t>(o.size() / 2);
+    EXPECT_EQ(std::equal(o.begin(), second, second), rounding == Rounding::nearest_even) << name_of(rounding);
   }
 }
 

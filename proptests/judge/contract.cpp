@@ -211,6 +211,32 @@ TEST(Contract, rounds_what_query_heads_share_for_each_of_them) {
   EXPECT_EQ(wider("softmax_attention", made(0), "d_v", parts, plain), 1);  // heads of their own
 }
 
+/// What two draws have more than they have without it is independent: its products cancel, where equal ones add up to
+/// all of the squares.
+TEST(Contract, rounds_what_query_heads_share_anew_in_every_draw) {
+  const Problem problem =
+      listed_room("softmax_attention").make({"softmax_attention", {1, 24, 4, 1, 8, 8, 0}, Format::bf16});
+  const Contract parts = parse_contract(R"({"name": "x", "base": "bf16", "per_query_head": true})", "f");
+  const auto drawn = [&](const Contract& contract) {
+    const KernelUnderTest kernel{&form_of("softmax_attention"), Format::bf16, 0, 1, &contract};
+    KernelRuns runs;
+    add_runs(runs, kernel, problem, 2);
+    return runs.drawn;
+  };
+  const std::vector<Named<Array>> with = drawn(parts), without = drawn(*find_contract("bf16"));
+  double squares = 0, products = 0;
+  for (std::size_t t = 0; t < with[0].size(); ++t) {
+    if (with[0][t].first != "d_v") continue;
+    const auto more = [&](std::size_t k, std::size_t i) {
+      return with[k][t].second.data[i] - without[k][t].second.data[i];
+    };
+    for (std::size_t i = 0; i < with[0][t].second.data.size(); ++i)
+      squares += more(0, i) * more(0, i), products += more(0, i) * more(1, i);
+  }
+  EXPECT_GT(squares, 0);
+  EXPECT_LT(products, squares / 2);
+}
+
 TEST(Contract, says_how_sums_may_be_made) {
   using enum Accumulation;
   const tile::SiteTable& mamba = form_of("mamba2").sites;

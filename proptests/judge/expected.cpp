@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "judge/court/judge_rows.hpp"
 #include "judge/verdict/judge.hpp"
 #include "proptests/core/one_in.hpp"
 #include "proptests/judge/noise.hpp"
@@ -464,6 +465,34 @@ TEST(Expected, overflows_of_the_contract_are_called_so) {
     EXPECT_EQ(judge(expected, got).verdict, Verdict::fail) << name;
   }
   EXPECT_TRUE(seen);
+}
+
+/// The same where a draw overflows and the contract's own run does not; of the others' sigma it says nothing.
+TEST(Expected, overflows_of_draws_alone_are_called_so) {
+  const Room& room = listed_room("value_averaging");
+  const Problem problem = room.make({"value_averaging", {1, 9, 1, 0, 4, 4, 0}, Format::fp16, Style::normal, 0, {}});
+  const KernelUnderTest kernel{&find_kernels(kernel_rooms(), "value_averaging")->forms.front(), Format::fp16, 0, 1};
+  KernelRuns runs;
+  add_runs(runs, kernel, problem, default_draws);
+  runs.drawn[3][0].second.data[0] = std::numeric_limits<double>::infinity();
+  const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, runs);
+  const Expected& expected = expectation.tensors[0].second;
+  EXPECT_TRUE(std::isinf(expected.sigma[0]));
+  for (std::size_t i = 1; i < expected.sigma.size(); ++i) EXPECT_TRUE(std::isfinite(expected.sigma[i])) << i;
+  EXPECT_EQ(judge(expected, expectation.emulated[0].second).verdict, Verdict::unsupported);
+}
+
+/// Where bounds are too wide for a verdict, those of the oracle in four words count.
+TEST(Expected, learns_from_the_sharper_oracle) {
+  const Room& room = listed_room("value_averaging");
+  const Problem problem = room.make({"value_averaging", {1, 9, 1, 0, 4, 4, 0}, Format::bf16, Style::normal, 0, {}});
+  const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
+  Oracle blunt = oracle_of(room, problem);
+  for (auto& [name, tensor] : blunt.tensors) std::ranges::fill(tensor.bound, 1.0);
+  const Learnt learnt =
+      learn({.room = room, .kernel = {&form, Format::bf16, 0, 1}, .problem = problem, .oracle = blunt});
+  EXPECT_TRUE(learnt.sharper.has_value());
+  for (const auto& [name, expected] : learnt.expectations.front().tensors) EXPECT_FALSE(undecided_at(expected)) << name;
 }
 
 /// 50 digits say how far the words really are. In one style of three.

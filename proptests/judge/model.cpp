@@ -172,6 +172,20 @@ TEST(Model, leaves_open_what_our_own_kernels_do) {
     }
 }
 
+/// Every tile shape is a kernel of its own.
+TEST(Model, asks_our_own_kernel_in_every_tile_shape) {
+  const Problem problem =
+      listed_room("deltanet").make({"deltanet", {1, 70, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 0, {}});
+  const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
+  Policy policy = Policy::of(form.sites, Format::bf16);
+  policy.sites = policy.sites.with("out", Format::fp64), policy.threads = 1;  // the answer's own rounding is left out
+  const std::vector<Arrays> answers = healthy_answers(problem, Format::bf16, 1);
+  for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
+    const Arrays own = flat(form.run(problem, policy, static_cast<int>(tile)));
+    EXPECT_NE(std::find(answers.begin(), answers.end(), own), answers.end()) << form.tiles[tile];
+  }
+}
+
 TEST(Model, asks_no_kernel_that_carries_a_narrow_state) {
   const tile::SiteTable& sites = find_kernels(kernel_rooms(), "deltanet")->forms.front().sites;
   const tile::SiteTable own = Policy::of(sites, Format::bf16).sites;
@@ -222,6 +236,25 @@ TEST(Model, gates_may_be_cumulated) {
   for (const Judged& j : judged(room, problem, Format::fp32, {{"d_log_decay", Array({1, T, K}, got)}})) {
     EXPECT_EQ(j.judgement.verdict, Verdict::pass) << j.judgement.reason;
   }
+}
+
+/// At the first token nothing has been written: a gate's gradient is the errors of its sums alone, and these are others
+/// in every draw. Of n draws that are independent the mean squared is 1/n of the mean square, of equal ones all of it.
+TEST(Model, gates_err_otherwise_in_every_draw) {
+  Problem problem = listed_room("gla").make({"gla", {1, 8, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 3, {}});
+  for (double& x : problem.inputs.at("initial_state").data) x = 0;
+  const ModelRuns runs = model_runs(problem, Format::bf16, default_draws, 1);
+  double squares = 0, alike = 0;
+  for (std::size_t c = 0; c < 8; ++c) {
+    double sum = 0;
+    for (const Arrays& drawn : runs.drawn) {
+      const double error = drawn.at("d_log_decay").data[c];
+      sum += error, squares += error * error;
+    }
+    alike += sum * sum / default_draws;
+  }
+  EXPECT_GT(squares, 0);
+  EXPECT_LT(alike, squares / 2);
 }
 
 /// Decays as chunk kernels take them, exponentials of differences of sums in fp32: with gates that forget half of the

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "files/safetensors.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/print/rows_page.hpp"
 #include "tools/run/checked.hpp"
@@ -150,10 +151,13 @@ class CachedCheck : public CliFiles {
     ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,40,2,8", "--seed", seed, "-o", path("case.st")}).code, 0);
   }
   Checked check(const std::string& contract = "", bool keeps = true) const {
-    let_time_pass();
+    return check_by({.contract = contract, .detects = true}, keeps);
+  }
+  Checked check_by(const Standard& standard, bool keeps = true) const {
+    if (keeps) let_time_pass();
     CheckOptions options;
     options.problem = path("case.st"), options.answer = path("out.st"), options.keeps = keeps;
-    options.standard.contract = contract, options.standard.detects = true;
+    options.standard = standard;
     std::ostringstream out, err;
     Console console{out, err, false};
     return check_case(options, console);
@@ -202,6 +206,30 @@ TEST_F(CachedCheck, misses_another_contract_and_another_seed) {
   }
   make("1");
   EXPECT_EQ(check().cache->hits(), 0);
+}
+
+/// One check after another, each with other limits than one before it: each computes some of them anew, and says what
+/// it says where nothing is kept.
+TEST_F(CachedCheck, keeps_apart_whatever_has_other_limits) {
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,12,1,4", "--no-cotangents", "-o", path("case.st")}).code, 0);
+  ASSERT_EQ(run_assay({"oracle", path("case.st"), "-o", path("out.st"), "--tier", "w2"}).code, 0);
+  const Safetensors wide = read_safetensors(path("out.st"));
+  Safetensors narrow = wide;
+  for (const char* name : {"o", "final_state"})
+    narrow.tensors.at(name) = store(load(name, wide.tensors.at(name)), "BF16");
+  const auto expect_as_without = [&](const Standard& standard) {
+    const Checked kept = check_by(standard);
+    EXPECT_GT(kept.cache->misses(), 0) << standard.contract << ' ' << standard.tile;
+    EXPECT_EQ(text(kept), text(check_by(standard, false))) << standard.contract << ' ' << standard.tile;
+  };
+  write("cut.json", R"({"name": "mine", "base": "bf16", "rounding": "toward_zero"})");
+  write_safetensors(path("out.st"), narrow);
+  expect_as_without({.contract = "bf16", .tile = "64"});
+  expect_as_without({.contract = "bf16"});
+  expect_as_without({.contract = path("cut.json")});
+  expect_as_without({.contract = "bf16", .false_alarms = 0.01});
+  write_safetensors(path("out.st"), wide);  // the model's limits are of the answer's dtype
+  expect_as_without({});
 }
 
 TEST_F(CachedCheck, computes_again_what_is_damaged) {
