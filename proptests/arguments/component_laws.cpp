@@ -155,6 +155,22 @@ ASSAY_PROPERTY(arguments_components, the_largest_block_of_nvfp4_has_the_largest_
   RC_ASSERT(largest == 448);
 }
 
+/// 5376 = 2 * 448 * 6: the tensor's scale is 2, the block's the largest there is, and the code -6 or 6.
+ASSAY_PROPERTY(arguments_components, nvfp4_scales_by_the_largest_size_of_either_sign) {
+  for (const char* largest : {"5376", "-5376"}) {
+    Json row = Json::array();
+    row.push_back(largest);
+    while (row.size() < 16) row.push_back("1");
+    Record record{"quantize"};
+    record.params = {{"format", "nvfp4"}};
+    record.inputs["x"] = Json::array();
+    record.inputs["x"].push_back(row);
+    const Json outputs = answered(record)["outputs"];
+    RC_ASSERT(values(outputs["tensor_scale"])[0] == 2);
+    RC_ASSERT(values(outputs["dequantized"])[0] == from_decimal<Mp100>(largest));
+  }
+}
+
 /// Codes of every grid point are themselves, and half way between two lies the even one.
 ASSAY_PROPERTY(arguments_components, grids_round_to_even) {
   Record record{"quantize"};

@@ -13,9 +13,11 @@
 #include <set>
 
 #include "judge/held_out/rooms.hpp"
+#include "judge/hypotheses/scene.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/core/one_in.hpp"
 #include "proptests/oracles/bench.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
 
 namespace assay {
@@ -579,6 +581,69 @@ TEST(Causes, begin_with_the_first_output) {
   multiply(backward.gradients, "q", 2);
   EXPECT_EQ(told_of(bench, backward).first->sentence,
             "d_q, from token 42 back, all key/value heads; every output passes");
+}
+
+/// What is said of one tensor alone, of one sequence, that a correct kernel answers to `sigma`; without multiplications
+/// no convention is tried.
+Causes causes_of_one(const Problem& problem, const std::string& name, const Array& truth,
+                     const std::vector<double>& sigma, const std::vector<double>& got, double multiplications) {
+  Expected e;
+  e.shape = truth.shape, e.sigma = sigma;
+  for (const double x : truth.data) e.value.push_back({x, 0});
+  e.bound.assign(sigma.size(), 0), e.reach.assign(sigma.size(), element_sigmas);
+  const std::vector<Suspect> suspects = {{name, truth.shape, &e, &got, true}};
+  Effort effort;
+  effort.multiplications = multiplications;
+  return causes_of(listed_room(problem.mechanism), problem, 1, suspects, effort);
+}
+Problem problem_of(const char* mechanism, int T, int d) {
+  return listed_room(mechanism).make({.mechanism = mechanism, .shape = {1, T, 1, 0, d, d, 0}});
+}
+
+/// Zeros are right for one number that is large and not for the many small ones, or the other way round. Of the squared
+/// error, as it is and in units of sigma, they leave 2e-5 and a fifth, or six sevenths and 4e-4; a name needs 0.01.
+TEST(Causes, explain_the_few_large_numbers_and_the_many_small_ones) {
+  const Problem problem = problem_of("deltanet", 32, 8);
+  const Stream signs(1, "signs");
+  std::vector<double> sigma(256, 0x1p-7);
+  sigma[100] = 1;
+  for (const bool large : {true, false}) {
+    Array truth({1, 32, 8});
+    std::vector<double> got(256, 0.0);
+    for (std::size_t i = 0; i < 256; ++i) (large ? got : truth.data)[i] = signs.normal(i) < 0 ? -0.25 : 0.25;
+    truth.data[100] = large ? 1000 : 0, got[100] = large ? 0 : 10;
+    const Causes causes = causes_of_one(problem, "o", truth, sigma, got, 1);
+    EXPECT_TRUE(causes.list.empty()) << causes.list.front().what;
+    EXPECT_EQ(causes.unexplained, std::vector<std::string>{"o"}) << large;
+  }
+}
+
+/// Where the last token's beta is 0, the state is what it was before that token's write.
+TEST(Causes, name_states_without_the_last_write) {
+  const Problem problem = problem_of("deltanet", 5, 4);
+  Problem shorter = problem;
+  shorter.inputs.at("beta").data.back() = 0;
+  const auto state = [](const Problem& p) {
+    return hypotheses::answer_of(listed_room("deltanet"), p).at("final_state");
+  };
+  const Causes causes =
+      causes_of_one(problem, "final_state", state(problem), std::vector<double>(16, 0x1p-20), state(shorter).data, 1e9);
+  ASSERT_EQ(causes.list.size(), 1U);
+  EXPECT_EQ(causes.list[0].what, "what is carried out before the last token's write");
+}
+
+TEST(Causes, name_sums_that_end_with_their_chunk) {
+  Array truth({1, 40});
+  for (std::size_t t = 0; t < 40; ++t) truth.data[t] = std::sin(static_cast<double>(t + 1));
+  for (const std::size_t chunk : {16, 32}) {
+    std::vector<double> got = truth.data;
+    for (std::size_t t = 0; t < 40; ++t)
+      if (const std::size_t next = t - t % chunk + chunk; next < 40) got[t] -= truth.data[next];
+    const Causes causes =
+        causes_of_one(problem_of("mamba2", 40, 2), "d_log_decay", truth, std::vector<double>(40, 0x1p-20), got, 1);
+    ASSERT_EQ(causes.list.size(), 1U) << chunk;
+    EXPECT_EQ(causes.list[0].what, text("summed within chunks of ", chunk, " tokens only"));
+  }
 }
 
 /// On problems too large to be answered often, a part is.

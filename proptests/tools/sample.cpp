@@ -171,6 +171,19 @@ TEST_F(Sample, misses_as_often_as_it_says) {
   }
 }
 
+/// Which rows are judged does not hang on which part is: of 4 blocks and 4 parts all pairs are met.
+TEST_F(Sample, chooses_rows_apart_from_parts) {
+  SampledParts parts{2, 2};
+  parts.tokens = 40;
+  std::set<std::pair<int, int>> pairs;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    parts.choose(1, seed);
+    parts.choose_rows(10);
+    pairs.emplace(parts.chosen.front().sequence * 2 + parts.chosen.front().group, parts.first_row);
+  }
+  EXPECT_EQ(pairs.size(), 16U);
+}
+
 /// Nobody knows the seed before the answer is read; whoever knows it gets the same page again.
 TEST_F(Sample, is_secret_and_can_be_repeated) {
   make("deltanet", "4,20,8,8", {"--no-cotangents"});

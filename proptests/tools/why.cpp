@@ -41,7 +41,15 @@ TEST_F(Why, names_a_convention) {
   EXPECT_EQ(ran.code, exit_failed) << ran.err;
   const std::string begins = "first wrong: o, from token 0 on, all heads\n",
                     looks = "looks like the scale missing (1 for 0.3536) (99.99%); multiply q by the scale, once\n";
-  EXPECT_NE(ran.out.find('\n' + begins + looks + "FAIL  "), std::string::npos) << ran.out;
+  // The verdict, its cause and the command are the last lines.
+  EXPECT_NE(ran.out.find("\n2 tensors: 1 PASS, 1 FAIL\n" + begins + looks + "reproduce: "), std::string::npos)
+      << ran.out;
+  EXPECT_LE(std::count(ran.out.begin(), ran.out.end(), '\n'), 24) << ran.out;
+  const std::string whole = check("unscaled", {"--rows", "--legend"}).out;
+  for (const char* part : {"\ncolumns   rel.error: ", "  max error  at ", "--tensor o\n", "\n  detects  bf16: "}) {
+    EXPECT_EQ(ran.out.find(part), std::string::npos) << part;
+    EXPECT_NE(whole.find(part), std::string::npos) << part << whole;
+  }
   EXPECT_EQ(ran.out.find("why"), std::string::npos) << ran.out;
   EXPECT_NE(check("unscaled", {"--format", "html"}).out.find("<pre>first wrong: o"), std::string::npos);
   EXPECT_NE(check("unscaled", {"--format", "markdown"}).out.find("```\n" + begins + looks), std::string::npos);

@@ -78,13 +78,13 @@ std::string head_of(const std::string& title) {
 
 std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
   std::string out = head_of(page.header.front());
-  out += lines_of({page.header.begin() + 1, page.header.end()});
+  out += lines_of(lines_below_title(page));
   out += fmt::format("<p>{}</p>\n", xml(count_of(rows, page.not_judged))) + lines_of(page.findings);
   if (rows.size() > 1) out += drawn(matrix_plots(rows));
   if (page.summary) out += rows_in_html(summary_of(rows), {}, {});
   if (page.overview) out += rows_in_html(*page.overview, {}, {});
   const std::vector<ReportRow> none;
-  for (const KernelTable& kernel : kernel_tables(page.overview ? none : rows, true)) {
+  for (const KernelTable& kernel : kernel_tables(page.overview ? none : rows, Columns::all_with_precision)) {
     std::vector<std::string> remarks, commands;
     std::vector<bool> wrong;
     for (const ReportRow* row : kernel.rows) {

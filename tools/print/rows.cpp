@@ -137,6 +137,30 @@ Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precis
   return table;
 }
 
+/// The same, of one precision, with what the verdict hangs on.
+Table short_table(const std::vector<const ReportRow*>& rows) {
+  Table table{{{"tensor"}, {"rel.error", true}}, {}};
+  const bool both = std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); });
+  const ModelFactor factor = model_factor(format_from(rows.front()->precision).value_or(Format::fp32));
+  if (both)
+    table.columns.push_back({fmt::format("model, of {:g}", factor.passes), true}),
+        table.columns.push_back({"contract, of 1", true});
+  else
+    table.columns.push_back({"worst, in sigmas", true});
+  table.columns.push_back({"verdict"});
+  for (const ReportRow* row : rows) {
+    const std::vector<std::string> details = details_of(*row);
+    std::vector<std::string> cells{row->tensor.empty() ? "-" : row->tensor, details[0]};
+    if (both)
+      cells.push_back(excess_of(row->by_model)), cells.push_back(excess_of(row->by_contract));
+    else
+      cells.push_back(details[5]);
+    cells.emplace_back(name_of(row->judgement.verdict));
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
 std::string title_of(const ReportRow& row) {
   const char* tiles = row.tile.find(',') == std::string::npos ? "tile" : "tiles";
   return fmt::format("{}, {} {}, shape B,T,H,K,V = {}{}{}", kernel_of(row), tiles, row.tile, row.shape,
@@ -146,7 +170,7 @@ std::string title_of(const ReportRow& row) {
 
 }  // namespace
 
-std::vector<KernelTable> kernel_tables(const Rows& rows, bool repeat_precision) {
+std::vector<KernelTable> kernel_tables(const Rows& rows, Columns columns) {
   std::vector<KernelTable> kernels;
   for (const ReportRow& row : rows) {
     if (kernels.empty() || !same_kernel(*kernels.back().rows.front(), row))
@@ -154,7 +178,9 @@ std::vector<KernelTable> kernel_tables(const Rows& rows, bool repeat_precision) 
     kernels.back().rows.push_back(&row);
   }
   for (KernelTable& kernel : kernels)
-    kernel.table = kernel_table(kernel.rows, repeat_precision), kernel.detects = detections_of(kernel.rows);
+    kernel.table = columns == Columns::few ? short_table(kernel.rows)
+                                           : kernel_table(kernel.rows, columns == Columns::all_with_precision),
+    kernel.detects = detections_of(kernel.rows);
   return kernels;
 }
 

@@ -58,8 +58,11 @@ struct KernelTable {
   Table table;                       ///< a line for each of them, the verdict last
   std::vector<std::string> detects;  ///< what each precision would have shown, and what it would not
 };
-/// A precision is named where it changes, or in every line. They refer to `rows`.
-std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, bool repeat_precision);
+/// Which columns: all, a precision being named where it changes or in every line; or of one precision those that the
+/// verdict hangs on.
+enum class Columns { all, all_with_precision, few };
+/// They refer to `rows`.
+std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, Columns columns);
 /// A line for each kernel, a column for each precision.
 Table summary_of(const std::vector<ReportRow>& rows);
 
@@ -67,11 +70,16 @@ Table summary_of(const std::vector<ReportRow>& rows);
 struct Page {
   std::string verb;                                 ///< that made them
   std::vector<std::string> header;                  ///< lines in front of the tables; the first one is the title
+  std::vector<std::string> legend = {};             ///< lines behind them that say what the columns mean
   std::vector<std::pair<std::string, Json>> facts;  ///< that JSON tells besides
   bool summary = true;                              ///< a line for each kernel after the tables
   bool matrix = false;                              ///< text has the verdicts of all kernels in front of the tables
   bool brief = false;                               ///< text has only rows that are not PASS, and no summary
   bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
+  std::string first_wrong = {};                     ///< the tensor that is wrong first
+  bool verdict_last = false;                        ///< text ends with what is wrong first, its cause and the command
+  bool long_rows = true;     ///< text has all columns, and of every tensor that fails where, and a command
+  bool shows_legend = true;  ///< text has the legend
   /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
   std::optional<Table> overview = {};
   std::string command = {};                  ///< makes the page again
@@ -81,6 +89,8 @@ struct Page {
   std::vector<std::string> not_judged = {};  ///< tensors beside those of the rows
 };
 
+/// Header and legend without the title.
+std::vector<std::string> lines_below_title(const Page& page);
 /// Whether a page's notes are part of what is printed.
 constexpr bool prints_notes(RowsFormat format) {
   return format == RowsFormat::table || format == RowsFormat::markdown || format == RowsFormat::html;

@@ -30,38 +30,56 @@ Rows shown_in_text(const Page& page, const Rows& rows) {
   return shown;
 }
 
+/// Lines of complaints: of what is wrong first the place, too.
+std::vector<std::string> complaints_in_short(const Page& page, const Rows& shown) {
+  if (page.long_rows) return complaints_of(shown);
+  std::vector<std::string> lines;
+  for (const ReportRow& row : shown)
+    for (const std::string& line : complaints_of({row}))
+      if (!line.starts_with(' ') || (row.tensor == page.first_wrong && line.starts_with("      where: ")))
+        lines.push_back(line);
+  return lines;
+}
+
+std::string as_lines(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) out += plain_text(line) + '\n';
+  return out;
+}
+
 std::string as_text(const Page& page, const Rows& rows) {
   const Rows shown = shown_in_text(page, rows);
   const Table::Colour colour = page.colours ? colour_of : Table::Colour();
-  std::string out;
-  for (const std::string& line : page.header) out += plain_text(line) + '\n';
+  std::string out = as_lines(page.header);
+  if (page.shows_legend) out += as_lines(page.legend);
   if (page.matrix)
     for (const Table& table : verdict_matrix(rows)) out += '\n' + table.text(0, colour);
   if (page.brief && !shown.empty()) out += '\n' + fmt::format("{}\n", fmt::join(column_legend(), "\n"));
   if (page.overview) out += '\n' + page.overview->text(0, colour);
-  for (const KernelTable& kernel : kernel_tables(shown, false)) {
+  for (const KernelTable& kernel : kernel_tables(shown, page.long_rows ? Columns::all : Columns::few)) {
     out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2, colour);
-    if (page.brief) continue;
+    if (page.brief || (!page.long_rows && !all_pass(rows)))
+      continue;  // what would have shown matters where nothing did
     for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
   }
   if (page.summary && !page.brief) out += '\n' + summary_of(rows).text(0, colour);
   out += '\n';
-  for (const std::string& line : page.findings) out += plain_text(line) + '\n';
-  for (const std::string& line : complaints_of(shown)) {
+  if (!page.verdict_last) out += as_lines(page.findings);
+  for (const std::string& line : complaints_in_short(page, shown)) {
     const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
     out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
   }
-  out += count_of(rows, page.not_judged) + "\nreproduce: " + plain_text(typed_here(page.command)) + '\n';
-  for (const std::string& line : page.notes) out += plain_text(line) + '\n';
-  return out;
+  out += count_of(rows, page.not_judged) + '\n';
+  if (page.verdict_last) out += as_lines(page.findings) + as_lines(page.notes);
+  out += "reproduce: " + plain_text(typed_here(page.command)) + '\n';
+  return page.verdict_last ? out : out + as_lines(page.notes);
 }
 
 std::string as_markdown(const Page& page, const Rows& rows) {
-  std::string out =
-      "# " + markdown_text(page.header.front()) + "\n\n" + markdown_block({page.header.begin() + 1, page.header.end()});
+  std::string out = "# " + markdown_text(page.header.front()) + "\n\n" + markdown_block(lines_below_title(page));
   if (page.summary) out += '\n' + summary_of(rows).markdown();
   if (page.overview) out += '\n' + page.overview->markdown();
-  for (const KernelTable& kernel : kernel_tables(told_one_by_one(page, rows), true)) {
+  for (const KernelTable& kernel : kernel_tables(told_one_by_one(page, rows), Columns::all_with_precision)) {
     out += "\n## " + markdown_text(kernel.title) + "\n\n" + kernel.table.markdown() + '\n';
     for (const std::string& line : kernel.detects) out += "- " + markdown_text(line) + '\n';
   }
@@ -140,6 +158,12 @@ std::string as_csv(const Rows& rows) {
 }
 
 }  // namespace
+
+std::vector<std::string> lines_below_title(const Page& page) {
+  std::vector<std::string> lines(page.header.begin() + 1, page.header.end());
+  lines.insert(lines.end(), page.legend.begin(), page.legend.end());
+  return lines;
+}
 
 std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format) {
   switch (format) {

@@ -63,6 +63,7 @@ void add_why(Page& page, const Why& why, bool asked) {
   if (!why.causes.unexplained.empty() && !why.causes.all_tried && !asked)
     page.findings.emplace_back("not every convention was tried on so large a problem: --why takes longer");
   const std::optional<FirstWrong>& first = why.first;
+  if (first) page.first_wrong = first->tensor;
   page.facts.emplace_back(
       "first_wrong",
       first ? Json{{"tensor", first->tensor}, {"followers", first->followers}, {"sentence", first->sentence}}

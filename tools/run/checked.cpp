@@ -99,22 +99,21 @@ void require_one_source(const CheckOptions& options) {
 
 Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   Page page;
-  page.verb = "check";
+  page.verb = "check", page.verdict_last = true, page.long_rows = options.rows, page.shows_legend = options.legend;
   // At most one is not empty.
   const std::string subject = options.answer + options.kernel + options.plugin;
   const std::string kind = !options.kernel.empty()   ? options.flag().substr(2)
                            : !options.plugin.empty() ? "plugin"
                                                      : "answer";
   page.header = {"assay check: " + subject + " against the oracle's answer to " + options.problem};
-  const std::vector<std::string> lines = legend(trial.kernel().contract, options.standard.false_alarms);
-  page.header.insert(page.header.end(), lines.begin(), lines.end());
+  page.legend = legend(trial.kernel().contract, options.standard.false_alarms);
   const std::vector<std::string> evidence =
       evidence_legend(trial.kernel().precision, trial.kernel().contract->name, trial.decides(),
                       trial.is_by_program() ? std::string(trial.kernel().form->name) : std::string());
   if (has_model(trial.file().problem.mechanism))
-    page.header.insert(page.header.end(), evidence.begin(), evidence.end());
+    page.legend.insert(page.legend.end(), evidence.begin(), evidence.end());
   if (trial.tiles().size() > 1)
-    page.header.push_back(
+    page.legend.push_back(
         "tiles     each tensor is judged by the one of " +
         names_in(trial.tiles(), [&](int t) { return trial.kernel().form->tiles[static_cast<std::size_t>(t)]; }) +
         " that it fits; --tile asks for one");

@@ -68,6 +68,9 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("out", options->answer, "a safetensors file with the answer: o, final_state, d_q, ...");
   add_kernel_flags(app, *options);
   add_mechanism_flag(app, options->standard.mechanism);
+  app.add_flag("--rows", options->rows,
+               "print all columns, and of every tensor that fails where and the command that shows it");
+  app.add_flag("--legend", options->legend, "print what the columns mean");
   app.add_option("--form", options->standard.form,
                  "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json or FORM.py, "
                  "its algorithm "
