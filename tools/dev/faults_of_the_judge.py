@@ -177,7 +177,8 @@ def table(faults, killed):
     lines = ["<!-- written by `tools/dev/faults_of_the_judge.py run` -->", "", "# Faults planted in the judge", "",
              "Each is a mistake in the code that reads, evaluates or judges (proptests/judge/planted_faults.json has the pieces). The tests",
              "of `make test` run with one of them awake, those of the Python package and of the pages excepted. Those that are held out",
-             "were written by somebody who had not seen the tests.", ""]
+             "were written by somebody who had not seen the tests. When they were first run (2026-11-25, at 74c6278) 52 of 90 were noticed, 30",
+             "of the 45 held out: that is the rate to expect of faults that nobody has thought of. The tests for the others were written then.", ""]
     for words, chosen in (("in all", faults), ("held out", [f for f in faults if f["held_out"]])):
         noticed = sum(bool(killed.get(f["name"])) for f in chosen)
         lines.append(f"- {words}: {noticed} of {len(chosen)} noticed")
