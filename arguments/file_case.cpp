@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "arguments/programs/families.hpp"
@@ -211,6 +212,40 @@ void FileCase::number_sequences() {
   }
 }
 
+namespace {
+
+std::size_t count_of(const std::vector<int>& shape, std::size_t first, std::size_t end) {
+  std::size_t n = 1;
+  for (std::size_t a = first; a < end; ++a) n *= static_cast<std::size_t>(shape[a]);
+  return n;
+}
+
+/// The rows, which are an axis of a tensor in `shape`, that have a number which `defined` holds.
+std::vector<std::size_t> rows_with(const std::vector<int>& shape, std::size_t axis, const std::vector<bool>& defined) {
+  const std::size_t rows = static_cast<std::size_t>(shape[axis]), inner = count_of(shape, axis + 1, shape.size());
+  std::vector<bool> used(rows, false);
+  for (std::size_t i = 0; i < defined.size(); ++i)
+    if (defined[i]) used[i / inner % rows] = true;
+  std::vector<std::size_t> list;
+  for (std::size_t row = 0; row < rows; ++row)
+    if (used[row]) list.push_back(row);
+  return list;
+}
+
+/// Number i of those rows is number at[i] of the tensor.
+std::vector<std::size_t> numbers_of_rows(const std::vector<int>& shape, std::size_t axis,
+                                         const std::vector<std::size_t>& used) {
+  const std::size_t heads = count_of(shape, 0, axis), rows = static_cast<std::size_t>(shape[axis]),
+                    inner = count_of(shape, axis + 1, shape.size());
+  std::vector<std::size_t> at;
+  for (std::size_t h = 0; h < heads; ++h)
+    for (const std::size_t row : used)
+      for (std::size_t c = 0; c < inner; ++c) at.push_back((h * rows + row) * inner + c);
+  return at;
+}
+
+}  // namespace
+
 FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without_suffix(problem.mechanism)))) {
   require_domain(facts_.family != Family::quantizer, -1,
                  "quantize: its codes are exact, and `assay oracle` answers JSON cases of it");
@@ -233,10 +268,14 @@ FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without
   for (const std::string& name : plan_->gradients) {
     if (!has_gradients()) break;
     const std::vector<int>& shape = plan_->inputs.at(name).shape;
-    std::vector<bool> read(plan_->inputs.at(name).data.size(), true);
-    if (plan_->padded.contains(name)) read = read_numbers(*plan_, name);
-    judge("d_" + name, name, shape, std::move(read));
+    judge("d_" + name, name, shape, read(name));
   }
+}
+
+/// Of an input's numbers, which somebody reads: all, but of padded rows.
+std::vector<bool> FileCase::read(const std::string& input) const {
+  if (plan_->padded.contains(input)) return read_numbers(*plan_, input);
+  return std::vector<bool>(plan_->inputs.at(input).data.size(), true);
 }
 
 /// Keeps the rows that somebody reads or writes, and folds axes into the first until there are three.
@@ -250,15 +289,14 @@ void FileCase::judge(const std::string& name, const std::string& own, std::vecto
       !shape.empty() && !is_state(own) && (plan_->tokens.contains(own) || plan_->padded.contains(own));
   const std::size_t axis = has_heads_ && shape.size() > 1 ? 1 : 0;
   JudgedTensor tensor;
-  std::size_t inner = 1;
-  for (std::size_t a = axis + 1; a < shape.size(); ++a) inner *= static_cast<std::size_t>(shape[a]);
-  const std::size_t rows = with_rows ? static_cast<std::size_t>(shape[axis]) : 1;
-  std::vector<bool> used(rows, !with_rows);
-  for (std::size_t i = 0; with_rows && i < defined.size(); ++i)
-    if (defined[i]) used[i / inner % rows] = true;
-  for (std::size_t i = 0; i < defined.size(); ++i)
-    if (!with_rows || used[i / inner % rows]) tensor.kept.push_back(i);
-  if (with_rows) shape[axis] = static_cast<int>(std::count(used.begin(), used.end(), true));
+  if (with_rows) {
+    const std::vector<std::size_t> used = rows_with(shape, axis, defined);
+    tensor.kept = numbers_of_rows(shape, axis, used);
+    shape[axis] = static_cast<int>(used.size());
+  } else {
+    tensor.kept.resize(defined.size());
+    std::iota(tensor.kept.begin(), tensor.kept.end(), std::size_t{0});
+  }
   if (!has_heads_ && !shape.empty() && !is_state(own)) shape.insert(shape.begin(), 1);
   if (own == "bias" && shape.size() == 2) shape.insert(shape.begin(), 1);
   const bool merges = is_state(own) && has_heads_ && shape.size() == 3;
@@ -312,43 +350,13 @@ FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
 
 /// Rows that some sequence has, of an input or, of "d_NAME", an output.
 std::vector<std::size_t> FileCase::rows_used(const std::string& tensor) const {
-  const bool output = tensor.starts_with("d_");
-  const std::string name = output ? tensor.substr(2) : tensor;
-  const std::vector<int>& shape = output ? plan_->outputs.at(name) : inputs_.at(name).shape;
-  const std::size_t axis = has_heads_ ? 1 : 0, rows = static_cast<std::size_t>(shape[axis]);
-  std::size_t inner = 1;
-  for (std::size_t a = axis + 1; a < shape.size(); ++a) inner *= static_cast<std::size_t>(shape[a]);
-  std::vector<bool> used(rows, !output && !plan_->padded.contains(name));
-  if (output)
-    for (const std::size_t i : judged_.at(name).kept) used[i / inner % rows] = true;
-  else if (plan_->padded.contains(name))
-    for (std::size_t i = 0; const bool read : read_numbers(*plan_, name)) {
-      if (read) used[i / inner % rows] = true;
-      ++i;
-    }
-  std::vector<std::size_t> list;
-  for (std::size_t row = 0; row < rows; ++row)
-    if (used[row]) list.push_back(row);
-  return list;
+  const std::size_t axis = has_heads_ ? 1 : 0;
+  if (!tensor.starts_with("d_")) return rows_with(inputs_.at(tensor).shape, axis, read(tensor));
+  const std::vector<int>& shape = plan_->outputs.at(tensor.substr(2));
+  std::vector<bool> judged(Array(shape).data.size(), false);
+  for (const std::size_t i : judged_.at(tensor.substr(2)).kept) judged[i] = true;
+  return rows_with(shape, axis, judged);
 }
-
-namespace {
-
-/// Number i of the rows `used` of a tensor in `shape`, whose rows are the axis `axis`, is number at[i] of it.
-std::vector<std::size_t> numbers_of_rows(const std::vector<int>& shape, std::size_t axis,
-                                         const std::vector<std::size_t>& used) {
-  std::size_t heads = 1, inner = 1;
-  for (std::size_t a = 0; a < axis; ++a) heads *= static_cast<std::size_t>(shape[a]);
-  for (std::size_t a = axis + 1; a < shape.size(); ++a) inner *= static_cast<std::size_t>(shape[a]);
-  std::vector<std::size_t> at;
-  for (std::size_t h = 0; h < heads; ++h)
-    for (const std::size_t row : used)
-      for (std::size_t c = 0; c < inner; ++c)
-        at.push_back((h * static_cast<std::size_t>(shape[axis]) + row) * inner + c);
-  return at;
-}
-
-}  // namespace
 
 Problem FileCase::heads_first(const Problem& in_file) const {
   Problem p = in_file;

@@ -99,6 +99,7 @@ class FileCase {
   FileTensor lie(const std::string& name, const std::vector<int>& shape, bool output);
   std::vector<int> rows_shape(std::vector<int> shape) const;
   std::vector<std::size_t> rows_used(const std::string& tensor) const;
+  std::vector<bool> read(const std::string& input) const;
   FileTensor lie_of_answer(const std::string& tensor) const;
   void judge(const std::string& name, const std::string& own, std::vector<int> shape, std::vector<bool> defined);
   std::vector<std::size_t> endless_rows() const;

@@ -5,6 +5,7 @@
 
 #include "arguments/file_case.hpp"
 #include "language/answers/answer.hpp"
+#include "oracles/core/make_room.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::arguments {
@@ -41,12 +42,7 @@ class HeadsFirstRoom final : public Room {
   std::vector<Params> variants() const override { return plain_ == nullptr ? Room::variants() : plain_->variants(); }
   BasicAnswer<HiLo> values(const Problem& problem, Tier) const override {
     const Answer answer = FileCase(file_->in_file(problem)).answer_in_doubles();
-    BasicAnswer<HiLo> pairs;
-    const auto convert = [](const Arrays& from, BasicArrays<HiLo>& to) {
-      for (const auto& [name, array] : from)
-        for (to[name].shape = array.shape; const double x : array.data) to[name].data.push_back({x, 0});
-    };
-    convert(answer.outputs, pairs.outputs), convert(answer.gradients, pairs.gradients);
+    auto pairs = assay::detail::convert_answer<HiLo>([](std::string_view, double x) { return HiLo{x, 0}; }, answer);
     // Of an input that has numbers nobody reads, the judge has a gradient of other numbers than it.
     std::erase_if(pairs.gradients, [&](const auto& gradient) {
       const auto input = problem.inputs.find(gradient.first);

@@ -145,7 +145,7 @@ void try_orders(const Bench& b) {
   }
 }
 
-/// The tensor along one of its axes: element e of index i is number start(i) + offsets[e].
+/// The tensor along one of its axes: element e of index i is number i * stride + offsets[e].
 struct Along {
   std::string one;  ///< "head"
   std::size_t size = 1, stride = 1;

@@ -37,7 +37,6 @@ void add_values(List& list, const std::string& name, const std::string& what, co
       name);
 }
 
-std::string digits(double x) { return fmt::format("{:.17g}", x); }
 double scale_of(const Scene& scene) { return scene.number("scale", 1 / scene.number("bandwidth", 1)); }
 void set_scale(Problem& p, double scale) {
   p.params.erase("bandwidth");
@@ -100,13 +99,13 @@ void transpose(Array& x) {
 }
 bool is_square(const Array& x) { return x.shape.size() >= 2 && x.shape.back() == x.shape[x.shape.size() - 2]; }
 
-/// Every index of an axis where the one before was.
-void rotate(Array& x, std::size_t axis) {
+/// Every index of an axis where that `by` before was.
+void rotate(Array& x, std::size_t axis, std::size_t by = 1) {
   std::size_t inner = 1;
   for (std::size_t a = axis + 1; a < x.shape.size(); ++a) inner *= static_cast<std::size_t>(x.shape[a]);
   const std::size_t block = inner * static_cast<std::size_t>(x.shape[axis]);
   for (auto at = x.data.begin(); at != x.data.end(); at += static_cast<std::ptrdiff_t>(block))
-    std::rotate(at, at + static_cast<std::ptrdiff_t>(inner), at + static_cast<std::ptrdiff_t>(block));
+    std::rotate(at, at + static_cast<std::ptrdiff_t>(by * inner), at + static_cast<std::ptrdiff_t>(block));
 }
 
 void add_numbers(List& list, const Scene& scene, const std::string& name) {
@@ -173,14 +172,6 @@ void add_integers(List& list, const Scene& scene, const std::string& name) {
   });
 }
 
-void add_truths(List& list, const std::string& name, const Array& x) {
-  add_edit(list, name + " the other way round (1 hides)", "1 is a key that is seen", [name](Problem& p) {
-    for (double& v : p.inputs.at(name).data) v = 1 - v;
-  });
-  if (is_square(x))
-    add_edit(list, name + " transposed", "rows are queries", [name](Problem& p) { transpose(p.inputs.at(name)); });
-}
-
 void add_inputs(List& list, const Scene& scene) {
   for (const arguments::Argument& argument : arguments::all_arguments()) {
     const std::string name(argument.name);
@@ -190,14 +181,16 @@ void add_inputs(List& list, const Scene& scene) {
       add_edit(
           list, name + " ignored", "read " + name, [name](Problem& p) { ignore(p, name); }, name);
     if (name == "mask")
-      add_truths(list, name, *x);
+      add_edit(list, "mask the other way round (1 hides)", "1 is a key that is seen", [](Problem& p) {
+        for (double& v : p.inputs.at("mask").data) v = 1 - v;
+      });
     else if (scene.described(name) == nullptr)
       add_integers(list, scene, name);
     else
       add_numbers(list, scene, name);
-    if (name == "bias" && is_square(*x))
+    if ((name == "mask" || name == "bias") && is_square(*x))
       add_edit(
-          list, "bias transposed", "rows are queries", [](Problem& p) { transpose(p.inputs.at("bias")); }, "bias");
+          list, name + " transposed", "rows are queries", [name](Problem& p) { transpose(p.inputs.at(name)); }, name);
   }
 }
 
@@ -250,18 +243,14 @@ void add_sequences(List& list, const Scene& scene) {
         [sequences](const Scene& s) { return carried_on(s, sequences); });
   add_edit(
       list, "initial_state of the next sequence", "start every sequence from its own initial state",
-      [heads](Problem& p) {
-        Array& x = p.inputs.at("initial_state");
-        const std::size_t one = x.data.size() / static_cast<std::size_t>(x.shape[0]) * heads;
-        std::rotate(x.data.begin(), x.data.begin() + static_cast<std::ptrdiff_t>(one), x.data.end());
-      },
-      "initial_state");
+      [heads](Problem& p) { rotate(p.inputs.at("initial_state"), 0, heads); }, "initial_state");
   list.back().whole_sequences = true;
 }
 
 // ---- what is read off two answers ----
 
-/// The largest score of every row, the sink among them or not: lse of scores c times as large, over c.
+/// The largest score of every row, the sink among them or not: lse of scores c times as large, over c, is larger by
+/// ln(keys) / c at most.
 Array maxima(const Scene& s, bool with_sink) {
   constexpr double c = 0x1p30;
   Problem p = s.problem;
@@ -364,7 +353,7 @@ void add_outlets(List& list, const Scene& scene) {
     });
   };
   from("z for z sigmoid(z)", [](double z) { return z; });
-  from("sigmoid(z) for z sigmoid(z)", [](double z) { return 1 / (1 + std::exp(-z)); });
+  from("sigmoid(z) for z sigmoid(z)", sigmoid);
 }
 
 /// log_decay is -e^a_log f(a + dt_bias).
@@ -391,8 +380,7 @@ void add_gate(List& list, const Scene& scene, const Problem& given, const std::s
 std::vector<Convention> conventions_of_front_end(const Scene& scene, const Problem& given) {
   List list;
   add_gate(list, scene, given, "max(x, 0) for softplus(x) of the gate", [](double x) { return std::max(x, 0.0); });
-  add_gate(list, scene, given, "sigmoid(x) for softplus(x) of the gate",
-           [](double x) { return 1 / (1 + std::exp(-x)); });
+  add_gate(list, scene, given, "sigmoid(x) for softplus(x) of the gate", sigmoid);
   add_gate(list, scene, given, "e^x for softplus(x) of the gate", [](double x) { return std::exp(x); });
   if (given.inputs.contains("b") && scene.input("beta") != nullptr)
     add_edit(list, "b taken for beta, without its sigmoid", "beta = beta_scale sigmoid(b)",

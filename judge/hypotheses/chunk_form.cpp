@@ -220,6 +220,7 @@ Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, Slip sl
   return {{"o", std::move(o)}, {"final_state", std::move(end)}};
 }
 
+/// Doubles in another order differ by 1e-13 or so, another recurrence by a thousandth and more: between them.
 bool same(const Array& a, const Array& b, double scale) {
   double largest = 0, off = 0;
   for (std::size_t i = 0; i < a.data.size() && a.data.size() == b.data.size(); ++i)

@@ -7,6 +7,10 @@
 
 namespace assay::hypotheses {
 
+/// A number as params have it, with all its digits.
+std::string digits(double x);
+double sigmoid(double x);
+
 /// One misunderstanding.
 struct Convention {
   std::string key;   ///< "log_decay in base 2"

@@ -19,7 +19,6 @@ using List = std::vector<Convention>;
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-std::string digits(double x) { return fmt::format("{:.17g}", x); }
 std::string short_digits(double x) { return fmt::format("{:.4g}", x); }
 
 Grid grid_in(const Scene& scene, std::string_view tensor, const Array& array) {
@@ -92,8 +91,6 @@ void add_number(List& list, const std::string& param, double value, const std::s
                     return answer;
                   }});
 }
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 void add_scales(List& list, const Scene& scene) {
   for (const RoomFacts::Ranked& ranked : scene.fields()) {
@@ -964,6 +961,9 @@ void add_cotangents(List& list, const Scene& scene) {
 }
 
 }  // namespace
+
+std::string digits(double x) { return fmt::format("{:.17g}", x); }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 std::vector<Convention> conventions_of(const Scene& scene) {
   List list;

@@ -197,14 +197,9 @@ struct Claim {
 
 class Inquest {
  public:
-  Inquest(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
-          const Effort& effort, const arguments::HeadsFirst* arguments = nullptr, const Problem* in_front = nullptr)
-      : scene_(room, problem, batch), effort_(effort) {
-    if (arguments != nullptr) {
-      scene_.in_parts = arguments->in_parts;
-      of_arguments_ = in_front == nullptr ? conventions_of_arguments(scene_, arguments->choices)
-                                          : conventions_of_front_end(scene_, *in_front);
-    }
+  /// `first`: conventions that are tried before those that any problem has.
+  Inquest(Scene scene, const std::vector<Suspect>& tensors, const Effort& effort, std::vector<Convention> first = {})
+      : scene_(std::move(scene)), effort_(effort), first_(std::move(first)) {
     for (const Suspect& suspect : tensors) exhibits_.push_back(exhibit_of(scene_, suspect));
     for (const Exhibit& x : exhibits_) truths_[x.suspect->name] = Array(x.suspect->shape, x.truth);
   }
@@ -333,7 +328,7 @@ class Inquest {
   }
 
   bool try_conventions() {
-    std::vector<Convention> all = of_arguments_;
+    std::vector<Convention> all = first_;
     for (Convention& convention : conventions_of(scene_)) all.push_back(std::move(convention));
     std::vector<std::size_t> every(all.size()), apart, together;
     std::iota(every.begin(), every.end(), std::size_t{0});
@@ -565,7 +560,7 @@ class Inquest {
 
   Scene scene_;
   const Effort& effort_;
-  std::vector<Convention> of_arguments_;
+  std::vector<Convention> first_;
   std::vector<Exhibit> exhibits_;
   Arrays truths_;
   std::vector<Candidate> candidates_;
@@ -613,20 +608,32 @@ std::string LooksLike::sentence(bool all) const {
 
 Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
                  const Effort& effort) {
-  return Inquest(room, problem, batch, in_causal_order(room, tensors), effort).run();
+  return Inquest(Scene(room, problem, batch), in_causal_order(room, tensors), effort).run();
 }
+
+namespace {
+
+Scene scene_of(const arguments::HeadsFirst& posed) {
+  Scene scene(*posed.room, posed.problem, 1);
+  scene.in_parts = posed.in_parts;
+  return scene;
+}
+
+}  // namespace
 
 Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& tensors, const Effort& effort) {
   const arguments::HeadsFirst posed = arguments::heads_first(in_file);
   const std::vector<Suspect> sorted = in_causal_order(*posed.room, tensors);
-  Causes causes = Inquest(*posed.room, posed.problem, 1, sorted, effort, &posed).run();
+  const Scene scene = scene_of(posed);
+  Causes causes = Inquest(scene, sorted, effort, conventions_of_arguments(scene, posed.choices)).run();
   const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
   if (std::ranges::all_of(causes.unexplained, is_gradient)) return causes;
   const auto behind = arguments::behind_front_end(in_file);
   if (!behind) return causes;
   std::vector<Suspect> outputs = sorted;
   std::erase_if(outputs, [&](const Suspect& s) { return is_gradient(s.name); });
-  Causes more = Inquest(*behind->room, behind->problem, 1, outputs, effort, &*behind, &posed.problem).run();
+  const Scene inner = scene_of(*behind);
+  Causes more = Inquest(inner, outputs, effort, conventions_of_front_end(inner, posed.problem)).run();
   if (more.unexplained.size() >= outputs.size() || more.list.empty()) return causes;
   for (const LooksLike& cause : more.list)
     for (const std::string& named : cause.tensors) std::erase(causes.unexplained, named);

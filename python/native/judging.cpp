@@ -94,12 +94,9 @@ std::string Verdicts::page(const std::string& format, bool in_short) const {
 }
 
 std::string Verdicts::complaints() const {
-  std::string lines;
-  const auto add = [&](const std::vector<std::string>& list) {
-    for (const std::string& line : list) lines += plain_text(line) + '\n';
-  };
-  add(checked_->page.findings), add(complaints_of(checked_->rows)), add(checked_->page.notes);
-  return lines + count_of(checked_->rows, checked_->page.not_judged) + "\nreproduce: " + checked_->page.command;
+  const Page& page = checked_->page;
+  return text_of_lines(page.findings) + text_of_lines(complaints_of(checked_->rows)) + text_of_lines(page.notes) +
+         count_of(checked_->rows, checked_->page.not_judged) + "\nreproduce: " + checked_->page.command;
 }
 
 void Verdicts::plot(const std::string& path) const {

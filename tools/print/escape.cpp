@@ -52,9 +52,14 @@ std::string markdown_code(std::string_view text) {
   return fmt::format("{0}{1}{2}{1}{0}", ticks, space, plain);
 }
 
-std::string markdown_block(const std::vector<std::string>& lines) {
+std::string text_of_lines(const std::vector<std::string>& lines) {
   std::string out;
   for (const std::string& line : lines) out += plain_text(line) + '\n';
+  return out;
+}
+
+std::string markdown_block(const std::vector<std::string>& lines) {
+  const std::string out = text_of_lines(lines);
   const std::string fence(std::max<std::size_t>(3, longest_ticks(out) + 1), '`');
   return lines.empty() ? "" : fence + '\n' + out + fence + '\n';
 }

@@ -9,6 +9,9 @@
 
 namespace assay {
 
+/// Lines as plain_text has them, each with a line end.
+std::string text_of_lines(const std::vector<std::string>& lines);
+
 /// In a line of markdown, as text: no markup, no tags, no cells.
 std::string markdown_text(std::string_view text);
 /// In a line of markdown, as code.

@@ -28,9 +28,7 @@ std::string explain(const Judged& judged, const std::function<std::filesystem::p
       "build/assay check " + shown_word(problem.string()) + ' ' + shown_word(answer.string()) + ' ' + exhibits.flags;
   std::vector<ReportRow> shown = judged.rows;
   for (ReportRow& row : shown) row.command = command + row.command;
-  std::string lines;
-  for (const std::string& line : judged.why().findings()) lines += plain_text(line) + '\n';
-  for (const std::string& line : complaints_of(shown)) lines += plain_text(line) + '\n';
+  const std::string lines = text_of_lines(judged.why().findings()) + text_of_lines(complaints_of(shown));
   return lines + count_of(shown) + (unsaved.empty() ? "\nreproduce: " + command : unsaved);
 }
 

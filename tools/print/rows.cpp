@@ -137,27 +137,23 @@ Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precis
   return table;
 }
 
-/// The same, of one precision, with what the verdict hangs on.
+/// Of it, of one precision, what the verdict hangs on.
 Table short_table(const std::vector<const ReportRow*>& rows) {
-  Table table{{{"tensor"}, {"rel.error", true}}, {}};
-  const bool both = std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); });
+  const Table all = kernel_table(rows, true);
   const ModelFactor factor = model_factor(format_from(rows.front()->precision).value_or(Format::fp32));
-  if (both)
-    table.columns.push_back({fmt::format("model, of {:g}", factor.passes), true}),
-        table.columns.push_back({"contract, of 1", true});
+  std::vector<std::pair<std::string, std::string>> kept = {{"tensor", "tensor"}, {"rel.error", "rel.error"}};
+  if (std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); }))
+    kept.insert(kept.end(), {{"model", fmt::format("model, of {:g}", factor.passes)}, {"contract", "contract, of 1"}});
   else
-    table.columns.push_back({"worst, in sigmas", true});
-  table.columns.push_back({"verdict"});
-  for (const ReportRow* row : rows) {
-    const std::vector<std::string> details = details_of(*row);
-    std::vector<std::string> cells{row->tensor.empty() ? "-" : row->tensor, details[0]};
-    if (both)
-      cells.push_back(excess_of(row->by_model)), cells.push_back(excess_of(row->by_contract));
-    else
-      cells.push_back(details[5]);
-    cells.emplace_back(name_of(row->judgement.verdict));
-    table.rows.push_back(std::move(cells));
-  }
+    kept.emplace_back("worst", "worst, in sigmas");
+  kept.emplace_back("verdict", "verdict");
+  Table table{{}, std::vector<std::vector<std::string>>(rows.size())};
+  for (const auto& [name, shown] : kept)
+    for (std::size_t c = 0; c < all.columns.size(); ++c) {
+      if (all.columns[c].name != name) continue;
+      table.columns.push_back({shown, all.columns[c].right});
+      for (std::size_t r = 0; r < rows.size(); ++r) table.rows[r].push_back(all.rows[r][c]);
+    }
   return table;
 }
 
@@ -245,7 +241,7 @@ std::string count_of(const std::vector<ReportRow>& rows, const std::vector<std::
   return fmt::format("{} tensors: {}{}", rows.size(), counts, unseen.empty() ? "" : "; NOT JUDGED: " + unseen);
 }
 
-std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
+std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const std::optional<std::string>& placed) {
   std::vector<std::string> lines;
   for (const ReportRow& row : rows) {
     if (!row.why.empty())
@@ -273,8 +269,8 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows) {
     }
     lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), contract_of(row),
                                 row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
-    if (!row.where.empty()) lines.push_back("      where: " + row.where);
-    lines.push_back("      " + typed_here(row.command));
+    if (!row.where.empty() && row.tensor == placed.value_or(row.tensor)) lines.push_back("      where: " + row.where);
+    if (!placed) lines.push_back("      " + typed_here(row.command));
   }
   return lines;
 }

@@ -47,7 +47,9 @@ std::string location(const ReportRow& row, std::size_t flat);
 /// form's.
 std::string detected_by(const ReportRow& row);
 /// What did not pass, why, where, and how to see it again; what passed but could not have shown everything. Lines.
-std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows);
+/// With `placed`, where is told of that tensor alone, and no command.
+std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows,
+                                       const std::optional<std::string>& placed = std::nullopt);
 /// "last_row_stale, last_row_zero"
 std::string listed(const std::vector<std::string_view>& names);
 

@@ -30,28 +30,11 @@ Rows shown_in_text(const Page& page, const Rows& rows) {
   return shown;
 }
 
-/// Lines of complaints: of what is wrong first the place, too.
-std::vector<std::string> complaints_in_short(const Page& page, const Rows& shown) {
-  if (page.long_rows) return complaints_of(shown);
-  std::vector<std::string> lines;
-  for (const ReportRow& row : shown)
-    for (const std::string& line : complaints_of({row}))
-      if (!line.starts_with(' ') || (row.tensor == page.first_wrong && line.starts_with("      where: ")))
-        lines.push_back(line);
-  return lines;
-}
-
-std::string as_lines(const std::vector<std::string>& lines) {
-  std::string out;
-  for (const std::string& line : lines) out += plain_text(line) + '\n';
-  return out;
-}
-
 std::string as_text(const Page& page, const Rows& rows) {
   const Rows shown = shown_in_text(page, rows);
   const Table::Colour colour = page.colours ? colour_of : Table::Colour();
-  std::string out = as_lines(page.header);
-  if (page.shows_legend) out += as_lines(page.legend);
+  std::string out = text_of_lines(page.header);
+  if (page.shows_legend) out += text_of_lines(page.legend);
   if (page.matrix)
     for (const Table& table : verdict_matrix(rows)) out += '\n' + table.text(0, colour);
   if (page.brief && !shown.empty()) out += '\n' + fmt::format("{}\n", fmt::join(column_legend(), "\n"));
@@ -64,15 +47,15 @@ std::string as_text(const Page& page, const Rows& rows) {
   }
   if (page.summary && !page.brief) out += '\n' + summary_of(rows).text(0, colour);
   out += '\n';
-  if (!page.verdict_last) out += as_lines(page.findings);
-  for (const std::string& line : complaints_in_short(page, shown)) {
+  if (!page.verdict_last) out += text_of_lines(page.findings);
+  for (const std::string& line : page.long_rows ? complaints_of(shown) : complaints_of(shown, page.first_wrong)) {
     const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
     out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
   }
   out += count_of(rows, page.not_judged) + '\n';
-  if (page.verdict_last) out += as_lines(page.findings) + as_lines(page.notes);
+  if (page.verdict_last) out += text_of_lines(page.findings) + text_of_lines(page.notes);
   out += "reproduce: " + plain_text(typed_here(page.command)) + '\n';
-  return page.verdict_last ? out : out + as_lines(page.notes);
+  return page.verdict_last ? out : out + text_of_lines(page.notes);
 }
 
 std::string as_markdown(const Page& page, const Rows& rows) {
