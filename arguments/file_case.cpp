@@ -348,11 +348,18 @@ FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
   return rows_in_file(rows_shape(shape), layout_, has_heads_);
 }
 
-/// Rows that some sequence has, of an input or, of "d_NAME", an output.
+/// As JSON has it, of an input or, of "d_NAME", an output. What a front end makes has the rows of v.
+const std::vector<int>& FileCase::shape_with_rows(const std::string& tensor) const {
+  if (tensor.starts_with("d_")) return plan_->outputs.at(tensor.substr(2));
+  const auto given = inputs_.find(tensor);
+  return (given != inputs_.end() ? given : inputs_.find("v"))->second.shape;
+}
+
+/// Those that some sequence has.
 std::vector<std::size_t> FileCase::rows_used(const std::string& tensor) const {
+  const std::vector<int>& shape = shape_with_rows(tensor);
   const std::size_t axis = has_heads_ ? 1 : 0;
-  if (!tensor.starts_with("d_")) return rows_with(inputs_.at(tensor).shape, axis, read(tensor));
-  const std::vector<int>& shape = plan_->outputs.at(tensor.substr(2));
+  if (!tensor.starts_with("d_")) return rows_with(shape, axis, read(inputs_.contains(tensor) ? tensor : "v"));
   std::vector<bool> judged(Array(shape).data.size(), false);
   for (const std::size_t i : judged_.at(tensor.substr(2)).kept) judged[i] = true;
   return rows_with(shape, axis, judged);
@@ -399,10 +406,11 @@ Problem FileCase::in_file(const Problem& heads_first) const {
                  static_cast<int>(shape.size()) + (layout_ == RowLayout::thd ? 0 : 1))) {
       const std::size_t axis = has_heads_ ? 1 : 0;
       if (!has_heads_) shape.erase(shape.begin());
-      const std::vector<std::size_t> used = rows_used(output ? "d_" + name : name);
+      const std::string tensor_name = output ? "d_" + name : name;
+      const std::vector<std::size_t> used = rows_used(tensor_name);
       require_domain(used.size() == static_cast<std::size_t>(shape[axis]), -1, name, ": ", shape[axis], " rows for ",
                      used.size());
-      shape[axis] = (output ? plan_->outputs.at(name) : inputs_.at(name).shape)[axis];
+      shape[axis] = shape_with_rows(tensor_name)[axis];
       rows = numbers_of_rows(shape, axis, used);
       tensor = rows_in_file(rows_shape(shape), layout_, has_heads_);
     } else if (paged) {

@@ -98,6 +98,7 @@ class FileCase {
   void number_sequences();
   FileTensor lie(const std::string& name, const std::vector<int>& shape, bool output);
   std::vector<int> rows_shape(std::vector<int> shape) const;
+  const std::vector<int>& shape_with_rows(const std::string& tensor) const;
   std::vector<std::size_t> rows_used(const std::string& tensor) const;
   std::vector<bool> read(const std::string& input) const;
   FileTensor lie_of_answer(const std::string& tensor) const;

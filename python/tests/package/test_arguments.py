@@ -86,7 +86,8 @@ def test_causes_have_names(arguments, wrong, cause):
     ("l2_norm ignored", {"norms": ""}),
     ("the error correction missing", {"keeps": 1}),
 ])  # fmt: skip
-def test_causes_behind_gates_and_norms(cause, wrong):
+@pytest.mark.parametrize("shape", [SHAPE, (2, 12, "4/2", 16)])
+def test_causes_behind_gates_and_norms(cause, wrong, shape):
     def kernel(q, k, v, beta, a, a_log, dt_bias, initial_state, *, scale=0.25, base=1, bias=1, norms="qk", keeps=0, softplus=lambda x: np.logaddexp(0, x), **told):
         q, k = (x.astype(np.float64) / (np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True) if n in norms else 1) for n, x in zip("qk", (q, k)))
         decay = -np.exp(a_log.astype(np.float64)) * softplus(a.astype(np.float64) + bias * dt_bias) * base
@@ -98,7 +99,7 @@ def test_causes_behind_gates_and_norms(cause, wrong):
             o[b, t, h] = scale * (q[b, t, h // group] @ S)
         return o.astype(v.dtype), state
 
-    one = assay.case("gated_deltanet", SHAPE, "bf16", gate="softplus", l2_norm="root", l2_eps=1e-6, cotangents=False)
+    one = assay.case("gated_deltanet", shape, "bf16", gate="softplus", l2_norm="root", l2_eps=1e-6, cotangents=False)
     assert assay.check(one, kernel).passed
     found = assay.check(one, functools.partial(kernel, **wrong), raises=False).page["looks_like"]
     assert found[0]["what"].startswith(cause)
