@@ -60,6 +60,8 @@ void unpack(std::string_view bytes, Oracle& oracle);
 void unpack(std::string_view bytes, Named<Expected>& tensors);
 void unpack(std::string_view bytes, std::vector<Expectation>& expectations);
 void unpack(std::string_view bytes, Detectability& found);
+std::string packed(const Named<Format>& formats);
+void unpack(std::string_view bytes, Named<Format>& formats);
 
 /// `compute()`, or what it was the last time; `cache` may be null.
 template <class Compute>

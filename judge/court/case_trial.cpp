@@ -326,6 +326,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .stored = got.stored,
           .strict_dtypes = standard_.strict_dtypes,
           .second = second_form(),
+          .both = standard_.both,
           .cache = cache_,
           .digest = digest_};
 }
@@ -382,6 +383,7 @@ std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::funct
   } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
     throw InputError(where_ + ": " + error.what());
   }
+  call_vacuous(rows, standard_.strict);
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "judge/court/second_form.hpp"
 #include "judge/sigma/by_model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
+#include "judge/sigma/spread.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/locate.hpp"
 #include "oracles/core/room.hpp"
@@ -39,7 +41,7 @@ void rest_on(ReportRow& row, std::string evidence, const Judgement& judgement) {
 Trial under(const Trial& trial, const KernelUnderTest& kernel) {
   Trial other = trial;
   other.kernel = kernel, other.second = nullptr;
-  other.detects = other.glance = false;
+  other.detects = false;
   return other;
 }
 
@@ -57,7 +59,7 @@ void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRo
   rest_on(row, "model", by_model);
   if (by_model.verdict == Verdict::fail && passing && by_contract.verdict == Verdict::pass)
     row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
-  if (by_model.verdict == Verdict::pass || by_model.verdict == Verdict::fail || !passing) return;
+  if (passes(by_model.verdict) || by_model.verdict == Verdict::fail || !passing) return;
   if (by_contract.verdict == Verdict::pass) return rest_on(row, "contract " + row.contract, by_contract);
   if (by_model.verdict == Verdict::vacuous) return;
   if (const ReportRow* found = second.passing(row.tensor)) {
@@ -77,7 +79,7 @@ void say_which(ReportRow& row, double factor) {
   row.evidence = of_program ? text("form ", row.form, ", ", row.contract) : "contract " + row.contract;
   if (row.judgement.verdict != Verdict::fail || !row.by_model) return;
   const Weighed& model = *row.by_model;
-  if (model.verdict == Verdict::pass)
+  if (passes(model.verdict))
     row.judgement.reason += text("; within any algorithm's error (", times(model.excess), " its own roundings, up to ",
                                  factor, " pass), beyond contract ", row.contract);
   else if (model.verdict == Verdict::fail)
@@ -104,18 +106,30 @@ class ModelTrial {
  public:
   ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
       : trial_(trial), answered_(answered), runs_{.precision = precision, .drawn = {}} {
-    draws_ = draws_at_a_glance;
-    expected_ = by_model();
-    if (std::all_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return settles(row); })) return;
-    draws_ = default_draws;
-    expected_ = by_model();
-    // A number that stands alone has no neighbours to learn sigma from, and gets more draws where zero would pass.
-    if (!std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return hides_zero(row); })) return;
+    for (const int draws : {4, 8, default_draws}) {
+      draws_ = draws;
+      expected_ = by_model();
+      if (std::all_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return settles(row); })) return;
+    }
+    // A number that stands alone has no neighbours to learn sigma from, and gets more draws where they may show it.
+    if (!std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return shows_later(row); })) return;
     draws_ = draws_of_numbers;
     expected_ = by_model();
   }
 
   int draws() const { return draws_; }
+
+  /// All that what is expected depends on.
+  std::string key() const {
+    std::string key = fmt::format("model {} {} draws {} rate {} sharp {}", trial_.digest, name_of(runs_.precision),
+                                  draws_, trial_.false_alarms, sharp_);
+    for (const auto& [name, truth] : trial_.oracle.tensors)
+      key += fmt::format(" {}:{}", name, name_of(format_of(name)));
+    return key;
+  }
+
+  /// What is expected of every tensor.
+  const Named<Expected>& all() const { return expected_; }
 
   /// What is expected of that tensor, until another one is judged; null where nothing is known of it.
   const Expected* expected(const ReportRow& row) {
@@ -146,8 +160,9 @@ class ModelTrial {
     return std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
   }
 
-  /// Whether a glance is enough: the answer would pass if every sigma were as small as few draws leave possible, each
-  /// with the probability that a healthy element is beyond its limit. Then more draws say nothing else.
+  /// Whether a few draws are enough: the answer would pass if every sigma were as small as they leave possible, each
+  /// with the probability that a healthy element is beyond its limit. Then more draws say nothing else. Nor do they of
+  /// a number in which there is nothing to see.
   bool settles(const ReportRow& row) {
     const auto found = find(row.tensor);
     const auto values = answered_.find(row.tensor);
@@ -163,17 +178,33 @@ class ModelTrial {
       sum += squared;
     }
     if (std::sqrt(sum / static_cast<double>(std::max<std::size_t>(e.sigma.size(), 1))) > factor) return false;
-    return judge_by_model(e, runs_.precision, values->second.data).verdict == Verdict::pass;
+    const Verdict verdict = judge_by_model(e, runs_.precision, values->second.data).verdict;
+    return verdict == Verdict::pass ||
+           (verdict == Verdict::unseen && e.value.size() < single_numbers && !shows_later(row));
   }
 
-  bool hides_zero(const ReportRow& row) {
+  /// Whether so many draws as numbers that stand alone get would show one that zero stands for now, if sigma stays as
+  /// it is.
+  bool shows_later(const ReportRow& row) {
     const auto found = find(row.tensor);
-    if (found == expected_.end()) return false;
+    if (found == expected_.end() || found->second.value.size() >= single_numbers) return false;
     const Expected& e = found->second;
-    bool hidden = false;
-    for (std::size_t i = 0; e.value.size() < single_numbers && i < e.value.size(); ++i)
-      hidden = hidden || (e.sigma[i] > 0 && std::fabs(e.value[i].hi) <= e.reach[i] * e.sigma[i] + e.bound[i]);
-    return hidden;
+    const double factor = model_factor(runs_.precision).passes, known = e.known_reach / factor;
+    for (std::size_t i = 0; i < e.value.size(); ++i) {
+      const double size = std::fabs(e.value[i].hi) - e.bound[i], sigma = e.sigma[i];
+      double now = e.reach[i],
+             later = factor * equivalent_sigmas(known, std::max(e.freedom[i], draws_of_numbers - 1.0));
+      if (e.value.size() == 1) {  // whose root mean square is its own, and has the closer limit
+        const double rate = limits_of(trial_.false_alarms, expected_.size(), 1).tensor_rate;
+        const auto shrinks = [rate](double draws) {
+          return std::sqrt(quantile(complement(boost::math::fisher_f_distribution<double>(1, draws - 1), rate)));
+        };
+        now = std::min(now, e.rms_limit);
+        later = std::min(later, e.rms_limit * shrinks(draws_of_numbers) / shrinks(draws_));
+      }
+      if (sigma > 0 && size <= now * sigma && size > later * sigma) return true;
+    }
+    return false;
   }
 
   OtherAlgorithms& others() {
@@ -206,18 +237,20 @@ class ModelTrial {
   }
 
   Named<Expected> by_model() {
-    std::map<std::string, Format> stored;
-    std::string key = fmt::format("model {} {} draws {} rate {} sharp {}", trial_.digest, name_of(runs_.precision),
-                                  draws_, trial_.false_alarms, sharp_);
-    for (const auto& [name, truth] : trial_.oracle.tensors)
-      stored[name] = format_of(name), key += fmt::format(" {}:{}", name, name_of(stored[name]));
-    return kept_in(trial_.cache, key, [&] {
+    Named<Expected> kept = kept_in(trial_.cache, key(), [&] {
       draw();
-      const auto format = [&](const std::string& name) { return stored.at(name); };
-      return sharp_ ? expect_by_model(oracle_of(trial_.room, trial_.problem, 4), runs_, format, trial_.false_alarms,
-                                      trial_.kernel.threads)
-                    : expect_by_model(trial_.oracle, runs_, format, trial_.false_alarms, trial_.kernel.threads);
+      Named<Expected> list = expect_by_model(
+          sharp_ ? oracle_of(trial_.room, trial_.problem, 4) : trial_.oracle, runs_,
+          [&](const std::string& name) { return format_of(name); }, trial_.false_alarms, trial_.kernel.threads);
+      // The truth is kept already.
+      for (auto& [name, expected] : list)
+        if (!sharp_) expected.value.clear(), expected.bound.clear();
+      return list;
     });
+    for (auto& [name, expected] : kept)
+      for (const auto& [tensor, truth] : trial_.oracle.tensors)
+        if (!sharp_ && tensor == name) expected.value = truth.value, expected.bound = truth.bound;
+    return kept;
   }
 
   const Trial& trial_;
@@ -244,7 +277,7 @@ void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& an
   std::optional<ModelTrial> tf32;
   for (ReportRow& row : rows) {
     if (row.judgement.verdict != Verdict::fail && row.judgement.verdict != Verdict::undecided) continue;
-    if (!row.by_model || row.by_model->verdict == Verdict::pass) continue;
+    if (!row.by_model || passes(row.by_model->verdict)) continue;
     if (!tf32) tf32.emplace(trial, Format::tf32, rows, answered);
     Judgement j;
     if (tf32->judge(row, j) != nullptr && j.verdict == Verdict::pass)
@@ -282,31 +315,48 @@ namespace {
 /// What the model says of every row; nothing of those that it knows nothing of.
 using ByModel = std::vector<std::optional<Judgement>>;
 
-/// Where a glance at the contract does not settle a row, the contract in full.
-void look_in_full(const Trial& trial, const ReportRow& common, std::vector<ReportRow>& rows, const ByModel& by_model,
+/// What the contract says of every row, where one is open or both kinds of evidence are asked for.
+void ask_contract(const Trial& trial, const ReportRow& common, std::vector<ReportRow>& rows, const ByModel& by_model,
                   const Answer& got) {
-  std::set<std::string> open;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Verdict glance = rows[i].judgement.verdict;
-    const bool kept = glance == Verdict::pass || glance == Verdict::vacuous;
-    if (!kept || !by_model[i] || by_model[i]->verdict != Verdict::pass) open.insert(rows[i].tensor);
-  }
-  if (open.empty()) return;
-  Trial full = trial;
-  full.glance = full.detects = false;
-  for (ReportRow& found : judge_rows(full, common, got, [&](const std::string& name) { return open.contains(name); })) {
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.tensor == found.tensor; });
-    if (row == rows.end()) continue;
-    found.detects = std::move(row->detects);
-    *row = std::move(found);
-  }
+  const auto settled = [](const std::optional<Judgement>& j) { return j && passes(j->verdict); };
+  if (!trial.both && std::all_of(by_model.begin(), by_model.end(), settled)) return;
+  const auto wanted = [&](const std::string& name) {
+    return std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return row.tensor == name; });
+  };
+  Trial contract = trial;
+  contract.detects = false;
+  rows = judge_rows(contract, common, got, wanted);
+}
+
+/// In which format the contract stores what its kernel answers.
+Named<Format> stored_by_contract(const Trial& trial) {
+  const auto stored = [&] {
+    Named<Format> list;
+    for (const auto& [name, values] : emulated(trial))
+      list.emplace_back(name, stored_by(trial.kernel.policy(), values));
+    return list;
+  };
+  return kept_in(trial.cache, text("stored ", trial.digest, ' ', key_of(trial.kernel)), stored);
+}
+
+/// What passes unseen where the model decides. A narrower state shows where no contract may allow it: beyond what the
+/// model leaves open.
+Detectability seen_by_model(const Trial& trial, const ModelTrial& model) {
+  Expectation expectation{.tensors = {}, .emulated = emulated(trial)};
+  for (const auto& [name, values] : expectation.emulated)
+    for (const auto& expected : model.all())
+      if (expected.first == name) expectation.tensors.push_back(expected);
+  const ModelFactor factor = model_factor(trial.kernel.precision);
+  KernelUnderTest first = trial.kernel;
+  if (!trial.tiles.empty()) first.tile = trial.tiles.front();
+  return detectability_of(trial.room, first, trial.problem, {&expectation, 1}, factor.fails / factor.passes);
 }
 
 /// Adds the model's evidence to the row and lets `decides` set the verdict.
 void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
            const std::vector<double>& got, Decides decides, const PassingRow& passing, SecondForm& second) {
   const double factor = model_factor(trial.kernel.precision).passes;
-  if (trial.kernel.form != nullptr) row.by_contract = weighed_of(row.judgement);
+  if (row.draws > 0) row.by_contract = weighed_of(row.judgement);
   row.by_model = weighed_of(j, factor);
   if (decides == Decides::contract) return say_which(row, factor);
   if (trial.strict_dtypes && !row.stored.empty()) return;  // refused, whatever it is worth
@@ -327,7 +377,15 @@ void weigh_all(const Trial& trial, const ReportRow* common, std::vector<ReportRo
   ByModel by_model(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (Judgement j; model.judge(rows[i], j) != nullptr) by_model[i] = std::move(j);
-  if (common != nullptr && trial.glance) look_in_full(trial, *common, rows, by_model, got);
+  if (common != nullptr && decides == Decides::model) {
+    note_dtypes(trial, stored_by_contract(trial), rows);
+    ask_contract(trial, *common, rows, by_model, got);
+    if (trial.detects) {
+      const Detectability seen = kept_in(trial.cache, text("detects ", model.key(), ' ', key_of(trial.kernel)),
+                                         [&] { return seen_by_model(trial, model); });
+      for (ReportRow& row : rows) row.detects = seen;
+    }
+  }
   SecondForm second(trial, rows, got);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
@@ -341,9 +399,8 @@ void weigh_all(const Trial& trial, const ReportRow* common, std::vector<ReportRo
 std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, const Answer& got,
                                      const std::function<bool(const std::string&)>& wanted, Decides decides,
                                      OtherContracts& others) {
-  Trial first = trial;
-  first.glance = decides == Decides::model && has_model(trial.room.name);
-  std::vector<ReportRow> rows = judge_rows(first, row, got, wanted);
+  const bool by_model = decides == Decides::model && has_model(trial.room.name);
+  std::vector<ReportRow> rows = by_model ? blank_rows(trial, row, wanted) : judge_rows(trial, row, got, wanted);
   if (decides == Decides::contract) allow_second_form(trial, rows, got);
   if (!has_model(trial.room.name)) return rows;
   const PassingRow passing = [&](const ReportRow& open) -> const ReportRow* {
@@ -352,7 +409,7 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
         if (found.tensor == open.tensor && found.judgement.verdict == Verdict::pass) return &found;
     return nullptr;
   };
-  weigh_all(first, &row, rows, got, decides, passing);
+  weigh_all(trial, &row, rows, got, decides, passing);
   if (decides == Decides::contract) say_who_allows(rows, passing);
   return rows;
 }

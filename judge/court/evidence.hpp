@@ -31,10 +31,9 @@ class OtherContracts {
   std::map<std::string, std::vector<ReportRow>> found_;
 };
 
-/// Judges an answer by both kinds of evidence, one row for each tensor of the oracle that `wanted` holds. Where the
-/// model decides and passes a tensor, a glance at the contract says how far it is kept; what the model leaves open, and
-/// what fails at a glance, is held against all of the contract, and passes if it passes under that, or under another
-/// named one of the precision. Where the room has no model the contract decides alone.
+/// Judges an answer, one row for each tensor of the oracle that `wanted` holds. Where the model decides, the contract
+/// is asked only where a tensor is left open or the trial asks for both: such a tensor passes if it passes under that,
+/// or under another named contract of the precision. Where the room has no model the contract decides alone.
 std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, const Answer& got,
                                      const std::function<bool(const std::string&)>& wanted, Decides decides,
                                      OtherContracts& others);

@@ -26,13 +26,6 @@ std::vector<int> tiles_of(const Trial& trial) {
   return trial.tiles.empty() ? std::vector{trial.kernel.tile} : trial.tiles;
 }
 
-/// Those that an answer is held against.
-std::vector<int> judged_tiles(const Trial& trial) {
-  std::vector<int> tiles = tiles_of(trial);
-  if (trial.glance) tiles.resize(1);
-  return tiles;
-}
-
 /// Allows for the dtypes of the answer. By tensor: the contract's format, where it is wider.
 std::map<std::string, Format> allow_dtypes(const Trial& trial, Expectation& expectation) {
   std::map<std::string, Format> wider;
@@ -46,11 +39,9 @@ std::map<std::string, Format> allow_dtypes(const Trial& trial, Expectation& expe
   return wider;
 }
 
-/// Says of a tensor whose dtype is narrower than the contract's what it is, and fails it where that is asked for.
-void note_dtype(const Trial& trial, const std::map<std::string, Format>& wider, ReportRow& row) {
-  const auto contract = wider.find(row.tensor);
-  if (contract == wider.end()) return;
-  row.stored = name_of(trial.stored.at(row.tensor)), row.stored_by_contract = name_of(contract->second);
+/// Says of a tensor that the contract stores in a wider format than its dtype, and fails it where that is asked for.
+void note_dtype(const Trial& trial, Format contract, ReportRow& row) {
+  row.stored = name_of(trial.stored.at(row.tensor)), row.stored_by_contract = name_of(contract);
   if (!trial.strict_dtypes) return;
   row.judgement.verdict = Verdict::fail, row.where.clear();
   row.judgement.reason = fmt::format("is stored in {}, and the contract stores it in {}: --strict-dtypes refuses that",
@@ -59,9 +50,8 @@ void note_dtype(const Trial& trial, const std::map<std::string, Format>& wider, 
 
 /// All that what is learnt depends on.
 std::string key_of(const Trial& trial, const Wanted& wanted) {
-  std::string key = fmt::format("contract {} {} {} glance {} tiles", trial.digest, key_of(trial.kernel),
-                                trial.false_alarms, trial.glance);
-  for (const int tile : judged_tiles(trial)) key += fmt::format(" {}", tile);
+  std::string key = fmt::format("contract {} {} {} tiles", trial.digest, key_of(trial.kernel), trial.false_alarms);
+  for (const int tile : tiles_of(trial)) key += fmt::format(" {}", tile);
   for (const auto& [name, truth] : trial.oracle.tensors)
     if (!wanted || wanted(name)) key += ' ' + name;
   return key;
@@ -71,7 +61,7 @@ std::string key_of(const Trial& trial, const Wanted& wanted) {
 class Court {
  public:
   Court(const Trial& trial, const std::optional<Answer>& got, const Wanted& wanted)
-      : trial_(trial), given_(got.has_value()), tiles_(judged_tiles(trial)) {
+      : trial_(trial), given_(got.has_value()), tiles_(tiles_of(trial)) {
     const std::string key = trial.cache == nullptr ? "" : key_of(trial, wanted);
     expectations_ = kept_in(trial.cache, key, [&] { return learn(trial, wanted).expectations; });
     if (got && wanted)
@@ -87,11 +77,8 @@ class Court {
 
   /// Fills in what becomes of the row's tensor.
   void judge(ReportRow& row) {
-    row.judgement = {}, row.where.clear(), row.stall = 0, row.draws = default_draws, row.expected.reset(),
-    row.errors.reset();
-    row.stored.clear(), row.stored_by_contract.clear();
+    row.draws = default_draws;
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
-    if (trial_.file != nullptr) row.place = trial_.file->places_in_file(row.tensor, row.extents);
     for (std::size_t t = 0; t < answer_.size(); ++t)
       if (answer_[t].first == row.tensor) judge(t, row);
   }
@@ -112,7 +99,7 @@ class Court {
     if (row.judgement.verdict == Verdict::fail)
       show_where(row, named_axes(answer_field(trial_.room, row.tensor), row.extents, trial_.batch),
                  deviations_of(expected, values));
-    note_dtype(trial_, wider_[s], row);
+    if (const auto wider = wider_[s].find(row.tensor); wider != wider_[s].end()) note_dtype(trial_, wider->second, row);
     if (given_) row.expected = std::make_shared<const Expected>(std::move(expected));
   }
 
@@ -121,12 +108,8 @@ class Court {
     first.tile = tiles_.front();
     std::string stored;
     for (const auto& [name, format] : trial_.stored) stored += fmt::format(" {}:{}", name, name_of(format));
-    Detectability found =
-        kept_in(trial_.cache, fmt::format("detects {} stored {} {}", key, trial_.strict_dtypes, stored),
-                [&] { return detectability_of(trial_.room, first, trial_.problem, expectations_); });
-    if (trial_.glance && tiles_of(trial_).size() > 1)
-      found.tile = trial_.kernel.form->tiles[static_cast<std::size_t>(first.tile)];
-    return found;
+    return kept_in(trial_.cache, fmt::format("detects {} stored {} {}", key, trial_.strict_dtypes, stored),
+                   [&] { return detectability_of(trial_.room, first, trial_.problem, expectations_); });
   }
 
   const Trial& trial_;
@@ -141,7 +124,7 @@ class Court {
 }  // namespace
 
 Learnt learn(const Trial& trial, const Wanted& wanted) {
-  const std::vector<int> tiles = judged_tiles(trial);
+  const std::vector<int> tiles = tiles_of(trial);
   std::vector<KernelRuns> runs(tiles.size());
   const std::string contract =
       "contract " +
@@ -161,10 +144,7 @@ Learnt learn(const Trial& trial, const Wanted& wanted) {
   std::size_t done = 0;
   each([&](KernelRuns& r, const KernelUnderTest& kernel) {
     if (trial.phase) trial.phase(contract + ", tile shapes", done++, tiles.size());
-    // What solves step by step means another number than the truth, and only an exact run knows which.
-    const bool by_truth = trial.glance && !kernel.form->iterative;
-    add_runs(r, kernel, trial.problem, trial.glance ? draws_at_a_glance : default_draws,
-             by_truth ? &trial.oracle : nullptr);
+    add_runs(r, kernel, trial.problem, default_draws);
   });
   if (trial.phase) trial.phase("judging", 0, 0);
   learnt.expectations = expected();
@@ -172,7 +152,7 @@ Learnt learn(const Trial& trial, const Wanted& wanted) {
     return std::any_of(learnt.expectations.begin(), learnt.expectations.end(),
                        [&](const auto& e) { return asks(e, wanted); });
   };
-  const bool words = any(asks_for_words), draws = !trial.glance && any(asks_for_draws);
+  const bool words = any(asks_for_words), draws = any(asks_for_draws);
   if (words) learnt.sharper = oracle_of(trial.room, trial.problem, 4);
   if (draws)
     each(
@@ -181,22 +161,48 @@ Learnt learn(const Trial& trial, const Wanted& wanted) {
   return learnt;
 }
 
-std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
-                                  const Wanted& wanted) {
+std::vector<ReportRow> blank_rows(const Trial& trial, ReportRow row, const Wanted& wanted) {
   row.mechanism = trial.room.name;
   if (row.form.empty()) row.form = trial.kernel.form->name;
   if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
   row.tile = names_in(tiles_of(trial), [&](int tile) { return name_of_tile(trial, tile); });
   row.precision = name_of(trial.kernel.precision);
   row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
-  Court court(trial, got, wanted);
-  if (court.detects()) row.detects = court.detects();
+  row.judgement = {}, row.where.clear(), row.stall = 0, row.expected.reset(), row.errors.reset();
+  row.stored.clear(), row.stored_by_contract.clear();
   std::vector<ReportRow> rows;
   for (const auto& [name, truth] : trial.oracle.tensors) {
     if (truth.value.empty() || (wanted && !wanted(name))) continue;
     row.tensor = name, row.extents = truth.shape;
+    if (trial.file != nullptr) row.place = trial.file->places_in_file(row.tensor, row.extents);
     rows.push_back(row);
   }
+  return rows;
+}
+
+Named<std::vector<double>> emulated(const Trial& trial) {
+  const Arrays own = flat(trial.kernel.form->run(trial.problem, trial.kernel.policy(), tiles_of(trial).front()));
+  Named<std::vector<double>> list;
+  for (const auto& [name, truth] : trial.oracle.tensors)
+    if (const auto found = own.find(name); found != own.end() && !found->second.data.empty())
+      list.emplace_back(name, found->second.data);
+  return list;
+}
+
+void note_dtypes(const Trial& trial, const Named<Format>& stored, std::vector<ReportRow>& rows) {
+  for (ReportRow& row : rows)
+    for (const auto& [name, contract] : stored) {
+      const auto dtype = trial.stored.find(row.tensor);
+      if (name == row.tensor && dtype != trial.stored.end() && is_narrower(dtype->second, contract))
+        note_dtype(trial, contract, row);
+    }
+}
+
+std::vector<ReportRow> judge_rows(const Trial& trial, const ReportRow& row, const std::optional<Answer>& got,
+                                  const Wanted& wanted) {
+  Court court(trial, got, wanted);
+  std::vector<ReportRow> rows = blank_rows(trial, row, wanted);
+  for (ReportRow& one : rows) one.detects = court.detects();
   words::in_parallel(rows.size(), trial.kernel.threads, [&](std::size_t i) { court.judge(rows[i]); });
   return rows;
 }

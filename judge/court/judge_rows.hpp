@@ -22,7 +22,7 @@ using Phase = std::function<void(std::string_view what, std::size_t done, std::s
 /// Whether a tensor is one of those that are asked for; null: all are.
 using Wanted = std::function<bool(const std::string& tensor)>;
 
-/// What is judged, and against what. Copies differ where they are told to: another kernel, fewer draws.
+/// What is judged, and against what. Copies differ where they are told to: another kernel, one tile shape.
 struct Trial {
   const Room& room;
   KernelUnderTest kernel;  ///< whose contract counts
@@ -36,15 +36,11 @@ struct Trial {
   std::map<std::string, Format> stored = {};  ///< dtypes of the answer's tensors, as far as they are known
   bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
   const KernelForm* second = nullptr;         ///< another form that an answer may come from, each tensor from either
-  /// Whether a glance is enough: the first of the shapes and fewer draws, whose limits are wider.
-  bool glance = false;
-  Phase phase = {};         ///< hears what is being done
-  Cache* cache = nullptr;   ///< where what is learnt is kept, or null
-  std::string digest = {};  ///< of `problem`, if there is a cache
+  bool both = false;                          ///< whether the contract is asked whatever the model says
+  Phase phase = {};                           ///< hears what is being done
+  Cache* cache = nullptr;                     ///< where what is learnt is kept, or null
+  std::string digest = {};                    ///< of `problem`, if there is a cache
 };
-
-/// How often a kernel is run at a glance.
-inline constexpr int draws_at_a_glance = 4;
 
 /// What is expected of the kernel in each of the tile shapes that count, before anything is known of an answer: a
 /// number that 16 draws know too little gets 64, and where an everyday bound is not sharp enough, the oracle answers in
@@ -55,10 +51,20 @@ struct Learnt {
 };
 Learnt learn(const Trial& trial, const Wanted& wanted = {});
 
-/// One row for each tensor of the oracle that `wanted` holds; `row` says what they have in common, and its form if it
-/// is not the contract's. Judges `got`, or the kernel's own emulation if there is none. Throws std::runtime_error if
-/// `got` lacks a tensor or has it in another shape.
-std::vector<ReportRow> judge_rows(const Trial& trial, ReportRow row, const std::optional<Answer>& got,
+/// One row for each tensor of the oracle that `wanted` holds, before anything is judged: ERROR. `row` says what they
+/// have in common, and its form if it is not the contract's.
+std::vector<ReportRow> blank_rows(const Trial& trial, ReportRow row, const Wanted& wanted = {});
+
+/// What the kernel's first tile shape answers under its contract, in the order of `oracle`.
+Named<std::vector<double>> emulated(const Trial& trial);
+
+/// Of tensors whose dtype is narrower than that in which the contract stores them: says so, and fails them where that
+/// is asked for.
+void note_dtypes(const Trial& trial, const Named<Format>& stored, std::vector<ReportRow>& rows);
+
+/// The rows of `blank_rows`, judged. Judges `got`, or the kernel's own emulation if there is none. Throws
+/// std::runtime_error if `got` lacks a tensor or has it in another shape.
+std::vector<ReportRow> judge_rows(const Trial& trial, const ReportRow& row, const std::optional<Answer>& got,
                                   const Wanted& wanted = {});
 
 }  // namespace assay

@@ -19,8 +19,8 @@ void show_where(ReportRow& row, std::vector<NamedAxis> axes, Deviations deviatio
 const std::string& contract_of(const ReportRow& row) { return row.contract.empty() ? row.precision : row.contract; }
 
 Verdict worse_of(Verdict a, Verdict b) {
-  constexpr Verdict worst_first[] = {Verdict::fail,    Verdict::error,       Verdict::undecided,
-                                     Verdict::vacuous, Verdict::unsupported, Verdict::pass};
+  constexpr Verdict worst_first[] = {Verdict::fail,        Verdict::error,  Verdict::undecided, Verdict::vacuous,
+                                     Verdict::unsupported, Verdict::unseen, Verdict::pass};
   return *std::find_if(std::begin(worst_first), std::end(worst_first), [=](Verdict v) { return v == a || v == b; });
 }
 
@@ -31,6 +31,13 @@ Verdict worst_of(const std::vector<ReportRow>& rows) {
   return worst;
 }
 
-bool all_pass(const std::vector<ReportRow>& rows) { return worst_of(rows) == Verdict::pass; }
+bool all_pass(const std::vector<ReportRow>& rows) { return passes(worst_of(rows)); }
+
+void call_vacuous(std::vector<ReportRow>& rows, bool strict) {
+  const auto is_unseen = [](const ReportRow& row) { return row.judgement.verdict == Verdict::unseen; };
+  if (!strict && !std::all_of(rows.begin(), rows.end(), is_unseen)) return;
+  for (ReportRow& row : rows)
+    if (is_unseen(row)) row.judgement.verdict = Verdict::vacuous;
+}
 
 }  // namespace assay

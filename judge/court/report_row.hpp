@@ -76,7 +76,9 @@ const std::string& contract_of(const ReportRow& row);
 Verdict worse_of(Verdict a, Verdict b);
 /// PASS if every tensor is, else that of the worst; ERROR of none.
 Verdict worst_of(const std::vector<ReportRow>& rows);
-/// Whether there are rows and all of them are PASS.
+/// Whether there are rows and nothing is said against the kernel in any of them.
 bool all_pass(const std::vector<ReportRow>& rows);
+/// UNSEEN becomes VACUOUS where no tensor of the rows shows anything, or where that is asked for.
+void call_vacuous(std::vector<ReportRow>& rows, bool strict);
 
 }  // namespace assay

@@ -31,7 +31,7 @@ void SecondForm::judge() {
   Trial second = trial_;
   second.kernel.form = trial_.second, second.kernel.tile = 0;
   second.tiles.clear(), second.second = nullptr, second.phase = {};
-  second.detects = second.glance = false;
+  second.detects = false;
   ReportRow row = blank_;
   const std::string first = text("--form ", row.form, ' ');
   if (const std::size_t at = row.command.find(first); at != std::string::npos)

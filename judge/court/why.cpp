@@ -85,7 +85,7 @@ void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kern
 
 std::vector<std::string> Why::findings() const {
   std::vector<std::string> lines;
-  if (first) lines.push_back("first wrong: " + first->sentence);
+  if (first) lines.push_back("FAIL  " + first->sentence);
   for (const LooksLike& cause : causes.list) lines.push_back(cause.sentence(cause.tensors.size() == failing));
   return lines;
 }
@@ -203,28 +203,9 @@ Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vect
   return why;
 }
 
-namespace {
-
-/// Runs of an inference in which every site is tried once and two contracts are drawn.
-double inference_runs(const KernelForm& form) { return form.sites.size + 2.0 * default_draws; }
-/// A rounded operation takes as long as so many multiplications.
-constexpr double rounded_operation = 8;
-
-}  // namespace
-
-void name_roundings(std::vector<ReportRow>& rows, const CaseTrial& trial, const GivenAnswer& got, const Why& why) {
-  std::string sites = why.loose.sites.empty() ? why.loose.narrow_state : why.loose.sites;
-  const ProblemFile& file = trial.file();
-  if (why.loose.tensors.empty()) {
-    if (std::none_of(rows.begin(), rows.end(), is_loose) || trial.kernel().form == nullptr) return;
-    if (file.has_arguments() || trial.is_by_program()) return;
-    const double once = hypotheses::Scene(*file.room, file.problem, file.batch).work() * rounded_operation;
-    if (once * inference_runs(*trial.kernel().form) > Effort{}.multiplications) return;
-    const InferredContract found = rounding_of(trial, got, rows, {});
-    sites = found.explained ? words_of(found.contract) : found.narrow_state;
-  }
+void name_roundings(std::vector<ReportRow>& rows, const Why& why) {
   for (ReportRow& row : rows)
-    if (is_loose(row)) row.rounded_at = sites;
+    if (is_loose(row)) row.rounded_at = why.loose.sites.empty() ? why.loose.narrow_state : why.loose.sites;
 }
 
 }  // namespace assay

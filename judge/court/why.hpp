@@ -55,8 +55,7 @@ bool says_something(const Explanation& explanation);
 Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
                  OtherContracts& others, std::optional<double> seconds = {});
 
-/// Sets `rounded_at` of rows that pass by the model and not by the contract: as `why` found it, or, where nobody looked
-/// and a look is cheap, as the sites' inference says. What is cheap depends on no machine.
-void name_roundings(std::vector<ReportRow>& rows, const CaseTrial& trial, const GivenAnswer& got, const Why& why);
+/// Sets `rounded_at` of rows that pass by the model and not by the contract, as `why` found it.
+void name_roundings(std::vector<ReportRow>& rows, const Why& why);
 
 }  // namespace assay

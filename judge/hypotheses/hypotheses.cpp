@@ -648,7 +648,12 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
   if (first == sorted.end()) return std::nullopt;
   const RoomFacts::Ranked* ranked = scene.described(first->name);
   if (ranked == nullptr) return std::nullopt;
-  FirstWrong found{first->name, {}, first->name};
+  FirstWrong found{first->name, {}, first->name + " is wrong"};
+  const char* before = " ";
+  const auto add = [&](const std::string& part) {
+    found.sentence += before + std::string(part.starts_with("from ") ? "" : "in ") + part;
+    before = ", ";
+  };
   const bool gradient = first->name.starts_with("d_");
   const std::vector<NamedAxis> axes = named_axes(*ranked, first->shape, batch);
   if (!axes.empty()) {
@@ -656,9 +661,9 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
     // Tokens first, then sequences and heads.
     for (std::size_t a = 2; a < axes.size(); ++a)
       if (axes[a].extent > 1 && (axes[a].one == "token" || axes[a].one == "query"))
-        found.sentence += ", " + since(axes[a], wrong[a], gradient);
+        add(since(axes[a], wrong[a], gradient));
     for (std::size_t a = 0; a < std::min<std::size_t>(2, axes.size()); ++a)
-      if (axes[a].extent > 1) found.sentence += ", " + describe(axes[a], wrong[a]);
+      if (axes[a].extent > 1) add(describe(axes[a], wrong[a]));
   }
   std::vector<std::string> outputs;
   std::size_t gradients = 0, failing = 0;

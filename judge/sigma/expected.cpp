@@ -343,7 +343,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
     if (number) draws.push_back(draw[tensor].second.data);
   for (const Named<Array>& witness : runs.witnesses) witnesses.push_back(witness[tensor].second.data);
   const bool kept = witnesses.size() > 1;
-  const Format stored = narrowest_of(storage_formats(contract.sites), own.data);
+  const Format stored = stored_by(contract, own.data);
   e.ulp_format = has_store(contract) ? contract.sites.at(output_site) : stored;
   std::vector<std::size_t> overflowing = take_out_overflows(draws, witnesses, exact);
   const ExactRun located_exact = located(exact, e, name, terms);
@@ -378,6 +378,10 @@ Policy KernelUnderTest::policy() const {
   Policy policy = contract == nullptr ? Policy::of(form->sites, precision) : contract->policy(form->sites);
   policy.threads = threads;
   return policy;
+}
+
+Format stored_by(const Policy& contract, const std::vector<double>& own) {
+  return narrowest_of(storage_formats(contract.sites), own);
 }
 
 const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form) {
@@ -446,27 +450,12 @@ class StoredParts {
   Named<Array> parts_;
 };
 
-/// The truth, rounded to doubles, of all tensors that a run has.
-Named<Array> exact_by(const Oracle& truth, const Named<Array>& run) {
-  Named<Array> list;
-  for (const auto& [name, array] : run) {
-    const auto known = std::find_if(truth.tensors.begin(), truth.tensors.end(),
-                                    [&n = name](const auto& tensor) { return tensor.first == n; });
-    require(known != truth.tensors.end(), name, ": the kernel answers it, the oracle does not");
-    require(known->second.shape == array.shape, name, ": the kernel's shape is not the oracle's");
-    Array& exact = list.emplace_back(name, Array{array.shape, {}}).second;
-    for (const HiLo& x : known->second.value) exact.data.push_back(x.hi);
-  }
-  return list;
-}
-
 }  // namespace
 
-void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws, const Oracle* truth) {
+void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
   const auto answer = [&](const Policy& policy) { return named(kernel.form->run(problem, policy, kernel.tile)); };
   const Policy contract = kernel.policy();
   if (runs.emulated.empty()) runs.emulated = answer(contract);
-  if (runs.exact.empty() && truth != nullptr) runs.exact = exact_by(*truth, runs.emulated);
   if (runs.exact.empty()) {
     Policy policy = Policy::exact(kernel.form->sites);
     policy.threads = kernel.threads;

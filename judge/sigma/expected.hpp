@@ -51,10 +51,8 @@ struct KernelRuns {
   std::vector<Named<Array>> witnesses;  ///< of other kernels that keep the contract
 };
 /// Runs the kernel until there are so many draws. The first ones do not depend on how many there are, and what `runs`
-/// has already is not run again: its exact run may be that of the same form and tile under another contract. Where
-/// `truth` is given it stands for the exact run, which costs as much as ten others.
-void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws,
-              const Oracle* truth = nullptr);
+/// has already is not run again: its exact run may be that of the same form and tile under another contract.
+void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
 /// Runs the kernel until there are so many draws of tensors of one element.
 void add_numbers(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws);
 
@@ -71,6 +69,9 @@ Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Pr
 std::vector<Expectation> expect(const Oracle& oracle, const KernelUnderTest& kernel, std::span<const int> tiles,
                                 const Problem& problem, std::span<const KernelRuns> runs,
                                 double rate = false_alarm_rate);
+
+/// The narrowest format that the contract stores anything in and that holds every number of a kernel's own answer.
+Format stored_by(const Policy& contract, const std::vector<double>& own);
 
 /// Another kernel's answer, its tensors in the order of `expectation`. Throws std::runtime_error if one is missing or
 /// has another shape.

@@ -188,7 +188,7 @@ Judged judged(const Known& known, const Tensors& answer, bool of_healthy, std::s
     if (!of_healthy && answer[t].second == known.expectation.emulated[t].second) continue;
     const Judgement j = judge(expected, answer[t].second);
     result.layers.join(layers_of(expected, answer[t].second, j));
-    result.vacuous |= j.verdict == Verdict::vacuous;
+    result.vacuous |= j.verdict == Verdict::vacuous || j.verdict == Verdict::unseen;
     result.undecided |= j.verdict == Verdict::undecided;
     result.unsupported |= j.verdict == Verdict::unsupported;
     if (j.verdict == Verdict::fail && result.reason.empty()) result.reason = name + ": " + j.reason;

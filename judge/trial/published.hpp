@@ -27,7 +27,7 @@ struct PublishedTrial {
   std::string command;                                                     ///< that draws the case
   std::string reason;                                                      ///< of the first tensor that fails
 
-  bool passed() const { return thread->mutant.empty() || (healthy == Verdict::pass && planted == Verdict::fail); }
+  bool passed() const { return thread->mutant.empty() || (passes(healthy) && planted == Verdict::fail); }
 };
 /// Those of these names, or all if none is named, side by side. `done` hears how many there are. Throws InputError if
 /// there is no such thread, or if this program is not linked with faults.

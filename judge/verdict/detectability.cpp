@@ -38,9 +38,15 @@ void shift_rows(Array& array, std::size_t axis, int by) {
     }
 }
 
-bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got) {
-  return std::all_of(expectations.begin(), expectations.end(),
-                     [&](const Expectation& e) { return rejects(e.tensors[tensor].second, got); });
+bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got,
+              double certain = 1) {
+  return std::all_of(expectations.begin(), expectations.end(), [&](const Expectation& e) {
+    if (certain == 1) return rejects(e.tensors[tensor].second, got);
+    Expected wide = e.tensors[tensor].second;
+    for (double& reach : wide.reach) reach *= certain;
+    wide.rms_limit *= certain;
+    return rejects(wide, got);
+  });
 }
 
 class Masks {
@@ -217,7 +223,7 @@ std::string Detectability::sentence() const {
 }
 
 Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                               std::span<const Expectation> expectations) {
+                               std::span<const Expectation> expectations, double certain) {
   Detectability found;
   const Named<Expected>& tensors = expectations.front().tensors;
   for (std::size_t t = 0; t < tensors.size(); ++t)
@@ -241,7 +247,7 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
     narrow.contract = &contract;
     const auto got = in_report_order(narrow.form->run(problem, narrow.policy(), narrow.tile), expectations.front());
     for (std::size_t t = 0; t < got.size() && !found.shown; ++t)
-      if (rejected(expectations, t, got[t].second)) found.shown = format;
+      if (rejected(expectations, t, got[t].second, certain)) found.shown = format;
     if (found.shown) break;
     found.hidden.push_back(format);
     if (format == Format::bf16 && group->name == "state") found.unseen.emplace_back("state in bf16");

@@ -34,8 +34,9 @@ struct Detectability {
 };
 
 /// Of the kernel's own emulation at its first tile, judged by all of `expectations`, as `judge` judges a kernel of
-/// unknown tiles. `kernel` is the one of the first.
+/// unknown tiles. `kernel` is the one of the first. A narrower state shows where it is beyond `certain` times the
+/// limits.
 Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                               std::span<const Expectation> expectations);
+                               std::span<const Expectation> expectations, double certain = 1);
 
 }  // namespace assay

@@ -47,8 +47,11 @@ bool is_square(const Layout& n) { return n.rows > 1 && n.rows == n.cols; }
 
 using Tensor1 = std::vector<double>;
 
+/// The corruption that every tensor must show whose values stand out of a correct kernel's errors.
+constexpr std::string_view zeros = "zeros";
+
 constexpr Corruption all_corruptions[] = {
-    {"zeros", "nothing was computed", always, [](Tensor1& t, const Layout&) { std::fill(t.begin(), t.end(), 0.0); }},
+    {zeros, "nothing was computed", always, [](Tensor1& t, const Layout&) { std::fill(t.begin(), t.end(), 0.0); }},
     {"sign_flip", "every element negated", always,
      [](Tensor1& t, const Layout&) {
        for (double& x : t) x = -x;
@@ -216,6 +219,12 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
   if (!(j.worst_sum <= 1))
     return set(Verdict::fail, text("errors of ", j.worst_sum_slice, " lean to one side: their sum is ", j.worst_sum,
                                    " times its limit"));
+  const auto accepts = [&j](std::string_view name) {
+    return std::find(j.accepted_corruptions.begin(), j.accepted_corruptions.end(), name) !=
+           j.accepted_corruptions.end();
+  };
+  if (accepts(zeros))
+    return set(Verdict::unseen, "nothing to see: a correct kernel's errors are as large as its values");
   if (!j.accepted_corruptions.empty()) {
     std::string names;
     for (const std::string_view name : j.accepted_corruptions) names += (names.empty() ? "" : ", ") + std::string(name);
@@ -227,13 +236,14 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
-  constexpr std::string_view names[] = {"PASS", "FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"};
+  constexpr std::string_view names[] = {"PASS", "FAIL", "UNSEEN", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"};
   return names[static_cast<int>(verdict)];
 }
 
 std::string_view summary_of(Verdict verdict) {
   constexpr std::string_view summaries[] = {"what a correct kernel could have answered",
                                             "what no correct kernel answers",
+                                            "nothing to see: a correct kernel's errors are as large as the values",
                                             "within its limits, but so would a wrong tensor have been",
                                             "the oracle is not sharp enough to say",
                                             "the kernel does not take this problem",
@@ -256,7 +266,8 @@ std::optional<std::size_t> undecided_at(const Expected& e) {
 std::span<const Corruption> corruptions() { return all_corruptions; }
 
 std::size_t fitting(const std::vector<Judgement>& judgements) {
-  for (const Verdict verdict : {Verdict::vacuous, Verdict::pass, Verdict::undecided, Verdict::unsupported})
+  for (const Verdict verdict :
+       {Verdict::vacuous, Verdict::unseen, Verdict::pass, Verdict::undecided, Verdict::unsupported})
     for (std::size_t i = 0; i < judgements.size(); ++i)
       if (judgements[i].verdict == verdict) return i;
   const auto fewest = std::min_element(judgements.begin(), judgements.end(),

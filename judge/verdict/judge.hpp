@@ -18,15 +18,18 @@
 namespace assay {
 
 enum class Verdict {
-  pass,         ///< what a correct kernel could have answered; the only verdict that passes
+  pass,         ///< what a correct kernel could have answered
   fail,         ///< what no correct kernel answers
+  unseen,       ///< a correct kernel's errors are as large as the values: of this tensor nothing can be seen
   vacuous,      ///< within its limits, but so would a wrong tensor have been
   undecided,    ///< the oracle is not sharp enough to say
   unsupported,  ///< the kernel does not take this problem
   error,        ///< the kernel or the oracle threw
 };
-inline constexpr Verdict all_verdicts[] = {Verdict::pass,      Verdict::fail,        Verdict::vacuous,
+inline constexpr Verdict all_verdicts[] = {Verdict::pass,      Verdict::fail,        Verdict::unseen, Verdict::vacuous,
                                            Verdict::undecided, Verdict::unsupported, Verdict::error};
+/// Whether it says nothing against the kernel.
+constexpr bool passes(Verdict verdict) { return verdict == Verdict::pass || verdict == Verdict::unseen; }
 /// "PASS", "FAIL", ...
 std::string_view name_of(Verdict verdict);
 /// What it means, in a few words.

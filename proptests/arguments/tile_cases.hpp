@@ -101,7 +101,7 @@ inline Params words_of(std::initializer_list<std::pair<const char*, const char*>
 /// A tensor of four numbers may be too small for anything to be seen in it.
 inline bool keeps(const Judged& judged) {
   return !judged.rows.empty() && std::all_of(judged.rows.begin(), judged.rows.end(), [](const ReportRow& row) {
-    return row.judgement.verdict == Verdict::pass || row.judgement.verdict == Verdict::vacuous;
+    return passes(row.judgement.verdict) || row.judgement.verdict == Verdict::vacuous;
   });
 }
 

@@ -572,7 +572,7 @@ TEST(Causes, begin_with_the_first_output) {
   const Told told = told_of(bench, answer);
   ASSERT_TRUE(told.first);
   EXPECT_EQ(told.first->tensor, "o");
-  EXPECT_EQ(told.first->sentence, "o, from token 30 on, head 1 of 4; 1 of 6 gradients follow");
+  EXPECT_EQ(told.first->sentence, "o is wrong from token 30 on, in head 1 of 4; 1 of 6 gradients follow");
   EXPECT_EQ(told.first->followers, std::vector<std::string>{"d_q"});
   ASSERT_FALSE(told.causes.list.empty());
   EXPECT_EQ(told.causes.list.front().where, " in head 1 of 4 from token 30 on");
@@ -580,7 +580,7 @@ TEST(Causes, begin_with_the_first_output) {
   Answer backward = bench.call().healthy();
   multiply(backward.gradients, "q", 2);
   EXPECT_EQ(told_of(bench, backward).first->sentence,
-            "d_q, from token 42 back, all key/value heads; every output passes");
+            "d_q is wrong from token 42 back, in all key/value heads; every output passes");
 }
 
 /// What is said of one tensor alone, of one sequence, that a correct kernel answers to `sigma`; without multiplications

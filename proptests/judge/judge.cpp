@@ -226,10 +226,10 @@ TEST(Judge, names_what_an_exact_zero_cannot_reveal) {
   EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
 }
 
-TEST(Judge, is_vacuous_where_sigma_drowns_the_values) {
+TEST(Judge, sees_nothing_where_sigma_drowns_the_values) {
   const Expected e = expected_of({2, 24, 16}, 2.0);
   const Judgement j = judge(e, healthy(e, 1));
-  EXPECT_EQ(j.verdict, Verdict::vacuous);
+  EXPECT_EQ(j.verdict, Verdict::unseen);
   EXPECT_GE(j.accepted_corruptions.size(), 8u);
 }
 
@@ -338,6 +338,7 @@ TEST(Judge, refuses_a_tensor_of_another_size) {
 TEST(Judge, names_every_verdict) {
   EXPECT_EQ(name_of(Verdict::pass), "PASS");
   EXPECT_EQ(name_of(Verdict::fail), "FAIL");
+  EXPECT_EQ(name_of(Verdict::unseen), "UNSEEN");
   EXPECT_EQ(name_of(Verdict::vacuous), "VACUOUS");
   EXPECT_EQ(name_of(Verdict::undecided), "UNDECIDED");
   EXPECT_EQ(name_of(Verdict::unsupported), "UNSUPPORTED");
@@ -352,7 +353,8 @@ TEST(Judge, takes_the_shape_that_a_tensor_fits) {
     return j;
   };
   EXPECT_EQ(fitting({of(Verdict::fail, 3), of(Verdict::pass)}), 1U);
-  EXPECT_EQ(fitting({of(Verdict::pass), of(Verdict::vacuous)}), 1U);
+  EXPECT_EQ(fitting({of(Verdict::pass), of(Verdict::unseen), of(Verdict::vacuous)}), 2U);
+  EXPECT_EQ(fitting({of(Verdict::pass), of(Verdict::unseen)}), 1U);
   EXPECT_EQ(fitting({of(Verdict::fail, 1), of(Verdict::undecided), of(Verdict::pass)}), 2U);
   EXPECT_EQ(fitting({of(Verdict::fail, 1), of(Verdict::undecided)}), 1U);
   EXPECT_EQ(fitting({of(Verdict::fail, 251), of(Verdict::fail, 246)}), 0U);

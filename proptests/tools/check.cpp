@@ -97,8 +97,13 @@ TEST_F(Check, passes_what_a_correct_kernel_answers) {
     put(emulated(path("case.st"), precision));
     const Ran ran = check();
     EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-    EXPECT_EQ(ran.out.find("FAIL"), std::string::npos) << ran.out;
-    EXPECT_NE(ran.out.find("shape B,T,H,K,V = 2,70,2/1,8,6"), std::string::npos) << ran.out;
+    // The verdict, what would have been seen, and what not; without the latter two where that is asked for.
+    const std::size_t verdict = ran.out.find("\nPASS  "), seen = ran.out.find("\ndetects  ", verdict);
+    ASSERT_NE(seen, std::string::npos) << ran.out;
+    EXPECT_EQ(ran.out.find('\n', verdict + 1), seen) << ran.out;
+    EXPECT_LE(std::count(ran.out.begin() + static_cast<std::ptrdiff_t>(seen), ran.out.end(), '\n'), 3) << ran.out;
+    EXPECT_EQ(check({"--quick"}).out, ran.out.substr(0, seen + 1));
+    EXPECT_NE(check({"--rows"}).out.find("shape B,T,H,K,V = 2,70,2/1,8,6"), std::string::npos) << ran.out;
   }
 }
 
@@ -126,7 +131,7 @@ TEST_F(Check, says_what_the_case_cannot_see) {
   make("deltanet", "bf16", {"--no-cotangents"});
   put(emulated(path("case.st"), Format::bf16));
   const Ran ran = check();
-  const std::size_t at = ran.out.find("\n  cannot see  bf16: ");
+  const std::size_t at = ran.out.find("\ncannot see  bf16: ");
   ASSERT_NE(at, std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("beta in bf16", at), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("; `assay suite deltanet` has cases that ", at), std::string::npos) << ran.out;
@@ -252,7 +257,8 @@ TEST_F(Check, gradients_of_params_may_be_missing) {
   EXPECT_EQ(page["rows"].size(), 4U);
   EXPECT_EQ(page["not_judged"], Json::array({"d_bandwidth"}));
   EXPECT_NE(check().out.find("\nnot judged: d_bandwidth (the answer has none)\n"), std::string::npos);
-  EXPECT_NE(check().out.find("\n4 tensors: 4 PASS; NOT JUDGED: d_bandwidth\n"), std::string::npos);
+  EXPECT_NE(check().out.find("\nPASS  4 tensors by "), std::string::npos);
+  EXPECT_NE(check().out.find("; NOT JUDGED: d_bandwidth\n"), std::string::npos);
   expect_refused(check({"--tensor", "d_bandwidth"}), {"out.st: tensor d_bandwidth: missing"});
   out.tensors.erase("d_v");
   put(out);
@@ -522,9 +528,10 @@ TEST_F(Check, runs_a_kernel) {
 TEST_F(Check, runs_a_plugin) {
   for (const char* precision : {"bf16", "fp32"}) {
     make("deltanet", precision, {"--no-cotangents"});
-    const Ran ran = run_assay({"check", path("case.st"), "--plugin", plugin_built("deltanet")});
+    const Ran ran = run_assay({"check", path("case.st"), "--plugin", plugin_built("deltanet"), "--rows"});
     EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-    EXPECT_NE(ran.out.find("2 tensors: 2 PASS\nreproduce: build/assay check " + path("case.st") + " --plugin " +
+    EXPECT_NE(ran.out.find("\nPASS  2 tensors by the model, "), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("\nreproduce: build/assay check " + path("case.st") + " --plugin " +
                            plugin_built("deltanet") + " --form chunkwise"),
               std::string::npos)
         << ran.out;
@@ -628,11 +635,11 @@ TEST_F(Check, demands_the_same_bits) {
   expect_refused(answered("writes_in_front", false), {"tensor o: written in front of its memory"});
   const Ran again = answered("other_bits_again", true), batch = answered("other_bits_in_batch", true);
   EXPECT_EQ(again.code, exit_failed);
-  EXPECT_NE(again.out.find("bf16 o: o[0][1][0][0] is "), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("\no: o[0][1][0][0] is "), std::string::npos) << again.out;
   EXPECT_NE(again.out.find(" when it is run again, and was "), std::string::npos) << again.out;
   EXPECT_NE(again.out.find(" --same-bits --form"), std::string::npos) << "the command that repeats it: " << again.out;
   EXPECT_EQ(batch.code, exit_failed);
-  EXPECT_NE(batch.out.find("bf16 o: o[2][19][1][7] is "), std::string::npos) << batch.out;
+  EXPECT_NE(batch.out.find("\no: o[2][19][1][7] is "), std::string::npos) << batch.out;
   EXPECT_NE(batch.out.find(" when sequence 2 is run alone, and was "), std::string::npos) << batch.out;
 
   // A command is run in the same way; a file cannot be run again.

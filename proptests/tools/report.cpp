@@ -402,6 +402,18 @@ TEST(Report, passes_only_if_everything_does) {
   }
   report.rows.resize(1);
   EXPECT_TRUE(report.passed());
+  // A tensor in which there is nothing to see beside one that shows something, alone, and where that is asked for.
+  report.rows.push_back(report.rows[0]);
+  report.rows[1].judgement.verdict = Verdict::unseen;
+  for (const auto& [rows, strict, verdict] : {std::tuple{report.rows, false, Verdict::unseen},
+                                              {report.rows, true, Verdict::vacuous},
+                                              {std::vector{report.rows[1]}, false, Verdict::vacuous}}) {
+    Report other = report;
+    other.rows = rows;
+    call_vacuous(other.rows, strict);
+    EXPECT_EQ(other.rows.back().judgement.verdict, verdict) << strict;
+    EXPECT_EQ(other.passed(), verdict == Verdict::unseen) << strict;
+  }
   report.rows.clear();
   EXPECT_FALSE(report.passed());
 }
@@ -579,7 +591,7 @@ TEST(Colours, are_those_of_check_as_well) {
   ASSERT_EQ(run_words("case deltanet --shape 1,8,1,4 -o " + in).code, exit_passed);
   ASSERT_EQ(run_words("oracle " + in + " -o " + out).code, exit_passed);
   const std::string line = "check " + in + ' ' + out + " --contract bf16";
-  EXPECT_NE(on_terminal(line).find("  \033[32mPASS\033[0m\n"), std::string::npos);
+  EXPECT_NE(on_terminal(line).find("\n\033[32mPASS\033[0m  "), std::string::npos);
   EXPECT_EQ(run_words(line).out.find('\033'), std::string::npos);
   EXPECT_EQ(on_terminal(line, "1").find('\033'), std::string::npos);
   std::filesystem::remove_all(folder);

@@ -39,19 +39,18 @@ class Why : public CliFiles {
 TEST_F(Why, names_a_convention) {
   const Ran ran = check("unscaled");
   EXPECT_EQ(ran.code, exit_failed) << ran.err;
-  const std::string begins = "first wrong: o, from token 0 on, all heads\n",
+  const std::string begins = "FAIL  o is wrong from token 0 on, in all heads\n",
                     looks = "looks like the scale missing (1 for 0.3536) (99.99%); multiply q by the scale, once\n";
   // The verdict, its cause and the command are the last lines.
-  EXPECT_NE(ran.out.find("\n2 tensors: 1 PASS, 1 FAIL\n" + begins + looks + "reproduce: "), std::string::npos)
-      << ran.out;
+  EXPECT_NE(ran.out.find(" beyond their limits\n" + begins + looks + "reproduce: "), std::string::npos) << ran.out;
   EXPECT_LE(std::count(ran.out.begin(), ran.out.end(), '\n'), 24) << ran.out;
   const std::string whole = check("unscaled", {"--rows", "--legend"}).out;
-  for (const char* part : {"\ncolumns   rel.error: ", "  max error  at ", "--tensor o\n", "\n  detects  bf16: "}) {
+  for (const char* part : {"\ncolumns   rel.error: ", "  max error  at ", "--tensor o\n", "\ndetects  bf16: "}) {
     EXPECT_EQ(ran.out.find(part), std::string::npos) << part;
     EXPECT_NE(whole.find(part), std::string::npos) << part << whole;
   }
   EXPECT_EQ(ran.out.find("why"), std::string::npos) << ran.out;
-  EXPECT_NE(check("unscaled", {"--format", "html"}).out.find("<pre>first wrong: o"), std::string::npos);
+  EXPECT_NE(check("unscaled", {"--format", "html"}).out.find("<pre>FAIL  o is wrong "), std::string::npos);
   EXPECT_NE(check("unscaled", {"--format", "markdown"}).out.find("```\n" + begins + looks), std::string::npos);
   EXPECT_EQ(check("unscaled", {"--format", "github"}).err, begins + looks);
 
@@ -68,10 +67,10 @@ TEST_F(Why, names_a_convention) {
 
 TEST_F(Why, names_what_holds_in_a_part) {
   const Ran ran = check("second_chunk");
-  EXPECT_NE(
-      ran.out.find("\nfirst wrong: o, from token 64 on, all heads\nlooks like 1.5 times the right values from token "
-                   "64 on (99.99%); multiply by 0.6667\n"),
-      std::string::npos)
+  EXPECT_NE(ran.out.find(
+                "\nFAIL  o is wrong from token 64 on, in all heads\nlooks like 1.5 times the right values from token "
+                "64 on (99.99%); multiply by 0.6667\n"),
+            std::string::npos)
       << ran.out;
 }
 

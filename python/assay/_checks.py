@@ -25,27 +25,29 @@ class Mismatch(AssertionError):
         return AssertionError, self.args
 
 
-def judge(case, answer, contract=None, *, form=None, precision=None, tile=None, tensors=None, false_alarms=None, strict_dtypes=False,
-          why=False, threads=0, cache=True, sample=0, sample_rows=0, sample_seed=None, judge="auto", progress=None, notes=(),
+def judge(case, answer, contract=None, *, form=None, precision=None, tile=None, tensors=None, false_alarms=None, strict=False,
+          strict_dtypes=False, quick=False, why=False, threads=0, cache=True, sample=0, sample_rows=0, sample_seed=None, judge="auto", progress=None, notes=(),
           faults=()):  # fmt: skip
     """The Report on an answer, {"o": array, "final_state": array, "d_q": array, ...}, to a case. Nothing is raised that is not an
     error of use.
 
-    contract ("bf16", "fla", a JSON file), form, precision, tile, tensors, false_alarms, strict_dtypes and why are what they are to
-    `assay check` (docs/check.md), and so are sample, sample_rows, sample_seed and judge; why may be the seconds that it takes.
+    contract ("bf16", "fla", a JSON file), form, precision, tile, tensors, false_alarms, strict, strict_dtypes, quick and why are what
+    they are to `assay check` (docs/check.md), and so are sample, sample_rows, sample_seed and judge; why may be the seconds that it takes.
     progress(what, done, total) hears how far it is.
     """
     if not isinstance(case, Case):
         raise InputError(f"case: expected what assay.case makes, got {type(case).__name__}")
     stored = {name: x if isinstance(x, tuple) else copied({name: x})[name] for name, x in answer.items() if x is not None}
     asked = words({"contract": contract, "form": form, "precision": precision, "tile": tile, "case": CASE, "answer": ANSWER})
+    flags = {"strict": strict, "strict_dtypes": strict_dtypes, "quick": quick}
+    asked |= {name: "" for name, is_asked in flags.items() if is_asked}
     rate = _native.default_false_alarms if false_alarms is None else false_alarms
     seconds = None if why is False else 10.0 if why is True else float(why)
     wanted = [tensors] if isinstance(tensors, str) else list(tensors or [])
     sampling = (sample, sample_rows, sample_seed)
     with errors_in_python(), shown(progress) as hears:
         verdicts = _native.judge(
-            case.file(), (stored, {}), asked, wanted, rate, strict_dtypes, threads, cache, seconds, sampling, judge, hears
+            case.file(), (stored, {}), asked, wanted, rate, threads, cache, seconds, sampling, judge, hears
         )
     return Report(case, stored, verdicts, notes, faults)
 

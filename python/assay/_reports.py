@@ -11,6 +11,8 @@ from ._arrays import doubles
 from ._cases import ANSWER, CASE, errors_in_python, save
 from ._native import InputError
 
+# Verdicts that say nothing against a kernel.
+PASSES = ("PASS", "UNSEEN")
 # What is replaced by where the files are, once they are saved.
 COMMAND = f"build/assay check {CASE} {ANSWER}"
 
@@ -42,7 +44,8 @@ class Report:
 
     @property
     def passed(self):
-        """Whether every tensor is PASS and the kernel did nothing that it must not do."""
+        """Whether nothing is said against the kernel: every tensor is PASS, or UNSEEN while others are not, and it did nothing
+        that it must not do."""
         return self._verdicts.passed() and not self.faults
 
     @property
@@ -50,7 +53,7 @@ class Report:
         """PASS if every tensor is; else FAIL, or what the first that does not pass is."""
         if self.faults:
             return "FAIL"
-        verdicts = [row["verdict"] for row in self.rows if row["verdict"] != "PASS"]
+        verdicts = [row["verdict"] for row in self.rows if row["verdict"] not in PASSES]
         return "FAIL" if "FAIL" in verdicts else (verdicts or ["PASS"])[0]
 
     def __bool__(self):

@@ -74,12 +74,12 @@ Verdicts::Verdicts(const CheckOptions& options, Safetensors problem, Safetensors
   judge_on(options.judge);
   Silent silent(watch);
   CheckOptions whole = options;
-  whole.standard.detects = true, whole.keeps = !options.no_cache;
+  whole.standard.detects = !options.quick, whole.standard.both = why.has_value(), whole.keeps = !options.no_cache;
   *checked_ = check_answer(whole, std::move(problem), std::move(answer), silent.console);
   const Checked& checked = *checked_;
   const Why found = why_it_fails(*checked.trial, checked.got, checked.rows, checked_->others, why);
   add_why(checked_->page, found, why.has_value());
-  name_roundings(checked_->rows, *checked.trial, checked.got, found);
+  name_roundings(checked_->rows, found);
 }
 
 std::string Verdicts::page(const std::string& format, bool in_short) const {

@@ -91,7 +91,7 @@ PythonFile to_python(const Safetensors& file) {
 /// Moves a file into work that may be copied.
 std::shared_ptr<Safetensors> shared(const PythonFile& file) { return std::make_shared<Safetensors>(from_python(file)); }
 
-Standard standard_of(const Metadata& asked, double false_alarms, int threads, bool strict_dtypes) {
+Standard standard_of(const Metadata& asked, double false_alarms, int threads) {
   Standard standard;
   const std::pair<const char*, std::string Standard::*> words[] = {{"mechanism", &Standard::mechanism},
                                                                    {"form", &Standard::form},
@@ -100,7 +100,8 @@ Standard standard_of(const Metadata& asked, double false_alarms, int threads, bo
                                                                    {"tile", &Standard::tile}};
   for (const auto& [name, member] : words)
     if (const auto found = asked.find(name); found != asked.end()) standard.*member = found->second;
-  standard.threads = threads, standard.false_alarms = false_alarms, standard.strict_dtypes = strict_dtypes;
+  standard.threads = threads, standard.false_alarms = false_alarms;
+  standard.strict = asked.contains("strict"), standard.strict_dtypes = asked.contains("strict_dtypes");
   return standard;
 }
 
@@ -141,16 +142,16 @@ nb::object judged_of(const Scattered& scattered) {
 using Sampling = std::tuple<int, int, std::optional<std::uint64_t>>;
 
 Verdicts judge(const PythonFile& problem, const PythonFile& answer, const Metadata& asked,
-               const std::vector<std::string>& tensors, double false_alarms, bool strict_dtypes, int threads,
-               bool keeps, std::optional<double> why, const Sampling& sampling, const std::string& where,
+               const std::vector<std::string>& tensors, double false_alarms, int threads, bool keeps,
+               std::optional<double> why, const Sampling& sampling, const std::string& where,
                const nb::object& progress) {
   CheckOptions options;
   options.judge = where;
   std::tie(options.sample, options.sample_rows, options.sample_seed) = sampling;
   options.problem = asked.contains("case") ? asked.at("case") : "case";
   options.answer = asked.contains("answer") ? asked.at("answer") : "answer";
-  options.standard = standard_of(asked, false_alarms, threads, strict_dtypes);
-  options.tensors = tensors, options.no_cache = !keeps;
+  options.standard = standard_of(asked, false_alarms, threads);
+  options.tensors = tensors, options.no_cache = !keeps, options.quick = asked.contains("quick");
   return watched(
       [=, problem = shared(problem), answer = shared(answer)](const Watch& watch) {
         return Verdicts(options, std::move(*problem), std::move(*answer), why, watch);
@@ -172,7 +173,7 @@ void define(nb::module_& m) {
       .def("plot", &Verdicts::plot)
       .def("expected", [](const Verdicts& v, const std::string& tensor) { return to_python(v.expected(tensor)); });
   m.def("judge", &judge, nb::arg("problem"), nb::arg("answer"), nb::arg("asked"), nb::arg("tensors"),
-        nb::arg("false_alarms"), nb::arg("strict_dtypes"), nb::arg("threads"), nb::arg("keeps"), nb::arg("why").none(),
+        nb::arg("false_alarms"), nb::arg("threads"), nb::arg("keeps"), nb::arg("why").none(),
         nb::arg("sampling"), nb::arg("where"),
         nb::arg("progress").none());
   m.def(
@@ -196,7 +197,7 @@ void define(nb::module_& m) {
       "expect",
       [](const PythonFile& problem, const Metadata& asked, double false_alarms, int threads,
          const nb::object& progress) {
-        const Standard standard = standard_of(asked, false_alarms, threads, false);
+        const Standard standard = standard_of(asked, false_alarms, threads);
         return to_python(watched(
             [=, problem = shared(problem)](const Watch& watch) {
               return expectation_of(std::move(*problem), "case", standard, watch);

@@ -127,7 +127,7 @@ def differences(walked, printed):
 def shortened(lines):
     """What the page shows: no legend, and no command that reproduces a verdict."""
     if lines and lines[0].startswith("assay check:"):
-        lines = ["...", *lines[lines.index("") + 1 :]]
+        lines = ["...", *lines[lines.index("") + 1 if "" in lines else 1 :]]
     shown = []
     for line in lines:
         left_out = line.startswith(("      build/assay check", "reproduce:"))

@@ -150,7 +150,7 @@ def row_of(name, kernel, mechanism, shape, dtype, more, error, device):
     faults = [fault for fault in report.faults if fault not in again]
     failed = [row["tensor"] for row in report.rows if row["verdict"] == "FAIL"]
     verdict = "FAIL" if failed or faults else next((row["verdict"] for row in report.rows if row["verdict"] != "PASS"), "PASS")
-    said = [*faults, *(line for line in report.explanation().splitlines() if line.startswith(("first wrong", "looks like", "d_", "o ")))]
+    said = [*faults, *(line for line in report.explanation().splitlines() if line.startswith(("FAIL", "looks like", "d_", "o ")))]
     excess = max((row["model_excess"] for row in report.rows if row["model_excess"] is not None), default=0)
     right = bool(failed) if error else verdict == "PASS"
     right = right or "guard" in error and verdict == "PASS"  # some configurations are right

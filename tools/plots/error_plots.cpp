@@ -48,7 +48,7 @@ void add_once(std::vector<std::string>& list, const std::string& name) {
 }
 
 void draw_cell(Plot& plot, const Shade& cell, double x, double y, double width, const std::string& hint) {
-  const bool wrong = cell.verdict != Verdict::pass;
+  const bool wrong = !passes(cell.verdict);
   plot.rect(x, y, width - 2, 18, cell.judged ? style_of(cell.ratio) : "none", hint);
   const std::size_t colour = colour_of(cell.ratio);
   const std::string ratio = cell.judged ? fmt::format("{:.2g}", cell.ratio) : std::string();

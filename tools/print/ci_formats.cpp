@@ -20,7 +20,7 @@ std::string program_of(const std::string& mechanism) {
 
 using Rows = std::vector<ReportRow>;
 
-bool passes(const ReportRow& row) { return row.judgement.verdict == Verdict::pass; }
+bool passes(const ReportRow& row) { return assay::passes(row.judgement.verdict); }
 
 std::string tensor_of(const ReportRow& row) { return row.tensor.empty() ? "all tensors" : row.tensor; }
 
@@ -96,7 +96,7 @@ std::string as_junit(const Page& page, const Rows& rows) {
 std::string as_sarif(const Page& page, const Rows& rows) {
   Json rules = Json::array(), results = Json::array();
   for (const Verdict verdict : all_verdicts)
-    if (verdict != Verdict::pass)
+    if (!assay::passes(verdict))
       rules.push_back({{"id", name_of(verdict)}, {"shortDescription", {{"text", summary_of(verdict)}}}});
   for (const ReportRow& row : rows) {
     if (passes(row)) continue;

@@ -88,7 +88,7 @@ std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
     std::vector<std::string> remarks, commands;
     std::vector<bool> wrong;
     for (const ReportRow* row : kernel.rows) {
-      remarks.push_back(lines_of(complaints_of({*row}))), wrong.push_back(row->judgement.verdict != Verdict::pass);
+      remarks.push_back(lines_of(complaints_of({*row}))), wrong.push_back(!passes(row->judgement.verdict));
       const std::string command = "reproduce: " + row->command;
       const bool told = row->command.starts_with(page.command) ||  // the page's own, of one tensor
                         std::find(commands.begin(), commands.end(), command) != commands.end();

@@ -43,8 +43,8 @@ std::string cell_of(const Section::Kernel& kernel, const std::string& precision)
   const std::vector<const ReportRow*>& rows = found->second;
   Verdict worst = Verdict::pass;
   for (const ReportRow* row : rows) worst = worse_of(worst, row->judgement.verdict);
-  const auto wrong = std::count_if(rows.begin(), rows.end(),
-                                   [](const ReportRow* row) { return row->judgement.verdict != Verdict::pass; });
+  const auto wrong =
+      std::count_if(rows.begin(), rows.end(), [](const ReportRow* row) { return !passes(row->judgement.verdict); });
   return wrong == 0 || rows.front()->tensor.empty() ? std::string(name_of(worst))
                                                     : fmt::format("{} {}", name_of(worst), wrong);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "files/names.hpp"
@@ -204,11 +205,11 @@ Table summary_of(const Rows& rows) {
         const double n = std::accumulate(row.extents.begin(), row.extents.end(), 1.0, std::multiplies<>());
         error = std::max(error, row.judgement.relative_error);
         squares += n * row.judgement.rms_z * row.judgement.rms_z, elements += n;
-        if (verdict == Verdict::pass) verdict = row.judgement.verdict;
+        verdict = worse_of(verdict, row.judgement.verdict);
       }
-      cells.push_back(!any                       ? ""
-                      : verdict == Verdict::pass ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
-                                                 : std::string(name_of(verdict)));
+      cells.push_back(!any              ? ""
+                      : passes(verdict) ? fmt::format("{:.1e} {:.2f}", error, std::sqrt(squares / elements))
+                                        : std::string(name_of(verdict)));
     }
     table.rows.push_back(std::move(cells));
   }
@@ -241,9 +242,42 @@ std::string count_of(const std::vector<ReportRow>& rows, const std::vector<std::
   return fmt::format("{} tensors: {}{}", rows.size(), counts, unseen.empty() ? "" : "; NOT JUDGED: " + unseen);
 }
 
-std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const std::optional<std::string>& placed) {
+std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<std::string>& not_judged) {
+  const auto same = [](const std::string& name) { return name; };
+  const std::string left = not_judged.empty() ? "" : "; NOT JUDGED: " + names_in(not_judged, same);
+  const Verdict worst = worst_of(rows);
+  std::map<std::string, std::vector<const ReportRow*>> by;
+  std::vector<std::string> unseen, wrong;
+  for (const ReportRow& row : rows)
+    if (row.judgement.verdict == Verdict::unseen)
+      unseen.push_back(row.tensor);
+    else if (row.judgement.verdict == Verdict::pass)
+      by[row.evidence.empty() ? "contract " + contract_of(row) : row.evidence].push_back(&row);
+    else if (row.judgement.verdict == worst)
+      wrong.push_back(row.tensor.empty() ? "all tensors" : row.tensor);
+  if (!passes(worst))
+    return fmt::format("{}  {} of {} tensors: {}{}", name_of(worst), wrong.size(), rows.size(), names_in(wrong, same),
+                       left);
+  std::string line;
+  for (const auto& [evidence, passing] : by) {
+    const bool by_model = evidence == "model";
+    const auto excess = [&](const ReportRow* row) {
+      return by_model && row->by_model ? row->by_model->excess : row->judgement.excess;
+    };
+    const ReportRow* largest = *std::max_element(passing.begin(), passing.end(),
+                                                 [&](const auto* a, const auto* b) { return excess(a) < excess(b); });
+    const double limit = by_model ? model_factor(format_from(largest->precision).value_or(Format::fp32)).passes : 1;
+    line += fmt::format("{}{} tensor{} by {}{}, the largest error {} of {:g} ({})", line.empty() ? "" : "; ",
+                        passing.size(), passing.size() == 1 ? "" : "s", by_model ? "the " : "", evidence,
+                        short_ratio(excess(largest)), limit, largest->tensor);
+  }
+  return "PASS  " + line + (unseen.empty() ? "" : "; nothing to see in " + names_in(unseen, same)) + left;
+}
+
+std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const std::optional<std::string>& first) {
   std::vector<std::string> lines;
   for (const ReportRow& row : rows) {
+    if (first.value_or("") != "" && row.judgement.verdict == Verdict::fail && row.tensor != *first) continue;
     if (!row.why.empty())
       lines.push_back(fmt::format("why   {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.why));
     if (row.stall > 0)
@@ -251,7 +285,10 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const
           fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, {} sigma of what randomised rounding "
                       "shows; limits allow for it",
                       kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
-    if (row.judgement.verdict == Verdict::pass) {
+    if (row.judgement.verdict == Verdict::unseen && !first)
+      lines.push_back(
+          fmt::format("note  {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.judgement.reason));
+    if (passes(row.judgement.verdict)) {
       if (is_loose(row))
         lines.push_back(
             fmt::format("note  {} {} {}: rounds more than {} allows, {} times its limit{}; --contract {} fails{}",
@@ -267,10 +304,12 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const
                                     row.tensor, listed(row.judgement.blind_spots)));
       continue;
     }
-    lines.push_back(fmt::format("{}  {} {} {}: {}", name_of(row.judgement.verdict), kernel_of(row), contract_of(row),
-                                row.tensor.empty() ? "all tensors" : row.tensor, row.judgement.reason));
-    if (!row.where.empty() && row.tensor == placed.value_or(row.tensor)) lines.push_back("      where: " + row.where);
-    if (!placed) lines.push_back("      " + typed_here(row.command));
+    const std::string told = (row.tensor.empty() ? "all tensors" : row.tensor) + ": " + row.judgement.reason;
+    lines.push_back(row.tensor == first ? told
+                                        : fmt::format("{}  {} {} {}", name_of(row.judgement.verdict), kernel_of(row),
+                                                      contract_of(row), told));
+    if (!row.where.empty()) lines.push_back("      where: " + row.where);
+    if (!first) lines.push_back("      " + typed_here(row.command));
   }
   return lines;
 }

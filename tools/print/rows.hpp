@@ -41,15 +41,18 @@ std::string kernel_of(const ReportRow& row);
 std::string evidence_of(const ReportRow& row);
 /// "212 tensors: 210 PASS, 2 FAIL"
 std::string count_of(const std::vector<ReportRow>& rows, const std::vector<std::string>& not_judged = {});
+/// "PASS  4 tensors by the model, the largest error 0.31 of 2 (d_q); nothing to see in d_bandwidth", or the verdict and
+/// the tensors that it is of.
+std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<std::string>& not_judged);
 /// "o[0][12][1][4]": the element at that place of the tensor, counted through.
 std::string location(const ReportRow& row, std::size_t flat);
 /// Which faults the row would have shown, in words; "" of a kernel that no form stands for: masks and sites are a
 /// form's.
 std::string detected_by(const ReportRow& row);
 /// What did not pass, why, where, and how to see it again; what passed but could not have shown everything. Lines.
-/// With `placed`, where is told of that tensor alone, and no command.
+/// In short: of tensors that fail only `first`, without a command, where it is named.
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows,
-                                       const std::optional<std::string>& placed = std::nullopt);
+                                       const std::optional<std::string>& first = std::nullopt);
 /// "last_row_stale, last_row_zero"
 std::string listed(const std::vector<std::string_view>& names);
 
@@ -80,6 +83,7 @@ struct Page {
   bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
   std::string first_wrong = {};                     ///< the tensor that is wrong first
   bool verdict_last = false;                        ///< text ends with what is wrong first, its cause and the command
+  bool is_drawn = false;                            ///< the command names what chance chose
   bool long_rows = true;     ///< text has all columns, and of every tensor that fails where, and a command
   bool shows_legend = true;  ///< text has the legend
   /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.

@@ -26,36 +26,56 @@ const Rows& told_one_by_one(const Page& page, const Rows& rows) {
 /// The rows that text has lines for.
 Rows shown_in_text(const Page& page, const Rows& rows) {
   Rows shown = told_one_by_one(page, rows);
-  if (page.brief) std::erase_if(shown, [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
+  if (page.brief) std::erase_if(shown, [](const ReportRow& row) { return passes(row.judgement.verdict); });
   return shown;
+}
+
+/// Lines, of which the verdict that one begins with is coloured in a terminal.
+std::string in_colours(const Page& page, const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) {
+    const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
+    out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
+  }
+  return out;
 }
 
 std::string as_text(const Page& page, const Rows& rows) {
   const Rows shown = shown_in_text(page, rows);
   const Table::Colour colour = page.colours ? colour_of : Table::Colour();
-  std::string out = text_of_lines(page.header);
-  if (page.shows_legend) out += text_of_lines(page.legend);
+  std::string out = text_of_lines(page.header) + text_of_lines(page.legend);
   if (page.matrix)
     for (const Table& table : verdict_matrix(rows)) out += '\n' + table.text(0, colour);
   if (page.brief && !shown.empty()) out += '\n' + fmt::format("{}\n", fmt::join(column_legend(), "\n"));
   if (page.overview) out += '\n' + page.overview->text(0, colour);
-  for (const KernelTable& kernel : kernel_tables(shown, page.long_rows ? Columns::all : Columns::few)) {
+  for (const KernelTable& kernel : kernel_tables(shown, Columns::all)) {
     out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2, colour);
-    if (page.brief || (!page.long_rows && !all_pass(rows)))
-      continue;  // what would have shown matters where nothing did
+    if (page.brief) continue;  // what would have shown matters where nothing did
     for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
   }
   if (page.summary && !page.brief) out += '\n' + summary_of(rows).text(0, colour);
-  out += '\n';
-  if (!page.verdict_last) out += text_of_lines(page.findings);
-  for (const std::string& line : page.long_rows ? complaints_of(shown) : complaints_of(shown, page.first_wrong)) {
-    const std::string words = plain_text(line), verdict = words.substr(0, words.find(' '));
-    out += (page.colours ? coloured(verdict, colour_of(verdict)) : verdict) + words.substr(verdict.size()) + '\n';
-  }
+  out += '\n' + text_of_lines(page.findings) + in_colours(page, complaints_of(shown));
   out += count_of(rows, page.not_judged) + '\n';
-  if (page.verdict_last) out += text_of_lines(page.findings) + text_of_lines(page.notes);
-  out += "reproduce: " + plain_text(typed_here(page.command)) + '\n';
-  return page.verdict_last ? out : out + text_of_lines(page.notes);
+  return out + "reproduce: " + plain_text(typed_here(page.command)) + '\n' + text_of_lines(page.notes);
+}
+
+/// One answer's verdict, at the end: of what is right a line, with what the case would have shown and what not; of what
+/// is wrong a table, where and how far it is wrong first, and the command.
+std::string as_verdict(const Page& page, const Rows& rows) {
+  const bool passed = all_pass(rows);
+  std::string out = text_of_lines(page.header), seen;
+  if (page.shows_legend) out += text_of_lines(page.legend);
+  for (const KernelTable& kernel : kernel_tables(rows, page.long_rows ? Columns::all : Columns::few)) {
+    const std::string table = kernel.table.text(2, page.colours ? colour_of : Table::Colour());
+    if (page.long_rows || !passed) out += '\n' + plain_text(kernel.title) + '\n' + table + '\n';
+    if (passed || page.long_rows) seen += text_of_lines(kernel.detects);
+  }
+  out += in_colours(page, page.long_rows ? complaints_of(rows) : complaints_of(rows, page.first_wrong));
+  out += text_of_lines(page.notes);
+  if (page.first_wrong.empty()) out += in_colours(page, {verdict_line(rows, page.not_judged)});
+  out += in_colours(page, page.findings);
+  const bool is_known = passed && !page.long_rows && !page.is_drawn;
+  return out + seen + (is_known ? "" : "reproduce: " + plain_text(typed_here(page.command)) + '\n');
 }
 
 std::string as_markdown(const Page& page, const Rows& rows) {
@@ -151,7 +171,7 @@ std::vector<std::string> lines_below_title(const Page& page) {
 std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format) {
   switch (format) {
     case RowsFormat::table:
-      return as_text(page, rows);
+      return page.verdict_last ? as_verdict(page, rows) : as_text(page, rows);
     case RowsFormat::markdown:
       return as_markdown(page, rows);
     case RowsFormat::html:

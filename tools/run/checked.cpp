@@ -117,7 +117,8 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
         "tiles     each tensor is judged by the one of " +
         names_in(trial.tiles(), [&](int t) { return trial.kernel().form->tiles[static_cast<std::size_t>(t)]; }) +
         " that it fits; --tile asks for one");
-  if (trial.file().parts) tell_sample(*trial.file().parts, trial.file().heads, page);
+  if (const auto& parts = trial.file().parts)
+    tell_sample(*parts, trial.file().heads, page), page.is_drawn = parts->was_secret;
   page.facts = {{"case", options.problem},
                 {kind, subject},
                 {"contract", trial.kernel().contract->name},
@@ -131,6 +132,7 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
     page.command += text(options.sample > 0 ? text(" --sample ", options.sample) : "",
                          options.sample_rows > 0 ? text(" --sample-rows ", options.sample_rows) : "", " --sample-seed ",
                          trial.file().parts->seed);
+  if (options.standard.strict) page.command += " --strict";
   if (options.standard.strict_dtypes) page.command += " --strict-dtypes";
   if (options.standard.false_alarms != false_alarm_rate)
     page.command += " --false-alarms " + round_trip(options.standard.false_alarms);

@@ -37,7 +37,7 @@ int run_check(const CheckOptions& options, Console& console) {
   std::optional<SeededCase> seeded;
   if (options.shrinks) seeded = case_to_shrink(options);
   CheckOptions whole = options;
-  whole.standard.detects = true, whole.keeps = !options.no_cache;
+  whole.standard.detects = !options.quick, whole.standard.both = options.why, whole.keeps = !options.no_cache;
   Checked checked = check_case(whole, console);
   {
     Progress progress(console);
@@ -45,7 +45,7 @@ int run_check(const CheckOptions& options, Console& console) {
     const auto limit = options.why ? std::optional(options.why_limit) : std::nullopt;
     const Why why = why_it_fails(*checked.trial, checked.got, checked.rows, checked.others, limit);
     add_why(checked.page, why, options.why);
-    name_roundings(checked.rows, *checked.trial, checked.got, why);
+    name_roundings(checked.rows, why);
   }
   if (options.mutants) add_formula(checked.page, try_formula_errors(*checked.trial, checked.rows));
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);
@@ -70,6 +70,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_mechanism_flag(app, options->standard.mechanism);
   app.add_flag("--rows", options->rows,
                "print all columns, and of every tensor that fails where and the command that shows it");
+  app.add_flag("--quick", options->quick, "leave out what the case would have shown and what not");
   app.add_flag("--legend", options->legend, "print what the columns mean");
   app.add_option("--form", options->standard.form,
                  "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json or FORM.py, "
@@ -95,6 +96,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   app.add_option("--sample-seed", options->sample_seed,
                  "of --sample and --sample-rows: the seed of a report, to judge the same parts again");
+  app.add_flag("--strict", options->standard.strict,
+               "tensors in which there is nothing to see, UNSEEN, are VACUOUS and fail");
   app.add_flag("--strict-dtypes", options->standard.strict_dtypes,
                "fail a tensor that is stored in fewer bits than the contract stores it in; without, one rounding to "
                "its dtype is allowed");

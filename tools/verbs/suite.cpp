@@ -226,7 +226,7 @@ void tell_failures(const Posed& posed, const std::vector<ReportRow>& rows, const
   const ReportRow* first = nullptr;
   std::vector<std::string> others;
   for (const ReportRow& row : rows) {
-    if (row.judgement.verdict == Verdict::pass) continue;
+    if (passes(row.judgement.verdict)) continue;
     if (first != nullptr) others.push_back(row.tensor);
     if (first == nullptr) first = &row;
   }
@@ -283,8 +283,8 @@ void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem
     rows.push_back(std::move(row));
   }
   for (ReportRow& row : rows) row.of_case = fmt::format("case {}", posed.number), row.command = command;
-  const auto passing = std::count_if(rows.begin(), rows.end(),
-                                     [](const ReportRow& row) { return row.judgement.verdict == Verdict::pass; });
+  const auto passing =
+      std::count_if(rows.begin(), rows.end(), [](const ReportRow& row) { return passes(row.judgement.verdict); });
   const std::string verdict = verdict_of(rows);
   all.passed += verdict == name_of(Verdict::pass) ? 1 : 0;
   all.table.rows.push_back({std::to_string(posed.number), text_of(posed.seeded.spec.shape), posed.inputs(),

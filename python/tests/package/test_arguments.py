@@ -124,7 +124,7 @@ def test_an_lse_that_is_asked_for_is_judged():
 
 def test_what_a_case_hides_is_said():
     def hidden(one):
-        return [line for line in str(assay.check(one, attention)).splitlines() if line.startswith("  cannot see") and "soft_cap left out" in line]
+        return [line for line in str(assay.check(one, attention)).splitlines() if line.startswith("cannot see") and "soft_cap left out" in line]
 
     assert hidden(case(soft_cap=1e6, sink=True)) and not hidden(case(soft_cap=2.0))
 

@@ -52,7 +52,7 @@ class Jax(unittest.TestCase):
         def stopped(q, k, v, scale):
             return attention(q, jax.lax.stop_gradient(k), v, scale)
 
-        with self.assertRaisesRegex(assay.Mismatch, "first wrong: d_k"):
+        with self.assertRaisesRegex(assay.Mismatch, "FAIL  d_k is wrong"):
             assay.check(case, stopped)
         with self.assertRaisesRegex(assay.Mismatch, "looks like the scale"):
             assay.check(case, lambda q, k, v, scale: attention(q, k, v, 1.0), gradients=False)

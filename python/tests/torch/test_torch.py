@@ -102,7 +102,7 @@ class Faults(unittest.TestCase):
             assay.check(self.case, kernel, rename={"log_decay": "g"}, **how)
 
     def test_a_detached_state_is_named(self):
-        self.fails(lambda **x: gated_delta_rule(**x, keep=lambda S: S.detach()), "first wrong: d_k.*every output passes")
+        self.fails(lambda **x: gated_delta_rule(**x, keep=lambda S: S.detach()), "FAIL  d_k is wrong.*every output passes")
 
     def test_inputs_memory_and_bits(self):
         def overwrites(**x):
