@@ -230,16 +230,7 @@ template <class T>
 constexpr bool has_parts =
     std::is_same_v<T, Oracle::Tensor> || std::is_same_v<T, Expectation> || std::is_same_v<T, Expected>;
 
-/// Of so many numbers that are alike a file of any size may speak.
-constexpr std::size_t most_alike = std::size_t{1} << 34;
-
-/// Whether all of more than one number are the same, to the bit.
-bool are_alike(const std::vector<double>& list) {
-  return list.size() > 1 && std::all_of(list.begin(), list.end(),
-                                        [&](const double& x) { return std::memcmp(&x, list.data(), sizeof x) == 0; });
-}
-
-/// Values one after the other, as this machine has them; numbers that are alike, once.
+/// Values one after the other, as this machine has them.
 class Packer {
  public:
   template <class T>
@@ -254,11 +245,6 @@ class Packer {
   template <class T>
   void put(const std::vector<T>& list) {
     put(list.size());
-    if constexpr (std::is_same_v<T, double>) {
-      const bool alike = are_alike(list);
-      put(alike);
-      if (alike) return put(list.front());
-    }
     if constexpr (std::is_trivially_copyable_v<T>)
       bytes_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
     else
@@ -292,16 +278,6 @@ class Unpacker {
   void get(std::vector<T>& list) {
     std::size_t n = 0;
     get(n);
-    if constexpr (std::is_same_v<T, double>) {
-      bool alike = false;
-      get(alike);
-      if (alike) {
-        double all = 0;
-        get(all);
-        if (n > most_alike) throw std::runtime_error("too long");
-        return list.assign(n, all);
-      }
-    }
     if (n > bytes_.size()) throw std::runtime_error("cut off");
     list.resize(n);
     if constexpr (std::is_trivially_copyable_v<T>) {
@@ -353,7 +329,7 @@ std::string packed(const Oracle& oracle) { return packed_all(oracle.head_axis, o
 std::string packed(const Named<Expected>& tensors) { return packed_all(tensors); }
 std::string packed(const std::vector<Expectation>& expectations) { return packed_all(expectations); }
 std::string packed(const Detectability& found) {
-  const auto& [short_mask, long_mask, group, hidden, shown, unseen, tile] = found;
+  const auto& [short_mask, long_mask, group, hidden, shown, unseen] = found;
   return packed_all(short_mask, long_mask, std::string(group), hidden, shown, unseen);
 }
 
@@ -365,10 +341,10 @@ void unpack(std::string_view bytes, Named<Expected>& tensors) { unpack_all(bytes
 void unpack(std::string_view bytes, std::vector<Expectation>& expectations) { unpack_all(bytes, expectations); }
 void unpack(std::string_view bytes, Detectability& found) {
   std::string name;
-  auto& [short_mask, long_mask, group, hidden, shown, unseen, tile] = found;
+  auto& [short_mask, long_mask, group, hidden, shown, unseen] = found;
   unpack_all(bytes, short_mask, long_mask, name, hidden, shown, unseen);
   // The name has to outlive what refers to it.
-  group = tile = {};
+  group = {};
   for (const SiteGroup& known : site_groups())
     if (known.name == name) group = known.name;
 }

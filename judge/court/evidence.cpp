@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "files/problem_file.hpp"
@@ -106,6 +104,7 @@ class ModelTrial {
  public:
   ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
       : trial_(trial), answered_(answered), runs_{.precision = precision, .drawn = {}} {
+    for (const auto& [name, truth] : trial.oracle.tensors) stored_[name] = format_of(name);
     for (const int draws : {4, 8, default_draws}) {
       draws_ = draws;
       expected_ = by_model();
@@ -123,8 +122,7 @@ class ModelTrial {
   std::string key() const {
     std::string key = fmt::format("model {} {} draws {} rate {} sharp {}", trial_.digest, name_of(runs_.precision),
                                   draws_, trial_.false_alarms, sharp_);
-    for (const auto& [name, truth] : trial_.oracle.tensors)
-      key += fmt::format(" {}:{}", name, name_of(format_of(name)));
+    for (const auto& [name, format] : stored_) key += fmt::format(" {}:{}", name, name_of(format));
     return key;
   }
 
@@ -196,11 +194,11 @@ class ModelTrial {
              later = factor * equivalent_sigmas(known, std::max(e.freedom[i], draws_of_numbers - 1.0));
       if (e.value.size() == 1) {  // whose root mean square is its own, and has the closer limit
         const double rate = limits_of(trial_.false_alarms, expected_.size(), 1).tensor_rate;
-        const auto shrinks = [rate](double draws) {
-          return std::sqrt(quantile(complement(boost::math::fisher_f_distribution<double>(1, draws - 1), rate)));
+        const auto limit = [rate](int draws) {
+          return rms_limit({.sigma = {}, .freedom = {}, .independent = 1, .draws = draws}, rate);
         };
         now = std::min(now, e.rms_limit);
-        later = std::min(later, e.rms_limit * shrinks(draws_of_numbers) / shrinks(draws_));
+        later = std::min(later, e.rms_limit * limit(draws_of_numbers) / limit(draws_));
       }
       if (sigma > 0 && size <= now * sigma && size > later * sigma) return true;
     }
@@ -211,7 +209,7 @@ class ModelTrial {
     if (!others_)
       others_.emplace(
           trial_.problem, trial_.oracle, runs_.precision, draws_, trial_.kernel.threads,
-          [&](const std::string& name) { return format_of(name); }, trial_.false_alarms);
+          [&](const std::string& name) { return stored_.at(name); }, trial_.false_alarms);
     return *others_;
   }
 
@@ -241,7 +239,7 @@ class ModelTrial {
       draw();
       Named<Expected> list = expect_by_model(
           sharp_ ? oracle_of(trial_.room, trial_.problem, 4) : trial_.oracle, runs_,
-          [&](const std::string& name) { return format_of(name); }, trial_.false_alarms, trial_.kernel.threads);
+          [&](const std::string& name) { return stored_.at(name); }, trial_.false_alarms, trial_.kernel.threads);
       // The truth is kept already.
       for (auto& [name, expected] : list)
         if (!sharp_) expected.value.clear(), expected.bound.clear();
@@ -255,6 +253,7 @@ class ModelTrial {
 
   const Trial& trial_;
   const Arrays& answered_;
+  std::map<std::string, Format> stored_;  // by tensor
   ModelRuns runs_;
   int draws_ = 0;
   Named<Expected> expected_;
@@ -315,25 +314,16 @@ namespace {
 /// What the model says of every row; nothing of those that it knows nothing of.
 using ByModel = std::vector<std::optional<Judgement>>;
 
-/// What the contract says of every row, where one is open or both kinds of evidence are asked for.
-void ask_contract(const Trial& trial, const ReportRow& common, std::vector<ReportRow>& rows, const ByModel& by_model,
-                  const Answer& got) {
-  const auto settled = [](const std::optional<Judgement>& j) { return j && passes(j->verdict); };
-  if (!trial.both && std::all_of(by_model.begin(), by_model.end(), settled)) return;
-  const auto wanted = [&](const std::string& name) {
-    return std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return row.tensor == name; });
-  };
-  Trial contract = trial;
-  contract.detects = false;
-  rows = judge_rows(contract, common, got, wanted);
-}
+/// The rows under the trial's own contract, which is asked when this is called.
+using ByContract = std::function<std::vector<ReportRow>()>;
+/// What `emulated` says of the trial; the kernel runs once, when this is first called.
+using Emulation = std::function<const Named<std::vector<double>>&()>;
 
 /// In which format the contract stores what its kernel answers.
-Named<Format> stored_by_contract(const Trial& trial) {
+Named<Format> stored_by_contract(const Trial& trial, const Emulation& own) {
   const auto stored = [&] {
     Named<Format> list;
-    for (const auto& [name, values] : emulated(trial))
-      list.emplace_back(name, stored_by(trial.kernel.policy(), values));
+    for (const auto& [name, values] : own()) list.emplace_back(name, stored_by(trial.kernel.policy(), values));
     return list;
   };
   return kept_in(trial.cache, text("stored ", trial.digest, ' ', key_of(trial.kernel)), stored);
@@ -341,8 +331,8 @@ Named<Format> stored_by_contract(const Trial& trial) {
 
 /// What passes unseen where the model decides. A narrower state shows where no contract may allow it: beyond what the
 /// model leaves open.
-Detectability seen_by_model(const Trial& trial, const ModelTrial& model) {
-  Expectation expectation{.tensors = {}, .emulated = emulated(trial)};
+Detectability seen_by_model(const Trial& trial, const ModelTrial& model, const Emulation& own) {
+  Expectation expectation{.tensors = {}, .emulated = own()};
   for (const auto& [name, values] : expectation.emulated)
     for (const auto& expected : model.all())
       if (expected.first == name) expectation.tensors.push_back(expected);
@@ -352,10 +342,31 @@ Detectability seen_by_model(const Trial& trial, const ModelTrial& model) {
   return detectability_of(trial.room, first, trial.problem, {&expectation, 1}, factor.fails / factor.passes);
 }
 
+/// Where the model decides: asks the contract where a row is open or both kinds of evidence are asked for, and says
+/// what the case shows.
+void ask_besides(const Trial& trial, const ModelTrial& model, const ByModel& by_model, std::vector<ReportRow>& rows,
+                 const ByContract& by_contract) {
+  std::optional<Named<std::vector<double>>> run;
+  const Emulation own = [&]() -> const Named<std::vector<double>>& {
+    if (!run) run = emulated(trial);
+    return *run;
+  };
+  const auto settled = [](const std::optional<Judgement>& j) { return j && passes(j->verdict); };
+  if (trial.both || !std::all_of(by_model.begin(), by_model.end(), settled))
+    rows = by_contract();
+  else
+    note_dtypes(trial, stored_by_contract(trial, own), rows);
+  if (!trial.detects) return;
+  const Detectability seen = kept_in(trial.cache, text("detects ", model.key(), ' ', key_of(trial.kernel)),
+                                     [&] { return seen_by_model(trial, model, own); });
+  for (ReportRow& row : rows) row.detects = seen;
+}
+
 /// Adds the model's evidence to the row and lets `decides` set the verdict.
 void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
            const std::vector<double>& got, Decides decides, const PassingRow& passing, SecondForm& second) {
   const double factor = model_factor(trial.kernel.precision).passes;
+  // The contract was asked where sigma was learnt from draws of it.
   if (row.draws > 0) row.by_contract = weighed_of(row.judgement);
   row.by_model = weighed_of(j, factor);
   if (decides == Decides::contract) return say_which(row, factor);
@@ -369,23 +380,15 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
                deviations_of(widened(expected, factor), got));
 }
 
-void weigh_all(const Trial& trial, const ReportRow* common, std::vector<ReportRow>& rows, const Answer& got,
-               Decides decides, const PassingRow& passing) {
+void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, Decides decides,
+               const PassingRow& passing, const ByContract& by_contract) {
   const Arrays answered = flat(got);
   ModelTrial model(trial, trial.kernel.precision, rows, answered);
   if (trial.phase) trial.phase("judging", 0, 0);
   ByModel by_model(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (Judgement j; model.judge(rows[i], j) != nullptr) by_model[i] = std::move(j);
-  if (common != nullptr && decides == Decides::model) {
-    note_dtypes(trial, stored_by_contract(trial), rows);
-    ask_contract(trial, *common, rows, by_model, got);
-    if (trial.detects) {
-      const Detectability seen = kept_in(trial.cache, text("detects ", model.key(), ' ', key_of(trial.kernel)),
-                                         [&] { return seen_by_model(trial, model); });
-      for (ReportRow& row : rows) row.detects = seen;
-    }
-  }
+  if (by_contract) ask_besides(trial, model, by_model, rows, by_contract);
   SecondForm second(trial, rows, got);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
@@ -409,13 +412,15 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
         if (found.tensor == open.tensor && found.judgement.verdict == Verdict::pass) return &found;
     return nullptr;
   };
-  weigh_all(trial, &row, rows, got, decides, passing);
+  ByContract asked;
+  if (by_model) asked = [&] { return judge_rows(under(trial, trial.kernel), row, got, wanted); };
+  weigh_all(trial, rows, got, decides, passing, asked);
   if (decides == Decides::contract) say_who_allows(rows, passing);
   return rows;
 }
 
 void judge_by_model_alone(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got) {
-  if (has_model(trial.room.name)) weigh_all(trial, nullptr, rows, got, Decides::model, {});
+  if (has_model(trial.room.name)) weigh_all(trial, rows, got, Decides::model, {}, {});
 }
 
 }  // namespace assay

@@ -39,14 +39,9 @@ void shift_rows(Array& array, std::size_t axis, int by) {
 }
 
 bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got,
-              double certain = 1) {
-  return std::all_of(expectations.begin(), expectations.end(), [&](const Expectation& e) {
-    if (certain == 1) return rejects(e.tensors[tensor].second, got);
-    Expected wide = e.tensors[tensor].second;
-    for (double& reach : wide.reach) reach *= certain;
-    wide.rms_limit *= certain;
-    return rejects(wide, got);
-  });
+              double times = 1) {
+  return std::all_of(expectations.begin(), expectations.end(),
+                     [&](const Expectation& e) { return rejects(e.tensors[tensor].second, got, times); });
 }
 
 class Masks {
@@ -219,7 +214,7 @@ std::string Detectability::sentence() const {
   if (group.empty()) return text;
   text += shown ? fmt::format("; {} in {}", group, name_of(*shown)) : fmt::format("; no narrower {}", group);
   if (shown && !hidden.empty()) text += ", not in " + std::string(name_of(hidden.back()));
-  return tile.empty() ? text : text + fmt::format(" (of tile {})", tile);
+  return text;
 }
 
 Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,

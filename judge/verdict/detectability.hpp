@@ -27,7 +27,6 @@ struct Detectability {
   std::optional<Format> shown;  ///< the next one, which would have failed
   /// Things that kernels do and that all tensors would have passed: "beta in bf16", "k normalised inside".
   std::vector<std::string> unseen;
-  std::string_view tile = {};  ///< the shape that was asked, where others would have been allowed
 
   /// "a mask 1 key short (98% of the rows alone), 1 key long (99%); state in bf16, not in tf32".
   std::string sentence() const;

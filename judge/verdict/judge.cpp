@@ -165,10 +165,10 @@ class Sums {
 };
 
 /// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
-bool accepts(const Expected& e, const Sums& sums, const std::vector<double>& got) {
+bool accepts(const Expected& e, const Sums& sums, const std::vector<double>& got, double times = 1) {
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!(excess_at(e, got, i) <= 1)) return false;
-  return rms_z(e, got) <= e.rms_limit + oracle_share && sums.worst(sums.of_errors(got)).value <= 1;
+    if (!(excess_at(e, got, i) <= times)) return false;
+  return rms_z(e, got) <= times * (e.rms_limit + oracle_share) && sums.worst(sums.of_errors(got)).value <= times;
 }
 
 /// The smallest g > 0 at which got (1 + g) leaves the limit of some element that may spread, of the root mean square or
@@ -289,13 +289,13 @@ double excess_at(const Expected& e, const std::vector<double>& got, std::size_t 
   return std::isnan(excess) ? infinite : excess;
 }
 
-bool rejects(const Expected& e, const std::vector<double>& got) {
+bool rejects(const Expected& e, const std::vector<double>& got, double times) {
   bool overflows = false;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i])) return true;
     overflows = overflows || std::isinf(e.sigma[i]);
   }
-  return !overflows && !undecided_at(e) && !accepts(e, Sums(e), got);
+  return !overflows && !undecided_at(e) && !accepts(e, Sums(e), got, times);
 }
 
 Judgement judge(const Expected& e, const std::vector<double>& got) {

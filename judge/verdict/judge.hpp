@@ -118,8 +118,8 @@ double excess_at(const Expected& expected, const std::vector<double>& got, std::
 
 /// Judges `got`; throws InputError if it has not as many elements as expected. NaN and infinity fail.
 Judgement judge(const Expected& expected, const std::vector<double>& got);
-/// Whether that is FAIL, without what it measures besides.
-bool rejects(const Expected& expected, const std::vector<double>& got);
+/// Whether that is FAIL, without what it measures besides; or whether it is so many `times` beyond the limits.
+bool rejects(const Expected& expected, const std::vector<double>& got, double times = 1);
 
 /// Of a tensor that was judged by several expectations, one of which is that of a correct kernel: which judgement
 /// counts. It is rejected if each rejects it, and then the first one counts, unless it has more than twice as many

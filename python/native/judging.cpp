@@ -5,13 +5,11 @@
 
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
-#include "judge/court/why.hpp"
 #include "oracles/core/large.hpp"
 #include "reference/core/error.hpp"
 #include "tools/plots/error_plots.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/rows_page.hpp"
-#include "tools/print/why.hpp"
 #include "tools/run/device.hpp"
 #include "tools/verbs/command.hpp"
 #include "tools/verbs/plot_file.hpp"
@@ -73,13 +71,8 @@ Verdicts::Verdicts(const CheckOptions& options, Safetensors problem, Safetensors
     : checked_(std::make_shared<Checked>()) {
   judge_on(options.judge);
   Silent silent(watch);
-  CheckOptions whole = options;
-  whole.standard.detects = !options.quick, whole.standard.both = why.has_value(), whole.keeps = !options.no_cache;
-  *checked_ = check_answer(whole, std::move(problem), std::move(answer), silent.console);
-  const Checked& checked = *checked_;
-  const Why found = why_it_fails(*checked.trial, checked.got, checked.rows, checked_->others, why);
-  add_why(checked_->page, found, why.has_value());
-  name_roundings(checked_->rows, found);
+  *checked_ = check_answer(options.told(why.has_value()), std::move(problem), std::move(answer), silent.console);
+  tell_why(*checked_, why);
 }
 
 std::string Verdicts::page(const std::string& format, bool in_short) const {

@@ -49,6 +49,11 @@ std::string worst_in_sigmas(const Judgement& j) {
   return std::isinf(j.worst_z) && std::isfinite(j.max_error) ? "-" : short_ratio(j.worst_z);
 }
 
+/// Up to which excess the model passes.
+double model_limit(const ReportRow& row) {
+  return model_factor(format_from(row.precision).value_or(Format::fp32)).passes;
+}
+
 std::vector<std::string> details_of(const ReportRow& row) {
   const Judgement& j = row.judgement;
   if (!row.judged()) return {"-", "-", "-", "-", "-", "-", "-"};
@@ -141,10 +146,10 @@ Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precis
 /// Of it, of one precision, what the verdict hangs on.
 Table short_table(const std::vector<const ReportRow*>& rows) {
   const Table all = kernel_table(rows, true);
-  const ModelFactor factor = model_factor(format_from(rows.front()->precision).value_or(Format::fp32));
   std::vector<std::pair<std::string, std::string>> kept = {{"tensor", "tensor"}, {"rel.error", "rel.error"}};
   if (std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); }))
-    kept.insert(kept.end(), {{"model", fmt::format("model, of {:g}", factor.passes)}, {"contract", "contract, of 1"}});
+    kept.insert(kept.end(),
+                {{"model", fmt::format("model, of {:g}", model_limit(*rows.front()))}, {"contract", "contract, of 1"}});
   else
     kept.emplace_back("worst", "worst, in sigmas");
   kept.emplace_back("verdict", "verdict");
@@ -266,7 +271,7 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
     };
     const ReportRow* largest = *std::max_element(passing.begin(), passing.end(),
                                                  [&](const auto* a, const auto* b) { return excess(a) < excess(b); });
-    const double limit = by_model ? model_factor(format_from(largest->precision).value_or(Format::fp32)).passes : 1;
+    const double limit = by_model ? model_limit(*largest) : 1;
     line += fmt::format("{}{} tensor{} by {}{}, the largest error {} of {:g} ({})", line.empty() ? "" : "; ",
                         passing.size(), passing.size() == 1 ? "" : "s", by_model ? "the " : "", evidence,
                         short_ratio(excess(largest)), limit, largest->tensor);

@@ -15,6 +15,7 @@
 #include "tools/cases/check_costs.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/sample.hpp"
+#include "tools/print/why.hpp"
 #include "tools/run/plugin.hpp"
 #include "tools/run/same_bits.hpp"
 #include "tools/run/user_kernel.hpp"
@@ -339,6 +340,18 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   judge_given(checked, options, std::move(given), progress);
   require_same_bits(checked, changed);
   return checked;
+}
+
+CheckOptions CheckOptions::told(bool asks_why) const {
+  CheckOptions all = *this;
+  all.standard.detects = !quick, all.standard.both = asks_why, all.keeps = !no_cache;
+  return all;
+}
+
+void tell_why(Checked& checked, std::optional<double> seconds) {
+  const Why why = why_it_fails(*checked.trial, checked.got, checked.rows, checked.others, seconds);
+  add_why(checked.page, why, seconds.has_value());
+  name_roundings(checked.rows, why);
 }
 
 Checked check_answer(const CheckOptions& options, Safetensors problem, Safetensors answer, Console& console) {

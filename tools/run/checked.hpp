@@ -37,6 +37,8 @@ struct CheckOptions {
   std::string shrink_output, plot;
   std::string judge = "auto";  ///< where draws run, as judge_on takes it
 
+  /// As people are told of it: with what the case shows, the contract where they ask `why`, and the cache.
+  CheckOptions told(bool asks_why) const;
   /// What messages and pages call the answer.
   std::string source() const { return !kernel.empty() ? flag() + ": {out}" : !plugin.empty() ? plugin : answer; }
   /// That the command was given with.
@@ -64,6 +66,9 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
 /// As above, of a case and an answer that are in memory: `options.problem` and `options.answer` are what messages and
 /// pages call them.
 Checked check_answer(const CheckOptions& options, Safetensors problem, Safetensors answer, Console& console);
+
+/// Says why it fails, on the page and in the rows; looks further for so many `seconds`, if any.
+void tell_why(Checked& checked, std::optional<double> seconds = {});
 
 /// Adds --kernel, --kernel-loop, --plugin and --timeout.
 void add_kernel_flags(CLI::App& app, CheckOptions& options);

@@ -36,16 +36,11 @@ int run_check(const CheckOptions& options, Console& console) {
   if (!options.shrink_output.empty()) smallest.emplace(options.shrink_output, console.out, inputs);
   std::optional<SeededCase> seeded;
   if (options.shrinks) seeded = case_to_shrink(options);
-  CheckOptions whole = options;
-  whole.standard.detects = !options.quick, whole.standard.both = options.why, whole.keeps = !options.no_cache;
-  Checked checked = check_case(whole, console);
+  Checked checked = check_case(options.told(options.why), console);
   {
     Progress progress(console);
     progress.phase("causes");
-    const auto limit = options.why ? std::optional(options.why_limit) : std::nullopt;
-    const Why why = why_it_fails(*checked.trial, checked.got, checked.rows, checked.others, limit);
-    add_why(checked.page, why, options.why);
-    name_roundings(checked.rows, why);
+    tell_why(checked, options.why ? std::optional(options.why_limit) : std::nullopt);
   }
   if (options.mutants) add_formula(checked.page, try_formula_errors(*checked.trial, checked.rows));
   if (seeded) shrink_check(options, *seeded, checked, smallest ? &*smallest : nullptr, console);

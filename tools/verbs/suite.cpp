@@ -21,7 +21,6 @@
 #include "tools/print/colours.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/print/rows_page.hpp"
-#include "tools/print/why.hpp"
 #include "tools/run/checked.hpp"
 
 namespace assay {
@@ -271,7 +270,7 @@ void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem
   std::vector<std::string> findings;
   try {
     Checked checked = check_case(options, console, kernel);
-    add_why(checked.page, why_it_fails(*checked.trial, checked.got, checked.rows, checked.others), false);
+    tell_why(checked);
     rows = std::move(checked.rows), findings = checked.page.findings;
     all.remarks.insert(checked.remarks.begin(), checked.remarks.end());
   } catch (const InputError& error) {
