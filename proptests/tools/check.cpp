@@ -126,6 +126,29 @@ TEST_F(Check, asks_for_all_draws_where_four_leave_a_doubt) {
   }
 }
 
+/// A number that stands alone gets the draws that show it; where none of them would, it is UNSEEN, whatever it is.
+TEST_F(Check, sees_a_number_wherever_draws_can) {
+  const auto verdict_of = [&](bool zero) {
+    Safetensors out = emulated(path("case.st"), Format::fp32);
+    if (zero) change(out.tensors.at("d_bandwidth"), [](double, const auto&) { return 0.0; });
+    put(out);
+    const Json page = verdicts();
+    const auto row = std::find_if(page["rows"].begin(), page["rows"].end(),
+                                  [](const Json& one) { return one["tensor"] == "d_bandwidth"; });
+    return row->at("verdict").get<std::string>();
+  };
+  int seen = 0;
+  for (int seed = 0; seed < 2; ++seed) {
+    make("softmax_attention", "bf16", {"--seed", std::to_string(seed)});
+    const std::string right = verdict_of(false), zero = verdict_of(true);
+    EXPECT_TRUE(right == "PASS" || right == "UNSEEN") << right;
+    EXPECT_EQ(zero == "UNSEEN", right == "UNSEEN") << zero;
+    EXPECT_NE(zero, "PASS") << seed;
+    seen += right == "PASS" ? 1 : 0;
+  }
+  EXPECT_GT(seen, 0);
+}
+
 /// What a case hides is named, with what shows it.
 TEST_F(Check, says_what_the_case_cannot_see) {
   make("deltanet", "bf16", {"--no-cotangents"});
