@@ -1,5 +1,5 @@
-from assay.language import iota, mechanism, outer, scan, zeros
-from common import by_token, diagonal, inverse
+from assay.language import iota, mechanism, outer, scan, solve, zeros
+from common import by_token, diagonal
 
 
 @mechanism(q="T K", k="T K", v="T V", lam="{ridge}")
@@ -17,7 +17,7 @@ def affine_mesanet(q, k, v, lam, lambda_scaling=("sum", "mean"), ridge=("T K", "
         Mkk, Mvk = Mkk + outer(e, k - mean_k), Mvk + outer(v - mean_v, e)
         mean_k, mean_v = mean_k + (k - mean_k) / n, mean_v + (v - mean_v) / n
         lam = lam if lambda_scaling == "sum" else n * lam
-        y = inverse(Mkk + diagonal(lam, "K"), "K") @ (mean_k - q)
+        y = solve(Mkk + diagonal(lam, "K"), mean_k - q, definite=True)
         return (mean_k, mean_v, Mkk, Mvk), mean_v - Mvk @ y
 
     start = zeros("K"), zeros("V"), zeros("K", "K"), zeros("V", "K")

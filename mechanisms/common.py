@@ -1,4 +1,4 @@
-"""What several mechanisms share: which keys a query sees, FALCON's features and gains, the inverse of a matrix."""
+"""What several mechanisms share: which keys a query sees, FALCON's features and gains."""
 from assay.language import const, detach, dot, exp, iota, log, maximum, outer, scan, shift, size, where, zeros
 
 RSQRT = 'param = 1 / sqrt(size("K"))'
@@ -27,17 +27,6 @@ def tokens_of(chosen, member):
 def largest(scores, seen):
     """The largest visible score; gradients go to the first of equal ones. -inf where nothing is visible."""
     return scan(lambda m, s, c: (maximum(where(c, s, log(const(0))), m), None), log(const(0)), scores, seen)[0]
-
-
-def inverse(A, axis):
-    """Of a positive definite matrix [K K], by sweeping one pivot after the other: (c - e)(c - e)^T / p off, c = A e, p = e.c."""
-
-    def sweep(A, i):
-        e = where(iota(axis) == i, const(1), const(0))
-        c = A @ e
-        return A - outer(c - e, (c - e) / dot(c, e)) - 2 * outer(e, e), None
-
-    return -scan(sweep, A, iota(axis))[0]
 
 
 def by_token(ridge, axes):

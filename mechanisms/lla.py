@@ -1,8 +1,8 @@
 import functools
 import operator
 
-from assay.language import const, dot, exp, iota, logsumexp, mechanism, outer, scan, size, softmax, where
-from common import UNLIMITED, by_token, diagonal, inverse, largest, visible
+from assay.language import const, dot, exp, iota, logsumexp, mechanism, outer, scan, size, softmax, solve, where
+from common import UNLIMITED, by_token, diagonal, largest, visible
 
 
 @mechanism(q="T K", k="S K", v="S V", lam="{ridge}", bandwidth="", causal="bool = true", window=UNLIMITED)
@@ -14,7 +14,7 @@ def lla(
 
     o_i = vbar_i - X_i y_i, y_i = (C_i + eps_i)^{-1} (kbar_i - q_i), C = Cov_p(k), X = Cov_p(v, k), eps = lambda in the unit of
     lambda_mode. Block form sigma: rho = (C + eps + z z^T)^{-1} z on its diagonal blocks, y = rho / (1 - rho.z). Zuo et al., Local
-    Linear Attention, 2025, arXiv 2510.01450, equations (7) to (9). The solver is an elimination; conjugate gradients are another
+    Linear Attention, 2025, arXiv 2510.01450, equations (7) to (9). The system is solved; conjugate gradients are another
     mechanism's gradients.
     """
 
@@ -33,7 +33,7 @@ def lla(
         z, centered = p @ k - q, k - p @ k
         C = (p[:, None] * centered).T @ centered + diagonal(eps, "K")
         C = C + outer(z, z) if block_form == "sigma" else C
-        y = inverse(block_diagonal(C), "K") @ z
+        y = solve(block_diagonal(C), z, definite=True)
         y = y / (1 - dot(y, z)) if block_form == "sigma" else y
         return None, where(0 < where(seen, 1, 0).sum(), (p * (1 - centered @ y)) @ v, 0)
 

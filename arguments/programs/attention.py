@@ -1,5 +1,5 @@
-from assay.language import const, exp, logsumexp, mechanism, scan, sigmoid, softmax, softplus, where
-from common import attention, by_token, diagonal, inverse, largest
+from assay.language import const, exp, logsumexp, mechanism, scan, sigmoid, softmax, softplus, solve, where
+from common import attention, by_token, diagonal, largest
 
 
 @attention(q="T K", k="S K", v="S V", sink=" : logit = 0", has_sink=" = 0")
@@ -42,7 +42,7 @@ def lla(scores, q, k, v, lam, lambda_mode=("mass", "absolute", "max")):
         log_unit = {"mass": total, "absolute": const(0), "max": largest(s, seen)}[lambda_mode]
         eps = lam if lambda_mode == "mass" else lam * exp(log_unit - total)
         z, centered = p @ k - q, k - p @ k
-        y = inverse((p[:, None] * centered).T @ centered + diagonal(eps, "K"), "K") @ z
+        y = solve((p[:, None] * centered).T @ centered + diagonal(eps, "K"), z, definite=True)
         lse, empty = scores.lse(total, seen)
         return None, (where(empty < 1, (p * (1 - centered @ y)) @ v, 0), lse, empty)
 

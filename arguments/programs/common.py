@@ -12,7 +12,7 @@ MECHANISMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."
 spec = importlib.util.spec_from_file_location("mechanisms_common", MECHANISMS)
 mechanisms = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(mechanisms)
-by_token, diagonal, inverse, largest = mechanisms.by_token, mechanisms.diagonal, mechanisms.inverse, mechanisms.largest
+by_token, diagonal, largest = mechanisms.by_token, mechanisms.diagonal, mechanisms.largest
 
 SCORES = {
     "scale": " : scale", "soft_cap": "param = 0", "bias": "T S : logit = 0", "before_cap": "bool = false", "before_scale": "bool = false",

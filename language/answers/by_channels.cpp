@@ -52,6 +52,8 @@ bool keeps_apart(const Block& block, const Node& node) {
     case Op::softmax:
     case Op::logsumexp:
       return !reads || type(0).axes.back().name != channels;
+    case Op::solve:
+      return type(0).axes.back().name != channels;
     case Op::shift:
     case Op::cumsum:
       return !reads || type(0).axes.front().name != channels;

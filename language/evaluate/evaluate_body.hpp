@@ -13,6 +13,7 @@
 #include "language/evaluate/joint_errors.hpp"
 #include "language/evaluate/side_by_side.hpp"
 #include "language/evaluate/site_rounding.hpp"
+#include "language/evaluate/solve.hpp"
 #include "language/program/infer.hpp"
 #include "reference/core/error.hpp"
 #include "reference/errors/lines.hpp"
@@ -108,6 +109,14 @@ class Interpreter {
     int first = 0, last = 0;
   };
 
+  /// The factors of matrices, by the numbers that they were made of.
+  struct Factors {
+    std::shared_ptr<const std::vector<S>> reals;
+    Strides layout;
+    bool definite = false;
+    std::vector<std::unique_ptr<const Factored<S>>> each;
+  };
+
   using V = Value<S>;
   using Operands = std::vector<const V*>;
   using Errors = JointErrorsOf<S>;
@@ -196,6 +205,8 @@ class Interpreter {
       case Op::softmax:
       case Op::logsumexp:
         return rows(node.op == Op::softmax, *a[0], *a[1]);
+      case Op::solve:
+        return solved(at, *a[0], *a[1]);
       default:
         return computed(node, a);
     }
@@ -697,6 +708,45 @@ class Interpreter {
     }
   }
 
+  // ---- systems of equations
+
+  /// The factors of A's matrices, one after the other. Those of the matrices asked for last are kept: a step back
+  /// solves with the matrix of its step.
+  const Factors& factors_of(const V& A, bool definite) {
+    if (factors_.reals == A.reals && factors_.layout == A.layout && factors_.definite == definite) return factors_;
+    const int last = A.layout.rank - 1, n = A.layout.length[Strides::at(last)];
+    const Strides lead = A.layout.without(last).without(last - 1);
+    Strides matrix{2, {n, n}, {A.layout.step[Strides::at(last - 1)], A.layout.step[Strides::at(last)]}, 0};
+    factors_ = {A.reals, A.layout, definite, {}};
+    walk<1>({&lead}, [&](std::size_t, const auto& first) {
+      matrix.offset = first[0];
+      std::vector<S> numbers;
+      numbers.reserve(matrix.count());
+      walk<1>({&matrix}, [&](std::size_t, const auto& at) { numbers.push_back(A.real(at[0])); });
+      factors_.each.push_back(std::make_unique<const Factored<S>>(std::move(numbers), n, definite));
+    });
+    return factors_;
+  }
+
+  V solved(const Attributes& at, const V& A, const V& b) {
+    const Factors& factors = factors_of(A, at.definite);
+    const int last = A.layout.rank - 1;
+    const bool several = b.layout.rank == A.layout.rank;
+    const auto n = static_cast<std::size_t>(A.layout.length[Strides::at(last)]),
+               columns = static_cast<std::size_t>(several ? b.layout.length[Strides::at(last)] : 1);
+    std::vector<S> from, out(b.layout.count());
+    from.reserve(out.size());
+    walk<1>({&b.layout}, [&](std::size_t, const auto& i) { from.push_back(b.real(i[0])); });
+    for (std::size_t first = 0; first < out.size(); first += n * columns)
+      for (std::size_t c = 0; c < columns; ++c) {
+        std::vector<S> x;
+        for (std::size_t i = 0; i < n; ++i) x.push_back(from[first + i * columns + c]);
+        factors.each[first / (n * columns)]->solve(x, at.absorb);
+        for (std::size_t i = 0; i < n; ++i) out[first + i * columns + c] = std::move(x[i]);
+      }
+    return V::of(b.layout, std::move(out));
+  }
+
   // ---- rows of scores
 
   static V rows(bool softmax, const V& s, const V& seen) {
@@ -1121,6 +1171,7 @@ class Interpreter {
   std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
   std::map<const Block*, ScoreMasks> masks_;
   std::map<const Block*, bool> adds_up_;
+  Factors factors_;
   LaneGroups lanes_;
   std::map<int, std::vector<V>>* varying_ = nullptr;  ///< of a step: values that differ between groups of lanes
 };

@@ -21,6 +21,7 @@ struct Strides {
   std::array<int, most_axes> length{};
   std::array<std::ptrdiff_t, most_axes> step{};
   std::ptrdiff_t offset = 0;
+  friend bool operator==(const Strides&, const Strides&) = default;
 
   std::size_t count() const {
     std::size_t n = 1;

@@ -53,6 +53,9 @@ std::string json_of(Op op, const Attributes& a) {
     case Op::scan:
       return "{\"body\":" + a.body->text + ",\"carry\":" + std::to_string(a.carry) +
              ",\"reverse\":" + json_of(a.reverse) + ",\"xs\":" + std::to_string(a.xs) + '}';
+    case Op::solve:
+      if (a.definite) return a.absorb ? "{\"absorb\":true,\"definite\":true}" : "{\"definite\":true}";
+      [[fallthrough]];
     case Op::mul:
     case Op::div:
       return a.absorb ? "{\"absorb\":true}" : "";

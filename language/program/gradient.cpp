@@ -227,6 +227,8 @@ class Reverse {
       case Op::softmax:
       case Op::logsumexp:
         return rows(n, ct, y, a, block);
+      case Op::solve:
+        return solution(n, ct, y, a, block, need);
       default:
         return {unary(n, ct, y, a, block)};
     }
@@ -308,6 +310,20 @@ class Reverse {
     spec.append(",").append(all).append("->").append(rest);
     const int mean = e(Op::expand, {contracted(ct, y, spec)}, back);
     return {times(y, e(Op::sub, {ct, mean})), std::nullopt};
+  }
+
+  /// With l = A^{-T} ct: l of the right-hand side, -l x^T of A, of several columns their sum.
+  Parts solution(const Node& n, int ct, int x, const std::vector<int>& a, const Block& block, const Flags& need) {
+    const std::size_t rank = block.type(n.args[0]).axes.size();
+    const std::string lead = std::string("abcdef").substr(0, rank - 2);
+    const std::string column = n.types[0].axes.size() == rank ? "m" : "";
+    Attributes back = n.attributes, swap;
+    back.absorb = true;
+    for (std::size_t i = 0; i < rank; ++i) swap.perm.push_back(static_cast<int>(i + 2 < rank ? i : 2 * rank - 3 - i));
+    const int l = e(Op::solve, {back.definite ? a[0] : e(Op::transpose, {a[0]}, swap), ct}, back);
+    if (need[0] == 0) return {std::nullopt, l};
+    const std::string rows = lead + 'x' + column, columns = lead + 'y' + column;
+    return {e(Op::neg, {contracted(l, x, rows + ',' + columns + "->" + lead + "xy")}), l};
   }
 
   /// The numbers of those that a flag stands beside.

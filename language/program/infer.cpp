@@ -24,7 +24,7 @@ std::size_t arity_of(Op op) {
   if (any_of(op, {Op::const_, Op::int_, Op::size, Op::iota})) return 0;
   if (op == Op::select) return 3;
   const bool two = any_of(op, {Op::pow, Op::contract, Op::add, Op::sub, Op::mul, Op::div, Op::max, Op::lt, Op::le,
-                               Op::eq, Op::and_, Op::or_, Op::softmax, Op::logsumexp});
+                               Op::eq, Op::and_, Op::or_, Op::softmax, Op::logsumexp, Op::solve});
   return two ? 2 : 1;
 }
 
@@ -112,6 +112,18 @@ Type contracted(const std::vector<Type>& t, const Attributes& a) {
   return type;
 }
 
+/// The right-hand side's type: its axes are those of the matrices but the last, and one more if it has several columns.
+Type solved(const std::vector<Type>& t) {
+  require(t[0].kind == Kind::real && t[1].kind == Kind::real, "takes real numbers, not ", shown(t));
+  const std::vector<Dim>&A = t[0].axes, &b = t[1].axes;
+  require(A.size() >= 2 && A[A.size() - 1] == A[A.size() - 2], "A is [", text_of(t[0]), "], not square");
+  require(b.size() == A.size() || b.size() + 1 == A.size(), "b is [", text_of(t[1]),
+          "], neither a vector nor a matrix beside A of [", text_of(t[0]), "]");
+  for (std::size_t i = 0; i + 1 < A.size(); ++i)
+    require(b[i] == A[i], "axis ", text_of(b[i]), " of b meets axis ", text_of(A[i]), " of A");
+  return t[1];
+}
+
 /// What the step's parameters must be.
 std::vector<Type> step_params(const std::vector<Type>& t, std::size_t n, std::size_t m) {
   std::vector<Type> want = t;
@@ -187,6 +199,8 @@ Type one(Op op, const std::vector<Type>& t, const Attributes& a) {
       return rows(op, t);
     case Op::contract:
       return contracted(t, a);
+    case Op::solve:
+      return solved(t);
     default:
       return numbers(op, t);
   }

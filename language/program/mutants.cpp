@@ -83,6 +83,7 @@ void rows(const Node& node, const Block& block, const Tell& tell) {
     tell("sum without its own row", [other](Builder& b, const std::vector<int>& a) {
       return b.emit(Op::sub, {b.emit(Op::cumsum, a, other), a[0]});
     });
+  if (node.op == Op::solve) tell("right-hand side for the solution", operand(1));
   if (node.op != Op::index) return;
   const int size = block.type(node.args[0]).axes[index(other.axis)].written;
   if (size < 2) return;

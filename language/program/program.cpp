@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, op_count> op_names = {
     "const", "int",   "size",    "iota",     "real",     "pow",    "not",     "select",    "expand", "transpose",
     "index", "shift", "sum",     "cumsum",   "contract", "scan",   "get",     "neg",       "exp",    "log",
     "sqrt",  "tanh",  "sigmoid", "softplus", "abs",      "detach", "add",     "sub",       "mul",    "div",
-    "max",   "lt",    "le",      "eq",       "and",      "or",     "softmax", "logsumexp", "round"};
+    "max",   "lt",    "le",      "eq",       "and",      "or",     "softmax", "logsumexp", "round",  "solve"};
 
 /// Those of reference/core/field.hpp, and two that are none of a room.
 constexpr std::string_view domains[] = {
@@ -22,10 +22,14 @@ constexpr std::string_view domains[] = {
     "decay_fraction", "regularizer", "decay_floor", "normalizer", "logit",    "layer_input",
     "weight",         "temperature", "log_floor",   "real",       "cotangent"};
 
-bool rounds(const Block& block) {
-  return std::any_of(block.nodes.begin(), block.nodes.end(), [](const Node& node) {
-    return node.op == Op::round || (node.op == Op::scan && rounds(*node.attributes.body));
+bool has(Op op, const Block& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [op](const Node& node) {
+    return node.op == op || (node.op == Op::scan && has(op, *node.attributes.body));
   });
+}
+bool has(Op op, const Program& program) {
+  return has(op, *program.body) || std::any_of(program.inputs.begin(), program.inputs.end(),
+                                               [op](const Input& in) { return in.missing && has(op, *in.missing); });
 }
 
 }  // namespace
@@ -50,11 +54,7 @@ bool is_domain(std::string_view name) {
   return std::find(std::begin(domains), std::end(domains), name) != std::end(domains);
 }
 
-int Program::version() const {
-  bool marked = rounds(*body);
-  for (const Input& in : inputs) marked = marked || (in.missing && rounds(*in.missing));
-  return marked ? 2 : 1;
-}
+int Program::version() const { return has(Op::solve, *this) ? 3 : has(Op::round, *this) ? 2 : 1; }
 
 std::string Program::text() const {
   std::string out = "{\"body\":" + body->text + ",\"format\":\"assay-mechanism\",\"inputs\":[";

@@ -74,9 +74,10 @@ enum class Op {
   or_,
   softmax,
   logsumexp,
-  round
+  round,
+  solve
 };
-inline constexpr int op_count = 39;
+inline constexpr int op_count = 40;
 /// "const", "softmax", ...
 std::string_view name_of(Op op);
 std::optional<Op> op_from(std::string_view name);
@@ -88,7 +89,9 @@ struct Attributes {
   std::string fraction;    ///< const: "1/10"; "" for a truth value
   std::string spec;        ///< contract: "ab,bc->ac"; round: its site
   bool truth = false;      ///< const
-  bool absorb = false;     ///< mul, div, contract: where the first operand is exactly zero, so is the product
+  bool absorb = false;     ///< mul, div, contract: where the first operand is exactly zero, so is the product;
+                           ///< solve: where the right-hand side is, so is the solution
+  bool definite = false;   ///< solve: the matrix is symmetric and positive definite
   bool reverse = false;    ///< scan, cumsum
   std::int64_t value = 0;  ///< int
   Dim dim;                 ///< size, iota: along; expand: of the new axis
@@ -148,7 +151,7 @@ struct Program {
   std::shared_ptr<const Block> body;
   std::vector<std::string> outputs;
 
-  /// 2 if something is marked as rounded, else 1.
+  /// 3 if it solves systems of equations, else 2 if something is marked as rounded, else 1.
   int version() const;
   /// What the digest is of: canonical JSON without name, settings and hints.
   std::string text() const;

@@ -11,7 +11,9 @@
 #include "files/input_file.hpp"
 #include "files/strict_json.hpp"
 #include "language/program/builder.hpp"
+#include "language/program/lists.hpp"
 #include "language/program/program.hpp"
+#include "language/program/symmetric.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::language {
@@ -268,20 +270,23 @@ class Reader {
     const Keys keys(value, "attributes", {"spec"}, {"absorb"});
     Attributes a;
     a.spec = excerpt(keys.words("spec"), 100);
-    a.absorb = value.contains("absorb") && absorbs(keys);
+    a.absorb = is_true(keys, value, "absorb");
     return a;
   }
 
   static Attributes absorbing(Op op, const J& value) {
     Attributes a;
     if (value.empty()) return a;
-    require(op == Op::mul || op == Op::div, "has no attributes");
-    a.absorb = absorbs(Keys(value, "attributes", {"absorb"}));
+    require(any_of(op, {Op::mul, Op::div, Op::solve}), "has no attributes");
+    const Keys keys =
+        op == Op::solve ? Keys(value, "attributes", {}, {"absorb", "definite"}) : Keys(value, "attributes", {"absorb"});
+    a.absorb = is_true(keys, value, "absorb"), a.definite = is_true(keys, value, "definite");
     return a;
   }
-  static bool absorbs(const Keys& keys) {
-    require(keys.truth("absorb"), "absorb: expected true, or nothing");
-    return true;
+  static bool is_true(const Keys& keys, const J& value, std::string_view key) {
+    const bool there = value.contains(key);
+    require(!there || keys.truth(key), key, ": expected true, or nothing");
+    return there;
   }
 
   std::size_t nodes_ = 0;
@@ -353,8 +358,9 @@ Block sorted_by_name(Block body, std::vector<std::string>& outputs) {
 Program program_from(const J& value) {
   require_no_floats(value);
   const bool ours = value.is_object() && value.contains("format") && value["format"] == "assay-mechanism" &&
-                    value.contains("version") && (value["version"] == 1 || value["version"] == 2);
-  require(ours, "no assay-mechanism of version 1 or 2");
+                    value.contains("version") &&
+                    (value["version"] == 1 || value["version"] == 2 || value["version"] == 3);
+  require(ours, "no assay-mechanism of version 1, 2 or 3");
   const Keys keys(value, "program", {"format", "version", "name", "settings", "inputs", "outputs", "body"});
   Program program;
   program.name = name_from(keys.words("name"), "name");
@@ -385,7 +391,9 @@ Program program_from(const J& value) {
     require(body->result_type(i).kind == Kind::real, program.outputs[i], ": an output is real, not [",
             text_of(body->result_type(i)), "]");
   program.body = canonical(sorted_by_name(*body, program.outputs));
-  require(value["version"] >= program.version(), "round is of version 2, and the file is of version 1");
+  require(value["version"] >= program.version(), program.version() == 2 ? "round" : "solve", " is of version ",
+          program.version(), ", and the file is of version ", value["version"].get<int>());
+  require_symmetric(program);
   return program;
 }
 

@@ -73,6 +73,8 @@ std::string argument_of(const Node& node) {
       return a.reverse ? "reverse" : "";
     case Op::round:
       return '"' + a.spec + '"';
+    case Op::solve:
+      return a.definite ? "definite" : "";
     default:
       return "";
   }

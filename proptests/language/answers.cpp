@@ -16,6 +16,7 @@
 #include "oracles/core/make_room.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
+#include "proptests/language/random_problem.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay::language {
@@ -141,54 +142,6 @@ TEST(ProgramAnswers, AreThoseOfTheRooms) {
       expect_same(got->gradients, expected->gradients, what, compared);
     }
   EXPECT_GT(compared, 5000);
-}
-
-/// A problem of a program that no room has: numbers as the domains ask for them.
-Problem random_problem(const Room& room, const Mechanism& mechanism, RandomBits& random) {
-  Problem problem{"random", std::string(room.name), {}, {}, {}};
-  const auto drawn = [&](const Type& type, double low, double high) {
-    const std::map<std::string, int> lengths = {{"T", 4}, {"S", 5}, {"K", 3}, {"V", 2}};
-    Array array;
-    for (const Dim& dim : type.axes) array.shape.push_back(dim.name.empty() ? dim.written : lengths.at(dim.name));
-    for (std::size_t i = 0; i < array.count(); ++i)
-      array.data.push_back(low + (high - low) * static_cast<double>(random.next() >> 48) * 0x1p-16);
-    return array;
-  };
-  for (const Input& input : mechanism.program.inputs) {
-    if (!input.gradient || (input.missing && input.type.axes.empty())) continue;
-    const bool decay = input.domain == "log_decay", positive = input.domain == "ridge" || input.domain == "bandwidth";
-    problem.inputs[input.name] = drawn(input.type, decay ? -1 : positive ? 0.25 : -1, decay ? 0 : positive ? 2 : 1);
-  }
-  for (std::size_t i = 0; i < mechanism.program.outputs.size(); ++i)
-    problem.cotangents[mechanism.program.outputs[i]] = drawn(mechanism.program.body->result_type(i), -1, 1);
-  return problem;
-}
-
-/// sum <a, b> over all arrays of the same names.
-Mp100 inner(const BasicArrays<HiLo>& a, const Arrays& b) {
-  Mp100 sum = 0;
-  for (const auto& [name, array] : b)
-    for (std::size_t i = 0; i < array.data.size(); ++i) {
-      const HiLo& x = a.at(name).data[i];
-      sum += (Mp100(x.hi) + Mp100(x.lo)) * Mp100(array.data[i]);
-    }
-  return sum;
-}
-
-/// How many inputs have slopes that are not zero. Those of all inputs are the gradients'.
-std::size_t slopes_that_agree(const Room& room, const Problem& problem, RandomBits& random) {
-  const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp100);
-  std::size_t shown = 0;
-  for (const auto& [name, input] : problem.inputs) {
-    Array direction = input;
-    for (double& x : direction.data) x = static_cast<double>(random.next() >> 48) * 0x1p-16 - 0.5;
-    const Mp100 forward = inner(room.slopes(problem, {{name, direction}}), problem.cotangents),
-                reverse = inner(answer.gradients, {{name, direction}});
-    // Pairs of doubles: 2^-106 of each of the terms, of which there are few and none is large.
-    EXPECT_LE(abs(forward - reverse), Mp100(0x1p-95)) << room.name << " d_" << name;
-    shown += abs(forward) > Mp100(0x1p-60) ? 1 : 0;
-  }
-  return shown;
 }
 
 TEST(ProgramAnswers, HaveTheGradientsThatDualNumbersSay) {

@@ -110,6 +110,9 @@ std::vector<Wrong> wrong_programs() {
       {node(R"(["expand",[0],{"at":0,"size":"Q"}])"), "test: body: node 0 (expand): no input has axis Q"},
       {node(R"(["expand",[0],{"at":0,"size":0}])"), at + "(expand): size: an axis is no 0 long"},
       {node(R"(["round",[0],{"site":"Tc"}])"), "test: round is of version 2, and the file is of version 1"},
+      {node(R"(["solve",[0,0]])"), at + "(solve): A is [real T K], not square"},
+      {node(R"(["contract",[0,0],{"spec":"ta,tb->ab"}],["solve",[1,0]])"),
+       "test: body: node 1 (solve): axis T of b meets axis K of A"},
       {node(R"(["round",[0]])"), at + "(round): attributes: site is missing"},
       {node(R"(["round",[0],{"site":"T c"}])"),
        at + "(round): site: \"T c\" is no name: letters, digits and _, at most 64"},
@@ -121,7 +124,7 @@ std::vector<Wrong> wrong_programs() {
       {program_of("[]", "[0]", "rael T"), "test: x: a type is real, int or bool with axes, not \"rael T\""},
       {program_of("[]", "[0]", "real A B C D E F G H I"), "test: x: [real A B C D E F G H I] has more than 8 axes"},
       {R"({"a":1,"a":2})", "test: the name 'a' occurs twice in one object"},
-      {R"({"format":"assay-mechanism","version":3})", "test: no assay-mechanism of version 1 or 2"},
+      {R"({"format":"assay-mechanism","version":4})", "test: no assay-mechanism of version 1, 2 or 3"},
   };
 }
 

@@ -8,7 +8,7 @@ from .canonical import canonical, digest, write
 from .errors import MechanismError
 from .functions import (
     const, contract, cumsum, detach, dot, exp, iota, log, logsumexp, maximum, minimum, outer, real, round, scan, shift, sigmoid,
-    size, softmax, softplus, sqrt, tanh, where, zeros,
+    size, softmax, softplus, solve, sqrt, tanh, where, zeros,
 )  # fmt: skip
 from .gradient import gradient
 from .mechanism import Mechanism, mechanism

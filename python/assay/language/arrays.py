@@ -138,6 +138,12 @@ def logsumexp(scores, visible):
         return m.log(w.sum(-1)) + top
 
 
+def solve(A, b):
+    vector = len(b.shape) < len(A.shape)
+    x = module_of(A).linalg.solve(A, b[..., None] if vector else b)
+    return x[..., 0] if vector else x
+
+
 def stacked(rows, like):
     m = module_of(like)
     return m.stack([as_array(r, like.sum()) for r in rows])

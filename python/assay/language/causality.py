@@ -61,6 +61,8 @@ class Causality:
             return self.select(x, level)
         if op in ("softmax", "logsumexp"):
             return self.softmax(op, x, types[0], level)
+        if op == "solve":
+            return Reads(ALL if types[0].shape[-1] == self.axis and level == ROWS else level)
         if op in ("sum", "contract"):
             return self.summed(n, x, types, level)
         if op in ("shift", "cumsum"):

@@ -43,7 +43,7 @@ def sees_rows(n, types, axis):
         return n.attrs["axis"] == axis
     if n.op in ("sum", "contract"):
         return any(axis in t.shape for t in types) and (n.type.shape[:1] != (axis,) or n.type.shape.count(axis) > 1)
-    moves = n.op in ("shift", "cumsum", "transpose", "softmax", "logsumexp", "scan")
+    moves = n.op in ("shift", "cumsum", "transpose", "softmax", "logsumexp", "solve", "scan")
     return moves and any(axis in t.shape for t in types)
 
 

@@ -37,6 +37,8 @@ class Interpreter:
             return self.scan(n, x, types)
         if op == "get":
             return x[0][n.attrs["i"]]
+        if op == "solve":
+            return self.solution(*x, len(types[0].shape) > len(types[1].shape), **n.attrs)
         if op in LOGIC:
             return LOGIC[op](*x)
         if op in STRUCTURE:
@@ -57,6 +59,32 @@ class Interpreter:
         if absorb:  # an exact zero times anything is zero
             b = np.where(self.f.eq(a, self.f.lift(0)), self.f.lift(1), b)
         return a + b if op == "add" else a - b if op == "sub" else a * b if op == "mul" else self.f.div(a, b)
+
+    def solution(self, a, b, vector, definite=False, absorb=False):
+        """A system after the other."""
+        f, b = self.f, np.asarray(b)[..., None] if vector else np.asarray(b)
+        lead = np.broadcast_shapes(np.shape(a)[:-2], b.shape[:-2])
+        a, b = np.broadcast_to(a, lead + np.shape(a)[-2:]), np.broadcast_to(b, lead + b.shape[-2:])
+        y = f.array(np.zeros(b.shape, dtype=int))
+        for at in np.ndindex(lead):
+            x = self.eliminated(a[at], b[at], definite)
+            y[at] = np.where(np.asarray(f.eq(b[at], f.lift(0))).all(axis=0), f.lift(0), x) if absorb else x
+        return y[..., 0] if vector else y
+
+    def eliminated(self, a, b, definite):
+        """x with a x = b; undefined if a pivot is zero, or, of a definite matrix, not positive."""
+        f, both = self.f, np.concatenate([a, b], axis=1)
+        for j in range(len(a)):
+            best = j
+            for i in range(j + 1, 0 if definite else len(a)):
+                best = i if f.lt(f.abs(both[best, j]), f.abs(both[i, j])) else best
+            both[[j, best]] = both[[best, j]]
+            if not (f.lt(f.lift(0), both[j, j]) or not definite and f.lt(both[j, j], f.lift(0))):
+                return np.broadcast_to(f.lift("NaN"), b.shape)
+            row = f.div(both[j], both[j, j])
+            both = both - both[:, j : j + 1] * row[None]
+            both[j] = row
+        return both[:, len(a) :]
 
     def rows(self, op, s, seen):
         f = self.f

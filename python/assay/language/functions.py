@@ -67,6 +67,11 @@ def contract(spec, a, b):
     return emit("contract", a, b, spec=spec) if traced(a, b) else arrays.module_of(a).einsum(spec, a, b)
 
 
+def solve(A, b, definite=False):
+    """The x with A @ x = b, of a vector [.., n] or of columns [.., n, m]; `definite`: A is symmetric as written, and positive definite."""
+    return emit("solve", A, b, **{"definite": True} if definite else {}) if traced(A, b) else arrays.solve(A, b)
+
+
 def outer(a, b):
     """The products of all elements of two vectors: [a, b]."""
     return contract("x,y->xy", a, b)
@@ -189,5 +194,5 @@ def traced_step(step, pack, carry, xs):
 
 WORDS = {f.__name__: f for f in (
     const, contract, cumsum, detach, dot, exp, iota, log, logsumexp, maximum, minimum, outer, real, round, scan, shift, sigmoid,
-    size, softmax, softplus, sqrt, tanh, where, zeros,
+    size, softmax, softplus, solve, sqrt, tanh, where, zeros,
 )}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The 39 operations: what each takes, and the type of what it gives. `infer` is the only judge of a node."""
+"""The 40 operations: what each takes, and the type of what it gives. `infer` is the only judge of a node."""
 import fractions
 import re
 
@@ -10,7 +10,7 @@ BINARY = ("add", "sub", "mul", "div", "max")
 COMPARE = ("lt", "le", "eq")
 LOGIC = ("and", "or")
 ROWS = ("softmax", "logsumexp")
-ARITY = {"const": 0, "int": 0, "size": 0, "iota": 0, "pow": 2, "select": 3, "contract": 2, "not": 1, "real": 1, "expand": 1}
+ARITY = {"const": 0, "int": 0, "size": 0, "iota": 0, "pow": 2, "select": 3, "contract": 2, "solve": 2, "not": 1, "real": 1, "expand": 1}
 ARITY |= {op: 1 for op in UNARY + ("transpose", "index", "shift", "cumsum", "sum", "get")}
 ARITY |= {op: 2 for op in BINARY + COMPARE + LOGIC + ROWS}
 OPS = (*ARITY, "scan")
@@ -73,8 +73,8 @@ ATTRIBUTES = {
         "body": (lambda x: isinstance(x, Block), "a block"),
     },
 }
-ABSORBING = ("mul", "div", "contract")
-ABSORB = {"absorb": (lambda x: x is True, "true if it is written")}
+# Attributes that are true if they are written.
+OPTIONAL = {"mul": ("absorb",), "div": ("absorb",), "contract": ("absorb",), "solve": ("absorb", "definite")}
 
 
 def infer(op, types, attrs):
@@ -92,13 +92,13 @@ def infer(op, types, attrs):
 
 def check_attributes(op, attrs):
     known = ATTRIBUTES.get(op, {})
-    optional = ABSORB if op in ABSORBING else {}
+    optional = OPTIONAL.get(op, ())
     for name, (fits, what) in known.items():
         need(name in attrs, f"its attribute {name} is missing")
         need(fits(attrs[name]), f"its attribute {name} is {what}, not {shown(attrs[name])}")
     for name, value in attrs.items():
         need(name in known or name in optional, f"has no attribute {shown(name)}")
-        need(name in known or optional[name][0](value), f"its attribute {name} is true if it is written")
+        need(name in known or value is True, f"its attribute {name} is true if it is written")
 
 
 def listed(types):
@@ -184,6 +184,15 @@ def contract_type(x, y, spec, absorb=False):
     return Type("real", tuple(axis[letter] for letter in c))
 
 
+def solve_type(a, b, definite=False, absorb=False):
+    need(a.kind == b.kind == "real", f"takes real numbers, not {listed((a, b))}")
+    need(len(a.shape) >= 2 and a.shape[-1] == a.shape[-2], f"A is [{a}], not square")
+    need(len(a.shape) - len(b.shape) in (0, 1), f"b is [{b}], neither a vector nor a matrix beside A of [{a}]")
+    for x, y in zip(a.shape[:-1], b.shape):
+        need(x == y, f"axis {y} of b meets axis {x} of A")
+    return b
+
+
 def get_type(t, i):
     need(isinstance(t, tuple), f"takes a scan apart, not [{t}]")
     need(i < len(t), f"the scan has {len(t)} results, no number {i}")
@@ -225,6 +234,7 @@ RULES = {
     "shift": along_type,
     "cumsum": along_type,
     "contract": contract_type,
+    "solve": solve_type,
     "softmax": rows_type("softmax"),
     "logsumexp": rows_type("logsumexp"),
     "get": get_type,

@@ -28,8 +28,9 @@ def degree(n, x, block):
         return added(*x)
     if n.op in ("mul", "contract"):
         return multiplied(*x)
-    if n.op == "div":
-        return x[0] if x[1] <= FREE else OTHER
+    if n.op in ("div", "solve"):
+        of, by = x if n.op == "div" else reversed(x)
+        return of if by <= FREE else OTHER
     if n.op == "select":
         return added(x[1], x[2]) if x[0] <= FREE else OTHER
     if n.op == "const":

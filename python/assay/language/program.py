@@ -91,9 +91,8 @@ class Block:
         """Nodes, those of scans' bodies included."""
         return len(self.nodes) + sum(n.attrs["body"].size() for n in self.nodes if n.op == "scan")
 
-    def rounds(self):
-        """Whether something in it is marked as rounded: what version 1 had not."""
-        return any(n.op == "round" or n.op == "scan" and n.attrs["body"].rounds() for n in self.nodes)
+    def has(self, op):
+        return any(n.op == op or n.op == "scan" and n.attrs["body"].has(op) for n in self.nodes)
 
     def to_json(self):
         return {"params": [str(t) for t in self.params], "nodes": [n.to_json() for n in self.nodes], "results": list(self.results)}
@@ -138,8 +137,9 @@ class Program:
         }
 
     def version(self):
-        """2 if something is marked as rounded, else 1."""
-        return 2 if self.body.rounds() or any(i.default.rounds() for i in self.inputs if i.default) else 1
+        """3 if it solves systems of equations, else 2 if something is marked as rounded, else 1."""
+        has = lambda op: any(b.has(op) for b in (self.body, *(i.default for i in self.inputs)) if b)
+        return 3 if has("solve") else 2 if has("round") else 1
 
     def size(self):
         """Nodes of the body and of the defaults."""

@@ -14,8 +14,8 @@ TOP = ("format", "version", "name", "settings", "inputs", "outputs", "body")
 def read(text):
     """The program that a file's text (or its bytes) holds. MechanismError says what is wrong with it."""
     j = keyed(parse(text), "the file", TOP)
-    if j["format"] != "assay-mechanism" or type(j["version"]) is not int or j["version"] not in (1, 2):
-        raise MechanismError("this is no assay-mechanism of version 1 or 2")
+    if j["format"] != "assay-mechanism" or type(j["version"]) is not int or j["version"] not in (1, 2, 3):
+        raise MechanismError("this is no assay-mechanism of version 1, 2 or 3")
     require_name(j["name"], "name")
     settings = read_settings(j["settings"])
     budget = [MAX_NODES]
@@ -33,7 +33,8 @@ def read(text):
         raise MechanismError(f"outputs: {len(set(outputs))} names for {len(body.results)} results of the body")
     program = Program(j["name"], inputs, body, outputs, settings)
     if j["version"] < program.version():
-        raise MechanismError("round is of version 2, and the file is of version 1")
+        op, version = ("round", 2) if program.version() == 2 else ("solve", 3)
+        raise MechanismError(f"{op} is of version {version}, and the file is of version {j['version']}")
     check(program)
     return program
 

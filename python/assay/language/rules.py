@@ -120,6 +120,17 @@ def contract(s):
     return left, right
 
 
+def solve(s):
+    """With l = A^-T ct: l of the right-hand side, -l y^T of A, of several columns their sum."""
+    rank = len(s.types[0].shape)
+    lead, column = LETTERS[: rank - 2], "m" if len(s.types[1].shape) == rank else ""
+    definite = {"definite": True} if s.node.attrs.get("definite") else {}
+    swap = [*range(rank - 2), rank - 1, rank - 2]
+    ct = s.w("solve", s.x[0] if definite else s.w("transpose", s.x[0], perm=swap), s.ct, absorb=True, **definite)
+    spec = f"{lead}x{column},{lead}y{column}->{lead}xy"
+    return lambda: s.w("neg", s.w("contract", ct, s.y, spec=spec, absorb=True)), ct
+
+
 def softmax(s):
     """y (ct - sum ct y); the sum is a contraction, as kernels have it."""
 
@@ -162,6 +173,7 @@ RULES = {
     "shift": lambda s: (lambda: s.w("shift", s.ct, by=-s.node.attrs["by"]),),
     "cumsum": lambda s: (lambda: s.w("cumsum", s.ct, reverse=not s.node.attrs["reverse"]),),
     "contract": contract,
+    "solve": solve,
     "softmax": softmax,
     "logsumexp": logsumexp,
 }

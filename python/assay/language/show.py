@@ -138,8 +138,8 @@ class Text:
             return self.value(n.args[0]) if op == "real" else (9, f"{self.plain(n.args[0])}.{a['i']}")
         if op in ("index", "transpose"):
             return 8, self.at(n.args[0], 8) + (f"[{':, ' * a['axis']}{a['i']}]" if op == "index" else ".T")
-        arguments = [self.plain(v) for v in n.args] + [f'"{x}"' if k == "site" else str(x) for k, x in a.items() if k not in ("reverse", "absorb")]
-        arguments += ["reverse"] if a.get("reverse") else []
+        arguments = [self.plain(v) for v in n.args] + [f'"{x}"' if k == "site" else str(x) for k, x in a.items() if type(x) is not bool]
+        arguments += [k for k in ("reverse", "definite") if a.get(k)]
         return 9, f"{NAMES.get(op, op)}({', '.join(arguments)})"
 
     def expanded(self, n):

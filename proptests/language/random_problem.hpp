@@ -1,0 +1,64 @@
+#pragma once
+// Problems of programs that no room has, and their gradients beside dual numbers.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "language/room.hpp"
+#include "oracles/core/make_room.hpp"
+#include "reference/core/rounding.hpp"
+
+namespace assay::language {
+
+/// A problem of a program that no room has: numbers as the domains ask for them.
+inline Problem random_problem(const Room& room, const Mechanism& mechanism, RandomBits& random) {
+  Problem problem{"random", std::string(room.name), {}, {}, {}};
+  const auto drawn = [&](const Type& type, double low, double high) {
+    const std::map<std::string, int> lengths = {{"T", 4}, {"S", 5}, {"K", 3}, {"V", 2}};
+    Array array;
+    for (const Dim& dim : type.axes) array.shape.push_back(dim.name.empty() ? dim.written : lengths.at(dim.name));
+    for (std::size_t i = 0; i < array.count(); ++i)
+      array.data.push_back(low + (high - low) * static_cast<double>(random.next() >> 48) * 0x1p-16);
+    return array;
+  };
+  for (const Input& input : mechanism.program.inputs) {
+    if (!input.gradient || (input.missing && input.type.axes.empty())) continue;
+    const bool decay = input.domain == "log_decay", positive = input.domain == "ridge" || input.domain == "bandwidth";
+    problem.inputs[input.name] = drawn(input.type, decay ? -1 : positive ? 0.25 : -1, decay ? 0 : positive ? 2 : 1);
+  }
+  for (std::size_t i = 0; i < mechanism.program.outputs.size(); ++i)
+    problem.cotangents[mechanism.program.outputs[i]] = drawn(mechanism.program.body->result_type(i), -1, 1);
+  return problem;
+}
+
+/// sum <a, b> over all arrays of the same names, and the sum of its terms' sizes.
+inline std::pair<Mp100, Mp100> inner(const BasicArrays<HiLo>& a, const Arrays& b) {
+  Mp100 sum = 0, size = 0;
+  for (const auto& [name, array] : b)
+    for (std::size_t i = 0; i < array.data.size(); ++i) {
+      const HiLo& x = a.at(name).data[i];
+      const Mp100 term = (Mp100(x.hi) + Mp100(x.lo)) * Mp100(array.data[i]);
+      sum += term, size += abs(term);
+    }
+  return {sum, size};
+}
+
+/// How many inputs have slopes that are not zero. Those of all inputs are the gradients'.
+inline std::size_t slopes_that_agree(const Room& room, const Problem& problem, RandomBits& random) {
+  const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp100);
+  std::size_t shown = 0;
+  for (const auto& [name, input] : problem.inputs) {
+    Array direction = input;
+    for (double& x : direction.data) x = static_cast<double>(random.next() >> 48) * 0x1p-16 - 0.5;
+    const auto [forward, terms] = inner(room.slopes(problem, {{name, direction}}), problem.cotangents);
+    const auto [reverse, others] = inner(answer.gradients, {{name, direction}});
+    // Pairs of doubles: 2^-106 of each of the terms.
+    EXPECT_LE(abs(forward - reverse), Mp100((terms + others) * 0x1p-105)) << room.name << " d_" << name;
+    shown += abs(forward) > Mp100(0x1p-60) ? 1 : 0;
+  }
+  return shown;
+}
+
+}  // namespace assay::language

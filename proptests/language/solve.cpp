@@ -1,0 +1,168 @@
+// Systems of equations in programs: solutions solve them, in every scalar; gradients are what dual numbers say; what
+// has no solution is refused, and so is a matrix that only happens to be symmetric.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "files/case_file.hpp"
+#include "proptests/core/places.hpp"
+#include "proptests/language/programs.hpp"
+#include "proptests/language/random_problem.hpp"
+#include "proptests/laws/property.hpp"
+#include "reference/core/error.hpp"
+#include "tools/run/front_end.hpp"
+
+namespace assay::language {
+namespace {
+
+/// A program of proptests/language/programs/systems.py.
+const Room& system_room(const std::string& name) {
+  static FrontEnd front;
+  static std::map<std::string, const Room*> known;
+  const auto [at, fresh] = known.try_emplace(name, nullptr);
+  if (fresh)
+    at->second = &program_room(front.program(source_dir() + "/proptests/language/programs/systems.py", {name, {}}));
+  return *at->second;
+}
+Problem drawn(const Room& room) {
+  RandomBits random{*rc::gen::arbitrary<std::uint64_t>(), 0};
+  return random_problem(room, language::program_of(room), random);
+}
+
+/// Whether zero is within the bounds of what is left of the equations, and these are narrow.
+void require_solved(const BasicArrays<Enclosed>& outputs) {
+  for (const char* name : {"left", "lefts"})
+    for (const Enclosed& x : outputs.at(name).data) {
+      RC_ASSERT(std::fabs(x.value.hi + x.value.lo) <= x.bound);
+      RC_ASSERT(x.bound <= 0x1p-60);
+    }
+}
+
+ASSAY_PROPERTY(Systems, leave_nothing) {
+  for (const char* name : {"general", "definite_left"})
+    require_solved(system_room(name).enclosed(drawn(system_room(name)))->outputs);
+}
+
+ASSAY_PROPERTY(Systems, are_the_same_in_words_and_enclosures) {
+  const Room& room = system_room("definite");
+  const Problem problem = drawn(room);
+  const auto exact = room.enclosed(problem), words = room.in_words(problem, {*rc::gen::inRange(2, 5), 1});
+  RC_ASSERT(exact.has_value() && words.has_value());
+  for (const auto part : {&BasicAnswer<Enclosed>::outputs, &BasicAnswer<Enclosed>::gradients})
+    for (const auto& [name, array] : (*exact).*part)
+      for (std::size_t i = 0; i < array.data.size(); ++i) {
+        const Enclosed &x = array.data[i], &y = ((*words).*part).at(name).data[i];
+        RC_ASSERT(std::fabs((x.value.hi - y.value.hi) + (x.value.lo - y.value.lo)) <= x.bound + y.bound);
+      }
+}
+
+ASSAY_PROPERTY(Systems, have_the_gradients_that_dual_numbers_say) {
+  const Room& room = system_room(*rc::gen::element<std::string>("general", "definite", "several"));
+  RandomBits random{*rc::gen::arbitrary<std::uint64_t>(), 0};
+  const Problem problem = random_problem(room, language::program_of(room), random);
+  RC_ASSERT(slopes_that_agree(room, problem, random) == problem.inputs.size());
+}
+
+/// Answers of rationals to a system of small integers, whatever its rank: "" in their place where it is refused.
+std::string in_rationals(const char* name, const std::vector<int>& A, const std::vector<int>& b) {
+  const auto row = [](const int* x) { return fmt::format(R"(["{}","{}","{}"])", x[0], x[1], x[2]); };
+  const std::string record =
+      fmt::format(R"({{"id":"x","mechanism":"x","inputs":{{"A":[{},{},{}],"b":{},"B":[["1"],["0"],["0"]]}}}})",
+                  row(&A[0]), row(&A[3]), row(&A[6]), row(b.data()));
+  Case c = read_cases(R"({"format":"assay-cases","version":1,"cases":[)" + record + "]}", "in.json").at(0);
+  if (name != std::string("general")) c.problem.inputs.erase("B");
+  c.problem.mechanism = system_room(name).name;
+  const CaseResult result = answer_case(c, {.digits = 40, .tier = Tier::exact});
+  if (result.status != Status::ok) return result.message;
+  return result_record(c, result)["outputs"].dump();
+}
+
+ASSAY_PROPERTY(Systems, of_any_rank_are_solved_or_refused) {
+  const auto A = *rc::gen::container<std::vector<int>>(9, rc::gen::inRange(-2, 3));
+  const auto b = *rc::gen::container<std::vector<int>>(3, rc::gen::inRange(-2, 3));
+  const auto minor = [&](int i, int j) { return A[3 + i] * A[6 + j] - A[3 + j] * A[6 + i]; };
+  const int det = A[0] * minor(1, 2) - A[1] * minor(0, 2) + A[2] * minor(0, 1);
+  const std::string said = in_rationals("general", A, b);
+  if (det == 0)
+    RC_ASSERT(said.find("is undefined: solve") != std::string::npos);
+  else
+    RC_ASSERT(Json::parse(said)["left"].dump() == R"(["0.0","0.0","0.0"])");
+}
+
+/// (A + A^T) / 2 is positive definite where all its leading minors are positive.
+ASSAY_PROPERTY(Systems, that_are_not_definite_are_refused) {
+  const auto A = *rc::gen::container<std::vector<int>>(9, rc::gen::inRange(-2, 5));
+  const auto s = [&](int i, int j) {
+    return A[static_cast<std::size_t>(3 * i + j)] + A[static_cast<std::size_t>(3 * j + i)];
+  };
+  const auto minor = [&](int i, int j) { return s(1, i) * s(2, j) - s(1, j) * s(2, i); };
+  const int second = s(0, 0) * s(1, 1) - s(0, 1) * s(0, 1),
+            third = s(0, 0) * minor(1, 2) - s(0, 1) * minor(0, 2) + s(0, 2) * minor(0, 1);
+  const bool definite = s(0, 0) > 0 && second > 0 && third > 0;
+  const std::string said = in_rationals("indefinite", A, {1, 0, -1});
+  RC_ASSERT(definite == (said.find("is undefined: solve") == std::string::npos));
+}
+
+/// A program of inputs A [K K], G [T K K] and x [K], whose last node's matrix is solved as definite.
+std::string refusal_of(const std::string& nodes, int matrix) {
+  const std::string text =
+      R"({"format":"assay-mechanism","version":3,"name":"f","settings":{},"outputs":["o"],"inputs":[)"
+      R"({"name":"A","type":"real K K","domain":"real","default":null,"gradient":true},)"
+      R"({"name":"G","type":"real T K K","domain":"real","default":null,"gradient":true},)"
+      R"({"name":"x","type":"real K","domain":"real","default":null,"gradient":true}],)"
+      R"("body":{"params":["real K K","real T K K","real K"],"nodes":[)" +
+      nodes + fmt::format(R"(,["solve",[{},2],{{"definite":true}}]],"results":[{}]}}}})", matrix, matrix + 1);
+  try {
+    read_program(text, "f");
+    return "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(Systems, OfMatricesThatMayNotBeSymmetricAreRefused) {
+  const std::string refused =
+      "(solve): definite, but A may not be symmetric: write (A + A.T) / 2, or leave definite out";
+  const std::string turned = R"(["transpose",[0],{"perm":[1,0]}])";
+  const auto last = [&](int n) { return fmt::format("f: body: node {} {}", n, refused); };
+  // A is an input; A^T A and A A^T are symmetric, A A is not; nor is x x^T with one side scaled along its own axis.
+  EXPECT_EQ(refusal_of(R"(["neg",[0]])", 3), last(1));
+  EXPECT_EQ(refusal_of(R"(["contract",[0,0],{"spec":"ta,tb->ab"}])", 3), "");
+  EXPECT_EQ(refusal_of(turned + R"(,["contract",[0,3],{"spec":"at,tb->ab"}])", 4), "");
+  EXPECT_EQ(refusal_of(turned + R"(,["contract",[3,0],{"spec":"at,bt->ab"}])", 4), last(2));
+  EXPECT_EQ(refusal_of(R"(["contract",[0,0],{"spec":"at,tb->ab"}])", 3), last(1));
+  EXPECT_EQ(refusal_of(R"(["mul",[2,2]],["contract",[3,2],{"spec":"a,b->ab"}])", 4), last(2));
+  EXPECT_EQ(refusal_of(turned + R"(,["add",[0,3]])", 4), "");
+  EXPECT_EQ(refusal_of(turned + R"(,["sub",[0,3]])", 4), last(2));
+  EXPECT_EQ(refusal_of(R"(["expand",[2],{"at":0,"size":"K"}],["expand",[2],{"at":1,"size":"K"}],["mul",[3,4]])", 5),
+            "");
+  EXPECT_EQ(refusal_of(R"(["expand",[2],{"at":0,"size":"K"}],["neg",[3]],["mul",[3,4]])", 5), last(3));
+  // Only iota's diagonal is one: y_i == y_j holds elsewhere, too.
+  const char* const equal =
+      R"(["neg",[2]],["expand",[3],{"at":0,"size":"K"}],["expand",[3],{"at":1,"size":"K"}],["eq",[4,5]],)"
+      R"(["const",[],{"value":"0"}],["expand",[7],{"at":0,"size":"K"}],["expand",[8],{"at":0,"size":"K"}],)"
+      R"(["select",[6,0,9]])";
+  EXPECT_EQ(refusal_of(equal, 10), last(8));
+  std::string diagonal = equal;
+  diagonal.replace(0, 11, R"(["iota",[],{"axis":"K"}])");
+  EXPECT_EQ(refusal_of(diagonal, 10), "");
+  // States that start symmetric and stay so, and rows of sequences that are.
+  const auto scan = [](const char* start, const char* step, int result = 2) {
+    return fmt::format(R"({}["scan",[{},1],{{"body":{{"params":["real K K","real K K"],"nodes":[{}],"results":[{}]}},)"
+                       R"("carry":1,"reverse":false,"xs":1}}],["get",[{}],{{"i":0}}])",
+                       start, start[0] == 0 ? "0" : "3", step, result, start[0] == 0 ? "3" : "4");
+  };
+  const char* const square = R"(["contract",[0,0],{"spec":"ta,tb->ab"}],)";
+  const char* const grown = R"(["contract",[1,1],{"spec":"ta,tb->ab"}],["add",[0,2]])";
+  EXPECT_EQ(refusal_of(scan(square, R"(["neg",[0]])"), 5), "");
+  EXPECT_EQ(refusal_of(scan(square, grown, 3), 5), "");
+  EXPECT_EQ(refusal_of(scan("", R"(["neg",[0]])"), 4), last(2));
+  EXPECT_EQ(refusal_of(scan(square, R"(["add",[0,1]])"), 5), last(3));
+}
+
+}  // namespace
+}  // namespace assay::language
