@@ -293,8 +293,9 @@ class Interpreter {
                   [](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) { return S(a.real(i) + b.real(j)); });
   }
 
-  /// As arithmetic, of packs, whose numbers are large: in their place where nobody else has them.
-  V packed(const Node& node, const V& x, const V& y) {
+  /// As arithmetic, of packs, whose numbers are large: in their place where nobody else has them. `exchanged`: x is the
+  /// second operand, which changes no bit.
+  V packed(const Node& node, const V& x, const V& y, bool exchanged) {
     const Op op = node.op;
     if (x.product) return plus_product(y, *x.product);
     if (y.product) return plus_product(x, *y.product);
@@ -302,7 +303,9 @@ class Interpreter {
     walk<1>({&y.layout}, [&](std::size_t n, const auto& at) {
       S& to = out[n];
       const S& by = y.real(at[0]);
-      if (op == Op::add)
+      if (exchanged)
+        to = op == Op::add ? S(by + to) : S(by * to);
+      else if (op == Op::add)
         to += by;
       else if (op == Op::sub)
         to -= by;
@@ -320,7 +323,7 @@ class Interpreter {
       if (a.size() == 2 && a[0] != a[1] && (op == Op::add || op == Op::sub || op == Op::mul)) {
         // Sums and products go where there is room.
         const bool exchanged = op != Op::sub && !node.attributes.absorb && a[0]->reals && !a[0]->layout.is_dense();
-        return exchanged ? packed(node, *a[1], *a[0]) : packed(node, *a[0], *a[1]);
+        return exchanged ? packed(node, *a[1], *a[0], true) : packed(node, *a[0], *a[1], false);
       }
     if (a.size() == 1)
       return map<S>(*a[0], [op](const V& x, std::ptrdiff_t i) {
@@ -890,8 +893,9 @@ class Interpreter {
     const auto key = std::pair(&body, joins);
     if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
     StepPlan plan = plan_of(body, r.node.attributes.carry, joins);
-    const bool large = std::any_of(plan.joints.begin(), plan.joints.end(),
-                                   [&](const Joint& joint) { return rows_of(body, joint) > most_joint_rows; });
+    const bool large = std::any_of(plan.joints.begin(), plan.joints.end(), [&](const Joint& joint) {
+      return joint.tangent && rows_of(body, joint) > most_joint_rows;
+    });
     if (large) plan = plan_of(body, r.node.attributes.carry, false);
     return plans_.emplace(key, std::move(plan)).first->second;
   }
@@ -971,9 +975,11 @@ class Interpreter {
     if constexpr (Several<S>) {
       std::vector<V> next;
       for (const int s : joint.states) next.push_back(out[static_cast<std::size_t>(s)]);
-      if (record != nullptr ? !errors.advance(std::move(next), *record)
-                            : !errors.advance(std::move(next), mapped(joint, errors, values)))
-        return false;
+      const bool known = record != nullptr ? errors.advance(std::move(next), *record)
+                         : joint.channels  ? errors.advance_by(std::move(next),
+                                                               Interpreter(sizes_, nullptr).run(*joint.channels, values))
+                                           : errors.advance(std::move(next), mapped(joint, errors, values));
+      if (!known) return false;
       for (std::size_t k = 0; k < joint.states.size(); ++k) {
         const int v = body.results[static_cast<std::size_t>(joint.states[k])];
         if (v >= body.first()) values[static_cast<std::size_t>(v)] = errors.whole(k);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "language/evaluate/channels.hpp"
 #include "language/program/builder.hpp"
 #include "language/program/infer.hpp"
 #include "language/program/lists.hpp"
@@ -67,11 +68,12 @@ class Candidate {
 
   std::optional<Joint> tried() && {
     if (!is_linear() || !mixes()) return std::nullopt;
-    for (const Dim& dim : body_.type(joint_.states[0]).axes) {
-      if (dim.name.empty()) continue;
-      joint_.columns = dim.name;
-      if (goes_along() && made()) return std::move(joint_);
-    }
+    for (const bool alike : {true, false})
+      for (const Dim& dim : body_.type(joint_.states[0]).axes) {
+        if (dim.name.empty()) continue;
+        joint_.columns = dim.name;
+        if (goes_along() && (alike ? made() : has_channels(body_, joint_))) return std::move(joint_);
+      }
     return std::nullopt;
   }
 

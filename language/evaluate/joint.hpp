@@ -1,5 +1,5 @@
 #pragma once
-// States of a scan whose errors are taken together: what a step maps linearly, all columns along one axis alike.
+// States of a scan whose errors are taken together: what a step maps linearly, by columns along one axis.
 #include <string>
 #include <vector>
 
@@ -12,12 +12,14 @@ namespace assay::language {
 /// of a column grow by the norm and no more. docs/error-analysis.md, section 8.4.
 struct Joint {
   std::vector<int> states;  ///< they alone enter their next values linearly; nothing else of the step's depends on them
-  std::string columns;      ///< the axis along which all columns are mapped alike
+  std::string columns;      ///< the axis along which all columns are mapped alike, or each by what `channels` says
   std::vector<char> linear;  ///< of the body's values: those that depend on the states, on the way to the next ones
   std::vector<char> given;   ///< of the body's values: what else is on that way
   /// What a step does to a direction: parameters are directions of the states, then `constants` of the body's values.
   std::shared_ptr<const Block> tangent;
   std::vector<int> constants;
+  /// In place of a tangent: of the body's values what a step makes of every column (has_channels).
+  std::shared_ptr<const Block> channels;
 };
 
 /// What of a step is computed when.

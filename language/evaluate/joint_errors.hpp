@@ -16,6 +16,8 @@ namespace assay::language {
 
 /// Steps that enclosures go number by number before their errors are joined.
 inline constexpr int joint_steps = 16;
+/// The same where every column has a map of its own, of which norms alone are known: they multiply up.
+inline constexpr int channel_steps = 4;
 /// Numbers of a column: the products of its matrices take the cube of it.
 inline constexpr std::size_t most_joint_rows = 256;
 
@@ -32,8 +34,7 @@ class JointErrors {
   JointErrors(const Joint& joint, std::vector<V> states) : joint_(&joint), near_(std::move(states)) {
     for (std::size_t k = 0; k < near_.size(); ++k) {
       const Strides& shape = near_[k].layout;
-      std::size_t axis = 0;
-      while (columns_axis(joint, k) != static_cast<int>(axis)) ++axis;
+      const std::size_t axis = columns_axis(joint, k);
       columns_ = shape.length[axis];
       inner_.push_back(1);
       for (int r = static_cast<int>(axis) + 1; r < shape.rank; ++r)
@@ -42,7 +43,8 @@ class JointErrors {
       n_ += rows_.back();
       axis_.push_back(axis);
     }
-    join({});
+    has_map_ = joint.channels == nullptr;
+    join({Bounds()});
   }
 
   const Joint& joint() const { return *joint_; }
@@ -54,8 +56,8 @@ class JointErrors {
 
   /// What a step did to the product: with that alone the same step gives the same errors again.
   struct Record {
-    Bounds growth, norm;  ///< of the product after it; of all of it, where that ended in a join
-    bool known = false;   ///< false: nothing was known of the product
+    std::vector<Bounds> growth, norm;  ///< of the product after it; of all of it, where that ended in a join
+    bool known = false;                ///< false: nothing was known of the product
   };
   const Record& last() const { return last_; }
   /// From now on without the product: steps go by records.
@@ -64,12 +66,35 @@ class JointErrors {
   /// After a step that is made again: the next states, and what is known of the step.
   bool advance(std::vector<V> near, const Record& record) {
     near_ = std::move(near), last_ = record;
-    if (++age_ == joint_steps) {
+    if (++age_ == (joint_->channels ? channel_steps : joint_steps)) {
       join(record.norm);
     } else {
       growth_ = record.growth;
     }
     return record.known;
+  }
+
+  /// After a step that is known by columns: the next states, by their own errors, and what `channels` made. False if
+  /// nothing is known of the columns' maps.
+  bool advance_by(std::vector<V> near, const std::vector<V>& made) {
+    near_ = std::move(near), last_ = {};
+    growth_.resize(static_cast<std::size_t>(columns_), growth_[0]);
+    const bool one_term = made.size() > 1,
+               same = one_term && joint_->channels->results[2] == joint_->channels->results[3];
+    const S product = one_term ? dot(made[2], made[3]) : S(0);
+    // |u|^2 |w|^2 - (u . w)^2
+    const S spread =
+        !one_term || same ? S(0) : S(S(dot(made[2], made[2]) * dot(made[3], made[3])) - S(product * product));
+    const V &a = made[0], &b = made[one_term ? 1 : 0];
+    walk<2>({&a.layout, &b.layout}, [&](std::size_t c, const auto& at) {
+      const S x = a.real(at[0]), y = one_term ? b.real(at[1]) : S(0), d = S(x + S(y * product));
+      const Bounds apart = smaller(S(x - d).sizes(), S(x + d).sizes());
+      growth_[c] = growth_[c] * norm_of_pair(x.sizes(), d.sizes(), apart, S(S(y * y) * spread).sizes());
+    });
+    if (++age_ != channel_steps) return remember(growth_);
+    last_.norm = growth_;
+    join(last_.norm);
+    return remember(last_.norm);
   }
 
   /// After a step: the next states, by their own errors, and the product of the steps. False if nothing is known of
@@ -78,7 +103,7 @@ class JointErrors {
     near_ = std::move(near), map_ = std::move(map);
     last_ = {};
     if (++age_ == joint_steps) {
-      last_.norm = whole_norm();
+      last_.norm = {whole_norm()};
       join(last_.norm);
     } else {
       squares_ = {};
@@ -87,11 +112,9 @@ class JointErrors {
           const Bounds size = part.real(at[0]).sizes();
           squares_ = squares_ + size * size;
         });
-      growth_ = sqrt(squares_) + nothing();
+      growth_ = {sqrt(squares_) + nothing()};
     }
-    last_.growth = growth_;
-    last_.known = std::all_of(growth_.at.begin(), growth_.at.end(), [](double x) { return std::isfinite(x); });
-    return last_.known;
+    return remember(growth_);
   }
 
   /// State k with all of its errors.
@@ -99,7 +122,7 @@ class JointErrors {
     std::vector<S> numbers;
     numbers.reserve(near_[k].layout.count());
     std::vector<Bounds> carried;
-    for (const Bounds& error : error_) carried.push_back(growth_ * error);
+    for (std::size_t c = 0; c < error_.size(); ++c) carried.push_back(of_column(growth_, c) * error_[c]);
     walk<1>({&near_[k].layout}, [&](std::size_t i, const auto& at) {
       numbers.push_back(near_[k].real(at[0]).widened(carried[column_of(k, i)]));
     });
@@ -107,11 +130,29 @@ class JointErrors {
   }
 
  private:
-  static int columns_axis(const Joint& joint, std::size_t k) {
-    const std::vector<Dim>& axes = joint.tangent->params[k].axes;
-    int axis = 0;
-    while (axes[Strides::at(axis)].name != joint.columns) ++axis;
+  static std::size_t columns_axis(const Joint& joint, std::size_t k) {
+    const std::vector<Dim>& axes = joint.tangent
+                                       ? joint.tangent->params[k].axes
+                                       : joint.channels->params[static_cast<std::size_t>(joint.states[k])].axes;
+    std::size_t axis = 0;
+    while (axes[axis].name != joint.columns) ++axis;
     return axis;
+  }
+  static S dot(const V& x, const V& y) {
+    S sum = S(0);
+    walk<2>({&x.layout, &y.layout}, [&](std::size_t, const auto& at) { sum += x.real(at[0]) * y.real(at[1]); });
+    return sum;
+  }
+  /// Of all columns, or of each.
+  static const Bounds& of_column(const std::vector<Bounds>& bounds, std::size_t c) {
+    return bounds[bounds.size() == 1 ? 0 : c];
+  }
+  bool remember(const std::vector<Bounds>& growth) {
+    last_.growth = growth;
+    last_.known = std::all_of(growth.begin(), growth.end(), [](const Bounds& one) {
+      return std::all_of(one.at.begin(), one.at.end(), [](double x) { return std::isfinite(x); });
+    });
+    return last_.known;
   }
   std::size_t column_of(std::size_t k, std::size_t i) const {
     return i / inner_[k] % static_cast<std::size_t>(columns_);
@@ -127,7 +168,7 @@ class JointErrors {
   }
 
   /// Takes the radii off, and puts their columns' norms to the carried errors, of which the product has that norm.
-  void join(const Bounds& norm) {
+  void join(const std::vector<Bounds>& norm) {
     std::vector<std::vector<S>> column(static_cast<std::size_t>(columns_), std::vector<S>(n_));
     std::size_t first = 0;
     for (std::size_t k = 0; k < near_.size(); ++k) {
@@ -140,7 +181,7 @@ class JointErrors {
     error_.resize(static_cast<std::size_t>(columns_));
     for (std::size_t j = 0; j < column.size(); ++j) {
       const Bounds own = S::take_errors(column[j].data(), static_cast<int>(n_));
-      error_[j] = fresh ? own : norm * error_[j] + own;
+      error_[j] = fresh ? own : of_column(norm, j) * error_[j] + own;
     }
     first = 0;
     for (std::size_t k = 0; k < near_.size(); ++k) {
@@ -154,7 +195,8 @@ class JointErrors {
 
   void set_identity() {
     map_.clear(), age_ = 0;
-    growth_.at.fill(1);
+    growth_.assign(1, Bounds());
+    growth_[0].at.fill(1);
     if (!has_map_) return;
     std::size_t first = 0;
     for (std::size_t k = 0; k < near_.size(); ++k) {
@@ -198,8 +240,9 @@ class JointErrors {
   int columns_ = 0, age_ = 0;
   bool has_map_ = true;
   std::size_t n_ = 0;
-  std::vector<Bounds> error_;  ///< of every column
-  Bounds growth_, squares_;    ///< at least the norm of `map`
+  std::vector<Bounds> error_;   ///< of every column
+  std::vector<Bounds> growth_;  ///< at least the norm of `map`, or of what every column went through
+  Bounds squares_;
   Record last_;
 };
 

@@ -14,6 +14,7 @@
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/random.hpp"
+#include "tools/run/front_end.hpp"
 
 namespace assay::language {
 namespace {
@@ -114,14 +115,39 @@ TEST(Joints, AreLinearAndTheSameInAllColumns) {
   EXPECT_EQ(rows[0].columns, "K");
 }
 
+/// A number of its own for every column, times what is read of the state and written along k.
+TEST(Joints, MayHaveColumnsWithMapsOfTheirOwn) {
+  const std::string number = R"([["sum",[2],{"axis":0}],["expand",[3],{"at":0,"size":"K"}],)";
+  const std::string read = R"(["contract",[0,1],{"spec":"ab,a->b"}],["mul",[5,3]],)";
+  const auto two = joints_of(number + read + R"(["contract",[1,6],{"spec":"a,b->ab"}],["sub",[0,7]]])", "8");
+  ASSERT_EQ(two.size(), 1U);
+  ASSERT_TRUE(two[0].channels);
+  EXPECT_EQ(two[0].channels->results.size(), 4U);
+  EXPECT_EQ(two[0].channels->results[2], two[0].channels->results[3]) << "one vector is read and written";
+  // Two vectors are written; a number of its own for every element of what is written.
+  const std::string again = R"(["contract",[1,6],{"spec":"a,b->ab"}],["expand",[6],{"at":0,"size":"K"}],)";
+  EXPECT_EQ(joints_of(number + read + again + R"(["sub",[0,7]],["sub",[9,8]]])", "10").size(), 0U);
+  EXPECT_EQ(joints_of(number + read + again + R"(["mul",[7,2]],["sub",[0,9]]])", "10").size(), 0U);
+}
+
+/// One of the library, or that of proptests/language/programs/columns.py.
+const Room& recurrence(const std::string& name) {
+  static FrontEnd front;
+  static std::map<std::string, const Room*> known;
+  const auto [at, fresh] = known.try_emplace(name, nullptr);
+  const std::string file = source_dir() + "/proptests/language/programs/columns.py";
+  if (fresh) at->second = &program_room(name == "columns" ? front.program(file, {name, {}}) : in_library(name));
+  return *at->second;
+}
+
 /// A problem as `assay case` makes it.
 Problem made(const Room& room, const std::string& shape) {
   return room.make({.mechanism = std::string(room.name), .shape = shape_from(shape)});
 }
 
 TEST(Joints, KeepBoundsOfLongRecurrencesSmall) {
-  for (const char* name : {"gated_deltanet", "kda", "gdn2", "mdn"}) {
-    const Room& room = program_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
+  for (const std::string name : {"gated_deltanet", "kda", "gdn2", "mdn", "falcon2", "columns"}) {
+    const Room& room = recurrence(name);
     const Mechanism& mechanism = program_of(room);
     const Problem problem = made(room, "1,200,2,16,8");
     const Posed<double> posed(mechanism, problem);
@@ -158,8 +184,9 @@ std::vector<Value<Pack<2>>> run_from(const Posed<double>& posed, const Program& 
 /// An uncertain state at the start: wherever it really is, the outputs hold what comes of it, and not much more.
 TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
   constexpr double off = 0x1p-20;
-  for (const char* name : {"gated_deltanet", "gated_deltanet-error-undecayed", "kda", "deltanet"}) {
-    const Room& room = program_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
+  for (const std::string name :
+       {"gated_deltanet", "gated_deltanet-error-undecayed", "kda", "deltanet", "falcon2", "columns"}) {
+    const Room& room = recurrence(name);
     const Mechanism& mechanism = program_of(room);
     Problem problem = made(room, "1,77,1,12,5");
     if (problem.inputs.contains("log_decay"))  // or nothing is left of it
@@ -196,8 +223,8 @@ TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
 
 /// States that are computed again have the same errors, too.
 TEST(Joints, DoNotDependOnWhatIsKept) {
-  for (const char* name : {"gated_deltanet", "mdn"}) {
-    const Room& room = program_room(source_dir() + "/mechanisms/json/" + std::string(name) + ".json");
+  for (const char* name : {"gated_deltanet", "mdn", "falcon2"}) {
+    const Room& room = recurrence(name);
     const Problem problem = made(room, "1,77,2,6,5");
     const Posed<double> posed(program_of(room), problem);
     const auto kept = answer_in_packs<2>(posed, true, 1);

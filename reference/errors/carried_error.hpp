@@ -39,6 +39,10 @@ struct UpperBounds {
     for (double& x : a.at) x = std::sqrt(x) * (1 + 0x1p-50);
     return a;
   }
+  friend UpperBounds smaller(UpperBounds a, const UpperBounds& b) {
+    for (std::size_t i = 0; i < N; ++i) a.at[i] = a.at[i] <= b.at[i] ? a.at[i] : b.at[i];
+    return a;
+  }
   /// Where one of them is unknown (NaN), so is the larger.
   friend UpperBounds larger(UpperBounds a, const UpperBounds& b) {
     for (std::size_t i = 0; i < N; ++i) a.at[i] = a.at[i] >= b.at[i] ? a.at[i] : b.at[i] + 0 * a.at[i];
