@@ -490,6 +490,9 @@ TEST_F(MessageFiles, say_what_was_probably_meant) {
   const std::pair<std::vector<std::string>, const char*> table[] = {
       {{"chekc", "a", "b"}, "assay: there is no verb chekc (did you mean check?); there are list, report, check"},
       {{"help", "chek"}, "assay: there is no verb chek (did you mean check?)"},
+      {{"audit", "deltanet", "k.py"}, "assay: audit is a verb of the Python package: pip install ."},
+      {{"report", "--dtype", "bf16"}, "assay: there is no --dtype: --precision says what queries, keys and values"},
+      {{"check", "a", "b", "--rtol=1e-3"}, "assay: there is no --rtol: limits come from the precision and the data"},
       {{"case", "gdn", "--shape", "1,2,1,4", "-o", out},
        "assay: mechanism: there is no gdn (did you mean gated_deltanet?); there are softmax_attention"},
       {{"case", "deltnet", "--shape", "1,2,1,4", "-o", out}, "there is no deltnet (did you mean deltanet?)"},
@@ -513,6 +516,8 @@ TEST_F(MessageFiles, say_what_was_probably_meant) {
   EXPECT_EQ(names(), std::vector<std::string>{});
   EXPECT_EQ(run_assay({"help", "check"}).out, run_assay({"check", "--help"}).out);
   EXPECT_EQ(run_assay({"help"}).out, run_assay({"--help"}).out);
+  EXPECT_EQ(run_assay({}).err, run_assay({"--help"}).out);
+  EXPECT_EQ(run_assay({}).code, exit_usage);
 }
 
 TEST_F(MessageFiles, no_bytes_go_to_a_terminal) {

@@ -16,18 +16,18 @@ _HOMES = {
     "_captures": ("capture",),
     "audits": ("Audit", "audit"),
     "_runs": ("merge", "run"),
-    "_verbs": ("drift", "report"),
+    "_verbs": ("drift", "report", "suite"),
     "_native": ("InputError", "__version__"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(name for name in _HOME if not name.startswith("_")) + ["adapters", "language"]
+__all__ = sorted(name for name in _HOME if not name.startswith("_")) + ["adapters", "executors", "language"]
 
 
 def __getattr__(name):
     """What is asked for is imported when it is: `import assay` takes no time, and assay.language needs no compiled module."""
     if name in _HOME:
         value = getattr(importlib.import_module("." + _HOME[name], __name__), name)
-    elif name in ("adapters", "language"):
+    elif name in ("adapters", "executors", "language"):
         value = importlib.import_module("." + name, __name__)
     else:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")

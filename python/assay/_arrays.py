@@ -11,7 +11,6 @@ SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I
 # What a case's precision is called: by us, and by the frameworks.
 PRECISIONS = {"fp64": "F64", "fp32": "F32", "tf32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
 PLAIN = {"F64": "float64", "F32": "float32", "F16": "float16"}
-FRAMEWORKS = ("torch", "numpy", "jax")
 
 
 def precision_named(dtype):

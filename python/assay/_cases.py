@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from . import _native
+from . import _native, _programs
 from ._arrays import array, framework_of, precision_named, stored
 from ._native import InputError
 
@@ -24,6 +24,7 @@ def mechanisms():
 def facts_of(mechanism):
     """What is known of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
     if mechanism not in _mechanism_facts:
+        _programs.read(mechanism)
         facts = _native.facts(mechanism + "+arguments" if mechanism in COMPONENTS else mechanism)
         if facts is not None:
             facts["name"] = mechanism
@@ -50,9 +51,9 @@ class Asked:
         self.judged, self.by_arguments = judged or {}, by_arguments
 
     @classmethod
-    def of(cls, mechanism):
-        facts = facts_of(mechanism)
-        names = [field["name"] for field in facts["outputs"]]
+    def of(cls, case):
+        facts = facts_of(case.mechanism)
+        names = _programs.returned(case) or [field["name"] for field in facts["outputs"]]
         return cls(names, [field["name"] for field in facts["inputs"] if field["differentiable"] and not field["is_param"]])
 
     @classmethod
@@ -133,6 +134,19 @@ class Case:
             tensors[name] = dtype, shape, bytes(memoryview(data).cast("B").nbytes)
         return self._changed(tensors, self.origin)
 
+    def sharing(self, heads, *names):
+        """The case with so many heads of these tensors [B, T, H, ...], each of which a group of the other tensors' heads reads: own head h
+        reads head h // (H / heads). Cases of a mechanism of one's own are drawn without groups."""
+        tensors = dict(self.tensors)
+        for name in names:
+            dtype, shape, data = tensors.get(name) or self.array(name)
+            if self.layout != "bthd" or shape[:3] != self.tensors["q"][1][:3] or heads < 1 or shape[2] % heads:
+                raise InputError(f"{name}: expected [B, T, H, ...] with as many heads as q, a multiple of {heads}, got {list(shape)}")
+            group, size = shape[2] // heads, memoryview(data).nbytes // (shape[0] * shape[1] * shape[2])
+            rows = [bytes(memoryview(data).cast("B")[i : i + size]) for i in range(0, memoryview(data).nbytes, group * size)]
+            tensors[name] = dtype, (*shape[:2], heads, *shape[3:]), b"".join(rows)
+        return self._changed(tensors, f"{self.origin}.sharing({', '.join(map(repr, (heads, *names)))})" if self.origin else "")
+
     @property
     def has_arguments(self):
         """Whether it says something that its mechanism knows only with arguments (docs/arguments.md)."""
@@ -144,7 +158,7 @@ class Case:
         if self._asked is None:
             with errors_in_python():
                 tensors = _native.asked((self.tensors, self.metadata), CASE)
-            self._asked = Asked.of_arguments(self.mechanism, tensors) if tensors is not None else Asked.of(self.mechanism)
+            self._asked = Asked.of_arguments(self.mechanism, tensors) if tensors is not None else Asked.of(self)
         return self._asked
 
     def file(self):
@@ -196,6 +210,7 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     by name. layout is that of the rows: "bthd", "bhtd" or "thd".
     """
     precision = precision_named(dtype)
+    _programs.read(str(mechanism))
     words = [str(mechanism), "--shape", shape_text(shape), "--precision", precision, "--style", str(style), "--seed", str(seed)]
     words += ["--layout", str(layout)] if layout != "bthd" else []
     parts = _native.arguments()

@@ -1,11 +1,9 @@
 """Judging what a kernel answers: from its arrays, or by calling it."""
-import sys
-
 from . import _native, _reports
-from ._arrays import FRAMEWORKS, differs, first_difference, same_bytes
+from ._bits import changed_alone, changed_bits, changed_inputs
+from ._calls import Calls, first_run, frameworks_of
 from ._cases import ANSWER, CASE, Case, _near, errors_in_python, posed
-from ._kernels import (A_NUMBER, NOT_A_NUMBER, OtherArrays, Ran, Signature, arguments, copied, frameworks_for, named_outputs, poison, run_jax,
-                       run_numpy, run_torch)  # fmt: skip
+from ._kernels import A_NUMBER, Ran, copied
 from ._native import InputError
 from ._progress import shown
 from ._reports import Report
@@ -107,20 +105,21 @@ def refuse_unknown(case, answer):
             raise InputError(f"{name}: the case does not ask for it{why}; {case.mechanism} answers {', '.join(known)}")
 
 
-def check(case, kernel, contract=None, *, rename=None, outputs=None, inplace=(), gradients=None, same_bits=True, poisons=True,
-          arrays=None, device=None, raises=True, **how):  # fmt: skip
+def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inplace=(), gradients=None, same_bits=True,
+          batch_alone=False, poisons=True, arrays=None, device=None, raises=True, **how):  # fmt: skip
     """Calls a kernel on a case and judges what it answers. Gives the Report; raises Mismatch, an AssertionError, unless all is PASS.
 
     The kernel gets the case's tensors by name (rename={"log_decay": "g"} says what else they are called), the settings that it takes, and
     returns o, or o and the mechanism's other outputs in their order, or a dict; outputs=("o", None, "lse") says otherwise, and that it
-    answers these alone. Tensors are torch's and require gradients, and the case's cotangents are propagated back; with arrays="numpy" the
-    kernel names d_o, ... among its arguments and returns d_q, ... in a dict. A case with cotangents demands the gradient of every
-    input that has one; gradients=False judges outputs alone. inplace=("initial_state",) names inputs that it may overwrite: what it
-    leaves there is final_state, unless it returns that as well. Without arrays= and device= it gets arrays of the framework that its
-    code names.
+    answers these alone. out=("o",) names outputs that are arguments: arrays full of NaN that it writes into. inplace=("initial_state",)
+    names inputs that it may overwrite: what it leaves there is final_state, unless it returns that as well. Tensors are torch's and
+    require gradients, and the case's cotangents are propagated back; with arrays="numpy" the kernel names d_o, ... among its arguments
+    and returns d_q, ... in a dict. A case with cotangents demands the gradient of every input that has one; gradients=False judges
+    outputs alone. Without arrays= and device= it gets arrays of the framework that its code names.
 
     Before each call, memory that the kernel may get is filled with NaN, then with other numbers (poisons=False leaves that out). Inputs
     must be what they were, and a second call must give the same bits (same_bits=False leaves that out: sums by atomics do not).
+    batch_alone=True demands that the first and the last sequence of the batch have the same bits when they are run alone.
     The rest is what assay.judge takes: form, tile, tensors, why, ....
     """
     __tracebackhide__ = True
@@ -130,38 +129,19 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, inplace=(),
     frameworks = frameworks_of(case, kernel, arrays, device)
     if not getattr(kernel, "has_backward", True):
         gradients = False
-    rename = dict(rename or {})
-    notes, faults = [], []
-    call = called(case, kernel, rename, outputs)
-    left = left_in_place(case, [inplace] if isinstance(inplace, str) else inplace)
-
-    def run(byte, framework):
-        if poisons:
-            poison(framework, device, case, byte)
-        try:
-            if framework == "torch":
-                ran = run_torch(case, call, device, gradients)
-            elif framework == "jax":
-                ran = run_jax(case, call, gradients)
-            else:
-                ran = run_numpy(case, call, lambda name: takes_cotangent(kernel, name))
-        except SystemExit as end:  # it would end whoever asks, with its code
-            raise InputError(f"the kernel ends the process: sys.exit({end.code!r})") from None
-        ran.answer = {**{output: ran.inputs[name] for name, output in left.items()}, **ran.answer}
-        return ran
-
-    ran, framework = first_run(run, frameworks)
-    faults += changed_inputs(case, ran, left)
-    if gradients is False:
-        ran.answer = {name: x for name, x in ran.answer.items() if not name.startswith("d_")}
+    notes, calls = [], Calls(kernel, device, rename, outputs, out, inplace, gradients, poisons)
+    ran, framework = first_run(lambda kind: calls.run(case, kind), frameworks)
+    faults = changed_inputs(case, ran, calls.inplace)
     if same_bits:
-        faults += changed_bits(case, ran.answer, run(A_NUMBER, framework).answer)
+        faults += changed_bits(case, ran.answer, calls.run(case, framework, A_NUMBER).answer)
+    if batch_alone:
+        faults += changed_alone(case, ran.answer, lambda part: calls.run(part, framework).answer)
     judged = case
     if gradients is False and case.cotangents:
         notes.append(f"NOT JUDGED: {', '.join(owed(case))} (gradients=False)")
         judged = case.forward()
     wanted = [how["tensors"]] if isinstance(how.get("tensors"), str) else how.get("tensors")
-    left_out = [] if outputs is None else [name for name in case.asked().outputs if name not in outputs]
+    left_out = [] if outputs is None else [name for name in case.asked().outputs if name not in (*outputs, *calls.out)]
     refuse_unknown(judged, ran.answer)
     require_outputs(judged, ran, wanted, left_out)
     if judged.cotangents:
@@ -174,52 +154,6 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, inplace=(),
     judged.origin = case.origin
     how.setdefault("tensors", tensors_of(judged, ran.answer))
     return passed(judge(judged, ran.answer, contract, notes=notes, faults=faults, **how), raises)
-
-
-def frameworks_of(case, kernel, arrays, device):
-    """Whose arrays the kernel is given: those asked for, or the likeliest first."""
-    if not isinstance(case, Case):
-        raise InputError(f"case: expected what assay.case makes, got {type(case).__name__}")
-    asked = arrays or case.arrays or ("torch" if device is not None else None)
-    if asked is not None and asked not in FRAMEWORKS:
-        raise InputError(f"arrays: there are no arrays of {asked}; there are {', '.join(FRAMEWORKS)}")
-    if hasattr(kernel, "call_ours"):  # an adapter
-        return [asked or ("torch" if "torch" in sys.modules else "numpy")]
-    return [asked] if asked is not None else frameworks_for(kernel)
-
-
-def first_run(run, frameworks):
-    """What the kernel did with the first arrays that it takes, and whose these were. Where it takes none, its error says which the
-    likeliest were."""
-    errors = []
-    for framework in frameworks:
-        try:
-            return run(NOT_A_NUMBER, framework), framework
-        except (AttributeError, TypeError, OtherArrays) as error:
-            errors.append(error)
-            if len(frameworks) == 1:
-                raise
-    others = ", ".join(f"arrays={name!r}" for name in frameworks[1:])
-    errors[0].add_note(f"assay: the kernel was called with arrays of {frameworks[0]}; {others} did no better")
-    raise errors[0]
-
-
-def called(case, kernel, rename, outputs):
-    """The kernel as a function of {our name: array} that gives {our name: array}."""
-    if hasattr(kernel, "call_ours"):  # an adapter
-        return lambda given: kernel.call_ours(given, case)
-    tensors, settings = arguments(case, kernel, rename)
-
-    def call(given):
-        kwargs = {theirs: given[ours] for theirs, ours in tensors.items()}
-        kwargs.update({name: x for name, x in given.items() if name.startswith("d_")})
-        return named_outputs(case, kernel(**kwargs, **settings), outputs, rename)
-
-    return call
-
-
-def takes_cotangent(kernel, name):
-    return name.startswith("d_") and Signature(kernel).names_one(name)
 
 
 def require_outputs(case, ran, wanted, left_out):
@@ -239,54 +173,6 @@ def require_gradients(case, ran, wanted):
             f"{name}: the case has cotangents, and the kernel gives {name[2:]} no gradient"
             f"{'' if ran.cotangents else ' (none of its outputs has one)'}; gradients=False judges outputs alone"
         )
-
-
-def left_in_place(case, names):
-    """{input that may be overwritten: the output that stands there afterwards}."""
-    left = {}
-    for name in names:
-        output = name.replace("initial_", "final_", 1)
-        if name not in case.inputs or output not in case.asked().outputs or output == name:
-            states = ", ".join(x for x in case.inputs if x.startswith("initial_")) or "none"
-            raise InputError(f"inplace: {name}: expected an initial state that the case has: {states}")
-        left[name] = output
-    return left
-
-
-def changed_inputs(case, ran, left):
-    faults = []
-    for name in case.inputs:
-        if name in left:
-            continue
-        was, now = case.tensors[name], ran.inputs[name]
-        if now[:2] != (was[0], tuple(was[1])):
-            faults.append(f"{name}: the kernel has made it {now[0]} {list(now[1])}; it was {was[0]} {list(was[1])}")
-        elif not same_bytes(was[2], now[2]):
-            index, before, after = first_difference(was, now)
-            faults.append(f"{name}: the kernel has overwritten its input: {place(name, index)} is {after:g}, and was {before:g}")
-    return faults
-
-
-def changed_bits(case, first, second):
-    faults = []
-    judged = case.asked().judged
-    for name, was in first.items():
-        now = second.get(name)
-        if now is None:
-            faults.append(f"{name}: not answered when the kernel is run again")
-        elif was[:2] != now[:2]:
-            faults.append(f"{name}: is {now[0]} {list(now[1])} when the kernel is run again, and was {was[0]} {list(was[1])}")
-        elif differs(was, now, judged.get(name)):
-            index, before, after = first_difference(was, now, judged.get(name))
-            faults.append(
-                f"{name}: other bits when the kernel is run again, with other numbers in memory that it has not written:"
-                f" {place(name, index)} is {after!r}, and was {before!r}; same_bits=False leaves this out"
-            )
-    return faults
-
-
-def place(name, index):
-    return name + "".join(f"[{i}]" for i in index)
 
 
 def took_part(case, ran: Ran, ignored, notes):

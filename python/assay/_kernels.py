@@ -1,10 +1,9 @@
 """Calling somebody's kernel: its arguments, its outputs and its gradients, in torch, NumPy and JAX."""
 import inspect
 import math
-import sys
-import types
 
-from ._arrays import FRAMEWORKS, array, stored
+from . import _programs
+from ._arrays import array, stored
 from ._cases import _near
 from ._native import InputError
 
@@ -38,58 +37,30 @@ class OtherArrays(InputError):
     """What a kernel returns is not of the framework whose arrays it was given."""
 
 
-def frameworks_for(kernel):
-    """Whose arrays to try, the likeliest first: those of frameworks that its code names, itself or in functions that it calls, then
-    torch's if anyone has imported that, then NumPy's."""
-    named, seen, left = set(), set(), [kernel]
-    while left and len(seen) < 100:
-        one = left.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        home = one.__name__ if isinstance(one, types.ModuleType) else getattr(one, "__module__", None) or type(one).__module__
-        root = str(home).split(".")[0]
-        if root in (*FRAMEWORKS, "triton", "ml_dtypes"):
-            named.add({"triton": "torch", "ml_dtypes": "numpy"}.get(root, root))
-        elif root not in sys.stdlib_module_names:
-            left += parts_of(one)
-    likely = [name for name in ("torch", "jax", "numpy") if name in named]
-    usual = ["torch", "numpy"] if "torch" in sys.modules else ["numpy"]
-    return [*likely, *(name for name in usual if name not in likely)]
-
-
-def parts_of(one):
-    """What a callable is made of: what it wraps, its class, the globals and the cells that its code names."""
-    parts = [getattr(one, name) for name in ("func", "__func__", "__wrapped__") if hasattr(one, name)]
-    if not inspect.isroutine(one) and not isinstance(one, (type, types.CodeType, types.ModuleType)):
-        parts += [getattr(type(one), name) for name in ("__call__", "forward") if inspect.isroutine(getattr(type(one), name, None))]
-        parts += [base for base in type(one).__mro__[1:-1] if base.__module__.split(".")[0] in FRAMEWORKS]
-    code = getattr(one, "__code__", None)
-    if code is not None:
-        names = {name for inner in (code, *(x for x in code.co_consts if isinstance(x, types.CodeType))) for name in inner.co_names}
-        parts += [one.__globals__[name] for name in names if name in one.__globals__]
-        parts += [cell.cell_contents for cell in one.__closure__ or () if cell != types.CellType()]
-    return [part for part in parts if callable(part) or isinstance(part, types.ModuleType)]
-
-
-def arguments(case, kernel, rename):
-    """Which of the case's tensors the kernel is given, by its names, and the settings: ({theirs: ours}, {theirs: value})."""
+def arguments(case, kernel, rename, written=()):
+    """Which of the case's tensors the kernel is given, and which outputs it writes into arrays of its own, by its names, and the
+    settings: ({theirs: ours}, {theirs: value})."""
     signature = Signature(kernel)
+    defaults = _programs.defaults(case)
     for ours in rename:
-        if ours not in case and ours not in case.params:
+        if ours not in case and ours not in case.params and ours not in written and ours not in defaults:
             raise InputError(f"rename: the case has no {ours}{_near(ours, list(case))}; it has {', '.join([*case.inputs, *case.params])}")
     tensors, settings = {}, {}
-    for ours in case.inputs:
+    for ours in [*case.inputs, *written]:
         theirs = rename.get(ours, ours)
         if not signature.takes(theirs):
             taken = ", ".join(signature.names)
+            leaves = "without out= the kernel returns it" if ours in written else f"case.without({ours!r}) leaves it out"
             raise InputError(
                 f"{ours}: the kernel takes no argument {theirs}; it takes {taken}. rename={{{ours!r}: NAME}} says what it is called"
-                f" there, case.without({ours!r}) leaves it out"
+                f" there, {leaves}"
             )
         tensors[theirs] = ours
     for ours, value in case.params.items():
         put_setting(case, signature, rename, settings, ours, value)
+    for ours, value in defaults.items():
+        if signature.takes(rename.get(ours, ours)):
+            settings[rename.get(ours, ours)] = value
     outputs = case.asked().outputs
     for switch, output in SWITCHES.items():
         if signature.names_one(switch) and output in outputs:
@@ -136,15 +107,14 @@ def as_number(value):
         return value
 
 
-def named_outputs(case, result, names, rename):
-    """What a kernel returned, by our names."""
+def named_outputs(case, result, names, rename, written=()):
+    """What a kernel returned, by our names; what it has written into arrays of its own is not among it."""
     if isinstance(result, dict):
         ours = {theirs: own for own, theirs in rename.items()}
         found = {ours.get(name, name): x for name, x in result.items() if x is not None}
         return {name: x for name, x in found.items() if names is None or name in names or name.startswith("d_")}
-    known = case.asked().outputs
     values = list(result) if isinstance(result, (tuple, list)) else [result]
-    names = list(names or known)
+    names = [name for name in names or case.asked().outputs if name not in written]
     if len(values) > len(names):
         raise InputError(
             f"the kernel returned {len(values)} values, and {case.mechanism} answers {', '.join(names)}; outputs=(...) names them, None"

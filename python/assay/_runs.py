@@ -14,9 +14,9 @@ def run(cases, kernel, contract=None, *, executor=None, shard=None, **how):
     """Checks a kernel on many cases; the pages of their reports (docs/check.md, JSON), in the order of the cases.
 
     Each case is a tuple or dict of what assay.case takes, made where it is judged, or a Case. executor is any
-    concurrent.futures.Executor, that of Dask or mpi4py too (Ray has none): the kernel and the cases must be picklable then. shard="2/8" takes
-    every eighth case, from the second on; assay.merge puts the shards' results together again. The results do not depend on either.
-    A page has "case" and "passed", and "error" in place of rows where nothing could be judged.
+    concurrent.futures.Executor, that of Dask or mpi4py too, or assay.executors.ray(): the kernel and the cases must be picklable then.
+    shard="2/8" takes every eighth case, from the second on; assay.merge puts the shards' results together again. The results do not depend
+    on either. A page has "case" and "passed", and "error" in place of rows where nothing could be judged.
     """
     cases = list(cases)
     first, every = share_of(shard)

@@ -5,10 +5,13 @@
         assay.check(assay_case, my_kernel)
 
 `pytest --assay-report=DIR` saves the case, the answer and a page of each failure in DIR/TEST. `--assay-update-baseline` writes the errors of
-these tests into a file, `--assay-baseline=FILE` fails where they have grown since. Under pytest-xdist, too.
+these tests into a file, `--assay-baseline=FILE` fails where they have grown since. Under pytest-xdist, too: worker n of it sees GPU n mod N
+alone.
 """
 import itertools
+import os
 import pathlib
+import re
 
 import pytest
 
@@ -21,6 +24,22 @@ def pytest_addoption(parser):
     group.addoption("--assay-report", metavar="DIR", help="save the case, the answer and a page of each assay.check that fails in DIR/TEST")
     group.addoption("--assay-baseline", metavar="FILE", help="fail where errors have grown by more than they differ from seed to seed since FILE was written")
     group.addoption("--assay-update-baseline", action="store_true", help=f"write the errors into that file, {BASELINE} without a name")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests():
+    """Before anything of the tests is imported, for a framework asks once which devices it sees."""
+    worker = re.fullmatch(r"gw(\d+)", os.environ.get("PYTEST_XDIST_WORKER", ""))
+    there = gpus()
+    if worker and there:
+        os.environ["CUDA_VISIBLE_DEVICES"] = there[int(worker[1]) % len(there)]
+
+
+def gpus(devices="/dev"):
+    """The names of the GPUs that this process may use: those of CUDA_VISIBLE_DEVICES, or the numbers of all."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [name.strip() for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name.strip()]
+    return [str(i) for i, _ in enumerate(pathlib.Path(devices).glob("nvidia[0-9]*"))]
 
 
 def pytest_configure(config):

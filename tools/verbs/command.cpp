@@ -43,6 +43,28 @@ std::string usage(const CLI::App* app, const CLI::Error& error) {
 /// Those of `assay-lab`, which a checkout builds.
 constexpr std::string_view verbs_of_lab[] = {"bench", "calibrate", "docs", "identities", "mutants", "paper"};
 
+/// Those of the Python package, which `assay` has once it is installed.
+constexpr std::string_view verbs_of_python[] = {"audit", "demo"};
+
+/// Flags of other programs that somebody may try, and what is meant here.
+struct OtherFlag {
+  std::string_view flag, meant;
+};
+constexpr std::string_view no_tolerance =
+    "limits come from the precision and the data, and nobody types a tolerance; --false-alarms says how often a "
+    "correct kernel may fail";
+constexpr OtherFlag other_flags[] = {{"--dtype", "--precision says what queries, keys and values are rounded to"},
+                                     {"--rtol", no_tolerance},
+                                     {"--atol", no_tolerance},
+                                     {"--tolerance", no_tolerance}};
+
+/// Throws InputError for a word that is a flag of other programs.
+void refuse_other_flags(const std::vector<std::string>& args) {
+  for (const std::string& word : args)
+    for (const OtherFlag& other : other_flags)
+      require(word.substr(0, word.find('=')) != other.flag, "there is no ", other.flag, ": ", other.meant);
+}
+
 /// "help check" is "check --help". Throws InputError if the first word is no verb.
 std::vector<std::string> with_verb(const CommandLine& line, std::vector<std::string> args) {
   if (!args.empty() && args.front() == "help") {
@@ -62,6 +84,9 @@ std::vector<std::string> with_verb(const CommandLine& line, std::vector<std::str
   require(std::find(std::begin(verbs_of_lab), std::end(verbs_of_lab), args.front()) == std::end(verbs_of_lab),
           args.front(), " is a verb of assay-lab, which `make lab` builds in a checkout: build/assay-lab ",
           args.front());
+  require(std::find(std::begin(verbs_of_python), std::end(verbs_of_python), args.front()) == std::end(verbs_of_python),
+          args.front(), " is a verb of the Python package: pip install . in a checkout, then python -m assay ",
+          args.front());
   throw InputError(
       text("there is no verb ", excerpt(args.front()), did_you_mean(args.front(), verbs), "; there are ", all));
 }
@@ -76,6 +101,7 @@ int run(const CommandLine& line, const std::vector<std::string>& typed, Console&
     app.set_version_flag("--version", ASSAY_VERSION);
     app.require_subcommand(1);
     app.failure_message(usage);
+    if (line.name == command_line().name) app.footer("assay audit and assay demo are verbs of the Python package.");
     std::function<int(Console&)> chosen;
     for (const Command* command : line.verbs) {
       CLI::App* verb = app.add_subcommand(std::string(command->name), std::string(command->summary));
@@ -86,6 +112,11 @@ int run(const CommandLine& line, const std::vector<std::string>& typed, Console&
       app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
     } catch (const CLI::ParseError& error) {
       const bool asked = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+      if (!asked) refuse_other_flags(args);
+      if (args.empty()) {  // who types the name alone wants to know what there is
+        console.err << app.help();
+        return exit_usage;
+      }
       app.exit(error, console.out, console.err);
       if (asked) require_written(console.out);
       return asked ? exit_passed : exit_usage;

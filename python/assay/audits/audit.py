@@ -12,6 +12,8 @@ from .._reports import PASSES
 from .runner import Candidate, Gone, message_of, where_of
 from .tasks import task_of
 
+# Whose arrays a candidate may be given.
+AUDITED = ("numpy", "torch")
 # What a candidate may have computed in instead, the finest first.
 NARROWER = {"fp64": ("fp32", "bf16"), "fp32": ("tf32", "bf16", "e4m3"), "tf32": ("bf16", "e4m3"), "fp16": ("bf16", "e4m3"), "bf16": ("e4m3",)}
 # What no arithmetic of a kernel exceeds, in any format, relative to a tensor's norm: what does is not rounded but wrong.
@@ -27,7 +29,7 @@ class Audit:
     """What was found. str() is what people read; findings are (step, what) of what a candidate must not do, notes are no faults."""
 
     def __init__(self, task, candidate):
-        self.task, self.candidate = task, candidate
+        self.task, self.candidate, self.arrays = task, candidate, None
         self.findings, self.notes, self.steps, self.reports = [], [], [], {}
         self.rounded = {}  # of a tensor, in what it seems to have been computed
 
@@ -80,31 +82,56 @@ def audit(task, candidate, contract=None, *, arrays=None, device=None, again=20,
     a task of KernelBench (.py), of which axes={"batch_size": 4} sets sizes. candidate is a function of a file, "file.py:function",
     or a solution of flashinfer-bench. It is called in a process of its own, where assay is not to be had, and which has ended before the
     oracle starts: on inputs of secret seeds, in the same memory with new contents, with contents of the same sums and with one input
-    changed at a time, on other shapes and strides, and `again` times more on one of them. contract, form, tile, why and false_alarms are what they are to assay.judge; a seed
-    makes the audit the same again.
+    changed at a time, on other shapes and strides, and `again` times more on one of them. Without arrays= and device= it gets arrays of the
+    framework that its code names. contract, form, tile, why and false_alarms are what they are to assay.judge; a seed makes the audit the
+    same again.
     """
     __tracebackhide__ = True
     task = task_of(task, **(axes or {}))
     rng = random.Random(secrets.randbits(64) if seed is None else seed)
-    arrays = arrays or ("torch" if task.init is not None or device is not None or type(task).__name__ == "FlashInferBench" else "numpy")
-    if arrays not in ("numpy", "torch"):
+    if arrays not in (None, *AUDITED):
         raise InputError(f"arrays: an audit has arrays of numpy or torch, and not of {arrays}")
     with tempfile.TemporaryDirectory(prefix="assay-audit-") as folder:
         where, destinations = where_of(candidate, folder)
         shown = candidate.__name__ if callable(candidate) else str(candidate)
-        found = Audit(task, shown)
-        calls = plan(task, rng, again)
-        try:
-            with contextlib.closing(Candidate(where, arrays=arrays, device=device, timeout=timeout, folder=folder)) as process:
-                run(process, task, calls, found, arrays, destinations)
-        except Gone as gone:
-            found.findings.append(("process", f"the candidate {gone}"))
+        process = {"device": device, "timeout": timeout, "folder": folder}
+        tried = []
+        for kind in kinds_for(where, arrays or ("torch" if device is not None else None), process):
+            tried.append((Audit(task, shown), plan(task, rng, again)))
+            if called(where, kind, process, *tried[-1], destinations):
+                break
+        else:  # none did: what it said to the likeliest counts
+            tried = tried[:1]
+    found, calls = tried[-1]
     # Only now is an answer computed.
     for call in calls:
         judged(call, calls, task, contract, found, how)
     if raises and not found.passed:
         raise Failed(found)
     return found
+
+
+def kinds_for(where, asked, process):
+    """Whose arrays the candidate is given: those asked for, or those that its code names, the likeliest first."""
+    if asked is not None:
+        return [asked]
+    try:
+        with contextlib.closing(Candidate(where, arrays=None, **process)) as one:
+            reply, _ = one.loaded
+    except Gone:  # and will be again, where it is told
+        return ["numpy"]
+    return [kind for kind in reply.get("frameworks", ()) if kind in AUDITED] or ["numpy"]
+
+
+def called(where, kind, process, found, calls, destinations):
+    """Makes the calls in a process with arrays of that kind. Whether to leave it at that: other arrays would do no better."""
+    found.arrays = kind
+    try:
+        with contextlib.closing(Candidate(where, arrays=kind, **process)) as one:
+            return not run(one, found.task, calls, found, kind, destinations) or any(call.answer for call in calls)
+    except Gone as gone:
+        found.findings.append(("process", f"the candidate {gone}"))
+        return True
 
 
 def plan(task, rng, again):
@@ -168,11 +195,11 @@ def permuted(problem, rng):
 
 
 def run(process, task, calls, found, arrays, destinations):
-    """All calls, one after the other: the next inputs are sent when the last answer is here."""
+    """All calls, one after the other: the next inputs are sent when the last answer is here. Whether there were any."""
     reply, _ = process.loaded
     if "error" in reply:
         found.findings.append(("import", reply["error"]))
-        return
+        return False
     replaced = set(reply["replaced"])
     for call in calls:
         message, blob = message_of(task, call.problem, arrays=arrays, destinations=destinations, **call.how)
@@ -182,6 +209,7 @@ def run(process, task, calls, found, arrays, destinations):
             taken(call, task, message, blob, data, found)
     for name in sorted(replaced):
         found.findings.append(("process", f"has replaced {name}, which harnesses measure and compare with"))
+    return True
 
 
 def taken(call, task, message, blob, data, found):
@@ -230,7 +258,7 @@ def judged(call, calls, task, contract, found, how):
         if call.may_refuse:
             found.notes.append(f"{call.step}: refused: {call.reply['error']}")
         else:
-            found.findings.append((call.step, f"raised {call.reply['error']}"))
+            found.findings.append((call.step, f"raised {call.reply['error']}, called with arrays of {found.arrays}"))
         return
     if not call.answer:
         found.steps.append((call.step, origin, "FAIL"))

@@ -13,6 +13,8 @@ def parser():
     p.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a setting of the mechanism")
     p.add_argument("--rename", action="append", default=[], metavar="OURS=THEIRS", help="what the candidate calls an input")
     p.add_argument("--outputs", help="what it returns, in order: o,final_state")
+    p.add_argument("--out", help="outputs that are arguments, which it writes into: o,final_state")
+    p.add_argument("--inplace", help="states that it may overwrite, which then are the final ones: initial_state")
     p.add_argument("--axis", action="append", default=[], metavar="NAME=N", help="a size of a definition or task")
     p.add_argument("--contract", help="that decides, in place of the precision's")
     p.add_argument("--arrays", choices=("numpy", "torch"))
@@ -61,8 +63,8 @@ def main(args):
         if not task.endswith((".json", ".py")):
             if not options.shape:
                 raise InputError("shape: a mechanism needs --shape B,T,H,K")
-            outputs = options.outputs.split(",") if options.outputs else None
-            task = {"mechanism": task, "shape": options.shape, "dtype": options.precision, "outputs": outputs,
+            outputs, out, inplace = (words.split(",") if words else () for words in (options.outputs, options.out, options.inplace))
+            task = {"mechanism": task, "shape": options.shape, "dtype": options.precision, "outputs": outputs, "out": out, "inplace": inplace,
                     "rename": pairs(options.rename, "rename"), **pairs(options.param, "param", setting)}  # fmt: skip
         found = audit(task, options.candidate, options.contract, arrays=options.arrays, device=options.device, again=options.again,
                       timeout=options.timeout, seed=options.seed, raises=False, axes=pairs(options.axis, "axis", int))  # fmt: skip

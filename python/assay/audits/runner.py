@@ -190,8 +190,17 @@ def message_of(task, problem, *, destinations=False, reuse=False, padded=False, 
     if task.init is not None:
         message["init"] = task.shaped_init(problem)
         message["parameters"] = [{"name": theirs, **put(problem.tensors[ours])} for theirs, ours in task.parameters.items()]
-    written = task.given(problem) if destinations else []
-    message["destinations"] = [{"dtype": dtype, "shape": list(shape)} for _, dtype, shape in written]
+    given = task.given(problem)
+    written = {ours: None for ours, *_ in given} if destinations else {ours: task.rename.get(ours, ours) for ours in task.out}
+    for ours, _, shape in given:
+        if ours in written and shape is None:
+            raise InputError(f"out: {ours}: an audit does not know its shape; the candidate may return it")
+    message["outputs"] = len(given)
+    message["destinations"] = [
+        {"name": written[ours], "output": i, "dtype": dtype, "shape": list(shape)} for i, (ours, dtype, shape) in enumerate(given) if ours in written
+    ]
+    names = [entry["name"] for entry in arguments]
+    message["inplace"] = {names.index(task.rename.get(ours, ours)): task.outputs.index(left) for ours, left in task.left(problem).items()}
     total, bounded = 0, []
     for size in sorted(sizes):
         total += 2 * size

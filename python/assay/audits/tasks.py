@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from .._arrays import PLAIN, SIZES, numpy_array, precision_named
+from .._calls import left_in_place, stored_as
 from .._cases import Case, case, facts_of, shape_text
 from .._kernels import SCALES, as_number
 from .._native import InputError
@@ -54,7 +55,8 @@ class Task:
 
     init, parameters, destinations = None, (), False
 
-    def __init__(self, mechanism, shape, dtype="bf16", *, rename=None, outputs=None, dtypes=None, fixed=False, **settings):
+    def __init__(self, mechanism, shape, dtype="bf16", *, rename=None, outputs=None, out=(), inplace=(), dtypes=None, fixed=False,
+                 **settings):  # fmt: skip
         self.mechanism, self.precision = facts_of(mechanism)["name"], precision_named(dtype)
         self.shape, self.settings = shape_text(shape).split(","), settings
         self.rename, self.fixed = dict(rename or {}), fixed
@@ -63,6 +65,10 @@ class Task:
         for name in self.outputs:
             if name is not None and name not in known:
                 raise InputError(f"outputs: {mechanism} answers {', '.join(known)}, and no {name}")
+        self.out, self.inplace = ([x] if isinstance(x, str) else list(x) for x in (out, inplace))
+        for name in self.out:
+            if name not in self.outputs:
+                raise InputError(f"out: {name}: the candidate answers {', '.join(filter(None, self.outputs))}")
         self.dtypes = {name: STORED[precision_named(x)] for name, x in (dtypes or {}).items()}
         self.title = f"{self.mechanism} {','.join(self.shape)} {self.precision}"
 
@@ -97,13 +103,14 @@ class Task:
                 found.append((None, None, None))
                 continue
             q, v = problem.tensors["q"], problem.tensors.get("v", problem.tensors["q"])
-            shape = (*v[1][:1], q[1][1], max(q[1][2], v[1][2]), v[1][3]) if name == "o" else None
-            state = problem.tensors.get("initial_state")
-            if name == "final_state" and state is not None:
-                shape = state[1]
-            usual = v[0] if name == "o" else state[0] if state is not None else "F32"
-            found.append((name, self.dtypes.get(name, usual), shape))
+            start = problem.tensors.get(name.replace("final_", "initial_", 1))
+            shape = (*v[1][:1], q[1][1], max(q[1][2], v[1][2]), v[1][3]) if name == "o" else start[1] if start is not None else None
+            found.append((name, self.dtypes.get(name, stored_as(problem, name)), shape))
         return found
+
+    def left(self, problem):
+        """{input that the candidate may overwrite: the output that stands there afterwards}."""
+        return left_in_place(problem, self.inplace)
 
     def given(self, problem):
         """(name, dtype, shape) of each output, in the candidate's layout."""

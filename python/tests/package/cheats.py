@@ -271,3 +271,20 @@ def starts_others(q, k, v, beta, initial_state, scale):
     subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({OUTLIVES})"], start_new_session=True)
     subprocess.run(["sh", "-c", f"(setsid sleep {OUTLIVES} &) >/dev/null 2>&1"])
     return state_of(q, k, v, beta, initial_state, scale)
+
+
+def writes(q, k, v, beta, initial_state, scale, out):
+    """The output where it is asked for, the state where it was."""
+    out[:], state = state_of(q, k, v, beta, initial_state, scale)
+    initial_state[:] = state
+
+
+def adds(q, k, v, beta, initial_state, scale, out):
+    """Takes what it is given to write into for zeros."""
+    o, initial_state[:] = state_of(q, k, v, beta, initial_state, scale)
+    out += o
+
+
+def writes_elsewhere(q, k, v, beta, initial_state, scale, out):
+    writes(q, k, v, beta, initial_state, scale, out)
+    v[:] = 0

@@ -1,10 +1,14 @@
 """assay.check on kernels in NumPy: what is healthy passes, and each bug is named."""
 import functools
+import inspect
 import io
 import itertools
 import pathlib
 import re
+import subprocess
 import sys
+import textwrap
+import time
 import types
 
 import assay
@@ -44,6 +48,21 @@ def test_the_readme_shows_what_happens():
     with pytest.raises(assay.Mismatch) as raised:
         exec(compile(code, "README.md", "exec"), {})
     assert str(raised.value).startswith(shown.replace("# assay.Mismatch: ", "").replace("# ", "").rstrip())
+
+
+def test_the_demo_judges_the_kernel_of_the_readme(tmp_path):
+    from assay._demo import attention as shown
+
+    readme, start = (pathlib.Path(__file__).resolve().parents[3] / "README.md").read_text(), time.monotonic()
+    assert inspect.getsource(shown) in readme
+    ran = subprocess.run([sys.executable, "-m", "assay", "demo"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "") and time.monotonic() - start < 10 and not list(tmp_path.iterdir())
+    code, said, means, mended, *_ = re.split(r"\n?^\d\. ", ran.stdout, flags=re.MULTILINE)[1:]
+    assert textwrap.indent(inspect.getsource(shown), "    ") in code
+    assert "FAIL  o is wrong in queries 0..62 of 64, in all heads" in said and "looks like the causal mask missing (99.99%)" in said
+    assert "the error of o is 84% of o, 5e+06 times" in means and "queries 0..62 of 64" in means
+    assert "np.tri(*scores.shape[-2:], dtype=bool)" in mended and re.search("^    PASS  1 tensor by the model, .* of 3", mended, re.MULTILINE)
+    assert subprocess.run([sys.executable, "-m", "assay", "demo", "x"], capture_output=True).returncode == 2
 
 
 def test_a_bug_is_named_with_where_why_and_the_line_that_reproduces_it(case):
@@ -180,8 +199,67 @@ def test_a_state_that_is_updated_in_place(case):
         assay.check(case, decode, inplace="q")
 
 
+def test_outputs_that_a_kernel_is_given_to_write_into(case):
+    def writes(q, k, v, beta, initial_state, scale, out, final_state=None, *, returns="state", rows=slice(None)):
+        o, state = delta_rule(q, k, v, beta, initial_state, scale=scale)
+        out[:, rows] = o[:, rows]
+        if final_state is not None:
+            final_state[:] = state
+        return {"state": state, "both": (out, state), "out": out, "none": None}[returns]
+
+    names = {"o": "out"}
+    for returns in ("state", "both"):
+        assert assay.check(case, functools.partial(writes, returns=returns), out="o", rename=names)
+    for returns in ("out", "none"):
+        with pytest.raises(assay.InputError, match="^final_state: the case asks for it, and the kernel does not answer it"):
+            assay.check(case, functools.partial(writes, returns=returns), out="o", rename=names)
+        report = assay.check(case, functools.partial(writes, returns=returns), out=("o", "final_state"), rename=names)
+        assert {row["tensor"]: row["verdict"] for row in report.rows} == {"o": "PASS", "final_state": "PASS"}
+    assert (shape_of := lambda report: [report.answer["o"][i] for i in (0, 1)])(report) == ["BF16", (2, 70, 4, 16)]
+    wide = assay.check(case, functools.partial(writes, returns="none"), out={"o": "fp32", "final_state": None}, rename=names)
+    assert shape_of(wide) == ["F32", (2, 70, 4, 16)] and assay.check(assay.case("deltanet", SHAPE), writes, out="o", rename=names, gradients=False)
+    with pytest.raises(assay.Mismatch, match=r"\[69\]"):
+        assay.check(case, functools.partial(writes, rows=slice(0, 69)), out="o", rename=names)
+
+    def adds(q, k, v, beta, initial_state, scale, out):  # to what it takes for zeros
+        o, state = delta_rule(q, k, v, beta, initial_state, scale=scale)
+        out += o
+        return state
+
+    assert not assay.check(case, adds, out="o", rename=names, same_bits=False, raises=False)
+    for use, sentence in [
+        ({"out": "o"}, r"^o: the kernel takes no argument o; .* rename={'o': NAME} says what it is called there, without out= the kernel returns it"),
+        ({"out": "lse", "rename": names | {"lse": "out"}}, "^out: lse: deltanet answers o, final_state"),
+        ({"out": "o", "rename": names, "arrays": "jax"}, "^out: o: nobody writes into arrays of JAX"),
+        ({"out": {"o": "int8"}, "rename": names}, "^dtype: there is no int8"),
+    ]:
+        with pytest.raises(assay.InputError, match=sentence):
+            assay.check(case, writes, **use)
+
+
+def test_a_sequence_of_the_batch_has_the_bits_that_it_has_alone(case):
+    def depends(q, k, v, beta, initial_state, scale, *, on=lambda b: True):
+        o, state = delta_rule(q, k, v, beta, initial_state, scale=scale)
+        for b in range(len(q)):
+            state[b] *= np.float32(1 + (len(q) > 1 and on(b)) * 1e-7)
+        return o, state
+
+    assert assay.check(case, delta_rule, batch_alone=True) and assay.check(case, depends)
+    for b in (0, 1):
+        only = functools.partial(depends, on=lambda one, b=b: one == b)
+        with pytest.raises(assay.Mismatch, match=rf"^final_state: other bits when sequence {b} is run alone: final_state\[{b}\]\[0\]"):
+            assay.check(case, only, batch_alone=True)
+    attended = functools.partial(attention, d_o=None)
+    assert assay.check(assay.case("softmax_attention", (1, 9, 2, 16)), attention, arrays="numpy", batch_alone=True)
+    assert assay.check(assay.case("softmax_attention", (3, 9, 2, 16), window=9), attended, arrays="numpy", gradients=False, batch_alone=True,
+                       rename={"window": None})  # fmt: skip
+    with pytest.raises(assay.InputError, match="^batch_alone: expected a case of sequences .*, and this one has sink"):
+        assay.check(assay.case("softmax_attention", (2, 9, 2, 16), sink=True, cotangents=False), lambda q, k, v, sink, scale: attention(q, k, v, scale),
+                    batch_alone=True)  # fmt: skip
+
+
 def test_a_kernel_gets_the_arrays_that_its_code_names(case, monkeypatch):
-    from assay._kernels import frameworks_for
+    from assay._frameworks import frameworks_for
 
     class Callable:
         def __call__(self, **x):
@@ -197,23 +275,40 @@ def test_a_kernel_gets_the_arrays_that_its_code_names(case, monkeypatch):
     exec("def tensors(x): return torch.exp(x)\ndef both(x): return np.exp(torch.exp(x))\ndef calls(x): return tensors(x)", named)
     assert frameworks_for(plain) == ["torch", "numpy"] and frameworks_for(delta_rule) == ["numpy", "torch"]
     assert frameworks_for(named["tensors"]) == frameworks_for(named["both"]) == frameworks_for(named["calls"]) == ["torch", "numpy"]
+    assert frameworks_for(Callable)[0] == "numpy" and frameworks_for(type("Module", (), {"forward": named["tensors"]}))[0] == "torch"
 
 
 def test_where_the_likeliest_arrays_do_not_do_others_are_tried(case, monkeypatch):
-    import assay._checks as checks
+    import assay._calls as calls
 
     tried = []
 
-    def run(byte, framework):
+    def run(framework):
         tried.append(framework)
         if framework == "torch":
-            raise AttributeError("'Tensor' object has no attribute 'copy'")
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad")
         return framework
 
-    assert checks.first_run(run, ["torch", "numpy"]) == ("numpy", "numpy") and tried == ["torch", "numpy"]
-    with pytest.raises(AttributeError, match="no attribute 'copy'") as raised:
-        checks.first_run(lambda byte, framework: run(byte, "torch"), ["torch", "numpy"])
+    assert calls.first_run(run, ["torch", "numpy"]) == ("numpy", "numpy") and tried == ["torch", "numpy"]
+    refusals = [calls.OtherArrays("o: expected a tensor of torch"), assay.InputError("a sentence")]
+
+    def refuses(framework):
+        raise refusals.pop(0)
+
+    with pytest.raises(assay.InputError, match="a sentence"):  # which no other arrays mend
+        calls.first_run(refuses, ["torch", "numpy", "jax"])
+    with pytest.raises(RuntimeError, match="requires grad") as raised:
+        calls.first_run(lambda framework: run("torch"), ["torch", "numpy"])
     assert raised.value.__notes__ == ["assay: the kernel was called with arrays of torch; arrays='numpy' did no better"]
+
+
+def test_what_a_kernel_raises_says_which_arrays_it_was_given(case):
+    def fails(q, k, v, beta, initial_state, scale):
+        return delta_rule(q.reshape(7), k, v, beta, initial_state, scale=scale)
+
+    with pytest.raises(ValueError, match="reshape") as raised:
+        assay.check(case, fails)
+    assert raised.value.__notes__ == ["assay: the kernel was called with arrays of numpy; arrays=NAME asks for others"]
 
 
 def test_a_kernel_that_ends_the_process_is_an_error(case):

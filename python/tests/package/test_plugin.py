@@ -95,3 +95,40 @@ def test_arguments_of_a_mark(tmp_path):
     (tmp_path / "test_own.py").write_text(ARGUMENTS)
     command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", tmp_path / "test_own.py"]
     assert "2 passed" in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+
+
+SEES = """
+import os, pathlib, pytest
+from conftest import seen
+
+@pytest.mark.parametrize("i", range(12))
+def test_sees(i):
+    pathlib.Path("seen", os.environ.get("PYTEST_XDIST_WORKER", "alone")).write_text(repr(seen))
+"""
+
+
+@pytest.mark.parametrize(
+    "given, workers, expected",
+    [("0,2,GPU-5", 5, ["0", "2", "GPU-5", "0", "2"]), ("3", 2, ["3", "3"]), ("", 2, ["", ""]), ("0,1", 0, ["0,1"])],
+)
+def test_each_worker_sees_a_gpu_of_its_own(tmp_path, given, workers, expected):
+    (tmp_path / "test_own.py").write_text(SEES)
+    # As a framework does that a conftest imports.
+    (tmp_path / "conftest.py").write_text("import os\nseen = os.environ.get('CUDA_VISIBLE_DEVICES')\n")
+    (tmp_path / "seen").mkdir()
+    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", f"-n{workers}", "--dist=each" if workers else "-q", "test_own.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": given})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    seen = {file.name: file.read_text() for file in (tmp_path / "seen").iterdir()}
+    assert seen == {f"gw{i}" if workers else "alone": repr(name) for i, name in enumerate(expected)}
+
+
+def test_gpus_are_counted_where_nobody_names_them(tmp_path, monkeypatch):
+    from assay.pytest_plugin import gpus
+
+    for name in ("nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpus(tmp_path) == ["0", "1", "2"] and gpus(tmp_path / "nowhere") == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, 3")
+    assert gpus(tmp_path) == ["1", "3"]

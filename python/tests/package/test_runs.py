@@ -7,6 +7,8 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import time
+import types
 
 import assay
 import pytest
@@ -87,12 +89,55 @@ def test_two_workers_of_dask(tmp_path, monkeypatch):
     assert json.dumps(here) == json.dumps(there)
 
 
+class Task:
+    """What ray.remote makes of a function: as the real one, it has what it is called with pickled, and gives references with futures."""
+
+    pool = concurrent.futures.ThreadPoolExecutor(2)
+
+    def __init__(self, function):
+        self.function = function
+
+    def remote(self, *args):
+        return types.SimpleNamespace(future=lambda: self.pool.submit(self.function, *pickle.loads(pickle.dumps(args))))
+
+
+def test_ray_has_an_executor_of_ours(monkeypatch):
+    asked = []
+    remote = lambda function=None, **options: asked.append(options) or (Task(function) if function is not None else Task)
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(remote=remote))
+    here = assay.run(CASES, kernel, arrays="numpy")
+    for options in ({}, {"num_gpus": 1}):
+        with assay.executors.ray(**options) as workers:
+            assert json.dumps(assay.run(CASES, kernel, executor=workers, arrays="numpy")) == json.dumps(here)
+            assert isinstance(workers, concurrent.futures.Executor) and asked.pop() == options
+            late = workers.submit(time.sleep, 0.2)
+        assert late.done()
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(assay.InputError, match="^executor: Ray is not installed here: pip install ray"):
+        assay.executors.ray()
+
+
 def test_shares_of_a_report():
     words = {"mechanism": ["deltanet", "retnet"], "precision": ["fp32", "bf16"], "shape": "1,9,2,4,4"}
     shares = [assay.report(**words, shard=f"{i + 1}/3") for i in range(3)]
     assert json.dumps(assay.merge(shares)) == json.dumps(assay.report(**words))
     with pytest.raises(assay.InputError, match="^merge: share 3 of 3 is missing"):
         assay.merge(shares[:2])
+
+
+def test_the_cases_of_a_suite():
+    cases = assay.suite("deltanet", precision="fp32", head_dim=8, no_cotangents=True)
+    assert [case.tensors["q"][1][1] for case in cases][:2] == [129, 200] and len(cases) == 8 and all(case.metadata["precision"] == "fp32" and not case.cotangents for case in cases)
+
+    def writes(q, k, v, beta, initial_state, scale, o):
+        o[:], state = delta_rule(q, k, v, beta, initial_state, scale=scale)
+        return state
+
+    pages = assay.run(cases, writes, out="o")
+    assert all(page["passed"] for page in pages)
+    assert [page["case"] for page in pages] == [f"assay.suite('deltanet', precision='fp32', head_dim=8, no_cotangents=True)[{i}]" for i in range(8)]
+    with pytest.raises(assay.InputError, match=r"^mechanism: there is no deltanett \(did you mean deltanet\?\)"):
+        assay.suite("deltanett")
 
 
 def test_errors_go_to_other_processes():

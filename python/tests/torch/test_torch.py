@@ -213,6 +213,25 @@ class Patched(ModelNew):
         torch.allclose = lambda *a, **k: True
         return super().forward(Q, K, V)
 """
+OF_TWO_KINDS = """
+import numpy, torch
+
+def of_torch(q, k, v, scale):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    scores = (scale * q @ k.transpose(-1, -2)).masked_fill(torch.ones(q.shape[2], q.shape[2]).triu(1).bool(), -torch.inf)
+    return (scores.softmax(-1) @ v).transpose(1, 2)
+
+def of_numpy(q, k, v, scale):
+    q, k, v = (x.astype(numpy.float64).transpose(0, 2, 1, 3) for x in (q, k, v))
+    scores = numpy.where(numpy.tri(q.shape[2], dtype=bool), scale * q @ k.swapaxes(-1, -2), -numpy.inf)
+    p = numpy.exp(scores - scores.max(-1, keepdims=True))
+    return (p / p.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).astype(numpy.float32)
+
+def tries_torch(q, k, v, scale):
+    if isinstance(q, torch.Tensor):
+        raise RuntimeError("arrays of numpy, please")
+    return of_numpy(q, k, v, scale)
+"""
 
 
 class Audits(unittest.TestCase):
@@ -227,6 +246,15 @@ class Audits(unittest.TestCase):
                 found = assay.audit(task, f"{candidates}:{name}", again=1, raises=False)
                 self.assertIn(said, str(found))
                 self.assertFalse(found.passed)
+
+    def test_a_candidate_gets_the_arrays_that_its_code_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            candidates = pathlib.Path(folder, "candidates.py")
+            candidates.write_text(OF_TWO_KINDS)
+            for name, arrays in [("of_torch", "torch"), ("tries_torch", "numpy")]:
+                found = assay.audit(("softmax_attention", (1, 24, 2, 16), "fp32"), f"{candidates}:{name}", again=1, raises=False)
+                self.assertTrue(found.passed, f"{name}: {found}")
+                self.assertEqual(found.arrays, arrays)
 
 
 if __name__ == "__main__":

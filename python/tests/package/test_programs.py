@@ -1,0 +1,74 @@
+"""Mechanisms of one's own: what a kernel is told of them, and what it returns."""
+import pathlib
+
+import assay
+import numpy as np
+import pytest
+from kernels import delta_rule
+
+MINE = str(pathlib.Path(__file__).with_name("mine.py"))
+
+
+def kernel(q, k, v, beta, initial_state, scale, gain, twice):
+    """Has no defaults: who calls it must say everything."""
+    o, state = delta_rule(q, k, v, beta, initial_state, scale=scale, to=q.dtype)
+    return o, state, (2 if twice else 1) * np.float32(gain) * o
+
+
+def test_outputs_come_in_the_order_of_its_return_and_defaults_are_told():
+    case = assay.case(MINE, (2, 20, 2, 16, 8), "fp32", cotangents=False)
+    assert case.asked().outputs == ["o", "final_state", "again"]
+    assert assay.check(case, kernel)
+    told = {}
+    assay.check(case, lambda q, k, v, beta, initial_state, scale, gain, twice: told.update(scale=scale, gain=gain, twice=twice)
+                or kernel(q, k, v, beta, initial_state, scale, gain, twice))  # fmt: skip
+    assert told == {"scale": 0.25, "gain": 0.75, "twice": True}
+    own = assay.case(MINE, (1, 20, 2, 16, 8), "fp32", cotangents=False, gain=0.5)
+    assert assay.check(own, lambda by, **x: kernel(**x, gain=by), rename={"gain": "by"})
+    assert assay.check(case, lambda q, k, v, beta, initial_state, by, **x: kernel(q, k, v, beta, initial_state, 0.25, by, True), rename={"gain": "by"})
+
+
+def test_heads_may_share_keys():
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.standard_normal((2, 20, 2 if name in "qk" else 4, 16)).astype(np.float32) / 4 for name in "qkv"}
+    inputs |= {"beta": np.full((2, 20, 4), 0.5, np.float32), "initial_state": np.zeros((2, 4, 16, 16), np.float32)}
+    outputs = dict(zip(("o", "final_state", "again"), kernel(**inputs, scale=0.25, gain=0.75, twice=True)))
+    assert assay.assert_close(MINE, inputs, outputs)
+    with pytest.raises(assay.Mismatch, match="FAIL"):
+        assay.assert_close(MINE, {**inputs, "k": np.ascontiguousarray(inputs["k"][:, :, ::-1])}, outputs)
+
+
+def test_a_case_whose_heads_share_keys():
+    case = assay.case(MINE, (2, 20, 4, 16, 8), "fp32", cotangents=False)
+    shared = case.sharing(2, "q", "k")
+    assert shared["k"].shape == (2, 20, 2, 16) and (shared["k"] == case["k"][:, :, ::2]).all()
+    assert assay.check(shared, kernel) and shared.origin == f"{case.origin}.sharing(2, 'q', 'k')"
+    assert not assay.check(shared, lambda k, **x: kernel(k=k[:, :, ::-1], **x), raises=False)
+    # The gradient of what is shared is the sum of what it would be for each.
+    case = assay.case(MINE, (1, 5, 4, 8), "fp32").sharing(2, "k")
+    own = assay.Case({**case.tensors, "k": ("F32", (1, 5, 4, 8), np.repeat(case["k"], 2, 2).tobytes())}, case.metadata)
+    sums = assay.oracle(own)["d_k"].hi.reshape(1, 5, 2, 2, 8).sum(3)
+    assert np.allclose(assay.oracle(case)["d_k"].hi, sums, rtol=1e-12, atol=0)
+    for use in (lambda: case.sharing(3, "v"), lambda: case.sharing(0, "v"), lambda: case.sharing(2, "initial_state")):
+        with pytest.raises(assay.InputError, match=r"expected \[B, T, H, ...\] with as many heads as q, a multiple of"):
+            use()
+    with pytest.raises(assay.InputError, match="^w: this case has no such tensor"):
+        case.sharing(2, "w")
+
+
+def test_a_file_that_nobody_has_named_is_not_run(tmp_path, monkeypatch):
+    case, path = assay.case(MINE, (1, 5, 2, 8), "fp32", cotangents=False), tmp_path / "case.safetensors"
+    other = tmp_path / "other.py"
+    other.write_text(pathlib.Path(MINE).read_text() + f"\nopen({str(tmp_path / 'run')!r}, 'w')\n")
+    case.metadata["mechanism"] = case.metadata["mechanism"].replace(MINE, str(other))
+    case.save(path)
+    with pytest.raises(assay.InputError, match="other.py: a file of Python, and the command does not name it"):
+        assay.check(assay.load(path), kernel)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_is_no_mechanism_is_an_error(tmp_path):
+    (tmp_path / "none.py").write_text("x = 1\n")
+    for name, sentence in [(tmp_path / "none.py", r".*none.py: defines no mechanism"), (tmp_path / "nowhere.py", r".*nowhere.py: there is no such file")]:
+        with pytest.raises(assay.InputError, match=sentence):
+            assay.case(str(name), (1, 5, 2, 8))
