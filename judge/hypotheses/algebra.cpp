@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "judge/verdict/judge.hpp"
+#include "judge/verdict/locate.hpp"
 
 namespace assay::hypotheses {
 namespace {
@@ -221,6 +222,68 @@ void try_places(const Bench& b) {
   }
 }
 
+/// Rows or columns that are off by one factor where the others are right: a block of channels, a row of every chunk.
+void try_gains(const Bench& b) {
+  for (const char* one : {"row", "column"}) {
+    const Along axis = along(b.grid, one);
+    std::vector<int> off;
+    Values factors, doubts;
+    double products = 0, squares = 0;
+    std::size_t counted = 0;  // of what is on trial
+    for (std::size_t i = 0; i < axis.size; ++i) {
+      double xy = 0, xx = 0;
+      for (const std::size_t e : axis.offsets) {
+        const std::size_t at = i * axis.stride + e;
+        xy += b.seen.weight[at] * b.truth.data[at] * b.seen.got[at];
+        xx += b.seen.weight[at] * b.truth.data[at] * b.truth.data[at];
+      }
+      const double a = xx > 0 ? xy / xx : 1, doubt = xx > 0 ? 4 / std::sqrt(xx) : 0;
+      counted += xx > 0 ? 1 : 0;
+      if (!(std::abs(a - 1) > 0x1p-8 + doubt)) continue;
+      off.push_back(static_cast<int>(i)), factors.push_back(a), doubts.push_back(doubt);
+      products += xy, squares += xx;
+    }
+    if (off.empty() || off.size() == counted) continue;
+    const double a = products / squares;
+    bool alike = std::abs(a) > 0x1p-8;
+    for (std::size_t i = 0; i < off.size(); ++i)
+      alike = alike && std::abs(factors[i] - a) <= 0x1p-6 * std::abs(a) + doubts[i];
+    if (!alike) continue;
+    Values values = b.truth.data;
+    for (const int i : off)
+      for (const std::size_t e : axis.offsets) values[static_cast<std::size_t>(i) * axis.stride + e] *= a;
+    const std::string place = describe({axis.one, axis.one + 's', static_cast<int>(axis.size)}, off);
+    b.f({"gain in " + place, fmt::format("{:.4g} times the right values in {}", a, place),
+         fmt::format("multiply them by {:.4g}", 1 / a), std::move(values), plain_factor});
+  }
+}
+
+/// A few numbers that are those beside them: an index that is one off, a lane that was not written.
+void try_neighbours(const Bench& b) {
+  std::vector<std::size_t> off;
+  for (std::size_t i = 0; i < b.truth.data.size() && off.size() <= 8; ++i)
+    if (std::sqrt(b.seen.weight[i]) * std::abs(b.seen.got[i] - b.truth.data[i]) > element_sigmas) off.push_back(i);
+  if (off.empty() || off.size() > 8) return;
+  for (const char* one : {"column", "row", "head"}) {
+    const Along axis = along(b.grid, one);
+    for (const bool next : {false, true}) {
+      Values values = b.truth.data;
+      const bool all = std::all_of(off.begin(), off.end(), [&](std::size_t i) {
+        const std::size_t index = i / axis.stride % axis.size;
+        if (index == (next ? axis.size - 1 : 0)) return false;
+        const std::size_t other = next ? i + axis.stride : i - axis.stride;
+        values[i] = b.seen.got[other];
+        return b.seen.got[i] == b.seen.got[other];
+      });
+      if (!all) continue;
+      const std::string what = fmt::format("the {} {}'s", next ? "next" : "previous", axis.one);
+      b.f({"neighbours " + what,
+           off.size() == 1 ? "one number that is " + what : fmt::format("{} numbers that are {}", off.size(), what),
+           "write each number to its own place", std::move(values), 70});
+    }
+  }
+}
+
 /// Numbers that are zero and should not be: nothing was written there.
 void try_holes(const Bench& b) {
   Values values = b.truth.data;
@@ -316,6 +379,13 @@ void try_sums(const Bench& b) {
        make([](const auto& d, std::size_t t) { return d(0) - d(t + 1); }), 40});
   b.f({"summed past itself", "summed over later tokens without its own", "the sum begins with token t itself",
        make([](const auto& d, std::size_t t) { return d(t + 1); }), 45});
+  b.f({"summed twice", "summed over later tokens twice", "sum it from the last token to the first, once",
+       make([&](const auto& d, std::size_t t) {
+         double sum = 0;
+         for (std::size_t later = t; later < n.rows; ++later) sum += d(later);
+         return sum;
+       }),
+       40});
   for (const std::size_t chunk : {16, 32, 64, 128})
     if (chunk < n.rows)
       b.f({"summed in chunks", fmt::format("summed within chunks of {} tokens only", chunk),
@@ -377,7 +447,7 @@ void try_chunk_terms(const Bench& b) {
          chunk < n.rows ? fmt::format("off by one number in each chunk of {} tokens", chunk)
                         : "off by one number at all tokens",
          "check the term of the chunk's last token (what the state after it owes), which later sums carry",
-         std::move(values), plain_factor + 2});
+         std::move(values), plain_factor + 2 + static_cast<int>(128 / chunk)});  // the longest chunk says most
   }
 }
 
@@ -410,6 +480,8 @@ void each_variant(const Scene& scene, const Arrays& truths, const Observed& seen
   try_factor(bench);
   try_orders(bench);
   try_places(bench);
+  try_gains(bench);
+  try_neighbours(bench);
   try_holes(bench);
   try_row_factors(bench);
   try_sums(bench);

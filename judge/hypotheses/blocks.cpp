@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "judge/hypotheses/attention_form.hpp"
 #include "judge/hypotheses/chunk_form.hpp"
+#include "judge/hypotheses/chunk_gradients.hpp"
+#include "judge/hypotheses/probe_form.hpp"
 
 namespace assay::hypotheses {
 namespace {
@@ -346,15 +349,27 @@ void add_chunks(List& list, const Scene& scene) {
   const auto shown = [&](std::size_t size) {
     return size < scene.tokens() ? fmt::format("chunks of {}", size) : std::string("one chunk");
   };
+  const auto of_size = [&](std::size_t first, std::size_t size) {
+    for (std::size_t i = first; i < list.size(); ++i) list[i].block = size;
+  };
   for (const std::size_t size : sizes) {
+    const std::size_t first = list.size();
     add_state_mistakes(list, scene, size, shown(size));
     add_weights(list, scene, size, shown(size));
+    of_size(first, size);
   }
   add_chunk_slips(list, scene, sizes, shown);
-  for (const std::size_t size : sizes) add_gradient_parts(list, scene, size, shown(size));
+  for (const std::size_t size : sizes) {
+    const std::size_t first = list.size();
+    add_gradient_parts(list, scene, size, shown(size));
+    of_size(first, size);
+  }
+  add_gradient_slips(list, scene, sizes, shown);
 }
 
 void add_tiles(List& list, const Scene& scene) {
+  add_attention_slips(list, scene);
+  add_probe_slips(list, scene);
   if (scene.room->name != "softmax_attention" || scene.input("v") == nullptr) return;
   for (const auto& [name, value] : scene.problem.params)
     if (name != "bandwidth" && name != "causal") return;
@@ -369,7 +384,7 @@ void add_tiles(List& list, const Scene& scene) {
       list.push_back(std::move(c));
     }
   for (const std::size_t tile : usual_sizes)
-    if (tile < a.keys.rows)
+    if (tile < a.keys.rows) {
       list.push_back({fmt::format("tile {} not rescaled", tile),
                       fmt::format("sums of earlier tiles not rescaled when the maximum grows (tiles of {} keys)", tile),
                       "multiply the accumulator by exp(old maximum - new one)", [tile](const Scene& s) {
@@ -378,6 +393,8 @@ void add_tiles(List& list, const Scene& scene) {
                         o.shape = {of.q.shape[0], of.q.shape[1], of.v.shape.back()}, o.data = not_rescaled(of, tile);
                         return Arrays{{"o", std::move(o)}};
                       }});
+      list.back().block = tile;
+    }
 }
 
 }  // namespace assay::hypotheses

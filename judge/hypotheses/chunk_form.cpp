@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <optional>
 
@@ -31,8 +32,27 @@ enum class Slip {
   tail_undecayed,
   tail_decayed_again,
   last_write_lost,
-  state_overwritten
+  state_overwritten,
+  restarted,
+  A_beta_twice,
+  A_beta_of_columns,
+  A_with_diagonal,
+  A_half_channels,
+  A_in_blocks,
+  read_unsolved,
+  pairs_half_channels,
+  pairs_in_blocks,
+  read_half_columns,
+  read_next_state,
+  sums_run_on,
+  end_in_base_2,
+  end_of_first_gate,
+  end_beyond_tail,
+  writes_half_channels
 };
+
+/// Blocks of a chunk in which products are often made apart.
+constexpr std::size_t block = 16;
 
 struct Told {
   Slip slip;
@@ -71,12 +91,43 @@ constexpr Told slips[] = {
      "the decay of a write begins with the next token", true},
     {Slip::last_write_lost, "the last write of each chunk missing from the state", "add the writes of all its tokens"},
     {Slip::state_overwritten, "the state overwritten by each chunk's writes", "add them to the decayed state"},
+    {Slip::restarted, "every chunk starting from initial_state", "carry the state from chunk to chunk"},
+    {Slip::A_beta_twice, "the products of keys (A) with beta twice", "multiply row i of A by beta_i, once", false,
+     true},
+    {Slip::A_beta_of_columns, "the products of keys (A) with beta of their column",
+     "multiply row i of A by beta_i, not column j by beta_j", false, true},
+    {Slip::A_with_diagonal, "the products of keys (A) with their diagonal",
+     "a token's error reads earlier writes, j < i", false, true},
+    {Slip::A_half_channels, "the products of keys (A) over the first half of the key dimensions alone",
+     "add up all blocks of them", false, true},
+    {Slip::A_in_blocks, "the inverse of I + A within blocks of 16 tokens alone",
+     "the blocks below the diagonal have one, too", false, true},
+    {Slip::read_unsolved, "what the error reads from the chunk's state not taken through the triangular system",
+     "solve for both terms of v - S^T k", false, true},
+    {Slip::pairs_half_channels, "scores within a chunk over the first half of the key dimensions alone",
+     "add up all blocks of them"},
+    {Slip::pairs_in_blocks, "scores within a chunk missing between blocks of 16 tokens",
+     "add those below the blocks of the diagonal"},
+    {Slip::read_half_columns, "the second half of the value dimensions read from the first half of the chunk's state",
+     "each block of the values has its own block of the state"},
+    {Slip::read_next_state, "o reading the state after its chunk", "read the state that the chunk starts with"},
+    {Slip::sums_run_on, "sums of log decays not begun anew in each chunk", "a chunk's sums begin with its first token",
+     true},
+    {Slip::end_in_base_2, "the state decayed by 2^g, not e^g, from chunk to chunk",
+     "multiply the sum by log2 e before exp2, or call exp", true},
+    {Slip::end_of_first_gate, "the state decayed by each chunk's first gate alone",
+     "multiply it by the decay of the whole chunk", true},
+    {Slip::end_beyond_tail, "the last chunk's decay read past its last token (0 of a row that is not there)",
+     "its end is the last token, not the last row of the tile", true},
+    {Slip::writes_half_channels, "the second half of the key dimensions of the state without the chunk's writes",
+     "add the writes to every block of them"},
 };
 
 /// What the recurrence is besides its tensors.
 struct Form {
   double scale = 1;
   bool undecayed_error = false;  ///< whether the error reads the state before the token's own decay
+  double decay = 1;              ///< of every token, where no input says it
 };
 
 /// A tensor of rows; of one that heads share, each head of the group has the same.
@@ -121,10 +172,15 @@ class Walk {
     const double* first = start.at(h, 0).data();
     state_.assign(first, first + K * V), before_ = state_;
     for (std::size_t t = 0; t < tokens(); t += size) {
-      since_.assign(K, 1.0), raw_.clear(), faded_.clear(), writes_.clear(), alone_.clear();
+      if (is(Slip::restarted)) state_.assign(first, first + K * V);
+      if (t == 0 || !is(Slip::sums_run_on)) since_.assign(K, 1.0);
+      raw_.clear(), faded_.clear(), writes_.clear(), alone_.clear(), solved_.clear(), decays_.clear();
       const std::size_t stop = std::min(t + size, tokens());
       for (std::size_t i = t; i < stop; ++i) token(h, i, i == t, {o + i * V, V});
-      close(h, t, stop);
+      close(h, t, stop, stop - t < size);
+      for (std::size_t i = t; i < stop && is(Slip::read_next_state); ++i)
+        for (const auto& [state, sign] : {std::pair{&state_, 1.0}, std::pair{&before_, -1.0}})
+          add({o + i * V, V}, sign * form_.scale, read(*state, q.at(h, i), &decays_[i - t]));
     }
     std::copy(state_.begin(), state_.end(), end);
   }
@@ -140,11 +196,14 @@ class Walk {
     return sum;
   }
 
+  double gate(std::size_t h, std::size_t t, std::size_t channel) const {
+    return g.array == nullptr ? form_.decay : std::exp(g.at(h, t)[g.grid.cols == 1 ? 0 : channel]);
+  }
+
   void fade(std::size_t h, std::size_t t, bool first) {
-    if (g.array == nullptr || (first && is(Slip::first_gate))) return;
-    const auto gate = g.at(h, t);
+    if (first && is(Slip::first_gate)) return;
     for (std::size_t i = 0; i < since_.size(); ++i) {
-      const double a = std::exp(gate[gate.size() == 1 ? 0 : i]);
+      const double a = gate(h, t, i);
       since_[i] *= a;
       for (Values& key : faded_) key[i] *= a;
     }
@@ -160,13 +219,32 @@ class Walk {
     const Values& from = is(Slip::error_stale) || is(Slip::all_stale) ? before_ : state_;
     const double of_state = is(Slip::error_missing) ? 0 : is(Slip::error_without_beta) ? 1 : beta;
     for (double& x : u) x *= beta;
-    add(u, -of_state, read(from, key, is(Slip::error_undecayed) ? nullptr : &since_));
+    const Values predicted = read(from, key, is(Slip::error_undecayed) ? nullptr : &since_);
+    if (!is(Slip::read_unsolved)) add(u, -of_state, predicted);
     alone_.push_back(u);
-    const double of_pairs = is(Slip::A_missing) ? 0 : is(Slip::A_without_beta) ? 1 : is(Slip::A_added) ? -beta : beta;
-    for (std::size_t j = 0; j < writes_.size(); ++j)
-      add(u, -of_pairs * dot(key, is(Slip::A_undecayed) ? raw_[j] : faded_[j]),
-          is(Slip::A_once) ? alone_[j] : writes_[j]);
+    const std::size_t own = writes_.size();
+    for (std::size_t j = is(Slip::A_in_blocks) ? own / block * block : 0; j < own; ++j) {
+      const std::span<const double> other = is(Slip::A_undecayed) ? raw_[j] : faded_[j];
+      const std::size_t channels = is(Slip::A_half_channels) ? key.size() / 2 : key.size();
+      add(u, -weight_of_pair(beta, h, t - own + j) * dot(key.first(channels), other.first(channels)),
+          is(Slip::A_once)          ? alone_[j]
+          : is(Slip::read_unsolved) ? solved_[j]
+                                    : writes_[j]);
+    }
+    if (is(Slip::A_with_diagonal))
+      for (double& x : u) x /= 1 + beta * dot(key, k.at(h, t));
+    solved_.push_back(u);
+    if (is(Slip::read_unsolved)) add(u, -of_state, predicted);
     return u;
+  }
+
+  /// What multiplies k_i k_j in A: beta of token i.
+  double weight_of_pair(double beta, std::size_t h, std::size_t other) const {
+    if (is(Slip::A_missing)) return 0;
+    if (is(Slip::A_without_beta)) return 1;
+    if (is(Slip::A_added)) return -beta;
+    if (is(Slip::A_beta_twice)) return beta * beta;
+    return is(Slip::A_beta_of_columns) ? b.at(h, other)[0] : beta;
   }
 
   void token(std::size_t h, std::size_t t, bool first, std::span<double> o) {
@@ -177,25 +255,40 @@ class Walk {
     if (!form_.undecayed_error) u = error(h, t);
     const auto key = k.at(h, t), query = q.at(h, t);
     raw_.emplace_back(key.begin(), key.end()), faded_.push_back(raw_.back()), writes_.push_back(std::move(u));
+    decays_.push_back(since_);
     std::fill(o.begin(), o.end(), 0.0);
     if (!(first && is(Slip::first_state_unseen)))
       add(o, form_.scale,
           read(is(Slip::all_stale) ? before_ : state_, query, is(Slip::late_gate) ? &earlier : &since_));
+    if (is(Slip::read_half_columns)) std::copy_n(o.data(), o.size() / 2, o.data() + (o.size() + 1) / 2);
     if (first && is(Slip::first_write_unseen)) return;
-    for (std::size_t j = 0; j < writes_.size(); ++j)
-      add(o, form_.scale * dot(query, is(Slip::pairs_undecayed) ? raw_[j] : faded_[j]), writes_[j]);
+    const std::size_t own = writes_.size() - 1, channels = is(Slip::pairs_half_channels) ? key.size() / 2 : key.size();
+    for (std::size_t j = is(Slip::pairs_in_blocks) ? own / block * block : 0; j < writes_.size(); ++j) {
+      const std::span<const double> other = is(Slip::pairs_undecayed) ? raw_[j] : faded_[j];
+      add(o, form_.scale * dot(query.first(channels), other.first(channels)), writes_[j]);
+    }
   }
 
-  void close(std::size_t h, std::size_t first, std::size_t stop) {
+  /// What the state is multiplied by at the chunk's end.
+  double decay_to_end(std::size_t channel, bool partial) const {
+    if (is(Slip::state_overwritten)) return 0;
+    if (is(Slip::end_in_base_2)) return std::pow(since_[channel], std::numbers::ln2);
+    if (is(Slip::end_of_first_gate)) return decays_.front()[channel];
+    return partial && is(Slip::end_beyond_tail) ? 1 : since_[channel];
+  }
+
+  void close(std::size_t h, std::size_t first, std::size_t stop, bool partial) {
     before_ = state_;
     const std::size_t V = v.grid.cols;
     for (std::size_t i = 0; i < since_.size(); ++i) {
       const std::span<double> row(state_.data() + i * V, V);
-      for (double& x : row) x *= is(Slip::state_overwritten) ? 0 : since_[i];
+      for (double& x : row) x *= decay_to_end(i, partial);
+      if (is(Slip::writes_half_channels) && i >= since_.size() / 2) continue;
       for (std::size_t t = first; t < stop; ++t) {
         if (t + 1 == stop && is(Slip::last_write_lost)) continue;
         double key = (is(Slip::tail_undecayed) ? raw_ : faded_)[t - first][i];
-        if (is(Slip::tail_decayed_again)) key *= std::exp(g.at(h, t)[g.grid.cols == 1 ? 0 : i]);
+        if (is(Slip::tail_decayed_again)) key *= gate(h, t, i);
+        if (partial && is(Slip::end_beyond_tail)) key /= since_[i];
         add(row, key, writes_[t - first]);
       }
     }
@@ -204,8 +297,8 @@ class Walk {
   Form form_;
   Slip slip_;
   Rows q, k, v, g, b, p, start;
-  Values state_, before_, since_;                     ///< decays since the chunk's start
-  std::vector<Values> raw_, faded_, writes_, alone_;  ///< of the chunk's tokens
+  Values state_, before_, since_;                                       ///< decays since the chunk's start
+  std::vector<Values> raw_, faded_, writes_, alone_, solved_, decays_;  ///< of the chunk's tokens
 };
 
 Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, Slip slip) {
@@ -235,14 +328,16 @@ std::optional<Form> form_of(const Scene& scene) {
     if (scene.input(name) == nullptr || scene.input(name)->shape.size() != 3) return std::nullopt;
   const Scene part = prefix_of(group_of(scene, 0), tokens).scene;
   Arrays right;
+  double decay = 1;
   try {
     right = hypotheses::answer_of(*part.room, part.problem);
+    if (right.contains("final_state")) decay = fixed_decay(part);
   } catch (const std::exception&) {
     return std::nullopt;  // the room refuses so few tokens
   }
   if (!right.contains("final_state")) return std::nullopt;
   for (const bool undecayed : {false, true}) {
-    Form form{1, undecayed};
+    Form form{1, undecayed, decay};
     const Arrays mine = answer_of(part, form, size, Slip::none);
     const Array &o = mine.at("o"), &truth = right.at("o");
     if (o.data.size() != truth.data.size()) return std::nullopt;
@@ -254,6 +349,16 @@ std::optional<Form> form_of(const Scene& scene) {
 
 }  // namespace
 
+double fixed_decay(const Scene& scene) {
+  if (scene.input("log_decay") != nullptr) return 1;
+  Problem p = tokens_of(scene, 0, 1);
+  std::fill(p.inputs.at("k").data.begin(), p.inputs.at("k").data.end(), 0.0);
+  const Values start = p.inputs.at("initial_state").data,
+               end = hypotheses::answer_of(*scene.room, p).at("final_state").data;
+  const double squares = dot(start, start);
+  return squares > 0 && start.size() == end.size() ? dot(start, end) / squares : 1;
+}
+
 void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,
                      const std::function<std::string(std::size_t)>& chunks) {
   const std::optional<Form> form = form_of(scene);
@@ -262,12 +367,12 @@ void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const st
   const double effort = scene.problem.cotangents.empty() ? 0.5 : 0.125;
   for (const std::size_t size : sizes)
     for (const Told& told : slips) {
-      if ((told.of_decays && scene.input("log_decay") == nullptr) || (told.of_errors && scene.input("beta") == nullptr))
-        continue;
+      const bool decays = scene.input("log_decay") != nullptr || form->decay != 1;
+      if ((told.of_decays && !decays) || (told.of_errors && scene.input("beta") == nullptr)) continue;
       list.push_back(
           {fmt::format("chunk {}: {}", size, told.what), fmt::format("{} ({})", told.what, chunks(size)), told.mend,
            [form = *form, size, slip = told.slip](const Scene& s) { return answer_of(s, form, size, slip); }});
-      list.back().effort = effort;
+      list.back().effort = effort, list.back().block = size;
     }
 }
 

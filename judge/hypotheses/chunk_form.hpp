@@ -15,4 +15,7 @@ namespace assay::hypotheses {
 void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,
                      const std::function<std::string(std::size_t)>& chunks);
 
+/// What one token makes of a state that it does not write to; 1 where an input says it. Throws what the room throws.
+double fixed_decay(const Scene& scene);
+
 }  // namespace assay::hypotheses

@@ -22,8 +22,9 @@ struct Convention {
   std::function<Arrays(const Scene&)> answer;
   bool looks_ahead = false;      ///< later tokens matter to earlier outputs
   bool whole_sequences = false;  ///< heads are more than groups side by side
-  std::string only = {};         ///< the one tensor that it speaks of; "": all that it answers
+  std::string only = {};         ///< a tensor that fails then, or it is not tried; "": any
   double effort = 1;             ///< of what the room's own answer takes
+  std::size_t block = 0;         ///< of how many tokens it says that chunks or tiles are; 0: of none
 };
 
 }  // namespace assay::hypotheses

@@ -199,6 +199,15 @@ std::vector<Change> weight_changes(const std::string& x) {
   };
 }
 
+std::vector<Change> probe_changes(const std::string& x, double scale) {
+  const auto times = [&](const std::string& key, const std::string& what, const std::string& mend, double c) {
+    return Change{key, what, mend, [c](double v) { return c * v; }, [c](double) { return c; }};
+  };
+  return {times("zero", x + " ignored", "add the term with " + x, 0),
+          times("negative", "the sign of " + x + " reversed", "check the sign of the term with " + x, -1),
+          times("scaled", x + " multiplied by the scale of the scores", "take it as it is", scale)};
+}
+
 bool weighs(Domain domain) {
   return domain == Domain::write_strength || domain == Domain::gain || domain == Domain::gradient_weight ||
          domain == Domain::decay_fraction || domain == Domain::ridge;
@@ -209,8 +218,10 @@ void add_gates(List& list, const Scene& scene) {
   for (const std::string& name : scene.inputs()) {
     const Domain domain = scene.described(name)->field.domain;
     if (domain == Domain::log_decay) decays.push_back(name);
+    const double scale = scene.number("scale", 1 / scene.number("bandwidth", 1));
     for (const Change& change : domain == Domain::log_decay ? decay_changes(name)
                                 : weighs(domain)            ? weight_changes(name)
+                                : domain == Domain::probe   ? probe_changes(name, scale)
                                                             : std::vector<Change>{})
       add_elementwise(list, name, change);
   }
@@ -421,6 +432,60 @@ void add_exchanges(List& list, const Scene& scene) {
                         return answer;
                       }});
     }
+}
+
+/// One input read in the place of another of its shape.
+void add_substitutes(List& list, const Scene& scene) {
+  const std::vector<std::string> names = scene.inputs();
+  for (const std::string& of : names)
+    for (const std::string& by : names) {
+      const Array &x = *scene.input(of), &y = *scene.input(by);
+      const RoomFacts::Ranked &rx = *scene.described(of), &ry = *scene.described(by);
+      if (of == by || x.shape != y.shape || x.data == y.data || rx.field.heads != ry.field.heads) continue;
+      if (rx.field.axes != ry.field.axes) continue;
+      list.push_back({by + " for " + of, by + " read in the place of " + of, "read " + of, [of, by](const Scene& s) {
+                        Problem p = s.problem;
+                        p.inputs.at(of) = p.inputs.at(by);
+                        Arrays answer = answer_of(s, p);
+                        forget(answer, "d_" + of), forget(answer, "d_" + by);
+                        return answer;
+                      }});
+    }
+}
+
+/// Channels in pairs (2i, 2i + 1) where pairs are (i, i + d / 2), or the other way round.
+void pair_otherwise(const Grid& grid, Values& values, bool interleave) {
+  const std::size_t half = grid.cols / 2;
+  each_row(grid, values, [&](std::size_t, std::size_t, std::span<double> row) {
+    const Values from(row.begin(), row.end());
+    for (std::size_t i = 0; i < half; ++i)
+      for (const std::size_t second : {0, 1})
+        row[interleave ? 2 * i + second : i + second * half] = from[interleave ? i + second * half : 2 * i + second];
+  });
+}
+
+void add_channel_orders(List& list, const Scene& scene) {
+  for (const std::string name : {"q", "k"}) {
+    if (scene.input(name) == nullptr) continue;
+    const std::size_t channels = grid_in(scene, name, *scene.input(name)).cols;
+    if (channels < 4 || channels % 2 != 0) continue;
+    for (const bool interleave : {false, true})
+      list.push_back({name + (interleave ? " interleaved channels" : " halved channels"),
+                      "channels of " + name + " in another order: " +
+                          (interleave ? "halves (i, i + d/2) interleaved" : "pairs (2i, 2i + 1) in halves"),
+                      "rotate and store the channels of q and k in one order", [name, interleave](const Scene& s) {
+                        Problem p = s.problem;
+                        Array& x = p.inputs.at(name);
+                        const Grid grid = grid_in(s, name, x);
+                        pair_otherwise(grid, x.data, interleave);
+                        Arrays answer = answer_of(s, p);
+                        if (const auto d = answer.find("d_" + name); d != answer.end()) {
+                          answer[d->first + ", raw"] = d->second;
+                          pair_otherwise(grid, d->second.data, !interleave);
+                        }
+                        return answer;
+                      }});
+  }
 }
 
 // ---- tokens ----
@@ -697,6 +762,39 @@ void add_writes(List& list, const Scene& scene) {
                   }});
 }
 
+/// Rows of one input times what another says of their token: a gate in a term that it does not belong to.
+void add_gated_rows(List& list, const Scene& scene) {
+  struct Factor {
+    std::string name;
+    std::function<double(double)> f;
+  };
+  for (const std::string& gate : scene.inputs()) {
+    const Domain domain = scene.described(gate)->field.domain;
+    std::vector<Factor> factors;
+    if (domain == Domain::log_decay)
+      factors = {{"exp(" + gate + ")", [](double g) { return std::exp(g); }},
+                 {"exp(-" + gate + ")", [](double g) { return std::exp(-g); }},
+                 {"1 - exp(" + gate + ")", [](double g) { return -std::expm1(g); }}};
+    else if (weighs(domain))
+      factors = {{gate, [](double b) { return b; }}};
+    for (const std::string& name : scene.inputs()) {
+      const Grid grid = grid_in(scene, name, *scene.input(name));
+      if (name == gate || !grid.by_token || scene.described(name)->field.domain == Domain::log_decay) continue;
+      for (const Factor& factor : factors) {
+        list.push_back({name + " times " + factor.name, name + " multiplied by " + factor.name,
+                        "take " + name + " as it is", [name, gate, f = factor.f](const Scene& s) {
+                          const Scene apart(*s.room, with_heads_apart(s, s.problem), s.batch);
+                          Problem p = apart.problem;
+                          require(multiply_rows(apart, p.inputs, name, gate, f), name, ": no rows for ", gate);
+                          p.cotangents.clear();
+                          return answer_of(apart, p);
+                        }});
+        list.back().effort = scene.problem.cotangents.empty() ? 1 : 0.25;
+      }
+    }
+  }
+}
+
 /// What writes beta k v^T without the error correction, or "".
 std::string plain_room(std::string_view room) {
   constexpr std::pair<std::string_view, std::string_view> rooms[] = {
@@ -844,9 +942,33 @@ void add_heads(List& list, const Scene& scene) {
   }
 }
 
-/// Gradients of what heads share, of one head alone.
+/// Gradients of what heads share, of wrong heads.
 void add_group_gradients(List& list, const Scene& scene) {
   if (scene.group() < 2 || scene.problem.cotangents.empty()) return;
+  if (scene.shared_heads() > static_cast<std::size_t>(scene.batch))
+    list.push_back({"gradients interleaved",
+                    "gradients of what heads share summed over heads h mod H_kv, not over those of h / group",
+                    "heads of a group lie side by side",
+                    [](const Scene& s) {
+                      const std::size_t sequences = static_cast<std::size_t>(s.batch), own = s.own_heads(),
+                                        H = own / sequences, Hs = s.shared_heads() / sequences;
+                      Arrays sums;
+                      for (const auto& [name, parts] : answer_of(s, with_heads_apart(s, s.problem))) {
+                        const RoomFacts::Ranked* ranked = s.described(name);
+                        if (!name.starts_with("d_") || ranked == nullptr || ranked->field.heads == Field::Heads::own ||
+                            parts.shape.empty() || static_cast<std::size_t>(parts.shape[0]) != own)
+                          continue;
+                        Array sum = parts;
+                        const std::size_t n = parts.data.size() / own;
+                        sum.shape[0] = static_cast<int>(Hs * sequences), sum.data.assign(Hs * sequences * n, 0.0);
+                        for (std::size_t h = 0; h < own; ++h)
+                          for (std::size_t i = 0; i < n; ++i)
+                            sum.data[(h / H * Hs + h % H % Hs) * n + i] += parts.data[h * n + i];
+                        sums[name] = std::move(sum);
+                      }
+                      return sums;
+                    },
+                    false, true});
   for (const bool last : {false, true})
     list.push_back({last ? "last head's gradient" : "first head's gradient",
                     std::string("gradients of what heads share taken of the ") + (last ? "last" : "first") +
@@ -925,6 +1047,20 @@ void add_places(List& list, const Scene& scene) {
                       return answer;
                     },
                     false, true});
+    list.push_back({name + " of head 0", name + " of head 0 for all heads", "give each head its own " + name,
+                    [name](const Scene& s) {
+                      Problem p = s.problem;
+                      Array& x = p.inputs.at(name);
+                      const int heads = x.shape[0] / s.batch;
+                      const auto n = static_cast<std::ptrdiff_t>(x.data.size()) / x.shape[0];
+                      for (int h = 0; h < x.shape[0]; ++h)
+                        if (const int of = h % heads; of != 0)
+                          std::copy_n(x.data.begin() + (h - of) * n, n, x.data.begin() + h * n);
+                      Arrays answer = answer_of(s, p);
+                      forget(answer, "d_" + name);
+                      return answer;
+                    },
+                    false, true});
     if (!grid.by_token || grid.rows < 2) continue;
     for (const bool other : {false, true})
       list.push_back({name + (other ? " as [B, T, H, d]" : " as [B, H, T, d]"),
@@ -950,6 +1086,12 @@ void add_cotangents(List& list, const Scene& scene) {
   for (const auto& [name, array] : scene.problem.cotangents) {
     if (std::all_of(array.data.begin(), array.data.end(), [](double x) { return x == 0; })) continue;
     const std::string output = name;
+    list.push_back({"d_" + output + " subtracted", "d_" + output + " with the wrong sign",
+                    "add what the gradients owe to d_" + output, [output](const Scene& s) {
+                      Problem p = s.problem;
+                      for (double& x : p.cotangents.at(output).data) x = -x;
+                      return answer_of(s, p);
+                    }});
     list.push_back({"d_" + output + " ignored", "d_" + output + " ignored", "add what the gradients owe to d_" + output,
                     [output](const Scene& s) {
                       Problem p = s.problem;
@@ -981,8 +1123,11 @@ std::vector<Convention> conventions_of(const Scene& scene) {
   add_heads(list, scene);
   add_group_gradients(list, scene);
   add_exchanges(list, scene);
+  add_substitutes(list, scene);
+  add_channel_orders(list, scene);
   add_shifts(list, scene);
   add_writes(list, scene);
+  add_gated_rows(list, scene);
   add_plain_write(list, scene);
   add_sums(list, scene);
   add_firsts(list, scene);

@@ -310,7 +310,6 @@ class Inquest {
     std::vector<Candidate> list;
     const double work = part.scene.work();
     for (const std::size_t i : which) {
-      if (!fails(all[i].only)) continue;
       if (budget < work * all[i].effort || time_is_up()) {
         complete = false;
         break;
@@ -330,9 +329,9 @@ class Inquest {
   bool try_conventions() {
     std::vector<Convention> all = first_;
     for (Convention& convention : conventions_of(scene_)) all.push_back(std::move(convention));
-    std::vector<std::size_t> every(all.size()), apart, together;
-    std::iota(every.begin(), every.end(), std::size_t{0});
-    for (const std::size_t i : every) (all[i].whole_sequences ? together : apart).push_back(i);
+    std::vector<std::size_t> every, apart, together;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (fails(all[i].only)) every.push_back(i), (all[i].whole_sequences ? together : apart).push_back(i);
     const Part whole = whole_of(scene_);
     double budget = effort_.multiplications;
     bool complete = true;
@@ -363,7 +362,8 @@ class Inquest {
       prefix = prefix_of(part, prefix.tokens / 2);
     if (!fails_in(prefix)) return which;
     std::vector<std::size_t> looked_at, left;
-    for (const std::size_t i : which) (cuts && all[i].looks_ahead ? left : looked_at).push_back(i);
+    for (const std::size_t i : which)
+      (all[i].only.starts_with("d_") || (cuts && all[i].looks_ahead) ? left : looked_at).push_back(i);
     std::vector<std::size_t> near;
     for (const Candidate& c : screen(all, looked_at, prefix, budget, complete)) near.push_back(c.index);
     if (!near.empty()) return near;

@@ -26,11 +26,11 @@ struct Form {
 /// Goes from the state to its next value. The block's parameters are all of the body's values.
 class Walk {
  public:
-  Walk(const Block& body, const Joint& joint) : body_(body), state_(joint.states[0]), b_(types_of(body)) {
-    for (int v = 0; v < values_of(body); ++v)
-      moves_.push_back(static_cast<char>(v == state_ || joint.linear[index(v)] != 0));
+  Walk(const Block& body, int state, const std::vector<char>& linear, const std::string& columns)
+      : body_(body), state_(state), b_(types_of(body)) {
+    for (int v = 0; v < values_of(body); ++v) moves_.push_back(static_cast<char>(v == state_ || linear[index(v)] != 0));
     const std::vector<Dim>& axes = body.type(state_).axes;
-    const bool first = axes[0].name == joint.columns;
+    const bool first = axes[0].name == columns;
     columns_ = axes[first ? 0 : 1], rows_ = axes[first ? 1 : 0];
   }
 
@@ -204,11 +204,10 @@ class Walk {
 
 }  // namespace
 
-bool has_channels(const Block& body, Joint& joint) {
-  const std::vector<Dim>& axes = body.type(joint.states[0]).axes;
-  if (joint.states.size() != 1 || axes.size() != 2 || axes[0] == axes[1]) return false;
-  joint.channels = Walk(body, joint).made();
-  return joint.channels != nullptr;
+std::shared_ptr<const Block> channels_of(const Block& body, int state, const std::vector<char>& linear,
+                                         const std::string& columns) {
+  const std::vector<Dim>& axes = body.type(state).axes;
+  return axes.size() != 2 || axes[0] == axes[1] ? nullptr : Walk(body, state, linear, columns).made();
 }
 
 }  // namespace assay::language

@@ -72,7 +72,7 @@ class Candidate {
       for (const Dim& dim : body_.type(joint_.states[0]).axes) {
         if (dim.name.empty()) continue;
         joint_.columns = dim.name;
-        if (goes_along() && (alike ? made() : has_channels(body_, joint_))) return std::move(joint_);
+        if (goes_along() && (alike ? made() : has_channels())) return std::move(joint_);
       }
     return std::nullopt;
   }
@@ -155,6 +155,12 @@ class Candidate {
                    Op::add, Op::sub,  Op::mul,    Op::div,  Op::max,  Op::lt,      Op::le,       Op::eq,  Op::and_,
                    Op::or_, Op::not_, Op::select, Op::real, Op::pow,  Op::expand,  Op::transpose});
     return elementwise && std::all_of(node->args.begin(), node->args.end(), [&](int a) { return collect(a); });
+  }
+
+  bool has_channels() {
+    if (joint_.states.size() == 1)
+      joint_.channels = channels_of(body_, joint_.states[0], joint_.linear, joint_.columns);
+    return joint_.channels != nullptr;
   }
 
   bool made() {

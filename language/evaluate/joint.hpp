@@ -18,7 +18,7 @@ struct Joint {
   /// What a step does to a direction: parameters are directions of the states, then `constants` of the body's values.
   std::shared_ptr<const Block> tangent;
   std::vector<int> constants;
-  /// In place of a tangent: of the body's values what a step makes of every column (has_channels).
+  /// In place of a tangent: of the body's values what a step makes of every column (channels_of).
   std::shared_ptr<const Block> channels;
 };
 

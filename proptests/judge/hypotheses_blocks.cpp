@@ -123,6 +123,9 @@ struct WrongDelta {
   std::function<double(double decay)> scores = [](double decay) { return decay; };
   std::function<double(double decay)> tail = scores;  ///< to the chunk's end
   bool inverts = true, stale = false, adds = true, first_gate = true, last_write = true, first_write = true;
+  bool anew = true;                                  ///< sums of log decays, in each chunk
+  double half_keys = 1;                              ///< the share of the key dimensions that get the chunk's writes
+  std::function<double(double decay)> end = scores;  ///< of the state, to the next chunk
 };
 
 /// o and final_state of gated_deltanet.
@@ -146,11 +149,13 @@ void answer_wrongly(const Problem& p, const WrongDelta& w, Arrays& outputs) {
     for (int i = 0; i < K * V; ++i)
       S[static_cast<std::size_t>(i)] = p.inputs.at("initial_state").data[static_cast<std::size_t>(h * K * V + i)];
     std::vector<double> before = S;
+    double begin = 0;  // of the sums of log decays
     for (int first = 0; first < T; first += chunk) {
       const int n = std::min(chunk, T - first);
       std::vector<double> sums;  // of log decays since the chunk's start
       for (int i = 0; i < n; ++i)
-        sums.push_back((i > 0 ? sums.back() : 0) + (i > 0 || w.first_gate ? of(g, first + i)(0) : 0));
+        sums.push_back((i > 0 ? sums.back() : begin) + (i > 0 || w.first_gate ? of(g, first + i)(0) : 0));
+      begin = w.anew ? 0 : sums.back();
       const auto decay = [&](int i, int j) {
         return std::exp(sums[static_cast<std::size_t>(i)] - sums[static_cast<std::size_t>(j)]);
       };
@@ -187,8 +192,8 @@ void answer_wrongly(const Problem& p, const WrongDelta& w, Arrays& outputs) {
       for (int a = 0; a < K; ++a)
         for (int c = 0; c < V; ++c) {
           double& x = S[static_cast<std::size_t>(a * V + c)];
-          x *= w.adds ? since(n - 1) : 0;
-          for (int j = 0; j < n - (w.last_write ? 0 : 1); ++j)
+          x *= w.adds ? w.end(since(n - 1)) : 0;
+          for (int j = 0; j < n - (w.last_write ? 0 : 1) && a < w.half_keys * K; ++j)
             x += w.tail(decay(n - 1, j)) * of(k, first + j)(a) *
                  U[static_cast<std::size_t>(j)][static_cast<std::size_t>(c)];
         }
@@ -218,6 +223,11 @@ TEST(CausesInBlocks, name_mistakes_in_chunks_of_the_delta_rule) {
       {[](auto& w) { w.first_gate = false; }, "the decay of each chunk's first token lost"},
       {[](auto& w) { w.last_write = false; }, "the last write of each chunk missing from the state"},
       {[](auto& w) { w.first_write = false; }, "the first row of each chunk without its own write"},
+      {[](auto& w) { w.A = [](double beta, double decay) { return beta * beta * decay; }; }, "(A) with beta twice"},
+      {[](auto& w) { w.anew = false; }, "sums of log decays not begun anew in each chunk"},
+      {[](auto& w) { w.end = [](double decay) { return std::exp2(std::log(decay)); }; },
+       "the state decayed by 2^g, not e^g"},
+      {[](auto& w) { w.half_keys = 0.5; }, "the second half of the key dimensions of the state without the chunk's"},
   };
   Answer healthy = bench.call().healthy();
   answer_wrongly(bench.problem, WrongDelta(), healthy.outputs);

@@ -247,6 +247,21 @@ TEST_F(Check, holds_a_kernel_to_its_contract) {
   EXPECT_FALSE(verdicts()["passed"].get<bool>());
 }
 
+/// What the model leaves open, between 2 and 5 times its limit, a contract with a name may allow: it is not said to
+/// show.
+TEST_F(Check, claims_no_state_that_may_pass) {
+  for (const char* seed : {"1", "2", "3"}) {
+    ASSERT_EQ(run_assay({"case", "gated_deltanet", "--shape", "1,8,1,4", "--seed", seed, "-o", path("case.st")}).code,
+              exit_passed);
+    put(emulated(path("case.st"), Format::bf16));
+    const Ran ran = check();
+    ASSERT_EQ(ran.code, exit_passed) << ran.out;
+    const std::size_t shows = ran.out.find("detects  bf16: ");
+    ASSERT_NE(shows, std::string::npos) << ran.out;
+    EXPECT_EQ(ran.out.substr(shows, ran.out.find('\n', shows) - shows).find("state in "), std::string::npos) << ran.out;
+  }
+}
+
 TEST_F(Check, judges_the_tensors_asked_for) {
   make();
   Safetensors out = emulated(path("case.st"), Format::bf16);

@@ -1,0 +1,283 @@
+#include "judge/hypotheses/attention_form.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include "judge/hypotheses/matrix.hpp"
+#include "reference/core/inputs.hpp"
+
+namespace assay::hypotheses {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// The step that is made otherwise. Weights are P = e^(s - lse), dS = P (d_o v^T - D) with D = <d_o, o>.
+enum class TileSlip {
+  norm_not_rescaled,
+  half_not_rescaled,
+  rescaled_in_base_2,
+  last_keys_lost,
+  masked_as_zero,
+  loop_without_offset,
+  window_of_last_row,
+  unmasked,
+  base_2,
+  unnormalised,
+  lse_of_row_before,
+  delta_added,
+  delta_unnormalised,
+  delta_of_first_row,
+  values_halved,
+  last_tile_alone,
+  diagonal_lost,
+  last_queries_lost,
+  v_unnormalised,
+  v_of_scores
+};
+
+struct TileTold {
+  TileSlip slip;
+  const char* tensor;  ///< that fails then, whatever else does
+  bool by_tiles;       ///< whether the size of tiles shows
+  const char *what, *mend;
+};
+constexpr TileTold tile_slips[] = {
+    {TileSlip::norm_not_rescaled, "o", true, "the row's sum of earlier tiles not rescaled when the maximum grows",
+     "multiply it, like the accumulator, by exp(old maximum - new one)"},
+    {TileSlip::half_not_rescaled, "o", true,
+     "the second half of the accumulator's columns not rescaled when the maximum grows", "rescale all blocks of it"},
+    {TileSlip::rescaled_in_base_2, "o", true, "sums of earlier tiles rescaled by 2^(old maximum - new one)",
+     "scores in base e are rescaled by exp"},
+    {TileSlip::last_keys_lost, "o", true, "the last, partial tile of keys left out",
+     "divide the number of keys upwards"},
+    {TileSlip::masked_as_zero, "o", false, "masked scores counted as 0, not left out",
+     "mask with -inf before the maximum"},
+    {TileSlip::loop_without_offset, "o", true,
+     "tiles of keys beyond the query's own index left out (their number forgets Tk - Tq)",
+     "query i of n sees keys 0..T - n + i"},
+    {TileSlip::window_of_last_row, "o", true, "tiles of keys left out that the first queries of a tile still see",
+     "the first tile is that of the window of the tile's first query"},
+    {TileSlip::unmasked, "d_q", false, "the backward pass without the mask", "weights of keys that are not seen are 0"},
+    {TileSlip::base_2, "d_q", false, "the backward pass with weights 2^(s - lse)",
+     "lse and scores to one base, and the exponential to the same"},
+    {TileSlip::unnormalised, "d_q", false,
+     "the backward pass with the row's maximum for its lse (weights without their sum)",
+     "save max + ln sum e^(s - max)"},
+    {TileSlip::lse_of_row_before, "d_q", false, "the backward pass with the lse of the row before",
+     "read lse at its row"},
+    {TileSlip::delta_added, "d_q", false, "D = <d_o, o> added to the scores' gradient, not subtracted",
+     "subtract D: P (dP - D)"},
+    {TileSlip::delta_unnormalised, "d_q", false, "D = <d_o, o> of an o that was not yet divided by the row's sum",
+     "take D of the o that is stored"},
+    {TileSlip::delta_of_first_row, "d_q", true, "D = <d_o, o> of the first query of each tile for all of its queries",
+     "every query has its own D"},
+    {TileSlip::values_halved, "d_q", false, "d_o v^T over the first half of the value dimensions alone",
+     "add up all blocks of them"},
+    {TileSlip::last_tile_alone, "d_q", true, "d_q of the last tile of keys alone, which overwrites those before",
+     "add up what all tiles of keys owe"},
+    {TileSlip::diagonal_lost, "d_k", true, "d_k and d_v without the tile of the diagonal",
+     "queries begin with the tile that the keys are in"},
+    {TileSlip::last_queries_lost, "d_k", true, "d_k and d_v without the last, partial tile of queries",
+     "divide the number of queries upwards"},
+    {TileSlip::v_unnormalised, "d_v", false, "d_v of weights that were not divided by their sum", "d_v = P^T d_o"},
+    {TileSlip::v_of_scores, "d_v", false, "d_v of the scores' gradient (dS^T d_o)", "d_v = P^T d_o"},
+};
+bool is_forward(TileSlip slip) { return slip <= TileSlip::window_of_last_row; }
+
+/// Attention by tiles of `tile` queries and keys.
+class Tiles {
+ public:
+  Tiles(const Scene& scene, TileSlip slip, std::size_t tile) : scene_(scene), slip_(slip), tile_(tile) {
+    const Array &q = *scene.input("q"), &k = *scene.input("k");
+    n_ = static_cast<std::size_t>(q.shape[1]), T_ = static_cast<std::size_t>(k.shape[1]);
+    const Params& params = scene.problem.params;
+    const auto causal = params.find("causal");
+    causal_ = causal == params.end() || word_of(causal->second) != "false";
+    window_ = scene.number("window", infinity);
+    scale_ = 1 / scene.number("bandwidth", std::sqrt(static_cast<double>(q.shape.back())));
+  }
+
+  Arrays answer() const {
+    const Array &q = *scene_.input("q"), &v = *scene_.input("v");
+    Arrays answer;
+    if (is_forward(slip_)) answer["o"] = Array({q.shape[0], q.shape[1], v.shape[2]});
+    for (const char* name : {"q", "k", "v"})
+      if (!is_forward(slip_)) answer["d_" + std::string(name)] = Array(scene_.input(name)->shape);
+    for (std::size_t h = 0; h < scene_.own_heads(); ++h) {
+      if (is_forward(slip_))
+        add("o", output(h), h, answer);
+      else
+        gradients(h, answer);
+    }
+    return answer;
+  }
+
+ private:
+  bool is(TileSlip slip) const { return slip_ == slip; }
+
+  static Matrix head_of(const Array& x, std::size_t h) {
+    Matrix m(static_cast<std::size_t>(x.shape[1]), static_cast<std::size_t>(x.shape[2]));
+    std::copy_n(x.data.begin() + static_cast<std::ptrdiff_t>(h * m.data.size()), m.data.size(), m.data.begin());
+    return m;
+  }
+  Matrix shared(const char* name, std::size_t h) const { return head_of(*scene_.input(name), h / scene_.group()); }
+  void add(const std::string& tensor, const Matrix& m, std::size_t h, Arrays& answer) const {
+    const bool own = tensor == "o" || tensor == "d_q";
+    const std::size_t at = (own ? h : h / scene_.group()) * m.data.size();
+    for (std::size_t i = 0; i < m.data.size(); ++i) answer.at(tensor).data[at + i] += m.data[i];
+  }
+
+  /// The key at the query's own place.
+  double place(std::size_t query) const {
+    return static_cast<double>(query) + static_cast<double>(T_) - static_cast<double>(n_);
+  }
+  bool sees(std::size_t query, std::size_t key) const {
+    const auto at = static_cast<double>(key);
+    if ((causal_ && at > place(query)) || at <= place(query) - window_) return false;
+    const std::size_t next = std::min((query / tile_ + 1) * tile_, n_);
+    if (is(TileSlip::last_keys_lost)) return key < T_ / tile_ * tile_;
+    if (is(TileSlip::loop_without_offset)) return key < (next + tile_ - 1) / tile_ * tile_;
+    if (is(TileSlip::window_of_last_row)) {
+      const double begin = std::max(0.0, place(next - 1) - window_ + 1), size = static_cast<double>(tile_);
+      return at >= std::floor(begin / size) * size;
+    }
+    return true;
+  }
+  Matrix scores(std::size_t h) const { return scale_ * (head_of(*scene_.input("q"), h) * transposed(shared("k", h))); }
+
+  /// Row by row, tile by tile, with a running maximum.
+  Matrix output(std::size_t h) const {
+    const Matrix s = scores(h), v = shared("v", h);
+    Matrix o(n_, v.cols);
+    for (std::size_t i = 0; i < n_; ++i) {
+      double largest = -infinity, norm = 0;
+      for (std::size_t begin = 0; begin < T_; begin += tile_) {
+        const std::size_t end = std::min(begin + tile_, T_);
+        const auto score = [&](std::size_t j) {
+          return sees(i, j) ? s(i, j) : is(TileSlip::masked_as_zero) ? 0 : -infinity;
+        };
+        double now = largest;
+        for (std::size_t j = begin; j < end; ++j) now = std::max(now, score(j));
+        if (now == -infinity) continue;
+        const double older = is(TileSlip::rescaled_in_base_2) ? std::exp2(largest - now) : std::exp(largest - now);
+        norm *= is(TileSlip::norm_not_rescaled) ? 1 : older, largest = now;
+        for (std::size_t c = 0; c < v.cols; ++c)
+          o(i, c) *= is(TileSlip::half_not_rescaled) && c >= v.cols / 2 ? 1 : older;
+        for (std::size_t j = begin; j < end; ++j) {
+          const double weight = std::exp(score(j) - largest);
+          norm += weight;
+          for (std::size_t c = 0; c < v.cols; ++c) o(i, c) += weight * v(j, c);
+        }
+      }
+      for (std::size_t c = 0; c < v.cols && norm > 0; ++c) o(i, c) /= norm;
+    }
+    return o;
+  }
+
+  /// The maximum of each row's scores, and the sum of e^(s - max).
+  struct Row {
+    double largest = -infinity, norm = 0;
+    double lse() const { return largest + std::log(norm); }
+  };
+  std::vector<Row> rows_of(const Matrix& s) const {
+    std::vector<Row> rows(n_);
+    for (std::size_t i = 0; i < n_; ++i) {
+      for (std::size_t j = 0; j < T_; ++j)
+        if (sees(i, j)) rows[i].largest = std::max(rows[i].largest, s(i, j));
+      for (std::size_t j = 0; j < T_; ++j)
+        if (sees(i, j)) rows[i].norm += std::exp(s(i, j) - rows[i].largest);
+    }
+    return rows;
+  }
+
+  void gradients(std::size_t h, Arrays& answer) const {
+    const Matrix s = scores(h), v = shared("v", h), d_o = head_of(scene_.problem.cotangents.at("o"), h);
+    const std::vector<Row> rows = rows_of(s);
+    const Matrix right =
+        mapped(s, [&](std::size_t i, std::size_t j, double x) { return sees(i, j) ? std::exp(x - rows[i].lse()) : 0; });
+    const Matrix P = mapped(s, [&](std::size_t i, std::size_t j, double x) {
+      if (!sees(i, j) && !is(TileSlip::unmasked)) return 0.0;
+      if (is(TileSlip::base_2)) return std::exp2(x - rows[i].lse());
+      if (is(TileSlip::unnormalised)) return std::exp(x - rows[i].largest);
+      return std::exp(x - rows[is(TileSlip::lse_of_row_before) ? (i + n_ - 1) % n_ : i].lse());
+    });
+    const Values D = deltas(right * v, d_o, rows);
+    const std::size_t width = is(TileSlip::values_halved) ? v.cols / 2 : v.cols;
+    const Matrix dP = mapped(s, [&](std::size_t i, std::size_t j, double) {
+      double sum = 0;
+      for (std::size_t c = 0; c < width; ++c) sum += d_o(i, c) * v(j, c);
+      return sum;
+    });
+    const Matrix dS = each(P, mapped(dP, [&](std::size_t i, std::size_t, double x) { return x - D[i]; }));
+    add("d_q",
+        scale_ * (mapped(dS, [&](auto i, auto j, double x) { return adds_to_query(i, j) ? x : 0; }) * shared("k", h)),
+        h, answer);
+    const auto kept = [&](auto i, auto j, double x) { return adds_to_key(i, j) ? x : 0; };
+    add("d_k", scale_ * (transposed(mapped(dS, kept)) * head_of(*scene_.input("q"), h)), h, answer);
+    const Matrix weights = is(TileSlip::v_of_scores) ? dS : mapped(P, [&](std::size_t i, std::size_t, double x) {
+      return is(TileSlip::v_unnormalised) ? x * rows[i].norm : x;
+    });
+    add("d_v", transposed(mapped(weights, kept)) * d_o, h, answer);
+  }
+
+  Values deltas(const Matrix& o, const Matrix& d_o, const std::vector<Row>& rows) const {
+    const Matrix products = each(o, d_o);
+    Values own(n_, 0.0);
+    for (std::size_t i = 0; i < n_; ++i) {
+      for (std::size_t c = 0; c < o.cols; ++c) own[i] += products(i, c);
+      own[i] *= is(TileSlip::delta_added) ? -1 : is(TileSlip::delta_unnormalised) ? rows[i].norm : 1;
+    }
+    if (is(TileSlip::delta_of_first_row))
+      for (std::size_t i = 0; i < n_; ++i) own[i] = own[i / tile_ * tile_];
+    return own;
+  }
+
+  /// The last key that a query sees; its own place without a mask.
+  std::size_t last_key(std::size_t query) const {
+    return causal_ ? static_cast<std::size_t>(std::max(0.0, place(query))) : T_ - 1;
+  }
+  bool adds_to_query(std::size_t query, std::size_t key) const {
+    return !is(TileSlip::last_tile_alone) || key / tile_ == last_key(query) / tile_;
+  }
+  bool adds_to_key(std::size_t query, std::size_t key) const {
+    if (is(TileSlip::last_queries_lost)) return query < n_ / tile_ * tile_;
+    const double at = place(query);
+    return !is(TileSlip::diagonal_lost) || at < 0 || key / tile_ != static_cast<std::size_t>(at) / tile_;
+  }
+
+  const Scene& scene_;
+  TileSlip slip_;
+  std::size_t tile_, n_ = 0, T_ = 0;
+  bool causal_ = true;
+  double window_ = infinity, scale_ = 1;
+};
+
+}  // namespace
+
+void add_attention_slips(std::vector<Convention>& list, const Scene& scene) {
+  if (scene.room->name != "softmax_attention") return;
+  for (const char* name : {"q", "k", "v"})
+    if (scene.input(name) == nullptr || scene.input(name)->shape.size() != 3) return;
+  for (const auto& [name, value] : scene.problem.params)
+    if (name != "bandwidth" && name != "causal" && name != "window") return;
+  const bool backward = scene.problem.cotangents.contains("o");
+  for (const TileTold& told : tile_slips) {
+    if (!is_forward(told.slip) && !backward) continue;
+    for (const std::size_t tile : {64, 32, 16, 128}) {
+      const std::string tiles = told.by_tiles ? fmt::format(" (tiles of {})", tile) : "";
+      list.push_back({fmt::format("attention: {}{}", told.what, tiles), told.what + tiles, told.mend,
+                      [slip = told.slip, tile](const Scene& s) { return Tiles(s, slip, tile).answer(); }});
+      list.back().only = told.tensor;
+      list.back().block = told.by_tiles ? tile : 0;
+      list.back().effort = is_forward(told.slip) && backward ? 0.25 : 1;
+      if (!told.by_tiles) break;
+    }
+  }
+}
+
+}  // namespace assay::hypotheses
