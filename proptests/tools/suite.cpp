@@ -234,7 +234,8 @@ TEST(SuiteTable, has_every_mechanism) {
     const Suite& suite = suites()[at++];
     EXPECT_EQ(suite.mechanism, room->name);
     EXPECT_EQ(suite.cases.size(), static_cast<std::size_t>(suite_size)) << room->name;
-    EXPECT_GE(20 * suite.by_contract, 17 * suite.faults) << room->name;
+    // What is wrong with a setting changes no number of a case that has it off: those with settings show it.
+    EXPECT_GE(20 * std::max(suite.by_contract, suite.shown_with_settings), 17 * suite.faults) << room->name;
     for (const SuiteBlindSpot& spot : suite.blind_spots)
       EXPECT_NE(suite_page().find("| " + spot.name + " |"), std::string::npos);
   }
