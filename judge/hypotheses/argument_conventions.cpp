@@ -322,10 +322,8 @@ void add_bare_sink(List& list, const Scene& scene, bool with_sink) {
 /// Masks and distances of a kernel whose queries end where its keys do, and of one that counts from the first.
 void add_positions(List& list, const Scene& scene) {
   const Array *q = scene.input("q"), *k = scene.input("k"), *slopes = scene.input("alibi_slopes");
-  const Params& params = scene.problem.params;
-  const auto causal = params.find("causal");
   if (q == nullptr || k == nullptr || scene.described("o")->field.axes[0] != Axis::query_len) return;
-  if (causal == params.end() || causal->second == Param(true))
+  if (scene.is_causal())
     add_edit(list, "the mask one key long (a query sees the next key)", "query t sees keys 0..t",
              [](Problem& p) { p.params["causal"] = false, p.params["window_right"] = 1L; });
   if (slopes == nullptr || scene.input("bias") != nullptr || q->shape[1] == k->shape[1]) return;

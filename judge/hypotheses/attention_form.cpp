@@ -95,9 +95,7 @@ class Tiles {
   Tiles(const Scene& scene, TileSlip slip, std::size_t tile) : scene_(scene), slip_(slip), tile_(tile) {
     const Array &q = *scene.input("q"), &k = *scene.input("k");
     n_ = static_cast<std::size_t>(q.shape[1]), T_ = static_cast<std::size_t>(k.shape[1]);
-    const Params& params = scene.problem.params;
-    const auto causal = params.find("causal");
-    causal_ = causal == params.end() || word_of(causal->second) != "false";
+    causal_ = scene.is_causal();
     window_ = scene.number("window", infinity);
     scale_ = 1 / scene.number("bandwidth", std::sqrt(static_cast<double>(q.shape.back())));
   }
@@ -120,16 +118,10 @@ class Tiles {
  private:
   bool is(TileSlip slip) const { return slip_ == slip; }
 
-  static Matrix head_of(const Array& x, std::size_t h) {
-    Matrix m(static_cast<std::size_t>(x.shape[1]), static_cast<std::size_t>(x.shape[2]));
-    std::copy_n(x.data.begin() + static_cast<std::ptrdiff_t>(h * m.data.size()), m.data.size(), m.data.begin());
-    return m;
-  }
   Matrix shared(const char* name, std::size_t h) const { return head_of(*scene_.input(name), h / scene_.group()); }
   void add(const std::string& tensor, const Matrix& m, std::size_t h, Arrays& answer) const {
     const bool own = tensor == "o" || tensor == "d_q";
-    const std::size_t at = (own ? h : h / scene_.group()) * m.data.size();
-    for (std::size_t i = 0; i < m.data.size(); ++i) answer.at(tensor).data[at + i] += m.data[i];
+    add_to_head(answer.at(tensor), m, own ? h : h / scene_.group());
   }
 
   /// The key at the query's own place.

@@ -259,8 +259,6 @@ struct Attention {
 
 Attention attention_of(const Scene& s) {
   const Array &q = *s.input("q"), &k = *s.input("k"), &v = *s.input("v");
-  const auto causal = s.problem.params.find("causal");
-  const bool masks = causal == s.problem.params.end() || std::get<bool>(causal->second);
   return {q,
           k,
           v,
@@ -269,7 +267,7 @@ Attention attention_of(const Scene& s) {
           grid_of(*s.described("v"), v.shape),
           s.group(),
           1 / s.number("bandwidth", std::sqrt(static_cast<double>(q.shape.back()))),
-          masks};
+          s.is_causal()};
 }
 
 /// o where sums of earlier tiles keep the maximum that they were taken with, and the normaliser does not.

@@ -287,6 +287,21 @@ void add_sums(List& list, const Scene& scene) {
 
 // ---- states that are carried in ----
 
+/// What is answered where an input lies otherwise: its gradient is read back, and, raw, is not.
+Arrays answer_with(const Scene& s, const std::string& name,
+                   const std::function<void(const Grid&, Values&, bool back)>& move) {
+  Problem p = s.problem;
+  Array& x = p.inputs.at(name);
+  const Grid grid = grid_in(s, name, x);
+  move(grid, x.data, false);
+  Arrays answer = answer_of(s, p);
+  if (const auto d = answer.find("d_" + name); d != answer.end()) {
+    answer[d->first + ", raw"] = d->second;
+    move(grid, d->second.data, true);
+  }
+  return answer;
+}
+
 /// Memory [heads][m][n] read as if it were [heads][n][m], in either direction.
 void read_transposed(const Grid& grid, Values& values, bool back) {
   const Values from = values;
@@ -321,17 +336,10 @@ void add_states(List& list, const Scene& scene) {
           {name + (both ? " and its successor transposed" : " transposed"),
            both ? "states stored transposed ([V][K] for [K][V])" : name + " read transposed ([V][K] for [K][V])",
            "states lie as [K][V]", [name, both](const Scene& s) {
-             Problem p = s.problem;
-             Array& state = p.inputs.at(name);
-             const Grid grid = grid_in(s, name, state);
-             read_transposed(grid, state.data, false);
-             Arrays answer = answer_of(s, p);
-             if (const auto d = answer.find("d_" + name); d != answer.end()) {
-               answer[d->first + ", raw"] = d->second;
-               read_transposed(grid, d->second.data, true);
-             }
+             Arrays answer = answer_with(s, name, read_transposed);
              const auto last = answer.find("final_" + name.substr(8));
-             if (both && last != answer.end()) read_transposed(grid, last->second.data, true);
+             if (both && last != answer.end())
+               read_transposed(grid_in(s, name, *s.input(name)), last->second.data, true);
              return answer;
            }});
   }
@@ -474,16 +482,9 @@ void add_channel_orders(List& list, const Scene& scene) {
                       "channels of " + name + " in another order: " +
                           (interleave ? "halves (i, i + d/2) interleaved" : "pairs (2i, 2i + 1) in halves"),
                       "rotate and store the channels of q and k in one order", [name, interleave](const Scene& s) {
-                        Problem p = s.problem;
-                        Array& x = p.inputs.at(name);
-                        const Grid grid = grid_in(s, name, x);
-                        pair_otherwise(grid, x.data, interleave);
-                        Arrays answer = answer_of(s, p);
-                        if (const auto d = answer.find("d_" + name); d != answer.end()) {
-                          answer[d->first + ", raw"] = d->second;
-                          pair_otherwise(grid, d->second.data, !interleave);
-                        }
-                        return answer;
+                        return answer_with(s, name, [interleave](const Grid& grid, Values& values, bool back) {
+                          pair_otherwise(grid, values, interleave != back);
+                        });
                       }});
   }
 }
@@ -560,11 +561,7 @@ std::vector<std::string> read_by_queries(const Scene& scene) {
 /// Row t reads what row t - 1 (or t + 1) should: its queries go there, and what is answered comes back.
 void add_reads(List& list, const Scene& scene) {
   const std::vector<std::string> queries = read_by_queries(scene);
-  const Params& params = scene.problem.params;
-  const auto causal = params.find("causal");
-  if (queries.empty() || !scene.aligned() || scene.tokens() < 3 ||
-      (causal != params.end() && std::get_if<bool>(&causal->second) != nullptr && !std::get<bool>(causal->second)))
-    return;
+  if (queries.empty() || !scene.aligned() || scene.tokens() < 3 || !scene.is_causal()) return;
   const bool masks = scene.described("o") != nullptr && scene.described("o")->field.axes[0] == Axis::query_len;
   for (const int by : {-1, 1})
     list.push_back({by < 0 ? "reads before" : "reads after",
@@ -637,10 +634,7 @@ void add_own_write(List& list, const Scene& scene) {
 /// Masks of fewer queries than keys, which end where the keys do.
 void add_decode_masks(List& list, const Scene& scene) {
   const std::vector<std::string> queries = read_by_queries(scene);
-  const auto causal = scene.problem.params.find("causal");
-  if (queries.empty() || scene.aligned() ||
-      (causal != scene.problem.params.end() && word_of(causal->second) == "false"))
-    return;
+  if (queries.empty() || scene.aligned() || !scene.is_causal()) return;
   const RoomFacts::Ranked& q = *scene.described(queries.front());
   if (q.field.axes[0] != Axis::query_len) return;
   std::vector<std::string> keys;

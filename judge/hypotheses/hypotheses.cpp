@@ -353,10 +353,7 @@ class Inquest {
   /// Those that explain the outputs, or the first tokens of one that fails there; all if none does.
   std::vector<std::size_t> screened(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
                                     const Part& part, double& budget, bool& complete) const {
-    const auto causal = scene_.problem.params.find("causal");
-    const bool ahead = causal != scene_.problem.params.end() && std::get_if<bool>(&causal->second) != nullptr &&
-                       !std::get<bool>(causal->second);
-    const bool cuts = scene_.in_parts && !ahead && scene_.aligned();
+    const bool cuts = scene_.in_parts && scene_.is_causal() && scene_.aligned();
     Part prefix = cuts ? prefix_of(part, prefix_tokens) : outputs_of(part);
     while (cuts && prefix.tokens > usual_chunk && prefix.scene.work() * efforts_of(all, which) > budget / 2)
       prefix = prefix_of(part, prefix.tokens / 2);

@@ -1,5 +1,6 @@
 #pragma once
 // Small matrices of doubles, for algorithms by blocks that are written out.
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -51,10 +52,14 @@ inline Matrix each(Matrix a, const Matrix& b) {
   for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] *= b.data[i];
   return a;
 }
-inline double sum(const Values& values) {
-  double all = 0;
-  for (const double x : values) all += x;
-  return all;
+/// Head h of an array [heads, rows, cols], and m added to it.
+inline Matrix head_of(const Array& x, std::size_t h) {
+  Matrix m(static_cast<std::size_t>(x.shape[1]), static_cast<std::size_t>(x.shape[2]));
+  std::copy_n(x.data.begin() + static_cast<std::ptrdiff_t>(h * m.data.size()), m.data.size(), m.data.begin());
+  return m;
+}
+inline void add_to_head(Array& to, const Matrix& m, std::size_t h) {
+  for (std::size_t i = 0; i < m.data.size(); ++i) to.data[h * m.data.size() + i] += m.data[i];
 }
 
 }  // namespace assay::hypotheses

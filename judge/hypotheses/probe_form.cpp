@@ -60,20 +60,10 @@ class Probed {
 
  private:
   bool is(ProbeSlip slip) const { return slip_ == slip; }
-  static Matrix head_of(const Array& x, std::size_t h) {
-    Matrix m(static_cast<std::size_t>(x.shape[1]), static_cast<std::size_t>(x.shape[2]));
-    std::copy_n(x.data.begin() + static_cast<std::ptrdiff_t>(h * m.data.size()), m.data.size(), m.data.begin());
-    return m;
-  }
-  static void add(Array& to, const Matrix& m, std::size_t h) {
-    for (std::size_t i = 0; i < m.data.size(); ++i) to.data[h * m.data.size() + i] += m.data[i];
-  }
 
   /// Softmax weights of the keys that each query sees.
   Matrix weights(const Matrix& q, const Matrix& k) const {
-    const Params& params = scene_.problem.params;
-    const auto causal = params.find("causal");
-    const bool masks = causal == params.end() || word_of(causal->second) != "false";
+    const bool masks = scene_.is_causal();
     Matrix p = (1 / scene_.number("bandwidth", std::sqrt(static_cast<double>(q.cols)))) * (q * transposed(k));
     for (std::size_t i = 0; i < p.rows; ++i) {
       const auto seen = [&](std::size_t j) { return !masks || j + p.rows <= i + p.cols; };
@@ -100,7 +90,7 @@ class Probed {
     const Values tbar = is(ProbeSlip::no_mean) ? Values(p.rows, 0.0) : means(p, t);
     const Matrix factors = mapped(t, [&](std::size_t i, std::size_t, double x) { return 1 + tbar[i] - x; });
     const Matrix w = each(p, factors);
-    if (is(ProbeSlip::no_mean)) return add(answer.at("o"), w * v, h);
+    if (is(ProbeSlip::no_mean)) return add_to_head(answer.at("o"), w * v, h);
     const Matrix d_o = head_of(scene_.problem.cotangents.at("o"), h), u = d_o * transposed(v);
     const Values ubar = means(p, u);
     const auto owed_probe = [&](std::size_t i, std::size_t, double x) {
@@ -113,10 +103,10 @@ class Probed {
     const Values mean = means(p, dp);
     const double scale = 1 / scene_.number("bandwidth", std::sqrt(static_cast<double>(q.cols)));
     const Matrix ds = scale * each(p, mapped(dp, [&](std::size_t i, std::size_t, double x) { return x - mean[i]; }));
-    add(answer.at("d_q"), ds * k, h), add(answer.at("d_rho"), dt * k, h);
-    add(answer.at("d_k"), transposed(ds) * q, shared);
-    if (!is(ProbeSlip::k_without_probe)) add(answer.at("d_k"), transposed(dt) * rho, shared);
-    add(answer.at("d_v"), transposed(is(ProbeSlip::v_of_softmax) ? p : w) * d_o, shared);
+    add_to_head(answer.at("d_q"), ds * k, h), add_to_head(answer.at("d_rho"), dt * k, h);
+    add_to_head(answer.at("d_k"), transposed(ds) * q, shared);
+    if (!is(ProbeSlip::k_without_probe)) add_to_head(answer.at("d_k"), transposed(dt) * rho, shared);
+    add_to_head(answer.at("d_v"), transposed(is(ProbeSlip::v_of_softmax) ? p : w) * d_o, shared);
   }
 
   const Scene& scene_;

@@ -116,6 +116,11 @@ bool Scene::aligned() const {
          });
 }
 
+bool Scene::is_causal() const {
+  const auto causal = problem.params.find("causal");
+  return causal == problem.params.end() || word_of(causal->second) != "false";
+}
+
 double Scene::number(std::string_view name, double otherwise) const {
   const auto found = problem.params.find(name);
   if (found == problem.params.end()) return otherwise;

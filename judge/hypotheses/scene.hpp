@@ -52,6 +52,8 @@ struct Scene {
   bool aligned() const;
   /// A parameter that is a number; `otherwise` where it has none.
   double number(std::string_view name, double otherwise) const;
+  /// Whether queries do not see later keys: unless it says causal=false.
+  bool is_causal() const;
 
   /// Multiplications of one answer, roughly: a core does 8 * 10^8 in a second.
   double work() const;

@@ -64,6 +64,11 @@ class Walk {
 
   /// The body's value v, which does not depend on the state, as numbers along `dim` alone.
   std::optional<int> along(int v, const Dim& dim) {
+    const auto key = std::pair(v, dim == columns_);
+    if (const auto found = along_.find(key); found != along_.end()) return found->second;
+    return along_[key] = made_along(v, dim);
+  }
+  std::optional<int> made_along(int v, const Dim& dim) {
     const Type& type = body_.type(v);
     if (type.axes.empty()) return repeated(v, dim);
     if (type.axes == std::vector<Dim>{dim}) return v;
@@ -71,13 +76,9 @@ class Walk {
     if (node == nullptr) return std::nullopt;
     const bool other = node->op == Op::expand && !(node->attributes.dim == dim);
     if (other || node->op == Op::transpose) return along(node->args[0], dim);
-    const bool elementwise =
-        any_of(node->op, {Op::neg,    Op::exp,  Op::log, Op::sqrt, Op::tanh,   Op::sigmoid, Op::softplus, Op::abs,
-                          Op::detach, Op::add,  Op::sub, Op::mul,  Op::div,    Op::max,     Op::lt,       Op::le,
-                          Op::eq,     Op::and_, Op::or_, Op::not_, Op::select, Op::real,    Op::pow,      Op::round});
     std::vector<int> args;
     for (const int arg : node->args) {
-      const std::optional<int> one = elementwise ? along(arg, dim) : std::nullopt;
+      const std::optional<int> one = is_elementwise(node->op) ? along(arg, dim) : std::nullopt;
       if (!one) return std::nullopt;
       args.push_back(*one);
     }
@@ -200,6 +201,7 @@ class Walk {
   std::vector<char> moves_;
   Dim columns_, rows_;
   std::map<int, std::optional<Form>> known_;
+  std::map<std::pair<int, bool>, std::optional<int>> along_;
 };
 
 }  // namespace

@@ -150,11 +150,9 @@ class Candidate {
     const Node* node = body_.node(v);
     if (node == nullptr) return false;
     if (node->op == Op::expand && node->attributes.dim.name == joint_.columns) return collect(node->args[0]);
-    const bool elementwise = any_of(
-        node->op, {Op::neg, Op::exp,  Op::log,    Op::sqrt, Op::tanh, Op::sigmoid, Op::softplus, Op::abs, Op::detach,
-                   Op::add, Op::sub,  Op::mul,    Op::div,  Op::max,  Op::lt,      Op::le,       Op::eq,  Op::and_,
-                   Op::or_, Op::not_, Op::select, Op::real, Op::pow,  Op::expand,  Op::transpose});
-    return elementwise && std::all_of(node->args.begin(), node->args.end(), [&](int a) { return collect(a); });
+    const bool again =
+        any_of(node->op, {Op::expand, Op::transpose}) || (is_elementwise(node->op) && node->op != Op::round);
+    return again && std::all_of(node->args.begin(), node->args.end(), [&](int a) { return collect(a); });
   }
 
   bool has_channels() {

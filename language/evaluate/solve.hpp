@@ -89,13 +89,11 @@ class Factored {
   }
 
  private:
-  struct None {};
   template <class X>
   struct SolverOf {
-    using type = None;
+    struct type {};
   };
-  template <class X>
-  requires requires { typename X::DefiniteSolver; }
+  template <Several X>
   struct SolverOf<X> {
     using type = std::optional<typename X::DefiniteSolver>;
   };

@@ -19,4 +19,11 @@ inline bool any_of(Op op, std::initializer_list<Op> list) {
   return std::find(list.begin(), list.end(), op) != list.end();
 }
 
+/// Whether element i of a value is made of elements i of the operands alone.
+inline bool is_elementwise(Op op) {
+  return any_of(op, {Op::add, Op::sub,  Op::mul,     Op::div,      Op::neg, Op::exp,  Op::log,    Op::sqrt,
+                     Op::abs, Op::tanh, Op::sigmoid, Op::softplus, Op::max, Op::pow,  Op::real,   Op::detach,
+                     Op::lt,  Op::le,   Op::eq,      Op::and_,     Op::or_, Op::not_, Op::select, Op::round});
+}
+
 }  // namespace assay::language

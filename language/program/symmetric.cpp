@@ -15,17 +15,15 @@ namespace {
 
 using Flags = std::vector<char>;
 
-bool is_elementwise(Op op) {
-  return any_of(op, {Op::add, Op::sub,  Op::mul,     Op::div,      Op::neg, Op::exp,  Op::log,    Op::sqrt,
-                     Op::abs, Op::tanh, Op::sigmoid, Op::softplus, Op::max, Op::pow,  Op::real,   Op::detach,
-                     Op::lt,  Op::le,   Op::eq,      Op::and_,     Op::or_, Op::not_, Op::select, Op::round});
-}
+/// Which results of a step are symmetric, by which of its parameters are: scans in scans ask again and again.
+using Known = std::map<std::pair<const Block*, Flags>, Flags>;
 
 /// Which values of a block are symmetric in their last two axes.
 class Symmetry {
  public:
   /// `params`: which parameters are. `where`: the block in messages; empty while states are not settled.
-  Symmetry(const Block& block, const Flags& params, const std::string& where) : b_(block), symmetric_(params) {
+  Symmetry(const Block& block, const Flags& params, const std::string& where, Known& known)
+      : b_(block), symmetric_(params), known_(known) {
     for (int v = b_.first(); v < values_of(b_); ++v) {
       const Node& node = *b_.node(v);
       if (node.op == Op::scan) of_scan_[v] = scanned(node, where.empty() ? "" : inside(where, v));
@@ -46,6 +44,13 @@ class Symmetry {
   static std::string inside(const std::string& where, int v) { return where + '.' + std::to_string(v); }
   int rank(int v) const { return static_cast<int>(b_.type(v).axes.size()); }
 
+  const Flags& results_of(const Block& body, const Flags& params) const {
+    const auto key = std::pair(&body, params);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    Flags results = Symmetry(body, params, "", known_).results();
+    return known_.emplace(key, std::move(results)).first->second;
+  }
+
   /// Which results of a scan are: states that start so and stay so, and rows.
   Flags scanned(const Node& node, const std::string& where) const {
     const Block& body = *node.attributes.body;
@@ -55,19 +60,30 @@ class Symmetry {
       params.push_back(
           static_cast<char>(symmetric_[index(node.args[i])] != 0 && (i < carry || i >= own || rank(node.args[i]) > 2)));
     for (;;) {
-      const Flags made = Symmetry(body, params, "").results();
+      const Flags made = results_of(body, params);
       bool settled = true;
       for (std::size_t i = 0; i < carry; ++i)
         if (params[i] != 0 && made[i] == 0) params[i] = 0, settled = false;
       if (settled) break;
     }
-    Flags results = Symmetry(body, params, where).results();
+    if (!where.empty()) Symmetry(body, params, where, known_);
+    Flags results = results_of(body, params);
     std::copy_n(params.begin(), carry, results.begin());
     return results;
   }
 
+  template <class F>
+  static bool once(std::map<std::pair<int, int>, bool>& answers, int a, int b, F&& asked) {
+    const auto key = std::pair(a, b);
+    if (const auto found = answers.find(key); found != answers.end()) return found->second;
+    return answers[key] = asked();
+  }
+
   /// Whether v does not change along that axis, as written.
   bool is_flat(int v, int axis) const {
+    return once(flat_, v, axis, [&] { return looks_flat(v, axis); });
+  }
+  bool looks_flat(int v, int axis) const {
     const Node* node = b_.node(v);
     if (node == nullptr) return false;
     if (node->op == Op::expand) {
@@ -101,6 +117,9 @@ class Symmetry {
 
   /// Whether y is x with its last two axes exchanged.
   bool swapped(int x, int y) const {
+    return once(swapped_, x, y, [&] { return looks_swapped(x, y); });
+  }
+  bool looks_swapped(int x, int y) const {
     if (x == y) return symmetric_[index(x)] != 0;
     const Node *m = b_.node(x), *n = b_.node(y);
     const auto transposes = [&](const Node* node, int other) {
@@ -183,14 +202,17 @@ class Symmetry {
 
   const Block& b_;
   Flags symmetric_;
+  Known& known_;
   std::map<int, Flags> of_scan_;
+  mutable std::map<std::pair<int, int>, bool> flat_, swapped_;
 };
 
 }  // namespace
 
 void require_symmetric(const Program& program) {
-  const auto check = [](const Block& block, const std::string& where) {
-    Symmetry(block, Flags(block.params.size(), 0), where);
+  Known known;
+  const auto check = [&](const Block& block, const std::string& where) {
+    Symmetry(block, Flags(block.params.size(), 0), where, known);
   };
   if (program.version() < 3) return;
   check(*program.body, "body");

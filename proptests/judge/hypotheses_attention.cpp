@@ -17,25 +17,7 @@ namespace {
 
 constexpr int tile = 16;
 
-const Bench& attention() {
-  static const Bench bench = [] {
-    const Room& room = listed_room("softmax_attention");
-    const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
-    return bench_of(room, form, spec_of(room, form));
-  }();
-  return bench;
-}
-
-std::string said_of(const Answer& answer) { return told_of(attention(), answer).text(); }
-
-double at(const Array& a, int h, int t, int c) {
-  return a.data[static_cast<std::size_t>((h * a.shape[1] + t) * a.shape[2] + c)];
-}
-double dot(const Array& a, int g, int i, const Array& b, int h, int j) {
-  double sum = 0;
-  for (int c = 0; c < a.shape[2]; ++c) sum += at(a, g, i, c) * at(b, h, j, c);
-  return sum;
-}
+std::string said_of(const Answer& answer) { return told_of(bench_for("softmax_attention"), answer).text(); }
 
 /// One query: weights e^(s - largest) of the keys up to its own, their sum, and the largest score up to each.
 struct Query {
@@ -55,9 +37,9 @@ Query query_of(const Problem& p, int h, int t) {
 }
 
 TEST(CausesInAttention, name_a_sum_that_is_not_rescaled) {
-  const Problem& p = attention().problem;
+  const Problem& p = bench_for("softmax_attention").problem;
   const Array& v = p.inputs.at("v");
-  Answer answer = attention().call().healthy();
+  Answer answer = bench_for("softmax_attention").call().healthy();
   Array& o = answer.outputs.at("o");
   for (int h = 0; h < o.shape[0]; ++h)
     for (int t = 0; t < o.shape[1]; ++t) {
@@ -70,7 +52,7 @@ TEST(CausesInAttention, name_a_sum_that_is_not_rescaled) {
       for (int c = 0; c < o.shape[2]; ++c) {
         double sum = 0;
         for (int j = 0; j <= t; ++j)
-          sum += query.weight[static_cast<std::size_t>(j)] * at(v, h / (o.shape[0] / v.shape[0]), j, c);
+          sum += query.weight[static_cast<std::size_t>(j)] * number_at(v, h / (o.shape[0] / v.shape[0]), j, c);
         o.data[static_cast<std::size_t>((h * o.shape[1] + t) * o.shape[2] + c)] = sum / norm;
       }
     }
@@ -80,10 +62,10 @@ TEST(CausesInAttention, name_a_sum_that_is_not_rescaled) {
 }
 
 TEST(CausesInAttention, name_gradients_of_values_by_wrong_weights) {
-  const Problem& p = attention().problem;
+  const Problem& p = bench_for("softmax_attention").problem;
   const Array& d_o = p.cotangents.at("o");
   const auto told = [&](const std::function<double(const Query&, int t, int j)>& weight) {
-    Answer answer = attention().call().healthy();
+    Answer answer = bench_for("softmax_attention").call().healthy();
     Array& d_v = answer.gradients.at("v");
     std::fill(d_v.data.begin(), d_v.data.end(), 0.0);
     const int group = d_o.shape[0] / d_v.shape[0];
@@ -93,9 +75,9 @@ TEST(CausesInAttention, name_gradients_of_values_by_wrong_weights) {
         for (int j = 0; j <= t; ++j)
           for (int c = 0; c < d_v.shape[2]; ++c)
             d_v.data[static_cast<std::size_t>((h / group * d_v.shape[1] + j) * d_v.shape[2] + c)] +=
-                weight(query, t, j) * at(d_o, h, t, c);
+                weight(query, t, j) * number_at(d_o, h, t, c);
       }
-    return told_of(attention(), answer);
+    return told_of(bench_for("softmax_attention"), answer);
   };
   const auto right = [](const Query& query, int, int j) {
     return query.weight[static_cast<std::size_t>(j)] / query.norm;
@@ -113,10 +95,10 @@ TEST(CausesInAttention, name_gradients_of_values_by_wrong_weights) {
 }
 
 TEST(CausesInAttention, name_gradients_of_queries_by_their_last_tile) {
-  const Problem& p = attention().problem;
+  const Problem& p = bench_for("softmax_attention").problem;
   const Array &k = p.inputs.at("k"), &v = p.inputs.at("v"), &d_o = p.cotangents.at("o");
   const double bandwidth = std::stod(std::get<std::string>(p.params.at("bandwidth")));
-  Answer answer = attention().call().healthy();
+  Answer answer = bench_for("softmax_attention").call().healthy();
   Array& d_q = answer.gradients.at("q");
   std::fill(d_q.data.begin(), d_q.data.end(), 0.0);
   for (int h = 0; h < d_q.shape[0]; ++h)
@@ -130,7 +112,8 @@ TEST(CausesInAttention, name_gradients_of_queries_by_their_last_tile) {
         const double ds =
             query.weight[static_cast<std::size_t>(j)] / query.norm * (dot(d_o, h, t, v, shared, j) - delta) / bandwidth;
         for (int c = 0; c < d_q.shape[2]; ++c)
-          d_q.data[static_cast<std::size_t>((h * d_q.shape[1] + t) * d_q.shape[2] + c)] += ds * at(k, shared, j, c);
+          d_q.data[static_cast<std::size_t>((h * d_q.shape[1] + t) * d_q.shape[2] + c)] +=
+              ds * number_at(k, shared, j, c);
       }
     }
   EXPECT_NE(said_of(answer).find("d_q of the last tile of keys alone"), std::string::npos) << said_of(answer);

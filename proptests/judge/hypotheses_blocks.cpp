@@ -16,17 +16,6 @@ namespace {
 
 constexpr int chunk = 16;
 
-const Bench& bench_for(const char* name) {
-  static std::map<std::string, Bench> benches;
-  auto at = benches.find(name);
-  if (at == benches.end()) {
-    const Room& room = listed_room(name);
-    const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
-    at = benches.emplace(name, bench_of(room, form, spec_of(room, form))).first;
-  }
-  return at->second;
-}
-
 /// What is wrong about a chunkwise scalar-gated linear attention.
 struct Wrong {
   double within = 1, read = 1;  ///< factors of the two parts of o, in scales

@@ -17,17 +17,6 @@ namespace {
 
 constexpr int chunk = 16;
 
-const Bench& bench_for(const char* name) {
-  static std::map<std::string, Bench> benches;
-  auto at = benches.find(name);
-  if (at == benches.end()) {
-    const Room& room = listed_room(name);
-    const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
-    at = benches.emplace(name, bench_of(room, form, spec_of(room, form))).first;
-  }
-  return at->second;
-}
-
 std::string said_of(const Bench& bench, const Answer& answer) { return told_of(bench, answer).text(); }
 
 double at(const Array& a, int h, int t, int c) {

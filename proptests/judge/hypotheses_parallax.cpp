@@ -12,19 +12,8 @@
 namespace assay {
 namespace {
 
-double at(const Array& a, int h, int t, int c) {
-  return a.data[static_cast<std::size_t>((h * a.shape[1] + t) * a.shape[2] + c)];
-}
-double dot(const Array& a, int g, int i, const Array& b, int h, int j) {
-  double sum = 0;
-  for (int c = 0; c < a.shape[2]; ++c) sum += at(a, g, i, c) * at(b, h, j, c);
-  return sum;
-}
-
 TEST(CausesOfProbes, name_a_missing_mean_and_a_plain_gradient_of_values) {
-  const Room& room = listed_room("parallax");
-  const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
-  const Bench bench = bench_of(room, form, spec_of(room, form));
+  const Bench& bench = bench_for("parallax");
   const Problem& p = bench.problem;
   const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v"), &rho = p.inputs.at("rho"),
               &d_o = p.cotangents.at("o");
@@ -43,8 +32,9 @@ TEST(CausesOfProbes, name_a_missing_mean_and_a_plain_gradient_of_values) {
         for (int c = 0; c < v.shape[2]; ++c) {
           const double w = weight[static_cast<std::size_t>(j)];
           o.data[static_cast<std::size_t>((h * o.shape[1] + t) * o.shape[2] + c)] +=
-              w * (1 - dot(rho, h, t, k, h / group, j)) * at(v, h / group, j, c);
-          d_v.data[static_cast<std::size_t>((h / group * v.shape[1] + j) * v.shape[2] + c)] += w * at(d_o, h, t, c);
+              w * (1 - dot(rho, h, t, k, h / group, j)) * number_at(v, h / group, j, c);
+          d_v.data[static_cast<std::size_t>((h / group * v.shape[1] + j) * v.shape[2] + c)] +=
+              w * number_at(d_o, h, t, c);
         }
     }
   const std::string of_o = told_of(bench, outputs).text(), of_v = told_of(bench, gradients).text();

@@ -14,17 +14,6 @@
 namespace assay {
 namespace {
 
-const Bench& bench_for(const char* name) {
-  static std::map<std::string, Bench> benches;
-  auto at = benches.find(name);
-  if (at == benches.end()) {
-    const Room& room = listed_room(name);
-    const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
-    at = benches.emplace(name, bench_of(room, form, spec_of(room, form))).first;
-  }
-  return at->second;
-}
-
 void expect_said(const Bench& bench, const Answer& answer, const std::string& named) {
   const std::string said = told_of(bench, answer).text();
   EXPECT_NE(said.find(named), std::string::npos) << named << "; said: " << said;

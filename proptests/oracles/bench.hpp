@@ -1,5 +1,6 @@
 #pragma once
 // A kernel's answer to one case, judged, and what is said of it.
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,29 @@ inline CaseSpec spec_of(const Room& room, const KernelForm& form, const Params& 
   if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
   if (form.name == "split_decode") spec.shape.query_len = 3;
   return spec;
+}
+
+/// The usual case of a room's first form, made once.
+inline const Bench& bench_for(const char* name) {
+  static std::map<std::string, Bench> benches;
+  auto at = benches.find(name);
+  if (at == benches.end()) {
+    const Room& room = listed_room(name);
+    const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
+    at = benches.emplace(name, bench_of(room, form, spec_of(room, form))).first;
+  }
+  return at->second;
+}
+
+/// Row t of head h of an array [heads, tokens, channels].
+inline double number_at(const Array& a, int h, int t, int c) {
+  return a.data[static_cast<std::size_t>((h * a.shape[1] + t) * a.shape[2] + c)];
+}
+/// Row i of head g of one times row j of head h of another.
+inline double dot(const Array& a, int g, int i, const Array& b, int h, int j) {
+  double sum = 0;
+  for (int c = 0; c < a.shape[2]; ++c) sum += number_at(a, g, i, c) * number_at(b, h, j, c);
+  return sum;
 }
 
 struct Told {
