@@ -8,8 +8,7 @@
 
 #include "files/input_file.hpp"
 #include "language/answers/answer.hpp"
-#include "language/answers/by_channels.hpp"
-#include "language/answers/decimals.hpp"
+#include "language/answers/by_tier.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/core/make_room.hpp"
 #include "oracles/core/memo.hpp"
@@ -69,107 +68,7 @@ RoomFacts::Ranked ranked(const Mechanism& mechanism, std::string_view name, std:
   return r;
 }
 
-// ---- answers
-
-template <class X>
-BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const WordEffort& effort) {
-  if (effort.words == 2) return answer_in_packs<2>(posed, gradients, effort.threads);
-  if (effort.words == 3) return answer_in_packs<3>(posed, gradients, effort.threads);
-  return answer_in_packs<4>(posed, gradients, effort.threads);
-}
-
-/// The largest radius of any tensor, relative to the tensor's largest number. Of a tensor of zeros what underflows is
-/// nothing.
-double widest(const BasicAnswer<WordBall>& answer) {
-  double ratio = 0;
-  for (const auto* arrays : {&answer.outputs, &answer.gradients})
-    for (const auto& [name, array] : *arrays) {
-      double largest = 0x1p-900, radius = 0;
-      for (const WordBall& x : array.data)
-        largest = std::max(largest, std::abs(x.word[0])), radius = std::max(radius, x.radius);
-      ratio = std::max(ratio, radius / largest);
-    }
-  return ratio;
-}
-
-/// In as many words as it takes, up to four; nothing where these decide no comparison, or leave bounds that are too
-/// wide: enclosures of any width do better. What W words leave says how many more will do.
-template <class X>
-std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gradients, WordEffort effort) {
-  while (effort.words <= 4) {
-    try {
-      BasicAnswer<WordBall> found = in_packs(posed, gradients, effort);
-      const double ratio = widest(found);
-      if (ratio <= word_target) return found;
-      // A word more narrows everything by 2^-53 or so.
-      effort.words += static_cast<int>(std::clamp(std::ceil(std::log2(ratio / word_target) / 53), 1.0, 3.0));
-    } catch (const Undecided&) {
-      effort.words += effort.words == 2 ? 2 : 1;  // nothing is left of them: one more would not do
-    }
-  }
-  return std::nullopt;
-}
-
-Decimals decimals(const Mechanism& mechanism, const BasicProblem<std::string>& problem, const DecimalOptions& options) {
-  const Posed<std::string> posed(mechanism, problem);
-  const bool gradients = posed.has_cotangents();
-  if (!options.tier || *options.tier == Tier::ball) return detail::proven(posed, gradients, options.digits);
-  if (const int words = words_of(*options.tier); words > 0) {
-    const auto found = narrow_words(posed, gradients, {words, 1});
-    return found ? assay::detail::word_decimals(*found, options.digits)
-                 : detail::proven(posed, gradients, options.digits);
-  }
-  return assay::detail::with_scalar(
-      *options.tier, [&]<class S>(const S&) { return detail::printed(answer<S>(posed, gradients), options.digits); });
-}
-
-std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const Problem& problem) {
-  const Posed<double> posed(mechanism, problem);
-  return detail::in_balls(posed, posed.has_cotangents(), 192, [](const BasicAnswer<Ball>& balls, bool last) {
-    return assay::detail::narrow_pairs(balls, last);
-  });
-}
-
-std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const Problem& problem,
-                                              const WordEffort& effort) {
-  const Posed<double> posed(mechanism, problem);
-  const std::optional<ByChannels> apart = by_channels(mechanism, problem);
-  auto found = apart ? narrow_words(Posed<double>(mechanism, apart->parts), posed.has_cotangents(), effort)
-                     : narrow_words(posed, posed.has_cotangents(), effort);
-  if (!found) return std::nullopt;
-  if (apart) join_channels(mechanism, *apart, *found);
-  return assay::detail::convert_answer<Enclosed>(
-      [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, *found);
-}
-
-template <class S>
-HiLo pair_of(const S& x) {
-  const W2 pair = to_w2(x);
-  return {pair.hi, pair.lo};
-}
-
-BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tier tier) {
-  if (tier == Tier::ball || words_of(tier) > 0) {
-    auto pairs = tier == Tier::ball ? std::nullopt : in_words(mechanism, problem, {words_of(tier), 1});
-    if (!pairs) pairs = enclosed(mechanism, problem);
-    require(pairs.has_value() || tier != Tier::ball, mechanism.program.name,
-            ": no enclosure decides a comparison of equal numbers");
-    if (!pairs) return values(mechanism, problem, Tier::mp100);
-    return assay::detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
-  }
-  const Posed<double> posed(mechanism, problem);
-  return assay::detail::with_scalar(tier, [&]<class S>(const S&) {
-    return assay::detail::convert_answer<HiLo>([](std::string_view, const S& x) { return pair_of(x); },
-                                               answer<S>(posed, posed.has_cotangents()));
-  });
-}
-
-BasicArrays<HiLo> directed(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent) {
-  using D = Dual<Mp50>;
-  const Posed<double> posed(mechanism, problem);
-  return assay::detail::convert_arrays<HiLo>([](std::string_view, const D& x) { return pair_of(x.slope); },
-                                             slopes<D>(posed, tangent));
-}
+// ---- cases
 
 /// The written length of the chunks that an axis of tokens counts, as N does in "N 16 K"; 0 if it counts none.
 int chunk_of(const Mechanism& mechanism, const Dim& dim) {
@@ -300,13 +199,13 @@ class ProgramRoom final : public Room {
     return language::values(mechanism_, problem, tier);
   }
   std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const override {
-    return enclosed_answer(mechanism_, problem);
+    return language::enclosed(mechanism_, problem);
   }
   std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const override {
     return language::in_words(mechanism_, problem, effort);
   }
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
-    return directed(mechanism_, problem, tangent);
+    return language::slopes(mechanism_, problem, tangent);
   }
   Problem make(const CaseSpec& spec) const override;
   bool shifted(const Params&) const override { return carries_rows(mechanism_.program); }
@@ -435,10 +334,6 @@ Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {
   const Posed<double> posed(mechanism, problem);
   BasicAnswer<double> found = answer<double>(posed, posed.has_cotangents());
   return {std::move(found.outputs), std::move(found.gradients)};
-}
-
-std::optional<BasicAnswer<Enclosed>> enclosed_answer(const Mechanism& mechanism, const Problem& problem) {
-  return enclosed(mechanism, problem);
 }
 
 std::string pinned_name(const Room& room) {

@@ -33,9 +33,6 @@ Answer perturbed_program(const Problem& problem);
 /// Outputs, and gradients if the problem has cotangents, in doubles. Throws Refusal as the room does.
 Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem);
 
-/// As the room's `enclosed`, of a program that has no room.
-std::optional<BasicAnswer<Enclosed>> enclosed_answer(const Mechanism& mechanism, const Problem& problem);
-
 /// The room's name with the program's digest: what a case writes down, so that another program is refused.
 std::string pinned_name(const Room& room);
 

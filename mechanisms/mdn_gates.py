@@ -1,4 +1,4 @@
-from assay.language import exp, log, maximum, mechanism, sigmoid, softplus, tanh
+from assay.language import exp, log, maximum, mechanism, sigmoid, softplus
 
 
 @mechanism(
@@ -11,7 +11,7 @@ def mdn_gates(a, b, m, e, a_log, dt_bias, mu_log, mu_bias, log_factor, tau, min_
     eta = 1 + tanh(e / tau), phi = eta e^{log_factor}, beta = phi^2 / (1 + phi^2) sigmoid(b),
     log alpha = -log(1 + phi^2) - e^{A_log} softplus(a + dt_bias), log mu = max(-e^{Mu_log} softplus(m + mu_bias), min_log_mu).
     """
-    eta = 1 + tanh(e / tau)
+    eta = 2 * sigmoid(2 * e / tau)
     square = (eta * exp(log_factor)) ** 2
     return {
         "eta": eta,

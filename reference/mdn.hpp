@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/core/columns.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/carried_pair.hpp"
 #include "reference/errors/kept.hpp"
 #include "reference/errors/lines.hpp"
 
@@ -90,19 +90,25 @@ struct mdn {
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
-  /// Takes S (0) and M (1) over token t; sets row t of `error`, and row t of `o` to what the query reads.
+  /// S and M, or their gradients.
   template <class S>
-  static void step(const Inputs<S>& in, int t, StatePair<S>& states, Tensor<S, 2>& error, Tensor<S, 2>& o) {
+  struct Memory {
+    Columns<S> state, momentum;
+
+    Memory(const Tensor<S, 2>& its_state, const Tensor<S, 2>& its_momentum)
+        : state(its_state), momentum(its_momentum) {}
+  };
+
+  /// Takes S and M over token t; sets row t of `error`, and row t of `o` to what the query reads.
+  template <class S>
+  static void step(const Inputs<S>& in, int t, Memory<S>& memory, Tensor<S, 2>& error, Tensor<S, 2>& o) {
     using std::exp;
     const int K = in.k.size(1), V = in.v.size(1);
     const S alpha = exp(in.log_alpha(t));
     const S mu = planted<"mdn_undecayed_momentum">(exp(in.log_mu(t)), S(1));
     const S eta = planted<"mdn_squared_weight">(in.eta(t), S(in.eta(t) * in.eta(t)));
-    const auto of_prediction = states.maps(1, mu, eta, line(in.k, t), line(in.p, t));
-    states.maps(0, alpha, -in.beta(t));
-    const auto of_read = states.reads(0, line(in.q, t));
     for (int j = 0; j < V; ++j) {
-      const auto [S_j, M_j] = states.take(j);
+      const Line<S> S_j = column(memory.state, j), M_j = column(memory.momentum, j);
       const S predicted = dot(S_j, line(in.p, t));
       const S e = in.v(t, j) - planted<"mdn_error_of_the_decayed_state">(predicted, S(alpha * predicted));
       const bool is_fresh = planted<"mdn_stale_momentum">(true, false),
@@ -115,20 +121,18 @@ struct mdn {
       if (is_fresh) subtract_scaled(S_j, in.beta(t), M_j);
       keep(Kept::state, M_j), keep(Kept::state, S_j);
       if (reads_last) add_dot(read, S_j, line(in.q, t));
-      error(t, j) = states.whole(j, e, of_prediction);
-      o(t, j) = states.whole(j, read, of_read) * in.scale();
-      states.put_back(j);
+      error(t, j) = e;
+      o(t, j) = read * in.scale();
     }
-    states.end_step();
   }
 
   template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
     const int T = in.k.size(0), V = in.v.size(1);
     Tensor<S, 2> error(T, V), o(T, V);
-    StatePair<S> states(in.initial_state, in.initial_momentum);
-    for (int t = 0; t < T; ++t) step(in, t, states, error, o);
-    return {o, states.x().tensor(), states.y().tensor()};
+    Memory<S> memory(in.initial_state, in.initial_momentum);
+    for (int t = 0; t < T; ++t) step(in, t, memory, error, o);
+    return {o, memory.state.tensor(), memory.momentum.tensor()};
   }
 
   /// Reverse recurrence (delta-family.md 2.4), G and N the gradients of S_t and M_t:
@@ -140,8 +144,8 @@ struct mdn {
     using std::exp;
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Tensor<S, 2> error(T, V), o(T, V);
-    Replay states(StatePair<S>(in.initial_state, in.initial_momentum), T,
-                  [&](int t, StatePair<S>& s) { step(in, t, s, error, o); });
+    Replay memories(Memory<S>(in.initial_state, in.initial_momentum), T,
+                    [&](int t, Memory<S>& memory) { step(in, t, memory, error, o); });
     Inputs<S> d{{},
                 Tensor<S, 2>(in.q.extent),
                 Tensor<S, 2>(in.k.extent),
@@ -153,45 +157,33 @@ struct mdn {
                 Tensor<S, 1>(in.eta.extent),
                 {},
                 {}};
-    StatePair<S> gradients(cotangent.final_state, cotangent.final_momentum);  // G (0) and N (1)
-    std::vector<S> whole(static_cast<std::size_t>(K), S(0));  // a column of G, then of N, with their errors
+    Memory<S> gradients(cotangent.final_state, cotangent.final_momentum);  // G and N
     for (int t = T - 1; t >= 0; --t) {
-      const Columns<S>&before = states.before(t).x(), &stale = states.before(t).y();
-      const Columns<S>&after = states.after(t).x(), &fresh = states.after(t).y();
+      const auto& [before, stale] = memories.before(t);
+      const auto& [after, fresh] = memories.after(t);
       const S alpha = exp(in.log_alpha(t)), mu = exp(in.log_mu(t));
-      const auto of_G = gradients.numbers_of(0);
-      gradients.maps(1, S(1), -in.beta(t));
-      const auto of_N = gradients.numbers_of(1),
-                 of_nk = gradients.maps(0, alpha, in.eta(t), line(in.p, t), line(in.k, t));
-      gradients.maps(1, mu, S(0));
       for (int j = 0; j < V; ++j) {
-        const auto [G_j, N_j] = gradients.take(j);
+        const Line<S> G_j = column(gradients.state, j), N_j = column(gradients.momentum, j);
         const S read_gradient = in.scale() * cotangent.o(t, j);
         add_scaled(line(d.q, t), read_gradient, column(after, j));
         add_scaled(G_j, read_gradient, line(in.q, t));
-        gradients.whole(j, G_j, of_G, whole);
-        d.log_alpha(t) += alpha * dot(line(whole), column(before, j));
-        subtract_dot(d.beta(t), line(whole),
+        d.log_alpha(t) += alpha * dot(G_j, column(before, j));
+        subtract_dot(d.beta(t), G_j,
                      planted<"mdn_step_gradient_of_stale_momentum">(column(fresh, j), column(stale, j)));
         subtract_scaled(N_j, in.beta(t), G_j);
-        gradients.whole(j, N_j, of_N, whole);
         d.log_mu(t) +=
-            mu * dot(line(whole), planted<"mdn_momentum_gradient_after_its_decay">(column(stale, j), column(fresh, j)));
-        subtract_scaled(line(d.k, t), S(in.eta(t) * error(t, j)), line(whole));
+            mu * dot(N_j, planted<"mdn_momentum_gradient_after_its_decay">(column(stale, j), column(fresh, j)));
+        subtract_scaled(line(d.k, t), S(in.eta(t) * error(t, j)), N_j);
         const S nk = dot(N_j, line(in.k, t)), de = -in.eta(t) * nk;
-        const S& whole_nk = gradients.whole(j, nk, of_nk);
-        const S whole_de = -in.eta(t) * whole_nk;
-        d.v(t, j) = whole_de;
-        d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-whole_nk), whole_nk) * error(t, j);
-        subtract_scaled(line(d.p, t), whole_de, column(before, j));
+        d.v(t, j) = de;
+        d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-nk), nk) * error(t, j);
+        subtract_scaled(line(d.p, t), de, column(before, j));
         for (int i = 0; i < K; ++i) G_j[i] *= alpha, N_j[i] *= mu;
         subtract_scaled(G_j, planted<"mdn_forgets_the_prediction_backward">(de, S(0)), line(in.p, t));
         keep(Kept::gradient, G_j), keep(Kept::gradient, N_j);
-        gradients.put_back(j);
       }
-      gradients.end_step();
     }
-    d.initial_state = gradients.x().tensor(), d.initial_momentum = gradients.y().tensor();
+    d.initial_state = gradients.state.tensor(), d.initial_momentum = gradients.momentum.tensor();
     return d;
   }
 };

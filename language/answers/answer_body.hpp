@@ -87,39 +87,47 @@ void add_head(BasicArrays<N>& to, const Place& place, const Strides& shape, F&& 
   }
 }
 
-/// A tensor of which some number does not exist, or is beyond the scalar.
+/// Element `flat` of a result does not exist, or is beyond the scalar. Its token is to blame; of a result that has none,
+/// that of the operation.
 template <class S, class X>
-[[noreturn]] void refuse(const Posed<X>& posed, const Program& program, std::size_t result, int head, bool exists) {
+[[noreturn]] void refuse(const Posed<X>& posed, const Program& program, std::size_t result, const Strides& shape,
+                         std::size_t flat, int head, bool exists) {
   const std::array<int, 1> heads{head};
   std::optional<Culprit> culprit;
   evaluate<S>(*program.body,
               posed.template values<S>(heads, program.inputs.size() > posed.mechanism().program.inputs.size()),
               posed.sizes(), &culprit);
-  std::string what = program.outputs[result];
+  std::string what = assay::detail::element_text(program.outputs[result], lengths_of(shape), flat);
   if (posed.head_axis()) what += text(" of head ", head);
-  if (!culprit) throw Refusal(Status::nonfinite, -1, what + ": not a finite number");
+  const int own = posed.mechanism().walks_tokens(program.body->result_type(result))
+                      ? static_cast<int>(flat / (shape.count() / static_cast<std::size_t>(shape.length[0])))
+                      : -1;
+  if (!culprit) throw Refusal(Status::nonfinite, own, what + ": not a finite number");
   std::string element;
   for (const int i : culprit->element) element += (element.empty() ? "" : ", ") + std::to_string(i);
   std::string message = text(what, exists ? " is beyond " + scalar_name<S>() : " is undefined", ": ",
                              name_of(culprit->op), element.empty() ? "" : " of element [" + element + "]");
   if (culprit->token >= 0) message += text(" of token ", culprit->token);
   const bool domain = !exists && (culprit->op == Op::log || culprit->op == Op::sqrt);
-  throw Refusal(domain ? Status::domain : Status::nonfinite, culprit->token, message);
+  throw Refusal(domain ? Status::domain : Status::nonfinite, own >= 0 ? own : culprit->token, message);
 }
 
-/// Throws Undecided, Refusal if a number is none.
+/// Throws Undecided, Refusal if a number is none: of results with tokens first.
 template <class S, class X>
 void require_finite(const Posed<X>& posed, const Program& program, const std::vector<Value<S>>& results, int head) {
-  for (std::size_t r = 0; r < results.size(); ++r)
-    walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) {
-      using std::isfinite;
-      const S& x = results[r].real(at[0]);
-      if constexpr (std::is_same_v<S, Ball> || Several<S>) {
-        if (!isfinite(x)) throw Undecided();
-      } else if (!isfinite(x)) {
-        refuse<S>(posed, program, r, head, !is_undefined(x));
-      }
-    });
+  for (const bool with_tokens : {true, false})
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      if (posed.mechanism().walks_tokens(program.body->result_type(r)) != with_tokens) continue;
+      walk<1>({&results[r].layout}, [&](std::size_t flat, const auto& at) {
+        using std::isfinite;
+        const S& x = results[r].real(at[0]);
+        if constexpr (std::is_same_v<S, Ball> || Several<S>) {
+          if (!isfinite(x)) throw Undecided();
+        } else if (!isfinite(x)) {
+          refuse<S>(posed, program, r, results[r].layout, flat, head, !is_undefined(x));
+        }
+      });
+    }
 }
 
 void require_memory(const Program& program, const Sizes& sizes, std::size_t bytes);

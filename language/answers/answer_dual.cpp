@@ -1,4 +1,6 @@
 // The independent judge of gradients: derivatives of the forward program by dual numbers.
+#include <algorithm>
+
 #include "language/answers/answer_body.hpp"
 
 namespace assay::language {
@@ -30,8 +32,12 @@ BasicArrays<S> slopes(const Posed<double>& posed, const Arrays& tangent) {
     const std::array<int, 1> heads{head};
     std::vector<Value<S>> values = posed.values<S>(heads, false);
     for (std::size_t i = 0; i < values.size(); ++i)
-      if (const auto d = tangent.find(program.inputs[i].name); d != tangent.end())
+      if (const auto d = tangent.find(program.inputs[i].name); d != tangent.end()) {
+        const std::size_t blocks = static_cast<std::size_t>(std::max(posed.blocks_of(i), 1));
+        require(d->second.data.size() == values[i].layout.count() * blocks, "tangent.", d->first,
+                ": expected the shape of the input");
         values[i] = directed(values[i], d->second, posed.block_of(i, head));
+      }
     const std::vector<Value<S>> results = evaluate<S>(*program.body, std::move(values), posed.sizes());
     for (std::size_t r = 0; r < results.size(); ++r) {
       std::vector<S> data;

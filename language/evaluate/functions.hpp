@@ -77,6 +77,14 @@ bool is_zero(const S& x) {
     return !is_undefined(x) && x == S(0);
 }
 
+/// Whether a pack is that number in all lanes, and nothing else.
+template <class S>
+bool is_everywhere(const S& x, double number) {
+  for (int lane = 0; lane < S::size; ++lane)
+    if (const WordBall one = x.number(lane); one.word[0] != number || one.word[1] != 0 || one.radius != 0) return false;
+  return true;
+}
+
 /// Calls f unless an operand is undefined, for the scalars that must be asked.
 template <class S, class F, class... X>
 S defined(F&& f, const X&... x) {
@@ -119,6 +127,8 @@ S logarithm(const S& x) {
   } else if constexpr (std::is_same_v<S, Ball>) {
     if (x.is_zero()) return {-std::numeric_limits<double>::infinity()};
     return is_larger(Ball(0), x).value_or(false) ? undefined<S>() : log(x);
+  } else if constexpr (Several<S>) {
+    return is_everywhere(x, 0) ? S(-std::numeric_limits<double>::infinity()) : log(x);
   } else {
     return log(x);
   }
@@ -255,6 +265,11 @@ Truth compared(Op op, const S& a, const S& b) {
   if (is_undefined(a) || is_undefined(b)) {
     if constexpr (Several<S>) throw Undecided();
     return Truth::undefined;
+  }
+  if constexpr (Several<S>) {  // differences of infinities are not known
+    constexpr double closed = -std::numeric_limits<double>::infinity();
+    const bool first = is_everywhere(a, closed), second = is_everywhere(b, closed);
+    if (first || second) return (op == Op::lt ? !second : op == Op::le ? first : first && second) ? Truth::yes : Truth::no;
   }
   const bool yes = op == Op::lt ? a < b : op == Op::le ? a <= b : a == b;
   return yes ? Truth::yes : Truth::no;

@@ -244,6 +244,18 @@ inline void add_bounds(const BasicArrays<Rational>& exact, const BasicArrays<Cel
   }
 }
 
+/// [K][V] to [V][K], of every head.
+inline void transpose(BasicArray<Cell>& state) {
+  const std::size_t rank = state.shape.size(), K = static_cast<std::size_t>(state.shape[rank - 2]),
+                    V = static_cast<std::size_t>(state.shape[rank - 1]);
+  std::swap(state.shape[rank - 2], state.shape[rank - 1]);
+  const std::vector<Cell> from = state.data;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const std::size_t head = i / (K * V), k = i % (K * V) / V, v = i % V;
+    state.data[(head * V + v) * K + k] = from[i];
+  }
+}
+
 /// Calls `f` with a value of the tier's scalar.
 template <class F>
 decltype(auto) with_scalar(Tier tier, F&& f) {
@@ -284,7 +296,7 @@ struct RoomFunctions {
         !options.tier ? proven(binding, parts, options.digits) : in_tier(binding, parts, options.digits, *options.tier);
     count_empty_rows(result);
     if constexpr (requires { M::prints_value_by_key(problem); })
-      if (M::prints_value_by_key(problem)) transpose(result.outputs.find("final_state")->second);
+      if (M::prints_value_by_key(problem)) detail::transpose(result.outputs.find("final_state")->second);
     return result;
   }
 
@@ -505,18 +517,6 @@ struct RoomFunctions {
                 },
                 answer<M, Mp200>(binding, parts), mp100),
             {}};
-  }
-
-  /// [K][V] to [V][K], of every head.
-  static void transpose(BasicArray<Cell>& state) {
-    const std::size_t rank = state.shape.size(), K = static_cast<std::size_t>(state.shape[rank - 2]),
-                      V = static_cast<std::size_t>(state.shape[rank - 1]);
-    std::swap(state.shape[rank - 2], state.shape[rank - 1]);
-    const std::vector<Cell> from = state.data;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      const std::size_t head = i / (K * V), k = i % (K * V) / V, v = i % V;
-      state.data[(head * V + v) * K + k] = from[i];
-    }
   }
 
   /// Rows that see no key are legal, and counted (lla-family.md section 12).

@@ -72,13 +72,17 @@ Rational& Rational::operator/=(const Rational& b) {
 
 Rational exp(const Rational& a) {
   if (a.kind_ == Rational::Kind::minus_infinity) return {0};
+  if (a.kind_ == Rational::Kind::logarithm) return Rational(a.value_);
   if (a.finite() == 0) return {1};
   refuse("exp", a.value_);
 }
 
 Rational log(const Rational& a) {
   if (a.finite() == 1) return {0};
-  refuse("log", a.value_);
+  if (a.value_ <= 0) refuse("log", a.value_);
+  Rational result(a.value_);
+  result.kind_ = Rational::Kind::logarithm;
+  return result;
 }
 
 Rational sqrt(const Rational& a) {
@@ -116,6 +120,7 @@ std::string Rational::decimal(int digits) const {
 Rational Rational::undefined() { return {std::numeric_limits<double>::quiet_NaN()}; }
 
 const Rational::Number& Rational::finite() const {
+  if (kind_ == Kind::logarithm) refuse("log", value_);
   if (kind_ != Kind::finite) throw Refusal(Status::unsupported, -1, text("exact: arithmetic with ", decimal(1)));
   return value_;
 }

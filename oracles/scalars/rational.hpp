@@ -49,7 +49,11 @@ class Rational {
   friend Rational log(const Rational& a);
   friend Rational sqrt(const Rational& a);
   friend Rational abs(const Rational& a) { return a.finite() < 0 ? -a : a; }
-  friend bool isfinite(const Rational& a) { return a.kind_ == Kind::finite; }
+  /// Refuses a logarithm.
+  friend bool isfinite(const Rational& a) {
+    if (a.kind_ == Kind::logarithm) a.finite();
+    return a.kind_ == Kind::finite;
+  }
   friend bool isnan(const Rational& a) { return a.kind_ == Kind::undefined; }
 
   /// `digits` >= 1 significant digits, rounded to nearest, as format_decimal prints them.
@@ -65,7 +69,8 @@ class Rational {
   static int compare(const Rational& a, const Rational& b);
 
   Number value_ = 0;
-  enum class Kind { finite, minus_infinity, undefined } kind_ = Kind::finite;
+  /// Of a logarithm, what it is of: its exponential is rational again.
+  enum class Kind { finite, minus_infinity, undefined, logarithm } kind_ = Kind::finite;
 };
 
 }  // namespace assay

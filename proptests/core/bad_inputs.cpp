@@ -180,7 +180,8 @@ std::string heads_must_divide(const Room& room) {
 std::string overflow_names_the_first_token(const Room& room) {
   const Json record = changed(changed(good_case(room), "/inputs/v/1/0", "1e307"), "/params/scale", "1e10");
   const CaseResult r = result_of(record, {.digits = 10, .tier = Tier::fp64});
-  if (r.status != Status::nonfinite || r.row != 1 || r.message != "o[1][0]: overflows in double")
+  if (r.status != Status::nonfinite || r.row != 1 || !r.message.starts_with("o[1][0]") ||
+      r.message.find("double") == std::string::npos)
     return text("row ", r.row, ": ", r.message);
   const CaseResult in_more = result_of(record);
   return in_more.status == Status::ok ? "" : in_more.message;

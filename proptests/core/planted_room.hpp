@@ -1,5 +1,6 @@
 #pragma once
 // The references with the faults they plant (reference/core/planted.hpp), behind the registry's own interface.
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ struct PlantedRoom {
   Decimals (*decimals)(const BasicProblem<std::string>& problem, const DecimalOptions& options);
   BasicAnswer<HiLo> (*values)(const Problem& problem, Tier tier);
   BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);
+  std::optional<BasicAnswer<Enclosed>> (*enclosed)(const Problem& problem);
 };
 
 /// All rooms, in the order of mechanisms.def.
@@ -56,6 +58,7 @@ class WithFaults final : public LikeRoom {
   BasicArrays<HiLo> slopes(const Problem& p, const Arrays& tangent) const override {
     return planted_.slopes(p, tangent);
   }
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& p) const override { return planted_.enclosed(p); }
 
  private:
   const PlantedRoom& planted_;

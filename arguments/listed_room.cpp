@@ -1,0 +1,107 @@
+#include "arguments/listed_room.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "arguments/programs/library.hpp"
+#include "language/answers/by_tier.hpp"
+
+namespace assay::arguments {
+namespace {
+
+/// With its gradient, which is derived once.
+const language::Mechanism& with_gradient(const language::Program& program) {
+  static std::mutex guard;
+  static std::map<const language::Program*, std::unique_ptr<const language::Mechanism>> known;
+  const std::lock_guard lock(guard);
+  std::unique_ptr<const language::Mechanism>& one = known[&program];
+  if (!one) one = std::make_unique<const language::Mechanism>(program);
+  return *one;
+}
+
+template <class X>
+const BasicArray<X>* find(const BasicArrays<X>& arrays, std::string_view name) {
+  const auto it = arrays.find(name);
+  return it == arrays.end() ? nullptr : &it->second;
+}
+
+/// Whether the problem's arrays have heads in front: as many axes as the reference says, and one more.
+template <class X>
+bool has_heads(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<X>& problem) {
+  for (const RoomFacts::Ranked& input : inputs)
+    if (const BasicArray<X>* array = find(problem.inputs, input.field.name);
+        array != nullptr && input.rank > 0 && !input.field.broadcasts)
+      return array->shape.size() == static_cast<std::size_t>(input.rank) + 1;
+  return false;
+}
+
+}  // namespace
+
+template <class X>
+const language::Mechanism& ListedRoom::program_of(const BasicProblem<X>& problem) const {
+  Params settings = problem.params;
+  const std::vector<RoomFacts::Ranked> all = inputs();
+  for (const RoomFacts::Ranked& input : all) {
+    const BasicArray<X>* array = find(problem.inputs, input.field.name);
+    if (!input.field.broadcasts || array == nullptr) continue;
+    // A ridge may be one number, one for every token, or one for every channel of it.
+    const std::size_t axes = array->shape.size() - (has_heads(all, problem) && !array->shape.empty() ? 1 : 0);
+    settings["ridge"] = std::string(axes == 0 ? "" : axes == 1 ? "T" : "T K");
+  }
+  return with_gradient(mechanism_program(name, settings));
+}
+
+template <class N, class X>
+void ListedRoom::leave_out_absent(const BasicProblem<X>& problem, BasicArrays<N>& gradients) const {
+  for (const RoomFacts::Ranked& input : inputs())
+    if (input.field.missing == Field::Missing::absent && !problem.inputs.contains(input.field.name))
+      if (const auto found = gradients.find(input.field.name); found != gradients.end()) gradients.erase(found);
+}
+
+Decimals ListedRoom::decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const {
+  admit(problem);
+  Decimals result = language::decimals(program_of(problem), problem, options);
+  leave_out_absent(problem, result.gradients);
+  std::erase_if(result.bounds, [&](const auto& bound) {
+    return bound.first.starts_with("d_") && !result.gradients.contains(bound.first.substr(2));
+  });
+  if (prints_value_by_key(problem)) assay::detail::transpose(result.outputs.find("final_state")->second);
+  return result;
+}
+
+BasicAnswer<HiLo> ListedRoom::values(const Problem& problem, Tier tier) const {
+  if (words_of(tier) > 0)
+    if (const auto pairs = in_words(problem, {words_of(tier), 1}))
+      return assay::detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+  admit(problem);
+  BasicAnswer<HiLo> result = language::values(program_of(problem), problem, tier);
+  leave_out_absent(problem, result.gradients);
+  return result;
+}
+
+std::optional<BasicAnswer<Enclosed>> ListedRoom::enclosed(const Problem& problem) const {
+  admit(problem);
+  auto result = language::enclosed(program_of(problem), problem);
+  if (result) leave_out_absent(problem, result->gradients);
+  return result;
+}
+
+std::optional<BasicAnswer<Enclosed>> ListedRoom::in_words(const Problem& problem, const WordEffort& effort) const {
+  admit(problem);
+  if (const auto found = by_engine(problem, effort))
+    return assay::detail::convert_answer<Enclosed>(
+        [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, *found);
+  auto result = language::in_words(program_of(problem), problem, effort);
+  if (result) leave_out_absent(problem, result->gradients);
+  return result;
+}
+
+BasicArrays<HiLo> ListedRoom::slopes(const Problem& problem, const Arrays& tangent) const {
+  admit(problem);
+  return language::slopes(program_of(problem), problem, tangent);
+}
+
+}  // namespace assay::arguments

@@ -1,0 +1,64 @@
+#pragma once
+// Rooms of mechanisms.def that their programs answer (mechanisms/NAME.py); what they declare and refuse is their
+// reference's.
+#include <optional>
+#include <vector>
+
+#include "language/answers/posed.hpp"
+#include "oracles/core/in_words.hpp"
+#include "oracles/core/make_room.hpp"
+
+namespace assay::arguments {
+
+class ListedRoom : public Room {
+ public:
+  using Room::Room;
+  Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const final;
+  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const final;
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const final;
+  std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const final;
+  BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const final;
+
+ private:
+  /// Throws Refusal on what the reference does not take.
+  virtual void admit(const Problem& problem) const = 0;
+  virtual void admit(const BasicProblem<std::string>& problem) const = 0;
+  /// The answer of the engine that the reference has for large problems; nothing if there is none.
+  virtual std::optional<BasicAnswer<WordBall>> by_engine(const Problem& problem, const WordEffort& effort) const = 0;
+  /// Whether answers print a final state [V, K].
+  virtual bool prints_value_by_key(const BasicProblem<std::string>& problem) const = 0;
+
+  /// The program of the problem's settings. Kept as long as the process lives.
+  template <class X>
+  const language::Mechanism& program_of(const BasicProblem<X>& problem) const;
+  /// Without gradients of inputs that the problem leaves out and that have no value then.
+  template <class N, class X>
+  void leave_out_absent(const BasicProblem<X>& problem, BasicArrays<N>& gradients) const;
+};
+
+/// The room of reference M.
+template <class M>
+class RoomOf final : public ListedRoom {
+  using F = RoomFunctions<M>;
+
+ public:
+  constexpr RoomOf() : ListedRoom(M::name, M::summary, M::Options::names) {}
+  std::vector<RoomFacts::Ranked> inputs() const override { return F::template fields<M::template Inputs>(); }
+  std::vector<RoomFacts::Ranked> outputs() const override { return F::template fields<M::template Outputs>(); }
+  std::vector<Params> variants() const override { return M::Options::variants(); }
+  Problem make(const CaseSpec& spec) const override { return make_problem<M>(spec); }
+  bool shifted(const Params& params) const override { return F::shifted(params); }
+
+ private:
+  void admit(const Problem& problem) const override { const Binding<M, double> binding(problem); }
+  void admit(const BasicProblem<std::string>& problem) const override { const Binding<M, std::string> binding(problem); }
+  std::optional<BasicAnswer<WordBall>> by_engine(const Problem& problem, const WordEffort& effort) const override {
+    return engine_answer(Binding<M, double>(problem), !problem.cotangents.empty(), effort);
+  }
+  bool prints_value_by_key(const BasicProblem<std::string>& problem) const override {
+    if constexpr (requires { M::prints_value_by_key(problem); }) return M::prints_value_by_key(problem);
+    return false;
+  }
+};
+
+}  // namespace assay::arguments
