@@ -1,5 +1,7 @@
 """What several mechanisms share: which keys a query sees, FALCON's features and gains."""
-from assay.language import const, detach, dot, exp, iota, log, maximum, outer, scan, shift, size, where, zeros
+from assay.language import (
+    const, detach, dot, exp, iota, log, logsumexp, maximum, outer, scan, shift, sigmoid, size, softmax, softplus, where, zeros,
+)  # fmt: skip
 
 RSQRT = 'param = 1 / sqrt(size("K"))'
 STATE = "K V = 0"
@@ -90,3 +92,12 @@ def preconditioner(A, center, eps):
 
 
 RAW = "param = -1"  # a decay floor that no alpha reaches: alpha is below beta, and that below 2
+
+
+def read_entries(q, entries, of_entries, tokens, of_tokens, sink, scale):
+    """Softmax attention of a query over compressed entries and tokens at once, which are keys and values, with a sink in the denominator."""
+    s, t = scale * (entries @ q), scale * (tokens @ q)
+    a, b = logsumexp(s, of_entries), logsumexp(t, of_tokens)
+    share = sigmoid(a - b)  # of the entries; a token is always seen
+    read = share * (softmax(s, of_entries) @ entries) + (1 - share) * (softmax(t, of_tokens) @ tokens)
+    return sigmoid(b + softplus(a - b) - sink) * read

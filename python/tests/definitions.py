@@ -302,11 +302,242 @@ def ttt_mlp(q, k, v, eta, first, second):
     return {"o": np.array(o), "final_first": A, "final_second": B}
 
 
+def carried(steps, x, first):
+    """x through the steps first, first + 1, ... of these matrices."""
+    for step in steps[first:]:
+        x = step.dot(x)
+    return x
+
+
+def identity(n):
+    return np.array([[D(int(a == b)) for b in range(n)] for a in range(n)], dtype=object)
+
+
+def linear_states(steps, writes, initial):
+    """The states of S_t = steps_t S_{t-1} + writes_t, each as the sum of what was written, carried through all steps since."""
+    past = lambda t: (carried(steps[: t + 1], writes[j], j + 1) for j in range(t + 1))
+    return [sum(past(t), carried(steps[: t + 1], initial, 0)) for t in range(len(writes))]
+
+
+def read(states, q, final=lambda S: S):
+    o = [q[t].dot(S) / root(q.shape[1]) for t, S in enumerate(states)]
+    return {"o": np.array(o, dtype=object), "final_state": final(states[-1])}
+
+
+def generalized_delta_rule(q, k, v, a, b, log_decay, initial_state):
+    steps = [np.diag(exp(g)) + np.outer(y, x) for g, x, y in zip(log_decay, a, b)]
+    return read(linear_states(steps, [np.outer(x, y) for x, y in zip(k, v)], initial_state), q)
+
+
+def gated_oja_rule(q, k, v, beta, log_decay, initial_state):
+    steps = [(identity(len(x)) - b * np.outer(x, x)).dot(np.diag(exp(g))) for x, b, g in zip(v, beta, log_decay)]
+    states = linear_states(steps, [b * np.outer(x, y) for x, y, b in zip(v, k, beta)], initial_state.T)
+    return read([S.T for S in states], q)
+
+
+def efla(q, k, v, beta, initial_state):
+    """The solution of dS/dt = -A S + k v^T, A = k k^T, at time beta: the exponential's series, and its integral's."""
+
+    def solution(k, v, b):
+        A, flow, integral = np.outer(k, k), 0 * identity(len(k)), 0 * identity(len(k))
+        term = identity(len(k))  # (-beta A)^n / n!
+        for n in range(80):
+            flow, integral = flow + term, integral + term * (b / (n + 1))
+            term = term.dot(A) * (-b / (n + 1))
+        return flow, integral.dot(np.outer(k, v))
+
+    steps, writes = zip(*map(solution, k, v, beta))
+    return read(linear_states(list(steps), list(writes), initial_state), q)
+
+
+def causal_weights(q, k):
+    return np.array([[dot(x, y) if j <= i else ZERO for j, y in enumerate(k)] for i, x in enumerate(q)], dtype=object)
+
+
+def twice(second, normalized):
+    """Causal weights W taken twice, W times `second` of them, without what lies ahead."""
+
+    def f(q, k, v):
+        W = causal_weights(q, k)
+        W = W.dot(second(W))
+        W = np.array([[x if j <= i else ZERO for j, x in enumerate(row)] for i, row in enumerate(W)], dtype=object)
+        return {"o": W.dot(v) / (W.sum(axis=1)[:, None] if normalized else ONE)}
+
+    return f
+
+
+def bounded_memory_attention(q, k, v, control, initial_keys, initial_values, initial_normalizer):
+    w = exp(control)
+    slots = range(w.shape[1])
+    sums = lambda start, x, t: [start[m] + sum(w[j][m] * x[j] for j in range(t + 1)) for m in slots]
+
+    def row(t):
+        z = sums(initial_normalizer, np.full(len(k), ONE), t)
+        keys, values = ([x / z[m] for m, x in enumerate(sums(start, rows, t))] for start, rows in ((initial_keys, k), (initial_values, v)))
+        return mixed(softmax([dot(q[t], x) / root(q.shape[1]) for x in keys]), np.array(values, dtype=object))
+
+    last = len(q) - 1
+    ends = {"final_keys": (initial_keys, k), "final_values": (initial_values, v), "final_normalizer": (initial_normalizer, np.full(len(k), ONE))}
+    return rows(row, len(q)) | {name: np.array(sums(start, x, last), dtype=object) for name, (start, x) in ends.items()}
+
+
+def lightnet(q, k, v, initial_state, initial_normalizer):
+    w, K = exp(k), q.shape[1]
+    total = lambda c, t: initial_normalizer[c] + sum(w[: t + 1, c])
+    written = lambda c, t: initial_state[c] + sum(w[j][c] * v[j] for j in range(t + 1))
+    o = rows(lambda t: sum(q[t][c] * written(c, t) / total(c, t) for c in range(K)) / root(K), len(q))
+    last = len(q) - 1
+    ends = (np.array([f(c, last) for c in range(K)], dtype=object) for f in (written, total))
+    return o | dict(zip(("final_state", "final_normalizer"), ends))
+
+
+def rodimus(q, k, v, beta, select, temper, initial_state):
+    g, tau = log(1 + exp(select)), sigmoid(temper)
+    power = np.frompyfunc(lambda x, y: x**y, 2, 1)
+    writes = [np.outer(x * key, b * y) for x, key, b, y in zip(power(g, tau), k, beta, v)]
+    return read(linear_states([np.diag(x) for x in exp(-g * tau)], writes, initial_state), q)
+
+
+def mom(q, k, v, shared_k, shared_v, router, chosen, initial_state, initial_shared):
+    memories, scale = range(router.shape[1]), root(q.shape[1])
+    tokens = lambda m, t: [j for j in range(t + 1) if chosen[j][m] > 0]
+    attended = lambda x, keys, values, at: sum((dot(x, keys[j]) * values[j] for j in at), zeros(v.shape[2]))
+
+    def row(t):
+        weight = [exp(router[t])[m] if chosen[t][m] > 0 else ZERO for m in memories]
+        found = q[t].dot(initial_shared) + attended(q[t], shared_k, shared_v, range(t + 1))
+        for m in memories:
+            if weight[m]:
+                found = found + weight[m] / sum(weight) * (q[t].dot(initial_state[m]) + attended(q[t], k[:, m], v[:, m], tokens(m, t)))
+        return found / scale
+
+    last = len(q) - 1
+    states = [initial_state[m] + sum(np.outer(k[j][m], v[j][m]) for j in tokens(m, last)) for m in memories]
+    shared = initial_shared + sum(np.outer(x, y) for x, y in zip(shared_k, shared_v))
+    return rows(row, len(q)) | {"final_state": np.array(states, dtype=object), "final_shared": shared}
+
+
+def preconditioned_gated_deltanet(q, k, v, beta, log_decay, **more):
+    """Preconditioned KDA whose channels decay alike."""
+    return preconditioned_kda(q, k, v, beta, np.repeat(log_decay[:, None], k.shape[1], axis=1), **more)
+
+
+def q_delta(q, k, v, beta, feedback, log_decay, initial_state):
+    """As the paper writes it, [V K]: S_t = alpha S_{t-1} (1 - beta (k k^T + lambda q k^T)) + beta v k^T."""
+    S, states = initial_state.T, []
+    for t in range(len(q)):
+        erased = np.outer(k[t], k[t]) + feedback[t] * np.outer(q[t], k[t])
+        S = log_decay[t].exp() * S.dot(identity(len(k[t])) - beta[t] * erased) + beta[t] * np.outer(v[t], k[t])
+        states.append(S.T)
+    return read(states, q)
+
+
+def kla(q, k, v, precision, log_decay, noise, initial_state, initial_precision):
+    """Kalman's filter as textbooks have it: means and variances, a prediction and a correction by the gain."""
+    variance, mean, o = 1 / initial_precision, initial_state / initial_precision, []
+    decay = exp(log_decay)
+    for t in range(len(q)):
+        key = k[t][:, None]
+        mean, variance = decay * mean, decay * decay * variance + noise
+        gain = variance * key / (key * key * variance + 1 / precision[t])
+        mean, variance = mean + gain * (v[t] - key * mean), (1 - gain * key) * variance
+        o.append(q[t].dot(mean))
+    return {"o": np.array(o), "final_state": mean / variance, "final_precision": 1 / variance}
+
+
+def deepseek_sparse_attention(q, k, v, index_q, index_k, index_weight, chosen):
+    late = len(k) - len(q)
+    score = lambda t, s: sum((w * max(dot(x, index_k[s]), ZERO) for w, x in zip(index_weight[t], index_q[t])), ZERO)
+    index = [[score(t, s) if s <= t + late else ZERO for s in range(len(k))] for t in range(len(q))]
+    o = rows(lambda t: seen_by(q, t, k, v, lambda s: s <= t + late and chosen[t][s] > 0), len(q))
+    return o | {"index": np.array(index, dtype=object)}
+
+
+def raven(q, k, v, log_decay, router, chosen, initial_keys, initial_values):
+    A, B, o = [*initial_keys], [*initial_values], []
+    for t in range(len(q)):
+        slots = [m for m in range(len(A)) if chosen[t][m] > 0]
+        g = sigmoid(router[t])
+        for m in slots:
+            keep = (log_decay[t] * g[m] / sum(g[slots])).exp()
+            A[m], B[m] = keep * A[m] + (1 - keep) * k[t], keep * B[m] + (1 - keep) * v[t]
+        o.append(mixed(softmax([dot(q[t], x) for x in A]), np.array(B, dtype=object)))
+    return {"o": np.array(o), "final_keys": np.array(A, dtype=object), "final_values": np.array(B, dtype=object)}
+
+
+def attention_residuals(x, w, gain):
+    def norm(x):
+        return gain * x / root(dot(x, x) / len(x) + D("1e-6"))
+
+    return rows(lambda t: mixed(softmax([dot(w, norm(y)) for y in x[t]]), x[t]), len(x))
+
+
+def compressed(q, kv, chosen, sink, window, members, block):
+    """Attention over kv in the window and over means of what blocks have: of every token its value and its weight's logarithm."""
+
+    def entry(n):
+        values, logs = zip(*members(n))
+        return (exp(np.array(logs)) * np.array(values)).sum(axis=0) / exp(np.array(logs)).sum(axis=0)
+
+    def row(i):
+        read = [*kv[max(0, i - int(window) + 1) : i + 1], *(entry(n) for n in range((i + 1) // block) if chosen[i][n] > 0)]
+        weights = [(dot(q[i], x) / root(len(x))).exp() for x in read]
+        return mixed(weights, np.array(read, dtype=object)) / (sum(weights) + D(sink.item()).exp())
+
+    return rows(row, len(q))
+
+
+def compressed_sparse_attention(q, kv, a, b, a_weight, b_weight, a_bias, b_bias, chosen, sink, window):
+    def members(n):
+        before = zip(b[n - 1], b_weight[n - 1] + b_bias) if n > 0 else ()
+        return [*zip(a[n], a_weight[n] + a_bias), *before]
+
+    return compressed(q, kv, chosen, sink, window, members, a.shape[1])
+
+
+def heavily_compressed_attention(q, kv, a, a_weight, a_bias, chosen, sink, window):
+    return compressed(q, kv, chosen, sink, window, lambda n: zip(a[n], a_weight[n] + a_bias), a.shape[1])
+
+
+def cyclic_attention(q, k, v, beta, log_decay, cosine, sine, even, odd, initial_keys, initial_values):
+    """Both memories as sums over what was written, each write aged by all steps since."""
+    slots, frequencies = even.shape
+    newest = np.array([root(D(min(n, 1) + 1) / slots) for n in range(frequencies)], dtype=object)
+
+    def aged(x, first, last):
+        for t in range(first, last + 1):
+            c, n, a = cosine[t][:, None], sine[t][:, None], log_decay[t].exp()
+            x = np.array([a * (c * x[0] - n * x[1]), a * (n * x[0] + c * x[1])])
+        return x
+
+    def memory(initial, x, t):
+        write = lambda j: np.array([np.outer(beta[j] * newest, x[j]), zeros(frequencies, x.shape[1])])
+        return aged(initial, 0, t) + sum(aged(write(j), j + 1, t) for j in range(t + 1))
+
+    def row(t):
+        keys, values = (even.dot(x[0]) + odd.dot(x[1]) for x in (memory(initial_keys, k, t), memory(initial_values, v, t)))
+        return mixed(softmax([dot(q[t], x) / root(q.shape[1]) for x in keys]), values)
+
+    last = len(q) - 1
+    return rows(row, len(q)) | {"final_keys": memory(initial_keys, k, last), "final_values": memory(initial_values, v, last)}
+
+
+LINEAR, PAIRS = (("normalization", "linear"),), (("block", 2),)
+
+# By name, or by name and settings.
 DEFINED = {
     f.__name__: f
     for f in (
         path_attention, stick_breaking_attention, deltaformer, hgrn, preconditioned_kda, wall_attention, differential_attention,
         simplicial_attention, selective_attention, mlstm, slstm, mamba3, moneta, yaad, memora, atlas, longhorn, rwkv4,
-        contextual_positions, ttt_mlp, native_sparse_attention, block_attention,
+        contextual_positions, ttt_mlp, native_sparse_attention, block_attention, generalized_delta_rule, gated_oja_rule, efla,
+        bounded_memory_attention, lightnet, rodimus, mom, preconditioned_gated_deltanet, q_delta, kla, deepseek_sparse_attention,
+        raven, attention_residuals, cyclic_attention,
     )
-} | {"based": based, "power_attention": power_attention}  # fmt: skip
+} | {
+    "based": based, "power_attention": power_attention,
+    "hla": twice(lambda W: W.T, False), ("hla", LINEAR): twice(lambda W: W.T, True),
+    "ahla": twice(lambda W: W, False), ("ahla", LINEAR): twice(lambda W: W, True),
+    ("compressed_sparse_attention", PAIRS): compressed_sparse_attention,
+    ("heavily_compressed_attention", PAIRS): heavily_compressed_attention,
+}  # fmt: skip

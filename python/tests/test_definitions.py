@@ -34,14 +34,16 @@ class Definitions(unittest.TestCase):
         field = decimals()
         with decimal.localcontext(PRECISE) as context:
             context.prec = 110
-            for name, f in DEFINED.items():
-                with self.subTest(name):
-                    p, rng = support.program(name), random.Random(name)
+            for key, f in DEFINED.items():
+                name, settings = key if isinstance(key, tuple) else (key, ())
+                with self.subTest(name, **dict(settings)):
+                    p, rng = support.program(name, settings), random.Random(name)
                     given = {k: field.array(x) for k, x in complete(p, drawn(p, rng, LENGTHS)).items()}
                     self.compare(p, f, given, cotangents(p, rng, LENGTHS))
 
     def compare(self, p, f, given, ct):
-        found = evaluate(support.program(p.name, (), True), {**given, **{"d_" + o: x for o, x in ct.items()}}, decimals(), LENGTHS)
+        gradients = support.program(p.name, tuple(p.settings.items()), True)
+        found = evaluate(gradients, {**given, **{"d_" + o: x for o, x in ct.items()}}, decimals(), LENGTHS)
         expected = f(**given)
         self.assertEqual(set(expected), set(p.outputs))
         for o, x in expected.items():

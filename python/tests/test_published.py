@@ -5,6 +5,7 @@ Runs with the packages of `tools/setup --foreign`. That code computes in fp32 wh
 import importlib.util
 import pathlib
 import random
+import re
 import unittest
 
 import numpy as np
@@ -16,6 +17,12 @@ from assay.language.fields import Doubles
 torch.set_default_dtype(torch.float64)
 LENGTHS = {"T": 9, "S": 9, "K": 4, "V": 3, "D": 4, "M": 5, "N": 3}
 
+CYCLIC = """CyFAState = tuple
+build_readout_table = lambda readout: readout
+validate_cyfa_inputs = lambda *given: given[-1].shape[-1]
+prepare_cu_seqlens = validate_initial_state = lambda x, **shapes: x
+"""
+
 
 def theirs(module, function):
     """A function of fla/ops/MODULE.py, read without importing the package, which wants a GPU; its casts to fp32 keep doubles."""
@@ -26,6 +33,11 @@ def theirs(module, function):
     # What they take from their own package: logarithms to the base 2, and running sums over tokens.
     source = source.replace("from fla.ops.utils.constant import RCP_LN2", "RCP_LN2 = 1 / torch.log(torch.tensor(2.0, dtype=torch.float64))")
     source = source.replace("from fla.ops.utils.cumsum import chunk_global_cumsum", "chunk_global_cumsum = lambda g, cu_seqlens, scale: g.cumsum(1) * scale")
+    # Lengths of keys and queries are the caller's.
+    for x in ("q", "k"):
+        source = source.replace(f"F.normalize({x}, p=2, dim=-1)", x).replace(f"_rmsnorm_forward({x}, {x}_norm_weight, {x}_norm_eps)", x)
+    # A readout in frequencies is the caller's; what they take from a file that wants Triton checks shapes.
+    source = re.sub(r"from \.utils import CyFAState.*", CYCLIC, source)
     # What their tests of sparse attention want.
     source = source.replace("from fla.ops.utils import prepare_chunk_offsets", "").replace("from fla.ops.utils.pooling import mean_pooling", "")
     names = {"__name__": "theirs"}
@@ -61,12 +73,73 @@ def householders(x, steps):
     return x.reshape(-1, *x.shape[2:])[None, :, None]
 
 
-def preconditioned(x):
-    """o, the state and the running squares."""
-    o, S, A = theirs("precond_kda/naive", "naive_recurrent_precond_kda")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["log_forget"], x["gain"], x["beta"])),
-        initial_state=of(x["initial_state"]), initial_A_state=of(x["initial_squares"]), output_final_state=True)  # fmt: skip
-    return {**outputs(o, S), "final_squares": A[0, 0]}
+def preconditioned(rule, *names):
+    """o, the state and the running squares of one of their preconditioned rules, whose gates are `names`."""
+
+    def f(x):
+        o, S, A = theirs(f"precond_{rule}/naive", f"naive_recurrent_precond_{rule}")(
+            *map(bthd, (x["q"], x["k"], x["v"], *(x[k] for k in names))),
+            initial_state=of(x["initial_state"]), initial_A_state=of(x["initial_squares"]), output_final_state=True)  # fmt: skip
+        return {**outputs(o, S), "final_squares": A[0, 0]}
+
+    return f
+
+
+def gated(x, k, v, g, state=None):
+    """Their gated linear attention on keys, values and log decays of the caller's."""
+    state = None if state is None else of(state)
+    return outputs(*theirs("gla/naive", "naive_recurrent_gla")(*map(bthd, (x["q"], k, v, g)), initial_state=state, output_final_state=True))
+
+
+def lightnet(x):
+    """As their layer does it: a softmax of every channel over the tokens so far is a decay."""
+    z = torch.logcumsumexp(x["k"], 0)
+    return {"o": gated(x, torch.exp(x["k"] - z), x["v"], torch.cat([z[:1], z[:-1]]) - z)["o"]}
+
+
+def rodimus(x):
+    """As their layer does it, with keys whose length is the caller's."""
+    g, tau = torch.nn.functional.softplus(x["select"]), torch.sigmoid(x["temper"])
+    return gated(x, x["k"] * g**tau, x["v"] * x["beta"], -g * tau, x["initial_state"])
+
+
+def exchanged(x):
+    """Oja's rule is their delta rule with keys and values exchanged: its state is theirs after every token, transposed."""
+    step = theirs("kda/naive", "naive_recurrent_kda")
+    given = [x["v"], x["v"], x["k"], x["log_decay"], x["beta"]]
+    run = lambda t: step(*(bthd(y[:t]) for y in given), initial_state=of(x["initial_state"].T), output_final_state=True)[1][0, 0].T
+    states = [run(t + 1) for t in range(len(x["q"]))]
+    return {"o": torch.stack([q @ S for q, S in zip(x["q"], states)]) / 2, "final_state": states[-1]}
+
+
+def closed_form(x):
+    """The delta rule by their code, its write strength solved for."""
+    n = (x["k"] * x["k"]).sum(-1)
+    return heads_first(*theirs("delta_rule/naive", "delta_rule_recurrence")(
+        *map(bhtd, (x["q"], x["k"], x["v"], -torch.expm1(-x["beta"] * n) / n)), initial_state=of(x["initial_state"])))  # fmt: skip
+
+
+def memories(x):
+    """Their linear attention of every memory, over the tokens that it is sent."""
+    chosen = torch.tensor(ROUTED > 0, dtype=torch.float64)
+    weight = x["router"].exp() * chosen
+    weight = weight / weight.sum(-1, keepdim=True)
+    run = theirs("linear_attn/naive", "naive_recurrent_linear_attn")
+    attend = lambda k, v, state: outputs(*run(*map(bthd, (x["q"], k, v)), initial_state=of(state), output_final_state=True))
+    shared = attend(x["shared_k"], x["shared_v"], x["initial_shared"])
+    each = [attend(x["k"][:, m] * chosen[:, m : m + 1], x["v"][:, m], x["initial_state"][m]) for m in range(chosen.shape[1])]
+    o = shared["o"] + sum(weight[:, m : m + 1] * one["o"] for m, one in enumerate(each))
+    return {"o": o, "final_state": torch.stack([one["final_state"] for one in each]), "final_shared": shared["final_state"]}
+
+
+def slots(x):
+    """Raven as their layer has it: gated slot attention with the decays of chosen slots alone."""
+    g = torch.sigmoid(x["router"]) * torch.tensor(ROUTED > 0, dtype=torch.float64)
+    f = x["log_decay"][:, None] * g / g.sum(-1, keepdim=True)
+    o, (A, B) = theirs("gsa/naive", "naive_recurrent_gsa")(
+        *map(bthd, (x["q"], x["k"], x["v"], 1 - torch.exp(f), f)), scale=1.0,
+        initial_state=(of(x["initial_keys"].T), of(x["initial_values"])), output_final_state=True)  # fmt: skip
+    return {"o": o[0, :, 0], "final_keys": A[0, 0].T, "final_values": B[0, 0]}
 
 
 # Of three blocks of three tokens, which a query reads: its own and an earlier one.
@@ -80,6 +153,32 @@ def chosen_and_window(x):
     near = theirs("attn/naive", "naive_parallel_attn")(*map(bthd, (x["q"], x["k"], x["v"])), window_size=4)[0]
     g = x["gates"].detach()
     return outputs(g[None, :, None, 1:2] * picked + g[None, :, None, 2:3] * near)
+
+
+# Of nine keys those that an indexer chose, three at most; of five memories or slots those that a router chose, two at most.
+TOP = np.array([[1.0 if s in (t, t // 2, (t * t) % 5) else -1.0 for s in range(9)] for t in range(9)])
+ROUTED = np.array([[1.0 if m in (t % 5, t * t % 5) else -1.0 for m in range(5)] for t in range(9)])
+DECAYS = -np.random.default_rng(2).uniform(0.05, 1, size=(9, 4))
+
+
+def attended(x):
+    """Their attention over the chosen keys."""
+    indices = torch.tensor([[s if TOP[t][s] > 0 else -1 for s in range(9)] for t in range(9)])[None]
+    return outputs(theirs("dsa/naive", "naive_dsa")(*map(bthd, (x["q"], x["k"], x["v"])), None, None, indices=indices))
+
+
+CLOCK = np.random.default_rng(3).uniform(0, 1, size=9)  # how far a ring of five slots goes on at each token
+ANGLES = 2 * np.pi / 5 * np.arange(3) * CLOCK[:, None]
+
+
+def ring(x):
+    """Their ring, whose frequencies are even and odd by turns; a constant has no odd part."""
+    by_turns = lambda parts: of(torch.stack([*parts], 1).flatten(0, 1))
+    table = torch.stack([x["even"], x["odd"]], -1).flatten(1)
+    keys, values = by_turns(x["initial_keys"]), by_turns(x["initial_values"])
+    return outputs(theirs("cyfa/naive", "naive_recurrent_cyfa")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], torch.tensor(CLOCK), x["beta"])), table[None], None, None, 0, 0,
+        initial_state=(keys.mT, values, torch.zeros(1, 1)))[0])  # fmt: skip
 
 
 # Mechanism, settings, inputs left out; and their function on our inputs.
@@ -138,7 +237,26 @@ PUBLISHED = [
         "stickbreaking_attn/naive", "naive_stickbreaking_attn")(*map(bthd, (x["q"], x["k"], x["v"]))))))),
     ("hgrn", {}, lambda x: dict(zip(("o", "final_state"), (y[0] for y in theirs("hgrn/naive", "naive_recurrent_hgrn")(
         x["x"][None], x["log_decay"][None], x["initial_state"][None], True))))),
-    ("preconditioned_kda", {}, preconditioned),
+    ("preconditioned_kda", {}, preconditioned("kda", "log_decay", "log_forget", "gain", "beta")),
+    ("preconditioned_gated_deltanet", {}, preconditioned("gated_delta_rule", "log_forget", "log_decay", "gain", "beta")),
+    ("generalized_delta_rule", {"log_decay": DECAYS}, lambda x: heads_first(*theirs("generalized_delta_rule/dplr/naive", "dplr_recurrence")(
+        *map(bhtd, (x["q"], x["k"], x["v"], x["a"], x["b"], x["log_decay"])), initial_state=of(x["initial_state"])))),
+    ("generalized_delta_rule", {}, lambda x: heads_first(*theirs("generalized_delta_rule/iplr/naive", "iplr_recurrence")(
+        *map(bhtd, (x["q"], x["k"], x["v"], x["a"], x["b"])), initial_state=of(x["initial_state"])))),
+    ("gated_oja_rule", {}, exchanged),
+    ("efla", {}, closed_form),
+    ("q_delta", {}, lambda x: outputs(*theirs("comba/naive", "naive_recurrent_comba")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["k"] + x["feedback"][:, None] * x["q"], x["beta"], x["log_decay"])),
+        initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("bounded_memory_attention", {"initial_keys": None, "initial_values": None, "initial_normalizer": None},
+     lambda x: heads_first(theirs("abc/naive", "naive_cumsum_abc")(*map(bhtd, (x["q"], x["k"], x["v"], x["control"])))[0])),
+    ("lightnet", {"initial_state": None, "initial_normalizer": None}, lightnet),
+    ("rodimus", {}, rodimus),
+    ("mom", {"chosen": ROUTED}, memories),
+    ("raven", {"chosen": ROUTED}, slots),
+    ("deepseek_sparse_attention", {"V": 4, "chosen": TOP}, attended),
+    ("cyclic_attention", {"cosine": np.cos(ANGLES), "sine": np.sin(ANGLES)}, ring),
+    ("attention_residuals", {}, lambda x: {"o": theirs("attnres/naive", "naive_attnres")(x["w"], list(x["x"].unbind(1)), x["gain"])}),
     ("native_sparse_attention", {"V": 4, "block": 3, "window": 4, "chosen": CHOSEN}, chosen_and_window),
     ("wall_attention", {"window": 4}, lambda x: outputs(theirs("wall_attn/naive", "naive_wall_attn")(
         *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), scale=0.5, window_size=4))),
@@ -150,6 +268,21 @@ class Published(unittest.TestCase):
         for name, fixed, call in PUBLISHED:
             with self.subTest(name):
                 self.judge(name, dict(fixed), call)
+
+    def test_an_indexer_takes_the_largest_scores(self):
+        """Their top-3 of every query are the largest of the scores that our program gives out."""
+        from test_gradients import drawn
+
+        p, lengths = support.program("deepseek_sparse_attention"), {**LENGTHS, "M": 2}
+        given = {k: np.asarray(x, dtype=float) for k, x in drawn(p, random.Random("index"), lengths).items()}
+        index = evaluate(p, given, Doubles(), lengths)["index"]
+        q, k, w = (torch.tensor(given[n])[None] for n in ("index_q", "index_k", "index_weight"))
+        taken = theirs("dsa/naive", "naive_dsa_indexer")(q, k, w, topk=3, scale=1.0, activation="relu")[0].numpy()
+        for t, row in enumerate(index):
+            seen = row[: t + 1]
+            chosen = seen[[s for s in taken[t] if s >= 0]]
+            self.assertEqual(len(chosen), min(3, t + 1))
+            np.testing.assert_array_equal(np.sort(chosen), np.sort(seen)[-3:])
 
     def judge(self, name, fixed, call):
         """Ours on torch, theirs, and ours as a program: outputs, and gradients of a random linear function of them."""

@@ -73,7 +73,7 @@ def sigmoid(x):
 
 def softplus(x):
     m = module_of(x)
-    return m.where(x > 0, x, 0 * x) + m.log1p(m.exp(-abs(x)))
+    return m.where(x > 0, x, 0) + m.log1p(m.exp(-abs(x)))
 
 
 def detach(x):
