@@ -278,6 +278,33 @@ std::vector<bool> FileCase::read(const std::string& input) const {
   return std::vector<bool>(plan_->inputs.at(input).data.size(), true);
 }
 
+/// The first row of each sequence among those that are `used`, and their number; nothing of a single sequence, or where
+/// they lie otherwise.
+std::vector<int> FileCase::borders_of(const std::string& name, const std::string& own, const std::vector<int>& shape,
+                                      std::size_t axis, const std::vector<std::size_t>& used) const {
+  const std::size_t rows = static_cast<std::size_t>(shape[axis]), inner = count_of(shape, axis + 1, shape.size()),
+                    sequences = plan_->pieces.size();
+  if (sequences < 2) return {};
+  std::vector<std::size_t> sequence(rows, sequences);  // of every row
+  const auto mark = [&](std::size_t number, std::size_t n) { sequence[number / inner % rows] = n; };
+  for (std::size_t n = 0; n < sequences; ++n) {
+    for (const auto& [input, one] : plan_->pieces[n].inputs)
+      if (name != own && one.from == own)
+        for (const std::size_t i : one.at) mark(i, n);
+    for (const auto& [output, one] : plan_->pieces[n].outputs)
+      if (name == own && one.to == own)
+        for (const auto& [from, to] : one.pairs) mark(to, n);
+  }
+  std::vector<int> borders;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const std::size_t n = sequence[used[i]];
+    if (n == sequences || n + 1 < borders.size()) return {};
+    borders.resize(n + 1, static_cast<int>(i));
+  }
+  borders.resize(sequences + 1, static_cast<int>(used.size()));
+  return borders;
+}
+
 /// Keeps the rows that somebody reads or writes, and folds axes into the first until there are three.
 void FileCase::judge(const std::string& name, const std::string& own, std::vector<int> shape,
                      std::vector<bool> defined) {
@@ -292,8 +319,12 @@ void FileCase::judge(const std::string& name, const std::string& own, std::vecto
   if (with_rows) {
     const std::vector<std::size_t> used = rows_with(shape, axis, defined);
     tensor.kept = numbers_of_rows(shape, axis, used);
+    tensor.borders = borders_of(name, own, shape, axis, used);
     shape[axis] = static_cast<int>(used.size());
   } else {
+    if ((own.starts_with("initial_") || own.starts_with("final_")) && plan_->pieces.size() > 1 && !shape.empty() &&
+        static_cast<std::size_t>(shape[0]) == plan_->pieces.size())
+      tensor.states = shape[0];
     tensor.kept.resize(defined.size());
     std::iota(tensor.kept.begin(), tensor.kept.end(), std::size_t{0});
   }
@@ -418,12 +449,18 @@ Problem FileCase::in_file(const Problem& heads_first) const {
       tensor = heads_second ? with_axes({shape[1], shape[0], shape[2], shape[3]}, {1, 0, 2, 3})
                             : with_axes({shape[1], shape[2], shape[0], shape[3]}, {2, 0, 1, 3});
     } else {
-      // As the file has it, or the sequences' states their outputs.
+      // As the file has it, or the sequences' states as their outputs do.
       const auto given = inputs_.find(name);
       const auto answered = plan_->outputs.find(name.starts_with("initial_") ? "final_" + name.substr(8) : name);
       std::vector<int> known = !output && given != inputs_.end()  ? given->second.file_shape
                                : answered != plan_->outputs.end() ? answered->second
                                                                   : shape;
+      const int states = known.empty() ? 0 : known[0];
+      if (known.size() == shape.size() + 1 && Array(known).data.size() != x.data.size() && !shape.empty() &&
+          states > 0 && shape[0] % states == 0) {  // of as many sequences, other heads
+        known = shape, known[0] /= states;
+        known.insert(known.begin(), states);
+      }
       tensor = as_it_is(Array(known).data.size() == x.data.size() ? std::move(known) : std::move(shape));
     }
     Array to(tensor.file_shape);

@@ -39,6 +39,8 @@ FileTensor rows_in_file(const std::vector<int>& file_shape, RowLayout layout, bo
 struct JudgedTensor {
   std::vector<int> shape;
   std::vector<std::size_t> kept;  ///< number i is number kept[i] of the plan's tensor
+  int states = 1;                 ///< of sequences, each with all heads
+  std::vector<int> borders = {};  ///< of several sequences whose rows lie in order: the first of each, and the end
 };
 
 /// A case with arguments. Its problem has tensors in the file's shapes, integers and truth values as doubles, and under
@@ -103,6 +105,8 @@ class FileCase {
   std::vector<bool> read(const std::string& input) const;
   FileTensor lie_of_answer(const std::string& tensor) const;
   void judge(const std::string& name, const std::string& own, std::vector<int> shape, std::vector<bool> defined);
+  std::vector<int> borders_of(const std::string& name, const std::string& own, const std::vector<int>& shape,
+                              std::size_t axis, const std::vector<std::size_t>& used) const;
   std::vector<std::size_t> endless_rows() const;
 
   Facts facts_;

@@ -249,6 +249,9 @@ class Recurrence {
                    assay::detail::shape_text(numbers.shape));
     require_domain(!sequences_.packed || numbers.shape[0] == sequences_.count(), -1, input.name, ": expected ",
                    sequences_.count(), " states, one for every sequence, got ", numbers.shape[0]);
+    const int states = heads_ ? numbers.shape[sequences_.packed ? 1 : 0] : 1;
+    require_domain(!heads_ || (states > 0 && head_count_ % states == 0), -1, input.name, ": states of ", states,
+                   " heads, but there are ", head_count_);
     State state{{input.name, numbers.shape, heads_}, v_first_ && is(input, {"K", "V"})};
     plan_.gradients.insert(input.name);
     plan_.inputs[input.name] = std::move(numbers);

@@ -376,8 +376,7 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
   row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
   if (j.verdict == Verdict::fail)
-    show_where(row, named_axes(answer_field(trial.room, row.tensor), expected.shape, trial.batch),
-               deviations_of(widened(expected, factor), got));
+    show_where(row, axes_in_trial(trial, row.tensor, expected.shape), deviations_of(widened(expected, factor), got));
 }
 
 void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, Decides decides,

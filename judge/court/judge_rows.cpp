@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "arguments/file_case.hpp"
 #include "files/layout.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
@@ -97,8 +98,7 @@ class Court {
     row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = expected.draws;
     row.fits = tiles_of(trial_).size() > 1 ? name_of_tile(trial_, tiles_[s]) : "", row.judgement = judgements[s];
     if (row.judgement.verdict == Verdict::fail)
-      show_where(row, named_axes(answer_field(trial_.room, row.tensor), row.extents, trial_.batch),
-                 deviations_of(expected, values));
+      show_where(row, axes_in_trial(trial_, row.tensor, row.extents), deviations_of(expected, values));
     if (const auto wider = wider_[s].find(row.tensor); wider != wider_[s].end()) note_dtype(trial_, wider->second, row);
     if (given_) row.expected = std::make_shared<const Expected>(std::move(expected));
   }
@@ -122,6 +122,18 @@ class Court {
 };
 
 }  // namespace
+
+std::vector<NamedAxis> axes_in_trial(const Trial& trial, const std::string& tensor, const std::vector<int>& shape) {
+  const RoomFacts::Ranked field = answer_field(trial.room, tensor);
+  if (arguments::without_suffix(trial.room.name).empty()) return named_axes(field, shape, trial.batch);
+  const auto file = arguments::FileCase::of(trial.problem);
+  const auto judged = file->judged().find(tensor);
+  if (judged == file->judged().end() || judged->second.shape != shape) return named_axes(field, shape, trial.batch);
+  std::vector<NamedAxis> axes = named_axes(field, shape, judged->second.states);
+  for (NamedAxis& axis : axes)
+    if (axis.one == "token" || axis.one == "query") axis.borders = judged->second.borders;
+  return axes;
+}
 
 Learnt learn(const Trial& trial, const Wanted& wanted) {
   const std::vector<int> tiles = tiles_of(trial);

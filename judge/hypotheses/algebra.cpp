@@ -162,6 +162,14 @@ Along along(const Grid& n, std::string one) {
   return axis;
 }
 
+/// The states of packed sequences, each with `heads` heads.
+Along along_sequences(const Grid& n, std::size_t heads) {
+  const std::size_t each = heads * n.rows * n.cols;
+  Along axis{"sequence", n.heads / heads, each, {}};
+  for (std::size_t e = 0; e < each; ++e) axis.offsets.push_back(e);
+  return axis;
+}
+
 /// Which index of the truth each index of the answer is most like, of those at most `reach` away.
 std::vector<std::size_t> sources(const Bench& b, const Along& axis, std::size_t reach) {
   std::vector<std::size_t> of(axis.size);
@@ -182,25 +190,31 @@ std::vector<std::size_t> sources(const Bench& b, const Along& axis, std::size_t 
   return of;
 }
 
-/// "rows 31, 63, 95 in places 32, 64, 96"; of heads all places.
+bool is_counted(const Along& axis) { return axis.one == "head" || axis.one == "sequence"; }
+
+/// "rows 31, 63, 95 in places 32, 64, 96"; of heads and sequences all places.
 std::string places_in_words(const Along& axis, const std::vector<std::size_t>& of) {
   std::string from, to;
   std::size_t told = 0;
   for (std::size_t i = 0; i < of.size(); ++i) {
-    if (of[i] == i && axis.one != "head") continue;
+    if (of[i] == i && !is_counted(axis)) continue;
     if (told++ >= 8) continue;
     from += (told == 1 ? "" : ", ") + std::to_string(of[i]), to += (told == 1 ? "" : ", ") + std::to_string(i);
   }
   const std::string more = told > 8 ? ", ..." : "";
-  return axis.one + "s " + from + more + " in places " + (axis.one == "head" ? "0, 1, ..." : to + more);
+  return axis.one + "s " + from + more + " in places " + (is_counted(axis) ? "0, 1, ..." : to + more);
 }
 
-/// Heads, rows and columns that lie where others should.
+/// Sequences, heads, rows and columns that lie where others should.
 void try_places(const Bench& b) {
   constexpr std::size_t far = 128;
-  for (const char* one : {"head", "row", "column"}) {
-    const Along axis = along(b.grid, one);
-    const bool heads = axis.one == "head";
+  std::vector<Along> axes;
+  const std::size_t own = b.scene.own_heads();
+  if (!b.scene.in_parts && b.grid.heads > own && b.grid.heads % own == 0) axes.push_back(along_sequences(b.grid, own));
+  for (const char* one : {"head", "row", "column"}) axes.push_back(along(b.grid, one));
+  Values known;
+  for (const Along& axis : axes) {
+    const bool heads = is_counted(axis);
     if (axis.size < 2 || (heads && axis.size > 64) || axis.offsets.size() < (heads ? 4 : 8)) continue;
     const std::vector<std::size_t> of = sources(b, axis, heads ? axis.size : far);
     std::vector<std::size_t> sorted = of;
@@ -213,6 +227,8 @@ void try_places(const Bench& b) {
       reversed = reversed && of[i] == axis.size - 1 - i;
       for (const std::size_t e : axis.offsets) values[i * axis.stride + e] = b.truth.data[of[i] * axis.stride + e];
     }
+    if (values == known) continue;
+    known = values;
     const std::string list = places_in_words(axis, of);
     b.f({list,
          axis.one + (repeats    ? "s taken from others (" + list + ")"

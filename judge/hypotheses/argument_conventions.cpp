@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "arguments/registry.hpp"
+#include "judge/hypotheses/sequence_form.hpp"
 
 namespace assay::hypotheses {
 namespace {
@@ -238,7 +239,7 @@ void add_sequences(List& list, const Scene& scene) {
   const Array* start = scene.input("initial_state");
   const std::size_t heads = scene.own_heads(), sequences = start == nullptr ? 0 : start->shape[0] / heads;
   if (sequences < 2) return;
-  if (sequences <= 16)
+  if (sequences <= 16 && scene.input("cu_seqlens") == nullptr)
     add(list, "the state carried from one sequence into the next", "start every sequence from its own initial state",
         [sequences](const Scene& s) { return carried_on(s, sequences); });
   add_edit(
@@ -383,6 +384,7 @@ std::vector<Convention> conventions_of_front_end(const Scene& scene, const Probl
   if (given.inputs.contains("b") && scene.input("beta") != nullptr)
     add_edit(list, "b taken for beta, without its sigmoid", "beta = beta_scale sigmoid(b)",
              [b = given.inputs.at("b")](Problem& p) { p.inputs.at("beta") = b; });
+  add_packed_states(list, scene);
   if (!given.params.contains("l2_norm")) return list;
   const std::vector<std::vector<const char*>> some = {{"q", "k", "p"}, {"q"}, {"k", "p"}};
   for (const auto& names : some) {
@@ -409,6 +411,7 @@ std::vector<Convention> conventions_of_arguments(const Scene& scene,
   add_inputs(list, scene);
   add_settings(list, scene, choices);
   add_sequences(list, scene);
+  add_packed_states(list, scene);
   add_positions(list, scene);
   add_sinks(list, scene);
   for (const bool with_sink : {false, true}) {

@@ -365,6 +365,29 @@ void add_chunks(List& list, const Scene& scene) {
   add_gradient_slips(list, scene, sizes, shown);
 }
 
+void add_lone_chunks(List& list, const Scene& scene) {
+  const std::vector<std::string> names = scene.inputs();
+  if (!scene.in_parts || !scene.aligned() || !scene.is_causal() || std::any_of(names.begin(), names.end(), is_state))
+    return;
+  for (const std::size_t size : usual_sizes) {
+    if (size >= scene.tokens()) continue;
+    const std::string what = fmt::format("every chunk begun from nothing (chunks of {})", size);
+    list.push_back({what, what, "carry what earlier chunks have left", [size](const Scene& s) {
+                      Arrays whole;
+                      for (std::size_t begin = 0; begin < s.tokens(); begin += size) {
+                        const std::size_t end = std::min(begin + size, s.tokens());
+                        for (auto& [name, array] : answer_of(*s.room, tokens_of(s, begin, end)))
+                          if (name.starts_with("final_"))
+                            whole[name] = array;
+                          else if (name == "o")
+                            place(s, name, array, begin, whole[name]);
+                      }
+                      return whole;
+                    }});
+    list.back().block = size, list.back().effort = scene.problem.cotangents.empty() ? 1 : 0.25;
+  }
+}
+
 void add_tiles(List& list, const Scene& scene) {
   add_attention_slips(list, scene);
   add_probe_slips(list, scene);

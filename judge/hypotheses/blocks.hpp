@@ -10,6 +10,9 @@ namespace assay::hypotheses {
 /// and what its own tokens add. Rooms without such states: none.
 void add_chunks(std::vector<Convention>& list, const Scene& scene);
 
+/// Of whatever carries no state that a case gives: chunks that know nothing of each other.
+void add_lone_chunks(std::vector<Convention>& list, const Scene& scene);
+
 /// Of softmax attention over tiles of keys with a running maximum, and of its backward pass.
 void add_tiles(std::vector<Convention>& list, const Scene& scene);
 

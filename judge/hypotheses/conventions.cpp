@@ -339,7 +339,7 @@ void add_states(List& list, const Scene& scene) {
              Arrays answer = answer_with(s, name, read_transposed);
              const auto last = answer.find("final_" + name.substr(8));
              if (both && last != answer.end())
-               read_transposed(grid_in(s, name, *s.input(name)), last->second.data, true);
+               read_transposed(grid_in(s, last->first, last->second), last->second.data, true);
              return answer;
            }});
   }
@@ -1096,6 +1096,37 @@ void add_cotangents(List& list, const Scene& scene) {
   }
 }
 
+// ---- what suites do not count
+
+/// Of a ridge: systems without any may have no solution, and tend to one as it vanishes.
+std::vector<Change> ridge_changes(const std::string& x) {
+  constexpr double hardly = 1e-9;
+  return {
+      {"zero", x + " ignored (0 in its place)", "add " + x + " to the diagonal", [](double b) { return hardly * b; },
+       [](double) { return hardly; }},
+      {"inverse", "1 / " + x + " for " + x, "add " + x + " itself to the diagonal", [](double b) { return 1 / b; },
+       [](double b) { return -1 / (b * b); }},
+      {"root", "the root of " + x + " for " + x, "add " + x + " itself to the diagonal",
+       [](double b) { return std::sqrt(b); }, [](double b) { return 0.5 / std::sqrt(b); }},
+  };
+}
+
+void add_ridges(List& list, const Scene& scene) {
+  for (const std::string& name : scene.inputs())
+    if (scene.described(name)->field.domain == Domain::ridge)
+      for (const Change& change : ridge_changes(name)) add_elementwise(list, name, change);
+}
+
+/// Settings that are numbers of something: one more and one less.
+void add_counts(List& list, const Scene& scene) {
+  for (const auto& [name, value] : scene.problem.params) {
+    const auto* count = std::get_if<long>(&value);
+    if (count == nullptr || name == "window") continue;  // windows are told of among the options
+    for (const long other : {*count - 1, *count + 1})
+      add_option(list, name, Param(other), fmt::format("{} = {}, not {}", name, other, *count), "read params." + name);
+  }
+}
+
 }  // namespace
 
 std::string digits(double x) { return fmt::format("{:.17g}", x); }
@@ -1130,6 +1161,14 @@ std::vector<Convention> conventions_of(const Scene& scene) {
   add_direction(list, scene);
   add_tiles(list, scene);
   add_chunks(list, scene);
+  return list;
+}
+
+std::vector<Convention> further_conventions_of(const Scene& scene) {
+  List list;
+  add_ridges(list, scene);
+  add_counts(list, scene);
+  add_lone_chunks(list, scene);
   return list;
 }
 

@@ -8,5 +8,7 @@ namespace assay::hypotheses {
 
 /// Those that a problem of this room can meet, the likelier first.
 std::vector<Convention> conventions_of(const Scene& scene);
+/// Others, which suites of cases do not count among the faults that they show.
+std::vector<Convention> further_conventions_of(const Scene& scene);
 
 }  // namespace assay::hypotheses

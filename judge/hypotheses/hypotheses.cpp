@@ -13,6 +13,7 @@
 #include "judge/hypotheses/algebra.hpp"
 #include "judge/hypotheses/argument_conventions.hpp"
 #include "judge/hypotheses/conventions.hpp"
+#include "judge/hypotheses/formula_slips.hpp"
 #include "judge/hypotheses/scene.hpp"
 #include "judge/verdict/locate.hpp"
 
@@ -197,9 +198,13 @@ struct Claim {
 
 class Inquest {
  public:
+  /// What is tried where nothing else explains an answer: of a formula of outputs, or of gradients.
+  using Last = std::function<std::vector<Convention>(const Scene& scene, Pass pass)>;
+
   /// `first`: conventions that are tried before those that any problem has.
-  Inquest(Scene scene, const std::vector<Suspect>& tensors, const Effort& effort, std::vector<Convention> first = {})
-      : scene_(std::move(scene)), effort_(effort), first_(std::move(first)) {
+  Inquest(Scene scene, const std::vector<Suspect>& tensors, const Effort& effort, Last last,
+          std::vector<Convention> first = {})
+      : scene_(std::move(scene)), effort_(effort), last_(std::move(last)), first_(std::move(first)) {
     for (const Suspect& suspect : tensors) exhibits_.push_back(exhibit_of(scene_, suspect));
     for (const Exhibit& x : exhibits_) truths_[x.suspect->name] = Array(x.suspect->shape, x.truth);
   }
@@ -209,6 +214,7 @@ class Inquest {
     if (failing().empty()) return causes;
     try_algebra();
     causes.all_tried = try_conventions();
+    causes.all_tried = try_formulas() && causes.all_tried;
     settle(causes);
     return causes;
   }
@@ -264,7 +270,8 @@ class Inquest {
       const Exhibit& x = exhibits_[t];
       if (!x.grid.by_head) continue;
       const auto head = static_cast<std::size_t>(std::find(x.wrong.begin(), x.wrong.end(), 1) - x.wrong.begin());
-      return x.side == Field::Heads::own ? head / scene_.group() : head;
+      if (x.side == Field::Heads::own) return head % scene_.own_heads() / scene_.group();
+      return head % scene_.shared_heads();
     }
     return 0;
   }
@@ -284,8 +291,10 @@ class Inquest {
         if (found == answer.end() || !x.usable || (!part.all_heads && !x.grid.by_head)) continue;
         const std::size_t rows = x.grid.by_token ? std::min(x.grid.rows, part.tokens) : x.grid.rows;
         std::vector<std::size_t> heads = x.side == Field::Heads::own ? part.own : part.shared;
-        if (!x.grid.by_head || part.all_heads)  // of a state, those of all sequences
+        if (!x.grid.by_head || part.all_heads)
           heads.resize(x.grid.heads), std::iota(heads.begin(), heads.end(), std::size_t{0});
+        else
+          heads = of_all_sequences(scene_, x.side, x.grid.heads, heads);
         if ((!part.all_tokens && !x.grid.by_token) || found->second.data.size() != heads.size() * rows * x.grid.cols)
           continue;
         const TensorFit fit = fit_of(x, found->second.data, heads, rows, Tokens::all);
@@ -328,12 +337,39 @@ class Inquest {
 
   bool try_conventions() {
     std::vector<Convention> all = first_;
-    for (Convention& convention : conventions_of(scene_)) all.push_back(std::move(convention));
+    for (auto* more : {conventions_of, further_conventions_of})
+      for (Convention& convention : more(scene_)) all.push_back(std::move(convention));
+    return try_all(all, effort_.multiplications);
+  }
+
+  /// Where nothing explains an output clearly, or, of outputs that pass, a gradient: half as much for the formula.
+  bool try_formulas() {
+    Causes so_far;
+    settle(so_far);
+    std::vector<std::string> open = so_far.unexplained;
+    for (const LooksLike& cause : so_far.list)
+      if (cause.share < clear_share) open.insert(open.end(), cause.tensors.begin(), cause.tensors.end());
+    const auto any = [&](const auto& holds) { return std::any_of(exhibits_.begin(), exhibits_.end(), holds); };
+    const bool outputs_fail = any([](const Exhibit& x) { return x.suspect->fails && !x.gradient; });
+    const bool is_open = any([&](const Exhibit& x) {
+      return x.usable && (!x.gradient || !outputs_fail) &&
+             std::find(open.begin(), open.end(), x.suspect->name) != open.end();
+    });
+    if (!last_ || !is_open) return true;
+    const double budget = effort_.multiplications / 2;
+    if (outputs_of(group_of(scene_, focus())).scene.work() > budget || time_is_up()) return false;
+    const std::size_t known = candidates_.size();
+    const bool complete = try_all(last_(scene_, outputs_fail ? Pass::forward : Pass::backward), budget);
+    for (std::size_t i = known; i < candidates_.size(); ++i) candidates_[i].rank += formula;
+    return complete;
+  }
+
+  /// On the whole problem, if `budget` is enough for that; else on parts of it first. Whether all were tried.
+  bool try_all(const std::vector<Convention>& all, double budget) {
     std::vector<std::size_t> every, apart, together;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (fails(all[i].only)) every.push_back(i), (all[i].whole_sequences ? together : apart).push_back(i);
     const Part whole = whole_of(scene_);
-    double budget = effort_.multiplications;
     bool complete = true;
     const auto efforts = [&](const std::vector<std::size_t>& list) { return efforts_of(all, list); };
     if (whole.scene.work() * efforts(every) <= budget) {
@@ -521,11 +557,32 @@ class Inquest {
           other.local != best.local)
         continue;
       if (other.candidate->what == cause.what || other.left > alike * best.left) continue;
-      // A number says less than what it comes from.
+      // A number says less than what it comes from, and a formula less than a convention.
+      if (other.candidate->rank >= formula && best.candidate->rank < formula) continue;
       if (other.candidate->rank >= plain_factor || other.candidate->key.starts_with("factor")) continue;
       cause.or_else.push_back(other.candidate->what);
     }
     return cause;
+  }
+
+  /// "head 1 of 4"; of several sequences "sequence 2 of 5, head 1 of 4".
+  static std::string heads_in_words(const Exhibit& x, const std::vector<int>& heads) {
+    const bool own = x.side == Field::Heads::own;
+    NamedAxis head{own ? "head" : "key/value head", own ? "heads" : "key/value heads",
+                   static_cast<int>(x.wrong.size())};
+    const std::vector<NamedAxis>* axes = x.suspect->axes;
+    if (axes == nullptr || axes->size() < 2 || (*axes)[0].extent < 2) return describe(head, heads);
+    const int each = (*axes)[1].extent;
+    std::set<int> sequences, of_each;
+    for (const int h : heads) sequences.insert(h / each), of_each.insert(h % each);
+    if (sequences.size() * of_each.size() != heads.size()) return describe(head, heads);
+    head.extent = each;
+    std::string words;
+    if (static_cast<int>(sequences.size()) < (*axes)[0].extent)
+      words = describe((*axes)[0], {sequences.begin(), sequences.end()});
+    if (static_cast<int>(of_each.size()) < each)
+      words += (words.empty() ? "" : ", ") + describe(head, {of_each.begin(), of_each.end()});
+    return words;
   }
 
   /// The heads and tokens that are wrong, where the others of a tensor speak against it.
@@ -536,12 +593,8 @@ class Inquest {
       std::vector<int> heads;
       for (std::size_t h = 0; h < x.wrong.size(); ++h)
         if (x.wrong[h] != 0) heads.push_back(static_cast<int>(h));
-      const bool own = x.side == Field::Heads::own;
       std::string place;
-      if (heads.size() < x.wrong.size())
-        place = " in " + describe({own ? "head" : "key/value head", own ? "heads" : "key/value heads",
-                                   static_cast<int>(x.wrong.size())},
-                                  heads);
+      if (heads.size() < x.wrong.size()) place = " in " + heads_in_words(x, heads);
       if (best.candidate->convention) return place;
       if (x.first > 0) place += fmt::format(" from token {} on", x.first);
       if (x.last + 1 < x.grid.rows) place += fmt::format(" up to token {}", x.last);
@@ -550,6 +603,8 @@ class Inquest {
     return "";
   }
 
+  /// Behind all conventions, of those that leave as much; before factors that say nothing.
+  static constexpr int formula = plain_factor / 2;
   /// Explanations that leave this much of each other's rest are alike.
   static constexpr double alike = 1.1;
   /// Enough for a convention to show in an output.
@@ -557,6 +612,7 @@ class Inquest {
 
   Scene scene_;
   const Effort& effort_;
+  Last last_;
   std::vector<Convention> first_;
   std::vector<Exhibit> exhibits_;
   Arrays truths_;
@@ -587,6 +643,9 @@ std::string joined(const std::vector<std::string>& names, std::string_view last 
 /// "from token 64 on", "token 17 of 100"; backwards: "from token 63 back".
 std::string since(const NamedAxis& axis, const std::vector<int>& indices, bool backwards) {
   const bool gapless = indices.back() - indices.front() + 1 == static_cast<int>(indices.size());
+  // What begins with a sequence is told by sequences.
+  const int edge = backwards ? indices.back() + 1 : indices.front();
+  if (std::find(axis.borders.begin(), axis.borders.end(), edge) != axis.borders.end()) return describe(axis, indices);
   if (gapless && indices.size() > 1 && !backwards && indices.back() == axis.extent - 1)
     return fmt::format("from {} {} on", axis.one, indices.front());
   if (gapless && indices.size() > 1 && backwards && indices.front() == 0)
@@ -605,7 +664,7 @@ std::string LooksLike::sentence(bool all) const {
 
 Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
                  const Effort& effort) {
-  return Inquest(Scene(room, problem, batch), in_causal_order(room, tensors), effort).run();
+  return Inquest(Scene(room, problem, batch), in_causal_order(room, tensors), effort, formula_slips).run();
 }
 
 namespace {
@@ -622,7 +681,8 @@ Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& t
   const arguments::HeadsFirst posed = arguments::heads_first(in_file);
   const std::vector<Suspect> sorted = in_causal_order(*posed.room, tensors);
   const Scene scene = scene_of(posed);
-  Causes causes = Inquest(scene, sorted, effort, conventions_of_arguments(scene, posed.choices)).run();
+  const auto formulas = [&](const Scene& of, Pass pass) { return formula_slips_of_arguments(in_file, of, pass); };
+  Causes causes = Inquest(scene, sorted, effort, formulas, conventions_of_arguments(scene, posed.choices)).run();
   const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
   if (std::ranges::all_of(causes.unexplained, is_gradient)) return causes;
   const auto behind = arguments::behind_front_end(in_file);
@@ -630,7 +690,7 @@ Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& t
   std::vector<Suspect> outputs = sorted;
   std::erase_if(outputs, [&](const Suspect& s) { return is_gradient(s.name); });
   const Scene inner = scene_of(*behind);
-  Causes more = Inquest(inner, outputs, effort, conventions_of_front_end(inner, posed.problem)).run();
+  Causes more = Inquest(inner, outputs, effort, {}, conventions_of_front_end(inner, posed.problem)).run();
   if (more.unexplained.size() >= outputs.size() || more.list.empty()) return causes;
   for (const LooksLike& cause : more.list)
     for (const std::string& named : cause.tensors) std::erase(causes.unexplained, named);
@@ -652,7 +712,7 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
     before = ", ";
   };
   const bool gradient = first->name.starts_with("d_");
-  const std::vector<NamedAxis> axes = named_axes(*ranked, first->shape, batch);
+  const std::vector<NamedAxis> axes = first->axes != nullptr ? *first->axes : named_axes(*ranked, first->shape, batch);
   if (!axes.empty()) {
     const auto wrong = wrong_indices(axes, deviations_of(*first->expected, *first->got));
     // Tokens first, then sequences and heads.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "judge/verdict/judge.hpp"
+#include "judge/verdict/locate.hpp"
 #include "oracles/core/room.hpp"
 
 namespace assay {
@@ -20,6 +21,7 @@ struct Suspect {
   const Expected* expected = nullptr;
   const std::vector<double>* got = nullptr;
   bool fails = false;
+  const std::vector<NamedAxis>* axes = nullptr;  ///< as a report names them; null: as the room does
 };
 
 /// One cause that was found.

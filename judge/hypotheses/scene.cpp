@@ -28,8 +28,10 @@ std::size_t heads_on(const Scene& scene, Field::Heads side) {
 void cut(const RoomFacts::Ranked& ranked, const Scene& from, const Part& part, Array& array) {
   const Grid grid = grid_of(ranked, array.shape);
   const bool own = ranked.field.heads == Field::Heads::own;
-  if (!grid.by_head || (!from.in_parts && grid.heads != (own ? from.own_heads() : from.shared_heads()))) return;
-  const std::vector<std::size_t>& kept = own ? part.own : part.shared;
+  const std::size_t all = own ? from.own_heads() : from.shared_heads();
+  if (!grid.by_head || (!from.in_parts && grid.heads % all != 0)) return;
+  std::vector<std::size_t> kept = own ? part.own : part.shared;
+  if (!from.in_parts) kept = of_all_sequences(from, ranked.field.heads, grid.heads, kept);
   const std::size_t rows = grid.by_token ? std::min(grid.rows, part.tokens) : grid.rows;
   Array smaller;
   smaller.shape = array.shape;
@@ -62,6 +64,15 @@ Grid grid_of(const RoomFacts::Ranked& ranked, const std::vector<int>& shape) {
   if (shape.size() > 1) grid.rows = size(1), grid.by_token = is_token_axis(ranked.field.axes[0]);
   for (std::size_t r = 2; r < shape.size(); ++r) grid.cols *= size(r);
   return grid;
+}
+
+std::vector<std::size_t> of_all_sequences(const Scene& scene, Field::Heads side, std::size_t count,
+                                          const std::vector<std::size_t>& heads) {
+  const std::size_t all = side == Field::Heads::own ? scene.own_heads() : scene.shared_heads();
+  std::vector<std::size_t> list;
+  for (std::size_t first = 0; first < count; first += all)
+    for (const std::size_t head : heads) list.push_back(first + head);
+  return list;
 }
 
 const RoomFacts::Ranked* Scene::described(std::string_view tensor) const {

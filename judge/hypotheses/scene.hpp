@@ -65,6 +65,10 @@ struct Scene {
 /// Outputs and gradients by the names of a report, by the reference in doubles. Throws what the room throws.
 Arrays answer_of(const Room& room, const Problem& problem);
 
+/// Those heads of one side in a tensor that has `count` of them: of the states of packed sequences those of each.
+std::vector<std::size_t> of_all_sequences(const Scene& scene, Field::Heads side, std::size_t count,
+                                          const std::vector<std::size_t>& heads);
+
 /// A part of a problem whose answer is a part of the answer: some heads, the first tokens.
 struct Part {
   Scene scene;

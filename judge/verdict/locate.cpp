@@ -4,6 +4,7 @@
 #include <boost/math/distributions/chi_squared.hpp>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -156,6 +157,45 @@ std::optional<Phrase> as_positions(const NamedAxis& axis, const Indices& indices
       covers};
 }
 
+/// What a sequence has of the indices along an axis, counted from its own first.
+std::map<int, Indices> by_sequence(const NamedAxis& axis, const Indices& indices) {
+  std::map<int, Indices> own;
+  for (const int i : indices) {
+    const auto next = std::upper_bound(axis.borders.begin(), axis.borders.end(), i);
+    own[static_cast<int>(next - axis.borders.begin()) - 1].push_back(i - *(next - 1));
+  }
+  return own;
+}
+
+/// "sequence 4 of 5", "tokens 3..9 of 40 in sequence 4 of 5", "the last token of all sequences"; nothing where the
+/// sequences of an axis say no more than its indices.
+std::optional<std::string> in_sequences(const NamedAxis& axis, const Indices& indices) {
+  const int count = static_cast<int>(axis.borders.size()) - 1;
+  if (count < 2 || static_cast<int>(indices.size()) == axis.extent) return {};
+  const std::map<int, Indices> own = by_sequence(axis, indices);
+  const auto length = [&](int n) {
+    return axis.borders[static_cast<std::size_t>(n) + 1] - axis.borders[static_cast<std::size_t>(n)];
+  };
+  const auto all = [&](const auto& holds) {
+    return std::all_of(own.begin(), own.end(), [&](const auto& one) { return holds(one.first, one.second); });
+  };
+  Indices touched;
+  for (const auto& [n, place] : own) touched.push_back(n);
+  const std::string sequences = describe({"sequence", "sequences", count}, touched);
+  if (all([&](int n, const Indices& place) { return static_cast<int>(place.size()) == length(n); })) return sequences;
+  const Indices& first = own.begin()->second;
+  if (touched.size() == 1) {
+    const NamedAxis alone{axis.one, axis.many, length(touched.front()), axis.chunk, axis.has_tail};
+    return describe(alone, first) + " in " + sequences;
+  }
+  const bool gapless = first.back() - first.front() + 1 == static_cast<int>(first.size());
+  if (gapless && all([&](int, const Indices& place) { return place == first; }))
+    return text(first.size() == 1 ? axis.one : axis.many, ' ', from_to(first.front(), first.back()), " of ", sequences);
+  if (all([&](int n, const Indices& place) { return place.size() == 1 && place.front() == length(n) - 1; }))
+    return text("the last ", axis.one, " of ", sequences);
+  return {};
+}
+
 }  // namespace
 
 std::vector<NamedAxis> named_axes(const RoomFacts::Ranked& ranked, const std::vector<int>& shape, int batch) {
@@ -233,6 +273,7 @@ std::vector<std::vector<int>> wrong_indices(const std::vector<NamedAxis>& axes, 
 
 std::string describe(const NamedAxis& axis, const std::vector<int>& indices) {
   require(!indices.empty(), "no ", axis.one, " to describe");
+  if (const auto found = in_sequences(axis, indices)) return *found;
   Phrase best = as_range(axis, indices);
   if (best.covers > indices.size())
     for (const std::optional<Phrase>& other :

@@ -15,6 +15,8 @@ struct NamedAxis {
   int extent = 1;
   int chunk = 0;          ///< kernels walk it in chunks of so many; 0: they do not
   bool has_tail = false;  ///< a tile may be cut off at its end, which is worth a word then
+  /// Of sequences that lie one after the other, the first index of each, and the extent; of one alone nothing.
+  std::vector<int> borders = {};
 };
 
 /// Tokens of a chunk, as most kernels cut them.
@@ -38,7 +40,8 @@ Deviations deviations_of(const Expected& expected, const std::vector<double>& go
 std::vector<std::vector<int>> wrong_indices(const std::vector<NamedAxis>& axes, const Deviations& deviations);
 
 /// "token 17 of 100", "tokens 64..99 of 100 (chunk 1)", "position 0 of every chunk of 64 tokens", "all tokens": the
-/// shortest description that leaves none of the indices out. "(34 of 36)" follows one that holds others, too.
+/// shortest description that leaves none of the indices out. "(34 of 36)" follows one that holds others, too. Of
+/// sequences one after the other: "sequence 4 of 5", "token 17 of 100 in sequence 4 of 5", "token 0 of all sequences".
 std::string describe(const NamedAxis& axis, const std::vector<int>& indices);
 
 /// "head 1 of 2, tokens 64..99 of 100 (chunk 1), all value dimensions; 2304 of 12800 elements beyond their limits".

@@ -119,6 +119,126 @@ void wrong_nodes(const Node& node, const Block& block, const Tell& tell) {
   if (real && function) tell(name + " left out", operand(0));
 }
 
+// ---- mistakes that only an answer can tell from one another
+
+/// The block in which node n reads value v as operand k.
+Made rewired(const Block& block, std::size_t n, std::size_t k, int v) {
+  Builder out(block.params);
+  std::vector<int> at(block.params.size());
+  std::iota(at.begin(), at.end(), 0);
+  for (std::size_t m = 0; m < block.nodes.size(); ++m) {
+    std::vector<int> args = block.nodes[m].args;
+    if (m == n) args[k] = v;
+    at.push_back(out.emit(block.nodes[m].op, mapped(args, at), block.nodes[m].attributes));
+  }
+  return std::move(out).finish(mapped(block.results, at));
+}
+
+/// Makes a value in the place of another, of those there are.
+using Stand = std::function<int(Builder&, const std::vector<int>& values)>;
+
+/// The block in which node n is made as if value v were another; other readers of v see v.
+Made read_through(const Block& block, std::size_t n, int v, const Stand& stand) {
+  Builder out(block.params);
+  std::vector<int> at(block.params.size());
+  std::iota(at.begin(), at.end(), 0);
+  std::vector<int> other = at;
+  const auto last = block.first() + static_cast<int>(n);
+  for (const Node& node : block.nodes) {
+    const int value = static_cast<int>(at.size());
+    other.push_back(value == v      ? stand(out, other)
+                    : value <= last ? out.emit(node.op, mapped(node.args, other), node.attributes)
+                                    : -1);
+    at.push_back(value == last ? other.back() : out.emit(node.op, mapped(node.args, at), node.attributes));
+  }
+  return std::move(out).finish(mapped(block.results, at));
+}
+
+/// A system A x = b solved otherwise.
+class Solved {
+ public:
+  Solved(Builder& block, const std::vector<int>& operands) : b_(block), A_(operands[0]), rhs_(operands[1]) {
+    require(b_.type(rhs_).axes.size() == 1, "solve: not one right-hand side");
+    dim_ = b_.type(rhs_).axes[0];
+  }
+
+  /// b over the diagonal of A.
+  int by_diagonal() {
+    Attributes along, zero;
+    along.dim = dim_, zero.fraction = "0";
+    const int i = b_.emit(Op::iota, {}, along);
+    const int same = b_.emit(Op::eq, {repeated(i, 1), repeated(i, 0)});
+    const int zeros = repeated(repeated(b_.emit(Op::const_, {}, zero), 0), 0);
+    along.axis = 1;
+    return b_.emit(Op::div, {rhs_, b_.emit(Op::sum, {b_.emit(Op::select, {same, A_, zeros})}, along)});
+  }
+  /// After so many steps of conjugate gradients, from zero or from by_diagonal().
+  int by_steps(int steps, bool from_diagonal) {
+    int x = from_diagonal ? by_diagonal() : -1;
+    int r = from_diagonal ? b_.emit(Op::sub, {rhs_, times_A(x)}) : rhs_;
+    int p = r, rr = dot(r, r);
+    for (int step = 0; step < steps; ++step) {
+      const int image = times_A(p), length = ratio(rr, dot(p, image)), moved = times(length, p);
+      x = x < 0 ? moved : b_.emit(Op::add, {x, moved});
+      r = b_.emit(Op::sub, {r, times(length, image)});
+      const int next = dot(r, r);
+      p = b_.emit(Op::add, {r, times(ratio(next, rr), p)});
+      rr = next;
+    }
+    return x;
+  }
+
+ private:
+  int repeated(int v, int axis) {
+    Attributes along;
+    along.axis = axis, along.dim = dim_;
+    return b_.emit(Op::expand, {v}, along);
+  }
+  int contract(const char* spec, int x, int y) {
+    Attributes how;
+    how.spec = spec;
+    return b_.emit(Op::contract, {x, y}, how);
+  }
+  int times_A(int x) { return contract("xa,a->x", A_, x); }
+  int dot(int x, int y) { return contract("a,a->", x, y); }
+  int times(int factor, int x) { return b_.emit(Op::mul, {repeated(factor, 0), x}); }
+  /// Where nothing is left to solve, zero.
+  int ratio(int x, int y) {
+    Attributes keeps_zero;
+    keeps_zero.absorb = true;
+    return b_.emit(Op::div, {x, y}, keeps_zero);
+  }
+
+  Builder& b_;
+  int A_, rhs_;
+  Dim dim_;
+};
+
+/// Operands that are twice there, or the other way round, and systems that are solved otherwise.
+void unusual_node(const Node& node, const std::vector<int>& steps, const Tell& tell) {
+  const Op op = node.op;
+  if (any_of(op, {Op::add, Op::sub}))
+    tell("operand 2 twice", [op](Builder& b, const std::vector<int>& a) {
+      return b.emit(op, {b.emit(op, {a[0], a[1]}), a[1]});
+    });
+  if (op == Op::sub) {
+    tell("operands exchanged", [](Builder& b, const std::vector<int>& a) { return b.emit(Op::sub, {a[1], a[0]}); });
+    tell("without operand 1", [](Builder& b, const std::vector<int>& a) { return b.emit(Op::neg, {a[1]}); });
+  }
+  if (op == Op::mul) tell("div", as(Op::div));
+  if (op == Op::div) tell("mul", as(Op::mul));
+  if (op != Op::solve) return;
+  tell("solved twice", [&node](Builder& b, const std::vector<int>& a) {
+    return b.emit(Op::solve, {a[0], b.emit(Op::solve, a, node.attributes)}, node.attributes);
+  });
+  tell("solved by the diagonal of its matrix alone",
+       [](Builder& b, const std::vector<int>& a) { return Solved(b, a).by_diagonal(); });
+  for (const bool diagonal : {false, true})
+    for (const int n : steps)
+      tell(text("solved by ", n, " steps of conjugate gradients from ", diagonal ? "b over the diagonal" : "zero"),
+           [n, diagonal](Builder& b, const std::vector<int>& a) { return Solved(b, a).by_steps(n, diagonal); });
+}
+
 /// The step whose rows read state k before its update.
 Made stale(const Block& body, int carry, int k) {
   Builder out(body.params);
@@ -137,8 +257,26 @@ Made stale(const Block& body, int carry, int k) {
 }
 
 using Found = std::function<void(const std::string& what, Made block)>;
+/// What may be wrong with node n of a block.
+using Wrong = std::function<void(const Block& block, std::size_t n, const std::string& where, const Found& found)>;
 
-void variants(const Block& block, const std::string& path, const Found& found);
+/// What `make` makes, unless it is of another type, which a compiler finds.
+void offer(const Found& found, const std::string& what, const std::function<Made()>& make) {
+  Made made;
+  try {
+    made = make();
+  } catch (const InputError&) {
+    return;
+  }
+  found(what, made);
+}
+
+/// The block with another step in scan n.
+Made with_step(const Block& block, std::size_t n, const Made& step) {
+  Attributes attributes = block.nodes[n].attributes;
+  attributes.body = step;
+  return rebuilt(block, n, as(Op::scan, attributes));
+}
 
 void wrong_scans(const Block& block, std::size_t n, const std::string& where, const Found& found) {
   const Node& node = block.nodes[n];
@@ -155,52 +293,100 @@ void wrong_scans(const Block& block, std::size_t n, const std::string& where, co
             return b.emit(Op::scan, args, node.attributes);
           }));
   }
-  const auto with_body = [&](const Made& changed) {
-    Attributes attributes = node.attributes;
-    attributes.body = changed;
-    return rebuilt(block, n, as(Op::scan, attributes));
-  };
   for (int k = 0; k < carry; ++k)
     if (body.params[index(k)].kind == Kind::real)
-      found(text(where, " rows read state ", k, " before its update"), with_body(stale(body, carry, k)));
-  variants(body, where + '.', [&](const std::string& what, const Made& changed) {
-    Made whole;
-    try {
-      whole = with_body(changed);
-    } catch (const InputError&) {
-      return;  // of another type
-    }
-    found(what, whole);
-  });
+      found(text(where, " rows read state ", k, " before its update"), with_step(block, n, stale(body, carry, k)));
 }
 
-void variants(const Block& block, const std::string& path, const Found& found) {
-  for (std::size_t n = 0; n < block.nodes.size(); ++n) {
-    const std::string where = path + std::to_string(n);
-    wrong_nodes(block.nodes[n], block, [&](const std::string& what, const Make& make) {
-      Made changed;
-      try {
-        changed = rebuilt(block, n, make);
-      } catch (const InputError&) {
-        return;  // of another type: a compiler finds it
-      }
-      found(where + ' ' + what, changed);
-    });
-    if (block.nodes[n].op == Op::scan) wrong_scans(block, n, where, found);
+void usual(const Block& block, std::size_t n, const std::string& where, const Found& found) {
+  wrong_nodes(block.nodes[n], block, [&](const std::string& what, const Make& make) {
+    offer(found, where + ' ' + what, [&] { return rebuilt(block, n, make); });
+  });
+  if (block.nodes[n].op == Op::scan) wrong_scans(block, n, where, found);
+}
+
+/// Operands of a node, and theirs.
+std::set<int> made_of(const Block& block, const Node& node) {
+  std::set<int> all;
+  for (const int a : node.args) {
+    all.insert(a);
+    if (const Node* of = block.node(a)) all.insert(of->args.begin(), of->args.end());
+  }
+  return all;
+}
+bool is_real(const Block& block, int v) { return block.types(v).size() == 1 && block.type(v).kind == Kind::real; }
+
+/// Values in the place of others that are made of them, wherever this node is made of those; other parameters.
+void unusual(const Block& block, std::size_t n, const std::string& where, const Found& found,
+             const std::vector<int>& steps) {
+  const Node& node = block.nodes[n];
+  if (node.types[0].kind != Kind::real || node.op == Op::scan) return;
+  unusual_node(node, steps, [&](const std::string& what, const Make& make) {
+    offer(found, where + ' ' + what, [&] { return rebuilt(block, n, make); });
+  });
+  for (std::size_t k = 0; k < node.args.size(); ++k) {
+    const int v = node.args[k];
+    for (int p = 0; v < block.first() && p < block.first(); ++p)
+      if (p != v && block.type(p) == block.type(v))
+        offer(found, text(where, " reads parameter ", p, " for ", v), [&] { return rewired(block, n, k, p); });
+  }
+  for (const int v : made_of(block, node)) {
+    if (v < block.first() || !is_real(block, v)) continue;
+    const Node& value = *block.node(v);
+    for (const int by : made_of(block, value)) {
+      if (!is_real(block, by) || block.type(by) != block.type(v)) continue;
+      offer(found, text(where, " of ", by, " for ", v), [&] {
+        return read_through(block, n, v, [by](Builder&, const std::vector<int>& values) { return values[index(by)]; });
+      });
+    }
+    if (value.op == Op::softmax)
+      offer(found, text(where, " of equal weights for ", v), [&] {
+        return read_through(block, n, v, [&value](Builder& b, const std::vector<int>& values) {
+          const int scores = values[index(value.args[0])];
+          return b.emit(Op::softmax, {b.emit(Op::sub, {scores, scores}), values[index(value.args[1])]});
+        });
+      });
   }
 }
 
-}  // namespace
+void variants(const Block& block, const std::string& path, const Wrong& wrong, const Found& found) {
+  for (std::size_t n = 0; n < block.nodes.size(); ++n) {
+    const std::string where = path + std::to_string(n);
+    wrong(block, n, where, found);
+    if (block.nodes[n].op != Op::scan) continue;
+    variants(*block.nodes[n].attributes.body, where + '.', wrong, [&](const std::string& what, const Made& changed) {
+      offer(found, what, [&] { return with_step(block, n, changed); });
+    });
+  }
+}
 
-std::vector<Mutant> mutants_of(const Program& program) {
+/// Those whose programs are not among `known`, where they are then.
+std::vector<Mutant> collected(const Program& program, const Wrong& wrong, std::set<std::string>& known) {
   std::vector<Mutant> list;
-  std::set<std::string> known = {program.digest()};
-  variants(*program.body, "", [&](const std::string& what, const Made& changed) {
+  variants(*program.body, "", wrong, [&](const std::string& what, const Made& changed) {
     Mutant mutant{what, program};
     mutant.program.body = canonical(*changed);
     if (known.insert(mutant.program.digest()).second) list.push_back(std::move(mutant));
   });
   return list;
+}
+
+}  // namespace
+
+std::vector<Mutant> mutants_of(const Program& program) {
+  std::set<std::string> known = {program.digest()};
+  return collected(program, usual, known);
+}
+
+std::vector<Mutant> further_mutants_of(const Program& program, const std::vector<int>& steps) {
+  std::set<std::string> known = {program.digest()};
+  collected(program, usual, known);
+  return collected(
+      program,
+      [&](const Block& block, std::size_t n, const std::string& where, const Found& found) {
+        unusual(block, n, where, found, steps);
+      },
+      known);
 }
 
 }  // namespace assay::language

@@ -18,4 +18,9 @@ struct Mutant {
 /// program, and none the right one; some may change no number.
 std::vector<Mutant> mutants_of(const Program& program);
 
+/// Others that a wrong answer may come from: an operand twice, or the other way round; a value in the place of another
+/// that is made of it, wherever one node is made of it; another parameter; a system solved twice, by its diagonal, or
+/// by so many steps of conjugate gradients.
+std::vector<Mutant> further_mutants_of(const Program& program, const std::vector<int>& steps);
+
 }  // namespace assay::language

@@ -161,6 +161,18 @@ TEST(Locate, describes_what_is_not_complete) {
   EXPECT_THROW(describe(dims, {}), InputError);
 }
 
+TEST(Locate, tells_of_sequences_one_after_the_other) {
+  const NamedAxis tokens{"token", "tokens", 100, 64, true, {0, 40, 73, 100}};
+  std::vector<int> second;
+  for (int t = 40; t < 73; ++t) second.push_back(t);
+  EXPECT_EQ(describe(tokens, second), "sequence 1 of 3");
+  EXPECT_EQ(describe(tokens, {45, 46, 47}), "tokens 5..7 of 33 in sequence 1 of 3");
+  EXPECT_EQ(describe(tokens, {0, 40, 73}), "token 0 of all sequences");
+  EXPECT_EQ(describe(tokens, {40, 41, 73, 74}), "tokens 0..1 of sequences 1..2 of 3");
+  EXPECT_EQ(describe(tokens, {39, 72, 99}), "the last token of all sequences");
+  EXPECT_EQ(describe(tokens, {30, 31, 45}), "tokens 30, 31, 45 of 100");
+}
+
 TEST(Locate, takes_the_axes_of_a_rooms_tensors) {
   const Room& room = listed_room("deltanet");
   const auto named = [&](const char* tensor, const std::vector<int>& shape, int batch) {

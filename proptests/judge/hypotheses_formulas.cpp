@@ -1,0 +1,113 @@
+// Where no convention explains an answer, the mechanism's formula does, with one operation made otherwise. The answers
+// are written out here, query by query.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "arguments/programs/library.hpp"
+#include "judge/hypotheses/hypotheses.hpp"
+#include "judge/hypotheses/scene.hpp"
+#include "language/program/mutants.hpp"
+#include "language/room.hpp"
+#include "proptests/oracles/bench.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay {
+namespace {
+
+Problem problem_in(const char* mechanism) {
+  Problem problem = listed_room(mechanism).make({.mechanism = mechanism, .shape = {1, 24, 2, 0, 4, 5, 0}});
+  problem.cotangents.clear();
+  return problem;
+}
+
+/// What is said of o, which a correct kernel has nearly exactly.
+std::string said_of_o(const Problem& problem, const Array& got) {
+  const Array truth = hypotheses::answer_of(listed_room(problem.mechanism), problem).at("o");
+  Expected e;
+  e.shape = truth.shape;
+  for (const double x : truth.data) e.value.push_back({x, 0});
+  e.sigma.assign(truth.data.size(), 0x1p-20), e.bound.assign(truth.data.size(), 0);
+  e.reach.assign(truth.data.size(), element_sigmas);
+  const std::vector<Suspect> suspects = {{"o", truth.shape, &e, &got.data, true}};
+  std::string all;
+  for (const LooksLike& cause : causes_of(listed_room(problem.mechanism), problem, 1, suspects).list)
+    all += cause.sentence(false) + "; ";
+  return all;
+}
+
+/// MesaNet that reads its sums of v k^T by the query itself: nothing is solved.
+TEST(CausesInFormulas, name_a_system_that_is_not_solved) {
+  const Problem p = problem_in("mesanet");
+  const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v");
+  Array o({2, 24, 5});
+  for (int h = 0; h < 2; ++h)
+    for (int t = 0; t < 24; ++t)
+      for (int j = 0; j <= t; ++j)
+        for (int c = 0; c < 5; ++c)
+          o.data[static_cast<std::size_t>((h * 24 + t) * 5 + c)] += dot(q, h, t, k, h, j) * number_at(v, h, j, c);
+  const std::string said = said_of_o(p, o);
+  EXPECT_NE(said.find("the formula with `q_t` for `solve("), std::string::npos) << said;
+}
+
+/// Local linear attention without its correction, which is softmax attention.
+TEST(CausesInFormulas, name_a_term_that_is_missing) {
+  const Problem p = problem_in("lla");
+  Problem plain = p;
+  plain.mechanism = "softmax_attention";
+  plain.inputs.erase("lambda");
+  std::erase_if(plain.params, [](const auto& param) { return param.first != "bandwidth"; });
+  const std::string said = said_of_o(p, hypotheses::answer_of(listed_room("softmax_attention"), plain).at("o"));
+  EXPECT_NE(said.find("the formula "), std::string::npos) << said;
+}
+
+/// As many steps of conjugate gradients as there are dimensions solve a system, and one less does not.
+TEST(CausesInFormulas, take_steps_towards_a_solution) {
+  const Problem p = problem_in("mesanet");
+  const language::Mechanism* right = nullptr;
+  std::vector<language::Mechanism> all;
+  for (const char* name : {"mesanet", "mesanet-ridge-T", "mesanet-ridge-one"})
+    all.emplace_back(*arguments::find_mechanism_program(name));
+  Array truth;
+  for (const language::Mechanism& one : all) {
+    try {
+      truth = language::answer_in_doubles(one, p).outputs.at("o"), right = &one;
+    } catch (const InputError&) {  // of another ridge
+    }
+  }
+  ASSERT_NE(right, nullptr);
+  const auto off = [&](const std::string& ending) {
+    for (const language::Mutant& mutant : language::further_mutants_of(right->program, {2, 4})) {
+      if (!mutant.what.ends_with(ending)) continue;
+      const Array o = language::answer_in_doubles(language::Mechanism(mutant.program), p).outputs.at("o");
+      double most = 0;
+      for (std::size_t i = 0; i < o.data.size(); ++i) most = std::max(most, std::abs(o.data[i] - truth.data[i]));
+      return most;
+    }
+    return -1.0;
+  };
+  // Roundings of doubles, times what a system of four keys may magnify them; and far more than that.
+  EXPECT_GT(off("solved by 2 steps of conjugate gradients from zero"), 1e-3);
+  for (const char* from : {"zero", "b over the diagonal"}) {
+    const double most = off(std::string("solved by 4 steps of conjugate gradients from ") + from);
+    EXPECT_GE(most, 0) << from;
+    EXPECT_LT(most, 1e-6) << from;
+  }
+}
+
+TEST(CausesInFormulas, differ_from_those_that_are_counted) {
+  const language::Program& program = *arguments::find_mechanism_program("gated_deltanet");
+  std::set<std::string> digests = {program.digest()};
+  for (const language::Mutant& mutant : language::mutants_of(program)) digests.insert(mutant.program.digest());
+  const std::vector<language::Mutant> further = language::further_mutants_of(program, {});
+  EXPECT_GT(further.size(), 20U);
+  for (const language::Mutant& mutant : further)
+    EXPECT_TRUE(digests.insert(mutant.program.digest()).second) << mutant.what;
+}
+
+}  // namespace
+}  // namespace assay
