@@ -15,6 +15,8 @@ _HOMES = {
     "_truth": ("Expectation", "Truth", "expect", "oracle"),
     "_captures": ("capture",),
     "audits": ("Audit", "audit"),
+    "_invariance": ("Invariance", "invariance"),
+    "_pairs": ("Pair", "pair"),
     "_runs": ("merge", "run"),
     "_verbs": ("drift", "report", "suite"),
     "_native": ("InputError", "__version__"),

@@ -106,7 +106,7 @@ def refuse_unknown(case, answer):
 
 
 def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inplace=(), gradients=None, same_bits=True,
-          batch_alone=False, poisons=True, arrays=None, device=None, raises=True, **how):  # fmt: skip
+          batch_alone=False, graph=False, poisons=True, arrays=None, device=None, raises=True, **how):  # fmt: skip
     """Calls a kernel on a case and judges what it answers. Gives the Report; raises Mismatch, an AssertionError, unless all is PASS.
 
     The kernel gets the case's tensors by name (rename={"log_decay": "g"} says what else they are called), the settings that it takes, and
@@ -119,7 +119,9 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inp
 
     Before each call, memory that the kernel may get is filled with NaN, then with other numbers (poisons=False leaves that out). Inputs
     must be what they were, and a second call must give the same bits (same_bits=False leaves that out: sums by atomics do not).
-    batch_alone=True demands that the first and the last sequence of the batch have the same bits when they are run alone.
+    batch_alone=True demands that the first and the last sequence of the batch have the same bits when they are run alone. graph=True captures
+    the call as a graph of CUDA, on a side stream and with other inputs, fills outputs with NaN, writes the case's inputs in place, replays it
+    and judges what that answers, gradients left out.
     The rest is what assay.judge takes: form, tile, tensors, why, ....
     """
     __tracebackhide__ = True
@@ -153,7 +155,22 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inp
         raise InputError("gradients: demanded, and the case has no cotangents")
     judged.origin = case.origin
     how.setdefault("tensors", tensors_of(judged, ran.answer))
+    if graph:
+        faults += replayed_faults(judged, calls, framework, contract, same_bits, how)
+        notes += ["NOT REPLAYED: gradients"] if judged.cotangents else []
     return passed(judge(judged, ran.answer, contract, notes=notes, faults=faults, **how), raises)
+
+
+def replayed_faults(case, calls, framework, contract, same_bits, how):
+    """Faults of a graph's replays, which have outputs alone."""
+    from ._graphs import changed_replayed
+
+    case = case.forward()
+
+    def judged(answer):
+        return judge(case, answer, contract, **{**how, "tensors": tensors_of(case, answer), "quick": True, "why": False})
+
+    return changed_replayed(case, calls, framework, judged, same_bits)
 
 
 def require_outputs(case, ran, wanted, left_out):

@@ -44,7 +44,7 @@ std::string usage(const CLI::App* app, const CLI::Error& error) {
 constexpr std::string_view verbs_of_lab[] = {"bench", "calibrate", "docs", "identities", "mutants", "paper"};
 
 /// Those of the Python package, which `assay` has once it is installed.
-constexpr std::string_view verbs_of_python[] = {"audit", "demo"};
+constexpr std::string_view verbs_of_python[] = {"audit", "demo", "invariance", "pair"};
 
 /// Flags of other programs that somebody may try, and what is meant here.
 struct OtherFlag {
@@ -101,7 +101,8 @@ int run(const CommandLine& line, const std::vector<std::string>& typed, Console&
     app.set_version_flag("--version", ASSAY_VERSION);
     app.require_subcommand(1);
     app.failure_message(usage);
-    if (line.name == command_line().name) app.footer("assay audit and assay demo are verbs of the Python package.");
+    if (line.name == command_line().name)
+      app.footer("audit, demo, invariance and pair are verbs of the Python package.");
     std::function<int(Console&)> chosen;
     for (const Command* command : line.verbs) {
       CLI::App* verb = app.add_subcommand(std::string(command->name), std::string(command->summary));

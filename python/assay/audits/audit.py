@@ -19,8 +19,10 @@ NARROWER = {"fp64": ("fp32", "bf16"), "fp32": ("tf32", "bf16", "e4m3"), "tf32": 
 # What no arithmetic of a kernel exceeds, in any format, relative to a tensor's norm: what does is not rounded but wrong.
 COARSE = 0.5
 DIGITS = {"tf32": "tf32 or fp16, which have as many digits"}
+# How many calls are timed, each with inputs of its own.
+TIMED = 3
 CANNOT_SEE = (
-    "time: how fast it is, and whether a timer was deceived; what it would do on another machine, in later calls or on shapes beyond those"
+    "time: how fast it is elsewhere; what it would do on another machine, in later calls or on shapes beyond those"
     " above; gradients; whether it calls a library; a candidate that attacks this process: an audit is no sandbox"
 )
 
@@ -32,6 +34,7 @@ class Audit:
         self.task, self.candidate, self.arrays = task, candidate, None
         self.findings, self.notes, self.steps, self.reports = [], [], [], {}
         self.rounded = {}  # of a tensor, in what it seems to have been computed
+        self.seconds = []  # of the timed calls, whose answers are judged
 
     @property
     def passed(self):
@@ -47,7 +50,7 @@ class Audit:
         steps = [{"step": step, "case": origin, "verdict": verdict} for step, origin, verdict in self.steps]
         findings = [{"step": step, "what": what} for step, what in self.findings]
         return {"format": "assay-audit", "task": self.task.title, "candidate": self.candidate, "passed": self.passed, "findings": findings,
-                "steps": steps, "notes": self.notes, "cannot_see": CANNOT_SEE}  # fmt: skip
+                "steps": steps, "seconds": self.seconds, "notes": self.notes, "cannot_see": CANNOT_SEE}  # fmt: skip
 
     def __str__(self):
         width = max((len(step) for step, _, _ in self.steps), default=0)
@@ -70,8 +73,9 @@ class Failed(Mismatch):
 class Call:
     """One call of the candidate, and what came of it."""
 
-    def __init__(self, step, problem, *, may_refuse=False, same_as=None, **how):
+    def __init__(self, step, problem, *, may_refuse=False, same_as=None, timed=None, **how):
         self.step, self.problem, self.may_refuse, self.same_as, self.how = step, problem, may_refuse, same_as, how
+        self.timed = timed  # all calls that are timed with this one
         self.reply, self.answer, self.usable = None, {}, False
 
 
@@ -135,7 +139,8 @@ def called(where, kind, process, found, calls, destinations):
 
 
 def plan(task, rng, again):
-    """The calls, in an order that nobody knows. Those in the same memory follow each other: a result may be kept for the last call only."""
+    """The calls, in an order that nobody knows. Those in the same memory follow each other: a result may be kept for the last call only.
+    Calls that are timed come last, and are judged as the others are."""
 
     def draw(**more):
         return task.draw(rng.getrandbits(31), **more)
@@ -153,7 +158,9 @@ def plan(task, rng, again):
         rest.append(Call("another shape", draw(shape=another), may_refuse=task.fixed, poison="number"))
     rng.shuffle(rest)
     cut = rng.randrange(len(rest) + 1)
-    return [*rest[:cut], fresh, *same, *rest[cut:]]
+    timed = []
+    timed += [Call(f"timed call {i + 1} of {TIMED}", draw(), timed=timed) for i in range(TIMED)]
+    return [*rest[:cut], fresh, *same, *rest[cut:], *timed]
 
 
 def one_changed(problem, other):
@@ -203,6 +210,11 @@ def run(process, task, calls, found, arrays, destinations):
     replaced = set(reply["replaced"])
     for call in calls:
         message, blob = message_of(task, call.problem, arrays=arrays, destinations=destinations, **call.how)
+        if call.timed is not None:
+            reply, _ = process.asked({**message, "hold": True}, blob)
+            call.reply, call.message = reply, (message, blob)
+            replaced |= time_them(process, task, call.timed, found) if call is call.timed[-1] else set()
+            continue
         call.reply, data = process.asked(message, blob)
         replaced |= set(call.reply.get("replaced", ()))
         if "error" not in call.reply:
@@ -210,6 +222,24 @@ def run(process, task, calls, found, arrays, destinations):
     for name in sorted(replaced):
         found.findings.append(("process", f"has replaced {name}, which harnesses measure and compare with"))
     return True
+
+
+def time_them(process, task, calls, found):
+    """Has the calls made that the process was told of, one right after the other, and timed; what was timed is what is judged. What the
+    candidate has replaced."""
+    reply, data = process.asked({"timed": True})
+    calls = [call for call in calls if "error" not in call.reply]
+    found.seconds = reply.get("seconds", [])
+    at = 0
+    for call, outputs in zip(calls, reply.get("calls", [reply] * len(calls))):
+        if "error" in reply:
+            call.reply = reply
+            continue
+        size = sum(fact["size"] for fact in outputs)
+        call.reply = {"outputs": outputs, "inputs": {}, "other": 0}
+        taken(call, task, *call.message, data[at : at + size], found)
+        at += size
+    return set(reply.get("replaced", ()))
 
 
 def taken(call, task, message, blob, data, found):

@@ -238,6 +238,17 @@ def right_at_first(q, k, v, beta, initial_state, scale):
     return tuple(x.copy() for x in _calls[1])
 
 
+# Right where a harness takes its time, and an old answer where calls follow each other at once, as those that are timed do.
+_hurry = {"end": 0.0}
+
+
+def in_a_hurry(q, k, v, beta, initial_state, scale):
+    if time.monotonic() - _hurry["end"] > 0.015 or _hurry["found"][0].shape != v.shape:
+        _hurry["found"] = state_of(q, k, v, beta, initial_state, scale)
+    _hurry["end"] = time.monotonic()
+    return tuple(x.copy() for x in _hurry["found"])
+
+
 # 17. The answer looked for in the process: the judge itself, frames, objects, files.
 def looks_for_the_answer(q, k, v, beta, initial_state, scale):
     import gc

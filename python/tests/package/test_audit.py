@@ -36,6 +36,7 @@ SUITE = [
     ("replaces_timers", "reads_timers", "process: has replaced time.perf_counter"),
     ("returns_early", "waits_for_threads", "o: was still being written after it was returned"),
     ("right_at_first", "workspace_by_pointer", "a stored result"),
+    ("in_a_hurry", "honest", 'of 3: o: the very answer to "timed call'),
     ("looks_for_the_answer", "honest", "o: zeros"),
     ("asks_the_judge", "honest", "assay is not to be had in the process of a candidate"),
 ]
@@ -56,7 +57,7 @@ def test_a_cheat_is_caught_by_its_name(name, _, said):
 def test_its_honest_twin_passes(name):
     found = audited(name)
     assert found.passed and bool(found), str(found)
-    assert sorted(verdict for _, _, verdict in found.steps) == ["PASS"] * 9 + ["same bits"]
+    assert sorted(verdict for _, _, verdict in found.steps) == ["PASS"] * 12 + ["same bits"]
 
 
 def test_nothing_that_a_candidate_has_started_outlives_its_audit():
@@ -70,6 +71,14 @@ def read(path):
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def test_what_is_timed_is_judged_with_inputs_of_its_own():
+    """AgentKernelArena#82: the timed call is never looked at."""
+    found = audited("honest")
+    timed = [(origin, verdict) for step, origin, verdict in found.steps if step.startswith("timed call")]
+    assert len({origin for origin, _ in timed}) == len(timed) == len(found.seconds) == 3 and {verdict for _, verdict in timed} == {"PASS"}
+    assert all("timed call" in step or "same memory" in step for step, _ in audited("in_a_hurry").findings)
 
 
 def test_seeds_are_secret_and_make_an_audit_again():
@@ -210,7 +219,8 @@ def test_from_a_shell():
     for name, code in (("honest", 0), ("zeros", 1)):
         ran = subprocess.run([sys.executable, "-m", "assay", *words[:2], f"{CHEATS}:{name}", *words[2:]], capture_output=True, text=True)
         page = json.loads(ran.stdout)
-        assert ran.returncode == code and page["passed"] == (code == 0) and page["format"] == "assay-audit" and "timer" in page["cannot_see"]
+        assert ran.returncode == code and page["passed"] == (code == 0) and page["format"] == "assay-audit" and "elsewhere" in page["cannot_see"]
+        assert len(page["seconds"]) == 3 and all(seconds > 0 for seconds in page["seconds"])
     own = ["--rename", "o=out", "--out", "o", "--inplace", "initial_state"]
     assert subprocess.run([sys.executable, "-m", "assay", *words[:2], f"{CHEATS}:writes", *words[2:], *own], capture_output=True).returncode == 0
     ran = subprocess.run([sys.executable, "-m", "assay", "audit", "deltanet", f"{CHEATS}:honest"], capture_output=True, text=True)
@@ -238,4 +248,4 @@ def test_bad_use_has_one_sentence(tmp_path):
 def test_what_does_not_pass_is_raised():
     with pytest.raises(AssertionError, match="import: AttributeError: module 'audited_candidate' has no attribute 'nothing'") as raised:
         assay.audit(("deltanet", (1, 2, 2, 8), "fp32"), f"{CHEATS}:nothing", seed=1)
-    assert not raised.value.report.passed and len(raised.value.report.steps) == 9
+    assert not raised.value.report.passed and len(raised.value.report.steps) == 12

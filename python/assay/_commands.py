@@ -1,0 +1,153 @@
+"""`assay invariance` and `assay pair` from a shell. Exit code 0: as required; 1: not; 2: bad use."""
+import argparse
+import json
+import pathlib
+import sys
+import traceback
+
+from ._cases import ANSWER, CASE, case, load
+from ._native import InputError
+
+
+def parser(verb, about):
+    p = argparse.ArgumentParser(prog=f"assay {verb}", description=f"{about} (docs/guides/invariance.md).")
+    p.add_argument("--shape", help="of a mechanism: B,T,H,K or B,T,H,K,V; H as 8/4 are 8 heads that share 4")
+    p.add_argument("--precision", default="bf16", help="of q, k and v of a mechanism (bf16)")
+    p.add_argument("--seed", type=int, default=0, help="of a mechanism's numbers (0)")
+    p.add_argument("--rename", action="append", default=[], metavar="OURS=THEIRS", help="what the kernel calls an input")
+    p.add_argument("--outputs", help="what it returns, in order: o,final_state")
+    p.add_argument("--out", help="outputs that are arguments, which it writes into: o")
+    p.add_argument("--inplace", help="states that it may overwrite, which then are the final ones: initial_state")
+    p.add_argument("--contract", help="that decides")
+    p.add_argument("--arrays", choices=("numpy", "torch", "jax"))
+    p.add_argument("--device", help="cuda, for example")
+    p.add_argument("--format", choices=("text", "json"), default="text")
+    return p
+
+
+def of_invariance():
+    p = parser("invariance", "Whether a kernel answers the same bits, or right ones, however it is asked")
+    p.add_argument("case", help="a case file, or a mechanism (with --shape)")
+    p.add_argument("--kernel", required=True, help="file.py:function or module:function")
+    p.add_argument("--require", choices=("bits", "right"), default="right", help="of every way: the same bits, or a right answer (right)")
+    p.add_argument("--ways", help="these alone: batch size,padding")
+    return p
+
+
+def of_pair():
+    p = parser("pair", "Two kernels, each against the truth, and how far they are apart")
+    p.add_argument("a", help="file.py:function, module:function, an answer file, or a folder that assay.capture has written")
+    p.add_argument("b", help="the same")
+    p.add_argument("--case", help="a case file, or a mechanism (with --shape); without, that of A's folder")
+    p.add_argument("--logits", metavar="TENSOR", help="whose last axis are logits: o")
+    p.add_argument("--head", metavar="FILE.npy", help="[channels, vocabulary]: what makes logits of it")
+    return p
+
+
+def case_of(word, options):
+    """The case of a file or folder, or of a mechanism."""
+    if options.shape:
+        return case(word, options.shape, options.precision, seed=options.seed, cotangents=False)
+    path = pathlib.Path(word)
+    if not path.exists() and not path.suffix:
+        raise InputError(f"{word}: there is no such file; a mechanism needs --shape B,T,H,K")
+    return load(path / CASE if path.is_dir() else path)
+
+
+def kernel_of(word):
+    """The function that "file.py:function" or "module:function" names."""
+    from .audits.child import candidate_of
+    from .audits.runner import where_of
+
+    place, _, name = word.rpartition(":")
+    if not place or not name:
+        raise InputError(f'kernel: expected "file.py:function" or "module:function", got {word}')
+    where, _ = where_of(word, None)
+    sys.path.insert(0, "")
+    try:
+        return candidate_of(where)
+    except AttributeError as error:
+        if getattr(error, "name", None) in name.split("."):
+            raise InputError(f"kernel: {place} has no {name}") from None
+        raise InputError(f"kernel: {place}: AttributeError: {error}") from None
+    except Exception as error:  # whatever an import raises
+        raise InputError(f"kernel: {place}: {type(error).__name__}: {error}") from None
+
+
+def answer_of(word):
+    """A kernel, or the tensors of an answer's file."""
+    path = pathlib.Path(word)
+    if not path.is_dir() and path.suffix != ".safetensors":
+        return kernel_of(word)
+    from . import _native
+
+    path = path / ANSWER if path.is_dir() else path
+    try:
+        return _native.parse(path.read_bytes(), str(path))[0]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def head_of(path):
+    import numpy
+
+    try:
+        return numpy.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"head: {path}: is no array of NumPy: {error}") from None
+
+
+def shared(options):
+    """What both verbs hand on to the kernel's calls."""
+    from .audits.command import pairs
+
+    outputs, out, inplace = (words.split(",") if words else () for words in (options.outputs, options.out, options.inplace))
+    return {"rename": pairs(options.rename, "rename"), "outputs": outputs or None, "out": out, "inplace": inplace, "arrays": options.arrays,
+            "device": options.device, "raises": False}  # fmt: skip
+
+
+def invariance(args):
+    """`assay invariance`."""
+    options = of_invariance().parse_args(args)
+
+    def asked():
+        from ._invariance import invariance as ask
+
+        one, kernel = case_of(options.case, options), kernel_of(options.kernel)
+        found = ask(one, kernel, options.contract, require=options.require, ways=options.ways and options.ways.split(","), **shared(options))
+        found.kernel = options.kernel
+        return found
+
+    return said(asked, options.format)
+
+
+def pair(args):
+    """`assay pair`."""
+    options = of_pair().parse_args(args)
+
+    def asked():
+        from ._pairs import pair as judge_both
+
+        where = options.case or (options.a if pathlib.Path(options.a).is_dir() else None)
+        if where is None:
+            raise InputError("case: expected --case, a file or a mechanism; a folder of assay.capture has its own")
+        one, head = case_of(where, options), head_of(options.head) if options.head else None
+        logits = options.logits or ("o" if head is not None else None)
+        found = judge_both(one, answer_of(options.a), answer_of(options.b), options.contract, logits=logits, head=head, **shared(options))
+        found.names = [options.a, options.b]
+        return found
+
+    return said(asked, options.format)
+
+
+def said(asked, form):
+    try:
+        found = asked()
+    except InputError as error:
+        print(f"assay: {error}", file=sys.stderr)
+        return 2
+    except Exception:  # the kernel's: no verdict, and whoever wrote it needs to see where
+        traceback.print_exc()
+        return 2
+    print(json.dumps(found.page, indent=1) if form == "json" else found)
+    return 0 if found.passed else 1

@@ -1,0 +1,237 @@
+"""assay.invariance: what varies is found and named, what does not passes, and what a case cannot show is asked of a larger one."""
+import functools
+import json
+import pathlib
+import subprocess
+import sys
+
+import assay
+import ml_dtypes
+import numpy as np
+import pytest
+from kernels import delta_rule
+
+ATTENTION = ("softmax_attention", (2, 128, 2, 16), "fp32")
+RECURRENCE = ("deltanet", (2, 128, 2, 8), "fp32")
+ALWAYS = {"again", "batch size", "batch over 256 tokens", "place in the batch", "beside copies", "split in two", "split off the last",
+          "token by token", "prefix reuse"}  # fmt: skip
+
+
+def rule(q, k, v, beta, initial_state, scale):
+    """The delta rule, which answers the same bits however it is asked."""
+    return delta_rule(q, k, v, beta, initial_state, scale=scale, to=q.dtype)
+
+
+def streamed(q, k, v, scale, block):
+    """One query of attention, its keys in blocks that begin at the first: a block's sums, put together in fp32."""
+    top, total, o = np.float32(-np.inf), np.float32(0), np.zeros(v.shape[1], np.float32)
+    for at in range(0, len(k), block):
+        s = np.float32(scale) * (q * k[at : at + block]).sum(1)
+        new = max(top, s.max())
+        with np.errstate(invalid="ignore"):  # of rows that are NaN
+            p, keep = np.exp(s - new), np.exp(top - new)
+        total, o, top = total * keep + p.sum(), o * keep + (p[:, None] * v[at : at + block]).sum(0), new
+    return o / total
+
+
+def attention(q, k, v, scale, lengths_k=None, *, block=lambda lengths, keys: 32):
+    """Causal attention, the last query at the last key; `block` is how many keys are summed at a time, of all lengths and the query's own."""
+    o = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    lengths = [k.shape[1]] * len(q) if lengths_k is None else [int(n) for n in lengths_k]
+    for b, t, h in np.ndindex(q.shape[:3]):
+        seen = lengths[b] - q.shape[1] + t + 1
+        if seen > 0:
+            o[b, t, h] = streamed(q[b, t, h], k[b, :seen, h], v[b, :seen, h], scale, block(lengths, q.shape[:2]))
+    return o
+
+
+def asked(case, kernel, **how):
+    return assay.invariance(case, kernel, raises=False, arrays="numpy", **how)
+
+
+def case_of(problem, **how):
+    return assay.case(*problem, seed=3, cotangents=False, **how)
+
+
+def test_a_kernel_that_never_varies():
+    found = assay.invariance(case_of(RECURRENCE), rule, require="bits")
+    assert {row.way for row in found.rows if row.asked} == ALWAYS and all(row.same and row.right for row in found.rows if row.asked)
+    assert found["split in two"].note == "64 + 64" and found["split off the last"].note == "127 + 1"
+    reasons = {row.way: row.why for row in found.rows if not row.asked}
+    assert reasons["page size"] == reasons["order of pages"] == "the case has no pages" and reasons["packing"] == "the kernel takes no cu_seqlens"
+    assert reasons["padding"] == "the case has no padding" and "CUDA" in reasons["another stream"] and "CUDA" in reasons["graph replay"]
+
+
+def test_split_counts_that_follow_other_sequences():
+    """vllm#58131: keys are split into as many parts as suit the longest sequence of the batch."""
+    by_longest = functools.partial(attention, block=lambda lengths, _: 16 * max(1, max(lengths) // 24))
+    case = case_of(("softmax_attention", (3, "4/90", 1, 16), "fp32"), lengths_k=[30, 90, 50])
+    ways = ("batch size", "beside copies", "place in the batch")
+    found, steady = (asked(case, kernel, require="bits", ways=ways) for kernel in (by_longest, attention))
+    assert not found.passed and asked(case, by_longest, ways=ways).passed  # it is right each time
+    for way in ("batch size", "beside copies"):
+        assert found[way].verdict == "right" and found[way].apart[0].at.startswith("o[0]") and steady[way].same
+        assert 0 < found[way].apart[0].most < 1
+    assert found["place in the batch"].same and steady.passed
+
+
+def test_keys_that_are_split_where_one_query_is_alone():
+    def decodes(lengths, queries):
+        return 32 if queries[1] > 1 or queries[0] > 1 else 256  # few queries do not fill a device
+
+    found = asked(case_of(("softmax_attention", (1, 16, 1, 16), "fp32")), functools.partial(attention, block=decodes), require="bits", ways=["splits of keys"])
+    row = found["splits of keys"]
+    assert row.note == "16 keys are never split" and row.verdict == "right" and not found.passed
+    assert found.reports[row.case - 1].case.origin == "assay.case('softmax_attention', '2,1/1024,1,16,16', 'fp32', seed=3, cotangents=False)"
+
+
+def test_blocks_that_flip_at_256_tokens():
+    """vllm#48271: another block from 256 tokens of the whole batch on. 16 tokens do not show it; a larger case does."""
+    def flips(_, queries):
+        return 64 if queries[0] * queries[1] > 256 else 32
+
+    ways = ("batch size", "batch over 256 tokens")
+    found = asked(case_of(("softmax_attention", (2, 16, 1, 16), "fp32")), functools.partial(attention, block=flips), require="bits", ways=ways)
+    assert found["batch size"].same
+    row = found["batch over 256 tokens"]
+    assert row.verdict == "right" and row.note == "16 and 2 x 16 tokens lie on one side of 256" and "'2,160,1,16,16'" in found.reports[row.case - 1].case.origin
+
+
+def test_a_state_in_bf16_drifts_by_position():
+    """vllm#55524: the state is kept in bf16 between calls, so decoding drifts away from the prefill."""
+    def rounds(**x):
+        o, state = rule(**x)
+        return o, state.astype(ml_dtypes.bfloat16).astype(np.float32) if x["q"].shape[1] < 128 else state
+
+    found = asked(case_of(RECURRENCE), rounds)
+    row = found["token by token"]
+    (o,) = [one for one in row.apart if one.name == "o"]
+    assert row.verdict == "FAIL" and not found.passed and o.growth > 0.1 and "growing as t^" in str(found)
+    assert o.at.startswith("o[0][1]") and o.by_token[0] == 0 and found["again"].same and found["batch size"].same
+
+
+def test_what_padding_holds_and_where_sequences_lie():
+    def peeks(q, k, v, scale, lengths_k):  # at what is behind a sequence
+        o = attention(q, k, v, scale, lengths_k)
+        behind = k[0, lengths_k[0] :].ravel()
+        return o * np.float32(1 + 1e-6 * np.isfinite(behind).any())
+
+    case = case_of(("softmax_attention", (2, "4/40", 1, 16), "fp32"), lengths_k=[30, 40])
+    assert asked(case, peeks, ways=["padding"])["padding"].verdict == "right" and asked(case, attention, ways=["padding"]).rows[0].same
+
+    def packed(q, k, v, scale, cu_seqlens=None, *, block=16):
+        starts = np.arange(len(q) + 1) * q.shape[1] if cu_seqlens is None else cu_seqlens
+        flat = [x.reshape(1, -1, *x.shape[2:]) for x in (q, k, v)]
+        size = (lambda *_: 16) if cu_seqlens is None else (lambda *_: block)
+        parts = [attention(*(x[:, a:b] for x in flat), scale, block=size) for a, b in zip(starts, starts[1:])]
+        return np.concatenate(parts, 1).reshape(q.shape)
+
+    dense = case_of(("softmax_attention", (2, 40, 1, 16), "fp32"))
+    one = {"ways": ["packing"], "outputs": ("o",)}
+    assert asked(dense, packed, **one).rows[0].same and asked(dense, functools.partial(packed, block=8), **one).rows[0].verdict == "right"
+    rows = case_of(("softmax_attention", (1, 60, 1, 16), "fp32"), cu_seqlens=[0, 20, 20, 60])  # one of them empty
+    assert asked(rows, packed, **one).rows[0].same and asked(rows, functools.partial(packed, block=8), **one).rows[0].verdict == "right"
+
+
+def test_pages_in_another_order_and_of_another_size():
+    def paged(q, k, v, scale, page_table, lengths_k, *, by_page=False, sorts=False):
+        o = np.zeros_like(q)
+        for b in range(len(q)):
+            rows = -(-int(lengths_k[b]) // k.shape[1])
+            table = np.sort(page_table[b][:rows]) if sorts else page_table[b][:rows]
+            keys, values = (x[table].reshape(1, -1, *x.shape[2:]) for x in (k, v))
+            o[b : b + 1] = attention(q[b : b + 1], keys, values, scale, lengths_k[b : b + 1], block=lambda *_: k.shape[1] if by_page else 8)
+        return o
+
+    case = case_of(("softmax_attention", (2, "4/40", 1, 16), "fp32"), page_table=8)
+    found = asked(case, paged, outputs=("o",))
+    assert found["page size"].same and found["order of pages"].same and found["batch size"].same and found["padding"].same
+    assert asked(case, functools.partial(paged, by_page=True), outputs=("o",), ways=["page size"]).rows[0].verdict == "right"
+    in_order = assay.Case({**case.tensors, **renumbered(case)}, case.metadata)
+    found = asked(in_order, functools.partial(paged, sorts=True), outputs=("o",))
+    assert found["again"].same and found["order of pages"].verdict == "FAIL"
+
+
+def renumbered(case):
+    """The case's pages in the order of the sequences."""
+    from assay._sequences import Sequences
+
+    s = Sequences(case)
+    return {name: s.posed(s.all()).tensors[name] for name in ("k", "v", "page_table")}
+
+
+def test_ways_that_a_kernel_or_a_mechanism_does_not_take():
+    def whole(q, k, v, beta, initial_state, scale):
+        if q.shape[1] != 128:
+            raise ValueError("this kernel is for 128 tokens\nand no others")
+        return rule(q, k, v, beta, initial_state, scale)
+
+    found = asked(case_of(RECURRENCE), whole)
+    assert found.passed and found["token by token"].why == "the kernel refuses it: this kernel is for 128 tokens" and found["batch size"].same
+    stateless = asked(case_of(RECURRENCE), lambda **x: rule(**x)[0], outputs=("o",), ways=["split in two"])
+    assert stateless.rows[0].why == "final_state: the kernel does not answer it"
+    masked = asked(case_of(("softmax_attention", (2, 8, 1, 16), "fp32"), mask=np.tri(8, dtype=bool)), lambda q, k, v, mask, scale: attention(q, k, v, scale))
+    assert masked["batch size"].why == "the case has mask, which is of all sequences together" and masked["again"].same
+
+
+def test_an_answer_of_another_dtype_and_a_kernel_that_is_wrong_anyway():
+    def narrow(**x):
+        o, state = rule(**x)
+        return (o.astype(ml_dtypes.bfloat16) if len(o) == 1 else o), state
+
+    found = asked(case_of(RECURRENCE), narrow, ways=["batch size"])
+    assert found["batch size"].verdict == "FAIL" and found["batch size"].note == "o is BF16 [128, 2, 8], and was F32 [128, 2, 8]"
+    wrong = asked(case_of(RECURRENCE), lambda **x: rule(**{**x, "scale": 1}), require="bits")
+    assert all(row.same for row in wrong.rows if row.asked) and not wrong.passed and wrong.reports[0].verdict == "FAIL"
+
+
+def test_what_is_not_as_required_is_raised():
+    counter = iter(range(100))
+
+    def varies(**x):
+        o, state = rule(**x)
+        return o * np.float32(1 + next(counter) * 1e-7), state
+
+    with pytest.raises(AssertionError, match="FAIL  bits required; of .* ways asked") as raised:
+        assay.invariance(case_of(("deltanet", (1, 2, 1, 8), "fp32")), varies, require="bits", arrays="numpy")
+    assert raised.value.report["again"].verdict == "right"
+    for use, sentence in [
+        (lambda: asked(case_of(RECURRENCE), 3), "kernel: expected a function, got int"),
+        (lambda: asked(case_of(RECURRENCE), rule, require="all"), "require: expected bits or right, got all"),
+        (lambda: asked({}, rule), "case: expected what assay.case makes, got dict"),
+        (lambda: asked(case_of(RECURRENCE), rule, ways=["again"])["padding"], "padding: was not among the ways; there are again"),
+        (lambda: asked(case_of(RECURRENCE), rule, ways=["agian"]), "ways: agian: there is no such way to ask; there are again, batch size"),
+    ]:
+        with pytest.raises(assay.InputError, match="^" + sentence):
+            use()
+
+
+def unlike(**x):
+    o, state = rule(**x)
+    return o * np.random.default_rng().random(), state
+
+
+def raising(**x):
+    return 1 / 0
+
+
+HERE = str(pathlib.Path(__file__))
+
+
+def test_from_a_shell(tmp_path):
+    words = [sys.executable, "-m", "assay", "invariance"]
+    shape = ["deltanet", "--shape", "2,4,1,8", "--precision", "fp32", "--ways", "again,batch size,page size"]
+    ran = subprocess.run([*words, *shape, "--kernel", f"{HERE}:rule", "--require", "bits", "--format", "json"], capture_output=True, text=True)
+    page = json.loads(ran.stdout)
+    assert ran.returncode == 0 and page["format"] == "assay-invariance" and page["passed"] and {row["verdict"] for row in page["rows"]} == {"same bits", "not asked"}
+    case_of(("deltanet", (1, 4, 1, 8), "fp32")).save(tmp_path / "case.safetensors")
+    for name, code in (("unlike", 1), ("raising", 2)):
+        ran = subprocess.run([*words, str(tmp_path / "case.safetensors"), "--kernel", f"{HERE}:{name}", "--ways", "again"], capture_output=True, text=True)
+        assert ran.returncode == code and ("FAIL  right required" in ran.stdout if code == 1 else "ZeroDivisionError" in ran.stderr), ran.stderr
+    for more, said in [
+        (["--kernel", "nowhere.py:f"], "assay: nowhere.py: is not there\n"),
+        (["--kernel", f"{HERE}:nothing"], f"assay: kernel: {HERE} has no nothing\n"),
+        (["--kernel", "no_such_module:f"], "assay: kernel: no_such_module: ModuleNotFoundError: No module named 'no_such_module'\n"),
+    ]:
+        ran = subprocess.run([*words, *shape, *more], capture_output=True, text=True)
+        assert (ran.returncode, ran.stderr) == (2, said)
